@@ -16,16 +16,17 @@ from typing import TYPE_CHECKING, Any
 from opscope.base.damage import Damaged
 from opscope.base.stored import checked, gone
 from opscope.harness.backends.base import Backend, Declined, Job, StageCrashError, StageError, Target
+from opscope.harness.cache import export_folder
 from opscope.harness.lanes import whole_model
-from opscope.harness.prepare.inputs import row_golden, row_inputs
+from opscope.harness.prepare.inputs import row_golden, row_inputs, row_term_sizes
 from opscope.harness.record.artifact_text import capped
 from opscope.harness.record.optest import RunContext, build_test, now
 from opscope.harness.record.records import WHOLE_MODEL, OpRow, OpTest, ResultCheck, StageTime
 from opscope.harness.record.stages import Stage, Status, failed_status
 from opscope.harness.record.store import artifact_dir
 from opscope.harness.verdict.compare import compare
+from opscope.harness.verdict.operands import Operands
 from opscope.harness.verdict.overwritten_inputs import InputSnapshot
-from opscope.harness.verdict.terms import term_sizes
 
 if TYPE_CHECKING:
     from opscope.harness.verdict.intermediates import Watch
@@ -180,7 +181,7 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
         golden = row_golden(row, export_dir)
         return compare(
             golden, job.outputs, row.held_to or row.op_name, state.target, inputs=row.inputs, outputs=row.outputs,
-            params=row.op_params, term_sizes=_term_sizes(row, job, export_dir),
+            params=row.op_params, operands=_operands(row, job, export_dir),
         )  # fmt: skip
 
     before = state.reached
@@ -203,15 +204,21 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
     return state.ended(Status.SUCCESS, **numbers)
 
 
-def _term_sizes(row: OpRow, job: Job, export_dir: Path) -> Callable[[], list[Any]] | None:
-    """Returns a function that computes the sizes of a sum's terms; None if no StableHLO module shows them."""
+def _operands(row: OpRow, job: Job, export_dir: Path) -> Operands | None:
+    """The op's operands, by whose size its error is measured; None if no StableHLO module says what it does."""
     module = job.module
     if row.level != "stablehlo":
         stablehlo = Path(str(row.module)).with_suffix(MEANING).as_posix()
         if not (export_dir / stablehlo).is_file():
             return None
         module = checked(export_dir, stablehlo).read_bytes()
-    return lambda: term_sizes(module, row_inputs(row, export_dir))
+    if row.op_name == WHOLE_MODEL:
+        return None
+    kept = (lambda: row_term_sizes(row, export_dir)) if row.term_sizes else None
+    return Operands(
+        row.held_to or row.op_name, module, lambda: row_inputs(row, export_dir), row.op_params.get("body"), kept,
+        export_folder.cache_dir(None),
+    )  # fmt: skip
 
 
 def _chosen(row: OpRow, job: Job) -> dict[str, Any]:

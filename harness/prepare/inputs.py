@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opscope.base.stored import checked
-from opscope.harness.record.element_types import load, numpy_dtype
+from opscope.harness.record.element_types import TERM_SIZES, load, numpy_dtype
 from opscope.harness.record.records import OpRow, Source, TensorDesc
 from opscope.models.seeding import draw
 
@@ -35,6 +35,12 @@ def materialise(source: Source, desc: TensorDesc, export_dir: Path | str, seed: 
 def row_inputs(row: OpRow, export_dir: Path | str) -> list[np.ndarray]:
     """All inputs of an op, in order."""
     return [materialise(s, d, export_dir) for s, d in zip(row.sources, row.inputs, strict=True)]
+
+
+def row_term_sizes(row: OpRow, export_dir: Path | str) -> list[np.ndarray]:
+    """The root sum of squares of the terms of each element of each result, as far as the walk kept them, float32."""
+    folder, pairs = Path(export_dir), zip(row.term_sizes, row.outputs, strict=False)
+    return [load(checked(folder, path), desc.shape, TERM_SIZES).astype("float32") for path, desc in pairs]
 
 
 def row_golden(row: OpRow, export_dir: Path | str) -> list[np.ndarray]:

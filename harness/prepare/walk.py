@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from opscope.harness.cache.export_folder import JOURNAL, OPS, VALUES
-from opscope.harness.prepare import golden
+from opscope.harness.prepare import golden, operand_sizes
 from opscope.harness.prepare.input_distributions import default_distribution, distribution_of
 from opscope.harness.prepare.program import Node, Program, SingleOp, SplitModule
 from opscope.harness.prepare.split import KEEPS_SPLAT
@@ -36,6 +36,8 @@ class Limits:
     live_bytes: int = 8 << 30
     input_bytes: int = 2 << 30
     """No random input above this is made: neither the walk nor a lane would survive a few of them."""
+    measured_bytes: int = 1 << 30
+    """Operands up to here are squared to measure the terms of a sum."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,7 @@ class Walker:
         self.arguments = {v: i for i, v in enumerate(self.split.program.arguments)}
         self.sources: dict[str, tuple[Source, ...]] = {}
         self.goldens: dict[str, tuple[str, ...]] = {}
+        self.term_sizes: dict[str, tuple[str, ...]] = {}
         self.reasons: dict[str, str] = {}
         self.provenance: dict[str, str] = {}
         self.stored: set[int] = set()
@@ -230,6 +233,7 @@ class Walker:
                 self.live_bytes += self.bytes_of(value)
         if first:
             self.remember(op, node.outputs, results)
+            self.measure_terms(op, buffers)
         for body in node.bodies:
             self.body(body, node, env)
 
@@ -401,6 +405,31 @@ class Walker:
             return
         self.goldens[op.op_id] = tuple(f"{VALUES}/{value}.npy" for value in outputs)
 
+    def measure_terms(self, op: SingleOp, buffers: list[Any] | Missing) -> None:
+        """Stores how large the terms of a sum are, which has a golden: what its error is measured by.
+
+        A sum whose operands are too large is measured by the lane, where its verdict needs it.
+        """
+        executable = self.executables.get(op.op_id)
+        if (
+            op.op_id not in self.goldens
+            or not isinstance(executable, golden.Executable)
+            or isinstance(buffers, Missing)
+        ):
+            return
+        if not operand_sizes.sums_terms(op.op_name, op.op_params.get("body")):
+            return
+        if sum(byte_size(desc.shape, desc.data_type) for desc in op.inputs) > self.plan.limits.measured_bytes:
+            return
+        try:
+            sizes = operand_sizes.root_sizes(op.op_name, executable, [golden.view(buffer) for buffer in buffers])
+        except golden.GoldenError:
+            return  # XLA had a golden: the lane says what is wrong with the squares
+        paths = tuple(f"{VALUES}/{op.op_id}.terms{number}.npy" for number in range(len(sizes)))
+        for path, array in zip(paths, sizes, strict=True):
+            save(self.plan.folder / path, operand_sizes.stored(array))
+        self.term_sizes[op.op_id] = paths
+
     def evaluate_alone(self, op: SingleOp, node: Node) -> None:
         """Random inputs and the golden on them, for one op apart from all others."""
         absent = next((reason for desc in op.inputs if (reason := self.no_random(desc))), "")
@@ -417,6 +446,7 @@ class Walker:
         for path, result in zip(paths, results, strict=True):
             save(self.plan.folder / path, golden.view(result))
         self.goldens[op.op_id] = paths
+        self.measure_terms(op, buffers)
 
     def row(self, op: SingleOp) -> OpRow:
         """The manifest's row of a unique op; also writes its module."""
@@ -441,6 +471,7 @@ class Walker:
                 "module": module,
                 "sources": self.sources.get(op.op_id, ()),
                 "golden": self.goldens.get(op.op_id, ()),
+                "term_sizes": self.term_sizes.get(op.op_id, ()),
                 "no_golden": reason,
                 "provenance": self.provenance.get(op.op_id, ""),
             }

@@ -21,6 +21,9 @@ NUMPY_NAMES = {
 }  # fmt: skip
 """MLIR's name of an element type -> the name in NumPy or ml_dtypes."""
 
+TERM_SIZES = "bf16"
+"""The type of stored sizes of terms: half the golden's bytes, and float32's range (float16 ends at 65504)."""
+
 
 def numpy_dtype(name: str) -> np.dtype:
     """NumPy's dtype of an MLIR element type. Raises ValueError if NumPy and ml_dtypes have none."""

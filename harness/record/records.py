@@ -81,6 +81,8 @@ class OpRow(Record):
     sources: tuple[Source, ...] = ()
     golden: tuple[InnerPath, ...] = ()
     """One .npy per result, relative to the export folder. Empty if there is no golden; `no_golden` has the reason."""
+    term_sizes: tuple[str, ...] = ()
+    """Of a sum with a golden: one .npy per result, bfloat16, with the root sum of squares of each element's terms."""
     no_golden: str = ""
     op_params: dict[str, str] = Field(default_factory=dict)
     """Attributes as MLIR text (tensor literals shortened)."""
@@ -150,6 +152,16 @@ class ResultCheck(Record):
     """Name of the row in harness/verdict/tolerance.py."""
     reason: str = ""
     flags: tuple[str, ...] = ()
+    z_max: float | None = None
+    """The largest error over its own scale (docs/verdicts.md); None if no scale applies (integers, exact values)."""
+    z_limit: float | None = None
+    """What it may be."""
+    z_index: tuple[int, ...] = ()
+    """The index of that element."""
+    z_place: str = ""
+    """Its tile, face and row of the face."""
+    question: str = ""
+    """The question that the result failed: `largest`, `systematic`, `placed` or `rounding`; empty if none."""
 
 
 class Jump(Record):

@@ -19,11 +19,11 @@ from opscope.compiler import api
 from opscope.compiler.target import binary
 from opscope.harness.backends.reference import Reference
 from opscope.harness.prepare import prepare_models
-from opscope.harness.prepare.inputs import row_golden, row_inputs
+from opscope.harness.prepare.inputs import row_golden, row_inputs, row_term_sizes
 from opscope.harness.record.records import OpRow
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.verdict.compare import compare
-from opscope.harness.verdict.terms import term_sizes
+from opscope.harness.verdict.operands import Operands
 from opscope.simulator.api import Device, DeviceError
 from opscope.simulator.mutants import NO_MUTANTS, Mutation, mutations_for
 
@@ -55,7 +55,8 @@ class Op:
         checks = compare(
             row_golden(row, self.folder), outputs, row.op_name, Reference().target(ResultOptions(arch=BOARD)),
             inputs=row.inputs, outputs=row.outputs, params=row.op_params,
-            term_sizes=lambda: term_sizes(self.module, row_inputs(row, self.folder)),
+            operands=Operands(row.op_name, self.module, lambda: row_inputs(row, self.folder), row.op_params.get("body"),
+                              (lambda: row_term_sizes(row, self.folder)) if row.term_sizes else None),
         )  # fmt: skip
         return all(check.passed for check in checks)
 

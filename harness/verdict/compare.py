@@ -1,25 +1,31 @@
 """The verdict on numbers: is what came back right, given what the requested target computes in?
 
 In order: result count, shape and element type; NaN position; infinity position and sign; exact values where the
-tolerance says so; relative L2, of all and without outliers; the relative error of most elements; guarded PCC.
-All arithmetic is float64, in chunks that fit a cache. Legal on this hardware and only flagged: flushed denormals
-(`denormal_flush`), and infinity against a huge value where the format has no infinity (`saturated`). Elements of a sum
-whose terms cancel are judged by the size of these terms (`cancellation`).
+tolerance says so; then every element, by its error over its own scale (`scores.py`): the largest, the systematic and
+the placed error each have a limit. The first look takes the scale from the golden and what the walk kept; only a result
+that fails it has its operands evaluated (`operands.py`). Results whose steps are not known, values inside a model, are
+judged as wholes: relative L2, of all and without outliers, the relative error of most elements, guarded PCC.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from opscope.base.op_families import PRODUCTS, op_family
+from opscope.base.op_families import op_family
 from opscope.harness.record.element_types import NUMPY_NAMES
-from opscope.harness.record.records import PRODUCTS_IN_A_ROW, ResultCheck, TensorDesc
+from opscope.harness.record.records import PRODUCTS_IN_A_ROW, WHOLE_MODEL, ResultCheck, TensorDesc
+from opscope.harness.verdict import ties
+from opscope.harness.verdict.moments import TINY, TINY_F16, Sums, gather, pcc_of
+from opscope.harness.verdict.operands import Operands, magnitude
+from opscope.harness.verdict.places import index_of, name_of
+from opscope.harness.verdict.rounding import legal_conversion, without_denormals
+from opscope.harness.verdict.scores import Scale, Scores, chunks
+from opscope.harness.verdict.steps import Steps, steps_of
 from opscope.harness.verdict.target import Target
-from opscope.harness.verdict.tolerance import SUM_BODY, SUMMING_KINDS, Tolerance, inner_size, tolerance
+from opscope.harness.verdict.tolerance import Tolerance, inner_size, tolerance
 
 _MLIR_NAMES = {numpy: mlir for mlir, numpy in NUMPY_NAMES.items() if mlir != "tf32"}
 OUTLIER = 100.0
@@ -39,8 +45,8 @@ terms add up to that root times an operand's error, a sixth of what the toleranc
 4e-3): above a quarter of it they fit into the tolerance of the element itself."""
 _CHUNK = 1 << 14
 _SAMPLE = 1 << 19
-_TINY, _TINY_F16 = float(np.finfo(np.float32).tiny), float(np.finfo(np.float16).tiny)
-"""Smallest normal float32 (and bfloat16), float16: hardware takes what is below as zero."""
+ZERO = 1e-5
+"""Largest value that may stand where a whole golden is zero, however small its operands."""
 
 
 def compare(
@@ -52,17 +58,15 @@ def compare(
     inputs: Sequence[TensorDesc] = (),
     outputs: Sequence[TensorDesc] = (),
     params: Mapping[str, str] | None = None,
-    term_sizes: Callable[[], Sequence[np.ndarray]] | None = None,
+    operands: Operands | None = None,
 ) -> list[ResultCheck]:
     """One check per result. `inputs`, `outputs` and `params` (the op's) say over how many products it sums.
 
-    `term_sizes` gives, for each element of each result, the root sum of squares of the terms that it is a sum of
-    (`opscope.harness.verdict.terms`). It is called only where a sum came out wrong.
+    `operands` are evaluated only where the golden alone cannot excuse an error.
     """
     kind, params = op_family(op_name), params or {}
     inner = inner_size(kind, inputs, outputs, params)
     body = params.get("body")
-    sums = kind in PRODUCTS or (kind in SUMMING_KINDS and body == SUM_BODY)
     ulp = target.error_bound(op_name) if target.error_bound else None
     checks = []
     for index in range(max(len(golden), len(got))):
@@ -71,13 +75,65 @@ def compare(
             continue
         name = outputs[index].data_type if index < len(outputs) else _element_type(golden[index].dtype)
         row = tolerance(target, kind, name, inner, op_name=op_name, body=body, ulp=ulp)
-        result = check(golden[index], got[index], row)
-        if not result.passed and result.max_abs is not None and sums and term_sizes and not row.exact:
-            result = check_cancelling(golden[index], got[index], row, term_sizes()[index], result)
+        steps = steps_of(target, kind, name, inner, op_name=op_name, body=body, ulp=ulp)
+        result = _judged(golden, got, index, row, steps, op_name, operands)
         if not result.passed and row.truncates and (products := int(params.get(PRODUCTS_IN_A_ROW, 0))):
-            result = check_truncated(golden[index], got[index], row, products, result)
+            result = check_truncated(golden[index], got[index], row, products, result, steps)
         checks.append(result)
+    if op_name == "stablehlo.sort" and not all(check.passed for check in checks):
+        checks = ties.excused(golden, got, params, checks)
     return checks
+
+
+def _judged(
+    golden: Sequence[np.ndarray], got: Sequence[np.ndarray], index: int, row: Tolerance, steps: Steps | None,
+    op_name: str, operands: Operands | None,
+) -> ResultCheck:  # fmt: skip
+    """The verdict on one result: by the golden first, then by its operands."""
+    g, d = golden[index], got[index]
+    if steps is None or g.shape != d.shape or g.dtype != d.dtype:
+        result = check(g, d, row)
+    else:
+        kept = operands.kept()[index] if operands is not None and operands.sums and operands.kept is not None else None
+        result = check(g, d, row, Scale(steps, terms=kept), strict=operands is not None)
+        loose = steps.law == "part" and op_name != WHOLE_MODEL
+        if operands is not None and _has_numbers(result) and (not result.passed or (loose and result.max_abs)):
+            result = _by_operands(golden, got, index, row, steps, operands)
+    if result.passed or operands is None or g.shape != d.shape or g.dtype != d.dtype:
+        return result
+    flushed = without_denormals(operands.inputs)
+    if flushed is None:
+        return result
+    again = check(operands.run(flushed)[index], d, row, None if steps is None else Scale(steps))
+    if not again.passed:
+        return result
+    return again.model_copy(update={"flags": tuple(dict.fromkeys((*again.flags, "denormal_flush")))})
+
+
+def _by_operands(
+    golden: Sequence[np.ndarray], got: Sequence[np.ndarray], index: int, row: Tolerance, steps: Steps,
+    operands: Operands,
+) -> ResultCheck:  # fmt: skip
+    """The verdict on a result whose error the golden alone does not excuse: by the sizes of its operands."""
+    g, d = golden[index], got[index]
+    if operands.op_name == "stablehlo.convert" and not steps.stored:
+        x = operands.inputs[0]
+        if (reason := legal_conversion(x, g, d)) is not None:
+            plain = check(g, d, row, Scale(steps), strict=True)
+            if not reason:
+                return plain.model_copy(update={"passed": True, "reason": "", "question": ""})
+            return plain.model_copy(update={"passed": False, "reason": reason, "question": "rounding"})
+    terms = operands.term_sizes[index] if operands.sums else None
+    needs = steps.law != "sum" or (steps.block and steps.stored)
+    moved = operands.moved(steps, golden)[index] if needs else None
+    if moved is not None and g.dtype.kind == "c":
+        moved = moved + (steps.function + steps.packed + 2 * steps.declared + steps.cuts) * magnitude(g)
+    return check(g, d, row, Scale(steps, terms=terms, moved=moved), strict=True)
+
+
+def _has_numbers(result: ResultCheck) -> bool:
+    """Whether a result had the right shape and type, and NaN and infinity where they belong."""
+    return result.max_abs is not None
 
 
 def check_cancelling(
@@ -103,7 +159,7 @@ def check_cancelling(
 
 
 def check_truncated(
-    golden: np.ndarray, got: np.ndarray, row: Tolerance, products: int, plain: ResultCheck
+    golden: np.ndarray, got: np.ndarray, row: Tolerance, products: int, plain: ResultCheck, steps: Steps | None = None
 ) -> ResultCheck:
     """The verdict on a whole model's result that is wrong by `plain`, after so many `products` in a row.
 
@@ -115,13 +171,19 @@ def check_truncated(
         length = float(g @ d) / float(g @ g) if g.any() else math.nan
     if not 1 - products * TRUNCATES <= length < 1:
         return plain
-    rest = check(golden, (d / length).astype(golden.dtype).reshape(golden.shape), row)
+    scale = None if steps is None else Scale(steps)
+    rest = check(golden, (d / length).astype(golden.dtype).reshape(golden.shape), row, scale)
     flags = tuple(dict.fromkeys((*plain.flags, *rest.flags, "truncation")))
     return plain.model_copy(update={"passed": rest.passed, "reason": rest.reason, "flags": flags})
 
 
-def check(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> ResultCheck:
-    """Compares one result with its golden under one row of the tolerance table."""
+def check(
+    golden: np.ndarray, got: np.ndarray, row: Tolerance, scale: Scale | None = None, *, strict: bool = False
+) -> ResultCheck:
+    """Compares one result with its golden under one row of the tolerance table.
+
+    With a `scale`, element by element; else as a whole. `strict`: what should be zero has operands to be judged by.
+    """
     if golden.shape != got.shape:
         return _refused(row.name, f"shape: expected {_shape(golden)}, got {_shape(got)}")
     if golden.dtype != got.dtype:
@@ -131,11 +193,29 @@ def check(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> ResultCheck:
         return ResultCheck(passed=True, pcc=None, relative_l2=0.0, max_abs=0.0, tolerance=row.name)
     if _is_discrete(golden.dtype):
         return _check_discrete(golden, got, row)
+    shape = golden.shape
     if golden.dtype.kind == "c":
         part = np.float32 if golden.dtype == np.complex64 else np.float64
         golden, got = np.ascontiguousarray(golden).view(part), np.ascontiguousarray(got).view(part)
+        golden, got = np.atleast_1d(golden), np.atleast_1d(got)
+        if scale is not None:
+            scale = Scale(scale.steps, _doubled(scale.terms), _doubled(scale.moved))
+        shape = golden.shape
+    scores = None
+    if scale is not None and not row.exact:
+        flat = Scale(scale.steps, _flat(scale.terms), _flat(scale.moved))
+        scores = Scores(flat, shape)
     with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity are checked for explicitly
-        return _check_floats(np.ravel(golden), np.ravel(got), row)
+        return _check_floats(np.ravel(golden), np.ravel(got), row, scores, strict)
+
+
+def _flat(sizes: np.ndarray | None) -> np.ndarray | None:
+    return None if sizes is None else np.ravel(sizes)
+
+
+def _doubled(sizes: np.ndarray | None) -> np.ndarray | None:
+    """Sizes of complex numbers for both of their parts."""
+    return None if sizes is None else np.repeat(sizes, 2, axis=-1) if sizes.ndim else np.repeat(sizes, 2)
 
 
 def _check_discrete(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> ResultCheck:
@@ -154,43 +234,28 @@ def _check_discrete(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> Resu
 # --- floats
 
 
-@dataclass
-class _Sums:
-    """What one pass over both arrays gathers; not finite values and flushed denormals count as zero."""
-
-    count: int = 0
-    finite: int = 0
-    shift: float | None = None
-    """About the golden's mean: moments are taken around it, so that a large mean costs no digits."""
-    golden: float = 0.0
-    got: float = 0.0
-    golden_moment: float = 0.0
-    got_moment: float = 0.0
-    cross_moment: float = 0.0
-    golden_squares: float = 0.0
-    error_squares: float = 0.0
-    largest_error: float = 0.0
-    tiny: float = _TINY
-    """The golden's smallest normal number: what is smaller may be zero."""
-    flushed: int = 0
-    saturated: int = 0
-    unequal: int = 0
-    first_unequal: int = -1
-    reason: str = ""
-
-
-def _check_floats(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> ResultCheck:
-    sums = _Sums(tiny=_TINY_F16 if golden.dtype == np.float16 else _TINY)
-    for start in range(0, golden.size, _CHUNK):
-        end = start + _CHUNK
-        _gather(sums, start, golden[start:end].astype(np.float64), got[start:end].astype(np.float64), row)
+def _check_floats(
+    golden: np.ndarray, got: np.ndarray, row: Tolerance, scores: Scores | None, strict: bool
+) -> ResultCheck:
+    sums = Sums(tiny=TINY_F16 if golden.dtype == np.float16 else TINY)
+    for start, end in chunks(golden.size, scores.columns if scores is not None else 1, _CHUNK):
+        gather(sums, start, golden[start:end].astype(np.float64), got[start:end].astype(np.float64), row, scores)
         if sums.reason:
             return _refused(row.name, sums.reason)
     flags = tuple(name for name, count in (("denormal_flush", sums.flushed), ("saturated", sums.saturated)) if count)
     norm, error = math.sqrt(sums.golden_squares), math.sqrt(sums.error_squares)
     relative = error / norm if norm else (0.0 if error == 0 else math.inf)
-    pcc, spread = _pcc(sums, row)
-    reason = _verdict(golden, got, sums, row, pcc, spread)
+    pcc, spread = pcc_of(sums, row)
+    question, fields = "", {}
+    if scores is None:
+        reason = _verdict(golden, got, sums, row, pcc, spread)
+    else:
+        question, reason = _answers(golden, got, sums, row, scores, strict)
+        if not reason and scores.scale.steps.law == "part":
+            reason = _verdict(golden, got, sums, row, pcc, spread)
+        fields = {"z_max": scores.largest, "z_limit": scores.limit, "question": question}
+        if scores.at >= 0:
+            fields |= {"z_index": index_of(scores.at, scores.shape), "z_place": name_of(scores.at, scores.shape)}
     return ResultCheck(
         passed=not reason,
         pcc=pcc,
@@ -199,10 +264,30 @@ def _check_floats(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> Result
         tolerance=row.name,
         reason=reason,
         flags=flags,
+        **fields,
     )
 
 
-def _verdict(golden: np.ndarray, got: np.ndarray, sums: _Sums, row: Tolerance, pcc: float | None, spread: float) -> str:
+def _answers(
+    golden: np.ndarray, got: np.ndarray, sums: Sums, row: Tolerance, scores: Scores, strict: bool
+) -> tuple[str, str]:
+    """The question that a result fails, and how; empty if it is right."""
+    if sums.golden_squares == 0:
+        if sums.largest_error <= (ZERO if strict else row.relative_l2):
+            return "", ""
+        if not strict:
+            return (
+                "largest",
+                f"golden is all zero: expected at most {row.relative_l2:.3g}, got {sums.largest_error:.3g}",
+            )
+    question, said = scores.wrong()
+    if question == "largest":
+        where = f"{index_of(scores.at, scores.shape)}, {name_of(scores.at, scores.shape)}"
+        said += f" at {where}: expected {golden[scores.at]:.6g}, got {got[scores.at]:.6g}"
+    return question, f"{question} error: {said}" if question else ""
+
+
+def _verdict(golden: np.ndarray, got: np.ndarray, sums: Sums, row: Tolerance, pcc: float | None, spread: float) -> str:
     """Why the result is wrong; empty if it is right."""
     if row.exact:
         if not sums.unequal:
@@ -230,78 +315,6 @@ def _verdict(golden: np.ndarray, got: np.ndarray, sums: _Sums, row: Tolerance, p
     return ""
 
 
-def _gather(sums: _Sums, start: int, g: np.ndarray, d: np.ndarray, row: Tolerance) -> None:
-    """Adds one chunk, which it may overwrite. Sets `sums.reason` where NaN or infinity disagree."""
-    sums.count += g.size
-    sums.finite += g.size
-    # A sum is finite only where every value is: float32 values cannot overflow it.
-    if not (math.isfinite(g.sum()) and math.isfinite(d.sum())):
-        g, d = _settle(sums, start, g, d, row)
-        if sums.reason:
-            return
-    zero = d == 0
-    if zero.any():
-        small = zero & (np.abs(g) < sums.tiny) & (g != 0)
-        sums.flushed += int(np.count_nonzero(small))
-        g[small] = 0.0
-    error = d - g
-    if row.exact and error.any():
-        unequal = np.flatnonzero(error)
-        if sums.first_unequal < 0:
-            sums.first_unequal = start + int(unequal[0])
-        sums.unequal += unequal.size
-    sums.golden_squares += float(g @ g)
-    sums.error_squares += float(error @ error)
-    sums.largest_error = max(sums.largest_error, float(error.max()), -float(error.min()))
-    if sums.shift is None:
-        sums.shift = float(g.mean())
-    g -= sums.shift
-    d -= sums.shift
-    sums.golden += float(g.sum())
-    sums.got += float(d.sum())
-    sums.golden_moment += float(g @ g)
-    sums.got_moment += float(d @ d)
-    sums.cross_moment += float(g @ d)
-
-
-def _settle(sums: _Sums, start: int, g: np.ndarray, d: np.ndarray, row: Tolerance) -> tuple[np.ndarray, np.ndarray]:
-    """A chunk with zeros for what is not finite, once NaN and infinity agree; else `sums.reason` says where not."""
-    inf_g, inf_d = np.sign(np.where(np.isinf(g), g, 0.0)), np.sign(np.where(np.isinf(d), d, 0.0))
-    differs = (np.isnan(g) != np.isnan(d)) | (inf_g != inf_d)
-    if row.saturates_at is not None and differs.any():
-        huge = (np.abs(g) >= row.saturates_at) & (np.abs(d) >= row.saturates_at) & (np.sign(g) == np.sign(d))
-        saturated = differs & huge
-        sums.saturated += int(np.count_nonzero(saturated))
-        differs &= ~saturated
-    if differs.any():
-        at = int(np.argmax(differs))
-        sums.reason = f"NaN or Inf: expected {g[at]:.6g}, got {d[at]:.6g} at element {start + at}"
-    both = np.isfinite(g) & np.isfinite(d)
-    sums.finite -= int(np.count_nonzero(~both))
-    return np.where(both, g, 0.0), np.where(both, d, 0.0)
-
-
-def _pcc(sums: _Sums, row: Tolerance) -> tuple[float | None, float]:
-    """PCC over the finite values, and the golden's spread (deviation over root mean square).
-
-    None if it means nothing: one side does not vary, or the golden varies by less than the tolerance resolves.
-    """
-    n, shift = sums.finite, sums.shift or 0.0
-    if n < 2 or not sums.golden_squares:
-        return None, 0.0
-    # Values that are not finite went in as zeros: take their share of the moments out again.
-    zeros = sums.count - n
-    golden, got = sums.golden + zeros * shift, sums.got + zeros * shift
-    squares_g = sums.golden_moment - zeros * shift**2 - golden**2 / n
-    squares_d = sums.got_moment - zeros * shift**2 - got**2 / n
-    cross = sums.cross_moment - zeros * shift**2 - golden * got / n
-    spread = math.sqrt(max(squares_g, 0.0) / sums.golden_squares)
-    floor = 1e-12 * max(sums.golden_moment, sums.got_moment)
-    if squares_g <= floor or squares_d <= floor or spread <= max(row.relative_l2, 1e-12):
-        return None, spread
-    return max(-1.0, min(1.0, cross / math.sqrt(squares_g * squares_d))), spread
-
-
 def _robust_errors(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> tuple[float, float, float]:
     """A share of the elements, the largest |got - golden| / |golden| among it, and relative L2 without outliers.
 
@@ -319,7 +332,7 @@ def _robust_errors(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> tuple
         g, d = _sample(golden, got, _SAMPLE)
         size = np.abs(g)
     finite = np.isfinite(g) & np.isfinite(d)
-    use = finite & (size >= _TINY)
+    use = finite & (size >= TINY)
     if not use.any():
         return share, 0.0, 0.0
     error = float(np.quantile(np.abs(d[use] - g[use]) / size[use], share))

@@ -21,12 +21,12 @@ import numpy as np
 from opscope.base.op_families import PRODUCTS, op_family
 from opscope.harness.prepare.live_golden import LiveGolden
 from opscope.harness.prepare.paths import moved_shape, moves_of, path_of
-from opscope.harness.prepare.program import Node, SplitModule
+from opscope.harness.prepare.program import Node, SingleOp, SplitModule
 from opscope.harness.prepare.walk import Missing
 from opscope.harness.record.records import Jump, ResultCheck, TensorDesc
 from opscope.harness.verdict.compare import check, check_cancelling, compare
+from opscope.harness.verdict.operands import Operands
 from opscope.harness.verdict.target import Target
-from opscope.harness.verdict.terms import term_sizes
 from opscope.harness.verdict.tolerance import SUM_BODY, Tolerance, inner_size, tolerance
 
 FILE = "intermediates.jsonl"
@@ -214,9 +214,13 @@ class Watch:
         op = self.split.ops[node.op_id]
         checks = compare(
             right, got, op.op_name, self.target, inputs=op.inputs, outputs=op.outputs, params=op.op_params,
-            term_sizes=lambda: term_sizes(op.bytecode, [values[value] for value in node.inputs]),
+            operands=self._operands(op, [values[value] for value in node.inputs]),
         )  # fmt: skip
         return "amplifies" if all(result_check.passed for result_check in checks) else "jump"
+
+    def _operands(self, op: SingleOp, inputs: Sequence[np.ndarray]) -> Operands:
+        """The operands that an op had on the device."""
+        return Operands(op.op_name, op.bytecode, lambda: inputs, op.op_params.get("body"), None, self._cache_dir)
 
     # --- what a compiler fused
 
@@ -232,7 +236,7 @@ class Watch:
                 break
             sums = op_family(op.op_name) in PRODUCTS or op.op_params.get("body") == SUM_BODY
             if sums and total.size == right.size:
-                terms = term_sizes(op.bytecode, [values[value] for value in node.inputs])[0]
+                terms = self._operands(op, [values[value] for value in node.inputs]).term_sizes[0]
                 scale = np.linalg.norm(right.astype(np.float64)) / max(np.linalg.norm(total.astype(np.float64)), 1e-300)
                 return check_cancelling(right, got, row, terms.reshape(right.shape) * scale, plain)
         return plain

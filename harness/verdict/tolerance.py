@@ -110,11 +110,11 @@ FORMULA_MARGIN = 16
 _FLOAT32_ULP = 2.0**-23
 
 _FORMAT_OF = {"f64": "Float64", "f32": "Float32", "bf16": "Float16_b", "f16": "Float16"}
-_ROW_OF_FORMAT = {
+ROW_OF_FORMAT = {
     "Tf32": "Float32 matrix HiFi4", "Bfp8_b": "Bfp8", "Bfp4_b": "Bfp4", "Bfp2_b": "Bfp2",
     "Lf8": "Float8", "Fp8_e5m2": "Float8", "Fp8_e4m3": "Float8",
 }  # fmt: skip
-_LOSSLESS = {"Float32": {"f32", "bf16", "f16"}, "Float16_b": {"bf16"}, "Float16": {"f16"}, "Float64": set(_FORMAT_OF)}
+LOSSLESS = {"Float32": {"f32", "bf16", "f16"}, "Float16_b": {"bf16"}, "Float16": {"f16"}, "Float64": set(_FORMAT_OF)}
 
 
 def tolerance(
@@ -135,22 +135,19 @@ def tolerance(
     Integers, booleans and values that are only moved or chosen are exact; floats only where the target's storage
     format holds them.
     """
-    part = element_type.removeprefix("complex<").removesuffix(">")
+    part = part_type(element_type)
     if not part.startswith(("f", "bf")):
         return TABLE["exact"]
-    own = _FORMAT_OF.get(part, "Float8")
-    stored = target.float_format or own
-    if target.product_format is not None and kind in PRODUCTS:
-        stored = max(stored, target.product_format, key=lambda name: TABLE[_ROW_OF_FORMAT.get(name, name)].relative_l2)
+    own, stored = formats_of(target, kind, part)
     computes = not (kind in DATA_MOVEMENT or (kind in REDUCING_KINDS and chooses(kind, body)))
-    if not computes and (stored == own or part in _LOSSLESS.get(stored, ())):
+    if not computes and (stored == own or part in LOSSLESS.get(stored, ())):
         return TABLE["exact"]
     if _sums(kind, body):
         row = _matrix_row(target, stored, "16-bit Dst" if target.narrow_dst else "")
     elif op_name in MULTIPLYING and stored != "Float32":
         row = _matrix_row(target, stored)
     else:
-        row = TABLE[_ROW_OF_FORMAT.get(stored, stored)]
+        row = TABLE[ROW_OF_FORMAT.get(stored, stored)]
     if own != "Float8" and row.relative_l2 < TABLE[own].relative_l2:
         # The result is rounded to the declared type whatever the device computes in.
         row = TABLE[own]
@@ -171,6 +168,20 @@ def tolerance(
     return row
 
 
+def part_type(element_type: str) -> str:
+    """The element type of a number's parts: of a complex one that of the real."""
+    return element_type.removeprefix("complex<").removesuffix(">")
+
+
+def formats_of(target: Target, kind: str, part: str) -> tuple[str, str]:
+    """The format of a floating element type, and the one in which the requested target holds it for an op of `kind`."""
+    own = _FORMAT_OF.get(part, "Float8")
+    stored = target.float_format or own
+    if target.product_format is not None and kind in PRODUCTS:
+        stored = max(stored, target.product_format, key=lambda name: TABLE[ROW_OF_FORMAT.get(name, name)].relative_l2)
+    return own, stored
+
+
 def chooses(kind: str, body: str | None) -> bool:
     """Whether a reduction's body only chooses among values; an empty one does (a scatter that overwrites)."""
     if body is None:
@@ -186,7 +197,7 @@ def _sums(kind: str, body: str | None) -> bool:
 
 def _matrix_row(target: Target, stored: str, accumulator: str = "") -> Tolerance:
     """The row of `stored` in the matrix unit at the target's fidelity; where there is none, the format's own."""
-    stored = _ROW_OF_FORMAT.get(stored, stored)
+    stored = ROW_OF_FORMAT.get(stored, stored)
     if target.math_fidelity == "exact" or (stored == "Float32" and target.matrix_format is None):
         return TABLE[stored]
     matrix = f"{stored} matrix {target.math_fidelity}"

@@ -1,0 +1,72 @@
+"""How large the terms are that each element of a sum is made of: what an error analysis multiplies a unit roundoff by.
+
+A sum of products whose operands are each off by a relative error of standard deviation u, independent of each other, is
+off by u times the root sum of squares of its terms (Higham and Mary 2019, SIAM J. Sci. Comput. 41(5)). The op itself on
+squared operands is that sum of squares: (ab)^2 = a^2 b^2, and what is padded stays 0. So the walk computes it with the
+executable that it has, and keeps it beside the golden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from opscope.base.op_families import PRODUCTS, op_family
+from opscope.harness.prepare.golden import Executable
+from opscope.harness.record.element_types import TERM_SIZES, numpy_dtype
+
+SUMMING = PRODUCTS | {"reduce", "pool", "scatter"}
+SUM_BODY = "stablehlo.add"
+LARGEST = 1e18
+"""Operands are squared up to here: float32 ends at 3e38."""
+
+
+def sums_terms(op_name: str, body: str | None) -> bool:
+    """Whether each element of an op's results is a sum of terms, each one operand or the product of two."""
+    kind = op_family(op_name)
+    if op_name == "stablehlo.select_and_scatter":
+        return body is not None and body.endswith(SUM_BODY)
+    return kind in PRODUCTS or (kind in SUMMING and body == SUM_BODY)
+
+
+def squared(op_name: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The operands whose sum of terms is the sum of squared terms; integers (indices) stay."""
+    # The first operand of select_and_scatter chooses the places; only the second is added up.
+    kept = 1 if op_name == "stablehlo.select_and_scatter" else 0
+    return [x if number < kept or not is_float(x) else squares(x) for number, x in enumerate(inputs)]
+
+
+def squares(x: np.ndarray) -> np.ndarray:
+    """The squares of `x` in its own type, clipped so that they stay finite."""
+    if x.dtype.kind == "c":
+        return squares(np.abs(x)).astype(x.dtype)
+    wide = x if x.dtype in (np.float32, np.float64) else x.astype(np.float32)
+    largest = float(np.max(np.abs(wide), initial=0.0))
+    if not largest < LARGEST:
+        wide = np.clip(np.nan_to_num(wide, nan=0.0), -LARGEST, LARGEST)
+    with np.errstate(over="ignore"):
+        return np.square(wide).astype(x.dtype, copy=False)
+
+
+def is_float(x: np.ndarray) -> bool:
+    """Whether an array holds floats (ml_dtypes' included) or complex numbers."""
+    return x.dtype.kind in "fc" or (x.dtype.kind == "V" and "float" in x.dtype.name)
+
+
+def root_sizes(op_name: str, executable: Executable, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The root sum of squares of the terms of each element, float32, one array per result.
+
+    Raises GoldenError if XLA refuses to run. Where a sum overflows it is infinite.
+    """
+    roots = []
+    with np.errstate(over="ignore", invalid="ignore"):
+        for result in executable(squared(op_name, inputs)):
+            wide = np.abs(result) if result.dtype.kind == "c" else np.abs(result.astype(np.float32, copy=False))
+            roots.append(np.sqrt(wide.astype(np.float32, copy=False)))
+    return roots
+
+
+def stored(sizes: np.ndarray) -> np.ndarray:
+    """Sizes as they are kept."""
+    return sizes.astype(numpy_dtype(TERM_SIZES))

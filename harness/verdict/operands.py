@@ -1,0 +1,205 @@
+"""What an op's operands have to do with the size of its errors: evaluated by XLA on the op itself, where it decides.
+
+Most verdicts need only the golden, and for sums the sizes kept beside it. Here is the rest: how far each result moves
+where each operand is off by what storing it costs, for whichever op, by running the op's own executable on such
+operands. Imports JAX where it is called, not before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from opscope.base.op_families import DATA_MOVEMENT, op_family
+from opscope.harness.prepare.operand_sizes import is_float, sums_terms
+from opscope.harness.verdict import tolerance as table
+from opscope.harness.verdict.steps import Steps
+
+if TYPE_CHECKING:
+    from opscope.harness.prepare.golden import Executable
+
+BLOCK = 16
+"""Values that share an exponent in a block format: of the last dim."""
+STEP = 2.0**-10
+"""Relative step of a difference quotient: small beside curvature, large beside the noise of float32."""
+SAMPLES = 4
+"""Random perturbations of an op that is neither elementwise nor a sum."""
+
+
+@dataclass
+class Operands:
+    """The operands of one op: its module, its inputs, and the sizes that the walk kept."""
+
+    op_name: str
+    module: bytes
+    load: Callable[[], Sequence[np.ndarray]]
+    """Returns the inputs; called at most once."""
+    body: str | None = None
+    kept: Callable[[], Sequence[np.ndarray]] | None = None
+    """Returns the root sums of squares that the walk stored, per result; None if it stored none."""
+    cache_dir: Path | None = None
+    _executable: Executable | None = field(default=None, repr=False)
+
+    @cached_property
+    def inputs(self) -> Sequence[np.ndarray]:
+        """The inputs of the op."""
+        return self.load()
+
+    @property
+    def sums(self) -> bool:
+        """Whether the results are sums of terms."""
+        return sums_terms(self.op_name, self.body)
+
+    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The op on other inputs. Raises GoldenError if XLA refuses."""
+        if self._executable is None:
+            from opscope.harness.prepare.golden import compile_module
+
+            self._executable = compile_module(self.module, self.cache_dir, widen=True)
+        return self._executable(inputs)
+
+    @cached_property
+    def term_sizes(self) -> list[np.ndarray]:
+        """Root sum of squares of the terms of each element, per result; kept by the walk or computed."""
+        if self.kept is not None:
+            return [np.asarray(sizes, np.float32) for sizes in self.kept()]
+        from opscope.harness.prepare.golden import compile_module
+        from opscope.harness.prepare.operand_sizes import root_sizes
+
+        if self._executable is None:
+            self._executable = compile_module(self.module, self.cache_dir, widen=True)
+        return root_sizes(self.op_name, self._executable, self.inputs)
+
+    def moved(self, steps: Steps, golden: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """How far each element of each result moves where operands are off by what `steps` says, float64.
+
+        Of elementwise ops the sum over operands, which no error exceeds; of sums the root sum of squares.
+        """
+        kind = op_family(self.op_name)
+        with np.errstate(all="ignore"):
+            if kind in DATA_MOVEMENT or (kind in table.REDUCING_KINDS and table.chooses(kind, self.body)):
+                return self._carried([self._off(x, steps) for x in self.inputs])
+            if self.sums:
+                return self._summed([self._off(x, steps) for x in self.inputs])
+            if steps.law == "bound":
+                return self._differences(steps, golden)
+            return self._sampled(steps, golden)
+
+    def _off(self, x: np.ndarray, steps: Steps) -> np.ndarray | None:
+        """What storing `x` may cost each of its elements, float64; None for integers."""
+        if not is_float(x):
+            return None
+        return steps.stored * (block_largest(x) if steps.block else magnitude(x))
+
+    def _carried(self, widths: Sequence[np.ndarray | None]) -> list[np.ndarray]:
+        """Of an op that hands on its operands: it hands on how far they are off."""
+        ups = self._typed(widths, 1.0)
+        carried = self.run(ups)
+        if op_family(self.op_name) in table.REDUCING_KINDS or self.op_name == "stablehlo.sort":
+            lowered = self.run(self._typed(widths, -1.0))
+            carried = [np.maximum(magnitude(a), magnitude(b)) for a, b in zip(carried, lowered, strict=True)]
+            if self.op_name == "stablehlo.sort":
+                carried = [np.full(c.shape, np.max(c, initial=0.0)) for c in carried]
+        return [magnitude(array) if is_float(array) else np.zeros(array.shape) for array in carried]
+
+    def _summed(self, widths: Sequence[np.ndarray | None]) -> list[np.ndarray]:
+        """Of a sum of products: the terms with each operand in turn replaced by how far it is off."""
+        from opscope.harness.prepare.operand_sizes import squared
+
+        plain = squared(self.op_name, self.inputs)
+        total: list[np.ndarray] = []
+        for number, width in enumerate(widths):
+            if width is None:
+                continue
+            changed = [*plain]
+            scale = float(np.max(width, initial=0.0)) or 1.0
+            changed[number] = np.square(width / scale).astype(self.inputs[number].dtype)
+            parts = [magnitude(array) * scale**2 for array in self.run(changed)]
+            total = [a + b for a, b in zip(total, parts, strict=True)] if total else parts
+        return [np.sqrt(part) for part in total]
+
+    def _differences(self, steps: Steps, golden: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Of an elementwise op: how far each operand moves the result, by running it with the operand off."""
+        rate = max(steps.stored, steps.function, FLOAT32_RATE)
+        step = max(rate, STEP)
+        totals = [np.zeros(array.shape) for array in golden]
+        for number, x in enumerate(self.inputs):
+            if not is_float(x):
+                continue
+            width = step * (block_largest(x) if steps.block else magnitude(x))
+            largest = [np.zeros(array.shape) for array in golden]
+            for sign in (1.0, -1.0):
+                off = [*self.inputs]
+                off[number] = (x.astype(off_type(x)) + sign * width).astype(x.dtype)
+                for index, result in enumerate(self.run(off)):
+                    change = np.abs(wide(result) - wide(golden[index]))
+                    change = np.where(np.isfinite(change), change, 0.0)
+                    largest[index] = np.maximum(largest[index], change)
+            totals = [total + part * (rate / step) for total, part in zip(totals, largest, strict=True)]
+        return totals
+
+    def _sampled(self, steps: Steps, golden: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Of any other op: the root mean square of the change by random perturbations of all operands at once.
+
+        An element whose few samples are small by chance is taken for half of its row's root mean square.
+        """
+        rng = np.random.default_rng(0)
+        rate = max(steps.stored, steps.function)
+        squares = [np.zeros(array.shape) for array in golden]
+        for _ in range(SAMPLES):
+            off = []
+            for x in self.inputs:
+                if not is_float(x):
+                    off.append(x)
+                    continue
+                width = rate * (block_largest(x) if steps.block else magnitude(x))
+                off.append((x.astype(off_type(x)) + width * rng.choice((-1.0, 1.0), x.shape)).astype(x.dtype))
+            for index, result in enumerate(self.run(off)):
+                change = wide(result) - wide(golden[index]) if is_float(result) else np.zeros(result.shape)
+                squares[index] += np.square(np.where(np.isfinite(change), np.abs(change), 0.0)) / SAMPLES
+        return [np.sqrt(np.maximum(s, row_mean(s) / 4)) for s in squares]
+
+    def _typed(self, widths: Sequence[np.ndarray | None], sign: float) -> list[np.ndarray]:
+        return [
+            x if width is None else (sign * width).astype(x.dtype) for x, width in zip(self.inputs, widths, strict=True)
+        ]
+
+
+FLOAT32_RATE = 2.0**-24
+
+
+def off_type(x: np.ndarray) -> type:
+    """The type in which an operand is moved before it is rounded to its own."""
+    return np.complex128 if x.dtype.kind == "c" else np.float64
+
+
+def wide(x: np.ndarray) -> np.ndarray:
+    """`x` in float64, or complex128."""
+    return x.astype(off_type(x))
+
+
+def magnitude(x: np.ndarray) -> np.ndarray:
+    """|x| in float64, 0 where it is not finite."""
+    size = np.abs(x).astype(np.float64) if x.dtype.kind != "V" else np.abs(x.astype(np.float64))
+    return np.where(np.isfinite(size), size, 0.0)
+
+
+def block_largest(x: np.ndarray) -> np.ndarray:
+    """The largest |x| of each block of 16 along the last dim, in the shape of x, float64."""
+    size = magnitude(x)
+    if not size.ndim or not size.size:
+        return size
+    columns = size.shape[-1]
+    starts = np.arange(0, columns, BLOCK)
+    largest = np.maximum.reduceat(size, starts, axis=-1)
+    return np.repeat(largest, BLOCK, axis=-1)[..., :columns]
+
+
+def row_mean(x: np.ndarray) -> np.ndarray | float:
+    """The mean along the last dim, kept as a dim."""
+    return x.mean(axis=-1, keepdims=True) if x.ndim and x.size else 0.0

@@ -1,0 +1,48 @@
+"""Exact rules about rounding: what a conversion may give, and what remains of operands whose denormals are zero."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from opscope.harness.prepare.operand_sizes import is_float
+
+
+def legal_conversion(x: np.ndarray, golden: np.ndarray, got: np.ndarray) -> str | None:
+    """Why `got` is no rounding to nearest of `x`; empty if it is one, None if one side is no float.
+
+    Golden and device both round to nearest, and may differ where `x` lies in the middle of two numbers (XLA takes the
+    even one, the packer the one away from zero): no element may be farther from `x` than the golden is. Denormals may
+    become zero.
+    """
+    if not (is_float(x) and is_float(golden)) or x.dtype.kind == "c":
+        return None
+    with np.errstate(invalid="ignore", over="ignore"):
+        source, right, found = (np.ravel(array).astype(np.float64) for array in (x, golden, got))
+        tiny = float(np.finfo(np.float16).tiny if golden.dtype == np.float16 else np.finfo(np.float32).tiny)
+        farther = np.abs(source - found) > np.abs(source - right)
+        farther &= ~((np.abs(right) < tiny) & (found == 0))
+        # What rounds up to infinity was checked with the other values that are not finite.
+        farther &= np.isfinite(right) & np.isfinite(found)
+    if not farther.any():
+        return ""
+    at = int(np.argmax(farther))
+    return (
+        f"{int(np.count_nonzero(farther))} of {golden.size} values are not rounded to nearest: "
+        f"{source[at]:.9g} became {found[at]:.9g}, expected {right[at]:.9g}, at element {at}"
+    )
+
+
+def without_denormals(inputs: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+    """The inputs with denormals as zero, as the device reads them; None if there are none."""
+    flushed, found = [], False
+    for x in inputs:
+        if not is_float(x) or x.dtype.kind == "c" or x.dtype.itemsize < 2:
+            flushed.append(x)
+            continue
+        tiny = np.finfo(np.float16).tiny if x.dtype == np.float16 else np.finfo(np.float32).tiny
+        denormal = (np.abs(x) < x.dtype.type(tiny)) & (x != 0)
+        found |= bool(denormal.any())
+        flushed.append(np.where(denormal, x.dtype.type(0), x))
+    return flushed if found else None

@@ -1,0 +1,215 @@
+"""z = error / scale for every element of a result, and the three questions that a verdict asks of them.
+
+Is the **largest** z too large for one element? Is there a **systematic** error, along the golden or beside it, that no
+rounding explains? Is one **place** (face row, face, tile, last row or column, batch entry) worse than chance? The
+scale is what `Steps` cost times the size of what was rounded; docs/verdicts.md derives it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from opscope.harness.verdict import places
+from opscope.harness.verdict.steps import RANDOM, Steps
+
+SLACK = 1.02
+"""A bound may be exceeded by the rounding of the figures that it is made of."""
+LEAST_LIMIT = 2.5
+"""Limit of z in a sum with few elements: a truncation is at most 1 / RANDOM, and half as much beside it."""
+TIES = 0.8
+"""Share of its unit roundoff by which a packer that rounds ties away lifts values that are all ties, on the mean."""
+SYSTEMATIC_FROM = 64
+"""Elements from which a mean is asked for."""
+SYSTEMATIC = 4.0
+"""Deviations by which a mean may miss. Elements that share operands share their errors: N of them are taken for
+sqrt(N) independent ones (a product of two square matrices has 2 N operands for N results of sqrt(N) terms each)."""
+PLACED = 8.0
+"""Deviations by which a structure's mean square may exceed 1: 1 + 8 sqrt(2 / n)."""
+WORST = 1e9
+"""z of an element that has an error and no scale."""
+
+
+@dataclass
+class Scale:
+    """The sizes that a result's scale is made of, each in the result's shape."""
+
+    steps: Steps
+    terms: np.ndarray | None = None
+    """Root sum of squares of each element's terms; None: not known, the golden itself is taken."""
+    moved: np.ndarray | None = None
+    """How far each element moves where the operands are off by what storing them costs; None: not evaluated."""
+
+    def of(self, span: slice, golden: np.ndarray, columns: int) -> np.ndarray:
+        """The scale of one chunk of float64 values, which has whole rows of `columns` elements or is part of one."""
+        steps, size = self.steps, np.abs(golden)
+        moved = None if self.moved is None else self.moved[span]
+        rounded = max(steps.packed, steps.declared)
+        if steps.block:
+            packed = steps.declared * size + rounded * _block_size(size, columns)
+        else:
+            packed = (rounded + steps.declared) * size if rounded else None
+        if steps.law == "bound":
+            own = steps.function + steps.cuts + (steps.stored if moved is None else 0.0)
+            scale = own * size
+            if packed is not None:
+                scale += packed
+            return scale if moved is None else scale + moved
+        if steps.law == "part":
+            around = steps.function * _root_mean_square(size, columns) if moved is None else moved
+            return np.hypot(steps.function * size, around)
+        terms = size if self.terms is None else np.maximum(self.terms[span].astype(np.float64), size * 1e-3)
+        square = np.square(terms)
+        square *= steps.operand**2 + steps.added**2
+        own = math.hypot(steps.added, steps.function, RANDOM * steps.cuts)
+        square += np.square(size) * own**2
+        if packed is not None:
+            square += np.square(packed)
+        if moved is not None:
+            square += np.square(RANDOM * moved)
+        return np.sqrt(square, out=square)
+
+
+@dataclass
+class Scores:
+    """Gathers z of one result, chunk by chunk, in order."""
+
+    scale: Scale
+    shape: tuple[int, ...]
+    largest: float = 0.0
+    at: int = -1
+    count: int = 0
+    total: float = 0.0
+    along: float = 0.0
+    """Sum of z times the golden in units of the scale; over `golden_squares` it is the slope of the error."""
+    golden_total: float = 0.0
+    golden_squares: float = 0.0
+    _face_rows: list[np.ndarray] = field(default_factory=list)
+    _last_columns: list[np.ndarray] = field(default_factory=list)
+
+    @property
+    def columns(self) -> int:
+        """Elements of a row."""
+        return self.shape[-1] if self.shape else 1
+
+    def take(self, start: int, golden: np.ndarray, error: np.ndarray) -> None:
+        """Adds one chunk of float64 values; whole rows, or part of one in multiples of a face's width."""
+        self.count += golden.size
+        if self.scale.steps.law == "bound" and not error.any():
+            return
+        span = slice(start, start + golden.size)
+        scale = self.scale.of(span, golden, self.columns)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            z = error / scale
+            part = golden / scale
+        if not (self.largest < WORST and math.isfinite(float(z.sum())) and math.isfinite(float(part.sum()))):
+            z = np.clip(np.nan_to_num(z, nan=0.0, posinf=WORST, neginf=-WORST), -WORST, WORST)
+            part = np.where(np.isfinite(part), part, 0.0)
+        high, low = float(z.max()), float(z.min())
+        if max(high, -low) > self.largest:
+            self.largest = max(high, -low)
+            self.at = start + int(np.argmax(z) if high >= -low else np.argmin(z))
+        self.total += float(z.sum())
+        self.along += float(z @ part)
+        self.golden_total += float(part.sum())
+        self.golden_squares += float(part @ part)
+        if self.scale.steps.law != "bound":
+            np.multiply(z, z, out=z)
+            width = min(self.columns, z.size)
+            rows = z.reshape(-1, width)
+            self._face_rows.append(_face_sums(rows))
+            if (start + z.size) % self.columns == 0:
+                self._last_columns.append(rows[:, -1].astype(np.float32))
+
+    @property
+    def limit(self) -> float:
+        """Largest z that is right: the bound where there is one, else a quantile of so many normal values."""
+        if self.scale.steps.law == "bound":
+            return SLACK
+        return max(LEAST_LIMIT, 1 + math.sqrt(2 * math.log(max(self.count, 1))))
+
+    def wrong(self) -> tuple[str, str]:
+        """Which question is answered wrongly and how, in words; empty if none is."""
+        if self.largest > self.limit:
+            return "largest", f"expected at most {self.limit:.3g} of its scale, got {self.largest:.3g}"
+        if said := self._systematic():
+            return "systematic", said
+        if said := self._placed():
+            return "placed", said
+        return "", ""
+
+    def _systematic(self) -> str:
+        """What the mean error along the golden, and beside it, has to say."""
+        steps = self.scale.steps
+        if self.count < SYSTEMATIC_FROM or not self.golden_squares or (steps.law == "bound" and not steps.packed):
+            return ""
+        slope = self.along / self.golden_squares
+        chance = SYSTEMATIC * self.count**0.25 / math.sqrt(self.golden_squares)
+        rounded = max(steps.packed, steps.declared)
+        lost = steps.cuts + (2 * steps.stored if steps.block else 0.0)
+        if steps.law == "part":
+            lost = chance = steps.function
+        low, high = -lost - 0.25 * rounded - chance, TIES * rounded + chance
+        if not low <= slope <= high:
+            return f"expected between {low:+.2%} and {high:+.2%} of the golden, got {slope:+.2%}"
+        if steps.law == "bound":
+            return ""
+        offset, most = (self.total - slope * self.golden_total) / self.count, SYSTEMATIC * self.count**-0.25
+        if abs(offset) > most:
+            return f"expected a mean of at most {most:.2g} of the scale beside the golden, got {offset:+.2g}"
+        return ""
+
+    def _placed(self) -> str:
+        """Which structure's mean square is too large, and how large it is elsewhere."""
+        if self.scale.steps.law == "bound" or self.largest <= 1:
+            return ""
+        face_rows = np.concatenate([part.ravel() for part in self._face_rows])
+        last = np.concatenate(self._last_columns) if self._last_columns else np.zeros(0, np.float32)
+        rows = max(1, self.count // self.columns)
+        total = float(face_rows.sum())
+        for group in places.groups(face_rows.reshape(rows, -1), last, self.shape):
+            allowed = 1 + PLACED * np.sqrt(2 / group.counts)
+            excess = group.sums / group.counts / allowed
+            at = int(np.argmax(excess))
+            if excess.flat[at] > 1:
+                mean = float(group.sums.flat[at] / group.counts.flat[at])
+                rest = self.count - int(group.counts.flat[at])
+                elsewhere = (total - float(group.sums.flat[at])) / rest if rest else 0.0
+                return (
+                    f"{group.name(at)}: expected a mean square of at most {float(allowed.flat[at]):.3g}, "
+                    f"got {mean:.3g} ({elsewhere:.2g} elsewhere)"
+                )
+        return ""
+
+
+def chunks(size: int, columns: int, most: int) -> list[tuple[int, int]]:
+    """Ranges of a flat array of about `most` elements: whole rows, or parts of one in multiples of a face's width."""
+    if columns > most:
+        step = most // places.FACE * places.FACE
+        starts = [row + part for row in range(0, size, columns) for part in range(0, columns, step)]
+        return [(start, min(start + step, (start // columns + 1) * columns)) for start in starts]
+    step = max(1, most // columns) * columns
+    return [(start, min(start + step, size)) for start in range(0, size, step)]
+
+
+def _face_sums(rows: np.ndarray) -> np.ndarray:
+    """Sums over each 16 columns, the last of them perhaps over fewer."""
+    whole = rows.shape[1] // places.FACE * places.FACE
+    if whole == rows.shape[1]:
+        return rows.reshape(len(rows), -1, places.FACE).sum(axis=2).astype(np.float32)
+    return np.add.reduceat(rows, np.arange(0, rows.shape[1], places.FACE), axis=1).astype(np.float32)
+
+
+def _block_size(size: np.ndarray, columns: int) -> np.ndarray:
+    """The largest of each 16 columns, for each element."""
+    rows = size.reshape(-1, min(columns, size.size))
+    largest = np.maximum.reduceat(rows, np.arange(0, rows.shape[1], places.FACE), axis=1)
+    return np.repeat(largest, places.FACE, axis=1)[:, : rows.shape[1]].ravel()
+
+
+def _root_mean_square(size: np.ndarray, columns: int) -> np.ndarray:
+    """The root mean square of each row, for each element."""
+    rows = size.reshape(-1, min(columns, size.size))
+    return np.repeat(np.sqrt(np.mean(np.square(rows), axis=1)), rows.shape[1])

@@ -1,0 +1,156 @@
+"""What each step of the requested target costs: the parameters of the error model (docs/verdicts.md).
+
+A number is stored, perhaps cut where the matrix unit reads it, computed with, added up and packed. Each step rounds by
+its format's unit roundoff. `steps_of` says which steps a result goes through and what they cost; `scale.py` multiplies
+the cost by the size of what was rounded.
+
+Sources: tenstorrent/tt-isa-documentation, WormholeB0 (SrcASrcB.md, MVMUL.md, ELWMUL.md, GAPOOL.md: which bits a phase
+reads; Packers/FormatConversion.md: how results are rounded); FloatBitPatterns.md for the formats.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from opscope.base.op_families import DATA_MOVEMENT
+from opscope.harness.prepare.operand_sizes import sums_terms
+from opscope.harness.verdict import tolerance as table
+from opscope.harness.verdict.target import Target
+
+FRACTION_BITS = {
+    "Float64": 52, "Float32": 23, "Tf32": 10, "Float16_b": 7, "Float16": 10,
+    "Bfp8": 6, "Bfp4": 2, "Bfp2": 0, "Float8": 2,
+}  # fmt: skip
+"""Fraction bits behind the leading one; of a block format behind that of the block's largest value."""
+TRUNCATED_BLOCKS = frozenset({"Bfp4", "Bfp2"})
+"""Block formats that are cut from Bfp8 instead of rounded."""
+BLOCKS = frozenset({"Bfp8", "Bfp4", "Bfp2"})
+
+SRC_B, SRC_A = {"high": 6, "full": 10}, {"high": 4, "full": 9}
+"""Fraction bits that the first phase reads of an operand, and that all phases together read."""
+KEPT = {
+    "HiFi4": (SRC_B["full"], SRC_A["full"]),
+    "HiFi3": (SRC_B["full"], SRC_A["full"]),
+    "HiFi2": (SRC_B["high"], SRC_A["full"]),
+    "LoFi": (SRC_B["high"], SRC_A["high"]),
+}
+"""Fidelity -> fraction bits of both operands that the product is made of."""
+HIFI3_LEAVES = 2.0 ** -(SRC_B["high"] + SRC_A["high"])
+"""HiFi3 leaves out the product of both operands' low bits."""
+DST_DEPTH = 16
+"""Products that are added before a 16-bit Dst rounds."""
+RANDOM = 0.5
+"""Standard deviation of a rounding or a truncation over the most it can be, bias included: of mantissas spread as 1/m
+it is 0.42 (rounding: sqrt(E[1/m^2] / 3); truncation the same of twice the half unit)."""
+FLOAT32 = 2.0**-24
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What the steps between an op's operands and one of its results cost. All figures are relative."""
+
+    law: str
+    """How errors add up: `bound` (each element by itself: no error is larger), `sum` (as the root of many
+    independent ones), `part` (through values that are not seen: relative to what lies around)."""
+    stored: float = 0.0
+    """Most that an operand loses on its way into storage; of a block format relative to its block's largest value."""
+    cut: tuple[float, float] = (0.0, 0.0)
+    """Most that the matrix unit cuts off either operand."""
+    left_out: float = 0.0
+    """Most that a product loses because a phase is left out."""
+    function: float = 0.0
+    """Bound of the function's own error, the golden's included."""
+    added: float = 0.0
+    """Standard deviation of all roundings while terms are added up, relative to their root sum of squares."""
+    packed: float = 0.0
+    """Most that packing changes the result; of a block format relative to its block's largest value."""
+    declared: float = 0.0
+    """Most that rounding to the declared type changes the golden, and the result once more."""
+    block: bool = False
+    """Whether `stored` and `packed` are relative to the largest of 16 values."""
+
+    @property
+    def cuts(self) -> float:
+        """Most that a product loses because its operands are cut."""
+        return sum(self.cut) + self.left_out
+
+    @property
+    def operand(self) -> float:
+        """Standard deviation of a product's relative error from cutting and storing its operands."""
+        storing = 0.0 if self.block else self.stored
+        return RANDOM * math.hypot(*self.cut, self.left_out, storing, storing)
+
+
+def unit(name: str) -> float:
+    """Unit roundoff of a format: half the distance of its numbers, relative; of a cut format the whole."""
+    return 2.0 ** -(FRACTION_BITS[name] + (0 if name in TRUNCATED_BLOCKS else 1))
+
+
+def steps_of(
+    target: Target, kind: str, element_type: str, inner: int = 1, *, op_name: str = "", body: str | None = None,
+    ulp: float | None = None,
+) -> Steps | None:  # fmt: skip
+    """The steps of one result, by the arguments of `tolerance.tolerance`; None if it is held to exact values."""
+    row = table.tolerance(target, kind, element_type, inner, op_name=op_name, body=body, ulp=ulp)
+    if row.exact:
+        return None
+    part = table.part_type(element_type)
+    own, held = table.formats_of(target, kind, part)
+    held = table.ROW_OF_FORMAT.get(held, held)
+    lossless = held == own or part in table.LOSSLESS.get(held, ())
+    block = held in BLOCKS
+    common = {
+        "stored": 0.0 if lossless else unit(held),
+        "packed": unit(held) if held != "Float32" else 0.0,
+        "declared": unit(own) if FRACTION_BITS[own] < FRACTION_BITS["Float32"] else 0.0,
+        "block": block,
+    }
+    moves = kind in DATA_MOVEMENT or (kind in table.REDUCING_KINDS and table.chooses(kind, body))
+    if moves:
+        return Steps("bound", **common)
+    floor = unit(own) if own == "Float64" else FLOAT32
+    # Values that are packed in blocks leave a Dst of 16 bits, already rounded once.
+    dst = unit("Float16_b") if block else 0.0
+    if sums_terms(op_name, body):
+        cut, left_out, added = (0.0, 0.0), 0.0, 2 * floor * math.sqrt(inner)
+        if target.math_fidelity != "exact" and (held != "Float32" or target.matrix_format is not None):
+            cut = _cut(held, target.math_fidelity, one=kind not in table.PRODUCTS)
+            left_out = HIFI3_LEAVES if target.math_fidelity == "HiFi3" else 0.0
+            if target.narrow_dst:
+                added = max(added, RANDOM * unit("Float16_b") * math.sqrt(4 * math.ceil(inner / DST_DEPTH)))
+        return Steps("sum", cut=cut, left_out=left_out, added=added, function=2 * floor + dst, **common)
+    if kind in ("reduce", "pool") and body == "stablehlo.multiply":
+        return Steps("sum", added=4 * floor * math.sqrt(inner), function=4 * floor + dst, **common)
+    if kind == "eltwise" or op_name == "stablehlo.batch_norm_inference":
+        cut, left_out = (0.0, 0.0), 0.0
+        if op_name in table.MULTIPLYING and held != "Float32" and target.math_fidelity != "exact":
+            cut = _cut(held, target.math_fidelity, one=False)
+            left_out = HIFI3_LEAVES if target.math_fidelity == "HiFi3" else 0.0
+        return Steps("bound", cut=cut, left_out=left_out, function=_function(own, held, op_name, ulp) + dst, **common)
+    return Steps("part", function=row.relative_l2, **common)
+
+
+def _cut(held: str, fidelity: str, one: bool) -> tuple[float, float]:
+    """Most that either operand loses to the bits that no phase reads; `one`: a sum, whose other operand is 1."""
+    left, right = KEPT.get(fidelity, KEPT["HiFi4"])
+    if one:
+        # Sums read SrcA, in all phases but LoFi's.
+        left, right = right, 99
+    bits = FRACTION_BITS[held]
+    return tuple(max(0.0, 2.0**-kept - 2.0**-bits) for kept in (left, right))  # type: ignore[return-value]
+
+
+def _function(own: str, held: str, op_name: str, ulp: float | None) -> float:
+    """Bound of an elementwise function's relative error before packing, with that of XLA's golden."""
+    if own == "Float64":
+        return table.TABLE["Float64"].relative_l2
+    if ulp is None:
+        # No single kernel: its steps are rounded to the format one by one.
+        return table.TABLE["Float32"].relative_l2 + (0.0 if held == "Float32" else SEVERAL_STEPS * unit(held))
+    margin = table.FORMULA_MARGIN if op_name.startswith("chlo.") else table.ULP_MARGIN
+    return margin * max(ulp, 0.5) * 2 * FLOAT32
+
+
+SEVERAL_STEPS = 8
+"""Roundings of an elementwise op that is lowered to several kernels."""
