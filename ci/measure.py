@@ -128,6 +128,17 @@ def mutation(count: int = 300, seed: int = 13) -> Figure:
     return Figure(f"mutants of our own source, seed {seed}", value, ">= 85 %", done.returncode == 0)
 
 
+def verdicts(count: int = 600, seed: int = 1) -> Figure:
+    """Seeded faults on results of real ops: how many a verdict refuses, of each class."""
+    command = [sys.executable, "-m", "ci.benchmarks.verdicts", "--faults", str(count), "--seed", str(seed)]
+    done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE)
+    print(done.stdout)
+    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in done.stdout.splitlines()[2:]]
+    caught, real = sum(int(row[5]) for row in rows), sum(int(row[4]) for row in rows)
+    value = f"{caught} of {real} caught with their place, {sum(int(row[2]) for row in rows)} undetectable"
+    return Figure(f"faults on results, seed {seed}", value, ">= 98 % of each class", done.returncode == 0)
+
+
 def overhead() -> Iterator[Figure]:
     """Time and memory that the harness itself takes for 20,000 synthetic ops with 200,000 uses."""
     ops, uses = 20_000, 200_000
@@ -196,6 +207,7 @@ GROUPS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
     "mutants": lambda bench: [measure_compiler.mutants()],
     "mutation": lambda bench: [mutation()],
     "faults": lambda bench: [faults(bench.scratch)],
+    "verdicts": lambda bench: [verdicts()],
     "slow_tests": lambda bench: [slow_tests()],
     "nightly": lambda bench: measure_nightly.figures(bench.scratch),
     "database": lambda bench: measure_database.figures(bench.scratch),

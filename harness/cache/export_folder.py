@@ -203,7 +203,7 @@ def located(header: ManifestHeader, *caches: Path) -> ManifestHeader:
 
 def value_files(row: OpRow) -> list[str]:
     """The files with the values that the verdict on an op rests on, relative to its export folder."""
-    return [*(source.path for source in row.sources if source.path is not None), *row.golden]
+    return [*(source.path for source in row.sources if source.path is not None), *row.golden, *row.term_sizes]
 
 
 def files_of(row: OpRow) -> list[str]:

@@ -195,13 +195,23 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
             raise damaged from None
         return state.failed(Stage.COMPARE, error)
     measured = [check.pcc for check in checks if check.pcc is not None]
-    numbers = {"results": tuple(checks), "pcc": min(measured, default=None)}
+    numbers = {"results": tuple(checks), "pcc": min(measured, default=None), **_largest(checks)}
     wrong = [f"result {index}: {check.reason}" for index, check in enumerate(checks) if not check.passed]
     if wrong:
         state.reached = before
         artifact = _store(state.context, row.op_id, "compare.txt", "\n".join(wrong) + "\n")
         return state.ended(Status.GOLDEN_FAILED, wrong[0], Stage.COMPARE, artifact=artifact, **numbers)
     return state.ended(Status.SUCCESS, **numbers)
+
+
+def _largest(checks: Sequence[ResultCheck]) -> dict[str, Any]:
+    """Where the largest error over its scale is, and which question it failed; that of a wrong result first."""
+    scored = [check for check in checks if check.z_max is not None]
+    if not scored:
+        return {}
+    worst = max(scored, key=lambda check: (not check.passed, (check.z_max or 0.0) / (check.z_limit or 1.0)))
+    place = f"{worst.z_index}, {worst.z_place}" if worst.z_place else ""
+    return {"z_max": worst.z_max, "z_place": place, "question": worst.question}
 
 
 def _operands(row: OpRow, job: Job, export_dir: Path) -> Operands | None:

@@ -6,9 +6,10 @@ import shutil
 from pathlib import Path
 
 from opscope.harness.cache.upkeep import readable
-from opscope.harness.prepare.program import Node, SplitModule
+from opscope.harness.prepare.operand_sizes import sums_terms
+from opscope.harness.prepare.program import Node, SingleOp, SplitModule
 from opscope.harness.prepare.walk import Limits
-from opscope.harness.record.element_types import byte_size
+from opscope.harness.record.element_types import TERM_SIZES, byte_size
 from opscope.harness.record.errors import InputError
 
 
@@ -28,11 +29,20 @@ def stored_bytes(split: SplitModule, limits: Limits, *, random: bool = False) ->
         count = byte_size(desc.shape, desc.data_type)
         return count if count <= limits.tensor_bytes else 0
 
+    measured = sum(_term_bytes(split.ops[op_id], limits) for op_id in first)
     if random:
-        return sum(size(value) for node in first.values() for value in node.outputs)
+        return measured + sum(size(value) for node in first.values() for value in node.outputs)
     stored = {value for node in first.values() for value in (*node.inputs, *node.outputs)}
     # The final outputs are stored a second time, for a run of the model as a whole.
-    return sum(size(value) for value in (*(stored - arguments), *split.program.results))
+    return measured + sum(size(value) for value in (*(stored - arguments), *split.program.results))
+
+
+def _term_bytes(op: SingleOp, limits: Limits) -> int:
+    """Bytes of the sizes of its terms that the walk keeps beside the golden of a sum."""
+    operands = sum(byte_size(desc.shape, desc.data_type) for desc in op.inputs)
+    if not sums_terms(op.op_name, op.op_params.get("body")) or operands > limits.measured_bytes:
+        return 0
+    return sum(byte_size(desc.shape, TERM_SIZES) for desc in op.outputs)
 
 
 def check(split: SplitModule, limits: Limits, folder: Path, model: str, *, random: bool = False) -> None:

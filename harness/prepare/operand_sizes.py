@@ -8,13 +8,15 @@ executable that it has, and keeps it beside the golden.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from opscope.base.op_families import PRODUCTS, op_family
-from opscope.harness.prepare.golden import Executable
 from opscope.harness.record.element_types import TERM_SIZES, numpy_dtype
+
+Evaluate = Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]]
+"""An op that can be run on other inputs."""
 
 SUMMING = PRODUCTS | {"reduce", "pool", "scatter"}
 SUM_BODY = "stablehlo.add"
@@ -54,14 +56,14 @@ def is_float(x: np.ndarray) -> bool:
     return x.dtype.kind in "fc" or (x.dtype.kind == "V" and "float" in x.dtype.name)
 
 
-def root_sizes(op_name: str, executable: Executable, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+def root_sizes(op_name: str, evaluate: Evaluate, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The root sum of squares of the terms of each element, float32, one array per result.
 
-    Raises GoldenError if XLA refuses to run. Where a sum overflows it is infinite.
+    `evaluate` runs the op; what it raises is not caught. Where a sum overflows it is infinite.
     """
     roots = []
     with np.errstate(over="ignore", invalid="ignore"):
-        for result in executable(squared(op_name, inputs)):
+        for result in evaluate(squared(op_name, inputs)):
             wide = np.abs(result) if result.dtype.kind == "c" else np.abs(result.astype(np.float32, copy=False))
             roots.append(np.sqrt(wide.astype(np.float32, copy=False)))
     return roots

@@ -236,6 +236,12 @@ class OpTest(_WithOptions):
     """`signal SIGSEGV`, `memory`, `exit 0`, `protocol`; set only if the status is crashed."""
     pcc: float | None = None
     """The smallest PCC over all results."""
+    z_max: float | None = None
+    """The largest error over its own scale (docs/verdicts.md), over all results; of a wrong result that one's."""
+    z_place: str = ""
+    """Where that element is: index, tile, face, row of the face."""
+    question: str = ""
+    """The question that the numbers failed: `largest`, `systematic`, `placed`, `rounding`; empty if none."""
     results: tuple[ResultCheck, ...] = ()
     uses: Int = 0
     locations: tuple[str, ...] = ()

@@ -174,7 +174,7 @@ def failure_lines(test: OpTest, why: str = "") -> list[str]:
         lines.append(f"from {location}" + (f" and {test.uses - 1} more uses" if test.uses > 1 else ""))
     bad = [(n, r) for n, r in enumerate(test.results) if not r.passed]
     for n, r in bad[:1]:
-        numbers = (("pcc", r.pcc), ("relative L2", r.relative_l2), ("largest difference", r.max_abs))
+        numbers = (("z", r.z_max), ("pcc", r.pcc), ("relative L2", r.relative_l2), ("largest difference", r.max_abs))
         figures = ", ".join(f"{name} {value:.6g}" for name, value in numbers if value is not None)
         lines.append(
             f"result {n}: {r.reason or 'outside its tolerance'} ({figures or 'no numbers'}; row {r.tolerance})"

@@ -19,7 +19,7 @@ from opscope.harness.record.element_types import NUMPY_NAMES
 from opscope.harness.record.records import PRODUCTS_IN_A_ROW, WHOLE_MODEL, ResultCheck, TensorDesc
 from opscope.harness.verdict import ties
 from opscope.harness.verdict.moments import TINY, TINY_F16, Sums, gather, pcc_of
-from opscope.harness.verdict.operands import Operands, magnitude
+from opscope.harness.verdict.operands import NotEvaluatedError, Operands, magnitude
 from opscope.harness.verdict.places import index_of, name_of
 from opscope.harness.verdict.rounding import legal_conversion, without_denormals
 from opscope.harness.verdict.scores import Scale, Scores, chunks
@@ -98,13 +98,19 @@ def _judged(
         result = check(g, d, row, Scale(steps, terms=kept), strict=operands is not None)
         loose = steps.law == "part" and op_name != WHOLE_MODEL
         if operands is not None and _has_numbers(result) and (not result.passed or (loose and result.max_abs)):
-            result = _by_operands(golden, got, index, row, steps, operands)
+            try:
+                result = _by_operands(golden, got, index, row, steps, operands)
+            except NotEvaluatedError as error:
+                return result if result.passed else _with_note(result, f"operands not evaluated: {error}")
     if result.passed or operands is None or g.shape != d.shape or g.dtype != d.dtype:
         return result
     flushed = without_denormals(operands.inputs)
     if flushed is None:
         return result
-    again = check(operands.run(flushed)[index], d, row, None if steps is None else Scale(steps))
+    try:
+        again = check(operands.run(flushed)[index], d, row, None if steps is None else Scale(steps))
+    except NotEvaluatedError:
+        return result
     if not again.passed:
         return result
     return again.model_copy(update={"flags": tuple(dict.fromkeys((*again.flags, "denormal_flush")))})
@@ -129,6 +135,10 @@ def _by_operands(
     if moved is not None and g.dtype.kind == "c":
         moved = moved + (steps.function + steps.packed + 2 * steps.declared + steps.cuts) * magnitude(g)
     return check(g, d, row, Scale(steps, terms=terms, moved=moved), strict=True)
+
+
+def _with_note(result: ResultCheck, note: str) -> ResultCheck:
+    return result.model_copy(update={"reason": f"{result.reason} ({note})"})
 
 
 def _has_numbers(result: ResultCheck) -> bool:

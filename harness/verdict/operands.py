@@ -31,6 +31,10 @@ SAMPLES = 4
 """Random perturbations of an op that is neither elementwise nor a sum."""
 
 
+class NotEvaluatedError(Exception):
+    """XLA does not run the op on other inputs, so that the golden alone has to say how large an error may be."""
+
+
 @dataclass
 class Operands:
     """The operands of one op: its module, its inputs, and the sizes that the walk kept."""
@@ -56,24 +60,30 @@ class Operands:
         return sums_terms(self.op_name, self.body)
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The op on other inputs. Raises GoldenError if XLA refuses."""
+        """The op on other inputs. Raises NotEvaluatedError if XLA refuses."""
+        from opscope.harness.prepare.golden import GoldenError
+
+        try:
+            return self._compiled()(inputs)
+        except GoldenError as error:
+            raise NotEvaluatedError(str(error)) from error
+
+    def _compiled(self) -> Executable:
+        """The op's executable, compiled once."""
         if self._executable is None:
             from opscope.harness.prepare.golden import compile_module
 
             self._executable = compile_module(self.module, self.cache_dir, widen=True)
-        return self._executable(inputs)
+        return self._executable
 
     @cached_property
     def term_sizes(self) -> list[np.ndarray]:
         """Root sum of squares of the terms of each element, per result; kept by the walk or computed."""
         if self.kept is not None:
             return [np.asarray(sizes, np.float32) for sizes in self.kept()]
-        from opscope.harness.prepare.golden import compile_module
         from opscope.harness.prepare.operand_sizes import root_sizes
 
-        if self._executable is None:
-            self._executable = compile_module(self.module, self.cache_dir, widen=True)
-        return root_sizes(self.op_name, self._executable, self.inputs)
+        return root_sizes(self.op_name, self.run, self.inputs)
 
     def moved(self, steps: Steps, golden: Sequence[np.ndarray]) -> list[np.ndarray]:
         """How far each element of each result moves where operands are off by what `steps` says, float64.
@@ -127,7 +137,7 @@ class Operands:
         """Of an elementwise op: how far each operand moves the result, by running it with the operand off."""
         rate = max(steps.stored, steps.function, FLOAT32_RATE)
         step = max(rate, STEP)
-        totals = [np.zeros(array.shape) for array in golden]
+        totals = [self._constant(rate, array) for array in golden]
         for number, x in enumerate(self.inputs):
             if not is_float(x):
                 continue
@@ -142,6 +152,13 @@ class Operands:
                     largest[index] = np.maximum(largest[index], change)
             totals = [total + part * (rate / step) for total, part in zip(totals, largest, strict=True)]
         return totals
+
+    def _constant(self, rate: float, golden: np.ndarray) -> np.ndarray:
+        """How far the constant moves that one operand of a binary op may be: it is stored like the others."""
+        if self.op_name not in BINARY or len(self.inputs) != 1:
+            return np.zeros(golden.shape)
+        beside = magnitude(self.inputs[0]) if self.op_name in ("stablehlo.add", "stablehlo.subtract") else 0.0
+        return rate * (magnitude(golden) + beside)
 
     def _sampled(self, steps: Steps, golden: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Of any other op: the root mean square of the change by random perturbations of all operands at once.
@@ -171,6 +188,11 @@ class Operands:
 
 
 FLOAT32_RATE = 2.0**-24
+BINARY = frozenset(
+    f"stablehlo.{name}"
+    for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "remainder")
+)
+"""Ops whose second operand may be a constant inside the module."""
 
 
 def off_type(x: np.ndarray) -> type:

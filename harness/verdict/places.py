@@ -32,11 +32,10 @@ class Group:
 
 
 def name_of(flat: int, shape: tuple[int, ...]) -> str:
-    """The place of one element: its tile, face and face row, and the batch where there is one."""
+    """The place of one element: its tile (batch entry, row, column), face and row of the face."""
     batch, row, column = _split(flat, shape)
-    text = f"tile ({row // TILE}, {column // TILE}), face {2 * (row % TILE // FACE) + column % TILE // FACE}"
-    text += f", row {row % FACE}"
-    return f"{text}, batch {batch}" if len(shape) > 2 else text
+    face = 2 * (row % TILE // FACE) + column % TILE // FACE
+    return f"tile ({batch}, {row // TILE}, {column // TILE}), face {face}, row {row % FACE}"
 
 
 def index_of(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:

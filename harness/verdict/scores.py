@@ -15,8 +15,9 @@ import numpy as np
 from opscope.harness.verdict import places
 from opscope.harness.verdict.steps import RANDOM, Steps
 
-SLACK = 1.02
-"""A bound may be exceeded by the rounding of the figures that it is made of."""
+SLACK, BLOCK_SLACK = 1.02, 1.1
+"""A bound may be exceeded by the rounding of the figures that it is made of; of block formats by more, since the
+largest of a block, which decides how all others are rounded, is itself off by up to three times 2^-7."""
 LEAST_LIMIT = 2.5
 """Limit of z in a sum with few elements: a truncation is at most 1 / RANDOM, and half as much beside it."""
 TIES = 0.8
@@ -52,7 +53,8 @@ class Scale:
         else:
             packed = (rounded + steps.declared) * size if rounded else None
         if steps.law == "bound":
-            own = steps.function + steps.cuts + (steps.stored if moved is None else 0.0)
+            # What storing operands costs is known once they are evaluated.
+            own = steps.function + steps.cuts
             scale = own * size
             if packed is not None:
                 scale += packed
@@ -61,6 +63,8 @@ class Scale:
             around = steps.function * _root_mean_square(size, columns) if moved is None else moved
             return np.hypot(steps.function * size, around)
         terms = size if self.terms is None else np.maximum(self.terms[span].astype(np.float64), size * 1e-3)
+        if steps.block and packed is not None:
+            packed *= terms > 0  # a sum of zeros is packed as zero, whatever lies beside it
         square = np.square(terms)
         square *= steps.operand**2 + steps.added**2
         own = math.hypot(steps.added, steps.function, RANDOM * steps.cuts)
@@ -127,7 +131,7 @@ class Scores:
     def limit(self) -> float:
         """Largest z that is right: the bound where there is one, else a quantile of so many normal values."""
         if self.scale.steps.law == "bound":
-            return SLACK
+            return BLOCK_SLACK if self.scale.steps.block else SLACK
         return max(LEAST_LIMIT, 1 + math.sqrt(2 * math.log(max(self.count, 1))))
 
     def wrong(self) -> tuple[str, str]:

@@ -22,7 +22,7 @@ _NAMED = {
     NUMBER: """
         all_ms compile_ms compile_ms_before compile_ms_now compile_seconds device_ns pass_rate
         pass_rate_before pass_rate_of_uses pcc pcc_before pcc_now readiness readiness_of_uses seconds
-        share""",
+        share z_max""",
     TRUTH: "compiler_changed demo flaky is_expected is_failure jaxlib_changed models_changed",
     TIME: "first_seen started",
 }

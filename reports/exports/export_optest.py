@@ -98,6 +98,9 @@ def record(test: OpTest, model: str, run: Exported, job_id: int) -> dict[str, st
         "backend": test.backend,
         "git_sha": run.revision or None,
         "pcc": test.pcc,
+        "z_max": test.z_max,
+        "z_place": test.z_place or None,
+        "question": test.question or None,
         "expected": test.expected or None,
         "repro": test.repro or None,
     }

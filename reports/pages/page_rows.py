@@ -64,6 +64,7 @@ def _op_row(test: OpTest, owned: Owned) -> Row:
         "stages": [(str(stage.stage), stage.seconds) for stage in test.stages],
         "seconds": sum(stage.seconds for stage in test.stages),
         "pcc": test.pcc,
+        "z": test.z_max,
         "cycles": test.cycles,
         "device_us": None if test.device_ns is None else test.device_ns / 1000,
         "l1": test.l1_peak_bytes,
@@ -75,6 +76,7 @@ def _op_row(test: OpTest, owned: Owned) -> Row:
         "layouts": [_layout(tensor) for tensor in (*test.inputs, *test.outputs)],
         "results": [
             {"passed": check.passed, "pcc": check.pcc, "l2": check.relative_l2, "max": check.max_abs,
+             "z": check.z_max, "z_limit": check.z_limit, "place": check.z_place, "question": check.question,
              "tolerance": check.tolerance, "reason": check.reason, "flags": list(check.flags)}
             for check in test.results
         ],
