@@ -74,7 +74,7 @@ def _as_it_is(row: OpRow, base: Path, folder: Path) -> OpRow:
     copied(row.module)
     for source in row.sources:
         _copy_source(source, copied)
-    for name in row.golden:
+    for name in (*row.golden, *row.term_sizes):
         copied(name)
     return row
 

@@ -123,7 +123,7 @@ def write(
         sources = tuple(store.source(row, index) for index in range(len(row.sources)))
         golden = tuple(store.golden(path, index) for index, path in enumerate(row.golden)) if values else ()
         bundled = row.model_copy(update={
-            "module": MODULE, "sources": sources, "golden": golden,
+            "module": MODULE, "sources": sources, "golden": golden, "term_sizes": (),
             "no_golden": row.no_golden if values else "its values were left out",
             "uses": tuple(Use(model=MODEL, path=use.path, location=use.location, framework_op=use.framework_op)
                           for use in row.uses[:1]) or (Use(model=MODEL, path="main/0"),),

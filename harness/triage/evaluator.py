@@ -33,7 +33,7 @@ class Evaluator:
         with self._lock:
             answer = self._ask(request)
         golden = tuple(answer.get("golden", ()))
-        return row.model_copy(update={"golden": golden, "no_golden": answer.get("error", "")})
+        return row.model_copy(update={"golden": golden, "term_sizes": (), "no_golden": answer.get("error", "")})
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         if self._child is not None and not self._child.wait(0):
