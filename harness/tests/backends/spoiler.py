@@ -82,7 +82,7 @@ class Ways:
         sys.modules["numpy"] = types.ModuleType("numpy")
 
     def removes_a_module(self, job: Job) -> None:
-        del sys.modules["opscope.harness.verdict.terms"]
+        del sys.modules["opscope.harness.verdict.ties"]
 
     def adds_a_finder(self, job: Job) -> None:
         class Refuses:
