@@ -15,7 +15,7 @@ from opscope.harness.prepare.mlir import context, load, to_bytecode
 from opscope.harness.prepare.mlir.door import ir, stablehlo
 from opscope.harness.prepare.mlir.locations import place_of, short_path
 from opscope.harness.prepare.mlir.single_op import constant
-from opscope.harness.prepare.mlir.values import DTYPES, constant_array, is_splat
+from opscope.harness.prepare.mlir.values import DTYPES, ResourceError, constant_array, is_splat
 from opscope.harness.prepare.split import split_module
 from opscope.harness.record.errors import InputError
 
@@ -160,8 +160,9 @@ def test_constants_keep_their_bits(text: str, bits: str) -> None:
     assert not array.flags.writeable
 
 
-def test_a_resource_that_the_file_does_not_hold_has_no_value() -> None:
-    assert array_of("dense_resource<gone> : tensor<2xf32>") is None
+def test_a_resource_that_the_file_does_not_hold_is_refused() -> None:
+    with pytest.raises(ResourceError, match=r"<gone>: expected the values of tensor<2xf32>, got no values"):
+        array_of("dense_resource<gone> : tensor<2xf32>")
 
 
 @pytest.mark.parametrize(

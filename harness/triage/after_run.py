@@ -74,7 +74,7 @@ def write_all(run_dir: Path, limit: int) -> list[str]:
     """Writes the folders that are not there yet; a line for each that could not be written."""
     from opscope.harness.triage import bundle, from_run
 
-    run = store.load_run(run_dir)
+    run = from_run.load(run_dir)
     rows = {row.op_id: row for row in run.rows}
     known_values: dict[str, Path] = {}
     bytes_left, problems = limit, []

@@ -21,9 +21,7 @@ def find(word: str, run_dir: Path | None, where: str) -> tuple[Path, StoredRun, 
     run_dir = run_dir or store.newest_run()
     if run_dir is None:
         raise InputError(where, "a run that contains the op", "no run in .opscope/runs", "--run DIR")
-    run = store.load_run(run_dir)
-    caches = dict.fromkeys(map(export_folder.cache_dir, (None, run.record.origin.options.get("cache_dir"))))
-    run = run._replace(header=export_folder.located(run.header, *caches))
+    run = load(run_dir)
     try:
         (op_id,) = find_op_ids(run.rows, [word], where)
     except InputError as error:
@@ -39,6 +37,13 @@ def find(word: str, run_dir: Path | None, where: str) -> tuple[Path, StoredRun, 
         raise InputError(where, f"the exports of {run_dir}", "removed exports",
                          f"pytest --model {' --model '.join(run.header.models)} --op-by-op")  # fmt: skip
     return run_dir, run, row, test
+
+
+def load(run_dir: Path) -> StoredRun:
+    """A run with the places of its export folders: in the cache of now, or in that of the run."""
+    run = store.load_run(run_dir)
+    caches = dict.fromkeys(map(export_folder.cache_dir, (None, run.record.origin.options.get("cache_dir"))))
+    return run._replace(header=export_folder.located(run.header, *caches))
 
 
 def export_dir(run: StoredRun, row: OpRow) -> Path:

@@ -34,19 +34,24 @@ def time_limit(seconds: float) -> Iterator[None]:
     """
     end = time.monotonic() + seconds
     in_main = threading.current_thread() is threading.main_thread()
-    _ends.append(end)
+    # Where a timer rings, it rings first: it must not ring once more while the error of `expired` is on its way.
+    asked = end + 1 if in_main else end
+    _ends.append(asked)
     handler = signal.signal(signal.SIGALRM, _raise) if in_main else None
     before = signal.setitimer(signal.ITIMER_REAL, seconds)[0] if in_main else 0.0
     try:
-        yield
+        try:
+            yield
+        finally:
+            if in_main:  # an alarm that comes while another error is on its way is that error's cause too
+                signal.setitimer(signal.ITIMER_REAL, 0)
     except BaseException as error:
         if isinstance(error, _Alarm) or (isinstance(error, Exception) and time.monotonic() >= end):
             raise TimeIsUpError(f"no end within {seconds:g} s") from error
         raise
     finally:
-        _ends.remove(end)
+        _ends.remove(asked)
         if in_main:
-            signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, handler)
             if before:
                 signal.setitimer(signal.ITIMER_REAL, max(before - seconds + end - time.monotonic(), 0.001))

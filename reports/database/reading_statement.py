@@ -43,8 +43,9 @@ WHERE (provolatile = 'v' AND proname <> ALL (:harmless)) OR proname LIKE '%\_to\
 """Functions with effects, and those that take the name of anything to read, or SQL."""
 
 PRAGMAS = frozenset({"table_info", "table_xinfo", "table_list", "index_list", "index_info", "index_xinfo",
-                     "foreign_key_list", "database_list", "compile_options", "function_list"})  # fmt: skip
-"""Pragmas of SQLite that describe something."""
+                     "foreign_key_list", "database_list", "compile_options", "function_list", "integrity_check",
+                     "quick_check"})  # fmt: skip
+"""Pragmas of SQLite that describe or check something."""
 
 INNOCUOUS = 0x200000
 """SQLITE_INNOCUOUS: the flag of functions that only compute. SQLite 3.40 does not set it for its JSON functions."""
