@@ -18,6 +18,9 @@ from typing import Any, NamedTuple
 import platformdirs
 import pytest
 
+# As in lanes: threads of two workers on two cores only wait for each other. NumPy reads it when it is loaded.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 CHECKOUT = Path(__file__).resolve().parent
 
 SEED = 1

@@ -7,6 +7,8 @@ import sys
 
 import click
 
+from opscope.harness.record.optest import DEFAULT_BACKEND
+
 SUITES = ("suite:onnx",)
 
 
@@ -15,7 +17,7 @@ SUITES = ("suite:onnx",)
 @click.option("--only", default="*", metavar="GLOB", help="Cases by name, such as `test_resize*`.")
 @click.option("--sample", type=click.IntRange(1), help="Only so many cases, drawn with --seed.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the sample.")
-@click.option("--backend", default="reference", show_default=True, help="The backend that runs the cases.")
+@click.option("--backend", default=DEFAULT_BACKEND, show_default=True, help="The backend that runs the cases.")
 @click.option("--arch", default=None, metavar="BOARD", help="Board, such as `n150`.")
 @click.option("-n", "--jobs", type=click.IntRange(1), default=None, help="Processes.  [default: one per processor]")
 @click.option("--json", "kind", flag_value="json", help="Print one JSON object per case.")

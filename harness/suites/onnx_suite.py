@@ -13,6 +13,7 @@ from typing import Any
 from opscope.base.children.call import call
 from opscope.base.children.ending import Cause
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import DEFAULT_BACKEND
 from opscope.harness.suites.faults import Fault, Score
 from opscope.harness.suites.onnx_cases import INDEX, Choice
 
@@ -25,7 +26,7 @@ MEMORY = 8 << 30
 
 
 def scores(
-    choice: Choice, backend: str = "reference", options: dict[str, Any] | None = None, jobs: int = 1,
+    choice: Choice, backend: str = DEFAULT_BACKEND, options: dict[str, Any] | None = None, jobs: int = 1,
     on_score: Callable[[Score], None] = lambda score: None,
 ) -> list[Score]:  # fmt: skip
     """The scores of the chosen cases, in the suite's order. Raises InputError if there is none, or no `onnx`."""

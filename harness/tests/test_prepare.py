@@ -226,7 +226,7 @@ def test_a_model_that_raises_is_a_row_with_its_traceback(cache: Path, tmp_path: 
     assert header.models == ("mnist_mlp",)
     assert rows
     [failed] = header.failed
-    assert (failed.model, failed.status, failed.error) == ("raises", "build_failed", "RuntimeError: two")
+    assert (failed.model, failed.status, failed.error) == ("raises", "build_failed", "RuntimeError: two (raises.py:4)")
     trace = (tmp_path / "run" / str(failed.artifact)).read_text()
     assert "line 4, in build\n    raise RuntimeError" in trace
     assert header.by_outcome() == {"ran": 1, "build_failed": 1}

@@ -23,13 +23,12 @@ class Evaluator:
         self._child: Child | None = None
         self._lock = threading.Lock()
 
-    def with_golden(self, row: OpRow, export_dir: Path, folder: Path) -> OpRow:
-        """`row` with goldens computed from its module and inputs, which lie in `export_dir`; written to `folder`.
+    def with_golden(self, row: OpRow, export_dir: Path) -> OpRow:
+        """`row` with goldens computed from its module and inputs, which lie in `export_dir`; written there too.
 
         Where XLA refuses, crashes or takes too long, the row says so (`no_golden`).
         """
-        folder.mkdir(parents=True, exist_ok=True)
-        request = {"row": row.model_dump(mode="json"), "export_dir": str(export_dir), "folder": str(folder)}
+        request = {"row": row.model_dump(mode="json"), "export_dir": str(export_dir)}
         with self._lock:
             answer = self._ask(request)
         golden = tuple(answer.get("golden", ()))

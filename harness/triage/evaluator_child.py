@@ -14,18 +14,17 @@ from opscope.harness.record.records import OpRow
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """The places of the goldens of an op, or why there are none."""
-    row, folder = OpRow.model_validate(request["row"]), Path(request["folder"])
-    export_dir = Path(request["export_dir"])
+    """The files of the goldens of an op, in its export folder, or why there are none."""
+    row, export_dir = OpRow.model_validate(request["row"]), Path(request["export_dir"])
     try:
         module = checked(export_dir, row.module or "").read_bytes()
         results = golden.compile_module(module, widen=True)(row_inputs(row, export_dir))
-        paths = [folder / f"{row.op_id}-{index}.npy" for index in range(len(row.outputs))]
-        for path, result, desc in zip(paths, results, row.outputs, strict=True):
-            save(path, result.astype(numpy_dtype(desc.data_type), copy=False))
+        names = [f"{row.op_id}-{index}.npy" for index in range(len(row.outputs))]
+        for name, result, desc in zip(names, results, row.outputs, strict=True):
+            save(export_dir / name, result.astype(numpy_dtype(desc.data_type), copy=False))
     except (golden.GoldenError, OSError, ValueError) as error:
         return {"error": " ".join(str(error).split())[:200]}
-    return {"golden": [str(path) for path in paths]}
+    return {"golden": names}
 
 
 def serve(parent: Parent) -> None:

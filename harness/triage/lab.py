@@ -153,7 +153,7 @@ class Lab:
         if self.stage is not Stage.COMPARE:
             return row
         # Beside the inputs, so that all of a variant goes at once.
-        row = self._evaluator.with_golden(row.model_copy(update={"op_id": f"{name}-golden"}), self.place, self.place)
+        row = self._evaluator.with_golden(row.model_copy(update={"op_id": f"{name}-golden"}), self.place)
         return row.model_copy(update={"op_id": single.op_id})
 
     def _open(self) -> None:

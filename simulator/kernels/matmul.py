@@ -132,8 +132,8 @@ def _ordered_product(pairs: list[tuple[np.ndarray, np.ndarray]], start: int, sto
             for k in range(tile, max(min(tile + TILE, stop), tile + 1), MVMUL_DEPTH):
                 end = min(k + MVMUL_DEPTH, stop)
                 part = np.matmul(a[..., k:end], b[..., k:end, :])
-                dst = part if dst is None else dst + part
-                dst = dst if dst_format == "Float32" else quantise(dst, dst_format)
+                summed = part if dst is None else dst + part
+                dst = summed if dst_format == "Float32" else quantise(summed, dst_format)
     assert dst is not None
     return dst
 
