@@ -172,9 +172,10 @@ class Scores:
         face_rows = np.concatenate([part.ravel() for part in self._face_rows])
         last = np.concatenate(self._last_columns) if self._last_columns else np.zeros(0, np.float32)
         rows = max(1, self.count // self.columns)
-        total = float(face_rows.sum())
+        total, slack = float(face_rows.sum()), BLOCK_SLACK if self.scale.steps.block else 1.0
         for group in places.groups(face_rows.reshape(rows, -1), last, self.shape):
-            allowed = 1 + PLACED * np.sqrt(2 / group.counts)
+            # The scale of a block format is known to a factor, and elements of a row share their operands' blocks.
+            allowed = (1 + PLACED * np.sqrt(2 / group.counts)) * slack**2
             excess = group.sums / group.counts / allowed
             at = int(np.argmax(excess))
             if excess.flat[at] > 1:
