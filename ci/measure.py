@@ -128,6 +128,16 @@ def mutation(count: int = 300, seed: int = 13) -> Figure:
     return Figure(f"mutants of our own source, seed {seed}", value, ">= 85 %", done.returncode == 0)
 
 
+def attacks() -> Iterator[Figure]:
+    """Each attack of ci/attacks at its full size: attempts, and how many ended in a defect."""
+    listed = subprocess.run([sys.executable, "-m", "ci.attacks", "--list"], cwd=ROOT, text=True, stdout=subprocess.PIPE)
+    for name in listed.stdout.split():
+        done = subprocess.run([sys.executable, "-m", "ci.attacks", name], cwd=ROOT, text=True, stdout=subprocess.PIPE)
+        print(done.stdout)
+        summary = " ".join(done.stdout.partition(f"{name}:")[2].split())[:60]
+        yield Figure(f"attack {name}", summary, "no defect", done.returncode == 0)
+
+
 def verdicts(count: int = 600, seed: int = 1) -> Figure:
     """Seeded faults on results of real ops: how many a verdict refuses, of each class."""
     command = [sys.executable, "-m", "ci.benchmarks.verdicts", "--faults", str(count), "--seed", str(seed)]
@@ -207,6 +217,7 @@ GROUPS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
     "mutants": lambda bench: [measure_compiler.mutants()],
     "mutation": lambda bench: [mutation()],
     "faults": lambda bench: [faults(bench.scratch)],
+    "attacks": lambda bench: attacks(),
     "verdicts": lambda bench: [verdicts()],
     "slow_tests": lambda bench: [slow_tests()],
     "nightly": lambda bench: measure_nightly.figures(bench.scratch),

@@ -60,8 +60,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--sample", action="store_true", help="only the few attempts that .ci/run makes")
     parser.add_argument("--count", type=int, help="number of attempts of each attack")
     parser.add_argument("--seed", type=int, default=1, help="seed of what is drawn (default: 1)")
+    parser.add_argument("--list", action="store_true", help="print the names of the attacks, one per line, and end")
     options = parser.parse_args(arguments)
     known = attacks()
+    if options.list:
+        print(*known, sep="\n")
+        return 0
     for name in options.names:
         if name not in known:
             print(f"attacks: expected one of {', '.join(known)}, got {name!r}; try --help", file=sys.stderr)

@@ -23,7 +23,7 @@ from ci.attacks.attempt import Attempt
 from ci.faults import module_text
 
 OPS, LIMIT = 12, 300
-SAMPLE, FULL = 2, 8
+SAMPLE, FULL = 1, 8
 
 
 def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from ci.attacks.attempt import Attempt, Ending
 from ci.attacks.small_cache import SECONDS, run, write_models
 
-SAMPLE, FULL = 2, 20
+SAMPLE, FULL = 1, 20
 
 
 def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:

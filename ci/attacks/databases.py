@@ -16,7 +16,7 @@ from ci.attacks.attempt import Attempt
 from ci.attacks.called import judged, opscope
 from ci.scratch_postgres import database
 
-SAMPLE, FULL = 8, 360
+SAMPLE, FULL = 4, 360
 
 FILE = Path(__file__).with_name("statements.txt")
 STATEMENTS = tuple(

@@ -18,7 +18,7 @@ from pathlib import Path
 from ci.attacks._many_models import BIN, GOOD, environment, run_models
 from ci.attacks.attempt import Attempt
 
-SAMPLE, FULL = 12, 400
+SAMPLE, FULL = 6, 400
 COMMAND_SECONDS = 90
 """What one command may take."""
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from ci.attacks._many_models import GOOD, run_models, split_models
 from ci.attacks.attempt import Attempt
 
-SAMPLE, FULL = 12, 600
+SAMPLE, FULL = 6, 600
 PER_RUN = 50
 
 BYTECODE = base64.b64decode(

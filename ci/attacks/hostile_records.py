@@ -18,7 +18,7 @@ from typing import Any
 from ci.attacks.attempt import Attempt
 from ci.attacks.called import judged, opscope
 
-SAMPLE, FULL = 6, 150
+SAMPLE, FULL = 3, 150
 
 TEXT = (
     "\x1b]0;t\x07\x1b[2J\x9b31m\x00\x7f\u202eevil\u2066\ud800\r\b\U000e0041 %s %n {} {0} [red]x[/red] [/] <b>&amp; |`"

@@ -11,7 +11,7 @@ from pathlib import Path
 from ci.attacks.attempt import Attempt
 from ci.attacks.called import judged, opscope
 
-SAMPLE, FULL = 7, 120
+SAMPLE, FULL = 4, 120
 
 PAIRS = tuple(itertools.pairwise("abcdefghijklmnop"))
 ALIASES = "a: &a [x, x]\n" + "\n".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]" for a, b in PAIRS)

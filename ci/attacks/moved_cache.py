@@ -11,7 +11,7 @@ from pathlib import Path
 from ci.attacks.attempt import Attempt, Ending
 from ci.attacks.small_cache import Said, run, write_models
 
-SAMPLE, FULL = 6, 36
+SAMPLE, FULL = 2, 36
 
 READ_ONLY = ("unshare", "-m", "sh", "-c",
              'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"', "sh")  # fmt: skip

@@ -19,7 +19,7 @@ from pathlib import Path
 from ci.attacks.attempt import Attempt, Ending
 from ci.attacks.small_cache import SECONDS, files_by_kind, records_of, run, write_models
 
-SAMPLE, FULL = 30, 500
+SAMPLE, FULL = 12, 500
 
 RUNS = {
     "split": ("--shard", "1/1", "--ops", "add", "--ops", "dot*"),

@@ -50,7 +50,7 @@ LACKS = (
     Lack("files of 4 kB", limits=((resource.RLIMIT_FSIZE, 4096),)),
     Lack("8 processes", limits=((resource.RLIMIT_NPROC, 8),), as_user=True),
 )
-SAMPLE, FULL = 2, len(LACKS)
+SAMPLE, FULL = 1, len(LACKS)
 
 
 def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:

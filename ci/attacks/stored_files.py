@@ -18,7 +18,7 @@ from pathlib import Path
 from ci.attacks.attempt import Attempt, Ending
 from ci.attacks.small_cache import FILES, Said, files_by_kind, run, write_models
 
-SAMPLE, FULL = 40, 2000
+SAMPLE, FULL = 12, 2000
 
 TOGETHER = 24
 """Attempts that share a run at most."""

@@ -77,7 +77,12 @@ def read(run_dir: Path, records: tuple[StoredRun, Sequence[OpTest]] | None = Non
 
 
 def series_text(backend: str, arch: str, options: dict[str, Any]) -> str:
-    """The readable key of comparable runs: within a series, a difference comes from a change of the code."""
+    """The readable key of comparable runs: within a series, a difference comes from a change of the code.
+
+    Raises InputError where a database holds something else than options.
+    """
+    if not isinstance(options, dict):
+        raise InputError("options of a run", "names and values", str(options)[:80], "publishing the run again")
     workflow = options.get("workflow")
     unnamed = (*(options.get(name) for name in UNNAMED), workflow if workflow != OPTIONS["workflow"].default else None)
     named = (f"{name}={plain(options[name])}" for name in NAMED
