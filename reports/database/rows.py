@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from opscope.base.digest import words_digest
+from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import ManifestHeader, OpRow, OpTest, RunRecord, TensorDesc, fails_run
 from opscope.harness.record.result_options import OPTIONS
 from opscope.harness.record.stages import Stage
