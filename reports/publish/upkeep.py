@@ -146,7 +146,7 @@ def read_only_role(url: str, name: str, password_env: str | None = None) -> str:
         ]
         if password is not None:
             # SQLAlchemy's literals double percent signs, for drivers that take parameters.
-            from psycopg.sql import Literal
+            from psycopg.sql import Literal  # pyright: ignore[reportMissingImports] - an extra
 
             literal = Literal(password).as_string(None)
             steps.insert(0 if has_role else 1, f"ALTER ROLE {quoted} PASSWORD {literal}")
