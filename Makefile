@@ -13,6 +13,9 @@ TEST := $(VENV)/.stamp-test
 DEV  := $(VENV)/.stamp-dev
 FROM := pyproject.toml constraints.txt
 
+# Sweeps and tests start hundreds of processes, each of which would compile our sources again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help venv sweep test slow lint contracts measure conformance commands ops zoo flatc clean metrics migration dashboard
 

@@ -29,7 +29,8 @@ SEED = 1
 VARIABLES = ("OPSCOPE_", "XDG_", "PYTEST_", "GITHUB_")
 """How variables begin that decide what a run does, where its files lie or which page it writes to."""
 
-KNOBS = frozenset({"OPSCOPE_COLLECT_DATA", "OPSCOPE_KILLS", "OPSCOPE_MEASURE_POSTGRES", "OPSCOPE_PICTURES"})
+KNOBS = frozenset({"OPSCOPE_COLLECT_DATA", "OPSCOPE_KILLS", "OPSCOPE_MEASURE_POSTGRES", "OPSCOPE_PICTURES",
+                   "OPSCOPE_RECORDS"})  # fmt: skip
 """Variables that the tests themselves read; no setting has one of these names."""
 
 PATHS_OF = {

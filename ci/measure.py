@@ -118,7 +118,7 @@ def faults(scratch: Path) -> Figure:
     return Figure("injected faults", lines[-1] if lines else f"exit {done.returncode}", target, done.returncode == 0)
 
 
-def mutation(count: int = 300, seed: int = 13) -> Figure:
+def mutation(count: int = 300, seed: int = 2026) -> Figure:
     """Mutants of our own source, each tried by the quick tests that run its statement."""
     command = [sys.executable, "-m", "ci.mutation", "--count", str(count), "--seed", str(seed)]
     done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE)
@@ -138,15 +138,30 @@ def attacks() -> Iterator[Figure]:
         yield Figure(f"attack {name}", summary, "no defect", done.returncode == 0)
 
 
-def verdicts(count: int = 600, seed: int = 1) -> Figure:
-    """Seeded faults on results of real ops: how many a verdict refuses, of each class."""
-    command = [sys.executable, "-m", "ci.benchmarks.verdicts", "--faults", str(count), "--seed", str(seed)]
-    done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE)
-    print(done.stdout)
-    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in done.stdout.splitlines()[2:]]
-    caught, real = sum(int(row[5]) for row in rows), sum(int(row[4]) for row in rows)
-    value = f"{caught} of {real} caught with their place, {sum(int(row[2]) for row in rows)} undetectable"
-    return Figure(f"faults on results, seed {seed}", value, ">= 98 % of each class", done.returncode == 0)
+def verdicts(seed: int = 1) -> Iterator[Figure]:
+    """Seeded faults on results of real ops, and kernels that are wrong in one place: how many a verdict refuses."""
+    for name, faults, kernels, target in (
+        ("faults on results", 600, 0, ">= 98 % of each class"),
+        ("kernels that are wrong in one place", 0, 100, "all"),
+    ):
+        command = [sys.executable, "-m", "ci.benchmarks.verdicts", "--faults", str(faults), "--kernels", str(kernels)]
+        done = subprocess.run([*command, "--seed", str(seed)], cwd=ROOT, text=True, stdout=subprocess.PIPE)
+        print(done.stdout)
+        rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in done.stdout.splitlines()[2:]]
+        caught, real = sum(int(row[5]) for row in rows), sum(int(row[4]) for row in rows)
+        value = f"{caught} of {real} caught with their place, {sum(int(row[2]) for row in rows)} undetectable"
+        yield Figure(f"{name}, seed {seed}", value, target, done.returncode == 0)
+
+
+def alarms() -> Iterator[Figure]:
+    """What the boards may honestly compute and a verdict refuses: the five models in all formats and fidelities."""
+    command = [sys.executable, "-m", "ci.benchmarks.false_alarms", "--boards", "n150", "e150", "p150", "--levels", "0",
+               "2", "--fidelities", "HiFi4", "HiFi3", "HiFi2", "LoFi", "--models", *MODELS]  # fmt: skip
+    for name, options in (("float32, Bfp8_b", ["--formats", "f32", "Bfp8_b"]), ("bfloat16", ["--dtype", "bfloat16"])):
+        done = subprocess.run([*command, *options], cwd=ROOT, text=True, stdout=subprocess.PIPE)
+        print(done.stdout)
+        wrong = sum(line.startswith("  ") for line in done.stdout.splitlines())
+        yield Figure(f"false alarms, five models, {name}", str(wrong), "0", done.returncode == 0)
 
 
 def overhead() -> Iterator[Figure]:
@@ -218,7 +233,8 @@ GROUPS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
     "mutation": lambda bench: [mutation()],
     "faults": lambda bench: [faults(bench.scratch)],
     "attacks": lambda bench: attacks(),
-    "verdicts": lambda bench: [verdicts()],
+    "verdicts": lambda bench: verdicts(),
+    "alarms": lambda bench: alarms(),
     "slow_tests": lambda bench: [slow_tests()],
     "nightly": lambda bench: measure_nightly.figures(bench.scratch),
     "database": lambda bench: measure_database.figures(bench.scratch),

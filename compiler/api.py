@@ -64,7 +64,6 @@ __all__ = [
     "take_step",
     "ttir_to_ttnn",
     "ttnn_to_flatbuffer",
-    "vet",
 ]
 Source: TypeAlias = "bytes | str | Path | Any"
 """StableHLO as bytecode, portable artifact, text, the path of such a file, `jax.stages.Lowered`, or an MLIR module."""
@@ -86,14 +85,14 @@ def stablehlo_to_ttir(
 ) -> ModuleOp:
     """Compiles a StableHLO module to TTIR. Raises StageFailure, CompilerInputError.
 
-    The board only decides what is left to the host, where `options` allow that (n150 by default).
+    The board only decides what is left to the host, where `options` allow that (n150 by default). Text, bytes and files
+    are read in a fork first: what crashes the parser is ParserCrashed, a CompilerInputError.
     """
-    from opscope.compiler.ir import door
     from opscope.compiler.pipelines.pipeline import run, ttir_passes
 
     options = options or CompileOptions()
     with _stage(STAGES[0]):
-        parsed = door.read(_bytes_or_text(module))
+        parsed = _read(module)
         _dump(options, "0-stablehlo", lambda: parsed)
         board = (system_desc or load_board("n150")).board
         run(ttir_passes(options.unsupported_types, board), parsed)
@@ -101,29 +100,21 @@ def stablehlo_to_ttir(
         return parsed
 
 
-def vet(module: bytes | str) -> None:
-    """Parses untrusted input in a child process first, because `stablehlo_to_ttir` parses in this process.
+def _read(module: Source) -> ModuleOp:
+    """Reads a module with its locations. Raises CompilerInputError for anything else.
 
-    Raises ParserCrashed, a CompilerInputError, if the native parser crashes or hangs on it. Input that the parser
-    refuses with a message passes here, and `stablehlo_to_ttir` refuses it. Commands call this, and so does
-    `stablehlo_to_ttir` for the path of a file; runs have their lanes.
+    Bytes, text and files are read in a fork first, as the native parser may crash on them. An object of MLIR has been
+    parsed in this process before.
     """
-    from opscope.compiler.ir import guard
+    from opscope.compiler.ir import door, guard
 
-    guard.vet(module)
-
-
-def _bytes_or_text(module: Source) -> bytes | str:
-    """Returns the bytes or text of `module`, with its locations. Raises CompilerInputError for any other object."""
-    if isinstance(module, bytes | str):
-        return module
     if isinstance(module, Path):
         try:
-            data = regular_file.read_bytes(module)
+            module = regular_file.read_bytes(module)
         except OSError as error:
             raise CompilerInputError(f"{module}: expected a readable StableHLO file, got {error.strerror}") from error
-        vet(data)
-        return data
+    if isinstance(module, bytes | str):
+        return guard.read(module)
     held: Any = module
     if hasattr(held, "compiler_ir"):  # jax.stages.Lowered
         held = held.compiler_ir(dialect="stablehlo")
@@ -132,7 +123,7 @@ def _bytes_or_text(module: Source) -> bytes | str:
         raise CompilerInputError(f"module: expected StableHLO text, bytecode or a module object, got {got}; try str()")
     data = io.BytesIO()
     held.operation.write_bytecode(data)
-    return data.getvalue()
+    return door.read(data.getvalue())
 
 
 def ttir_to_ttnn(ttir: ModuleOp, system_desc: SystemDesc, options: CompileOptions | None = None) -> ModuleOp:

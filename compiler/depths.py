@@ -109,9 +109,9 @@ def _init(c: Compilation) -> None:
 
 def _initial(c: Compilation) -> None:
     """Reads StableHLO: the graph as the framework wrote it."""
-    from opscope.compiler.ir import door
+    from opscope.compiler.ir import guard
 
-    c.initial = door.read(c.source)
+    c.initial = guard.read(c.source)
 
 
 def _decomposed(c: Compilation) -> None:

@@ -11,6 +11,7 @@ import zipfile
 from contextlib import closing
 from pathlib import Path
 
+from opscope.base import regular_file
 from opscope.dashboards.errors import DashboardError
 from opscope.dashboards.home import Home
 
@@ -66,6 +67,7 @@ def restore(home: Home, archive: Path) -> Path | None:
 
 def _parts(archive: Path) -> dict[str, bytes]:
     try:
+        regular_file.check(archive)
         with zipfile.ZipFile(archive) as file:
             label = json.loads(file.read(LABEL))
             parts = {part: file.read(part) for part in PARTS}

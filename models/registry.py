@@ -22,6 +22,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from opscope.base import regular_file
 from opscope.base.places import HOME
 from opscope.models import frontends
 
@@ -108,7 +109,7 @@ def declared(path: Path) -> list[Declared]:
     Raises ValueError if the file is not Python.
     """
     try:
-        return list(_declared(path.read_bytes(), path))
+        return list(_declared(regular_file.read_bytes(path), path))
     except (SyntaxError, ValueError) as error:
         raise ValueError(f"{path}: expected Python, got a syntax error: {error}") from None
 

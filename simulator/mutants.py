@@ -157,6 +157,39 @@ def _stale_tile(result: np.ndarray) -> np.ndarray:
     return result
 
 
+def _one_element(result: np.ndarray, where: float) -> np.ndarray:
+    """One element twice as large; where it is zero, the old content of its buffer."""
+    if result.size:
+        at = int(where * result.size)
+        value = result.flat[at]
+        doubled = value == 0 if result.dtype.kind == "b" else value + value
+        result.flat[at] = doubled if doubled != value else _left_over(result.dtype)
+    return result
+
+
+def _one_face_row(result: np.ndarray, where: float) -> np.ndarray:
+    """One row of a face, 16 elements, that is never written; where it is zero, its buffer has old content."""
+    if result.size:
+        rows = result.reshape(-1, result.shape[-1] if result.ndim else 1)
+        faces = -(-rows.shape[1] // FACE)
+        row, face = divmod(int(where * len(rows) * faces), faces)
+        part = rows[row, face * FACE : (face + 1) * FACE]
+        part[...] = 0 if part.any() else _left_over(result.dtype)
+    return result
+
+
+PLACED: dict[str, Callable[[np.ndarray, float], np.ndarray]] = {
+    "one_element": _one_element,
+    "one_face_row": _one_face_row,
+}
+"""The smallest mistakes, by name: in one place of a result. `where` says which, from 0 (the first) to 1."""
+
+
+def placed_mutation(name: str, kernel: str, where: float) -> Mutation:
+    """A kernel that is wrong in one place of its result only."""
+    return Mutation(name, kernel, _on_result(lambda result: PLACED[name](result, where)))
+
+
 def _scale(result: np.ndarray) -> np.ndarray:
     """A scale that is a sixteenth too large. Integers are one too large, booleans inverted."""
     if result.dtype.kind == "f":

@@ -49,9 +49,10 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def run_models(
-    made: Sequence[tuple[str, Path]], folder: Path, options: Sequence[str] = (), models: Sequence[str] | None = None
-) -> Iterator[Attempt]:
-    """One run over all files and a good model; `models` names them where no glob does."""
+    made: Sequence[tuple[str, Path]], folder: Path, options: Sequence[str] = (), models: Sequence[str] | None = None,
+    seconds: int = PREPARE_SECONDS,
+) -> Iterator[Attempt]:  # fmt: skip
+    """One run over all files and a good model; `models` names them where no glob does. `seconds`: limit of each."""
     folder.mkdir()
     good = folder / "good.mlir"
     good.write_text(GOOD)
@@ -60,15 +61,12 @@ def run_models(
     run = folder / "run"
     command = [
         BIN / "pytest", "-p", "no:cacheprovider", "--op-by-op", "-q", *words, "--run-dir", run, "--backend", "xla",
-        "--prepare-timeout", str(PREPARE_SECONDS), "--op-timeout", "20", "--reruns", "0", "--repro-size", "0",
+        "--prepare-timeout", str(seconds), "--op-timeout", "20", "--reruns", "0", "--repro-size", "0",
         "--no-report", *options,
     ]  # fmt: skip
-    limit = CALLER_SECONDS + PREPARE_SECONDS * len(made)
-    try:
-        done = subprocess.run(command, cwd=folder, env=environment(folder), text=True, capture_output=True,
-                              timeout=limit, errors="replace")  # fmt: skip
-    except subprocess.TimeoutExpired:
-        yield from (Attempt(kind, path.name, "stuck", f"no end within {limit} s") for kind, path in made)
+    done = _ended(command, folder, seconds * len(made))
+    if done is None:
+        yield from (Attempt(kind, path.name, "stuck", "no end within its limit") for kind, path in made)
         return
     output = done.stdout + done.stderr
     shown = subprocess.run([BIN / "opscope", "show", run, "--json"], cwd=folder, text=True, capture_output=True)
@@ -89,6 +87,15 @@ def run_models(
             yield Attempt(kind, path.name, "no effect" if path.stem in ran else "silent", "neither a row nor a model")
 
 
+def _ended(command: Sequence[str | Path], folder: Path, seconds: int) -> subprocess.CompletedProcess[str] | None:
+    """How a command ended whose models may take so long; None if it was ended for being stuck."""
+    try:
+        return subprocess.run(command, cwd=folder, env=environment(folder), text=True, capture_output=True,
+                              timeout=CALLER_SECONDS + seconds, errors="replace")  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return None
+
+
 def _spoiled(page: dict[str, Any]) -> str:
     """What is wrong with the good model; empty if nothing is."""
     tests = [test for test in page["op_tests"] if "good" in test["models"]]
@@ -100,12 +107,9 @@ def split_models(made: Sequence[tuple[str, Path]], folder: Path) -> Iterator[Att
     """One process that splits all files by the Python API."""
     folder.mkdir()
     command = [sys.executable, "-c", SPLIT % PREPARE_SECONDS, *(str(path) for _, path in made)]
-    limit = CALLER_SECONDS + PREPARE_SECONDS * len(made)
-    try:
-        done = subprocess.run(command, cwd=folder, env=environment(folder), text=True, capture_output=True,
-                              timeout=limit, errors="replace")  # fmt: skip
-    except subprocess.TimeoutExpired:
-        yield from (Attempt(kind, path.name, "stuck", f"no end within {limit} s") for kind, path in made)
+    done = _ended(command, folder, PREPARE_SECONDS * len(made))
+    if done is None:
+        yield from (Attempt(kind, path.name, "stuck", "no end within its limit") for kind, path in made)
         return
     lines = done.stdout.splitlines()
     for number, (kind, path) in enumerate(made):

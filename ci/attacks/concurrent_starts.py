@@ -15,6 +15,10 @@ from ci.attacks.small_cache import SECONDS, run, write_models
 
 SAMPLE, FULL = 1, 20
 
+COMMAND = (
+    sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--op-by-op", "-q", "--no-report", "--no-cache"
+)  # fmt: skip
+
 
 def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:
     """Starts pairs of runs, and pairs of resumed runs, in one folder."""
@@ -40,18 +44,7 @@ def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:
 def _killed(words: list[str], folder: Path, place: Path) -> None:
     """Starts a run and kills it once it has written a record."""
     environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(folder / "cache")}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:cacheprovider",
-        "--op-by-op",
-        "-q",
-        "--no-report",
-        "--no-cache",
-    ]
-    with subprocess.Popen([*command, *words], cwd=folder, env=environment, stdout=subprocess.DEVNULL) as child:
+    with subprocess.Popen([*COMMAND, *words], cwd=folder, env=environment, stdout=subprocess.DEVNULL) as child:
         while child.poll() is None and not any(path.stat().st_size for path in (place / "journal").glob("*.jsonl")):
             time.sleep(0.01)
         child.kill()
@@ -59,22 +52,11 @@ def _killed(words: list[str], folder: Path, place: Path) -> None:
 
 def _both(words: list[str], folder: Path, delay: float) -> list[tuple[int | None, str]]:
     """Exit code and output of each of two runs."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:cacheprovider",
-        "--op-by-op",
-        "-q",
-        "--no-report",
-        "--no-cache",
-    ]
     environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(folder / "cache")}
     children = []
     for _ in range(2):
         children.append(subprocess.Popen(
-            [*command, *words], cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            [*COMMAND, *words], cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         ))  # fmt: skip
         time.sleep(delay)
     ended: list[tuple[int | None, str]] = []

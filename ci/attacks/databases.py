@@ -78,7 +78,8 @@ CHANGES = {
 
 READERS = (
     ("sql", "model_coverage"), ("db", "stats"), ("diff",), ("unblock",), ("status",), ("readiness", "mnist_mlp"),
-    ("report",), ("show", "mnist_mlp"), ("db", "upgrade"), ("export", "--format", "csv", "-o", "-"),
+    ("report",), ("show", "mnist_mlp"), ("db", "upgrade"),
+    ("db", "prune", "--keep", "1d"), ("db", "alias", "0" * 16, "1" * 16), ("export", "--format", "csv", "-o", "-"),
 )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 
 from opscope.harness.cache import export_folder
-from opscope.harness.prepare import prepare_models
+from opscope.harness.prepare.preparation import Preparation, tasks
 from opscope.harness.record.records import ManifestHeader, OpRow, Source, TensorDesc, Use
 
 MODULE = "func.func @main(%x: tensor<{n}xf32>) -> tensor<{n}xf32> {{ return %x : tensor<{n}xf32> }}"
@@ -66,7 +66,7 @@ def export(folder: Path, cache: Path, models: int, ops: int, uses: int) -> None:
     for index in range(models):
         path = folder / f"synthetic{index:02d}.mlir"
         path.write_text(MODULE.format(n=index + 1))
-        (task,) = prepare_models.tasks(prepare_models.Request((str(path),), cache_dir=str(cache)))
+        (task,) = tasks(Preparation((str(path),), cache_dir=str(cache)))
         target = Path(task.folder)
         (target / "ops").mkdir(parents=True)
         (target / "ops" / "op.mlirbc").write_bytes(path.read_bytes())

@@ -1,6 +1,7 @@
 """Seeded faults on results of real ops of the five models: how many a verdict refuses, of each class.
 
-`python -m ci.benchmarks.verdicts --faults 600 --seed 1` prints a Markdown table and ends with 1 if a class misses 98 %.
+`python -m ci.benchmarks.verdicts --faults 600 --kernels 100 --seed 1` prints Markdown tables and ends with 1 if a class
+misses 98 %, or if one of the kernels that are wrong in one element or one row of a face only is not refused.
 """
 
 from __future__ import annotations
@@ -8,38 +9,55 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from opscope.harness.tests.wrong_results import FAULTS, FIDELITIES, FORMATS, MODELS, Outcome, outcomes
+from opscope.harness.tests.wrong_results import FAULTS, FIDELITIES, FORMATS, MODELS, Outcome, kernel_outcomes, outcomes
+from opscope.simulator.mutants import PLACED
 
 LEAST = 0.98
 """Share of the faults that documented rounding could not have made which must be caught, with their place."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints the table; 1 if a class misses its share."""
+    """Prints the tables; 1 if a class misses its share."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--faults", type=int, default=600)
+    parser.add_argument("--kernels", type=int, default=100, help="kernels that are wrong in one place only")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--models", nargs="*", default=MODELS)
     options = parser.parse_args(arguments)
+    models = tuple(options.models)
     settings = len(options.models) * len(FORMATS) * len(FIDELITIES)
+    faults = -(-options.faults // settings)
+    missed = _table("fault", FAULTS, outcomes(options.seed, faults, models) if faults else (), LEAST)
+    return int(missed | _table("broken kernel", PLACED, kernel_outcomes(options.seed, options.kernels, models), 1.0))
+
+
+def _table(title: str, kinds: Iterable[str], outcomes: Iterable[Outcome], least: float) -> bool:
+    """Prints what became of each kind. Whether too few of one were caught with their place."""
     found: dict[str, list[Outcome]] = defaultdict(list)
-    for outcome in outcomes(options.seed, -(-options.faults // settings), tuple(options.models)):
+    for outcome in outcomes:
         found[outcome.fault].append(outcome)
         if not outcome.possible and not (outcome.caught and outcome.placed):
             print("missed" if not outcome.caught else "misplaced", outcome, file=sys.stderr)
-    print("| fault | made | undetectable | caught | of | with place | caught beyond |\n|---|---|---|---|---|---|---|")
+    if not found:
+        return False
+    print(
+        f"| {title} | made | undetectable | caught | of | with place | caught beyond |\n|---|---|---|---|---|---|---|"
+    )
     missed = False
-    for kind in FAULTS:
+    for kind in kinds:
         own = found[kind]
         real = [outcome for outcome in own if not outcome.possible]
         caught = sum(outcome.caught for outcome in real)
         placed = sum(outcome.caught and outcome.placed for outcome in real)
         beyond = sum(outcome.caught for outcome in own if outcome.possible)
-        print(f"| {kind} | {len(own)} | {len(own) - len(real)} | {caught} | {len(real)} | {placed} | {beyond} |")
-        missed |= placed < LEAST * len(real)
-    return int(missed)
+        print(
+            f"| {kind} | {len(own)} | {len(own) - len(real)} | {caught} | {len(real)} | {placed} | {beyond} |",
+            flush=True,
+        )
+        missed |= placed < least * len(real)
+    return missed
 
 
 if __name__ == "__main__":

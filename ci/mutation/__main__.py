@@ -2,8 +2,9 @@
 
 A sample of mutants is drawn from the folders that decide verdicts, plans and what changed overnight. For each one, the
 quick tests that run its statement (as a coverage run found, child processes included) run in a copy of the checkout
-until one fails. Mutants that no test can notice are marked in `equivalent.yaml` and not drawn. A stopped run goes on
-where it was. The exit code is 1 if fewer than `--least` percent were noticed, or a mark fits nothing.
+until one fails. A mutant may take so many of them; where they leave some out it is `not decided`, which counts as not
+noticed. Mutants that no test can notice are marked in `equivalent.yaml` and not drawn. A stopped run goes on where it
+was. The exit code is 1 if fewer than `--least` percent were noticed, or a mark fits nothing.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ci.mutation import covering, equivalent, mutants, tree, trial
+from ci.mutation import covering, equivalent, known, mutants, tree, trial
 from ci.mutation.mutants import Mutant
-from ci.mutation.trial import CAUGHT, Outcome
+from ci.mutation.trial import CAUGHT, ENDINGS, NOT_RUN, SURVIVED, UNDECIDED, Outcome
 
-MOST_SECONDS, MOST_FILES = 30.0, 15
-"""Seconds of tests, by their usual time, and test files that one mutant may take."""
+MOST_SECONDS, MOST_FILES = 90.0, 30
+"""Seconds of tests, by their time under coverage, and test files that one mutant may take."""
 FIRST = 8
 """Tests that run alone at first: most mutants that fall at all fall to these, and few files are collected fast."""
 
@@ -39,47 +40,52 @@ def chosen(tests: Sequence[str], seconds: dict[str, float]) -> list[str]:
     return found or list(tests[:1])
 
 
-def try_one(folder: Path, mutant: Mutant, known: covering.Covering) -> Outcome:
+def try_one(folder: Path, mutant: Mutant, found: covering.Covering) -> Outcome:
     """Runs the tests that cover a mutant, as many as the limits allow, the nearest ones first."""
-    tests = chosen(known.tests(mutant), known.seconds)
+    covering_tests = [test for test in found.tests(mutant) if (folder / test.partition("::")[0]).exists()]
+    if not covering_tests:
+        return Outcome(NOT_RUN)
+    tests = chosen(covering_tests, found.seconds)
     _, mutated = mutant.texts(folder)
-    outcome = Outcome(trial.NOT_RUN)
+    outcome = Outcome(SURVIVED)
     for some in (tests[:FIRST], tests[FIRST:]):
         if some:
-            usual = sum(known.seconds[test] for test in some)
+            usual = sum(found.seconds[test] for test in some)
             tried = trial.attempt(folder, mutant.path, mutated, some, limit=60 + 5 * usual)
             outcome = replace(tried, seconds=round(outcome.seconds + tried.seconds, 1))
         if outcome.ending == CAUGHT:
             return outcome
-    return replace(outcome, by=f"{len(tests)} tests" if tests else "")
+    left_out = len(covering_tests) - len(tests)
+    ending = UNDECIDED if left_out else outcome.ending
+    return replace(outcome, ending=ending, by=f"{len(tests)} tests" + f", {left_out} left out" * bool(left_out))
 
 
-def control(folder: Path, outcomes: dict[Mutant, Outcome], known: covering.Covering) -> list[Mutant]:
+def control(folder: Path, outcomes: dict[Mutant, Outcome], found: covering.Covering) -> list[Mutant]:
     """The mutants whose test fails without them too: they have to be tried again without that test."""
     tests = sorted({each.by for each in outcomes.values() if each.ending == CAUGHT and "::" in each.by})
-    usual = sum(known.seconds.get(test, 1) for test in tests)
+    usual = sum(found.seconds.get(test, 1) for test in tests)
     _, output = trial.run(folder, tests, limit=300 + 5 * usual) if tests else (0, "")
     unfit = set(trial.failures(output))
-    known.failed.extend(unfit)
+    found.failed.extend(unfit)
     return [mutant for mutant, each in outcomes.items() if each.by in unfit]
 
 
-def key(mutant: Mutant) -> list[object]:
-    """What a stored outcome is found by."""
-    return [mutant.path, mutant.line, mutant.column, mutant.order, mutant.statement]
+def tried(
+    folder: Path, sample: Sequence[Mutant], found: covering.Covering, stored: Path, again: bool
+) -> dict[Mutant, Outcome]:
+    """The outcome of each mutant of the sample; those that a stopped run stored are taken over.
 
-
-def tried(folder: Path, sample: Sequence[Mutant], known: covering.Covering, stored: Path) -> dict[Mutant, Outcome]:
-    """The outcome of each mutant of the sample; those that a stopped run stored are taken over."""
+    With `again` that holds only for those that were noticed.
+    """
     lines = [json.loads(line) for line in stored.read_text().splitlines()] if stored.exists() else []
-    before = {json.dumps(line["mutant"]): Outcome(**line["outcome"]) for line in lines}
+    before = {line["mutant"]: Outcome(**line["outcome"]) for line in lines}
     outcomes: dict[Mutant, Outcome] = {}
     for number, mutant in enumerate(sample, 1):
-        outcome = before.get(json.dumps(key(mutant)))
-        if outcome is None:
-            outcome = try_one(folder, mutant, known)
+        outcome = before.get(mutant.name)
+        if outcome is None or (again and outcome.ending != CAUGHT):
+            outcome = try_one(folder, mutant, found)
             with stored.open("a") as journal:
-                journal.write(json.dumps({"mutant": key(mutant), "outcome": outcome.__dict__}) + "\n")
+                journal.write(json.dumps({"mutant": mutant.name, "outcome": outcome.__dict__}) + "\n")
             text = f"{mutant.path}:{mutant.line} {outcome.ending}: {outcome.by}"
             print(f"{number}/{len(sample)} {text} ({outcome.seconds} s)", flush=True)
         outcomes[mutant] = outcome
@@ -89,21 +95,20 @@ def tried(folder: Path, sample: Sequence[Mutant], known: covering.Covering, stor
 def report(folder: Path, outcomes: dict[Mutant, Outcome], marks: int) -> float:
     """Prints the survivors by file and the counts by folder; returns the percentage that was noticed."""
     survivors: dict[str, list[tuple[Mutant, Outcome]]] = defaultdict(list)
-    rooms: Counter[tuple[str, bool]] = Counter()
+    rooms: dict[str, Counter[str]] = defaultdict(Counter)
     for mutant, outcome in outcomes.items():
-        noticed = outcome.ending == CAUGHT
-        rooms["/".join(mutant.path.split("/")[:2]), noticed] += 1
-        if not noticed:
+        rooms["/".join(mutant.path.split("/")[:2])][outcome.ending] += 1
+        if outcome.ending != CAUGHT:
             survivors[mutant.path].append((mutant, outcome))
     for path, each in sorted(survivors.items()):
         print(f"\n{path}")
         for mutant, outcome in sorted(each, key=lambda pair: pair[0].line):
             before, after = mutant.lines(folder)
             print(f"  {mutant.line} in {mutant.function} ({outcome.ending} {outcome.by})\n  - {before}\n  + {after}")
-    print("\n| folder | mutants | noticed |\n|---|---|---|")
-    for room in sorted({name for name, _ in rooms}):
-        print(f"| {room} | {rooms[room, True] + rooms[room, False]} | {rooms[room, True]} |")
-    noticed = sum(count for (_, yes), count in rooms.items() if yes)
+    print(f"\n| folder | mutants | {' | '.join(ENDINGS)} |\n|---|{'---|' * (1 + len(ENDINGS))}")
+    for room, counts in sorted(rooms.items()):
+        print(f"| {room} | {counts.total()} | {' | '.join(str(counts[ending]) for ending in ENDINGS)} |")
+    noticed = sum(counts[CAUGHT] for counts in rooms.values())
     rate = 100 * noticed / max(len(outcomes), 1)
     print(f"{noticed} of {len(outcomes)} mutants noticed ({rate:.1f} %); {marks} of all are marked as equivalent")
     return rate
@@ -121,21 +126,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--refresh", nargs="+", default=[], metavar="TEST", help="test files to run anew under coverage"
     )
-    parser.add_argument("--by-name", action="store_true", help="no coverage run: test_x.py for x.py, no others")
+    parser.add_argument("--again", action="store_true", help="try those that were not noticed again")
+    parser.add_argument("--known", action="store_true", help="only prove that mutants of known.yaml end as it says")
     options = parser.parse_args(arguments)
     folder = tree.make()
-    known = covering.by_name(folder) if options.by_name else covering.load() if options.keep_coverage else None
-    if known is None or options.refresh:
-        known = covering.measure(folder, options.jobs, options.refresh if known else (), known)
+    if options.known:
+        mistakes = list(known.mistakes(folder))
+        print("\n".join(mistakes) or f"{known.TABLE.name}: all as expected")
+        return int(bool(mistakes))
+    found = covering.load() if options.keep_coverage else None
+    if found is None or options.refresh:
+        found = covering.measure(folder, options.jobs, options.refresh if found else (), found)
     everything = mutants.all_mutants(folder, options.only, tree.BUILD / "mutants.json")
     marked, unfit = equivalent.marked(folder, everything)
-    open_ = [each for each in everything if each not in marked and (not options.by_name or known.tests(each))]
-    sample = mutants.draw(open_, options.count, options.seed)
-    stored = tree.BUILD / f"outcomes-{'by-name-' * options.by_name}{options.seed}.jsonl"
+    sample = mutants.draw((each for each in everything if each not in marked), options.count, options.seed)
     started = time.monotonic()
-    outcomes = tried(folder, sample, known, stored)
-    if again := control(folder, outcomes, known):
-        outcomes |= {mutant: try_one(folder, mutant, known) for mutant in again}
+    outcomes = tried(folder, sample, found, tree.BUILD / f"outcomes-{options.seed}.jsonl", options.again)
+    if unfit_tests := control(folder, outcomes, found):
+        outcomes |= {mutant: try_one(folder, mutant, found) for mutant in unfit_tests}
     rate = report(folder, outcomes, len(marked))
     print(f"seed {options.seed}, {len(everything)} mutants in all, {time.monotonic() - started:.0f} s")
     for row in unfit:

@@ -1,7 +1,8 @@
 """A pytest plugin for the copy: tells coverage which test or fixture runs, in this process and in those it starts.
 
 A child process reads the name from `MUTATION_CONTEXT` when it starts (`context` in the file that
-`COVERAGE_PROCESS_START` names). What a fixture of a file or session runs counts for each test that uses the fixture.
+`COVERAGE_PROCESS_START` names). What a fixture of a file or session runs counts for each test that uses the fixture,
+and what runs while a file is collected (arguments of its tests) for each test of the file.
 One line per test goes to the file that `MUTATION_JOURNAL` names.
 """
 
@@ -30,6 +31,11 @@ def context_of(name: str) -> str:
 def fixture_context(fixture: Any) -> str:
     """The context of a fixture that outlives a test."""
     return context_of(f"{fixture.baseid}::{fixture.argname}")
+
+
+def collection_context(node: pytest.Collector | pytest.Item) -> str:
+    """The context of what runs while the file of a test is collected."""
+    return context_of(f"{node.nodeid.partition('::')[0]} is collected")
 
 
 @contextlib.contextmanager
@@ -64,12 +70,22 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         "failed": item.stash.get(FAILED, False),
         "contexts": [
             context_of(item.nodeid),
+            collection_context(item),
             *(fixture_context(each) for each in fixtures if each.scope != "function"),
         ],
     }
     with Path(os.environ["MUTATION_JOURNAL"]).open("a") as journal:
         journal.write(json.dumps(line) + "\n")
     return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """Runs the collection of a file in its own context."""
+    if not isinstance(collector, pytest.Module):
+        return (yield)
+    with entered(collection_context(collector)):
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True)

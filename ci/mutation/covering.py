@@ -43,6 +43,7 @@ class Covering:
             found = {test for path in places for test in self._of_file(path)}
             found |= {number for number, test in enumerate(names) if test.partition("::")[0] in places}
         else:
+            statements = statements or self._moved(mutant.function)
             found = set(statements.get(mutant.statement, ()))
             if mutant.statement not in statements:  # the statement is younger than the coverage run
                 found = {test for tests in statements.values() for test in tests}
@@ -70,6 +71,11 @@ class Covering:
                         again = {place[names[test]] for test in tests if names is new or names[test] not in stale}
                         into[statement] = sorted(again | set(into.get(statement, ())))
         return Covering(seconds, statements, [*(test for test in self.failed if test not in stale), *newer.failed])
+
+    def _moved(self, function: str) -> dict[str, list[int]]:
+        """The statements of a function that went to another file after the coverage run; none if two have its name."""
+        places = [functions[function] for functions in self.statements.values() if function in functions]
+        return places[0] if len(places) == 1 else {}
 
     def _of_file(self, path: str) -> set[int]:
         return {test for each in self.statements.get(path, {}).values() for tests in each.values() for test in tests}
@@ -178,21 +184,6 @@ def confirm_failures(folder: Path, tests: Sequence[str]) -> list[str]:
             file=sys.stderr,
         )
     return failed
-
-
-@dataclass
-class ByName(Covering):
-    """No coverage run: the tests of a mutant are those of the file that has its file's name."""
-
-    def tests(self, mutant: Mutant) -> list[str]:
-        """The test files of a mutant's name."""
-        return [path for path in self.seconds if Path(path).stem == f"test_{Path(mutant.path).stem}"]
-
-
-def by_name(folder: Path) -> ByName:
-    """Every test file of the rooms with mutants, taken to need a few seconds."""
-    files = (path for room in MEASURED for path in (folder / room).rglob("test_*.py"))
-    return ByName({path.relative_to(folder).as_posix(): 5.0 for path in sorted(files)}, {})
 
 
 def load() -> Covering | None:

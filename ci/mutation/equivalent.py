@@ -5,7 +5,7 @@ A row names file, function and the line before and after; a row that fits no mut
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,7 @@ TABLE = Path(__file__).with_name("equivalent.yaml")
 
 @dataclass(frozen=True)
 class Row:
-    """A mutant that behaves as the original."""
+    """A change of one line, with the reason why it is in the table."""
 
     path: str
     function: str
@@ -32,19 +32,21 @@ def rows() -> list[Row]:
     return [Row(**row) for row in yaml.safe_load(TABLE.read_text()) or []]
 
 
+def fitting(root: Path, table: Iterable[Row]) -> Mapping[Row, Sequence[Mutant]]:
+    """The mutants that each row describes."""
+    found: dict[Row, list[Mutant]] = {row: [] for row in table}
+    for path in sorted({row.path for row in found}):
+        own = [row for row in found if row.path == path]
+        for mutant in of_file(root, path) if (root / path).exists() else ():
+            if any(row.function == mutant.function for row in own):
+                change = (mutant.function, *mutant.lines(root))
+                for row in own:
+                    if (row.function, row.before, row.after) == change:
+                        found[row].append(mutant)
+    return found
+
+
 def marked(root: Path, mutants: Iterable[Mutant]) -> tuple[set[Mutant], list[Row]]:
     """Those of `mutants` that the table marks, and the rows that fit no mutant of their file."""
-    by_file: dict[str, list[Row]] = {}
-    for row in rows():
-        by_file.setdefault(row.path, []).append(row)
-    found: set[Mutant] = set()
-    used: set[Row] = set()
-    for path, table in by_file.items():
-        functions = {row.function for row in table}
-        for mutant in of_file(root, path) if (root / path).exists() else ():
-            if mutant.function in functions:
-                key = (mutant.function, *mutant.lines(root))
-                fits = [row for row in table if (row.function, row.before, row.after) == key]
-                used.update(fits)
-                found.update([mutant] if fits else [])
-    return found & set(mutants), [row for table in by_file.values() for row in table if row not in used]
+    found = fitting(root, rows())
+    return {each for of_row in found.values() for each in of_row} & set(mutants), [r for r in found if not found[r]]

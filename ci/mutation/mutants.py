@@ -1,7 +1,7 @@
 """The mutants of our source: what mutmut's operators make of comparisons, numbers, `and`, `or` and `not`.
 
-A mutant is known by its file, its function, its statement and the line that it changes, never by a line number: marks
-and coverage stay right when a file grows above it.
+A mutant is known by its file, its function, its statement and its place among the mutants of that statement, never by a
+line number: marks, coverage, stored outcomes and the draw stay right when a file grows above it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import ast
 import functools
 import hashlib
 import json
-import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,13 @@ class Mutant:
     """Its qualified name, or `MODULE`."""
     statement: str
     """The simple statement, or the head of the compound one, in which it is; on one line."""
+    number: int
+    """Which of the mutants of its statement."""
+
+    @property
+    def name(self) -> str:
+        """What it is known by while its file changes elsewhere."""
+        return json.dumps([self.path, self.function, self.statement, self.number])
 
     def texts(self, root: Path) -> tuple[str, str]:
         """The file before, and as the mutant has it. Raises ValueError if the file has changed since."""
@@ -122,11 +129,16 @@ def _changes(source: str) -> list[tuple[Any, cst.CSTNode, tuple[int, cst.CSTNode
     positions = wrapper.resolve(PositionProvider)
     found: list[tuple[Any, cst.CSTNode, tuple[int, cst.CSTNode], cst.Module]] = []
 
+    alike: set[cst.CSTNode] = set()
+
     class Finder(cst.CSTVisitor):
         def visit_Annotation(self, node: cst.Annotation) -> bool:  # noqa: N802  libcst calls it so
             return False  # no annotation is evaluated
 
         def on_visit(self, node: cst.CSTNode) -> bool:
+            alike.update(_alike(node))
+            if node in alike:
+                return super().on_visit(node)
             for kind, operator in OPERATORS:
                 if isinstance(node, kind):
                     news = [new for new in operator(node) if not isinstance(node, cst.UnaryOperation) or _is_not(node)]
@@ -140,16 +152,30 @@ def _changes(source: str) -> list[tuple[Any, cst.CSTNode, tuple[int, cst.CSTNode
     return found
 
 
+def _alike(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The numbers n of `x.reshape(-n)`: NumPy takes any negative size for the one that is left."""
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "reshape":
+        for argument in node.args:
+            if isinstance(argument.value, cst.UnaryOperation) and isinstance(argument.value.operator, cst.Minus):
+                yield argument.value.expression
+
+
 def _is_not(node: cst.UnaryOperation) -> bool:
     return isinstance(node.operator, cst.Not)
+
+
+FIELDS = tuple(field.name for field in fields(Mutant))
+"""What a stored row of a mutant holds."""
 
 
 def of_file(root: Path, path: str) -> Iterator[Mutant]:
     """All mutants of one file."""
     source = (root / path).read_text()
-    statements = Statements.of(source)
+    statements, seen = Statements.of(source), Counter[tuple[str, str]]()
     for place, _, (order, _), _ in _changes(source):
-        yield Mutant(path, place.line, place.column, order, *statements.at(place.line))
+        where = statements.at(place.line)
+        yield Mutant(path, place.line, place.column, order, *where, number=seen[where])
+        seen[where] += 1
 
 
 def all_mutants(root: Path, folders: Sequence[str] = FOLDERS, stored: Path | None = None) -> list[Mutant]:
@@ -161,13 +187,13 @@ def all_mutants(root: Path, folders: Sequence[str] = FOLDERS, stored: Path | Non
     rows: dict[str, list[list[Any]]] = {}
     for file in files:
         path = file.relative_to(root).as_posix()
-        key = hashlib.sha256(path.encode() + b"\n" + file.read_bytes()).hexdigest()
+        key = hashlib.sha256(f"{FIELDS}\n{path}\n".encode() + file.read_bytes()).hexdigest()
         rows[key] = known.get(key) or [list(astuple(mutant)) for mutant in of_file(root, path)]
     if stored is not None:
         stored.write_text(json.dumps(known | rows))
     return [Mutant(*row) for each in rows.values() for row in each]
 
 
-def draw(mutants: Sequence[Mutant], count: int, seed: int) -> list[Mutant]:
-    """`count` of them; the same seed takes the same ones of the same source."""
-    return random.Random(seed).sample(mutants, min(count, len(mutants)))
+def draw(mutants: Iterable[Mutant], count: int, seed: int) -> list[Mutant]:
+    """`count` of them in a random order, which what changes elsewhere leaves as it is."""
+    return sorted(mutants, key=lambda mutant: hashlib.sha256(f"{seed} {mutant.name}".encode()).digest())[:count]

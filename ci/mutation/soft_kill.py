@@ -1,8 +1,8 @@
 """For the environment of a coverage run: SIGKILL is SIGTERM first, so that a child writes down what it ran.
 
-The parent ends a child of opscope by SIGKILL as soon as it has its answer. Coverage writes its data when it gets
-SIGTERM (`sigterm = true`). Loaded by a `.pth` file in every process of the copy, and idle unless
-`COVERAGE_PROCESS_START` is set.
+The parent stops a child of opscope and ends it by SIGKILL as soon as it has its answer. Coverage writes its data when
+it gets SIGTERM (`sigterm = true`), and a stopped process gets it once it goes on. Loaded by a `.pth` file in every
+process of the copy, and idle unless `COVERAGE_PROCESS_START` is set.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import signal
 import time
 
-GRACE = 2.0
+GRACE = 5.0
 """Seconds that a process has to write down what it ran."""
 
 
@@ -22,6 +22,7 @@ def install() -> None:
     def softly(send, pid, number):
         if number == signal.SIGKILL:
             send(pid, signal.SIGTERM)
+            send(pid, signal.SIGCONT)
             until = time.monotonic() + GRACE
             while _runs(pid) and time.monotonic() < until:
                 time.sleep(0.005)

@@ -31,6 +31,9 @@ def make(folder: Path = BUILD / "tree") -> Path:
         subprocess.run([*git, *words], check=True)
     if not (folder / ".venv" / "pyvenv.cfg").exists():
         _environment(Path(sys.prefix), folder / ".venv")
+    # A compiled file is checked by its source's hash: a mutant of the same size and second is another one.
+    rooms = [str(path) for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
+    run(folder, "-m", "compileall", "-q", "-j", "2", "--invalidation-mode", "checked-hash", *rooms)
     seen = Path(run(folder, "-P", "-c", "import opscope; print(opscope.__file__)").strip())
     if not seen.is_relative_to(folder):
         raise SystemExit(f"mutation: expected the copy's opscope in {folder}, got {seen}; try `rm -r {folder}`")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ci.mutation import tree
 
-CAUGHT, SURVIVED, NOT_RUN = "caught", "survived", "no test runs it"
+CAUGHT, SURVIVED, UNDECIDED, NOT_RUN = ENDINGS = "noticed", "survived", "not decided", "no test runs it"
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,6 @@ def attempt(folder: Path, path: str, mutated: str, tests: Sequence[str], limit: 
     A run that takes more than `limit` seconds is ended with all that it started, and counts as noticed: a test that
     hangs is seen by whoever waits for it.
     """
-    if not tests:
-        return Outcome(NOT_RUN)
     file = folder / path
     before, started = file.read_text(), time.monotonic()
     file.write_text(mutated)
@@ -70,7 +68,7 @@ def failures(output: str) -> list[str]:
 @functools.cache
 def _warm(folder: Path) -> subprocess.Popen[str]:
     """The process of the copy whose forks run pytest; it ends with this one."""
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return subprocess.Popen(
         [tree.python(folder), "-m", "ci.mutation.warm"], cwd=folder, env=environment, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,

@@ -10,9 +10,11 @@ pytest.importorskip("mutmut", reason="mutmut comes with the extra `dev`")
 
 pytest.importorskip("coverage")
 
-from ci.mutation import equivalent, mutants
+from ci.mutation import equivalent, mutants, trial
+from ci.mutation.__main__ import MOST_SECONDS, report, tried
 from ci.mutation.covering import Covering
 from ci.mutation.mutants import MODULE, Statements
+from ci.mutation.trial import SURVIVED, UNDECIDED, Outcome
 
 SOURCE = '''LIMIT = 3
 
@@ -51,7 +53,46 @@ def test_comparisons_numbers_and_words_are_turned(found: list[mutants.Mutant], t
     ]
     for mutant in found:
         compile(mutant.texts(tmp_path)[1], "file.py", "exec")
-    assert mutants.draw(found, 4, 1) == mutants.draw(found, 4, 1)
+
+
+def test_a_size_that_reshaping_works_out_has_no_mutant(tmp_path: Path) -> None:
+    (tmp_path / "file.py").write_text("def f(x):\n    return x.reshape(-1, 16)[-1]\n")
+    changed = sorted(mutant.lines(tmp_path)[1] for mutant in mutants.of_file(tmp_path, "file.py"))
+    assert changed == ["return x.reshape(-1, 16)[-2]", "return x.reshape(-1, 17)[-1]"]
+
+
+def test_a_draw_stays_as_it_is_while_a_file_changes_elsewhere(found: list[mutants.Mutant], tmp_path: Path) -> None:
+    sample = [mutant.name for mutant in mutants.draw(found, 6, 1)]
+    assert sample != [mutant.name for mutant in mutants.draw(found, 6, 2)]
+    (tmp_path / "file.py").write_text("'Two'\nMORE = None\n" + SOURCE)
+    again = mutants.draw(reversed([*mutants.of_file(tmp_path, "file.py")]), 6, 1)
+    assert [mutant.name for mutant in again] == sample
+    assert len({mutant.name for mutant in found}) == len(found)
+
+
+def test_a_mutant_that_only_some_of_its_tests_could_try_is_not_decided(
+    found: list[mutants.Mutant], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It counts as not noticed, and a run goes on with what an earlier one stored."""
+    tests = {"test_a.py::a": 1.0, "test_a.py::b": MOST_SECONDS, "test_a.py::c": 1.0, "test_gone.py::d": 0.1}
+    known = Covering(tests, {"file.py": {"inside": {m.statement: [0, 1, 2, 3] for m in found if m.line > 1}}})
+    asked: list[list[str]] = []
+
+    def attempt(folder: Path, path: str, mutated: str, some: list[str], limit: float) -> Outcome:
+        asked.append(some)
+        return Outcome(SURVIVED, "", 1.0)
+
+    monkeypatch.setattr(trial, "attempt", attempt)
+    (tmp_path / "test_a.py").touch()
+    inside = [mutant for mutant in found if mutant.function == "inside"]
+    outcomes = tried(tmp_path, inside, known, tmp_path / "outcomes.jsonl", again=False)
+    assert {each.ending for each in outcomes.values()} == {UNDECIDED}
+    assert asked == [["test_a.py::a", "test_a.py::c"]] * len(inside)
+    assert tried(tmp_path, inside, known, tmp_path / "outcomes.jsonl", again=False) == outcomes
+    assert len(asked) == len(inside)
+    assert report(tmp_path, outcomes, 0) == 0
+    tried(tmp_path, inside, known, tmp_path / "outcomes.jsonl", again=True)
+    assert len(asked) == 2 * len(inside)
 
 
 def test_the_tests_of_a_mutant_are_those_that_ran_its_statement(found: list[mutants.Mutant]) -> None:

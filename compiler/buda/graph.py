@@ -53,6 +53,9 @@ class TensorShape:
         return f"{lead}{self.rt}x{self.ct} tiles"
 
 
+MOST_TILES = 1 << 36
+"""Tiles of one tensor: a hundred times what all DRAM of a card holds. The grids of more would be searched for ever."""
+
 _AXIS = {"h": "ct", "v": "rt"}
 _BROADCAST = {"r": "rt", "c": "ct", "z": "z"}
 _TM = re.compile(r"(\w+)(?:\(([\w, ]*)\))?")
@@ -192,8 +195,8 @@ class OpSpec:
     """Whether negative results become zero while they are packed."""
     slices: Slices | None = None
     """The elements that a splice takes."""
-    scalar: float = 0.0
-    """The number that a lrelu (slope) or a power (exponent) takes."""
+    scalar: float | None = None
+    """The number that a lrelu (slope) or a power (exponent) takes; None for other ops."""
     activation: str = ""
     """Kernel that a product's results pass before they leave Dst; empty: none."""
     approximate: bool = False
@@ -290,6 +293,8 @@ class BudaGraph:
                 )
             apply_tms(self.node(edge.producer).shape, edge.tms)
         for node in self.nodes:
+            if node.shape.tiles > MOST_TILES:
+                raise CompilerInputError(f"{node.name}: expected at most {MOST_TILES} tiles, got {node.shape}")
             if node.op is not None:
                 self._check_op(node)
 

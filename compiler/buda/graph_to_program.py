@@ -34,8 +34,6 @@ KERNELS = {
     "lrelu": "leaky_relu", "power": "pow_scalar",
 }  # fmt: skip
 """Buda's elementwise op -> kernel. A nop with relu is the kernel relu."""
-SCALARED = frozenset({"lrelu", "power"})
-"""Ops that take a number."""
 REDUCED = {"z": 0, "r": 1, "c": 2}
 
 Elements = tuple[int, int, int]
@@ -210,7 +208,7 @@ class _Builder:
             return spec.reduce_type, ReduceParams((dim,), True), [(wanted[0], wanted[1], wanted[2])]
         if spec.type in KERNELS:
             kernel = "relu" if spec.relu and spec.type == "nop" else KERNELS[spec.type]
-            scalars = (spec.scalar,) if spec.type in SCALARED else ()
+            scalars = () if spec.scalar is None else (spec.scalar,)
             return kernel, EltwiseParams(scalars), [node.extent] * len(seen)
         raise CompilerInputError(
             f"{node.name}: expected an op that the device runs ({', '.join(sorted(KERNELS))}, matmul, reduce, splice, "

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import re
 import sys
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import click
 
 from opscope.base import regular_file
+from opscope.base.file_names import resolved
 from opscope.compiler import passes
 from opscope.compiler.errors import CompilerInputError, StageFailure
-
-if TYPE_CHECKING:
-    from xdsl.dialects.builtin import ModuleOp
 
 TARGETS = ("ttir", "ttnn", "flatbuffer")
 PIPELINE_NAMES = ("stablehlo-to-ttir-pipeline", "ttir-to-ttnn-backend-pipeline")
@@ -110,14 +107,13 @@ def compile_command(
         dump_dir=str(dump_ir) if dump_ir else None,
     )
     try:
-        api.vet(module)
         ir = api.stablehlo_to_ttir(module, options, system_desc)
         if target != "ttir":
             ir = api.ttir_to_ttnn(ir, system_desc, options)
         if target == "flatbuffer":
             data = api.ttnn_to_flatbuffer(ir, system_desc, options)
             path = output or file.with_suffix(".ttnn")
-            if path.resolve() == file.resolve():
+            if resolved(path) == resolved(file):
                 raise InputProblem(f"{file}: expected another file for the binary, got the input itself; try -o")
             _write(path, data)
             click.echo(f"{path}: {len(data)} bytes for {system_desc.board}")
@@ -174,7 +170,7 @@ def opt(
 
     Public functions keep their names. The output is generic text, which MLIR reads with unregistered dialects allowed.
     """
-    from opscope.compiler.ir import text
+    from opscope.compiler.ir import guard, text
     from opscope.compiler.pipelines import pipeline as passes
 
     data = _read(file)
@@ -183,7 +179,7 @@ def opt(
         chosen = passes.parse(",".join(pipelines))
         printed = []
         for part in parts:
-            module = text.parse(_decode(file, part), str(file)) if _is_ours(part) else _read_vetted(part)
+            module = text.parse(_decode(file, part), str(file)) if _is_ours(part) else guard.read(part, every=True)
             passes.run(chosen, module)
             printed.append(text.to_text(module, locations, not custom_form))
         _emit("// -----\n".join(printed), output)
@@ -194,15 +190,10 @@ def opt(
 
         if isinstance(error, VerifyException):
             raise InputProblem(f"{file}: {str(error).splitlines()[0]}") from error
-        raise
-
-
-def _read_vetted(data: bytes) -> ModuleOp:
-    from opscope.compiler.ir import door, guard
-
-    read = partial(door.read, every=True)
-    guard.vet(data, read=read)
-    return read(data)
+        failure = StageFailure("opt", "module", f"internal error: {type(error).__name__}: {error}"[:300])
+        for note in getattr(error, "__notes__", ()):
+            failure.add_note(note)
+        _fail(file, failure)
 
 
 def _is_ours(data: bytes) -> bool:

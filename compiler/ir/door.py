@@ -92,7 +92,7 @@ def _context() -> mlir.Context:
     registry = mlir.DialectRegistry()
     _jax_mlir_ext.register_dialects(registry)
     ctx = mlir.Context()
-    # A module is parsed by one thread anyway, and a forked child (guard.py) would wait for threads that it lacks.
+    # A module is parsed by one thread anyway, and a fork (guard.py) would wait for threads that it lacks.
     ctx.enable_multithreading(False)
     ctx.append_dialect_registry(registry)
     ctx.load_all_available_dialects()
@@ -105,6 +105,11 @@ def _context() -> mlir.Context:
         empty = stablehlo.serialize_portable_artifact(mlir.Module.parse("module {}"), stablehlo.get_minimum_version())
     stablehlo.deserialize_portable_artifact(ctx, empty)
     return ctx
+
+
+def prepare() -> None:
+    """Loads what reading needs; `read` does so where this was not called."""
+    _context()
 
 
 def parses(source: str) -> bool:

@@ -1,22 +1,27 @@
-"""Reads untrusted input in a child process first, so that a crash of the native parser becomes an error.
+"""Reads StableHLO that nobody vouches for: a fork reads it first, so that a crash of the native parser is an error.
 
-The child does all that reading does (parse, verify, jaxlib's passes, conversion). Input is read again in this process
-only if the child survived it; if reading raised an error in the child, it raises the same error here.
+The fork does all that reading does (parse, verify, jaxlib's passes, conversion). Input is read again in this process
+only if the fork survived it; if reading raised an error in the fork, it raises the same error here. The fork stays for
+the next module. A child of opscope, such as a lane, reads at once: its parent records how it ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import atexit
+from functools import cache
+
+from xdsl.dialects.builtin import ModuleOp
 
 from opscope.base.children.ending import Cause, signal_name
-from opscope.base.children.fork import run_in_fork
+from opscope.base.children.inside import is_child
+from opscope.base.children.warm_fork import WarmFork
 from opscope.base.machine import memory_limit
 from opscope.compiler.errors import CompilerInputError
 
 SECONDS = 60.0
 """Time limit for reading one module; whole models of a hundred megabytes take a few seconds."""
-MEMORY = 32 << 30
-"""Address space of the child."""
+_TEXT, _EVERY = 1, 2
+"""Bits of the byte before a module: whether it is text, and whether each public function is read."""
 
 
 class ParserCrashed(CompilerInputError):  # noqa: N818  (what happened, as the record names it)
@@ -25,12 +30,27 @@ class ParserCrashed(CompilerInputError):  # noqa: N818  (what happened, as the r
     kind = "parser-crashed"
 
 
-def vet(module: bytes | str, seconds: float = SECONDS, read: Callable[[bytes | str], object] | None = None) -> None:
-    """Reads `module` in a child process and discards the result. Raises ParserCrashed if the child does not survive.
+def read(module: bytes | str, every: bool = False) -> ModuleOp:
+    """Reads a module as `door.read` does. Raises what it raises, and ParserCrashed."""
+    from opscope.compiler.ir import door
 
-    `read` replaces `opscope.compiler.ir.door.read`.
+    if not is_child():
+        vet(module, every)
+    return door.read(module, every)
+
+
+def vet(module: bytes | str, every: bool = False, seconds: float = SECONDS, fork: WarmFork | None = None) -> None:
+    """Reads `module` in a fork (the process's own by default) and discards the result.
+
+    Raises ParserCrashed if the fork does not survive, CompilerInputError for text that is no Unicode.
     """
-    ending = run_in_fork(lambda: _read(module, read), seconds=seconds, address_space=MEMORY, memory=memory_limit(None))
+    head = bytes([_TEXT * isinstance(module, str) | _EVERY * every])
+    try:
+        data = module.encode() if isinstance(module, str) else module
+    except UnicodeEncodeError as error:
+        got = f"the character {module[error.start]!a} at {error.start}"
+        raise CompilerInputError(f"module: expected StableHLO text in Unicode, got {got}") from error
+    ending = (fork or _fork()).run(head + data, seconds=seconds, memory=memory_limit(None))
     if not ending.ok:
         words = {
             Cause.TIMEOUT: f"not back after {seconds:g} s",
@@ -41,7 +61,18 @@ def vet(module: bytes | str, seconds: float = SECONDS, read: Callable[[bytes | s
         raise ParserCrashed(f"module: expected StableHLO that the parser comes back from, got {ended}: parser-crashed")
 
 
-def _read(module: bytes | str, read: Callable[[bytes | str], object] | None) -> None:
-    if read is None:
-        from opscope.compiler.ir.door import read
-    read(module)
+@cache
+def _fork() -> WarmFork:
+    from opscope.compiler.ir import door
+
+    door.prepare()  # once here, and not once in each fork
+    fork = WarmFork(_read)
+    atexit.register(fork.close)
+    return fork
+
+
+def _read(data: bytes) -> None:
+    from opscope.compiler.ir import door
+
+    module = data[1:]
+    door.read(module.decode() if data[0] & _TEXT else module, bool(data[0] & _EVERY))

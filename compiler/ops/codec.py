@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from opscope.compiler.errors import CompilerInputError
+
 SI32 = IntegerType(32, Signedness.SIGNED)
 SI64 = IntegerType(64, Signedness.SIGNED)
 
@@ -35,10 +37,20 @@ class Codec:
     decode: Callable[[Any], Any]
 
 
+def _array(element: IntegerType, values: Iterable[int]) -> DenseArrayBase:
+    """Integers as an array. Raises CompilerInputError for one that the type does not have: a module's may be larger."""
+    numbers = [int(value) for value in values]
+    low, high = element.value_range()
+    for number in numbers:
+        if not low <= number < high:
+            raise CompilerInputError(f"module: expected an attribute's numbers to fit {element}, got {number}")
+    return DenseArrayBase.from_list(element, numbers)
+
+
 def _ints(element: IntegerType) -> Codec:
     return Codec(
         f"array<{element}>",
-        lambda values: DenseArrayBase.from_list(element, list(values)),
+        lambda values: _array(element, values),
         lambda attr: tuple(int(v) for v in attr.get_values()),
     )
 
@@ -56,7 +68,7 @@ I64S = _ints(i64)
 I32S = _ints(i32)
 EDGES = Codec(
     "array<i32> of every dim's low edge, then every high one: top, left, bottom, right",
-    lambda values: DenseArrayBase.from_list(i32, [*values[0::2], *values[1::2]]),
+    lambda values: _array(i32, [*values[0::2], *values[1::2]]),
     lambda attr: _by_dim(tuple(int(v) for v in attr.get_values())),
 )
 """How tt-mlir writes the padding of windows; in Python a dim's two edges stand together."""

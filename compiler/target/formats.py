@@ -70,13 +70,6 @@ class NumberFormat:
         """Exponent bits of a datum in SrcA, SrcB and a 16-bit Dst: 5 for formats held as FP16, else 8."""
         return 5 if 0 < self.exponent_bits <= 5 else 8
 
-    @property
-    def is_ieee(self) -> bool:
-        """Whether it has infinities and NaN. Formats with fewer than 8 exponent bits have neither: their highest
-        exponent is a binade like the others (tt-isa-documentation, FloatBitPatterns.md).
-        """
-        return self.kind == "float" and self.exponent_bits == 8
-
     def datum_bytes(self) -> float:
         """Average bytes per datum in a row-major buffer of this format."""
         return self.tile_bytes / (TILE * TILE)

@@ -12,6 +12,14 @@ from opscope.compiler.tests import programs
 TANH = programs.module(
     "%0 = stablehlo.tanh %a : tensor<2x3xf32>\n return %0 : tensor<2x3xf32>", "(%a: tensor<2x3xf32>) -> tensor<2x3xf32>"
 )
+FAR = """func.func @main(%x: tensor<1x2x2x1xf32>, %w: tensor<1x1x1x1xf32>) -> tensor<1x2x2x1xf32> {
+  %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
+    window = {pad = [[9223372036854775807, -9223372036854775807], [0, 0]]}
+    {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<1x2x2x1xf32>, tensor<1x1x1x1xf32>) -> tensor<1x2x2x1xf32>
+  return %0 : tensor<1x2x2x1xf32>
+}
+"""
 
 
 @pytest.fixture
@@ -60,6 +68,7 @@ def test_opt_prints_locations_on_request(source):
         (TANH[:60], "expected StableHLO"),
         ("func.func @main() { foo.bar }", "foo"),
         ('"builtin.module"() ({ "ttir.abs"( }) : () -> ()', "expected"),
+        (FAR, "module: expected an attribute's numbers to fit i32, got 9223372036854775807"),
     ],
 )
 @pytest.mark.parametrize("command", [compile_command, opt])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -103,6 +104,11 @@ def test_ublock_order_passes_through_elementwise_ops() -> None:
 
 
 X, EXP = Node("x", IN, shape(4, 4)), Node("e", OP, shape(4, 4), op=OpSpec("exp"))
+W, BOTH = Node("w", IN, shape(4, 6)), (Edge("x", "m", 0), Edge("w", "m", 1))
+
+
+def op(kind: str, *result: int, **fields: Any) -> Node:
+    return Node("m", OP, shape(*result), op=OpSpec(kind, **fields))
 
 
 @pytest.mark.parametrize(
@@ -113,6 +119,21 @@ X, EXP = Node("x", IN, shape(4, 4)), Node("e", OP, shape(4, 4), op=OpSpec("exp")
         ((EXP, X), (Edge("x", "e"),), "expected x before e, got it after"),
         ((X, EXP), (), "e: expected operands 0, 1, ... once each, got none"),
         ((X, EXP), (Edge("x", "e", 1),), "got 1"),
+        ((X, W, op("matmul", 3, 5)), BOTH, "m: expected an output of 4x6 tiles, got 1x3x5"),
+        ((X, W, op("matmul", 4, 5)), BOTH, "m: expected an output of 4x6 tiles, got 1x4x5"),
+        (
+            (W, X, op("matmul", 4, 6)),
+            (Edge("w", "m", 0), Edge("x", "m", 1)),
+            "m: expected operands RxK and KxC, got 1x4x6",
+        ),
+        ((X, op("matmul", 4, 4)), (Edge("x", "m", 0),), "m: expected operands RxK and KxC, got 1x4x4"),
+        ((X, W, op("sparse_matmul", 4, 6)), BOTH, "m: expected a pattern for a sparse_matmul and for it alone"),
+        ((X, op("reduce", 1, 4, reduce_dim="x")), (Edge("x", "m", 0),), "m: expected reduce_dim r, c or z, got 'x'"),
+        (
+            (X, op("exp", 4, 4, math_fidelity="HiFi1")),
+            (Edge("x", "m", 0),),
+            "m: expected math fidelity LoFi, .* 'HiFi1'",
+        ),
         ((X, EXP), (Edge("x", "e", 0, (Tm("broadcast", 2, "r"),)),), "e: expected operand 0 of 1x4x4 tiles"),
     ],
 )

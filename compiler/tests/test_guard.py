@@ -6,9 +6,11 @@ import ctypes
 import os
 import time
 
+import jax
 import pytest
 from click.testing import CliRunner
 
+from opscope.base.children.warm_fork import WarmFork
 from opscope.compiler import api
 from opscope.compiler.commands import compile
 from opscope.compiler.errors import CompilerInputError
@@ -37,23 +39,54 @@ def test_what_the_parser_reads_or_refuses_in_words_passes():
 def test_a_crash_is_an_error_like_others(harm, how):
     began = time.monotonic()
     with pytest.raises(guard.ParserCrashed, match=f"got {how}: parser-crashed") as caught:
-        guard.vet(ADD, seconds=0.2 if "back" in how else 60.0, read=harm)
+        guard.vet(ADD, seconds=0.2 if "back" in how else 60.0, fork=WarmFork(harm))
     assert isinstance(caught.value, CompilerInputError)
     assert time.monotonic() - began < 50
 
 
 @pytest.mark.parametrize("command", [compile.compile_command, compile.opt])
 def test_the_command_line_says_so_and_leaves(command, monkeypatch, tmp_path):
-    def crash(module, *rest, **named):
-        raise guard.ParserCrashed("module: expected StableHLO, got SIGSEGV: parser-crashed")
-
-    monkeypatch.setattr(guard, "vet", crash)
+    monkeypatch.setattr(guard, "_fork", lambda: WarmFork(lambda data: os.abort()))
     path = tmp_path / "bad.mlir"
     path.write_text(ADD, encoding="utf-8")
     words = [str(path), *(["-p", "stablehlo-to-ttir"] if command is compile.opt else [])]
     result = CliRunner().invoke(command, words)
     assert result.exit_code == 2
     assert "parser-crashed" in result.output
+
+
+@pytest.mark.parametrize("form", ["text", "bytes", "file", "depths"])
+def test_the_python_api_reads_in_a_fork_what_comes_from_outside(form, monkeypatch, tmp_path):
+    path = tmp_path / "bad.mlir"
+    path.write_text(ADD, encoding="utf-8")
+    monkeypatch.setattr(guard, "_fork", lambda: WarmFork(lambda data: os.abort()))
+    source = {"bytes": ADD.encode(), "file": path}.get(form, ADD)
+
+    def read():
+        if form == "depths":
+            api.take_step(api.Compilation(ADD.encode(), "n150"), api.CompileDepth.GENERATE_INITIAL_GRAPH)
+        else:
+            api.stablehlo_to_ttir(source)
+
+    with pytest.raises(guard.ParserCrashed, match="got SIGABRT: parser-crashed"):
+        read()
+
+
+def test_what_was_parsed_here_needs_no_fork(monkeypatch):
+    def refuse():
+        raise AssertionError("a fork")
+
+    monkeypatch.setattr(guard, "_fork", refuse)
+    lowered = jax.jit(lambda x: x + 1).lower(jax.ShapeDtypeStruct((2,), "float32"))
+    assert api.stablehlo_to_ttir(lowered)
+    assert api.stablehlo_to_ttir(lowered.compiler_ir())
+    monkeypatch.setattr(guard, "is_child", lambda: True)
+    assert api.stablehlo_to_ttir(ADD), "a lane needs none either"
+
+
+def test_text_that_is_no_unicode_is_refused():
+    with pytest.raises(CompilerInputError, match="Unicode, got the character"):
+        api.stablehlo_to_ttir("\ud800")
 
 
 def test_a_constant_of_any_size_is_one_element_of_text():

@@ -17,6 +17,14 @@ def call(*args: object) -> Result:
     return CliRunner().invoke(plan_command, [str(arg) for arg in args])
 
 
+def test_a_tensor_that_no_card_holds_is_refused_at_once(tmp_path):
+    path = tmp_path / "far.yaml"
+    path.write_text("nodes:\n  x: {input: [4611686018427387904, 4]}\n  y: {op: exp, inputs: [x]}\n")
+    result = CliRunner().invoke(plan_command, [str(path)])
+    assert result.exit_code == 2
+    assert "x: expected at most 68719476736 tiles, got 1x144115188075855872x1 tiles" in result.output
+
+
 def test_every_candidate_of_the_published_matmul() -> None:
     result = call(CONVOLUTION, "--op", "matmul", "--json")
     assert result.exit_code == 0, result.output

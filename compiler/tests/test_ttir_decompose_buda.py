@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
+from opscope.compiler import api
 from opscope.compiler.buda.plan_to_binary import to_binary
 from opscope.compiler.buda.planner import budget_of, plan
-from opscope.compiler.passes.ttir_decompose_buda import RULES
+from opscope.compiler.ir.context import context
+from opscope.compiler.passes.ttir_decompose_buda import RULES, TtirDecomposeBuda
+from opscope.compiler.passes.ttir_implicit_broadcast_fold import TtirImplicitBroadcastFold
 from opscope.compiler.target.system_desc import load_board
+from opscope.compiler.tests import programs
 from opscope.compiler.tests.planned import lowered_function, run
 
 CASES = {
@@ -66,3 +71,39 @@ def test_small_differences_count() -> None:
     queues = {name: sources.get(name, held).reshape(held.shape) for name, held in graph.queues.items()}
     (out,) = run(to_binary(plan(graph.graph, budget_of("n150")), load_board("n150")), queues)
     np.testing.assert_array_equal(out.reshape(4, 32), np.ones((4, 32)))
+
+
+KIND, TRUTH, WHOLE = "tensor<4x32xf32>", "tensor<4x32xi1>", "tensor<4x32xi32>"
+AS_NUMBER = f"%r = stablehlo.convert %c : ({TRUTH}) -> {KIND}"
+ZERO, ONE = (f"%z = stablehlo.constant dense<{value}> : {KIND}\n" for value in ("0.0", "1.0"))
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "expected"),
+    [
+        (f"%c = stablehlo.convert %x : ({KIND}) -> {TRUTH}\n{AS_NUMBER}", KIND,
+         "full multiply abs full subtract relu full subtract"),
+        (f"%c = stablehlo.compare GT, %x, %y : ({KIND}, {KIND}) -> {TRUTH}\n{AS_NUMBER}", KIND,
+         "subtract full multiply relu full subtract relu full subtract"),
+        (f"%c = stablehlo.compare GE, %x, %y : ({KIND}, {KIND}) -> {TRUTH}\n{AS_NUMBER}", KIND,
+         "subtract full multiply relu full subtract relu"),
+        (f"%r = stablehlo.divide %x, %y : {KIND}", KIND, "reciprocal multiply"),
+        (f"%r = stablehlo.rsqrt %x : {KIND}", KIND, "sqrt reciprocal"),
+        (f"{ZERO}%r = stablehlo.maximum %x, %z : {KIND}", KIND, "full relu"),
+        (f"{ZERO}%r = stablehlo.maximum %z, %x : {KIND}", KIND, "full relu"),
+        # Not of zero; of what the host computes; integers, which no kernel takes as numbers.
+        (f"{ONE}%r = stablehlo.maximum %x, %z : {KIND}", KIND, "full maximum"),
+        (f"{ZERO}%r = stablehlo.maximum %a, %z : {KIND}", KIND, "full maximum"),
+        (f"%c = stablehlo.compare EQ, %x, %y : ({WHOLE}, {WHOLE}) -> {TRUTH}\n{AS_NUMBER}", WHOLE, "eq typecast"),
+        (f"%c = stablehlo.convert %x : ({KIND}) -> {WHOLE}\n%r = stablehlo.convert %c : ({WHOLE}) -> {KIND}", KIND,
+         "typecast typecast"),
+    ],
+)  # fmt: skip
+def test_what_an_op_becomes(body: str, kind: str, expected: str) -> None:
+    sums = "".join(f"%{to} = stablehlo.add %{of}, %{of} : {kind}\n" for to, of in ("xa", "yb"))
+    text = f"func.func @main(%a: {kind}, %b: {kind}) -> {KIND} {{ {sums}{body} return %r : {KIND} }}"
+    module = api.stablehlo_to_ttir(text)
+    TtirDecomposeBuda().apply(context(), module)
+    TtirImplicitBroadcastFold().apply(context(), module)
+    module.verify()
+    assert " ".join(name.removeprefix("ttir.") for name in programs.op_names(module)) == f"add add {expected}"

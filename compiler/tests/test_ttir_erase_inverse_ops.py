@@ -9,6 +9,7 @@ import pytest
 from opscope.compiler import api
 from opscope.compiler.ir.context import context
 from opscope.compiler.passes.ttir_erase_inverse_ops import TtirEraseInverseOps
+from opscope.compiler.passes.ttir_implicit_broadcast_fold import TtirImplicitBroadcastFold
 from opscope.compiler.tests import programs
 
 X = programs.random((2, 8, 32))
@@ -39,6 +40,48 @@ def names(function, *args) -> list[str]:
 )
 def test_what_is_left(function, args, left) -> None:
     assert names(function, *args) == left
+
+
+VECTOR, ROWS, WEIGHTS = (programs.random(shape, seed) for seed, shape in enumerate([(32,), (8,), (32, 16)]))
+FLAT, LEFT, RIGHT = (programs.random(shape) for shape in [(1, 16, 32), (2, 3, 8, 32), (2, 3, 32, 8)])
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "left"),
+    [
+        # A number per channel is reshaped to where its dim was; one element stays as it is.
+        (lambda x, v: (x.transpose(0, 2, 1) + v[:, None]).transpose(0, 2, 1), (X, VECTOR), "reshape add"),
+        (lambda x, v: (x.transpose(0, 2, 1) * v).transpose(0, 2, 1), (X, ROWS), "reshape multiply"),
+        (lambda x, v: (x.transpose(2, 0, 1) + v[:, None, None]).transpose(1, 2, 0), (X, VECTOR), "reshape add"),
+        (lambda x: (x.transpose(0, 2, 1) * 2.5).transpose(0, 2, 1), (X,), "full multiply"),
+        (lambda x: jnp.exp(x.reshape(16, 32) * 2.5).reshape(2, 8, 32), (X,), "full multiply exp"),
+        # What is no number per channel, or comes in another order, keeps all movements where they are.
+        (lambda x, y: x.transpose(0, 2, 1) + y.transpose(2, 1, 0), (X, programs.random((8, 32, 2))),
+         "permute permute add"),
+        (lambda x, y: x.transpose(0, 2, 1) + y, (X, programs.random((2, 32, 8))), "permute add"),
+        (lambda x, y: x.reshape(16, 32) + y.reshape(16, 32), (X, programs.random((4, 4, 32))), "reshape reshape add"),
+        (lambda x, v: (x.reshape(16, 32) + v).reshape(2, 8, 32), (X, VECTOR), "reshape add reshape"),
+        # Two reshapes become one; a single one sinks only towards another that it meets.
+        (lambda x, y: x.reshape(16, 32) + y.reshape(16, 32), (X, Y), "add reshape"),
+        (lambda x: jnp.exp(x.reshape(16, 32)), (X,), "reshape exp"),
+        (lambda x, w: jnp.exp(x.reshape(16, 32)) @ w, (X, WEIGHTS), "reshape exp matmul"),
+        (lambda x: jnp.tanh(jnp.exp(x.reshape(16, 32)) * 2.5).reshape(2, 8, 32), (X,), "exp full multiply tanh"),
+        (lambda x: x.transpose(1, 2, 0).transpose(1, 2, 0), (X,), "permute"),
+        (lambda x: jnp.sum(jnp.exp(x.transpose(0, 2, 1)), axis=2), (X,), "exp permute sum"),
+        # Dims that were folded for a product and unfolded after it.
+        (lambda x, w: (x.reshape(16, 32) @ w).reshape(1, 16, 16), (FLAT, WEIGHTS), "matmul"),
+        (lambda x, w: (x.reshape(16, 32) @ w).reshape(2, 8, 16), (X, WEIGHTS), "reshape matmul reshape"),
+        (lambda a, b: (a.reshape(6, 8, 32) @ b.reshape(6, 32, 8)).reshape(2, 3, 8, 8), (LEFT, RIGHT), "matmul"),
+        (lambda a, b: (a.reshape(6, 8, 32) @ b.reshape(6, 32, 8)).reshape(3, 2, 8, 8), (LEFT, RIGHT),
+         "reshape reshape matmul reshape"),
+    ],
+)  # fmt: skip
+def test_what_is_left_where_broadcasts_are_part_of_ops(function, args, left) -> None:
+    module = api.stablehlo_to_ttir(programs.stablehlo(function, *args))
+    TtirImplicitBroadcastFold().apply(context(), module)
+    TtirEraseInverseOps().apply(context(), module)
+    module.verify()
+    assert " ".join(name.removeprefix("ttir.") for name in programs.op_names(module)) == left
 
 
 def test_a_permutation_that_two_read_does_not_double() -> None:

@@ -155,6 +155,17 @@ def test_what_only_looks_like_it_stays(name: str) -> None:
     assert not set(FUSED) & set(names) - apart
 
 
+@pytest.mark.parametrize("largest", [lambda x, w: (x * w).max(1, keepdims=True), lambda x, w: x.max(2, keepdims=True)])
+def test_only_its_own_maximum_is_part_of_a_softmax(largest: Callable[..., Any]) -> None:
+    """Less the maximum of something else, or along another dim, the difference is what the softmax reads."""
+
+    def function(x, w, b):  # type: ignore[no-untyped-def]
+        raised = jnp.exp(x - largest(x, w))
+        return raised / raised.sum(1, keepdims=True)
+
+    assert fused(programs.stablehlo(function, *inputs()))[-2:] == ["subtract", "softmax"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -79,6 +79,8 @@ def test_what_is_no_backup_changes_nothing(tmp_path: Path, parts: dict[str, byte
         restore(home, archive_of(tmp_path / "a.zip", **parts))
     with pytest.raises(DashboardError, match="expected a backup"):
         restore(home, tmp_path / "none.zip")
+    with pytest.raises(DashboardError, match="no regular file"):
+        restore(home, Path("/dev/zero"))
     assert word_in(home) == "mine"
 
 

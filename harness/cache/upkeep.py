@@ -24,7 +24,7 @@ from opscope.harness.settings.settings import BY_NAME
 MAX_CACHE: int = BY_NAME["max_cache"].default
 """Default of `max_cache`: the largest size of all caches together, in bytes."""
 
-KINDS = {"exports": 1, "modules": 1, "executables": 1, "results": 2, "javascript": 1}
+KINDS = {"exports": 1, "modules": 1, "executables": 1, "results": 2, "imports": 2, "entries": 2, "javascript": 1}
 """Folder of each cache -> the depth below it of the entries, which are removed as a whole."""
 
 FRESH_SECONDS = 60.0
@@ -105,7 +105,8 @@ def trim(cache_dir: Path, max_bytes: int = MAX_CACHE, *, every: float = 0.0) -> 
     """Brings the caches down to `max_bytes`, at most once in `every` seconds; returns what was removed."""
     stamp = cache_dir / ".trimmed"
     try:
-        if every and time.time() - stamp.stat().st_mtime < every:
+        # A stamp of the future is from a clock that was wrong: it says nothing.
+        if every and 0 <= time.time() - stamp.stat().st_mtime < every:
             return []
     except OSError:
         pass  # never trimmed before

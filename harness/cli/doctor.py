@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ def _machine(settings: Resolved, folder: Path) -> Iterator[Finding]:
     version = platform.python_version()
     yield Finding("machine", "Python", sys.version_info >= (3, 11), version,
                   "" if sys.version_info >= (3, 11) else "install Python 3.11 or newer")  # fmt: skip
+    yield _compiled_files(Path(__file__))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     yield Finding("machine", "cores", True, f"{cores} usable; try pytest -n {cores}" if cores > 1 else "1 usable")
     import psutil
@@ -58,6 +60,13 @@ def _machine(settings: Resolved, folder: Path) -> Iterator[Finding]:
     cache = Path(settings["cache_dir"]) if settings["cache_dir"] else default_cache_dir()
     yield _disk("disk for runs", folder, "change to a writable folder")
     yield _disk("disk for the cache", cache, "export OPSCOPE_CACHE_DIR=<a writable folder>")
+
+
+def _compiled_files(source: Path) -> Finding:
+    """Whether Python keeps what it compiles of our sources. Else each process of a run compiles them again: 0.5 s."""
+    kept = not sys.dont_write_bytecode or Path(cache_from_source(str(source))).exists()
+    return Finding("machine", "compiled files", kept, "kept" if kept else "compiled anew by every process",
+                   "" if kept else "unset PYTHONDONTWRITEBYTECODE", needed=False)  # fmt: skip
 
 
 def _disk(name: str, path: Path, remedy: str) -> Finding:

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from opscope.base.file_names import resolved
 from opscope.harness.limitations import limitation_file, limitation_notes, limitation_update
 from opscope.harness.limitations.limitation_file import LimitationFile
 from opscope.harness.limitations.limitations import KINDS, Limitation, now
@@ -85,7 +86,7 @@ def update(run_dir: Path, user_file: Path | None, kind: str, expires: str, link:
     """
     target = _limitations_file(user_file) or Path(DEFAULT)
     files = {target: limitation_file.read(target) if target.exists() else LimitationFile(target)}
-    if target.resolve() != limitation_file.OWN:
+    if resolved(target) != limitation_file.OWN:
         files[limitation_file.OWN] = limitation_file.read(limitation_file.OWN)
     run = store.load_run(run_dir)
     rows = [row for file in files.values() for row in file.rows]

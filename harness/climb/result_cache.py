@@ -9,6 +9,8 @@ the digests of the values that it rests on: where they are known, a verdict that
 
 from __future__ import annotations
 
+import base64
+import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import lru_cache
@@ -17,17 +19,18 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from opscope.base import damage, stored
+from opscope.base import damage, regular_file, stored
 from opscope.base.digest import json_digest, words_digest
+from opscope.base.inner_path import inside
 from opscope.harness.cache import export_folder, verdict_fingerprint
 from opscope.harness.cache.json_store import JsonStore
 from opscope.harness.climb.reruns import OF_THE_MACHINE
 from opscope.harness.lanes.flight import Ready
+from opscope.harness.record import artifacts, explanation
 from opscope.harness.record.optest import RunContext, backend_label, build_test
 from opscope.harness.record.records import SCHEMA_VERSION, OpRow, OpTest
 from opscope.harness.record.result_options import Decides
 from opscope.harness.record.stages import Stage, Status
-from opscope.harness.record.store import artifact_dir
 
 VERSION = 2
 """Increased when entries of older versions must no longer be read."""
@@ -80,36 +83,59 @@ class ResultCache:
             return None
         fresh = build_test(row, self._context, status=kept.status, started=None, attempt=attempt)
         values = {name: getattr(fresh, name) for name in OF_THE_RUN}
-        artifact = self._restored(row, kept, diagnostic)
+        artifact = self._restored(row, kept, diagnostic, entry.get("files", {}))
         return kept.model_copy(update={**values, "artifact": artifact, "cached_from": kept.run_id})
 
-    def _restored(self, row: OpRow, kept: OpTest, diagnostic: str) -> str | None:
-        """Writes the diagnostic into this run's folder. Returns None if there is none or the disk refuses it."""
+    def _restored(self, row: OpRow, kept: OpTest, diagnostic: str, files: Mapping[str, str]) -> str | None:
+        """Writes the diagnostic, and the `files` beside it, into this run's folder.
+
+        Returns None if there is none or the disk refuses it.
+        """
         if kept.artifact is None:
             return None
-        path = artifact_dir(Path(self._context.run_dir), row.op_id) / Path(kept.artifact).name
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(diagnostic, encoding="utf-8", errors="backslashreplace")
-        except OSError:
-            return None
-        return path.relative_to(self._context.run_dir).as_posix()
+        folder = ""
+        if explanation.folder_of(kept) is not None:
+            folder = f"{explanation.folder_name(backend_label(self._context.backend))}/"
+            for name, content in files.items():
+                path = f"{folder}{Path(name).name}"
+                artifacts.write(self._context.run_dir, row.op_id, path, base64.b64decode(content))
+        return artifacts.write(self._context.run_dir, row.op_id, f"{folder}{Path(kept.artifact).name}", diagnostic)
 
     def keep(self, row: OpRow, test: OpTest, ready: Ready) -> None:
         """Keeps a verdict for later runs; `ready` is the report of the child that ran the op."""
         if test.status not in KEPT or test.flaky or OF_THE_MACHINE.search(test.error_message or ""):
             return
-        diagnostic = ""
+        diagnostic, files = "", {}
         if test.artifact is not None:
-            path = Path(self._context.run_dir) / test.artifact
             try:
+                path = inside(Path(self._context.run_dir), test.artifact)
                 if path.stat().st_size > ARTIFACT_BYTES:
                     return
                 diagnostic = path.read_text(encoding="utf-8")
+                files = self._files(test)
             except (OSError, UnicodeDecodeError):
                 return
         entry = {"test": test.model_dump(mode="json"), "diagnostic": diagnostic, "values": self._values(row)}
+        if files:
+            entry["files"] = files
         self._store.put(key(row, self._context, ready), entry)
+
+    def _files(self, test: OpTest) -> dict[str, str]:
+        """The files of an explanation but its text, in base64; a device's result that is too large stays in the run.
+
+        Raises OSError.
+        """
+        files: dict[str, str] = {}
+        folder, size = explanation.folder_of(test), 0
+        run_dir = Path(self._context.run_dir)
+        if folder is None:
+            return files
+        for name in sorted(os.listdir(run_dir / folder)):  # noqa: PTH208
+            path = inside(run_dir, folder / name)
+            if name != explanation.TEXT and size + path.stat().st_size <= ARTIFACT_BYTES:
+                content = regular_file.read_bytes(path)
+                files[name], size = base64.b64encode(content).decode(), size + len(content)
+        return files
 
     def _values(self, row: OpRow) -> list[str] | None:
         """The digests of the captured inputs and goldens of an op; None if they are not known here."""

@@ -6,14 +6,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 
 from opscope.base.children.ending import Cause, Ending
-from opscope.harness.record.artifact_text import capped
+from opscope.harness.record import artifacts
 from opscope.harness.record.optest import RunContext, build_test, now
 from opscope.harness.record.records import OpRow, OpTest, StageTime
 from opscope.harness.record.stages import Stage, Status
-from opscope.harness.record.store import artifact_dir
 
 
 @dataclass(frozen=True)
@@ -85,14 +83,7 @@ class Flight:
             data_format=self.ready.data_format,
             math_fidelity=self.ready.math_fidelity,
             crash_kind=crash_kind,
-            artifact=self._keep(f"{message}\n\nlast output of the worker:\n{output}"),
+            artifact=artifacts.write(
+                self.context.run_dir, self.row.op_id, "crash.txt", f"{message}\n\nlast output of the worker:\n{output}"
+            ),
         )
-
-    def _keep(self, text: str) -> str | None:
-        folder = artifact_dir(Path(self.context.run_dir), self.row.op_id)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / "crash.txt").write_text(capped(text), encoding="utf-8", errors="backslashreplace")
-        except OSError:
-            return None  # a full disk must not change the verdict
-        return (folder / "crash.txt").relative_to(self.context.run_dir).as_posix()

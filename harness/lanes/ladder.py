@@ -16,24 +16,18 @@ from typing import TYPE_CHECKING, Any
 from opscope.base.damage import Damaged
 from opscope.base.stored import checked, gone
 from opscope.harness.backends.base import Backend, Declined, Job, StageCrashError, StageError, Target
-from opscope.harness.cache import export_folder
-from opscope.harness.lanes import whole_model
-from opscope.harness.prepare.inputs import row_golden, row_inputs, row_term_sizes
-from opscope.harness.record.artifact_text import capped
+from opscope.harness.lanes import explained, whole_model
+from opscope.harness.prepare.inputs import row_golden, row_inputs
+from opscope.harness.record import artifacts
 from opscope.harness.record.optest import RunContext, build_test, now
 from opscope.harness.record.records import WHOLE_MODEL, OpRow, OpTest, ResultCheck, StageTime
 from opscope.harness.record.stages import Stage, Status, failed_status
 from opscope.harness.record.store import artifact_dir
 from opscope.harness.verdict.compare import compare
-from opscope.harness.verdict.operands import Operands
 from opscope.harness.verdict.overwritten_inputs import InputSnapshot
 
 if TYPE_CHECKING:
     from opscope.harness.verdict.intermediates import Watch
-
-
-MEANING = ".stablehlo.mlir"
-"""Suffix of the file that holds the StableHLO form of a module that is on another level."""
 
 
 @dataclass
@@ -47,6 +41,7 @@ class _ClimbState:
     attempt: int
     on_stage: Callable[[Stage], None]
     before_compare: Callable[[], None]
+    before_explaining: Callable[[OpTest], None]
     started: datetime = field(default_factory=now)
     reached: Stage = Stage.SPLIT
     times: list[StageTime] = field(default_factory=list)
@@ -90,12 +85,16 @@ class _ClimbState:
             **fields,
         )
 
+    def stored(self, name: str, text: str) -> str | None:
+        """Writes an artifact of the op. Returns its path relative to the run folder, or None if the disk refuses it."""
+        return artifacts.write(self.context.run_dir, self.row.op_id, name, text)
+
     def failed(self, stage: Stage, error: Exception) -> OpTest:
         """Returns the record of an op that `stage` refused, and stores its full diagnostic as the artifact."""
         message, text, suffix = _diagnose(error)
-        artifact = _store(self.context, self.row.op_id, f"{stage}{suffix}", f"{message}\n\n{text}".rstrip() + "\n")
+        artifact = self.stored(f"{stage}{suffix}", f"{message}\n\n{text}".rstrip() + "\n")
         for ending, content in error.files.items() if isinstance(error, StageError) else ():
-            _store(self.context, self.row.op_id, f"{stage}{ending}", content)
+            self.stored(f"{stage}{ending}", content)
         if isinstance(error, StageCrashError):
             return self.ended(Status.CRASHED, message, stage, artifact=artifact, crash_kind=error.kind)
         return self.ended(failed_status(stage), message, stage, artifact=artifact)
@@ -110,15 +109,18 @@ def climb(
     attempt: int = 1,
     on_stage: Callable[[Stage], None] = lambda stage: None,
     before_compare: Callable[[], None] = lambda: None,
+    before_explaining: Callable[[OpTest], None] = lambda test: None,
 ) -> OpTest:
     """Takes `row` as far as it gets and returns its record.
 
     `export_dir` holds the row's files. `on_stage` is called before each stage, `before_compare` when the backend's
-    part is over. Option `until` ends the climb after that stage with `stopped`. Raises only exceptions that the op did
-    not cause: Damaged for a file of its export folder, KeyboardInterrupt, SystemExit.
+    part is over, `before_explaining` with the record of a wrong result of which only the explanation is missing.
+    Option `until` ends the climb after that stage with `stopped`. Raises only exceptions that the op did not cause:
+    Damaged for a file of its export folder, KeyboardInterrupt, SystemExit.
     """
     options = context.options
-    state = _ClimbState(row, context, backend, backend.target(options), attempt, on_stage, before_compare)
+    state = _ClimbState(row, context, backend, backend.target(options), attempt, on_stage, before_compare,
+                        before_explaining)  # fmt: skip
     if row.module is None:
         return state.ended(Status.COMPILE_FAILED, row.unsplittable or "no single-op module", Stage.SPLIT)
     if options.until == Stage.SPLIT:
@@ -181,7 +183,7 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
         golden = row_golden(row, export_dir)
         return compare(
             golden, job.outputs, row.held_to or row.op_name, state.target, inputs=row.inputs, outputs=row.outputs,
-            params=row.op_params, operands=_operands(row, job, export_dir),
+            params=row.op_params, operands=explained.operands_of(row, job, export_dir),
         )  # fmt: skip
 
     before = state.reached
@@ -199,8 +201,13 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
     wrong = [f"result {index}: {check.reason}" for index, check in enumerate(checks) if not check.passed]
     if wrong:
         state.reached = before
-        artifact = _store(state.context, row.op_id, "compare.txt", "\n".join(wrong) + "\n")
-        return state.ended(Status.GOLDEN_FAILED, wrong[0], Stage.COMPARE, artifact=artifact, **numbers)
+        plain = state.stored(explained.TEXT, "\n".join(wrong) + "\n")
+        test = state.ended(Status.GOLDEN_FAILED, wrong[0], Stage.COMPARE, artifact=plain, **numbers)
+        state.before_explaining(test)
+        artifact, hypothesis = explained.explained(row, job, state.context, state.target, checks, export_dir)
+        # A model that ran whole has the figures of its values as its artifact.
+        kept = test.artifact if artifact is None or test.artifact != plain else artifact
+        return test.model_copy(update={"artifact": kept, "hypothesis": hypothesis})
     return state.ended(Status.SUCCESS, **numbers)
 
 
@@ -212,23 +219,6 @@ def _largest(checks: Sequence[ResultCheck]) -> dict[str, Any]:
     worst = max(scored, key=lambda check: (not check.passed, (check.z_max or 0.0) / (check.z_limit or 1.0)))
     place = f"{worst.z_index}, {worst.z_place}" if worst.z_place else ""
     return {"z_max": worst.z_max, "z_place": place, "question": worst.question}
-
-
-def _operands(row: OpRow, job: Job, export_dir: Path) -> Operands | None:
-    """The op's operands, by whose size its error is measured; None if no StableHLO module says what it does."""
-    module = job.module
-    if row.level != "stablehlo":
-        stablehlo = Path(str(row.module)).with_suffix(MEANING).as_posix()
-        if not (export_dir / stablehlo).is_file():
-            return None
-        module = checked(export_dir, stablehlo).read_bytes()
-    if row.op_name == WHOLE_MODEL:
-        return None
-    kept = (lambda: row_term_sizes(row, export_dir)) if row.term_sizes else None
-    return Operands(
-        row.held_to or row.op_name, module, lambda: row_inputs(row, export_dir), row.op_params.get("body"), kept,
-        export_folder.cache_dir(None),
-    )  # fmt: skip
 
 
 def _chosen(row: OpRow, job: Job) -> dict[str, Any]:
@@ -251,15 +241,3 @@ def _diagnose(error: Exception) -> tuple[str, str, str]:
         return error.message, error.diagnostic, error.suffix
     kind = type(error).__name__
     return f"{kind}: {error}" if str(error) else kind, "".join(traceback.format_exception(error)), ".txt"
-
-
-def _store(context: RunContext, op_id: str, name: str, text: str) -> str | None:
-    """Writes an artifact. Returns its path relative to the run folder, or None if the disk refuses it."""
-    folder = artifact_dir(Path(context.run_dir), op_id)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(capped(text), encoding="utf-8", errors="backslashreplace")
-    except OSError:
-        # A full disk must not change the verdict. The record still has the short message.
-        return None
-    return (folder / name).relative_to(context.run_dir).as_posix()

@@ -22,6 +22,7 @@ from opscope.harness.lanes import memory
 from opscope.harness.lanes.flight import Flight, Ready
 from opscope.harness.lanes.leftovers import Leftovers, leftovers
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.explanation import SECONDS
 from opscope.harness.record.optest import RunContext, unrun_test
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.stages import Stage, Status
@@ -29,6 +30,10 @@ from opscope.harness.record.stages import Stage, Status
 _START_ATTEMPTS = 2
 _SPENT = 0.75
 """Share of its memory or thread limit that a child may still hold when an op has ended."""
+
+
+_EXPLAINED = 60.0
+"""Seconds after an explanation's own limit at which a child that explains a wrong result is taken for hung."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,7 @@ class Lane:
         """Children started so far."""
         self._child: Child | None = None
         self._ready: Ready | None = None
+        self._last_ready: Ready | None = None
         self._number = 0
         self._served = 0
         """Ops that the child has run."""
@@ -123,8 +129,8 @@ class Lane:
 
     @property
     def last_ready(self) -> Ready | None:
-        """The report of this lane's child; None if there is no child."""
-        return self._ready
+        """The report of the child that ran the last op, even if it was replaced afterwards; None before the first."""
+        return self._last_ready
 
     def run(self, row: OpRow, *, attempt: int = 1) -> OpTest:
         """Climbs one op, once there is memory for it, and returns its record.
@@ -141,9 +147,7 @@ class Lane:
                         raise
                     row, mend = mend(row, error), None
                 except Damaged as final:
-                    damage.found(final.where, final.got, f"{row.op_name} [{row.op_id}] has not run")
-                    test = unrun_test(row, self.config.context, Status.NOT_RUN, str(final))
-                    return test.model_copy(update={"attempt": attempt})
+                    return lost_to_damage(row, self.config.context, final, attempt)
 
     def _in_turn(self, row: OpRow, attempt: int) -> OpTest:
         """Climbs an op once there is memory for it. Raises Damaged."""
@@ -160,9 +164,10 @@ class Lane:
     def _climbed(self, row: OpRow, ready: Ready, attempt: int) -> OpTest:
         """Climbs an op whose turn it is and returns its record."""
         assert self._child is not None
-        self._number += 1
+        self._number, self._last_ready = self._number + 1, ready
         self._log.mark()
         flight = Flight(row, replace(self.config.context, card_type=ready.card_type), ready, attempt)
+        found: OpTest | None = None
         try:
             self._child.send({
                 "number": self._number,
@@ -171,6 +176,7 @@ class Lane:
                 "attempt": attempt,
             })  # fmt: skip
             deadline, late = Deadline(self.config.op_timeout), False
+            explaining: Deadline | None = None
             while True:
                 message = self._child.receive(deadline)
                 if _is_late(message, self._number):
@@ -180,6 +186,10 @@ class Lane:
                     raise ChildEnded(Ending(Cause.PROTOCOL, f"unexpected frame {str(message)[:80]}"))
                 if "stage" in message:
                     flight.enter(Stage(message["stage"]))
+                elif "explaining" in message:
+                    # The verdict stands: its explanation has a limit of its own, and may cost the child, not the op.
+                    found = found or _wrong(message["explaining"], row)
+                    deadline = explaining = explaining or Deadline(SECONDS + _EXPLAINED)
                 elif "damaged" in message:
                     raise Damaged(*message["damaged"])
                 else:
@@ -187,6 +197,10 @@ class Lane:
         except Damaged:
             raise
         except (ChildEnded, ValueError, KeyError) as error:
+            if found is not None:
+                self._say(f"{row.op_id}: {error} while its wrong result was explained")
+                self._stop()
+                return found
             ending = error.ending if isinstance(error, ChildEnded) else Ending(Cause.PROTOCOL, str(error))
             self._stop()
             return flight.ended(ending, self._log.tail())
@@ -266,3 +280,17 @@ def _is_late(message: Mapping[str, Any], number: int) -> bool:
     """Whether a message belongs to an op that has already been answered for."""
     op = message.get("op")
     return isinstance(op, int) and 0 < op < number
+
+
+def lost_to_damage(row: OpRow, context: RunContext, error: Damaged, attempt: int) -> OpTest:
+    """The record of an op of which a file is damaged and cannot be made again; says so, and the exit code will."""
+    damage.found(error.where, error.got, f"{row.op_name} [{row.op_id}] has not run")
+    return unrun_test(row, context, Status.NOT_RUN, str(error)).model_copy(update={"attempt": attempt})
+
+
+def _wrong(text: str, row: OpRow) -> OpTest:
+    """The record of a wrong result that a child sent before it explains it. Raises ValueError for any other."""
+    test = OpTest.model_validate_json(text)
+    if (test.op_id, test.status) != (row.op_id, Status.GOLDEN_FAILED):
+        raise ValueError(f"record: expected a wrong result of {row.op_id}, got {test.status} of {test.op_id}")
+    return test

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from opscope.base.stored import checked
 from opscope.harness.backends.base import Job, Target
 from opscope.harness.cache import export_folder
+from opscope.harness.record import artifacts
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import OpRow, StageTime
 from opscope.harness.record.stages import Stage
-from opscope.harness.record.store import artifact_dir
 
 if TYPE_CHECKING:
     from opscope.harness.verdict.intermediates import Watch
@@ -37,16 +37,14 @@ def watch(row: OpRow, export_dir: Path, job: Job, target: Target) -> Watch:
 
 def value_fields(watch: Watch, row: OpRow, context: RunContext) -> dict[str, Any]:
     """Returns the fields of a model's record about its values. Writes the values as its artifact and ends the watch."""
+    from opscope.harness.verdict.intermediates import FILE
+
     watch.close()
     if not watch.found:
         return {}
-    folder = artifact_dir(Path(context.run_dir), row.op_id)
+    artifact = artifacts.write(context.run_dir, row.op_id, FILE, watch.lines().encode())
     fields: dict[str, Any] = {"intermediates": len(watch.found), "jump": watch.first_jump()}
-    try:
-        path = watch.write(folder)
-    except OSError:
-        return fields  # a full disk must not change the verdict
-    return fields | {"artifact": path.relative_to(context.run_dir).as_posix()}
+    return fields if artifact is None else fields | {"artifact": artifact}
 
 
 def times_without_comparing(watch: Watch, times: Sequence[StageTime]) -> list[StageTime]:

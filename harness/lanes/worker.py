@@ -107,6 +107,7 @@ def _climbed(
             attempt=message["attempt"],
             on_stage=lambda stage: parent.send({"op": number, "stage": stage}),
             before_compare=state.before_compare,
+            before_explaining=lambda test: parent.send({"op": number, "explaining": test.model_dump_json()}),
         )
     except Damaged as error:
         return {"damaged": [error.where, error.got]}

@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.yaml_text import YamlError, parse_with_nodes, read_text
-from opscope.harness.limitations.limitations import KINDS, Limitation
+from opscope.harness.limitations.limitations import IMPORT, KINDS, Limitation
 from opscope.harness.record.depths import DEPTHS
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import backend_label
 from opscope.harness.record.stages import Stage
+from opscope.models import frontends
 
 OWN = Path(__file__).with_name("limitations.yaml")
 """The rows of the backends in this tree."""
@@ -193,11 +194,13 @@ def check(row: Limitation, backends: Iterable[str] | None = None) -> None:
     from opscope.harness.backends import registry
 
     backend_names = list(registry.names() if backends is None else backends)
+    if row.stage == IMPORT:
+        backend_names = frontends.names()
     where = row.where or f"limitation {', '.join(row.op)}"
     if row.backend not in backend_names and backend_label(row.backend) == row.backend:
         raise InputError(f"{where} backend", "a backend or its file", f"'{row.backend}'",
                          closest(row.backend, backend_names))  # fmt: skip
-    stages = {*map(str, Stage), *DEPTHS}
+    stages = {*map(str, Stage), *DEPTHS, IMPORT}
     if row.stage not in stages and not registry.mentions(row.backend, row.stage):
         raise InputError(f"{where} stage", "a stage of a backend", f"'{row.stage}'", closest(row.stage, stages))
     if row.kind not in KINDS:

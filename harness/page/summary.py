@@ -16,9 +16,17 @@ from opscope.harness.record.agreement import Disagreement, disagreements
 from opscope.harness.record.isolation import Artefact
 from opscope.harness.record.isolation import lines as isolation_lines
 from opscope.harness.record.optest import title
-from opscope.harness.record.records import Ledger, ManifestHeader, ModelFailure, OpRow, OpTest, RunRecord
+from opscope.harness.record.records import (
+    ImportCheck,
+    Ledger,
+    ManifestHeader,
+    ModelFailure,
+    OpRow,
+    OpTest,
+    RunRecord,
+)
 from opscope.harness.record.spared_work import savings
-from opscope.harness.record.stages import FAILED, Status, in_order
+from opscope.harness.record.stages import FAILED, ImportStatus, Status, in_order
 from opscope.harness.record.store import artifact_dir
 from opscope.harness.triage import after_run
 
@@ -29,6 +37,9 @@ if TYPE_CHECKING:
 SLOWEST = 5
 FAILING = 30
 """How many failures are listed; the report has the rest."""
+
+EXPLAINED = 3
+"""How many wrong results are explained at the end of a run; `opscope show ID` explains any of them."""
 
 STAGE_WIDTH = 13
 """Columns of a terminal for one stage of the ladder table: five-digit counts below a broken word."""
@@ -112,6 +123,7 @@ def as_json(run: Run) -> dict[str, Any]:
             **run.header.by_outcome(),
             "asked": sum(run.header.by_outcome().values()),
             "failed": [failure.model_dump(mode="json") for failure in run.header.failed],
+            "imports": [check.model_dump(mode="json") for check in run.header.imports],
         },
         "isolation": [asdict(artefact) for artefact in run.isolation],
         "whole_models": [test.model_dump(mode="json") for test in run.whole],
@@ -183,11 +195,15 @@ def show(run: Run, console: Console) -> None:
         for test in failing[:FAILING]:
             line(f"{title(test)} on {test.backend}" if several else title(test), indent=2)
             hanging([("", failure_text(test))])
+            if test.hypothesis:
+                line(test.hypothesis, "cyan", indent=4)
             line(with_short_paths(test.repro, run.folder), "dim", indent=4)
             if (test.op_id, test.backend) in repros:
                 line(with_short_paths(f"{repros[test.op_id, test.backend]}/run.sh", run.folder), "dim", indent=4)
         if len(failing) > FAILING:
             line(f"and {len(failing) - FAILING} more; see the report", indent=2)
+        if "run" in run.places:
+            _explanations(Path(run.places["run"]), [test for test in failing if test.question or test.results], console)
     if expected:
         line(f"\nExpected failures ({len(expected)})", TERMINAL["known"])
         rows = []
@@ -198,6 +214,9 @@ def show(run: Run, console: Console) -> None:
     if run.header.failed:
         line(f"\nModels that ran no op ({len(run.header.failed)})", TERMINAL["bad"])
         hanging((f.model, f"{f.status.value}: {f.error}{_place(f)}") for f in run.header.failed)
+    for heading, style, checks in import_sections(run.header.imports):
+        line(f"\n{heading} ({len(checks)})", style)
+        hanging((check.model, check.expected or check.text) for check in checks)
     lost = [row for row in run.rows if row.unsplittable]
     wrote = sorted((t for t in run.tests if t.overwritten_inputs), key=lambda t: -t.uses)
     if wrote:
@@ -241,8 +260,52 @@ def show(run: Run, console: Console) -> None:
     if asked > 1 or run.header.failed:
         parts = " + ".join(f"{n} {word}" for word, n in outcomes.items())
         line(f"{asked} models asked for = {parts}", TERMINAL["good"])
+    if said := imports_line(run.header.imports):
+        line(said, TERMINAL["bad" if any(check.fails_run for check in run.header.imports) else "good"])
     for name, place in run.places.items():
         line(f"{name:<9} {with_short_paths(place, run.folder)}")
+
+
+def _explanations(run_dir: Path, tests: Sequence[OpTest], console: Console) -> None:
+    """Prints why numbers are wrong, of the first few ops."""
+    from rich.text import Text
+
+    from opscope.base import damage
+    from opscope.harness.record import explanation, explanation_text
+
+    for test in tests[:EXPLAINED]:
+        try:
+            known = explanation.of(run_dir, test)
+        except damage.Damaged as error:
+            damage.say(f"{error.where}: damaged ({error.got})")
+            continue
+        if known is not None:
+            console.print(Text(f"\nWhy {title(test)} is wrong", "bold"), soft_wrap=True)
+            for pieces in explanation_text.lines(known):
+                console.print(Text.assemble("  ", *((visible(text), style) for text, style in pieces)), soft_wrap=True)
+    if len(tests) > EXPLAINED:
+        console.print(Text(f"\nopscope show ID explains the other {len(tests) - EXPLAINED} wrong results", "dim"))
+
+
+def import_sections(imports: Sequence[ImportCheck]) -> Iterator[tuple[str, str, list[ImportCheck]]]:
+    """Headings, styles and checks of the imports that need attention."""
+    differs, unchecked = ImportStatus.DIFFERS, ImportStatus.NOT_CHECKED
+    for heading, style, wanted in (
+        ("Imports that differ from the model's own framework", "bad", lambda check: check.fails_run),
+        ("Imports that are expected to differ", "known", lambda c: c.status is differs and not c.fails_run),
+        ("Imports that were not checked", "known", lambda check: check.status is unchecked),
+    ):
+        if checks := [check for check in imports if wanted(check)]:
+            yield heading, TERMINAL[style], checks
+
+
+def imports_line(imports: Sequence[ImportCheck]) -> str:
+    """All imports in one line; empty if there are none."""
+    words = {ImportStatus.AGREES: "agree with their framework", ImportStatus.DIFFERS: "differ",
+             ImportStatus.NOT_CHECKED: "not checked"}  # fmt: skip
+    counts = Counter(check.status for check in imports)
+    parts = [f"{counts[status]} {word}" for status, word in words.items() if counts[status]]
+    return f"{len(imports)} imports = {' + '.join(parts)}" if parts else ""
 
 
 def _place(failure: ModelFailure) -> str:

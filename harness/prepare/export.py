@@ -39,8 +39,16 @@ def handed_over(folder: Path) -> Exported:
     return child.read(folder)
 
 
-def export_file(path: Path) -> Exported:
-    """Reads a StableHLO file (text, bytecode or portable artifact). Raises InputError for anything else."""
+def export_file(path: Path, model: str = "") -> Exported:
+    """Reads a StableHLO file (text, bytecode or portable artifact), or one `model` of it (mlir/file_models.py).
+
+    Raises InputError for anything else.
+    """
     from opscope.harness.prepare import mlir
 
-    return Exported(mlir.to_bytecode(mlir.load(path)), (), "file")
+    module = mlir.load(path)
+    if model:
+        from opscope.harness.prepare.mlir import file_models
+
+        module = file_models.select(module, model, str(path))
+    return Exported(mlir.to_bytecode(module), (), "file")

@@ -8,19 +8,27 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from opscope.base import stored
 from opscope.base.children.call import call
+from opscope.base.children.ending import Cause, ChildEnded, Ending
 from opscope.base.damage import Damaged
 from opscope.base.digest import file_digest, files_digest, json_digest, words_digest
 from opscope.harness.cache import export_folder, upkeep
 from opscope.harness.cache.claims import Claims
 from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
 from opscope.models import frontends
+from opscope.models.frontends import own_results
 from opscope.models.frontends.base import Source
+
+EXPORTED = "exported"
+"""The event after which an exporter's process has nothing left to do but to run the model in its framework."""
+OWN_SHARE = 1 / 3
+"""Share of the time left to a model that its own framework may take: the golden walk needs the rest."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +63,22 @@ def _digest(path: Path) -> str:
     return files_digest(sorted(inner for inner in path.rglob("*") if inner.is_file()), root=path)
 
 
-def exported(export: Export, cache: Path, max_cache: int, claims: Claims, allowance: Allowance | None = None) -> Path:
+@dataclass(frozen=True)
+class Own:
+    """The request for a model's results in its own framework, beside its export."""
+
+    seed: int
+    cap: int
+    """Bytes of all arguments together, above which there are none."""
+
+
+def exported(
+    export: Export, cache: Path, max_cache: int, claims: Claims, allowance: Allowance | None = None,
+    own: Own | None = None,
+) -> Path:  # fmt: skip
     """The folder with the export, made if it does not exist. It is kept for as long as `claims` holds it.
+
+    Where it is made, the model also runs in its framework, if `own` asks for that and the values are known already.
 
     An exporter that takes more than `allowance` (default: a new one) is ended. Raises ExportFailed for what the model
     or its framework raises, ModelRefused for what the exporter refuses, BudgetSpent, InputError for a cache that cannot
@@ -64,7 +86,7 @@ def exported(export: Export, cache: Path, max_cache: int, claims: Claims, allowa
     """
     folder = cache / "modules" / export.key()
     while not _claimed(folder, claims):  # again if another process is just clearing the cache
-        _make(export, folder, max_cache, allowance or Allowance())
+        _make(export, folder, max_cache, allowance or Allowance(), own)
     export_folder.mark_used(folder)
     return folder
 
@@ -82,7 +104,7 @@ def _claimed(folder: Path, claims: Claims) -> bool:
     return True
 
 
-def _make(export: Export, folder: Path, max_cache: int, allowance: Allowance) -> None:
+def _make(export: Export, folder: Path, max_cache: int, allowance: Allowance, own: Own | None) -> None:
     """Runs an exporter that makes `folder`."""
     place = export_folder.make_dir(folder.parent)
     upkeep.trim(folder.parent.parent, max_cache, every=upkeep.EVERY_SECONDS)
@@ -93,22 +115,39 @@ def _make(export: Export, folder: Path, max_cache: int, allowance: Allowance) ->
     claims = Claims()
     claims.hold(temporary)
     try:
-        _run(export, temporary, allowance)
+        _run(export, temporary, allowance, own)
         export_folder.publish(temporary, folder)
     finally:
         claims.close()
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _run(export: Export, folder: Path, allowance: Allowance) -> None:
+def _run(export: Export, folder: Path, allowance: Allowance, own: Own | None) -> None:
     """Runs one exporter until it ends. Raises ExportFailed, ModelRefused or BudgetSpent."""
     task = {"framework": export.framework, **asdict(export.source), "folder": str(folder)}
+    if own is not None:
+        task["own"] = asdict(own)
     last: dict[str, Any] = {"event": "stage", "stage": "build"}
+    until: list[float] = []
+
+    def take(event: dict[str, Any]) -> None:
+        last.update(event)
+        if event["event"] == EXPORTED:
+            until.append(time.monotonic() + OWN_SHARE * allowance.left())
+
+    def watch() -> None:
+        if until and time.monotonic() > until[0]:
+            raise ChildEnded(Ending(Cause.TIMEOUT, "took its share of the time"))
+
     outcome = call(
         "opscope.models.frontends.child:export", task, seconds=allowance.left(), memory=allowance.memory,
-        on_message=lambda event: last.update(event),
-        environment=frontends.get(export.framework).environment,
+        on_message=take, watch=watch, environment=frontends.get(export.framework).environment,
     )  # fmt: skip
+    if last["event"] == EXPORTED:
+        if own is not None and not outcome.ending.ok:
+            why = allowance.reason(outcome.ending, "its own framework", outcome.log.last_line())
+            own_results.note(folder, own.seed, why)
+        return
     if last["event"] == "refused":
         raise ModelRefused(last["where"], last["expected"], last["got"], last["hint"])
     if last["event"] == "failed":

@@ -46,7 +46,7 @@ def prepare(parent: Parent) -> None:
 
 
 def make(task: dict[str, Any], emit: Emit) -> None:
-    """Writes the export folder for `task`, which is a `prepare_models.Task` with `exported`, `temporary` and
+    """Writes the export folder for `task`, which is a `preparation.Task` with `exported`, `temporary` and
     `fatal_ops`."""
     request, name, temporary = task["request"], task["name"], Path(task["temporary"])
 
@@ -55,7 +55,9 @@ def make(task: dict[str, Any], emit: Emit) -> None:
 
     from opscope.harness.prepare.export import export_file, handed_over
 
-    exported = handed_over(Path(task["exported"])) if task["exported"] else export_file(Path(task["path"]))
+    exported = (
+        handed_over(Path(task["exported"])) if task["exported"] else export_file(Path(task["path"]), task["entry"])
+    )
     (temporary / export_folder.MODULE).write_bytes(exported.bytecode)
     stage("export", 1, 1)
     stage("split", 0, 1)

@@ -151,8 +151,14 @@ class _Splitter:
     def _only_block(self, function: Any) -> Any:
         blocks = list(function.regions[0].blocks)
         if len(blocks) != 1:
-            name = function.attributes["sym_name"].value
-            raise InputError(f"{self.where}: @{name}", "a body of one block", f"{len(blocks)} blocks")
+            name, ends = (
+                function.attributes["sym_name"].value,
+                [list(block.operations)[-1].operation for block in blocks],
+            )
+            branches = ", ".join(dict.fromkeys(op.name for op in ends if op.name != "func.return"))
+            got = f"{len(blocks)} blocks with {branches or 'no branch'}"
+            hint = "exporting its control flow as stablehlo.if, case and while"
+            raise InputError(f"{self.where}: @{name}", "a body of one block", got, hint)
         return blocks[0]
 
     def _new(self, env: dict[Any, int], value: Any) -> int:

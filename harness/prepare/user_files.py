@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from opscope.base.file_names import label
+from opscope.base.file_names import label, resolved
 from opscope.harness.record.errors import InputError
 from opscope.models import frontends, registry
 
@@ -59,7 +59,7 @@ def named(word: str) -> UserFile | None:
         kind = "Python" if framework == "python" else path.suffix
         raise InputError("--model", f"the path of a {kind} file", f"{word!r}, which is not a file")
     if framework == "python":
-        return _file(path, framework, entry, tuple(p for p in registry.sources_of(path.resolve()) if p.is_file()))
+        return _file(path, framework, entry, tuple(p for p in registry.sources_of(resolved(path)) if p.is_file()))
     if entry:
         raise InputError("--model", f"a {path.suffix} file without a name after it", repr(word), str(path))
     return _file(path, framework, "", (path, *_tensor_files(path)))

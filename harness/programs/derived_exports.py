@@ -13,21 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.children.call import call
-from opscope.base.children.ending import Cause
 from opscope.base.damage import Damaged
 from opscope.harness.backends import registry
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
 from opscope.harness.lanes.flight import Ready
+from opscope.harness.prepare.allowance import Allowance, BudgetSpent
 from opscope.harness.prepare.prepare_models import merge
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import ManifestHeader, ModelFailure, OpRow
 from opscope.harness.record.result_options import Decides
 from opscope.harness.record.stages import ModelStatus
-
-WAIT = 3600
-"""Seconds that a child may take for one model."""
 
 
 def check(workflow: str, backends: str) -> None:
@@ -45,8 +42,12 @@ def check(workflow: str, backends: str) -> None:
 def derive(
     workflow: str, header: ManifestHeader, context: RunContext, ready: Ready, cache: Path,
     report: Callable[[dict[str, Any]], None], claims: Claims | None = None,
+    allowance: Callable[[], Allowance] = Allowance,
 ) -> tuple[ManifestHeader, list[OpRow]]:  # fmt: skip
-    """Returns the manifest of all models of `header` for `workflow`. A model whose child ended counts as failed."""
+    """Returns the manifest of all models of `header` for `workflow`. A model whose child ended counts as failed.
+
+    `allowance` makes the time and memory of each: its export was made within another one, maybe in an earlier run.
+    """
     manifests: list[tuple[ManifestHeader, list[OpRow]]] = []
     failed: list[ModelFailure] = []
     sources = export_folder.sources_digest()
@@ -61,11 +62,15 @@ def derive(
         try:
             if not export_folder.intact(folder):
                 report({"event": "stage", "model": model, "stage": workflow, "done": 0, "total": 1})
-                _make(workflow, model, Path(base), folder, context)
+                _make(workflow, model, Path(base), folder, context, allowance())
                 report({"event": "stage", "model": model, "stage": workflow, "done": 1, "total": 1})
             manifest = export_folder.read_manifest(folder)
         except (RuntimeError, Damaged) as error:
             failed.append(ModelFailure(model=model, framework="", status=ModelStatus.PREPARE_FAILED, error=str(error)))
+            continue
+        except BudgetSpent as error:
+            reason = f"budget: it was at {error} when the time of --budget was over"
+            failed.append(ModelFailure(model=model, framework="", status=ModelStatus.NOT_RUN, error=reason))
             continue
         if claims is not None:
             claims.hold(folder)
@@ -75,8 +80,10 @@ def derive(
     return merged_header.model_copy(update={"failed": (*header.failed, *failed)}), rows
 
 
-def _make(workflow: str, model: str, base: Path, folder: Path, context: RunContext) -> None:
-    """Lets a child make one folder. Raises RuntimeError with a one-line message if the child fails."""
+def _make(
+    workflow: str, model: str, base: Path, folder: Path, context: RunContext, allowance: Allowance
+) -> None:  # fmt: skip
+    """Lets a child make one folder. Raises RuntimeError with a one-line message if the child fails, BudgetSpent."""
     exports = export_folder.make_dir(folder.parent)
     temporary = Path(tempfile.mkdtemp(prefix=".making-", dir=exports))
     task = {
@@ -86,11 +93,12 @@ def _make(workflow: str, model: str, base: Path, folder: Path, context: RunConte
     try:
         environment = {"OPSCOPE_CACHE_DIR": str(exports.parent)}
         outcome = call(
-            "opscope.harness.programs.derived_exports_child:derive", task, seconds=WAIT, environment=environment
-        )
+            "opscope.harness.programs.derived_exports_child:derive", task, seconds=allowance.left(),
+            memory=allowance.memory, environment=environment,
+        )  # fmt: skip
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    if outcome.ending.cause is Cause.TIMEOUT:
-        raise RuntimeError(f"{workflow}: not done after {WAIT} s")
     if not outcome.ending.ok or not export_folder.complete(folder):
-        raise RuntimeError(f"{workflow}: {outcome.log.last_line()[:200] or outcome.ending.text}")
+        if allowance.budget_is_spent:
+            raise BudgetSpent(workflow)
+        raise RuntimeError(allowance.reason(outcome.ending, workflow, outcome.log.last_line()))

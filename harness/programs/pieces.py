@@ -20,7 +20,7 @@ import numpy as np
 from opscope.base.op_families import PRODUCTS, op_family
 from opscope.harness.backends.base import Apart, Piece, StageError
 from opscope.harness.cache.export_folder import OPS, VALUES
-from opscope.harness.lanes.ladder import MEANING
+from opscope.harness.lanes.explained import MEANING
 from opscope.harness.prepare import golden
 from opscope.harness.prepare.live_golden import LiveGolden
 from opscope.harness.prepare.mlir.tagged import tagged

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
+
+from opscope.base import regular_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,8 +55,11 @@ def size_text(size: int) -> str:
     return f"{size} bytes"
 
 
-def save(path: Path, array: np.ndarray) -> None:
-    """Writes a .npy file without pickle. Types that NumPy lacks are stored as unsigned integers with the same bits."""
+def save(path: Path | BinaryIO, array: np.ndarray) -> None:
+    """Writes a .npy file, given by path or open, without pickle.
+
+    Types that NumPy lacks are stored as unsigned integers with the same bits.
+    """
     import numpy as np
 
     array = np.ascontiguousarray(array).reshape(array.shape)
@@ -66,12 +71,19 @@ def save(path: Path, array: np.ndarray) -> None:
 def load(path: Path, shape: Sequence[int], name: str) -> np.ndarray:
     """Reads what `save` wrote, as an array of MLIR element type `name`; a fresh copy, owned by the caller.
 
-    Raises ValueError if the file holds another shape or a type of another width.
+    Raises ValueError if the file holds another shape, a type of another width, or no array at all.
     """
     import numpy as np
 
     dtype = numpy_dtype(name)
-    stored = np.load(path, mmap_mode="r", allow_pickle=False)
+    regular_file.check(path)
+    try:
+        stored = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OverflowError) as error:  # what its header leads NumPy to
+        got = " ".join(str(error).split())[:120]
+        raise ValueError(f"{path}: expected an array that opscope stored, got {got}; try preparing again") from error
+    if not isinstance(stored, np.ndarray):  # the bytes are an archive's
+        raise ValueError(f"{path}: expected an array that opscope stored, got an archive; try preparing again")
     if stored.shape != tuple(shape) or stored.dtype.itemsize != dtype.itemsize:
         expected = f"{tuple(shape)} of {name}"
         raise ValueError(f"{path}: expected {expected}, got {stored.shape} of {stored.dtype}; try preparing again")

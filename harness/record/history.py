@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from opscope.base import regular_file
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, backend_label
@@ -46,7 +47,7 @@ def read_file(path: str | None) -> dict[str, Past]:
     if path is None:
         return {}
     try:
-        value = json.loads(Path(path).read_text(encoding="utf-8"))
+        value = json.loads(regular_file.read_text(Path(path)))
         if value[FORMAT] != 1:
             raise ValueError(f"version {value[FORMAT]}")
         return {str(op_id): Past(bool(failed), float(seconds)) for op_id, (failed, seconds) in value["ops"].items()}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base import damage
-from opscope.harness.record import store
+from opscope.harness.record import artifacts, store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.stages import FAILED, Status
@@ -79,9 +79,14 @@ def _worst(run_dir: Path, test: OpTest) -> list[dict[str, Any]]:
     if not test.intermediates or test.artifact is None:
         return []
     try:
-        lines = [json.loads(line) for line in (run_dir / test.artifact).read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError):
+        text = artifacts.read(run_dir, test.artifact, test.run_id).decode()
+        lines = [json.loads(line) for line in text.splitlines()]
+    except FileNotFoundError:
         return []  # artifacts may be cleared away
+    except (OSError, ValueError) as error:
+        got = error.got if isinstance(error, damage.Damaged) else getattr(error, "strerror", "") or str(error)
+        damage.found(run_dir / test.artifact, got, "its model is not compared with its ops")
+        return []
     worst: dict[str, dict[str, Any]] = {}
     for line in lines:
         before = worst.get(line["op_id"])

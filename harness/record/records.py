@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from opscope.harness.record.field_types import Id, InnerPath, Int
 from opscope.harness.record.result_options import record_fields
-from opscope.harness.record.stages import FAILED, ModelStatus, Stage, Status
+from opscope.harness.record.stages import FAILED, ImportStatus, ModelStatus, Stage, Status
 from opscope.harness.record.workflows import SPLIT
 
 SCHEMA_VERSION = 1
@@ -113,6 +113,45 @@ class ModelFailure(Record):
     """File with the traceback, relative to the run folder."""
 
 
+class ImportCheck(Record):
+    """Whether what was imported of a model computes what the model's own framework does, on equal inputs."""
+
+    model: str
+    framework: str = ""
+    """The frontend: limitations name it as their backend."""
+    status: ImportStatus
+    importer: str = ""
+    """The packages that imported it, with their versions."""
+    held_to: str = ""
+    """What computed the results that it is held to: `torch 2.13.0`, `reference of onnx 1.23.2`."""
+    output: Int | None = None
+    """The first result that differs."""
+    error: str = ""
+    """How it differs, or why it was not checked."""
+    z_max: float | None = None
+    """The largest error over its own scale; of a result that differs that one's."""
+    node: str = ""
+    """Of an ONNX graph: the first node whose value differs, `node_1/Mod`, or in brackets why it is not known."""
+    expected: str = ""
+    """Reason of the limitation that names the difference, or `unexpected pass: ...`."""
+
+    @property
+    def fails_run(self) -> bool:
+        """Whether the model is red: a difference that no limitation names, or none although one names it."""
+        return (self.status is ImportStatus.DIFFERS) is not bool(self.expected)
+
+    @property
+    def text(self) -> str:
+        """The check in one line, without the model's name."""
+        if self.status is ImportStatus.AGREES:
+            return self.expected or f"agrees with {self.held_to}"
+        if self.status is ImportStatus.NOT_CHECKED:
+            return f"import not checked: {self.error}"
+        place = f" at {self.node}" if self.node else ""
+        result = f", result {self.output}" if self.output is not None else ""
+        return f"{self.status}: {self.importer} against {self.held_to}{result}{place}: {self.error}"
+
+
 class ManifestHeader(Record):
     """First line of a manifest: the export it belongs to and the counts that must add up."""
 
@@ -127,6 +166,8 @@ class ManifestHeader(Record):
     """Per model: ops that only hold the program together (constant, return, call, ...)."""
     failed: tuple[ModelFailure, ...] = ()
     """The models that were requested but are not in `models`."""
+    imports: tuple[ImportCheck, ...] = ()
+    """One for each of `models` that a framework exported. Files of StableHLO are not imported."""
 
     def by_outcome(self) -> dict[str, int]:
         """How many of the requested models ran, and how many failed in each way."""
@@ -242,6 +283,8 @@ class OpTest(_WithOptions):
     """Where that element is: index, tile, face, row of the face."""
     question: str = ""
     """The question that the numbers failed: `largest`, `systematic`, `placed`, `rounding`; empty if none."""
+    hypothesis: str = ""
+    """What made the numbers wrong, in one sentence, if something fits (harness/explain/hypotheses); empty if not."""
     results: tuple[ResultCheck, ...] = ()
     uses: Int = 0
     locations: tuple[str, ...] = ()
@@ -310,9 +353,10 @@ VOLATILE = frozenset(
         "cached_from",
         "left_behind",
         "outcomes",
+        "hypothesis",
     }
 )
-"""Fields of OpTest that may differ between two equal runs."""
+"""Fields of OpTest that may differ between two equal runs (a hypothesis has a time limit)."""
 
 
 class Origin(Record):

@@ -98,6 +98,14 @@ class ModelStatus(StrEnum):
     """The time of --budget was over before it was prepared."""
 
 
+class ImportStatus(StrEnum):
+    """Whether a model's import computes what its own framework does."""
+
+    AGREES = "agrees"
+    DIFFERS = "import_differs"
+    NOT_CHECKED = "import_not_checked"
+
+
 FAILED = frozenset(
     {
         Status.COMPILE_FAILED,

@@ -3,8 +3,7 @@
     RUN/run.json          RunRecord
     RUN/manifest.jsonl    ManifestHeader, then one OpRow a line
     RUN/journal/<writer>.jsonl   one OpTest a line, appended as each op ends; one writer a file
-    RUN/artifacts/<op_id>/       full diagnostics and dumped IR
-    RUN/artifacts/models/        traceback of each model that could not be exported
+    RUN/artifacts/, RUN/artifacts.json   full diagnostics, and their digests (harness/record/artifacts.py)
 
 A journal survives SIGKILL at any moment: each line is one `write` to an O_APPEND file, and a torn last line is ignored.
 The highest attempt at an op counts. A full or read-only disk is an InputError of one line.
@@ -30,11 +29,13 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic import ValidationError
 
 from opscope.base import atomic_write, damage, regular_file, stored
+from opscope.base.inner_path import inside
 from opscope.base.results_folder import results_folder
+from opscope.harness.record import artifacts
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import SCHEMA_VERSION, WHOLE_MODEL, ManifestHeader, OpRow, OpTest, Record, RunRecord
 
-RUN_FILE, MANIFEST_FILE, JOURNAL_DIR, ARTIFACT_DIR = "run.json", "manifest.jsonl", "journal", "artifacts"
+RUN_FILE, MANIFEST_FILE, JOURNAL_DIR, ARTIFACT_DIR = "run.json", "manifest.jsonl", "journal", artifacts.ARTIFACT_DIR
 
 WHOLE_FILE = "whole.jsonl"
 """Records of models that ran as one program before any op."""
@@ -106,10 +107,16 @@ def artifact_dir(run_dir: Path, op_id: str) -> Path:
 
 
 def write_run(run_dir: Path, record: RunRecord) -> None:
-    """Writes RUN/run.json, whole or not at all; once the run has ended, with the lines that it left. Raises InputError
-    if the disk refuses it."""
+    """Writes RUN/run.json, whole or not at all; once the run has ended, with the lines that it left, and the digests of
+    its artifacts. Raises InputError if the disk refuses it."""
     text = record.model_dump_json(indent=1)
     if record.ended is not None:
+        try:
+            if isinstance(limit := record.origin.options.get("repro_size"), int):
+                artifacts.keep_results(run_dir, limit)
+            artifacts.seal(run_dir, record.run_id)
+        except OSError as error:
+            raise refused(run_dir / artifacts.FILE, error) from error
         text = f'{{"{LINES}": {json.dumps(_line_counts(run_dir))},{text[1:]}'
     write_whole(run_dir / RUN_FILE, stored.sealed(text) + b"\n")
 
@@ -201,6 +208,7 @@ class Journal:
 
     def _open(self) -> int:
         if self._fd is None:
+            inside(self.path.parent.parent, f"{JOURNAL_DIR}/{self.path.name}")  # no link of a run from elsewhere
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
             _drop_torn_tail(self._fd)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import inspect
 import io
 import uuid
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -26,9 +27,12 @@ from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
 from opscope.harness.climb.climber import Climber, Terms
 from opscope.harness.climb.result_cache import ResultCache
+from opscope.harness.import_check import hold
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.limitations import limitation_file
+from opscope.harness.limitations.limitations import judged_import
 from opscope.harness.prepare import prepare_models
+from opscope.harness.prepare.preparation import Preparation, tasks
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import DEFAULT_BACKEND, RunContext, backend_label, now
@@ -135,11 +139,12 @@ def run_op_by_op(
         RunContext(run_id, str(folder.absolute()), backend_name, result_options, keep_ir) for backend_name in names
     ]
     models = (str(_kept(source, folder, name)) if in_memory else str(source),)
-    request = prepare_models.Request(
+    request = Preparation(
         models, **result_options.values(Decides.PROGRAM), cache_dir=_text(cache_dir), max_tensor_bytes=golden_memory,
         seconds=prepare_timeout, memory=prepare_memory,
     )  # fmt: skip
-    folders = {task.name: task.folder for task in prepare_models.tasks(request)}
+    named = tasks(request)
+    folders = {task.name: task.folder for task in named}
     mend = mender(request)
     caches = export_folder.cache_dir(_text(cache_dir))
     with ExitStack() as stack:
@@ -161,6 +166,11 @@ def run_op_by_op(
         for failure in header.failed:
             raise InputError(f"--model {failure.model}", "a model that can be exported",
                              f"{failure.status.value}: {failure.error}")  # fmt: skip
+        checks = [judged_import(check, expected) for check in hold.hold(named, header, claims, lambda event: None)]
+        for check in checks:
+            if check.fails_run:
+                warnings.warn(f"{check.model}: {check.text}", stacklevel=2)
+        header = header.model_copy(update={"imports": tuple(checks)})
         record = RunRecord(
             run_id=run_id, models=header.models, backend=",".join(map(backend_label, names)),
             arch=result_options.arch, started=started,

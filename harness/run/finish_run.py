@@ -12,7 +12,7 @@ from opscope.harness.climb import budget, result_cache
 from opscope.harness.limitations import limitation_file, limitation_notes
 from opscope.harness.limitations.limitations import Limitation
 from opscope.harness.page.summary import Run
-from opscope.harness.record import isolation, ledger, store
+from opscope.harness.record import artifacts, isolation, ledger, store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, backend_label, now, unrun_test
 from opscope.harness.record.records import OpRow, OpTest
@@ -159,7 +159,9 @@ def stored_page(run_dir: Path, alone: Path | None = None) -> Run:
     `alone` is another run, whose ops ran alone and are compared with the models of this one. Raises InputError if a
     folder holds no run, or a run with another schema.
     """
-    page = page_of(store.load_run(run_dir), run_dir.resolve())
+    run = store.load_run(run_dir)
+    artifacts.check(run_dir, run.record.run_id)
+    page = page_of(run, run_dir.resolve())
     if alone is not None:
         by_op = isolation.by_op(store.load_run(alone).tests)
         page = replace(page, isolation=isolation.artefacts(page.whole, run_dir, by_op))

@@ -12,7 +12,7 @@ from opscope.base.visible_text import one_line, visible
 from opscope.harness.limitations.limitations import judged
 from opscope.harness.page.summary import with_short_paths
 from opscope.harness.record.optest import title
-from opscope.harness.record.records import ModelFailure, OpRow, OpTest
+from opscope.harness.record.records import ImportCheck, ModelFailure, OpRow, OpTest
 from opscope.harness.record.stages import FAILED, ModelStatus, Status
 from opscope.harness.run import plan
 
@@ -136,6 +136,41 @@ class FailedModel(pytest.Collector):
     def collect(self) -> Iterable[pytest.Item]:
         """The one test."""
         yield ModelItem.from_parent(self, name="export", failure=self._failure)
+
+
+class ImportedModel(pytest.Collector):
+    """A model whose import differs from its own framework, or is expected to."""
+
+    def __init__(self, *, check: ImportCheck, **kwargs: Any) -> None:
+        super().__init__(nodeid=kwargs["name"], **kwargs)
+        self._check = check
+
+    def collect(self) -> Iterable[pytest.Item]:
+        """The one test."""
+        yield ImportItem.from_parent(self, name="import", check=self._check)
+
+
+class ImportItem(pytest.Item):
+    """The test of a model's import, which was held to its framework before the tests were collected."""
+
+    def __init__(self, *, check: ImportCheck, **kwargs: Any) -> None:
+        super().__init__(nodeid=f"{kwargs['parent'].name}::{kwargs['name']}", **kwargs)
+        self._check = check
+
+    def runtest(self) -> None:
+        """Fails with how the import differs; a difference that a limitation names is an expected failure."""
+        check = self._check
+        if not check.fails_run:
+            pytest.xfail(one_line(check.expected))
+        raise ModelFailed(check.text)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """The failure in one line."""
+        return visible(str(excinfo.value)) if isinstance(excinfo.value, ModelFailed) else super().repr_failure(excinfo)
+
+    def reportinfo(self) -> tuple[Any, int | None, str]:
+        """The heading of the test in pytest's output."""
+        return self.path, None, one_line(f"{self._check.model}: import")
 
 
 class ModelItem(pytest.Item):

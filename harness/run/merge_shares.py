@@ -6,16 +6,16 @@ one manifest and one backend. A missing share is an error, or with `partial` its
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from opscope.base.digest import words_digest
+from opscope.base.inner_path import copy_folder, inside
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import in_use
-from opscope.harness.record import store
+from opscope.harness.record import artifacts, store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, backend_label, repro_line, unrun_test
 from opscope.harness.record.records import OpRow, OpTest, RunRecord
@@ -79,6 +79,7 @@ def _read(folders: Sequence[Path]) -> list[Part]:
             raise InputError(
                 WHERE, "runs that have ended", f"{folder}, which is still running", "again when it has ended"
             )
+        artifacts.check(folder, run.record.run_id)
         parts.append(Part(folder, share, run))
     if not parts:
         raise InputError(WHERE, "the run folders of shares", "none")
@@ -186,14 +187,14 @@ def _write(parts: Sequence[Part], record: RunRecord, tests: Sequence[OpTest], in
         for op_id in (*part.share.ops, *(test.op_id for test in store.whole_tests(part.folder))):
             source = store.artifact_dir(part.folder, op_id)
             if source.is_dir():
-                _copy(source, store.artifact_dir(into, op_id))
+                _copy(part.folder, into, source.relative_to(part.folder))
     store.write_run(into, record)
 
 
-def _copy(source: Path, target: Path) -> None:
+def _copy(share: Path, into: Path, path: Path) -> None:
     """Copies the diagnostics of one op."""
     try:
-        shutil.copytree(source, target, dirs_exist_ok=True)
-    except (OSError, shutil.Error) as error:
-        reason = OSError(str(error)) if isinstance(error, shutil.Error) else error
-        raise store.refused(target, reason) from error
+        copy_folder(inside(share, path), inside(into, path))
+    except OSError as error:
+        hint, got = "a share without it, or another --into", error.strerror or str(error)
+        raise InputError(str(error.filename or into / path), "a file inside the run", got, hint) from error

@@ -23,6 +23,7 @@ from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.lanes.protocol import AnyLane
 from opscope.harness.limitations import limitation_file
 from opscope.harness.prepare import prepare_models
+from opscope.harness.prepare.preparation import Preparation, request_of
 from opscope.harness.record import store
 from opscope.harness.record.optest import backend_label
 from opscope.harness.record.records import ManifestHeader, OpRow
@@ -148,12 +149,12 @@ def lane_of(orders: Orders, export_dirs: dict[str, str], writer: str, dry: bool 
         memory_limit=orders.op_memory,
         log=None if dry else Path(orders.context.run_dir) / "logs" / f"{writer}.txt",
         environment={"OPSCOPE_CACHE_DIR": cache_dir} if (cache_dir := orders.cache_dir) else {},
-        mend=mender(prepare_models.request_of(orders.preparation)) if orders.preparation else None,
+        mend=mender(request_of(orders.preparation)) if orders.preparation else None,
     )
     return Lane(config) if orders.cluster is None else ClusterLane(orders.cluster, config)
 
 
-def mender(preparation: prepare_models.Request) -> Callable[[OpRow, Damaged], OpRow]:
+def mender(preparation: Preparation) -> Callable[[OpRow, Damaged], OpRow]:
     """What a lane calls for an op whose files are damaged."""
     claims = Claims()
     return lambda row, error: prepare_models.mend(preparation, row, error, claims)

@@ -22,7 +22,7 @@ from opscope.harness.run.request import Request
 from opscope.harness.scale import shard
 
 if TYPE_CHECKING:
-    from opscope.harness.prepare import prepare_models
+    from opscope.harness.prepare.preparation import Preparation
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Orders:
     whole: tuple[str, ...] = ()
     """Models that ran as one program: their ops are left out (`--op-by-op-on-fail`)."""
     preparation: dict[str, Any] | None = None
-    """The `prepare_models.Request` of the run, to make damaged exports again. With None, their ops do not run."""
+    """The `Preparation` of the run, to make damaged exports again. With None, their ops do not run."""
     others: tuple[Orders, ...] = ()
     """The orders for each further backend of the run, with its own context and report."""
 
@@ -110,7 +110,7 @@ def _for_backend(backend: str, request: Request, run_id: str, run_dir: Path, set
     )
 
 
-def mending(orders: Orders, preparation: prepare_models.Request) -> Orders:
+def mending(orders: Orders, preparation: Preparation) -> Orders:
     """The orders of a run whose models are prepared again if an export is damaged."""
     if WORKFLOWS[orders.context.options.workflow].of_ttnn:
         return orders  # its exports are derived from others (harness/programs/derived_exports.py)

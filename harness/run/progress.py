@@ -20,7 +20,7 @@ Event = Mapping[str, Any]
 
 
 PHASES = {"export": "exported", "split": "split into single ops", "golden": "goldens of {total} ops evaluated",
-          "whole": "run as one program"}  # fmt: skip
+          "import": "held to its own framework", "whole": "run as one program"}  # fmt: skip
 """The words of a plain line for each phase of the preparation."""
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from opscope.base.file_names import resolved
 from opscope.harness.backends import registry
 from opscope.harness.limitations import limitation_file
 from opscope.harness.programs import derived_exports
@@ -19,7 +20,7 @@ from opscope.harness.settings import foreign_options
 from opscope.harness.settings.settings import SETTINGS, Resolved, project_folder, resolve
 
 if TYPE_CHECKING:
-    from opscope.harness.prepare import prepare_models
+    from opscope.harness.prepare.preparation import Preparation
 
 
 @dataclass(frozen=True)
@@ -74,18 +75,18 @@ def read(config: pytest.Config) -> Request:
         raise InputError("--shard", "--shard with --model", "--op of an earlier run")
     # The record's command line must work from any folder, also with a backend's file.
     settings.values["backend"] = ",".join(
-        str((folder / name).resolve()) if name.endswith(registry.FILES) else name
+        str(resolved(folder / name)) if name.endswith(registry.FILES) else name
         for name in registry.split_names(settings["backend"])
     )
     _find_limitations(settings, folder)
     _check_workflow(settings)
-    run_dir = None if option.opscope_run_dir is None else (folder / option.opscope_run_dir).resolve()
+    run_dir = None if option.opscope_run_dir is None else resolved(folder / option.opscope_run_dir)
     request = Request(
         models=tuple(option.opscope_model or ()),
         ops=tuple(option.opscope_ops or ()),
         op_ids=tuple(option.opscope_op or ()),
         nodeids=tuple(paths),
-        resume=None if option.opscope_resume is None else (folder / option.opscope_resume).resolve(),
+        resume=None if option.opscope_resume is None else resolved(folder / option.opscope_resume),
         run_dir=run_dir,
         settings=settings,
         folder=folder,
@@ -112,7 +113,7 @@ def _find_limitations(settings: Resolved, folder: Path) -> None:
     if settings["limitations"] is not None:
         source = Path(settings.sources["limitations"])
         base = source.parent if source.name == "pyproject.toml" else folder
-        settings.values["limitations"] = str((base / settings["limitations"]).resolve())
+        settings.values["limitations"] = str(resolved(base / settings["limitations"]))
     limitation_file.all_rows(settings["limitations"])
 
 
@@ -135,26 +136,26 @@ def _check_resume(option: Any) -> None:
 
 def _check_models(request: Request) -> None:
     """Raises InputError for a model or a backend that does not exist, before any work starts."""
-    from opscope.harness.prepare import prepare_models
+    from opscope.harness.prepare.preparation import tasks
 
     for backend in registry.split_names(request.settings["backend"]):
         registry.check_name(backend)
-    prepare_models.tasks(to_prepare(request))
+    tasks(to_prepare(request))
 
 
 def to_prepare(
     request: Request, settings: Mapping[str, Any] | None = None, models: Sequence[str] = (),
     started: float | None = None,
-) -> prepare_models.Request:  # fmt: skip
-    """The part of the request that `opscope.harness.prepare.prepare_models` takes.
+) -> Preparation:  # fmt: skip
+    """The part of the request that `opscope.harness.prepare.prepare_models` prepares.
 
     If settings and models of another run are given, they replace those of the request. The budget counts from
     `started` (time.time), if it is given.
     """
-    from opscope.harness.prepare import prepare_models
+    from opscope.harness.prepare.preparation import Preparation
 
     settings = settings or request.settings.values
-    return prepare_models.Request(
+    return Preparation(
         models=tuple(models) or request.models,
         **ResultOptions.of(settings).values(Decides.PROGRAM),
         cache_dir=settings["cache_dir"],

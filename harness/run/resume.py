@@ -21,7 +21,7 @@ from opscope.harness.record.store import StoredRun
 from opscope.harness.settings.settings import BY_NAME
 
 if TYPE_CHECKING:
-    from opscope.harness.prepare import prepare_models
+    from opscope.harness.prepare.preparation import Preparation
 
 SELECTION_FILE = "selection.json"
 """File with the ids of the selected ops, if these are not all."""
@@ -96,9 +96,7 @@ def selection(run_dir: Path) -> tuple[str, ...] | None:
         raise InputError(str(path), "a list of op ids", f"something else ({error})", "a new run") from error
 
 
-def prepared(
-    run: StoredRun, preparation: prepare_models.Request, make: Callable[[prepare_models.Request], Any]
-) -> None:
+def prepared(run: StoredRun, preparation: Preparation, make: Callable[[Preparation], Any]) -> None:
     """Exports the models of the run again if the exports were removed. Raises InputError if the new ones differ."""
     if export_folder.all_complete(run.header):
         return

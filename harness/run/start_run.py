@@ -8,20 +8,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opscope.base.file_names import as_text
 from opscope.base.results_folder import make_folder
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
 from opscope.harness.climb import result_cache
+from opscope.harness.import_check import hold
 from opscope.harness.lanes.flight import Ready
+from opscope.harness.limitations import limitation_file
+from opscope.harness.limitations.limitations import judged_import
+from opscope.harness.prepare.allowance import Allowance
 from opscope.harness.prepare.whole_manifest import of_models
 from opscope.harness.programs import derived_exports
-from opscope.harness.record import store
+from opscope.harness.record import artifacts, store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import backend_label, now
-from opscope.harness.record.records import ManifestHeader, OpRow, RunRecord
+from opscope.harness.record.records import ImportCheck, ManifestHeader, OpRow, RunRecord
 from opscope.harness.record.result_options import OPTIONS, ResultOptions
 from opscope.harness.record.selection import find_op_ids
 from opscope.harness.record.workflows import FULL, WORKFLOWS
@@ -31,6 +35,9 @@ from opscope.harness.run.process_plan import Orders, mending, orders_of, settled
 from opscope.harness.run.progress import Event
 from opscope.harness.run.request import Request, to_prepare
 from opscope.harness.scale import costs, shard
+
+if TYPE_CHECKING:
+    from opscope.harness.prepare.preparation import Task
 
 FROM_THE_RUN = ("backend", *OPTIONS, "op_timeout", "op_memory")
 """Settings that an op of an earlier run takes from that run, unless they are given again."""
@@ -50,6 +57,7 @@ def make(
         plan = from_run(request)
         if not dry:
             lock(plan.run_dir, claims, "--op")
+            _unseal(plan.run_dir, plan.orders.context.run_id)
         for folder in map(Path, plan.header.export_dirs):
             claims.hold(folder)
         if not export_folder.all_complete(plan.header):
@@ -71,12 +79,13 @@ def _from_models(
 ) -> tuple[RunPlan, list[AnyLane]]:
     """Makes the plan of a new run, while lanes load their backends if these are needed."""
     from opscope.harness.prepare import prepare_models
+    from opscope.harness.prepare.preparation import tasks
 
     started = now()
     preparation = to_prepare(request, started=started.timestamp())
-    tasks = prepare_models.tasks(preparation)
+    named = tasks(preparation)
     measured = costs.from_option(request.settings["shard_costs"], request.folder)
-    run_dir = request.run_dir or store.default_run_dir([t.name for t in tasks], started, request.folder)
+    run_dir = request.run_dir or store.default_run_dir([t.name for t in named], started, request.folder)
     if (run_dir / store.RUN_FILE).exists():
         raise _taken(run_dir)
     for where, folder in (("--run-dir", run_dir), ("cache folder", export_folder.cache_dir(preparation.cache_dir))):
@@ -88,15 +97,17 @@ def _from_models(
     if not dry:
         _claim(run_dir, claims)
     sides = RunPlan(orders, ManifestHeader(models=(), export_dirs=(), module_ops={}, structural={}), ()).sides()
-    folders = {task.name: task.folder for task in tasks}
+    folders = {task.name: task.folder for task in named}
     lanes = [lane_of(side.orders, folders, side.writer(MAIN), dry) for side in sides]
     cached = not request.settings["no_cache"]
     try:
         recalled = _recalled_ready(sides, lanes, cached)
-        artifacts = None if dry else run_dir / store.ARTIFACT_DIR
-        header, rows = prepare_models.prepare(preparation, _loading_lanes(lanes, recalled, report), claims, artifacts)
+        diagnostics = None if dry else run_dir / artifacts.ARTIFACT_DIR
+        header, rows = prepare_models.prepare(preparation, _loading_lanes(lanes, recalled, report), claims, diagnostics)
+        imports = () if dry else _imports(named, header, claims, report, orders.limitations)
         ready = _ready(sides, lanes, recalled)
-        header, rows = _by_workflow(orders, ready, header, rows, report, claims)
+        header, rows = _by_workflow(orders, ready, header, rows, report, claims, preparation.allowance)
+        header = header.model_copy(update={"imports": imports})
         folders.update(zip(header.models, header.export_dirs, strict=True))
         share = shard.share(rows, request.settings["shard"], measured) if request.settings["shard"] else None
         if share is not None:
@@ -116,16 +127,27 @@ def _from_models(
     return plan, lanes
 
 
+def _imports(
+    named: Sequence[Task], header: ManifestHeader, claims: Claims, report: Callable[[Event], None],
+    own_limitations: str | None,
+) -> tuple[ImportCheck, ...]:  # fmt: skip
+    """Each model's check against its own framework, and whether a limitation names it."""
+    rows = limitation_file.all_rows(own_limitations)
+    return tuple(judged_import(check, rows) for check in hold.hold(named, header, claims, report))
+
+
 def _by_workflow(
     orders: Orders, ready: Sequence[Ready], header: ManifestHeader, rows: list[OpRow],
-    report: Callable[[Event], None], claims: Claims,
+    report: Callable[[Event], None], claims: Claims, allowance: Callable[[], Allowance],
 ) -> tuple[ManifestHeader, list[OpRow]]:  # fmt: skip
-    """Returns the manifest for the run's workflow, derived from the models' own."""
+    """Returns the manifest for the run's workflow, derived from the models' own within an `allowance` for each."""
     workflow = orders.context.options.workflow
     if workflow == FULL:
         return of_models(header)
     if WORKFLOWS[workflow].of_ttnn:
-        return derived_exports.derive(workflow, header, orders.context, ready[0], orders.caches, report, claims)
+        return derived_exports.derive(
+            workflow, header, orders.context, ready[0], orders.caches, report, claims, allowance
+        )
     return header, rows
 
 
@@ -160,6 +182,14 @@ def lock(run_dir: Path, claims: Claims, where: str, hint: str = "again when it h
     """Locks a run folder until `claims` are closed. Raises InputError if another process has it."""
     if not claims.hold_alone(run_dir):
         raise InputError(where, "a run folder that no other run writes to", f"{run_dir}, which is in use", hint)
+
+
+def _unseal(run_dir: Path, run_id: str) -> None:
+    """Checks the artifacts of a run that goes on. Raises InputError if the disk refuses it."""
+    try:
+        artifacts.unseal(run_dir, run_id)
+    except OSError as error:
+        raise store.refused(run_dir / artifacts.FILE, error) from error
 
 
 def _taken(run_dir: Path) -> InputError:
@@ -256,6 +286,7 @@ def _resumed(
 ) -> tuple[RunPlan, list[AnyLane]]:
     """Makes the plan for the rest of a run. Raises InputError if the rest would not agree with its beginning."""
     from opscope.harness.prepare import prepare_models
+    from opscope.harness.prepare.preparation import Preparation
 
     started = now()
     if dry:
@@ -263,6 +294,7 @@ def _resumed(
     else:
         lock(run_dir, claims, "--resume")
         run = store.load_run(run_dir)
+        _unseal(run_dir, run.record.run_id)
     settings = resume.options(run, request.settings.values, request.settings.sources)
     preparation = to_prepare(request, settings, run.record.origin.options["models"])
     orders = mending(orders_of(request, run.record.run_id, run_dir, settings), preparation)
@@ -281,9 +313,9 @@ def _resumed(
         recalled = _recalled_ready(sides, lanes, not settings["no_cache"])
         ready = _ready(sides, lanes, recalled)
 
-        def again(preparation: prepare_models.Request) -> None:
+        def again(preparation: Preparation) -> None:
             header, rows = prepare_models.prepare(preparation, _loading_lanes(lanes, recalled, report), claims)
-            _by_workflow(orders, ready, header, rows, report, claims)
+            _by_workflow(orders, ready, header, rows, report, claims, preparation.allowance)
 
         resume.prepared(run, preparation, again)
         resume.check_backend(run, _fingerprint(ready))

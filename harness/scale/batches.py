@@ -34,6 +34,8 @@ class Op:
     """How often the op was sent to a worker that gave no answer."""
     lost: int = 0
     """How many workers died while they ran it."""
+    mended: bool = False
+    """Whether its model was prepared again, since a file of it was damaged."""
     cost: int = 0
     """Expected cost in microseconds."""
 

@@ -13,18 +13,20 @@ import queue
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
+from opscope.base import stored
+from opscope.base.damage import Damaged
 from opscope.base.digest import file_digest
 from opscope.harness.cache import export_folder
 from opscope.harness.lanes.flight import Flight, Ready
-from opscope.harness.lanes.lane import LaneConfig
+from opscope.harness.lanes.lane import LaneConfig, lost_to_damage
+from opscope.harness.record import artifacts
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, repro_line
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.stages import Stage
-from opscope.harness.record.store import artifact_dir
 from opscope.harness.scale import cluster_worker
 from opscope.harness.scale.batches import Batch, Op, Work
 from opscope.harness.scale.connection import Connection, Slots
@@ -137,7 +139,7 @@ class ClusterLane:
         work.add(Op(row, attempts.get(row.op_id, 1), self._fresh) for row in rows)
         self._fresh = False
         workerless: float | None = None
-        while work.batches or (work.waiting and in_time()):
+        while work.batches or not work.news.empty() or (work.waiting and in_time()):
             slots = self._connected().slots()
             if work.news.empty():  # records that dead workers sent still count
                 yield from self._orphans()
@@ -151,7 +153,10 @@ class ClusterLane:
                     raise InputError(f"--cluster {self._address}", "workers with devices", "no worker any more",
                                      "--resume when workers are back") from None  # fmt: skip
                 continue
-            yield from self._record(news) if isinstance(news, dict) else self._ended(news)
+            if isinstance(news, tuple):
+                yield from self._mended(*news)
+            else:
+                yield from self._record(news) if isinstance(news, dict) else self._ended(news)
 
     def _connected(self) -> Connection:
         self.start()
@@ -177,26 +182,34 @@ class ClusterLane:
         connection, work = self._connected(), self._work
         entries: list[dict[str, Any]] = []
         small_files: dict[str, bytes] = {}
-        for op in ops:
-            files = self._files(op.row, worker, small_files)
+        sent: list[Op] = []
+        for place, op in enumerate(ops):
+            try:
+                files = self._files(op.row, worker, small_files)
+            except Damaged as error:
+                work.news.put((op, error))
+                continue
             if files is None:
-                work.back(ops)
+                work.back([*sent, *ops[place:]])
                 return False
+            sent.append(op)
             entries.append({"row": op.row.model_dump_json(), "attempt": op.attempt, "fresh": op.fresh, **files})
             if sum(map(len, small_files.values())) > BATCH_BYTES:
+                work.back(ops[place + 1 :])
                 break
-        work.back(ops[len(entries) :])
+        if not sent:
+            return True
         connection.note(worker, small_files)
-        key = f"opscope-{self.config.context.run_id}-{ops[0].row.op_id}-{time.monotonic_ns()}"
+        key = f"opscope-{self.config.context.run_id}-{sent[0].row.op_id}-{time.monotonic_ns()}"
         task = json.dumps(self._task() | {"batch": key, "ops": entries})
-        batch = work.batches[key] = Batch(worker, devices, {op.row.op_id: op for op in ops[: len(entries)]})
+        batch = work.batches[key] = Batch(worker, devices, {op.row.op_id: op for op in sent})
         self._news[key] = work.news
         batch.future = connection.submit(cluster_worker.climb, task, small_files, key, worker)
         batch.future.add_done_callback(work.news.put)
         return True
 
     def _files(self, row: OpRow, worker: str, small_files: dict[str, bytes]) -> dict[str, Any] | None:
-        """Where a worker finds the files of an op; None if it is gone.
+        """Where a worker finds the files of an op; None if it is gone. Raises Damaged.
 
         It is the folder itself (`folder`) where the worker sees that, else what it was sent, by content (`files`);
         the content of small files is added to `small_files`.
@@ -205,7 +218,7 @@ class ClusterLane:
         paths = export_folder.files_of(row)
         if paths and connection.sees(cluster_worker.sees, worker, folder, paths[0]):
             return {"folder": str(folder)}
-        files = {path: self._digest(folder / path) for path in paths}
+        files = {path: self._digest(stored.checked(folder, path)) for path in paths}
         for path, digest in files.items():
             if digest in small_files or connection.has(worker, digest):
                 continue
@@ -266,7 +279,11 @@ class ClusterLane:
                 raise InputError(*answer["input_error"])
             if "missing" in answer:
                 self._connected().forget(answer["missing"])  # it was cleared away there, or could not be kept
-            if "test" in answer:
+            if "damaged" in answer:
+                op, (where, got) = batch.ops.pop(answer["op"]), answer["damaged"]
+                folder = Path(self.config.export_dirs[op.row.uses[0].model])
+                yield from self._mended(op, Damaged(folder / where, got))
+            elif "test" in answer:
                 yield from self._record(answer)
             elif answer.get("killed"):
                 yield self._crashed(batch.ops.pop(next(iter(batch.ops))))
@@ -280,6 +297,22 @@ class ClusterLane:
                     )
         del work.batches[future.key], self._news[future.key]
         work.back(batch.ops.values())
+
+    def _mended(self, op: Op, error: Damaged) -> Iterator[str]:
+        """Has an op with a damaged file wait again once its model is prepared again; its id if that cannot be done."""
+        try:
+            if op.mended or self.config.mend is None:
+                raise error
+            op.row = self.config.mend(op.row, error)
+        except Damaged as final:
+            test = lost_to_damage(op.row, self.config.context, final, op.attempt)
+            self._arrived[op.row.op_id] = test, self.ready()
+            yield op.row.op_id
+            return
+        op.mended = True
+        folder = Path(self.config.export_dirs[op.row.uses[0].model])
+        self._digests = {path: old for path, old in self._digests.items() if not path.is_relative_to(folder)}
+        self._work.back([op])
 
     def _answer(self, batch: Batch) -> dict[str, Any] | None:
         """What a batch ended with, or the `error` that Dask has in its place; None if that died with its worker."""
@@ -312,16 +345,8 @@ class ClusterLane:
 
     def _keep(self, op_id: str, files: Mapping[str, str]) -> None:
         """Writes what an op left into the run folder; a full disk must not turn one verdict into another."""
-        folder = artifact_dir(Path(self.config.context.run_dir), op_id)
         for name, content in files.items():
-            parts = PurePosixPath(name)
-            if parts.is_absolute() or ".." in parts.parts:
-                continue
-            try:
-                (folder / parts).parent.mkdir(parents=True, exist_ok=True)
-                (folder / parts).write_bytes(base64.b64decode(content))
-            except OSError:
-                return
+            artifacts.write(self.config.context.run_dir, op_id, name, base64.b64decode(content))
 
     def _task(self) -> dict[str, Any]:
         """The parts that every message has."""

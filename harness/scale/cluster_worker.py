@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import os
 import shutil
 import tempfile
 import threading
@@ -19,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from opscope.base.damage import Damaged
 from opscope.base.digest import files_digest
 from opscope.base.places import HOME
 from opscope.harness.cache import verdict_fingerprint
@@ -81,8 +83,9 @@ def climb(message: str, files: dict[str, bytes]) -> str:
     """Takes a batch of ops up the ladder, one after another; `files` by their digests are kept first.
 
     Each record is published under `RECORDS` as it is made, as JSON: `batch`, `op`, `test`, `files` and `ready`. What is
-    returned is empty, or the record of an op that left files, which ends a batch; or `missing` (digests), or
-    `input_error`. Ops without a published record were not begun.
+    returned is empty, or the record of an op that left files, which ends a batch; or `missing` (digests), `damaged` (a
+    file below the op's folder, and what is wrong with it), or `input_error`. Ops without a published record were not
+    begun.
     """
     from distributed import get_worker
 
@@ -100,6 +103,18 @@ def leave(token: str, dask_worker: Any = None) -> str:
     return ""
 
 
+class _FilesAreDamagedError(Exception):
+    """An op has not run, as a file of it is damaged: its controller has the model and can make it again."""
+
+    def __init__(self, error: Damaged) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _leave_to_controller(row: OpRow, error: Damaged) -> OpRow:
+    raise _FilesAreDamagedError(error)
+
+
 class _Slot:
     """A lane with a folder for the files of its op and one for what the op leaves."""
 
@@ -114,6 +129,7 @@ class _Slot:
                 export_dirs=self.where,
                 op_timeout=task["op_timeout"],
                 memory_limit=task["op_memory"],
+                mend=_leave_to_controller,
             )
         )
 
@@ -206,6 +222,9 @@ class _WorkerState:
             test = slot.lane.run(row, attempt=task["attempt"])
         except InputError as error:
             return {"input_error": [error.where, error.expected, error.got, error.hint]}
+        except _FilesAreDamagedError as damaged:
+            where = os.path.relpath(damaged.error.where, slot.where.folder)
+            return {"op": row.op_id, "damaged": [where, damaged.error.got]}
         files = _files_left(artifact_dir(slot.run, row.op_id))
         return {"op": row.op_id, "test": test.model_dump_json(), "files": files, "ready": asdict(ready)}
 

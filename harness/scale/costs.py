@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from statistics import median
 
+from opscope.base import regular_file
 from opscope.base.op_families import PRODUCTS, op_family
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
@@ -70,7 +71,7 @@ def read(path: Path, where: str = "--shard-costs") -> dict[str, float]:
     if path.is_dir():
         return of_tests(store.load_run(path).tests)
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(regular_file.read_text(path))
         version, seconds = value[FORMAT], value.get("seconds")
         if version == 1:
             return {str(op_id): float(duration) for op_id, duration in seconds.items()}

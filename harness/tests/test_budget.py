@@ -80,6 +80,8 @@ def test_another_file_is_no_history(tmp_path: Path, text: str) -> None:
     (tmp_path / "f").write_text(text)
     with pytest.raises(InputError, match="--budget-history: expected a file that opscope gate wrote, got"):
         history.read_file(str(tmp_path / "f"))
+    with pytest.raises(InputError, match="got no regular file"):
+        history.read_file("/dev/zero")
 
 
 def test_journals_of_any_kind_are_forgiven(tmp_path: Path, context: RunContext) -> None:

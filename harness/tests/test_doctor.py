@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import cache_from_source
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,20 @@ def test_a_backend_that_there_is_not(tmp_path: Path) -> None:
     assert finding.remedy.startswith("--backend reference")
     assert finding.found == "there is no such backend; it is set by command line"
     assert not doctor.in_order(list(got.values()))
+
+
+@pytest.mark.parametrize(
+    ("compiled", "forbidden", "usable"), [(True, True, True), (False, False, True), (False, True, False)]
+)
+def test_sources_that_every_process_would_compile_again_are_reported(
+    compiled: bool, forbidden: bool, usable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.dont_write_bytecode", forbidden)
+    monkeypatch.setattr("sys.pycache_prefix", None)
+    source = tmp_path / "module.py"
+    if compiled:
+        cached = Path(cache_from_source(str(source)))
+        cached.parent.mkdir()
+        cached.touch()
+    finding = doctor._compiled_files(source)
+    assert (finding.usable, bool(finding.remedy), finding.needed) == (usable, not usable, False)

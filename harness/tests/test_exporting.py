@@ -15,6 +15,7 @@ from opscope.harness.prepare import prepare_models
 from opscope.harness.prepare.allowance import Allowance
 from opscope.harness.prepare.export import handed_over
 from opscope.harness.prepare.exporting import Export, ExportFailed, exported
+from opscope.harness.prepare.preparation import Preparation
 from opscope.harness.record.errors import InputError
 from opscope.models import frontends, registry
 from opscope.models.frontends.base import Frontend, Source
@@ -132,14 +133,14 @@ class TestAbsent:
             r"^--model mnist_mlp: expected its framework to be installed, got no-such-package not .*; try pip install"
         )
         with pytest.raises(InputError, match=line):
-            prepare_models.prepare(prepare_models.Request(("mnist_mlp",), cache_dir=str(tmp_path)))
+            prepare_models.prepare(Preparation(("mnist_mlp",), cache_dir=str(tmp_path)))
 
     def test_is_a_row_beside_models_that_run(self, tmp_path: Path) -> None:
         (tmp_path / "file.mlir").write_text(
             "func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> { return %a : tensor<2xf32> }"
         )
         header, _ = prepare_models.prepare(
-            prepare_models.Request(("mnist_mlp", str(tmp_path / "file.mlir")), cache_dir=str(tmp_path / "cache"))
+            Preparation(("mnist_mlp", str(tmp_path / "file.mlir")), cache_dir=str(tmp_path / "cache"))
         )
         assert header.by_outcome() == {"ran": 1, "framework_missing": 1}
         assert header.failed[0].error == "no-such-package not installed; try pip install -e ."

@@ -10,6 +10,7 @@ import pytest
 from opscope.base.digest import file_digest
 from opscope.harness.prepare import argument_files, prepare_models
 from opscope.harness.prepare.inputs import row_golden, row_inputs
+from opscope.harness.prepare.preparation import Preparation, tasks
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow
 
@@ -30,7 +31,7 @@ def place(tmp_path: Path) -> Path:
 
 def prepared(place: Path, **options: str) -> tuple[OpRow, Path]:
     header, [row] = prepare_models.prepare(
-        prepare_models.Request((str(place / "net.mlir"),), cache_dir=str(place / "cache"), **options)
+        Preparation((str(place / "net.mlir"),), cache_dir=str(place / "cache"), **options)
     )
     return row, Path(header.export_dirs[0])
 
@@ -90,7 +91,7 @@ def test_one_file_is_for_one_model(place: Path) -> None:
     (place / "other.mlir").write_text(MODULE)
     words = (str(place / "net.mlir"), str(place / "other.mlir"))
     with pytest.raises(InputError, match=r"--inputs: expected one model with a file of values, got 2 models"):
-        prepare_models.tasks(prepare_models.Request(words, inputs=str(place / "x.npz"), cache_dir=str(place)))
+        tasks(Preparation(words, inputs=str(place / "x.npz"), cache_dir=str(place)))
 
 
 def test_shapes_are_read_from_headers(place: Path) -> None:

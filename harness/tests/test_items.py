@@ -1,10 +1,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from _pytest.terminal import TerminalReporter
 
 from opscope.harness.record.records import ResultCheck
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.run.items import failure_lines
+from opscope.harness.run.session import OpByOp
 from opscope.harness.tests import run_folder
 from opscope.harness.tests.run_folder import NAMES
 
@@ -38,3 +44,18 @@ def test_an_unexpected_pass_says_why_it_fails(tmp_path: Path) -> None:
 def test_a_crash_names_its_kind(tmp_path: Path) -> None:
     test = run_folder.record_of(tmp_path, SECOND, Status.CRASHED, failed_stage=Stage.RUN, crash_kind="signal SIGSEGV")
     assert failure_lines(test)[0] == "crashed at run: signal SIGSEGV"
+
+
+def test_reports_that_wrote_nothing_are_dropped_before_failures_are_shown(pytestconfig: pytest.Config) -> None:
+    reporter = TerminalReporter(pytestconfig)
+    silent, loud = (
+        pytest.TestReport("m::op", ("", None, "op"), {}, "passed", None, "teardown", sections)
+        for sections in ([], [("Captured stdout teardown", "text")])
+    )
+    reporter.stats[""] = [silent, loud, silent]
+    manager = pytest.PytestPluginManager()
+    manager.register(reporter, "terminalreporter")
+    run = object.__new__(OpByOp)
+    run.config = cast("pytest.Config", SimpleNamespace(pluginmanager=manager))
+    run._drop_silent_reports()
+    assert reporter.stats[""] == [loud]

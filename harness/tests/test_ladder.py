@@ -44,6 +44,15 @@ def test_the_first_stage_that_fails_is_the_verdict(tmp_path, module, status, rea
     assert test.test_start_ts <= test.test_end_ts
 
 
+def test_a_wrong_result_is_explained_beside_its_reason(tmp_path):
+    test = take(tmp_path, b"run:wrong")
+    assert test.artifact == "artifacts/op1/compare-faulty/compare.txt"
+    folder = (tmp_path / "run" / test.artifact).parent
+    assert {path.name for path in folder.iterdir()} == {"compare.json", "compare.svg", "compare.txt", "result-0.npy"}
+    assert f"result 0: {test.results[0].reason}" in (folder / "compare.txt").read_text()
+    assert not (folder.parent / "compare.txt").exists()
+
+
 def test_the_real_diagnostic_is_kept_whole_and_fingerprinted(tmp_path):
     test = take(tmp_path, b"compile:refuse")
     assert test.error_message.startswith("no kernel for op1 of tensor<4x")

@@ -20,6 +20,7 @@ from opscope.compiler.target import binary
 from opscope.harness.backends.reference import Reference
 from opscope.harness.prepare import prepare_models
 from opscope.harness.prepare.inputs import row_golden, row_inputs, row_term_sizes
+from opscope.harness.prepare.preparation import Preparation
 from opscope.harness.record.records import OpRow
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.verdict.compare import compare
@@ -62,7 +63,7 @@ class Op:
 
 
 def compiled(models: tuple[str, ...], dtype: str) -> Iterator[Op]:
-    header, rows = prepare_models.prepare(prepare_models.Request(models, dtype=dtype))
+    header, rows = prepare_models.prepare(Preparation(models, dtype=dtype))
     folders = {name: Path(folder) for name, folder in zip(header.models, header.export_dirs, strict=True)}
     board = api.load_board(BOARD)
     for row in rows:

@@ -1,12 +1,15 @@
-"""Sizes of a sum's terms: what XLA computes on squares, against NumPy written out."""
+"""Sizes of a sum's terms, and how far results move with operands: what XLA computes, against NumPy written out."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from opscope.harness.prepare.mlir import load, to_bytecode
-from opscope.harness.verdict.operands import Operands
+from opscope.harness.verdict.operands import Operands, block_largest
+from opscope.harness.verdict.steps import Steps
 
 DOT = """func.func @main(%a: tensor<2x8x16xf32>, %b: tensor<2x16x4xf32>) -> tensor<2x8x4xf32> {
   %0 = stablehlo.dot_general %a, %b, batching_dims = [0] x [0], contracting_dims = [2] x [1]
@@ -58,3 +61,104 @@ def test_squares_that_would_overflow_are_clipped_and_excuse_less():
     sizes = operands("stablehlo.reduce", SUM, [terms]).term_sizes[0]
     assert (sizes <= 4e30).all()
     assert (sizes >= 1e18).all()
+
+
+PLAIN = {
+    "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_how_far_binary_ops_move_is_what_rounding_both_operands_to_blocks_does_at_most(name):
+    rng = np.random.default_rng(1)
+    steps = Steps("bound", stored=2.0**-7, block=True)
+    inputs = [rng.standard_normal((8, 40)) for _ in range(2)]
+    golden = PLAIN[name](*inputs)
+    (most,) = Operands(f"stablehlo.{name}", b"", lambda: inputs).moved(steps, [golden])
+    widths = [2.0**-7 * block_largest(x) for x in inputs]
+    share = np.zeros(golden.shape)
+    for a in (-1, 1):
+        for b in (-1, 1):
+            off = PLAIN[name](inputs[0] + a * widths[0], inputs[1] + b * widths[1])
+            share = np.maximum(share, np.abs(off - golden) / most)
+    assert 0.99 < share.max() <= 1 + 1e-9
+    if name in ("add", "subtract", "multiply"):
+        assert share.min() > 0.9
+
+
+def moved(name: str, body: str, shapes: dict[str, tuple[int, ...]], result: tuple[int, ...], steps: Steps):
+    """Seeded inputs of a module, and how far its result moves."""
+    kinds = {word: f"tensor<{'x'.join(map(str, (*shape, 'f32')))}>" for word, shape in shapes.items()}
+    kind = f"tensor<{'x'.join(map(str, (*result, 'f32')))}>"
+    arguments = ", ".join(f"%{word}: {each}" for word, each in kinds.items())
+    types = ", ".join(kinds.values())
+    text = f"func.func @main({arguments}) -> {kind} {{ {body} : ({types}) -> {kind} return %0 : {kind} }}"
+    rng = np.random.default_rng(3)
+    inputs = [rng.standard_normal(shape, dtype=np.float32) + np.float32(3) for shape in shapes.values()]
+    held = Operands(f"stablehlo.{name}", to_bytecode(load(text, "test")), lambda: inputs)
+    golden = held.run(inputs)
+    return inputs, held.moved(steps, golden)[0]
+
+
+LARGEST = """func.func @main(%x: tensor<4x40xf32>) -> tensor<4xf32> {
+  %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %0 = stablehlo.reduce(%x init: %low) applies stablehlo.maximum across dimensions = [1]
+    : (tensor<4x40xf32>, tensor<f32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}"""
+WITH_CONSTANT = """func.func @main(%x: tensor<4x40xf32>) -> tensor<4x40xf32> {{
+  %c = stablehlo.constant dense<2.0> : tensor<4x40xf32>
+  %0 = stablehlo.{0} %x, %c : tensor<4x40xf32>
+  return %0 : tensor<4x40xf32>
+}}"""
+BLOCKS, PLAINLY = Steps("bound", stored=2.0**-7, block=True), Steps("bound", stored=2.0**-8)
+
+
+def test_what_is_moved_or_chosen_moves_by_what_its_operand_lost():
+    for steps, largest in ((BLOCKS, block_largest), (PLAINLY, np.abs)):
+        turned = '%0 = "stablehlo.transpose"(%x) {permutation = array<i64: 1, 0>}'
+        (x,), found = moved("transpose", turned, {"x": (4, 40)}, (40, 4), steps)
+        np.testing.assert_allclose(found, steps.stored * largest(x).T, rtol=1e-6)
+        x = np.random.default_rng(3).standard_normal((4, 40), dtype=np.float32)
+        held = Operands("stablehlo.reduce", to_bytecode(load(LARGEST, "test")), lambda x=x: [x], "stablehlo.maximum")
+        (found,) = held.moved(steps, held.run([x]))
+        np.testing.assert_allclose(found, steps.stored * largest(x).max(axis=1), rtol=1e-6)
+
+
+def test_a_sum_of_products_moves_by_the_root_of_squares_of_each_operands_loss():
+    for steps, largest in ((BLOCKS, block_largest), (PLAINLY, lambda x: np.abs(x.astype(np.float64)))):
+        product, shapes = (
+            "%0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]",
+            {"a": (4, 40), "b": (40, 3)},
+        )
+        (a, b), found = moved("dot_general", product, shapes, (4, 3), replace(steps, law="sum"))
+        off_a, off_b = steps.stored * largest(a), steps.stored * largest(b)
+        squares = off_a**2 @ b.astype(np.float64) ** 2 + a.astype(np.float64) ** 2 @ off_b**2
+        np.testing.assert_allclose(found, np.sqrt(squares), rtol=1e-5)
+
+
+def test_an_elementwise_op_without_a_formula_moves_by_differences_of_itself():
+    two = {"x": (4, 40), "y": (4, 40)}
+    (x, y), found = moved("divide", '%0 = "stablehlo.divide"(%x, %y)', two, (4, 40), PLAINLY)
+    np.testing.assert_allclose(found, 2 * 2.0**-8 * np.abs(x / y), rtol=5e-3)
+    # Steps that are larger: a function's own error, or float32's.
+    for steps, rate in ((Steps("bound", function=0.25), 0.25), (Steps("bound"), 2.0**-24)):
+        (x,), found = moved("abs", '%0 = "stablehlo.abs"(%x)', {"x": (4, 40)}, (4, 40), steps)
+        np.testing.assert_allclose(found, rate * np.abs(x), rtol=2e-4)
+
+
+def test_a_constant_inside_of_the_module_is_stored_like_the_other_operand():
+    for name, beside in (("add", 1), ("subtract", 1), ("divide", 0)):
+        inputs = [np.random.default_rng(3).standard_normal((4, 40), dtype=np.float32) + np.float32(3)]
+        held = Operands(f"stablehlo.{name}", to_bytecode(load(WITH_CONSTANT.format(name), "test")), lambda i=inputs: i)
+        (golden,) = held.run(inputs)
+        (found,) = held.moved(PLAINLY, [golden])
+        size, own = np.abs(inputs[0]), np.abs(inputs[0] / 2 if name == "divide" else inputs[0])
+        np.testing.assert_allclose(found, 2.0**-8 * (own + np.abs(golden) + beside * size), rtol=1e-3)
+
+
+def test_another_op_moves_by_random_perturbations_and_no_less_than_half_of_its_row():
+    (x,), found = moved("abs", '%0 = "stablehlo.abs"(%x)', {"x": (4, 40)}, (4, 40), Steps("part", stored=2.0**-8))
+    change = 2.0**-8 * np.abs(x.astype(np.float64))
+    row = np.sqrt(np.mean(change**2, axis=1, keepdims=True))
+    np.testing.assert_allclose(found, np.maximum(change, row / 2), rtol=1e-3)

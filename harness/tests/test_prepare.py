@@ -14,7 +14,8 @@ import pytest
 from opscope.base.stored import DIGESTS
 from opscope.harness.cache import export_folder
 from opscope.harness.prepare.inputs import row_golden, row_inputs
-from opscope.harness.prepare.prepare_models import Request, merge, prepare, tasks
+from opscope.harness.prepare.preparation import Preparation, tasks
+from opscope.harness.prepare.prepare_models import merge, prepare
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.stages import ModelStatus
 
@@ -46,8 +47,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
-def request_for(cache: Path, *models: str, **options: Any) -> Request:
-    return Request(models=models, cache_dir=str(cache), **options)
+def request_for(cache: Path, *models: str, **options: Any) -> Preparation:
+    return Preparation(models=models, cache_dir=str(cache), **options)
 
 
 def test_export_folder_is_whole_and_used_again(cache: Path) -> None:
@@ -205,7 +206,7 @@ def test_several_models_share_rows(cache: Path, tmp_path: Path) -> None:
 )
 def test_bad_requests_are_one_line(cache: Path, options: dict[str, Any], line: str) -> None:
     with pytest.raises(InputError, match=line) as caught:
-        prepare(Request(cache_dir=str(cache), **options))
+        prepare(Preparation(cache_dir=str(cache), **options))
     assert "\n" not in str(caught.value)
 
 
@@ -264,6 +265,9 @@ def test_a_python_file_without_a_model_is_one_line(cache: Path, tmp_path: Path) 
     (tmp_path / "broken.py").write_text("def (\n")
     with pytest.raises(InputError, match=r"broken\.py: expected Python, got a syntax error"):
         prepare(request_for(cache, str(tmp_path / "broken.py")))
+    (tmp_path / "zero.py").symlink_to("/dev/zero")
+    with pytest.raises(InputError, match=r"--model"):
+        prepare(request_for(cache, str(tmp_path / "zero.py")))
 
 
 def test_a_nan_that_fills_what_is_out_of_range_is_never_chosen(cache: Path, tmp_path: Path) -> None:

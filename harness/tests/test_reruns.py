@@ -114,6 +114,20 @@ def test_no_run_after_the_deadline_leaves_no_label(tmp_path: Path) -> None:
     assert Reruns(2).label(test, lambda: test, lambda: False) == test
 
 
+def test_only_runs_that_all_failed_by_the_machine_are_put_down_to_it(tmp_path: Path) -> None:
+    killed = record(tmp_path, "op", "gone", status=Status.CRASHED, crash_kind="signal SIGKILL")
+    full = record(tmp_path, "op", "OSError: [Errno 28] No space left on device")
+    refused, right = record(tmp_path, "op"), record(tmp_path, "op", "", status=Status.SUCCESS)
+    for first, again, label in (
+        (killed, [full], "infrastructure"), (killed, [right, right], "infrastructure"), (killed, [refused], "flaky"),
+        (refused, [killed], "flaky"), (killed, [right, refused], "flaky"), (refused, [right], "flaky"),
+    ):  # fmt: skip
+        runs = iter(again)
+        test = Reruns(len(again)).label(first, lambda runs=runs: next(runs))
+        assert (test.stability, test.flaky) == (label, True)
+        assert test.outcomes == tuple(reruns.outcome(each) for each in (first, *again))
+
+
 @pytest.mark.parametrize(
     ("fields", "lacking", "fault"),
     [
@@ -131,9 +145,29 @@ def test_what_is_put_down_to_the_machine(tmp_path: Path, fields: dict, lacking: 
     assert reruns.fault_of_machine(record(tmp_path, "op", **fields), lacking) is fault
 
 
+@pytest.mark.parametrize(
+    ("load", "processors", "available", "said"),
+    [
+        (4.0, 2, 5, ""),
+        (4.1, 2, 90, "load 4.1 on 2 processors"),
+        (2.1, None, 90, "load 2.1 on 1 processors"),
+        (0.0, 2, 4, "4% of memory free"),
+        (0.0, 2, None, ""),
+    ],
+)
+def test_pressure_is_twice_a_load_per_processor_or_less_than_a_twentieth_of_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, load: float, processors: int | None, available: int | None,
+    said: str,
+) -> None:  # fmt: skip
+    file = tmp_path / "meminfo"
+    file.write_text("MemTotal: 100 kB\nMemFree: 1 kB\n" + (f"MemAvailable: {available} kB\n" if available else ""))
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 77.0, 77.0))
+    monkeypatch.setattr(os, "cpu_count", lambda: processors)
+    monkeypatch.setattr(reruns, "Path", lambda name: file if name == "/proc/meminfo" else None)
+    assert reruns.pressure() == said
+
+
 def test_pressure_is_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reruns, "LOADED", -1.0)
-    assert reruns.pressure().startswith("load ")
     monkeypatch.setattr(reruns, "LOADED", 1e9)
     monkeypatch.setattr(reruns, "SCARCE", 1.1)
     assert reruns.pressure().endswith("of memory free")

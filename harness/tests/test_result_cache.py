@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from opscope.base import stored
 from opscope.harness.cache import verdict_fingerprint
 from opscope.harness.cache.json_store import JsonStore
 from opscope.harness.climb import result_cache
@@ -261,3 +262,17 @@ def test_a_shelf_that_cannot_be_written_is_only_a_miss(tmp_path: Path) -> None:
     shelf.put("abc", {"a": 1})
     assert shelf.get("abc") is None
     assert not shelf.has("abc")
+
+
+def test_a_kept_verdict_rests_on_the_values_that_it_was_made_with(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
+    row, asked, folder = add_row(tmp_path / "toy", "a"), context(tmp_path), tmp_path / "toy"
+    stored.seal(folder, "toy")
+    cache = ResultCache(tmp_path / "cache", asked, READY, {"toy": str(folder)})
+    cache.keep(row, verdict(row, asked), READY)
+    assert cache.find(row) is not None
+    assert ResultCache(tmp_path / "cache", asked, READY).find(row) is not None, "values that are not known here"
+    assert capfd.readouterr().err == ""
+    (folder / "values" / "sum.npy").write_bytes(b"another golden")
+    stored.seal(folder, "toy")
+    assert cache.find(row) is None
+    assert "its kept verdict rests on other values; it runs again" in capfd.readouterr().err

@@ -11,7 +11,8 @@ import pytest
 
 from opscope.harness.cache import export_folder
 from opscope.harness.prepare import disk_space
-from opscope.harness.prepare.prepare_models import Request, prepare
+from opscope.harness.prepare.preparation import Preparation
+from opscope.harness.prepare.prepare_models import prepare
 from opscope.harness.prepare.split import split_module
 from opscope.harness.prepare.walk import Limits
 from opscope.harness.record.errors import InputError
@@ -19,7 +20,7 @@ from opscope.harness.record.errors import InputError
 
 @pytest.mark.parametrize("inputs", ["captured", pytest.param("random", marks=pytest.mark.slow)])
 def test_the_estimate_is_what_the_walk_stores(tmp_path: Path, inputs: str) -> None:
-    header, _ = prepare(Request(("mnist_mlp",), inputs=inputs, cache_dir=str(tmp_path)))
+    header, _ = prepare(Preparation(("mnist_mlp",), inputs=inputs, cache_dir=str(tmp_path)))
     folder = Path(header.export_dirs[0])
     stored = sum(np.load(path, mmap_mode="r").nbytes for path in (folder / export_folder.VALUES).glob("*.npy"))
     split = split_module((folder / export_folder.MODULE).read_bytes(), "mnist_mlp")

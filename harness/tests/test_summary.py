@@ -78,7 +78,7 @@ def test_json_has_the_documented_shape(page: summary.Run) -> None:
         "whole_models",
         "isolation",
     }
-    assert got["models"] == {"ran": 1, "asked": 1, "failed": []}
+    assert got["models"] == {"ran": 1, "asked": 1, "failed": [], "imports": []}
     assert got["ledger"]["adds_up"] is True
     assert got["ledger"]["by_status"] == {"success": 1, "compile_failed": 1}
     assert {"op_id", "op_name", "status", "stage_reached", "pcc"} <= set(got["op_tests"][0])

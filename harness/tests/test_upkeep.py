@@ -137,6 +137,12 @@ def test_a_run_that_adds_little_looks_once_an_hour(cache: Path) -> None:
     assert "old" in names(upkeep.trim(cache, 0, every=HOUR))
 
 
+def test_a_stamp_of_the_future_delays_nothing(cache: Path) -> None:
+    assert upkeep.trim(cache, 10**6, every=HOUR) == []
+    os.utime(cache / ".trimmed", (time.time() + 1000 * HOUR,) * 2)
+    assert "old" in names(upkeep.trim(cache, 0, every=HOUR))
+
+
 def test_folders_that_a_run_needs_are_told_where_they_are_too_large(cache: Path) -> None:
     folders = [str(cache / "exports" / name) for name in ("old", "new", "old")]
     assert upkeep.beyond(folders, 4000) == "", "each folder counts once"
@@ -161,7 +167,7 @@ def test_the_command_says_what_goes_and_takes_it(cache: Path, tmp_path: Path, mo
     assert len(upkeep.cached(cache)) == 6
     with holder(runs / "20260100-000000-m"):
         done = CliRunner().invoke(clean, words, catch_exceptions=False)
-    table = {line.split()[0]: line.split()[1:] for line in planned.output.splitlines()[1:8]}
+    table = {line.split()[0]: line.split()[1:] for line in planned.output.splitlines()[1:10]}
     assert table["runs"][0] == "5"
     assert table["runs"][3] == "3"
     assert table["exports"] == ["2", "3.9", "KiB", "1", "2.0", "KiB"]

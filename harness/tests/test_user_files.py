@@ -9,6 +9,7 @@ import pytest
 
 from opscope.harness.prepare import prepare_models, user_files
 from opscope.harness.prepare.inputs import row_inputs
+from opscope.harness.prepare.preparation import Preparation
 from opscope.harness.record.errors import InputError
 
 JAX = """
@@ -21,8 +22,8 @@ example_inputs = ({"w": np.eye(4, dtype="f4")}, np.arange(8, dtype="f4").reshape
 """
 
 
-def request_for(place: Path, word: str, **options: object) -> prepare_models.Request:
-    return prepare_models.Request((word,), cache_dir=str(place / "cache"), **options)  # type: ignore[arg-type]
+def request_for(place: Path, word: str, **options: object) -> Preparation:
+    return Preparation((word,), cache_dir=str(place / "cache"), **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow

@@ -7,26 +7,31 @@ op on absolute values times what each step costs) is undetectable and counted ap
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from opscope.base.op_families import op_family
+from opscope.compiler.target import binary
 from opscope.harness.backends.base import Declined, Job, StageError
 from opscope.harness.backends.reference import Reference
 from opscope.harness.prepare import prepare_models
 from opscope.harness.prepare.inputs import row_golden, row_inputs, row_term_sizes
 from opscope.harness.prepare.operand_sizes import is_float, sums_terms
+from opscope.harness.prepare.preparation import Preparation
 from opscope.harness.record.records import OpRow, ResultCheck
 from opscope.harness.record.result_options import ResultOptions
+from opscope.harness.record.stages import Stage
 from opscope.harness.verdict.compare import compare
 from opscope.harness.verdict.operands import Operands, block_largest, magnitude
 from opscope.harness.verdict.scores import BLOCK_SLACK, SLACK, Scale
 from opscope.harness.verdict.steps import Steps, steps_of
 from opscope.harness.verdict.tolerance import inner_size
+from opscope.simulator.mutants import NO_MUTANTS, PLACED, placed_mutation
 
 MODELS = ("mnist_mlp", "resnet50", "bert_base", "vit_base", "gpt2_small")
 FORMATS = (None, "Float16_b", "Bfp8_b")
@@ -94,24 +99,41 @@ class Ran:
 
 
 def rows_of(model: str) -> tuple[Path, list[OpRow]]:
-    """The export folder of a model, and its ops that have floats as results and a golden."""
-    header, rows = prepare_models.prepare(prepare_models.Request((model,)))
-    floats = [row for row in rows if row.module and row.golden and row.outputs[0].data_type.startswith(("f", "bf"))]
-    return Path(header.export_dirs[0]), floats
+    """The export folder of a model, and its ops that have a golden."""
+    header, rows = prepare_models.prepare(Preparation((model,)))
+    return Path(header.export_dirs[0]), [row for row in rows if row.module and row.golden]
 
 
-def run(row: OpRow, folder: Path, options: ResultOptions) -> Ran | None:
-    """The op on the simulated card; None if the card does not run it."""
-    backend = Reference()
+def floats_of(rows: list[OpRow]) -> list[OpRow]:
+    """The ops whose first result is of floats."""
+    return [row for row in rows if row.outputs[0].data_type.startswith(("f", "bf"))]
+
+
+def compiled(row: OpRow, folder: Path, options: ResultOptions) -> Job | None:
+    """The op up to its flatbuffer; None if the card does not run it."""
     module = (folder / str(row.module)).read_bytes()
     job = Job(row.op_id, module, row_inputs(row, folder), options, row.outputs, row.argument_types, None)
+    backend = Reference()
     try:
-        for stage in backend.stages:
+        for stage in backend.stages[: backend.stages.index(Stage.RUN)]:
             backend.climb(stage, job)
     except (Declined, StageError):
         return None
+    return job
+
+
+def run(row: OpRow, folder: Path, options: ResultOptions, job: Job | None = None) -> Ran | None:
+    """The op on the simulated card; None if the card does not run it."""
+    job = job or compiled(row, folder, options)
+    if job is None:
+        return None
+    job = replace(job, state=dict(job.state))  # a run takes the flatbuffer out of it
+    try:
+        Reference().climb(Stage.RUN, job)
+    except (Declined, StageError):
+        return None
     kept = (lambda: row_term_sizes(row, folder)) if row.term_sizes else None
-    operands = Operands(row.op_name, module, lambda: row_inputs(row, folder), row.op_params.get("body"), kept)
+    operands = Operands(row.op_name, job.module, lambda: row_inputs(row, folder), row.op_params.get("body"), kept)
     return Ran(row, folder, options, row_golden(row, folder), job.outputs, operands)
 
 
@@ -276,25 +298,38 @@ class Outcome:
     said: str
 
 
+PATIENCE = 12
+"""Ops in a row that may have no place for a fault before the next class has its turn."""
+
+
 def outcomes(seed: int, per_setting: int, models: tuple[str, ...] = MODELS) -> Iterator[Outcome]:
-    """`per_setting` faults for each model, format and fidelity, all classes equally often."""
+    """`per_setting` faults for each model, format and fidelity, of all classes in turn."""
     rng = random.Random(seed)
     kinds = list(FAULTS)
-    turn = 0
+    turn, failed = 0, 0
     for model in models:
         folder, rows = rows_of(model)
+        rows = floats_of(rows)
         for data_format in FORMATS:
             for fidelity in FIDELITIES:
                 options = ResultOptions(arch="n150", data_format=data_format, math_fidelity=fidelity)
+                once = functools.cache(functools.partial(_ran, rows, folder, options))
                 left, tries = per_setting, 0
                 while left and tries < 20 * per_setting:
                     tries += 1
-                    kind = kinds[turn % len(kinds)]
-                    ran = run(rng.choice(rows), folder, options)
-                    outcome = None if ran is None else _outcome(ran, kind, rng)
+                    ran = once(rng.randrange(len(rows)))
+                    outcome = None if ran is None else _outcome(ran, kinds[turn % len(kinds)], rng)
+                    failed += 1
                     if outcome is not None:
-                        left, turn = left - 1, turn + 1
+                        left -= 1
                         yield outcome
+                    if outcome is not None or failed > PATIENCE:
+                        turn, failed = turn + 1, 0
+
+
+def _ran(rows: list[OpRow], folder: Path, options: ResultOptions, number: int) -> Ran | None:
+    """One of the ops on the card; None if the card does not run it."""
+    return run(rows[number], folder, options)
 
 
 def _outcome(ran: Ran, kind: str, rng: random.Random) -> Outcome | None:
@@ -305,7 +340,12 @@ def _outcome(ran: Ran, kind: str, rng: random.Random) -> Outcome | None:
     made = FAULTS[kind](ran, got, rng)
     if made is None or not made[1].any():
         return None
-    wrong, mask = made
+    return _told(ran, kind, *made)
+
+
+def _told(ran: Ran, kind: str, wrong: np.ndarray, mask: np.ndarray) -> Outcome:
+    """What the verdict says of a wrong first result, which differs from the device's where `mask` says."""
+    golden = ran.golden[0]
     result = ran.verdict([wrong, *ran.got[1:]])
     with np.errstate(invalid="ignore"):
         error = np.abs(wrong.astype(np.float64) - golden.astype(np.float64))
@@ -316,3 +356,46 @@ def _outcome(ran: Ran, kind: str, rng: random.Random) -> Outcome | None:
     setting = f"{ran.options.data_format or 'float32'} {ran.options.math_fidelity}"
     text = f"{ran.row.op_name} {golden.shape}"
     return Outcome(kind, setting, not result.passed, placed, possible, text, result.reason)
+
+
+# --- broken kernels
+
+
+def kernel_outcomes(seed: int, count: int, models: tuple[str, ...] = MODELS) -> Iterator[Outcome]:
+    """`count` kernels that are wrong in one element or in one row of a face, of ops of the models in turn.
+
+    Each ran an op on its captured inputs, and changed its first result; what changes nothing is drawn again.
+    """
+    rng = random.Random(seed)
+    exports = [rows_of(model) for model in models]
+    settings = [(data_format, fidelity) for data_format in FORMATS for fidelity in FIDELITIES]
+    made = 0
+    while made < count:
+        folder, rows = exports[made % len(exports)]
+        data_format, fidelity = rng.choice(settings)
+        options = ResultOptions(arch="n150", data_format=data_format, math_fidelity=fidelity)
+        outcome = _by_kernel(rng.choice(rows), folder, options, sorted(PLACED)[made % len(PLACED)], rng)
+        if outcome is not None:
+            made += 1
+            yield outcome
+
+
+def _by_kernel(row: OpRow, folder: Path, options: ResultOptions, kind: str, rng: random.Random) -> Outcome | None:
+    """What the verdict says of an op one of whose kernels is wrong in one place; None if that changes no result."""
+    job = compiled(row, folder, options)
+    if job is None:
+        return None
+    right = run(row, folder, options, job)
+    if right is None or not right.verdict(right.got).passed:
+        return None
+    kernels = sorted({op.kernel for op in binary.read(job.state[Stage.TTNN_TO_FLATBUFFER]).programs[0].operations})
+    kernels = [kernel for kernel in kernels if kernel not in NO_MUTANTS]
+    if not kernels:
+        return None
+    mutation = placed_mutation(kind, rng.choice(kernels), rng.random())
+    with mutation.apply():
+        broken = run(row, folder, options, job)
+    if broken is None or broken.got[0].tobytes() == right.got[0].tobytes():
+        return None
+    mask = broken.got[0].astype(np.float64) != right.got[0].astype(np.float64)
+    return _told(right, kind, broken.got[0], mask)

@@ -15,7 +15,9 @@ from pathlib import Path
 from opscope.base.children.call import call
 from opscope.base.children.ending import Cause
 from opscope.base.children.inside import Parent
-from opscope.harness.record import store
+from opscope.base.inner_path import inside
+from opscope.base.machine import memory_limit
+from opscope.harness.record import artifacts, store
 from opscope.harness.record.element_types import byte_size
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow, OpTest
@@ -28,7 +30,16 @@ SECONDS = 600.0
 
 def place(run_dir: Path, test: OpTest) -> Path:
     """Where the repro folder of a failure lies."""
-    return store.artifact_dir(run_dir, test.op_id) / f"repro-{test.backend}"
+    return store.artifact_dir(run_dir, test.op_id) / f"{artifacts.REPRO}{test.backend}"
+
+
+def place_to_write(run_dir: Path, test: OpTest) -> Path:
+    """`place`, once it is known to lie in the run folder. Raises InputError where a link leads out of it."""
+    folder = place(run_dir, test)
+    try:
+        return inside(run_dir, folder.relative_to(run_dir))
+    except OSError as error:
+        raise store.refused(folder, error, "--out DIR") from error
 
 
 def failures(run: StoredRun) -> list[OpTest]:
@@ -45,7 +56,9 @@ def leave(run_dir: Path, size: int, run: StoredRun | None = None) -> str:
         if not size or not failures(run or store.load_run(run_dir)):
             return ""
         task = {"run_dir": str(run_dir), "size": size}
-        outcome = call("opscope.harness.triage.after_run:write_in_child", task, seconds=SECONDS)
+        outcome = call(
+            "opscope.harness.triage.after_run:write_in_child", task, seconds=SECONDS, memory=memory_limit(None)
+        )
     except (OSError, InputError) as error:
         return f"repro folders: {error}"
     if outcome.ending.cause is Cause.TIMEOUT:
@@ -86,7 +99,12 @@ def write_all(run_dir: Path, limit: int) -> list[str]:
         values = _size(row) <= bytes_left
         try:
             bytes_left -= bundle.write(
-                folder, row, test, from_run.origin(run, row, test), values=values, known=known_values
+                place_to_write(run_dir, test),
+                row,
+                test,
+                from_run.origin(run_dir, run, row, test),
+                values=values,
+                known=known_values,
             )
         except (OSError, ValueError) as error:
             problems.append(f"{test.op_id}: {' '.join(str(error).split())[:160]}")

@@ -13,8 +13,8 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from opscope.harness.prepare.mlir import attribute_text
 from opscope.harness.prepare.mlir.variant import Form, InvalidVariantError, Shape, build
-from opscope.harness.triage import attribute_text
 
 Place = tuple[str, int, int]
 """`o` or `r` (operand, result), its number, its dimension."""

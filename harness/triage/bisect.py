@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from opscope.base.file_names import resolved
 from opscope.base.places import PACKAGE
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
@@ -59,7 +60,7 @@ def bisect(
     with tempfile.TemporaryDirectory(prefix="opscope-bisect-") as scratch:
         tree = Path(scratch) / "tree"
         _git(top, "worktree", "add", "--detach", "--quiet", str(tree), last)
-        trial = _Trial(folder.resolve(), tree, build, backend, python or sys.executable, any_failure)
+        trial = _Trial(resolved(folder), tree, build, backend, python or sys.executable, any_failure)
         try:
             return _search(trial, first, last, report)
         finally:

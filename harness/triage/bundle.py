@@ -3,6 +3,7 @@
     module.mlir, module.mlirbc   the op's module, as text and as bytecode (the one that is run)
     inputs/<n>.npy               its inputs in order; types that are not NumPy's own as integers of their bits
     golden/<n>.npy               what each result must be
+    result-<n>.npy               what the device gave, where the numbers were wrong; compare.txt, .svg, .json explain it
     repro.json                   the op, the options, the failure, versions and seed
     run.sh, test_repro.py        run it; README.md says how, also without opscope
     backend/                     the backend's own file, where it is one
@@ -23,6 +24,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from opscope.base import regular_file
+from opscope.base.file_names import resolved
+from opscope.base.inner_path import copy_file
 from opscope.base.stored import checked
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext
@@ -46,6 +50,8 @@ class Failure(Record):
     message: str = ""
     signature: str = ""
     crash_kind: str = ""
+    question: str = ""
+    """The question that the numbers failed; empty in folders from before it was recorded."""
     stability: str = ""
 
     @classmethod
@@ -53,19 +59,18 @@ class Failure(Record):
         """The failure in a record."""
         return cls(
             status=test.status, stage=test.failed_stage, message=test.error_message or "",
-            signature=test.error_signature or "", crash_kind=test.crash_kind or "", stability=test.stability,
+            signature=test.error_signature or "", crash_kind=test.crash_kind or "", question=test.question,
+            stability=test.stability,
         )  # fmt: skip
 
     def same(self, test: OpTest) -> bool:
-        """Whether a record has this failure: equal status, stage, kind of crash and fingerprint."""
+        """Whether a record has this failure: equal status, stage, kind of crash, fingerprint and question."""
         other = Failure.of(test)
+        if self.question and self.question != other.question:
+            return False
         return (self.status, self.stage, self.crash_kind, self.signature) == (
             other.status, other.stage, other.crash_kind, other.signature
         )  # fmt: skip
-
-    def alike(self, test: OpTest) -> bool:
-        """Whether a record has a failure with the same status at the same stage, whatever its message."""
-        return (self.status, self.stage) == (test.status, test.failed_stage)
 
 
 class Options(ResultOptions, frozen=True):
@@ -104,6 +109,8 @@ class Origin:
     revision: str = ""
     backend_revision: str = ""
     versions: Mapping[str, str] | None = None
+    explanation: Path | None = None
+    """The folder that explains its wrong numbers (harness/record/explanation.py)."""
 
 
 def write(
@@ -137,7 +144,9 @@ def write(
             versions=dict(origin.versions or {}), note=store.note,
         )  # fmt: skip
         (part / FILE).write_text(repro.model_dump_json(indent=1) + "\n", encoding="utf-8")
-        bundle_texts.write(part, test, repro.options.backend, repro.note, inputs=len(sources), golden=len(golden))
+        explained = store.explanation(origin.explanation) if origin.explanation is not None else []
+        bundle_texts.write(part, test, repro.options.backend, repro.note, inputs=len(sources), golden=len(golden),
+                           explained=explained)  # fmt: skip
         shutil.rmtree(folder, ignore_errors=True)
         part.rename(folder)
         written_files = {name: folder / path.relative_to(part) for name, path in store.written.items()}
@@ -189,6 +198,16 @@ class _Values:
         self._put(f"{self._export}/{path}", place, copy=self._export / path)
         return place.as_posix()
 
+    def explanation(self, folder: Path) -> list[str]:
+        """Copies what explains the wrong numbers, and the device's results where values are kept; returns the names."""
+        names = []
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+            if self._keep or path.suffix != ".npy":
+                copy_file(path, self._folder / path.name)
+                names.append(path.name)
+                self.size += path.stat().st_size if path.suffix == ".npy" else 0
+        return names
+
     def _put(self, name: str, place: Path, *, copy: Path | None = None, make: Any = None) -> None:
         target = self._folder / place
         target.parent.mkdir(exist_ok=True)
@@ -223,7 +242,7 @@ def read(folder: Path) -> Repro:
     """What a repro folder holds. Raises InputError if it is none, or of a newer opscope."""
     path = folder / FILE
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(regular_file.read_text(path))
         if isinstance(values, dict) and values.get("format") != FORMAT:
             raise InputError(str(path), f"format {FORMAT}", f"format {values.get('format')}", "a newer opscope")
         return Repro.model_validate(values)
@@ -236,7 +255,7 @@ def read(folder: Path) -> Repro:
 def backend_of(folder: Path, options: Options) -> str:
     """The backend as `--backend` takes it: a name, or a path that can be found from anywhere."""
     kind, colon, name = options.backend.rpartition(":")
-    own = folder.resolve() / name
+    own = resolved(folder) / name
     return f"{kind}{colon}{own}" if name.startswith("backend/") and own.is_file() else options.backend
 
 

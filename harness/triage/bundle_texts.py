@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
+from opscope.base.visible_text import one_line
+from opscope.harness.record.explanation import TEXT as TEXT_FILE
 from opscope.harness.record.optest import title
 from opscope.harness.record.records import OpTest
 
@@ -24,8 +27,9 @@ def module_text(module: bytes) -> str:
         return f"// this version cannot read the module: {error}\n"
 
 
-def write(folder: Path, test: OpTest, backend: str, note: str, *, inputs: int, golden: int) -> None:
-    """Writes run.sh, test_repro.py and README.md."""
+def write(folder: Path, test: OpTest, backend: str, note: str, *, inputs: int, golden: int,
+          explained: Sequence[str] = ()) -> None:  # fmt: skip
+    """Writes run.sh, test_repro.py and README.md; `explained` names the files that explain wrong numbers."""
     shutil.copyfile(TEMPLATES / "run.sh", folder / "run.sh")
     shutil.copyfile(TEMPLATES / "test_repro.py.in", folder / "test_repro.py")  # else pytest would collect the template
     (folder / "run.sh").chmod(0o755)
@@ -39,6 +43,18 @@ def write(folder: Path, test: OpTest, backend: str, note: str, *, inputs: int, g
         ("BACKEND", f"`{backend}` ({test.card_type})"),
         ("PLACE", test.locations[0] if test.locations else test.model_name),
         ("VALUES", values),
+        ("WHY", _why(test, explained)),
     ):
-        readme = readme.replace(f"@{word}@", text)
+        readme = readme.replace(f"@{word}@", text if word == "WHY" else one_line(text))
     (folder / "README.md").write_text(readme, encoding="utf-8")
+
+
+def _why(test: OpTest, explained: Sequence[str]) -> str:
+    """What is known about wrong numbers, with the names of the files that show it; empty for any other failure."""
+    if TEXT_FILE not in explained:
+        return ""
+    results = sum(name.endswith(".npy") for name in explained)
+    device = f", and {results} of the device's results (`result-<n>.npy`)" if results else ""
+    said = f"**{one_line(test.hypothesis)}**\n\n" if test.hypothesis else ""
+    picture = "![where the result is wrong](compare.svg)\n\n" if "compare.svg" in explained else ""
+    return f"{said}`{TEXT_FILE}` lists the worst elements and what they were made of{device}.\n\n{picture}"

@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
@@ -15,10 +14,7 @@ from opscope.base.terminal import console
 from opscope.base.visible_text import one_line
 from opscope.harness.record.errors import InputError
 from opscope.harness.settings.settings import BY_NAME
-from opscope.harness.triage import after_run, bundle, from_run, narrowing
-
-if TYPE_CHECKING:
-    from opscope.harness.triage.probe import Finding
+from opscope.harness.triage import after_run, bundle, from_run, in_child, narrowing
 
 BUDGET = click.option(
     "--budget", default="5m", show_default=True, metavar="TIME", help="Try no further variant after this time."
@@ -49,10 +45,10 @@ def repro(op_id: str, run_dir: Path | None, out: Path | None) -> None:
     you want it.
     """
     run_dir, run, row, test = from_run.find(op_id, run_dir, "opscope repro")
-    folder = out or after_run.place(run_dir, test)
+    folder = out or after_run.place_to_write(run_dir, test)
     if out is not None and out.exists() and not (out / bundle.FILE).is_file():
         raise InputError("--out", "a new folder or a repro folder", f"{out}, which is neither")
-    bundle.write(folder, row, test, from_run.origin(run, row, test))
+    in_child.write(folder, row, test, from_run.origin(run_dir, run, row, test), "opscope repro")
     click.echo(folder)
 
 
@@ -83,40 +79,30 @@ def reduce_command(op_id: str, run_dir: Path | None, budget: str, lanes: int, ou
 
     ID is an op of a run, FOLDER a repro folder. Prints the module of the smallest op and writes a repro folder for it.
     """
-    from opscope.harness.triage import bundle_texts, reduce
-    from opscope.harness.triage.lab import Lab
-
     folder = narrowing.folder_of(op_id, run_dir, "opscope reduce")
     target = narrowing.replaced(folder, out or folder.with_name("reduced"))
-    repro = bundle.read(folder)
-    with Lab(folder, repro, lanes=lanes, budget=_seconds(budget)) as lab, _progress("reducing") as report:
-        reduced = reduce.reduce(lab, report)
-        assert reduced.tried.test is not None
-        options = repro.options.model_copy(update={"backend": bundle.backend_of(folder, repro.options)})
-        origin = bundle.Origin(lab.place, options, repro.run_id, repro.seed, repro.revision, repro.backend_revision,
-                               repro.versions)  # fmt: skip
-        row = lab.row_of(reduced.tried)
-        bundle.write(target, row.model_copy(update={"uses": repro.row.uses}), reduced.tried.test, origin)
+    with _progress("reducing") as report:
+        reduced = in_child.narrow(
+            folder, "opscope reduce", target=target, lanes=lanes, budget=_seconds(budget), report=report
+        )
+    texts = {side: reduced.pop(f"{side}_text") for side in ("before", "after")}
     if as_json:
-        values = {"folder": str(target), "module": (target / bundle.TEXT).read_text(encoding="utf-8"),
-                "before": asdict(reduced.before), "after": asdict(reduced.after), "steps": reduced.steps,
-                "tried": reduced.count, "complete": reduced.complete}  # fmt: skip
-        click.echo(json.dumps(values, indent=2))
+        click.echo(json.dumps(reduced, indent=2))
         return
-    click.echo(f"before  {reduce.form_text(reduced.before)}, {reduced.before.elements:,} elements")
-    click.echo(f"after   {reduce.form_text(reduced.after)}, {reduced.after.elements:,} elements")
-    end = "nothing smaller fails in this way" if reduced.complete else "the budget is spent: try a larger --budget"
-    click.echo(f"{reduced.count} variants tried, {len(reduced.steps)} kept; {end}\n")
-    click.echo(bundle_texts.module_text((target / bundle.MODULE).read_bytes()))
+    click.echo(f"before  {texts['before']}")
+    click.echo(f"after   {texts['after']}")
+    end = "nothing smaller fails in this way" if reduced["complete"] else "the budget is spent: try a larger --budget"
+    click.echo(f"{reduced['tried']} variants tried, {len(reduced['steps'])} kept; {end}\n")
+    click.echo(reduced["module"])
     click.echo(f"again   {target}/run.sh")
 
 
-def _points(finding: Finding) -> list[str]:
+def _points(finding: dict[str, Any]) -> list[str]:
     """The lines of what was varied: one where it does not matter, else each value by how it ended."""
     ends: dict[str, list[str]] = {}
-    for value, end in finding.points:
+    for value, end in finding["points"]:
         ends.setdefault(end, []).append(value)
-    head = f"{finding.name} (here {finding.own}): {finding.rule or 'does not matter'}"
+    head = f"{finding['name']} (here {finding['own']}): {finding['rule'] or 'does not matter'}"
     if set(ends) == {"fails"}:
         (values,) = ends.values()
         many = len(values) > 8 and values[0].isdecimal()
@@ -132,37 +118,35 @@ def _points(finding: Finding) -> list[str]:
 @LANES
 @AS_JSON
 def probe_command(op_id: str, run_dir: Path | None, budget: str, lanes: int, as_json: bool) -> None:
-    """Vary one dimension, element type or attribute of a failing op at a time, and find the rule by which it fails.
+    """Vary the values, then one dimension, element type or attribute of a failing op at a time, and find the rule.
 
-    ID is an op of a run, FOLDER a repro folder. The rule is printed with every value that was tried.
+    ID is an op of a run, FOLDER a repro folder. The rule by which it fails is printed with everything that was tried,
+    and whether the op's values or its shape are to blame: other values are tried in its own shape (random ones, without
+    outliers, scaled to at most 1, all ones, in another order).
     """
-    from opscope.harness.triage import probe, reduce
-    from opscope.harness.triage.lab import Lab
-
     folder = narrowing.folder_of(op_id, run_dir, "opscope probe")
-    with Lab(folder, bundle.read(folder), lanes=lanes, budget=_seconds(budget)) as lab, _progress("probing") as report:
-        probed = probe.probe(lab, report)
+    with _progress("probing") as report:
+        probed = in_child.narrow(
+            folder, "opscope probe", target=None, lanes=lanes, budget=_seconds(budget), report=report
+        )
+    text = probed.pop("op_text")
     if as_json:
-        values = {
-            "op": asdict(probed.form),
-            "rules": probed.statements,
-            "tried": probed.count,
-            "complete": probed.complete,
-            "findings": [asdict(finding) for finding in probed.findings],
-        }
-        click.echo(json.dumps(values, indent=2))
+        click.echo(json.dumps(probed, indent=2))
         return
-    click.echo(reduce.form_text(probed.form))
-    for line in probed.statements or [
-        "no dimension, type or attribute matters: the op fails for every value that was tried"
-    ]:
+    click.echo(text)
+    if probed["blame"]:
+        click.echo(f"  {probed['blame']}")
+    for line in probed["rules"] or (
+        []
+        if probed["blame"]
+        else ["no dimension, type or attribute matters: the op fails for every value that was tried"]
+    ):
         click.echo(f"  {line}")
     click.echo("")
-    for finding in probed.findings:
+    for finding in probed["findings"]:
         click.echo("\n".join(_points(finding)))
-    click.echo(
-        f"{probed.count} variants tried{'' if probed.complete else '; the budget is spent: try a larger --budget'}"
-    )
+    end = "" if probed["complete"] else "; the budget is spent: try a larger --budget"
+    click.echo(f"{probed['tried']} variants tried{end}")
 
 
 @click.command("bisect", short_help="Find the revision that broke an op.")

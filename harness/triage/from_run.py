@@ -6,7 +6,7 @@ from pathlib import Path
 
 from opscope.harness.backends import registry
 from opscope.harness.cache import export_folder
-from opscope.harness.record import store
+from opscope.harness.record import artifacts, explanation, store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import backend_label
 from opscope.harness.record.records import OpRow, OpTest
@@ -36,6 +36,7 @@ def find(word: str, run_dir: Path | None, where: str) -> tuple[Path, StoredRun, 
     if not export_folder.complete(export_dir(run, row)) or not export_folder.all_complete(run.header):
         raise InputError(where, f"the exports of {run_dir}", "removed exports",
                          f"pytest --model {' --model '.join(run.header.models)} --op-by-op")  # fmt: skip
+    artifacts.check(run_dir, run.record.run_id, op_id)
     return run_dir, run, row, test
 
 
@@ -52,14 +53,15 @@ def export_dir(run: StoredRun, row: OpRow) -> Path:
     return Path(folders[row.uses[0].model])
 
 
-def origin(run: StoredRun, row: OpRow, test: OpTest) -> bundle.Origin:
+def origin(run_dir: Path, run: StoredRun, row: OpRow, test: OpTest) -> bundle.Origin:
     """Where a failure of a run comes from. Takes the run's options, except those that the record itself holds."""
     run_options, record = run.record.origin.options, run.record
     backends = registry.split_names(str(run_options.get("backend") or record.backend))
     backend = next((name for name in backends if backend_label(name) == test.backend), test.backend)
     options = bundle.Options.of({**run_options, "backend": backend, "arch": test.arch or record.arch})
+    folder = explanation.folder_of(test)
     return bundle.Origin(
         export_dir=export_dir(run, row), options=options, run_id=record.run_id, seed=int(run_options.get("seed") or 0),
         revision=record.origin.revision, backend_revision=record.origin.backend_revision,
-        versions=record.origin.versions,
+        versions=record.origin.versions, explanation=None if folder is None else run_dir / folder,
     )  # fmt: skip

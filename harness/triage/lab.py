@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from opscope.base.stored import checked
+from opscope.base.file_names import resolved
+from opscope.base.stored import checked, digest
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.prepare.inputs import row_inputs
 from opscope.harness.prepare.mlir.variant import Form, read
@@ -69,14 +70,14 @@ class Lab:
         """`folder` is the repro folder; after `budget` seconds nothing is tried any more."""
         self._scratch = tempfile.TemporaryDirectory(prefix="opscope-lab-")
         self.place = Path(self._scratch.name)
-        self._folder, self.repro = folder.resolve(), repro
+        self._folder, self.repro = resolved(folder), repro
         self._until = time.monotonic() + budget
         self._free: queue.SimpleQueue[Lane] = queue.SimpleQueue()
         self._lanes: list[Lane] = []
         self._lane_count, self._pool = lanes, ThreadPoolExecutor(lanes)
         self._evaluator = Evaluator()
         self._mlir = threading.Lock()
-        self._tried: dict[tuple[str, bytes], Tried] = {}
+        self._tried: dict[tuple[str, str], Tried] = {}
         self.count = 0
         """Variants that were run."""
 
@@ -97,7 +98,9 @@ class Lab:
         """
         row = self.repro.row
         path = checked(self._folder, row.module or "")
-        split_bytes(path, max(self._until - time.monotonic(), 1.0))
+        ops = split_bytes(path, max(self._until - time.monotonic(), 1.0))
+        if len(ops) != 1:
+            raise InputError(str(path), "a module of one op", f"one of {len(ops)}")
         return Variant(path.read_bytes(), tuple(row_inputs(row, self._folder)))
 
     def try_all(self, variants: Sequence[Variant]) -> list[Tried | None]:
@@ -115,7 +118,7 @@ class Lab:
             return None
         with self._mlir:
             (single,) = split_module(variant.module).ops.values()
-        key = (single.op_id, b"".join(array.tobytes() for array in variant.inputs if array.size <= 4096))
+        key = (single.op_id, " ".join(digest(memoryview(array.tobytes())) for array in variant.inputs))
         if key in self._tried:
             return replace(self._tried[key], variant=variant)
         row = self._row(single, variant, f"{index}_{self.count}")

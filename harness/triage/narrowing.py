@@ -5,10 +5,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from opscope.base.file_names import resolved
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.stages import FAILED, Status
-from opscope.harness.triage import after_run, bundle, from_run
+from opscope.harness.triage import after_run, bundle, from_run, in_child
 
 
 def folder_of(word: str, run_dir: Path | None, where: str) -> Path:
@@ -25,7 +26,9 @@ def folder_of(word: str, run_dir: Path | None, where: str) -> Path:
                          "opscope show")  # fmt: skip
     folder = after_run.place(run_dir, test)
     if not _whole(folder, test):
-        bundle.write(folder, row, test, from_run.origin(run, row, test))
+        in_child.write(
+            after_run.place_to_write(run_dir, test), row, test, from_run.origin(run_dir, run, row, test), where
+        )
     return folder
 
 
@@ -42,7 +45,7 @@ def replaced(folder: Path, out: Path) -> Path:
     """`out` as a place for a new folder. Raises InputError if something else is there."""
     if out.exists() and not (out / bundle.FILE).is_file():
         raise InputError("--out", "a new folder or a repro folder", f"{out}, which is neither")
-    if out.resolve() == folder.resolve():
+    if resolved(out) == resolved(folder):
         raise InputError("--out", "a folder other than the original repro folder", str(out))
     shutil.rmtree(out, ignore_errors=True)
     return out

@@ -1,4 +1,4 @@
-"""The rule behind a failure: one axis, element type or attribute of the op is varied at a time.
+"""The rule behind a failure: one axis, element type, attribute or kind of values of the op is varied at a time.
 
 For each axis a few sizes are tried, then those that tell the rules apart which still agree (harness/triage/rules.py).
 Where several axes have a threshold, one bound on the number of elements may explain them all.
@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from opscope.harness.prepare.mlir import attribute_text
 from opscope.harness.prepare.mlir.variant import Form, InvalidVariantError
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.stages import FAILED
-from opscope.harness.triage import attribute_text, axes, rules
+from opscope.harness.record.stages import FAILED, Stage
+from opscope.harness.triage import axes, rules, value_variants
 from opscope.harness.triage.lab import LARGEST, Lab, Tried, Variant, refit
 
 FIRST = (1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 96, 127, 128, 256)
@@ -25,6 +27,10 @@ MORE = 24
 
 FURTHEST = 16
 """An axis grows to this many times its size, or to 512."""
+
+OWN = "its own values"
+VALUES = "its values are to blame"
+"""How `Probed.blame` begins where values decide."""
 
 TYPES = ("f32", "bf16", "f16", "f64", "i8", "i16", "i32", "i64", "ui8", "ui32", "i1", "complex<f32>")
 
@@ -42,6 +48,8 @@ class Finding:
     """The rule by which the op fails; empty if this has no influence."""
     own: str
     """The value of the failing op."""
+    changes_values: bool = False
+    """Whether the values become others when it is varied: a dimension, a type."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,8 @@ class Probed:
 
     form: Form
     findings: tuple[Finding, ...]
+    blame: str
+    """Whether the op's values or its shape are to blame, in one sentence; empty if values have no part in it."""
     elements: str
     """A bound on the number of elements that explains the thresholds of several axes; empty if there is none."""
     count: int
@@ -57,7 +67,12 @@ class Probed:
 
     @property
     def statements(self) -> list[str]:
-        """The rules, one a line; the one that explains several stands for them."""
+        """The rules, one a line; the one that explains several stands for them.
+
+        Where values are to blame, a size or a type only decides which of them are left: neither has a rule then.
+        """
+        if self.blame.startswith(VALUES):
+            return [finding.rule for finding in self.findings if finding.rule and not finding.changes_values]
         if self.elements:
             size = [f"fails when {self.elements}"]
             return [
@@ -84,8 +99,28 @@ def probe(lab: Lab, report: Report = lambda text: None) -> Probed:
         got = "no time to try it" if first is None else "a pass" if first.passes else "a different failure"
         raise InputError("opscope probe", "the op to fail as recorded", got, "opscope replay; the failure may be flaky")
     search = _Search(lab, original, form, report)
-    findings = [*search.axes(), *search.types(), *search.attributes()]
-    return Probed(form, tuple(findings), search.elements(), lab.count, not lab.out_of_budget)
+    values = search.values() if lab.stage in (Stage.RUN, Stage.COMPARE) else []
+    axes_found = search.axes()
+    findings = [*values, *axes_found, *search.types(), *search.attributes()]
+    blame = _blame(values, axes_found)
+    return Probed(form, tuple(findings), blame, search.elements(), lab.count, not lab.out_of_budget)
+
+
+def _blame(values: Sequence[Finding], axes_found: Sequence[Finding]) -> str:
+    """Whether values or shape are to blame, by how the op ended with other values in its own shape."""
+    if not values:
+        return ""
+    ends = dict(values[0].points)
+    passing = [name for name, end in ends.items() if end == "passes"]
+    failing = [name for name, end in ends.items() if end == "fails" and name != OWN]
+    if any(name in passing for name in value_variants.ORDINARY):
+        fails = f", fails with {', '.join(failing)}" if failing else ""
+        return f"{VALUES}, not its shape: in its own shape the op passes with {', '.join(passing)}{fails}"
+    if ends.get(value_variants.RANDOM) != "fails":
+        return ""
+    decided = any(finding.rule for finding in axes_found)
+    what = "its shape is to blame" if decided else "the op itself is to blame, in every shape that was tried"
+    return f"{what}, not its values: it fails with {', '.join(failing)} too"
 
 
 class _Search:
@@ -96,6 +131,41 @@ class _Search:
         self._sizes: list[tuple[int, bool]] = [(_elements(form), True)]
         """Elements of the largest tensor of the failing op and of each point of an axis, and whether it failed."""
         self._bounds = 0
+
+    def values(self) -> list[Finding]:
+        """Findings for kinds of values in the op's own shape, and for how large values may be; none without floats."""
+        row, inputs = self._lab.repro.row, self._original.inputs
+        kinds = dict(value_variants.variants(row.op_name, row.inputs, row.op_params, inputs))
+        if not kinds:
+            return []
+        tried = self._lab.try_all([dataclasses.replace(self._original, inputs=values) for values in kinds.values()])
+        ends = {OWN: "fails"} | {name: _end(end) for name, end in zip(kinds, tried, strict=True) if end is not None}
+        self._report(f"{self._lab.count} tried: values")
+        findings = [Finding("values", tuple(ends.items()), "", OWN)]
+        if ends.get(value_variants.NO_OUTLIERS) == "passes":
+            findings += self._largest(inputs)
+        return findings
+
+    def _largest(self, inputs: Sequence[Any]) -> list[Finding]:
+        """The power of two above which a value makes the op fail, by cutting all values to smaller ones."""
+        bounds = value_variants.exponents(inputs)
+        if bounds is None:
+            return []
+        low, high = bounds
+        ends = {high: "fails"}
+        first, last = low, high  # passes with values up to 2^first, fails with values up to 2^last, if it is a bound
+        while last - first > 1 and not self._lab.out_of_budget:
+            middle = (first + last) // 2
+            cut = dataclasses.replace(self._original, inputs=value_variants.up_to(inputs, middle))
+            (tried,) = self._lab.try_all([cut])
+            if tried is None or not (tried.fails or tried.passes):
+                break
+            ends[middle] = _end(tried)
+            first, last = (first, middle) if tried.fails else (middle, last)
+        if "passes" not in ends.values():
+            return []
+        points = tuple((f"2^{exponent}", ends[exponent]) for exponent in sorted(ends))
+        return [Finding("largest value", points, f"fails when a value is larger than 2^{first}", f"2^{high}")]
 
     def axes(self) -> list[Finding]:
         """A finding for each axis."""
@@ -166,7 +236,7 @@ class _Search:
         if passing:
             few = len(failing) <= len(passing)
             rule = f"fails for {', '.join(failing)}" if few else f"fails for all types but {', '.join(passing)}"
-        return [Finding("type", tuple(ends.items()), rule, own)]
+        return [Finding("type", tuple(ends.items()), rule, own, changes_values=True)]
 
     def _ends(self, variant_of_name: Mapping[str, tuple[bytes, Form] | None]) -> dict[str, str]:
         """How variants end, by name; those that are no op at all are left out."""
@@ -214,7 +284,7 @@ class _Search:
             self._bounds += 1
         self._report(f"{self._lab.count} tried: {name}: {text or 'does not decide'}")
         ends = tuple((str(size), end_of_size[size]) for size in sorted(end_of_size))
-        return Finding(name, ends, text, str(own))
+        return Finding(name, ends, text, str(own), axis is not None)
 
     def elements(self) -> str:
         """The bound on the number of elements that explains the thresholds of several axes, if one does."""

@@ -1,7 +1,8 @@
 """Makes a failing op small by delta debugging over its axes, its rank, its attributes, its regions and its values.
 
-A step is kept where StableHLO's verifier accepts the op and the same failure (status, stage, kind of crash,
-fingerprint) is still there. The passes repeat until none finds a smaller op, or the budget is spent.
+A step is kept where StableHLO's verifier accepts the op, its regions still compute what they did (a reduction by
+maximum stays one), and the same failure (status, stage, kind of crash, fingerprint, question) is still there. The
+passes repeat until none finds a smaller op, or the budget is spent.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opscope.harness.prepare.mlir.variant import Form, InvalidVariantError, without_inner_ops
+from opscope.harness.prepare.mlir import attribute_text
+from opscope.harness.prepare.mlir.variant import Form, InvalidVariantError, region_kinds, without_inner_ops
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.stages import Stage
-from opscope.harness.triage import attribute_text, axes
+from opscope.harness.triage import axes
 from opscope.harness.triage.lab import Lab, Tried, Variant, refit
 
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 33, 48, 64, 65, 96, 128, 129, 256, 512, 1024, 2048, 4096)
@@ -157,7 +159,10 @@ class _Search:
     def _regions(self) -> None:
         while self.best.variant.form.region_ops and not self.lab.out_of_budget:
             variant = self.best.variant
-            smaller = (Variant(module, variant.inputs) for module in without_inner_ops(variant.module))
+            # The op that failed must still be there: a maximum whose body returns an argument is another op.
+            kinds = region_kinds(variant.module)
+            modules = (module for module in without_inner_ops(variant.module) if region_kinds(module) == kinds)
+            smaller = (Variant(module, variant.inputs) for module in modules)
             if not self._first("one op fewer in its region", smaller):
                 return
 

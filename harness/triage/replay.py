@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 
+from opscope.base.file_names import resolved
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import backend_label
@@ -75,7 +76,7 @@ def replay(
             # Formats and fidelity are the recorded backend's own words.
             changed |= {"data_format": data_format, "math_fidelity": math_fidelity}
         context = replace(context, backend=backend or context.backend, options=context.options.changed(**changed))
-        row, export_dir = repro.row, folder.resolve()
+        row, export_dir = repro.row, resolved(folder)
         if not row.golden and repro.failure.stage in NEEDS_GOLDEN:
             export_dir = _linked(export_dir, Path(scratch) / "export")
             with Evaluator() as evaluator:

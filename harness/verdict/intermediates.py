@@ -137,12 +137,9 @@ class Watch:
                 return Jump(confirmed=fields.pop("verdict") == "jump", **fields)
         return None
 
-    def write(self, folder: Path) -> Path:
-        """Writes the lines and returns the path of the file. Raises OSError."""
-        folder.mkdir(parents=True, exist_ok=True)
-        lines = [json.dumps(asdict(intermediate)) for intermediate in self.in_order()]
-        (folder / FILE).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        return folder / FILE
+    def lines(self) -> str:
+        """The compared values, one line each, as their artifact holds them."""
+        return "".join(f"{json.dumps(asdict(intermediate))}\n" for intermediate in self.in_order())
 
     # --- one node
 

@@ -7,6 +7,7 @@ operands. Imports JAX where it is called, not before.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,13 +19,12 @@ import numpy as np
 from opscope.base.op_families import DATA_MOVEMENT, op_family
 from opscope.harness.prepare.operand_sizes import is_float, sums_terms
 from opscope.harness.verdict import tolerance as table
+from opscope.harness.verdict.places import blocks_of
 from opscope.harness.verdict.steps import Steps
 
 if TYPE_CHECKING:
     from opscope.harness.prepare.golden import Executable
 
-BLOCK = 16
-"""Values that share an exponent in a block format: of the last dim."""
 STEP = 2.0**-10
 """Relative step of a difference quotient: small beside curvature, large beside the noise of float32."""
 SAMPLES = 4
@@ -134,8 +134,17 @@ class Operands:
         return [np.sqrt(part) for part in total]
 
     def _differences(self, steps: Steps, golden: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Of an elementwise op: how far each operand moves the result, by running it with the operand off."""
+        """Of an elementwise op: how far each operand moves the result, by running it with the operand off.
+
+        The commonest ops need no running (`_WIDTHS`)."""
         rate = max(steps.stored, steps.function, FLOAT32_RATE)
+        if self.op_name in _WIDTHS and all(is_float(x) and x.dtype.kind != "c" for x in self.inputs):
+            sizes = [magnitude(x) for x in self.inputs]
+            widths = [rate * (blocks_of(size) if steps.block else size) for size in sizes]
+            if len(sizes) == 2:
+                return [_WIDTHS[self.op_name](*sizes, *widths)]
+            if self.op_name in _CHOOSING:
+                return [widths[0] + self._constant(rate, golden[0])]
         step = max(rate, STEP)
         totals = [self._constant(rate, array) for array in golden]
         for number, x in enumerate(self.inputs):
@@ -187,6 +196,23 @@ class Operands:
         ]
 
 
+def _added(a: np.ndarray, b: np.ndarray, off_a: np.ndarray, off_b: np.ndarray) -> np.ndarray:
+    return off_a + off_b
+
+
+def _multiplied(a: np.ndarray, b: np.ndarray, off_a: np.ndarray, off_b: np.ndarray) -> np.ndarray:
+    return a * off_b + (b + off_b) * off_a
+
+
+_CHOOSING = ("stablehlo.maximum", "stablehlo.minimum")
+_WIDTHS: dict[str, Callable[..., np.ndarray]] = {
+    "stablehlo.add": _added,
+    "stablehlo.subtract": _added,
+    "stablehlo.multiply": _multiplied,
+    **dict.fromkeys(_CHOOSING, lambda a, b, off_a, off_b: np.maximum(off_a, off_b)),
+}
+"""Op -> the most that a result moves, from the sizes of both operands and how far each is off."""
+
 FLOAT32_RATE = 2.0**-24
 BINARY = frozenset(
     f"stablehlo.{name}"
@@ -207,19 +233,13 @@ def wide(x: np.ndarray) -> np.ndarray:
 
 def magnitude(x: np.ndarray) -> np.ndarray:
     """|x| in float64, 0 where it is not finite."""
-    size = np.abs(x).astype(np.float64) if x.dtype.kind != "V" else np.abs(x.astype(np.float64))
-    return np.where(np.isfinite(size), size, 0.0)
+    size = np.abs(x).astype(np.float64) if x.dtype.kind == "c" else np.abs(x.astype(np.float64))
+    return size if math.isfinite(size.sum()) else np.where(np.isfinite(size), size, 0.0)
 
 
 def block_largest(x: np.ndarray) -> np.ndarray:
     """The largest |x| of each block of 16 along the last dim, in the shape of x, float64."""
-    size = magnitude(x)
-    if not size.ndim or not size.size:
-        return size
-    columns = size.shape[-1]
-    starts = np.arange(0, columns, BLOCK)
-    largest = np.maximum.reduceat(size, starts, axis=-1)
-    return np.repeat(largest, BLOCK, axis=-1)[..., :columns]
+    return blocks_of(magnitude(x))
 
 
 def row_mean(x: np.ndarray) -> np.ndarray | float:

@@ -42,7 +42,8 @@ def without_denormals(inputs: Sequence[np.ndarray]) -> list[np.ndarray] | None:
             flushed.append(x)
             continue
         tiny = np.finfo(np.float16).tiny if x.dtype == np.float16 else np.finfo(np.float32).tiny
-        denormal = (np.abs(x) < x.dtype.type(tiny)) & (x != 0)
+        with np.errstate(invalid="ignore"):  # bfloat16 compares a NaN with a warning
+            denormal = (np.abs(x) < x.dtype.type(tiny)) & (x != 0)
         found |= bool(denormal.any())
         flushed.append(np.where(denormal, x.dtype.type(0), x))
     return flushed if found else None

@@ -49,7 +49,9 @@ class Scale:
         moved = None if self.moved is None else self.moved[span]
         rounded = max(steps.packed, steps.declared)
         if steps.block:
-            packed = steps.declared * size + rounded * _block_size(size, columns)
+            packed = (
+                steps.declared * size + rounded * places.blocks_of(size.reshape(-1, min(columns, size.size))).ravel()
+            )
         else:
             packed = (rounded + steps.declared) * size if rounded else None
         if steps.law == "bound":
@@ -205,13 +207,6 @@ def _face_sums(rows: np.ndarray) -> np.ndarray:
     if whole == rows.shape[1]:
         return rows.reshape(len(rows), -1, places.FACE).sum(axis=2).astype(np.float32)
     return np.add.reduceat(rows, np.arange(0, rows.shape[1], places.FACE), axis=1).astype(np.float32)
-
-
-def _block_size(size: np.ndarray, columns: int) -> np.ndarray:
-    """The largest of each 16 columns, for each element."""
-    rows = size.reshape(-1, min(columns, size.size))
-    largest = np.maximum.reduceat(rows, np.arange(0, rows.shape[1], places.FACE), axis=1)
-    return np.repeat(largest, places.FACE, axis=1)[:, : rows.shape[1]].ravel()
 
 
 def _root_mean_square(size: np.ndarray, columns: int) -> np.ndarray:

@@ -127,7 +127,11 @@ def steps_of(
         if op_name in table.MULTIPLYING and held != "Float32" and target.math_fidelity != "exact":
             cut = _cut(held, target.math_fidelity, one=False)
             left_out = HIFI3_LEAVES if target.math_fidelity == "HiFi3" else 0.0
-        return Steps("bound", cut=cut, left_out=left_out, function=_function(own, held, op_name, ulp) + dst, **common)
+        if target.math_fidelity == "exact" and op_name in IEEE_ROUNDED and part == element_type:
+            function = table.ULP_MARGIN * min(unit(own), FLOAT32)
+        else:
+            function = _function(own, held, op_name, ulp) + dst
+        return Steps("bound", cut=cut, left_out=left_out, function=function, **common)
     return Steps("part", function=row.relative_l2, **common)
 
 
@@ -152,5 +156,14 @@ def _function(own: str, held: str, op_name: str, ulp: float | None) -> float:
     return margin * max(ulp, 0.5) * 2 * FLOAT32
 
 
+IEEE_ROUNDED = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "abs", "add", "ceil", "clamp", "divide", "floor", "maximum", "minimum", "multiply", "negate", "remainder",
+        "round_nearest_afz", "round_nearest_even", "sign", "sqrt", "subtract",
+    )
+)  # fmt: skip
+"""Elementwise ops whose result IEEE 754 says to the last bit: a host has no other, however it computes. Its functions
+(exp, tanh) are each library's own approximation, and its sums have an order of their own."""
 SEVERAL_STEPS = 8
 """Roundings of an elementwise op that is lowered to several kernels."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -69,6 +69,19 @@ class Frontend(Protocol):
     def export(self, built: Any, source: Source) -> ExportResult:
         """Exports what `build` returned as StableHLO. Raises what the framework raises."""
         ...
+
+    def results(self, built: Any, source: Source, values: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
+        """What computed them, with its version, and the model's results on `values` (argument -> array), in the
+        module's order.
+
+        The framework computes them itself, without the module. Raises NoOwnResults where it cannot, else what the
+        framework raises.
+        """
+        ...
+
+
+class NoOwnResults(Exception):  # noqa: N818 - a limit, which the model's row states
+    """A model's own framework cannot compute what was exported; the text says why."""
 
 
 class Refused(ValueError):  # noqa: N818 - an answer to wrong input, shown in one line and without a traceback

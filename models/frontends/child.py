@@ -4,10 +4,12 @@ Its task is `framework`, the fields of `base.Source`, and `folder`. It writes `m
 `values/` into the folder, and sends one message per event:
 
     {"event": "stage", "stage": "build" | "export"}
+    {"event": "exported"}                                 the export is complete, however the process ends
     {"event": "failed", "stage", "error", "traceback"}    the model or its framework raised
     {"event": "refused", "where", "expected", "got", "hint"}
 
-If the process ends before `export` returns, the stage that it began last has failed.
+If the process ends before it has exported, the stage that it began last has failed. `own` in the task, `{"seed",
+"cap"}`, asks for the model's results in its own framework too (`own_results.py`).
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import Any
 from opscope.base.children.inside import Parent
 from opscope.models import frontends
 from opscope.models.arguments import ArgSpec
+from opscope.models.frontends import own_results
 from opscope.models.frontends.base import ExportResult, Refused, Source
 
 MODULE, ARGUMENTS, VALUES = "module.mlirbc", "arguments.json", "values"
@@ -33,9 +36,8 @@ def export(parent: Parent) -> None:
         parent.send({"event": event, **fields})
 
     task = parent.task()
-    framework, folder = task.pop("framework"), Path(task.pop("folder"))
-    shapes = tuple((name, tuple(shape)) for name, shape in task.pop("shapes", ()))
-    source = Source(**task, shapes=shapes)
+    framework, folder, own = task.pop("framework"), Path(task.pop("folder")), task.pop("own", None)
+    source = source_of(task)
     stage = "build"
     try:
         emit("stage", stage=stage)
@@ -43,11 +45,21 @@ def export(parent: Parent) -> None:
         built = frontend.build(source)
         stage = "export"
         emit("stage", stage=stage)
-        write_result(frontend.export(built, source), folder)
+        result = frontend.export(built, source)
+        write_result(result, folder)
+        emit("exported")
+        if own:
+            own_results.leave(frontend, built, source, result, folder, **own)
     except Refused as error:
         emit("refused", where=error.where, expected=error.expected, got=error.got, hint=error.hint)
     except Exception as error:  # noqa: BLE001 - whatever a model or a framework raises is the model's row
         emit("failed", stage=stage, error=in_one_line(error, source.path), traceback=traceback.format_exc())
+
+
+def source_of(values: dict[str, Any]) -> Source:
+    """A source from its JSON."""
+    shapes = tuple((name, tuple(shape)) for name, shape in values.get("shapes", ()))
+    return Source(**{**values, "shapes": shapes})
 
 
 def in_one_line(error: BaseException, path: str) -> str:

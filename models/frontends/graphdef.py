@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opscope.models.frontends.base import ExportResult, Source
+from opscope.models.frontends.jax import package_versions
 from opscope.models.frontends.tf import ENVIRONMENT, export_result
 
 if TYPE_CHECKING:
@@ -43,6 +44,12 @@ class GraphDef:
     def export(self, built: TfBuilt, source: Source) -> ExportResult:
         """Exports the graph as StableHLO."""
         return export_result(built, source, self.packages)
+
+    def results(self, built: TfBuilt, source: Source, values: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
+        """The graph on TensorFlow's own kernels."""
+        from opscope.models.frontends.through_tf.own_kernels import results
+
+        return package_versions(self.packages), results(built, values)
 
 
 FRONTEND = GraphDef()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opscope.models.arguments import Built
 from opscope.models.frontends.base import ExportResult, Source
@@ -40,6 +40,23 @@ class Jax:
 
             built = step(built)
         return ExportResult(lower(built, source.name), built.arguments, package_versions(self.recorded_packages))
+
+    def results(self, built: Built, source: Source, values: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
+        """The whole model, compiled by JAX."""
+        return compiled_results(built, source, values)
+
+
+def compiled_results(built: Built, source: Source, values: Mapping[str, Any]) -> tuple[str, list[Any]]:
+    """What JAX computes of a whole model, or of its training step, compiled as one program."""
+    import jax
+    import numpy as np
+
+    if source.training:
+        from opscope.models.training import step
+
+        built = step(built)
+    results = jax.jit(built.forward)({spec.name: values[spec.name] for spec in built.arguments})
+    return package_versions(("jax",)), [np.asarray(leaf) for leaf in jax.tree.leaves(results)]
 
 
 def package_versions(packages: tuple[str, ...]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from opscope.models.arguments import ArgSpec, Built
 from opscope.models.frontends.base import ExportResult, Source
-from opscope.models.frontends.jax import lower, package_versions
+from opscope.models.frontends.jax import compiled_results, lower, package_versions
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,11 @@ class Keras:
 
             built = step(built)
         return ExportResult(lower(built, source.name), built.arguments, package_versions(self.packages[:2]))
+
+    def results(self, built: Built, source: Source, values: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
+        """The model on Keras's JAX backend."""
+        by, arrays = compiled_results(built, source, values)
+        return f"{package_versions(self.packages[:1])} on {by}", arrays
 
 
 FRONTEND = Keras()

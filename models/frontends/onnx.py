@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +49,13 @@ class Onnx:
             raise NotLowered(f"{error}; try --inputs FILE.npz with {hint}, whose values decide the program") from error
         versions = package_versions(self.packages)
         return ExportResult(bytecode, built.arguments, versions, built.values, built.bound)
+
+    def results(self, built: OnnxBuilt, source: Source, values: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
+        """The graph as it was read, before any rewriting, by the standard's own reference."""
+        from onnx.reference import ReferenceEvaluator  # pyright: ignore[reportMissingImports]
+
+        run = ReferenceEvaluator(built.proto).run
+        return f"reference of {package_versions(('onnx',))}", run(None, dict(values))  # type: ignore[return-value]
 
 
 def from_file(path: Path, shapes: Mapping[str, Any], where: str = "", inputs: str = "") -> OnnxBuilt:

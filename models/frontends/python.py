@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opscope.base.old_names import ROOMS
-from opscope.models.frontends.base import ExportResult, Refused, Source
-from opscope.models.frontends.jax import lower, package_versions
+from opscope.models.frontends.base import ExportResult, NoOwnResults, Refused, Source
+from opscope.models.frontends.jax import compiled_results, lower, package_versions
 
 if TYPE_CHECKING:
     from opscope.models.frontends.through_python.convert import Converted
@@ -71,6 +71,16 @@ class Python:
             function = step(function)
         versions = package_versions(PACKAGES[built.framework])
         return ExportResult(lower(function, source.name), function.arguments, versions, built.values)
+
+    def results(self, built: Converted, source: Source, values: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
+        """PyTorch in eager mode; JAX and the libraries on it, compiled by JAX."""
+        if built.own is None:
+            return compiled_results(built.built, source, values)
+        if source.training:
+            from opscope.models.frontends.torch_eager import NO_TRAINING
+
+            raise NoOwnResults(NO_TRAINING)
+        return built.own(values)
 
 
 FRONTEND = Python()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,6 +45,12 @@ class Tf:
     def export(self, built: TfBuilt, source: Source) -> ExportResult:
         """Exports the function as StableHLO."""
         return export_result(built, source, self.packages)
+
+    def results(self, built: TfBuilt, source: Source, values: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
+        """The function on TensorFlow's own kernels."""
+        from opscope.models.frontends.through_tf.own_kernels import results
+
+        return package_versions(self.packages), results(built, values)
 
 
 def export_result(built: TfBuilt, source: Source, packages: tuple[str, ...]) -> ExportResult:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opscope.base.children.call import call
 from opscope.models.frontends import onnx
-from opscope.models.frontends.base import ExportResult, Refused, Source
+from opscope.models.frontends.base import ExportResult, NoOwnResults, Refused, Source
 from opscope.models.frontends.jax import package_versions
 from opscope.models.frontends.tf import ENVIRONMENT
 
@@ -51,6 +51,28 @@ class TfLite:
         """Exports the graph as StableHLO."""
         result = onnx.FRONTEND.export(built, source)
         return ExportResult(result.bytecode, result.arguments, package_versions(self.packages), result.values)
+
+    def results(self, built: OnnxBuilt, source: Source, values: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
+        """The file in TFLite's interpreter, in its own process. Raises NoOwnResults for weights of other values."""
+        import numpy as np
+
+        # By their contents: each conversion gives the constants that it folds other names.
+        given = {np.asarray(value).tobytes() for value in values.values()}
+        if other := [name for name, held in built.values.items() if np.asarray(held).tobytes() not in given]:
+            raise NoOwnResults(f"TFLite's interpreter takes the file's own weights, and {other[0]} has other values")
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder)
+            inputs = [spec.name for spec in built.arguments if spec.role == "input"]
+            np.savez(place / "inputs.npz", **{name: values[name] for name in inputs})
+            task = {"path": source.path, "name": source.entry or source.name, "dtype": source.dtype, "folder": folder,
+                    "inputs": inputs}  # fmt: skip
+            outcome = call("opscope.models.frontends.through_onnx.from_tflite:interpret", task)
+            sys.stderr.write(outcome.log.tail())
+            if not isinstance(outcome.result, int):
+                raise RuntimeError(outcome.log.last_line() or outcome.ending.kind)
+            with np.load(place / "results.npz") as archive:
+                arrays = [archive[f"arr_{index}"] for index in range(outcome.result)]
+        return f"TFLite of {package_versions(('tensorflow-cpu',))}", arrays
 
 
 FRONTEND = TfLite()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from opscope.models.arguments import ArgSpec, Built
-from opscope.models.frontends.base import ExportResult, Source
+from opscope.models.frontends.base import ExportResult, NoOwnResults, Source
 from opscope.models.frontends.jax import lower, package_versions
 
 if TYPE_CHECKING:
@@ -66,6 +66,18 @@ class Torch:
 
             function = step(function)
         return ExportResult(lower(function, source.name), function.arguments, package_versions(self.packages[:2]))
+
+    def results(self, built: TorchBuilt, source: Source, values: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
+        """The module in PyTorch's eager mode. Raises NoOwnResults for a training step, which JAX makes."""
+        from opscope.models.frontends import torch_eager, torch_trace
+
+        if source.training:
+            raise NoOwnResults(torch_eager.NO_TRAINING)
+        module = torch_trace.without_memory(built.make, built.dtype or source.dtype)
+        specs, names = torch_trace.parameter_specs(module, built.laws)
+        called, inputs = torch_trace.Called(module, built), [spec.name for spec in built.inputs]
+        weights = dict(zip([spec.name for spec in specs], names, strict=True))
+        return torch_eager.results(called, inputs, weights, values)
 
 
 def to_jax(built: TorchBuilt, dtype: str) -> Built:

@@ -164,7 +164,7 @@ def call_module(module: torch.nn.Module, built: TorchBuilt, inputs: Sequence[Any
     return _results(module(**named, **built.keywords), built.outputs)
 
 
-class _Called(torch.nn.Module):
+class Called(torch.nn.Module):
     """The module with its fixed arguments, as one that takes the inputs in order."""
 
     def __init__(self, module: torch.nn.Module, built: TorchBuilt) -> None:
@@ -173,13 +173,14 @@ class _Called(torch.nn.Module):
         self.built = built
 
     def forward(self, *inputs: Any) -> tuple[Any, ...]:
+        """The module's results."""
         return tuple(call_module(self.module, self.built, inputs))
 
 
 def by_trace(module: torch.nn.Module, built: TorchBuilt) -> Call:
     """JAX runs the module's own Python on tensors that record what is done to them."""
     environment = torchax.default_env()
-    jittable: Any = JittableModule(_Called(module, built), dedup_parameters=True)
+    jittable: Any = JittableModule(Called(module, built), dedup_parameters=True)
     computed = {name: value for name, value in jittable.buffers.items() if value.device.type != "meta"}
     constants = {name: mappings.t2j(value) for name, value in computed.items()}
     parameters = set(jittable.params)

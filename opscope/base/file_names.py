@@ -3,7 +3,9 @@ neither JSON nor a database takes."""
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 
 from opscope.base.visible_text import one_line
 
@@ -21,6 +23,11 @@ def as_text(name: str) -> str:
     except UnicodeEncodeError:  # a surrogate that stands for no byte
         data = name.encode("utf-8", "backslashreplace")
     return data.decode("utf-8", "backslashreplace")
+
+
+def resolved(path: Path) -> Path:
+    """`path` without links, as `Path.resolve` makes it. A link to itself stays as it is, and reading it fails."""
+    return Path(os.path.realpath(path))
 
 
 def label(name: str) -> str:

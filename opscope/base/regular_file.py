@@ -20,6 +20,11 @@ def read_text(path: Path) -> str:
     return read_bytes(path).decode("utf-8").replace("\r\n", "\n")
 
 
+def check(path: Path) -> None:
+    """Raises OSError if a file is none that has an end, or cannot be read."""
+    os.close(opener(str(path), os.O_RDONLY))
+
+
 def opener(path: str, flags: int) -> int:
     """The `opener` of `open` for a regular file. Raises OSError for anything else."""
     # O_NONBLOCK: opening a pipe that nobody writes to would wait.

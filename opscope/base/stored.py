@@ -27,8 +27,6 @@ from opscope.base.damage import Damaged
 
 DIGITS = 32
 """Hex digits of a digest."""
-FIELD = "digest"
-"""The first field of a sealed JSON object."""
 _BEFORE, _AFTER = b'{"digest":"', b'",'
 _END = len(_BEFORE) + DIGITS
 _START = _END + len(_AFTER)
@@ -125,7 +123,7 @@ class FileMark(NamedTuple):
 
 def seal(folder: Path, name: str) -> None:
     """Notes size and digest of every file in a folder that will be called `name`. Raises OSError."""
-    files = {path: ((folder / path).stat().st_size, _file_digest(folder / path)) for path in _files(folder)}
+    files = {path: mark_of(folder / path) for path in _files(folder)}
     write_json(folder / DIGESTS, {"folder": name, "files": files})
 
 
@@ -136,14 +134,17 @@ def _files(folder: Path) -> Iterator[str]:
         yield from (os.path.relpath(os.path.join(root, name), folder) for name in sorted(names) if name != DIGESTS)  # noqa: PTH118
 
 
-def _file_digest(path: Path) -> str:
+def mark_of(path: Path) -> FileMark:
+    """The size and the digest of a regular file. Raises OSError for anything else."""
     # Read in pieces, not memory-mapped: a file that is truncated meanwhile would end the process.
-    state, piece = xxhash.xxh3_128(), bytearray(_PIECE)
-    view = memoryview(piece)
-    with path.open("rb", buffering=0) as file:
+    state, size = xxhash.xxh3_128(), 0
+    with open(path, "rb", buffering=0, opener=regular_file.opener) as file:
+        piece = bytearray(min(_PIECE, os.fstat(file.fileno()).st_size + 1))
+        view = memoryview(piece)
         while count := file.readinto(piece):
             state.update(view[:count])
-    return state.hexdigest()
+            size += count
+    return FileMark(size, state.hexdigest())
 
 
 def marks(folder: Path) -> dict[str, FileMark] | None:
@@ -216,7 +217,7 @@ def checked(folder: Path, path: str) -> Path:
             return place
         if status.st_size != mark.size:
             raise Damaged(place, f"{status.st_size} bytes instead of {mark.size}")
-        found = _file_digest(place)
+        found = mark_of(place).digest
     except OSError as error:
         raise Damaged(place, (error.strerror or str(error)).lower()) from None
     if found != mark.digest:

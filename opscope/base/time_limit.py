@@ -16,8 +16,9 @@ class TimeIsUpError(Exception):
     """The limit has passed; the text says which."""
 
 
-class _Alarm(BaseException):
-    """Raised by the timer. No `except Exception` on its way keeps it."""
+class _Alarm(KeyboardInterrupt):
+    """Raised by the timer. No `except Exception` on its way keeps it, and the driver of PostgreSQL cancels its query at
+    the server, as it does for Ctrl-C: it would go on waiting for its lock there."""
 
 
 def expired() -> bool:

@@ -41,6 +41,18 @@ def visible_but_style(text: str) -> str:
     return text if text.isprintable() else _STYLED.sub(_escape, text)
 
 
+def visible_values(value: Any) -> Any:
+    """A value as JSON has it with each of its texts by `visible`."""
+    kind = type(value)
+    if kind is str:
+        return value if value.isprintable() else _TEXT.sub(_escape, value)
+    if kind is dict:
+        return {name: visible_values(item) for name, item in value.items()}
+    if kind is list or kind is tuple:
+        return [visible_values(item) for item in value]
+    return value
+
+
 def _escape(match: re.Match[str]) -> str:
     character = match[0]
     if character in _SHORT:

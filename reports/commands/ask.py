@@ -16,7 +16,9 @@ from opscope.reports.commands.compare import DB, JSON, LIMIT, print_json
 @JSON
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @LIMIT
-def sql(query: str | None, url: str | None, as_json: bool, as_csv: bool, limit: int) -> None:
+@click.option("--timeout", "seconds", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True,
+              metavar="SECONDS", help="Time limit of the query.")  # fmt: skip
+def sql(query: str | None, url: str | None, as_json: bool, as_csv: bool, limit: int, seconds: float) -> None:
     """Query the results database, in SQL or by the name of a stored question.
 
     QUERY is SQL, `-` to read SQL from stdin, or the name of a stored question. Without QUERY, list the stored
@@ -39,7 +41,7 @@ def sql(query: str | None, url: str | None, as_json: bool, as_csv: bool, limit: 
             )
         return
     text = sys.stdin.read() if query == "-" else query
-    answer = ask.ask(database_url(url), text)
+    answer = ask.ask(database_url(url), text, seconds=seconds)
     if as_json:
         print_json(answer.records())
     elif as_csv:
@@ -67,7 +69,8 @@ def sql(query: str | None, url: str | None, as_json: bool, as_csv: bool, limit: 
 @DB
 def export(run: str | None, kind: str, job_id: int | None, output: str, url: str | None) -> None:
     """Write RUN (a folder or an id; default: the newest) in a format that other programs read."""
-    from opscope.harness.record.store import write_whole
+    from opscope.base.inner_path import inside
+    from opscope.harness.record.store import refused, write_whole
     from opscope.reports.compare.run_selection import open_runs
     from opscope.reports.exports import export_csv, export_junit, export_optest, export_parquet
     from opscope.reports.exports.exported import read
@@ -89,4 +92,8 @@ def export(run: str | None, kind: str, job_id: int | None, output: str, url: str
     if output == "-":
         click.echo(text, nl=False)
     else:
-        click.echo(write_whole(Path(output) / name, text, "--output"))
+        try:
+            place = inside(Path(output), name)
+        except OSError as error:
+            raise refused(Path(output) / name, error, "--output") from error
+        click.echo(write_whole(place, text, "--output"))

@@ -28,8 +28,9 @@ def report(
     what is missing, and what changed since the previous night. With --owner, lists show only that team's failures;
     ladder, rates and charts still show all ops.
     """
+    from opscope.harness.record import artifacts
     from opscope.harness.record.errors import InputError
-    from opscope.harness.record.store import file_name, load_run, runs_root, write_whole
+    from opscope.harness.record.store import file_name, load_run, read_run, runs_root, write_whole
     from opscope.reports.compare.night_diff import names_night, newest_night
     from opscope.reports.compare.night_views import night_named, night_of
     from opscope.reports.compare.owned import Owned
@@ -44,6 +45,7 @@ def report(
         folder = runs.folder(what) if what is not None else None
         if folder is not None:
             database = database_url(url)
+            artifacts.check(folder, read_run(folder).run_id)
             if out is None and team is None:
                 page = write_report(folder, database, owned=owned)
             else:  # the page of a team does not take the place of everybody's

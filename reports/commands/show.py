@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
+from opscope.base import damage
+from opscope.harness.record import explanation, explanation_text
 from opscope.reports.commands.compare import print_json
 from opscope.reports.compare.op_history import Details, find
 from opscope.reports.records.terminal import Page, percent
@@ -40,17 +42,39 @@ def _op(details: Details, page: Page) -> None:
     page.line(f"is in {len(models)} models: {shown_models}{more}")
     for place in details["places"]:
         page.line(place, "dim", indent=2)
-    columns = [("night", ""), ("on", ""), ("status", ""), ("at", ""), ("PCC", "right"), ("cycles", "right"),
-               ("compile ms", "right"), ("owner", ""), ("error message", "")]  # fmt: skip
+    columns = [("night", ""), ("on", ""), ("status", ""), ("at", ""), ("z", "right"), ("PCC", "right"),
+               ("cycles", "right"), ("compile ms", "right"), ("owner", ""), ("error message", "")]  # fmt: skip
     page.table(columns, [
         (night["label"], " ".join(filter(None, (night["backend"], night["arch"], night["data_format"]))),
          night["status"] + (" (flaky)" if night["flaky"] else "") + (" (known)" if night["expected"] else ""),
-         night["failed_stage"], night["pcc"], night["cycles"], night["compile_ms"], night["owner"],
+         night["failed_stage"], night["z_max"], night["pcc"], night["cycles"], night["compile_ms"], night["owner"],
          night["error_message"])
         for night in details["history"]
     ])  # fmt: skip
+    _explained(details, page)
     if details["repro"]:
         page.line(details["repro"])
+
+
+def _explained(details: Details, page: Page) -> None:
+    """Why the newest wrong result was wrong whose run folder is still in this folder."""
+    from opscope.harness.record import store
+
+    for night in details["history"]:
+        artifact = PurePosixPath(night["artifact"] or "")
+        if artifact.name != explanation.TEXT or artifact.is_absolute() or ".." in artifact.parts:
+            continue
+        try:
+            known = explanation.read(store.runs_root() / night["run_id"], artifact.parent)
+        except damage.Damaged as error:
+            damage.say(f"{error.where}: damaged ({error.got})")
+            continue
+        if known is not None:
+            page.line()
+            page.line(f"why it was wrong on {known.backend}, {night['label']}", "bold")
+            for pieces in explanation_text.lines(known):
+                page.pieces(pieces, indent=2)
+            return
 
 
 def _model(details: Details, page: Page) -> None:

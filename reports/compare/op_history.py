@@ -26,7 +26,7 @@ PLACES = 10
 
 Details = dict[str, Any]
 
-HISTORY = ("label", "night_id", "backend", "arch", "data_format", "status", "failed_stage", "pcc", "cycles",
+HISTORY = ("label", "night_id", "backend", "arch", "data_format", "status", "failed_stage", "z_max", "pcc", "cycles",
            "compile_ms", "ran_on", "flaky", "expected", "error_signature", "error_message", "artifact", "run_id",
            "repro")  # fmt: skip
 READY = ("label", "night_id", "backend", "arch", "data_format", "outcome", "reason", "ops", "right_ops", "bad_ops",

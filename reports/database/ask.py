@@ -6,19 +6,31 @@ import csv
 import io
 import json
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
+
 from opscope.base.visible_text import one_line
 from opscope.harness.record.errors import InputError, closest
 from opscope.reports.database.reading import read_database
-from opscope.reports.database.reading_statement import confine
+from opscope.reports.database.reading_statement import CURSORS, confine, first_word
 
 QUERIES = Path(__file__).parent / "queries"
+
+SECONDS = 60.0
+"""How long a query may take by default: one that calls itself may have no end."""
+MOST_ROWS = 5_000_000
+"""Rows of the longest answer. They are held in memory, at some 100 bytes each and more."""
+AT_ONCE = 10_000
+"""Rows that PostgreSQL sends together."""
 
 
 @dataclass(frozen=True)
@@ -61,17 +73,49 @@ def text_of(query: str) -> str:
     return query
 
 
-def ask(url: str, query: str, where: str = "--db") -> Answer:
-    """Runs SQL or a stored question. Raises InputError for bad SQL, for what does more than to read the results, and
-    for SQL that returns no rows."""
+def ask(url: str, query: str, where: str = "--db", seconds: float = SECONDS) -> Answer:
+    """Runs SQL or a stored question. Raises InputError for bad SQL, for what does more than to read the results, for
+    SQL that returns no rows or more than `MOST_ROWS`, and once `seconds` are over."""
     text = text_of(query)
-    with read_database(url, where) as connection:
+    with read_database(url, where) as connection, _limited(connection, seconds) as end:
         confine(connection, text)
-        # The driver gets the text unchanged: in a query, % and : are SQL, not parameters.
-        answer = connection.execution_options(no_parameters=True).exec_driver_sql(text)
-        if not answer.returns_rows:
-            raise InputError("QUERY", "a query that returns rows", "a statement without rows", "SELECT ...")
-        return Answer(tuple(answer.keys()), tuple(tuple(row) for row in answer))
+        # The driver gets the text unchanged: in a query, % and : are SQL, not parameters. A cursor of the server holds
+        # back what nobody reads any more; EXPLAIN and SHOW can have none.
+        streamed = connection.dialect.name != "sqlite" and first_word(text, nested=True).upper() in CURSORS
+        asked = connection.execution_options(no_parameters=True, stream_results=streamed, max_row_buffer=AT_ONCE)
+        with asked.exec_driver_sql(text) as answer:
+            if not answer.returns_rows:
+                raise InputError("QUERY", "a query that returns rows", "a statement without rows", "SELECT ...")
+            columns, rows = tuple(answer.keys()), []
+            for part in answer.partitions(AT_ONCE):
+                rows.extend(map(tuple, part))
+                if time.monotonic() > end:
+                    raise _too_long(seconds)
+                if len(rows) > MOST_ROWS:
+                    raise InputError("QUERY", f"at most {MOST_ROWS:,} rows", "more", "a LIMIT, or opscope export")
+        return Answer(columns, tuple(rows))
+
+
+@contextmanager
+def _limited(connection: sa.Connection, seconds: float) -> Iterator[float]:
+    """Ends statements on `connection` once `seconds` are over, and raises InputError then. Yields the end, by
+    time.monotonic: a cursor of the server ends only what fetches rows."""
+    end = time.monotonic() + seconds
+    if connection.dialect.name == "sqlite":
+        driver: Any = connection.connection.dbapi_connection
+        driver.set_progress_handler(lambda: time.monotonic() > end, 100_000)  # some hundred times a second
+    else:
+        connection.exec_driver_sql(f"SET LOCAL statement_timeout = {max(1, round(seconds * 1000))}")
+    try:
+        yield end
+    except SQLAlchemyError as error:
+        if time.monotonic() < end:
+            raise
+        raise _too_long(seconds) from error
+
+
+def _too_long(seconds: float) -> InputError:
+    return InputError("QUERY", f"an answer within {seconds:g} s", "none", "a narrower query, or --timeout SECONDS")
 
 
 def as_csv(answer: Answer) -> str:

@@ -18,6 +18,7 @@ from sqlalchemy import event
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
 from opscope.base.digest import words_digest
+from opscope.base.file_names import as_text
 from opscope.base.results_folder import make_folder, results_folder
 from opscope.base.time_limit import expired
 from opscope.harness.record.errors import InputError
@@ -69,6 +70,8 @@ def default_url(root: Path | None = None) -> str:
 def parse_url(url: str, where: str = "--to") -> sa.URL:
     """Parses `url`. Raises InputError for anything that is not a SQLite or PostgreSQL URL."""
     example = "sqlite:///results.sqlite or postgresql://user@host/name"
+    if as_text(url) != url:
+        raise InputError(where, "a database URL", "a text that is no Unicode in this locale", example)
     try:
         parsed = sa.make_url(url)
         kind = parsed.get_backend_name()

@@ -54,6 +54,7 @@ SHARED = {
     "pcc": "smallest correlation with the golden over the op's results",
     "z_max": "largest error over its own scale ([verdicts.md](verdicts.md))",
     "z_place": "where that element is: index, tile, face, row of the face",
+    "hypothesis": "what made the numbers wrong, if something fits ([triage.md](triage.md))",
     "question": "the question that the numbers failed: `largest`, `systematic`, `placed` or `rounding`",
     "cycles": "device cycles of one execution",
     "device_ns": "nanoseconds of one execution on the device",

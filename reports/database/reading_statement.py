@@ -26,6 +26,9 @@ READING = {
 }
 """Database -> the words that a statement may begin with."""
 
+CURSORS = ("SELECT", "WITH", "VALUES", "TABLE")
+"""Words that begin a statement for which PostgreSQL has cursors."""
+
 READ_ALL = "pg_read_all_data"
 """PostgreSQL's role (14 and later) that reads all tables, and neither writes, reads files nor runs programs."""
 

@@ -30,6 +30,8 @@ NAMED = tuple(name for name, option in OPTIONS.items()
               if option.series and name not in (*UNNAMED, "arch", "workflow"))  # fmt: skip
 """All other options that affect an op's numbers. The text names those that differ from their default."""
 
+NO_IMPORT = {"import_status": "", "import_text": "", "import_expected": ""}
+
 RAN = "ran"
 """Outcome of a model that has a module; the other outcomes are reasons why there is none."""
 
@@ -162,10 +164,14 @@ def model_rows(published: Published, modules_of_models: dict[str, Module]) -> It
     run_id = published.record.run_id
     counts = {kind: {plain(model): count for model, count in getattr(header, kind).items()}
               for kind in ("module_ops", "structural")}  # fmt: skip
+    imports = {
+        plain(check.model): {"import_status": check.status, "import_text": check.text,
+                             "import_expected": check.expected} for check in header.imports
+    }  # fmt: skip
     for position, (model, module) in enumerate(modules_of_models.items()):
         yield {
             "run_id": run_id, "model": model, "framework": "", "outcome": RAN, "reason": "", "artifact": "",
-            "module_id": module.module_id, "position": position,
+            "module_id": module.module_id, "position": position, **plain(imports.get(model, NO_IMPORT)),
             **{kind: count.get(model, 0) for kind, count in counts.items()},
         }  # fmt: skip
     for position, failure in enumerate(header.failed, len(modules_of_models)):
@@ -173,7 +179,7 @@ def model_rows(published: Published, modules_of_models: dict[str, Module]) -> It
             {
                 "run_id": run_id, "model": failure.model, "framework": failure.framework, "outcome": failure.status,
                 "reason": failure.error, "artifact": failure.artifact or "", "module_id": None, "module_ops": 0,
-                "structural": 0, "position": position,
+                "structural": 0, "position": position, **NO_IMPORT,
             }
         )  # fmt: skip
 

@@ -106,9 +106,12 @@ MODELS = sa.Table(
     count("module_ops"),
     count("structural"),
     count("position"),
+    text("import_status"),
+    text("import_text"),
+    text("import_expected"),
 )
 """One row per requested model. `outcome` is `ran` or a ModelStatus, and `artifact` is the file with its traceback; the
-counts are those of ManifestHeader."""
+counts are those of ManifestHeader. The last columns are its ImportCheck; empty if nothing was imported."""
 
 OPS = sa.Table(
     "ops",

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.digest import words_digest
-from opscope.base.results_folder import make_folder
+from opscope.harness.record import artifacts
 from opscope.harness.record.records import ManifestHeader, OpRow, OpTest, Origin, RunRecord
 from opscope.harness.record.signature import signature
 from opscope.harness.record.stages import FAILED, Stage, Status
-from opscope.harness.record.store import Journal, artifact_dir, write_manifest, write_run
+from opscope.harness.record.store import Journal, write_manifest, write_run
 from opscope.reports.demo.recorded import Line, RecordedRun, recorded_runs, test_of
 from opscope.reports.demo.story import (
     ABSENT,
@@ -176,15 +176,11 @@ def _from(stage: str, failed: Stage, stages: Sequence[Mapping[str, Any]]) -> boo
     return failed not in names or names.index(stage) >= names.index(failed)
 
 
-def _log(run_dir: Path, row: OpRow, fields: Mapping[str, Any], night: Night) -> str:
+def _log(run_dir: Path, row: OpRow, fields: Mapping[str, Any], night: Night) -> str | None:
     """Writes the diagnostic of a failing op and returns its path in the run folder."""
-    folder = artifact_dir(run_dir, row.op_id)
-    make_folder(folder)
-    path = folder / f"{fields['failed_stage']}.txt"
     places = "\n".join(f"  {use.model} {use.path} {use.location}" for use in row.uses[:20])
-    path.write_text(
+    text = (
         f"{MARK} (night {night.number} of the story, seed {night.seed})\n\n{row.op_name} [{row.op_id}]\n"
-        f"{fields['status']} at {fields['failed_stage']}\n\n{fields['error_message']}\n\nstands in\n{places}\n",
-        encoding="utf-8",
+        f"{fields['status']} at {fields['failed_stage']}\n\n{fields['error_message']}\n\nstands in\n{places}\n"
     )
-    return path.relative_to(run_dir).as_posix()
+    return artifacts.write(run_dir, row.op_id, f"{fields['failed_stage']}.txt", text)

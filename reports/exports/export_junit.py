@@ -82,6 +82,7 @@ def _case(test: OpTest, for_builder: bool) -> Xml.Element:
         "z_max": test.z_max,
         "z_place": test.z_place,
         "question": test.question,
+        "hypothesis": test.hypothesis,
         "repro": test.repro,
         "expected": test.expected,
         **{f"param_{name}": value for name, value in test.op_params.items()},

@@ -101,6 +101,7 @@ def record(test: OpTest, model: str, run: Exported, job_id: int) -> dict[str, st
         "z_max": test.z_max,
         "z_place": test.z_place or None,
         "question": test.question or None,
+        "hypothesis": test.hypothesis or None,
         "expected": test.expected or None,
         "repro": test.repro or None,
     }

@@ -58,6 +58,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "z_max": Column(NUMBER, "largest error over its own scale (verdicts.md)"),
         "z_place": Column(TEXT, "where that element is: index, tile, face, row of the face"),
         "question": Column(TEXT, "question that the numbers failed: `largest`, `systematic`, `placed`, `rounding`"),
+        "hypothesis": Column(TEXT, "what made the numbers wrong, if something fits"),
         "cycles": Column(COUNT, "device cycles of one execution"),
         "device_ns": Column(NUMBER, "the same in nanoseconds"),
         "l1_peak_bytes": Column(COUNT, "L1 per core"),

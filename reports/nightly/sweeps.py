@@ -92,13 +92,13 @@ def _budget(seconds: float | None) -> list[str]:
 
 def expected_models(config: Config) -> tuple[str, ...]:
     """Names of the models of every sweep of the night. Raises InputError for a pattern that matches none."""
-    from opscope.harness.prepare import prepare_models
+    from opscope.harness.prepare.preparation import Preparation, tasks
 
-    request = prepare_models.Request(
+    request = Preparation(
         models=config.models,
         **ResultOptions.of(config.options).values(Decides.PROGRAM),
     )
-    return tuple(task.name for task in prepare_models.tasks(request))
+    return tuple(task.name for task in tasks(request))
 
 
 def labels(backends: Sequence[str]) -> tuple[str, ...]:

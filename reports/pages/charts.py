@@ -19,7 +19,9 @@ WORST_TO_BEST = [SUPPORT[word].colour for word in ("no", "known gap", "yes")]
 MOST = 20
 """Largest number of ops in a bar chart; the table has them all."""
 MOST_POINTS = 1000
-"""Largest number of ops in the chart of PCCs, which shows the least exact ones."""
+"""Largest number of ops in the chart of errors, which shows the least exact ones."""
+LEAST = 1e-6
+"""Where an exact result stands on a logarithmic axis."""
 
 
 def charts(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
@@ -32,7 +34,7 @@ def charts(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
         "chart-heat": _heat(alt, rows),
         "chart-time": _time(alt, rows),
         "chart-cycles": _cycles(alt, rows),
-        "chart-pcc": _pcc(alt, rows),
+        "chart-z": _z(alt, rows),
     }
     # Altair would check each specification against a schema of 1 MB; a test does that once for all reports.
     return {name: chart.to_dict(validate=False) for name, chart in by_place.items() if chart is not None}
@@ -169,25 +171,45 @@ def _cycles(alt: Any, rows: Sequence[Row]) -> Any:
     )  # fmt: skip
 
 
-def _pcc(alt: Any, rows: Sequence[Row]) -> Any:
-    # A logarithmic axis cannot show an exact result: it is drawn at the precision of float64.
-    data = [
-        {**_op_fields(row), "kind": row["kind"], "status": row["status"], "pcc": row["pcc"],
-         "gap": min(max(1 - row["pcc"], 1e-16), 2.0)}
-        for row in rows if row["pcc"] is not None
-    ]  # fmt: skip
-    if not data:
+TITLES = {"z": "largest z over its limit (above 1 is wrong)", "alone": "largest z", "l2": "relative L2 error"}
+"""What the chart of errors shows: the first that any op has."""
+
+
+def _z(alt: Any, rows: Sequence[Row]) -> Any:
+    """How large the largest error of each op is over what it may be; of old records, which have no z, relative L2."""
+    measured = [(row, *figure) for row in rows if (figure := _figure(row)) is not None]
+    if not measured:
         return None
-    data = sorted(data, key=lambda row: row["pcc"])[:MOST_POINTS]
-    return (
+    what = next(kind for kind in TITLES if any(kind == other for _, other, _ in measured))
+    # A logarithmic axis cannot show an exact result: it stands at its left edge.
+    data = [{**_op_fields(row), "kind": row["kind"], "status": row["status"], "z": row["z"], "share": max(value, LEAST)}
+            for row, kind, value in measured if kind == what]  # fmt: skip
+    data = sorted(data, key=lambda row: -row["share"])[:MOST_POINTS]
+    title = TITLES[what]
+    points = (
         alt.Chart(_data(alt, data), height=_bar_height(len({row["kind"] for row in data})), width="container")
         .mark_circle(size=70, opacity=0.75)
         .encode(
             y=alt.Y("kind:N", title=None),
             yOffset=alt.YOffset("id:N"),
-            x=alt.X("gap:Q", title="1 - PCC (left is better)", scale=alt.Scale(type="log"),
-                    axis=alt.Axis(format="~e", tickCount=6)),
+            x=alt.X("share:Q", title=title, scale=alt.Scale(type="log"), axis=alt.Axis(format="~g", tickCount=8)),
             color=alt.Color("status:N", title=None, scale=_scale(alt, status_colours(), {r["status"] for r in data})),
-            tooltip=["op:N", "types:N", alt.Tooltip("pcc:Q", format=".8~f"), "status:N"],
+            tooltip=["op:N", "types:N", alt.Tooltip("z:Q", format=".4~g"),
+                     alt.Tooltip("share:Q", title=title, format=".4~g"), "status:N"],
         )
     )  # fmt: skip
+    if what != "z":
+        return points
+    limit = alt.Chart(_data(alt, [{"share": 1}])).mark_rule(strokeDash=[4, 4], color=STATUSES["golden_failed"].colour)
+    return alt.layer(limit.encode(x="share:Q"), points)
+
+
+def _figure(row: Row) -> tuple[str, float] | None:
+    """Which figure an op has for how wrong its numbers are, a key of TITLES, and its worst."""
+    shares = [result["z"] / result["z_limit"] for result in row["results"] if result["z"] is not None]
+    if shares:
+        return "z", max(shares)
+    if row["z"] is not None:  # a record of the database, which keeps no limit
+        return "alone", row["z"]
+    errors = [result["l2"] for result in row["results"] if result["l2"] is not None]
+    return ("l2", max(errors)) if errors else None

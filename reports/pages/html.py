@@ -1,7 +1,7 @@
 """Writes report.html: one run on one page, in one file that opens without a network.
 
 Altair builds the charts' specifications, vl-convert's wheel contains the JavaScript that draws them, and Jinja2 renders
-the page and escapes every text of a record.
+the page and escapes every text of a record, also characters that hide or reorder what one reads.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.statuses import STATUSES
+from opscope.base.visible_text import visible, visible_values
 from opscope.harness.record.records import RunRecord
 from opscope.harness.record.result_options import OPTIONS
+from opscope.harness.record.stages import ImportStatus
 from opscope.harness.record.store import StoredRun, load_run, write_whole
 from opscope.reports.compare.owned import EVERYBODY, Owned
 from opscope.reports.compare.whole_models import models_section
-from opscope.reports.pages import charts, page_rows, vega
+from opscope.reports.pages import charts, explanations, page_rows, vega
 from opscope.reports.pages.sections import sections, unlock_chart
 from opscope.reports.records.columns import plain
 
@@ -56,8 +58,9 @@ def filled(context: dict[str, Any]) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+        loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        finalize=lambda value: visible(value) if type(value) is str else value,  # not what is HTML or a script
+    )  # fmt: skip
     return environment.get_template("report.html.j2").render(context)
 
 
@@ -71,8 +74,11 @@ def context(
     books = by_backend(run.header, run.rows, run.tests, run.record.backend.split(","))
     outcome = run.record.outcome
     warnings = [] if outcome == "complete" else [f"This run is {outcome}; ops without a result count as not run."]
+    imports = [check for check in run.header.imports if check.status is not ImportStatus.AGREES or check.fails_run]
+    warnings += [f"{check.model}: {check.text}" + f" ({check.expected})" * bool(check.expected) for check in imports]
     return {
         **frame(rows, sections(run, url, owned), owned),
+        "why": explanations.of_tests(run_dir, (test for test in run.tests if test.fails_run)),
         "title": ", ".join(run.record.models),
         "on": run.record.backend,
         "warnings": warnings,
@@ -100,8 +106,8 @@ def frame(rows: list[dict[str, Any]], beyond: dict[str, Any], owned: Owned) -> d
             specifications[f"chart-unlock-{place}"] = curve
     ladder = page_rows.ladder(rows)
     data = {
-        "ops": listed,
-        "charts": specifications,
+        "ops": visible_values(listed),
+        "charts": visible_values(specifications),
         "stages": ladder["stages"],
         "statuses": {status: {"colour": word.colour, "meaning": word.meaning} for status, word in STATUSES.items()},
     }
@@ -109,6 +115,7 @@ def frame(rows: list[dict[str, Any]], beyond: dict[str, Any], owned: Owned) -> d
     return {
         **beyond,
         "whole": [],
+        "why": {},
         "isolation": [],
         "ladder": ladder,
         "colours": charts.stage_colours(ladder["stages"]),

@@ -63,6 +63,7 @@ def _op_row(test: OpTest, owned: Owned) -> Row:
         "failed": str(test.failed_stage or ""),
         "stages": [(str(stage.stage), stage.seconds) for stage in test.stages],
         "seconds": sum(stage.seconds for stage in test.stages),
+        "hypothesis": test.hypothesis,
         "pcc": test.pcc,
         "z": test.z_max,
         "cycles": test.cycles,
@@ -156,13 +157,12 @@ def tiles(tests: Sequence[OpTest], models: Sequence[str], rows: Sequence[Row]) -
             "known" if expected else "idle",
         ),
     ]
-    worst = min((row for row in rows if row["pcc"] is not None), key=lambda row: row["pcc"], default=None)
-    if worst:
-        figures.append(
-            _tile(
-                "worst PCC", "1" if worst["pcc"] == 1 else f"{worst['pcc']:.7f}", f"{worst['name']} {worst['id'][:6]}"
-            )
-        )
+    scored = [(result["z"] / result["z_limit"], result["z"], row) for row in rows for result in row["results"]
+              if result["z"] is not None]  # fmt: skip
+    if scored:
+        share, z, worst = max(scored, key=lambda figure: figure[0])
+        below = f"{share:.2g} of its limit, {worst['name']} {worst['id'][:6]}"
+        figures.append(_tile("largest z", f"{z:.3g}", below, "bad" if share > 1 else ""))
     cycles = sum(row["cycles"] * row["uses"] for row in rows if row["cycles"])
     if cycles:
         figures.append(_tile("device cycles", _short(cycles), "all uses in sequence"))
@@ -197,10 +197,11 @@ def _short(number: float) -> str:
 
 
 def failing(rows: Sequence[Row]) -> list[list[Row]]:
-    """Failing ops grouped by error; the error with the most uses comes first."""
+    """Failing ops grouped by error and kind of hypothesis; the error with the most uses comes first."""
     groups: dict[str, list[Row]] = {}
     for row in sorted((row for row in rows if row["tone"] == "bad"), key=lambda row: -row["uses"]):
-        groups.setdefault(row["cluster"] or row["id"], []).append(row)
+        # Wrong numbers of many causes have one fingerprint: what fits them tells them apart.
+        groups.setdefault(f"{row['cluster'] or row['id']} {row['hypothesis'].partition(':')[0]}", []).append(row)
     return sorted(groups.values(), key=lambda group: -sum(row["uses"] for row in group))
 
 

@@ -96,10 +96,7 @@ def _converter(kind: Any, dialect: str, clean: bool) -> Callable[[Any], Any] | N
 
 def json_text(value: Any) -> str:
     """JSON that both databases accept: without NaN and NUL."""
-    try:
-        text = _ENCODE(value)
-    except UnicodeEncodeError:
-        text = NUL  # a surrogate: the slow way knows what to do
+    text = _ENCODE(value)
     return (_ENCODE(plain(value)) if NUL in text else text).decode()
 
 

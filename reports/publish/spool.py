@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from opscope.base.digest import words_digest
+from opscope.base.inner_path import copy_file, copy_folder, inside
 from opscope.base.results_folder import NAME, make_folder
 from opscope.base.time_limit import TimeIsUpError, time_limit
 from opscope.harness.record.errors import InputError
@@ -48,16 +49,17 @@ def keep(run_dir: Path, url: str, root: Path) -> Path:
 
     Raises InputError where the disk takes no copy.
     """
-    target = folder_of(url, root) / read_run(run_dir).run_id
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    waiting_runs, run_id = folder_of(url, root), read_run(run_dir).run_id
+    target, temporary = waiting_runs / run_id, waiting_runs / f".{run_id}.{os.getpid()}"
     try:
-        make_folder(temporary)
+        make_folder(inside(waiting_runs, temporary.name))
+        inside(waiting_runs, run_id)
         (target.parent / "database").write_text(shown(parse_url(url)) + "\n", encoding="utf-8")
         for name in (RUN_FILE, MANIFEST_FILE, WHOLE_FILE, NIGHT_FILE):
             if (run_dir / name).exists():
-                shutil.copyfile(run_dir / name, temporary / name)
+                copy_file(inside(run_dir, name), temporary / name)
         if (run_dir / JOURNAL_DIR).is_dir():
-            shutil.copytree(run_dir / JOURNAL_DIR, temporary / JOURNAL_DIR, dirs_exist_ok=True)
+            copy_folder(inside(run_dir, JOURNAL_DIR), temporary / JOURNAL_DIR)
         shutil.rmtree(target, ignore_errors=True)
         temporary.rename(target)
     except OSError as error:

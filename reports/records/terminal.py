@@ -32,6 +32,14 @@ class Page:
 
         self.console.print(Text(" " * indent + shown(text), style=style), soft_wrap=True)
 
+    def pieces(self, pieces: Iterable[tuple[str, str]], indent: int = 0) -> None:
+        """Prints one line of several styles."""
+        from rich.text import Text
+
+        self.console.print(
+            Text.assemble(" " * indent, *((shown(text), style) for text, style in pieces)), soft_wrap=True
+        )
+
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[Any]], title: str = "") -> None:
         """Prints a table; texts are printed as they are, never as markup."""
         from rich import box

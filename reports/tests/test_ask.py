@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import sqlite3
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -162,6 +163,26 @@ def test_bad_queries_are_one_line_and_change_nothing(url: str, tmp_path: Path, q
     assert "\n" not in str(error.value)
     assert Path(url.removeprefix("sqlite:///")).read_bytes() == before
     assert list(tmp_path.iterdir()) == []
+
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT {} FROM n"
+
+
+def check_endless(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for what in ("COUNT(*)", "i"):
+        begun = time.monotonic()
+        with pytest.raises(InputError, match=r"QUERY: expected an answer within 0\.05 s, got none; try a narrower"):
+            ask(url, ENDLESS.format(what), seconds=0.05)
+        assert time.monotonic() - begun < 5
+    monkeypatch.setattr("opscope.reports.database.ask.MOST_ROWS", 20_000)
+    with pytest.raises(InputError, match=r"QUERY: expected at most 20,000 rows, got more; try a LIMIT"):
+        ask(url, ENDLESS.format("i"))
+
+
+def test_a_query_without_end_has_a_limit_of_time_and_of_rows(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_endless(url, monkeypatch)
+    answer = CliRunner().invoke(command, [ENDLESS.format("i"), "--timeout", "0.05", "--db", url])
+    assert isinstance(answer.exception, InputError)
 
 
 def test_percent_and_colon_are_sql(url: str) -> None:

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from pydantic import BaseModel
 
 from opscope.harness.record.stages import Status
+from opscope.reports.publish import bulk
 from opscope.reports.records.columns import Utc, columns, plain
 
 
@@ -50,3 +51,15 @@ def test_times_keep_their_instant() -> None:
         assert back.tzinfo is UTC
         assert connection.exec_driver_sql("SELECT at FROM t").scalar() == "2026-11-20 12:30:00.123456"
     engine.dispose()
+
+
+def test_values_as_drivers_take_them() -> None:
+    """What goes past SQLAlchemy in bulk is converted as SQLAlchemy would: NUL, NaN and zones."""
+    assert [bulk._text(text) for text in ("a\0b", "ab", Status.TIMEOUT)] == ["a\\0b", "ab", "timeout"]
+    assert [bulk._real(value) for value in (1.5, math.nan, math.inf)] == [1.5, None, None]
+    noon = datetime(2026, 1, 2, 12, 30, 0, 7)
+    for moment in (noon, noon.replace(tzinfo=UTC), noon.replace(hour=14, tzinfo=timezone(timedelta(hours=2)))):
+        assert bulk._utc(moment) == noon.replace(tzinfo=UTC)
+        assert bulk._utc_text(moment) == "2026-01-02 12:30:00.000007"
+    assert bulk.json_text({"b": 1, "a": "x"}) == '{"b":1,"a":"x"}'
+    assert bulk.json_text({"a": math.nan, "b": "x\0y"}) == '{"a":null,"b":"x\\\\0y"}'

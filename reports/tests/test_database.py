@@ -122,6 +122,7 @@ def test_a_failed_publish_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     ("url", "told"),
     [
         ("results.sqlite", "a database URL, got a text that is no URL"),
+        ("sqlite:///\udcff", "a database URL, got a text that is no Unicode in this locale"),
         ("oracle://scott:tiger@host/db", "got `oracle`"),
         ("postgresql://user:hunter2@127.0.0.1:1/nobody", "--to: expected "),
         ("sqlite:////proc/nowhere/db.sqlite", "a writable folder"),

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from opscope.harness.record.errors import InputError
 from opscope.harness.record.stages import Stage
 from opscope.reports.commands.compare import diff as command
+from opscope.reports.compare import readiness
 from opscope.reports.compare.diff import Diff, Label, compare
 from opscope.reports.compare.history import compared
 from opscope.reports.compare.outcomes import from_database, from_folder
@@ -42,6 +44,11 @@ TABLE: dict[str, tuple[Op | None, Op | None, Label]] = {
     "pcc_tiny": (Op(pcc=0.9999999), Op(pcc=0.999998), Label.SAME),
     "pcc_up": (Op(pcc=0.99), OK, Label.SAME),
     "cycles": (OK, Op(pcc=0.99999, cycles=1100), Label.SLOWER),
+    "pcc_limit": (Op(pcc=0.999), Op(pcc=0.998), Label.PCC_DROP),
+    "pcc_less": (Op(pcc=0.999), Op(pcc=0.9981), Label.SAME),
+    "pcc_tenfold_of_nothing": (Op(pcc=0.999999), Op(pcc=0.999991), Label.SAME),
+    "cycles_limit": (OK, Op(pcc=0.99999, cycles=1050), Label.SAME),
+    "cycles_more": (OK, Op(pcc=0.99999, cycles=1051), Label.SLOWER),
     "cycles_bit": (OK, Op(pcc=0.99999, cycles=1040), Label.SAME),
     "faster": (OK, Op(pcc=0.99999, cycles=10), Label.SAME),
     "vanished": (OK, None, Label.VANISHED),
@@ -212,6 +219,26 @@ def test_the_newest_comparable_runs_are_taken(history: str, tmp_path: Path) -> N
     assert (named.a.run_id, named.b.run_id) == ("night02", "night03")
 
 
+def test_runs_that_share_nothing_are_named_to_be_compared_all_the_same(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/db.sqlite"
+    for number, arch in ((1, "n150"), (2, "p150")):
+        publish(night(tmp_path, number, {"slow": OK}, arch=arch), url)
+    with open_runs(url) as runs, pytest.raises(InputError) as caught:
+        compared(runs)
+    told = "two comparable runs, got 2 of which no two share backend, board, options and a model"
+    assert str(caught.value) == f"opscope diff: expected {told}; try opscope diff night01 night02"
+
+
+def test_a_models_history_is_its_newest_runs_the_oldest_first(history: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "HISTORY", 3)
+    with open_runs(history) as runs:
+        view = runs.view("night06")
+        rows = readiness.history(runs, view, view.models[0])
+    assert [row["run_id"] for row in rows] == ["night04", "night05", "night06"]
+    counts = [(row["ops"], row["missing"], row["not_attempted"], row["right"]) for row in rows]
+    assert counts == [(3, 0, 0, 3), (3, 0, 0, 3), (3, 1, 0, 2)]
+
+
 # --- the command
 
 
@@ -230,7 +257,7 @@ def test_the_command_prints_rows_and_json(nights: tuple[Path, Path]) -> None:
     code, text = run(*map(str, nights), "--json", "--check")
     answer = json.loads(text)
     assert code == 1
-    assert answer["news"] == 9
+    assert answer["news"] == 10
     assert len(answer["rows"]) == len(TABLE)
     assert {row["label"] for row in answer["rows"]} == {str(label) for label in Label}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from opscope.base import stored
 from opscope.harness.cli.main import root
+from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.sample_run import make_run, op_id
@@ -99,6 +100,14 @@ def check(result: Result, command: str) -> None:
     assert not acts(result.output), command
 
 
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in a JSON value, but the names of fields."""
+    if isinstance(value, str):
+        yield value
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _texts(item)
+
+
 def test_texts_and_stages_of_others_pass_through_every_command(folder: Path) -> None:
     for name in ("one", "two"):
         run_dir = make_run(folder / name, run_id=name)
@@ -107,6 +116,10 @@ def test_texts_and_stages_of_others_pass_through_every_command(folder: Path) -> 
         own_stages(run_dir)
     for command in COMMANDS:
         check(invoke(command), command)
+    page = (folder / "one" / "report.html").read_text()
+    assert not acts(page) & acts(HOSTILE)
+    data = page.partition('<script type="application/json" id="data">')[2].partition("</script>")[0]
+    assert not acts("".join(_texts(json.loads(data))))
     answer = CliRunner().invoke(root, ["sql", "SELECT DISTINCT stage_reached AS s FROM op_tests", "--json"])
     assert {"lower", "assemble", "link.it"} <= {row["s"] for row in json.loads(answer.output)}
 
@@ -167,3 +180,29 @@ def test_half_a_surrogate_pair_is_kept_as_an_escape(folder: Path) -> None:
     query = "SELECT error_message AS e FROM op_tests WHERE error_message LIKE 'a%'"
     answer = CliRunner().invoke(root, ["sql", query, "--json", "--db", "sqlite:///db.sqlite"])
     assert json.loads(answer.output) == [{"e": "a\\ud800b"}]
+
+
+def test_an_artifact_that_leaves_its_run_by_a_link_is_refused(folder: Path) -> None:
+    secret = folder / "secret"
+    secret.write_text('{"op_id": "x", "verdict": "jump"}')
+    run_dir = make_run(folder / "run", run_id="run")
+    (run_dir / "artifacts").mkdir()
+    (run_dir / "artifacts" / "leak").symlink_to(folder)
+    values = {"artifact": "artifacts/leak/secret", "op_name": "model", "intermediates": 1}
+    changed(run_dir / "journal" / "main.jsonl", lambda test: {**test, **values}, line=2)
+    result = CliRunner().invoke(root, ["show", "run"])
+    expected = "run/artifacts/leak/secret: damaged (a path that leads out of its folder, or by a link)"
+    assert expected in result.output
+    # The same folder as a share: what the link leads to is not copied.
+    share = {"index": 1, "of": 1, "division": "", "ops": ["leak"], "seconds": 0.0, "all_seconds": 0.0}
+    store.write_json(run_dir / "shard.json", share)
+    error = invoke("merge run --into joined").exception
+    assert isinstance(error, InputError)
+    assert "a path that leads out of its folder, or by a link" in str(error)
+    assert not (folder / "joined" / "artifacts").exists()
+    (folder / "out").mkdir()
+    (folder / "out" / "run.csv").symlink_to(secret)
+    error = invoke("export run --format csv -o out").exception
+    assert isinstance(error, InputError)
+    assert "out/run.csv: expected a writable place, got a path that leads out" in str(error)
+    assert secret.read_text().startswith("{")

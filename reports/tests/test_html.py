@@ -79,7 +79,7 @@ def test_the_page_holds_every_op_and_its_numbers(page: Page) -> None:
     data = json.loads(page.scripts[0])
     assert [row["id"] for row in data["ops"]] == [op_id(number) for number in range(len(OPS))]
     ladders = {"chart-ladder-ops", "chart-ladder-uses", "chart-heat"}
-    assert set(data["charts"]) == ladders | {"chart-time", "chart-cycles", "chart-pcc"}
+    assert set(data["charts"]) == ladders | {"chart-time", "chart-cycles", "chart-z"}
     text = " ".join(" ".join(page.texts).split())
     for told in ("pass rate on simulator 20.0 %", "2 of 10 attempted", "pass rate on host 10.0 %", "0.4200000",
                  "13 unique ops = 3 success", "notyet: sorting on the device",

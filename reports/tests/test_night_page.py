@@ -95,7 +95,7 @@ def test_a_night_of_sixty_models_opens_without_a_complaint(tmp_path: Path) -> No
         window.on("pageerror", lambda error: said.append(str(error)))
         window.on("request", lambda request: asked.append(request.url))
         window.goto(page.as_uri())
-        window.wait_for_selector("#chart-pcc svg", timeout=60_000)
+        window.wait_for_selector("#chart-z svg", timeout=60_000)
         assert window.locator("#shown").inner_text() == "10000"
         window.fill("#search", "model_07 no kernel of kind 3")
         window.wait_for_function("document.getElementById('shown').innerText !== '10000'")

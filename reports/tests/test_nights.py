@@ -63,12 +63,19 @@ def test_a_night_is_a_row_with_its_counts(url: str, tmp_path: Path) -> None:
 def test_the_ledger_of_models_adds_up(url: str, tmp_path: Path) -> None:
     failed = tuple(
         ModelFailure(model=model, framework="torch", status=status, error="it broke")
-        for model, status in (("b", ModelStatus.BUILD_FAILED), ("c", ModelStatus.FRAMEWORK_MISSING))
-    )
+        for model, status in (
+            ("b", ModelStatus.BUILD_FAILED), ("c", ModelStatus.FRAMEWORK_MISSING),
+            *((f"e{number}", ModelStatus.EXPORT_FAILED) for number in range(2)),
+            *((f"p{number}", ModelStatus.PREPARE_FAILED) for number in range(3)),
+            *((f"n{number}", ModelStatus.NOT_RUN) for number in range(4)),
+        )
+    )  # fmt: skip
     night_record = record(1, models=("a", "b", "c", "d"))
     publish(shard_run(tmp_path, night_record, 1, {"add": Op(uses={"a": 1})}, failed=failed), url)
-    assert rows(url, f"SELECT {', '.join(LEDGER)} FROM night_series") == [(4, 1, 1, 0, 0, 1, 0, 1)]
-    assert rows(url, "SELECT model, outcome, reason FROM night_models ORDER BY model") == [
+    for view in ("night_series", "night_status", "dashboard_nights"):
+        assert rows(url, f"SELECT {', '.join(LEDGER)} FROM {view}") == [(13, 1, 1, 2, 3, 1, 4, 1)], view
+    outcomes = "SELECT model, outcome, reason FROM night_models WHERE model < 'e' ORDER BY model"
+    assert rows(url, outcomes) == [
         ("a", "ran", ""), ("b", "build_failed", "it broke"), ("c", "framework_missing", "it broke"),
         ("d", "missing", ""),
     ]  # fmt: skip

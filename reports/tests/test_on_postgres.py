@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,15 @@ def test_a_query_changes_nothing(url: str, tmp_path: Path, query: str) -> None:
         ask(url, query)
     assert "\n" not in str(error.value)
     assert ask(url, "SELECT COUNT(*) FROM runs").rows == ((4,),)
+
+
+def test_a_query_without_end_has_a_limit_of_time_and_of_rows(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    test_ask.fill(tmp_path, url)
+    test_ask.check_endless(url, monkeypatch)
+    for statement in ("SHOW search_path", "EXPLAIN SELECT 1", "TABLE runs", "VALUES (1)", "(SELECT 1)"):
+        assert ask(url, statement).rows
 
 
 def test_runs_compare_and_move_as_in_folders(url: str, tmp_path: Path) -> None:
@@ -161,6 +171,34 @@ def test_two_publishers_at_once(url: str, tmp_path: Path) -> None:
     assert errors == []
     assert test_nights.rows(url, "SELECT status, missing FROM night_series") == [("complete", "")]
     assert test_nights.rows(url, "SELECT COUNT(*) FROM op_tests WHERE superseded_by = ''") == [(2,)]
+
+
+def test_a_publish_that_waits_for_a_lock_ends_in_time(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    publish(night(tmp_path, 1, {"add": Op(uses={"a": 1})}), url)
+    second = night(tmp_path, 2, {"add": Op(uses={"a": 1})})
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    with engine.connect() as holder:
+        holder.execute(sa.text("LOCK TABLE runs IN ACCESS EXCLUSIVE MODE"))
+        began = time.monotonic()
+        done = CliRunner().invoke(publish_command, [str(second), "--to", url, "--publish-timeout", "2"])
+        assert time.monotonic() - began < 20
+        assert done.exit_code == 1
+        assert "--to: expected a publish of at most 2 s, got no end within 2 s; try opscope publish," in done.output
+        assert [path.name for path in spool.waiting(url, tmp_path)] == ["night02"]
+        others = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        for _ in range(100):
+            left = holder.execute(sa.text(others)).scalar()
+            if not left:
+                break
+            time.sleep(0.1)
+        assert left == 0, "the server does not go on with a publish that was given up"
+    engine.dispose()
+    done = CliRunner().invoke(publish_command, ["--to", url, "--json"])
+    assert json.loads(done.output)["from_spool"] == ["night02"], done.output
+    assert ask(url, "SELECT COUNT(*) FROM runs").rows == ((2,),)
 
 
 def test_a_server_that_is_killed_loses_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

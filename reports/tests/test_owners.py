@@ -109,6 +109,10 @@ def test_every_page_names_the_same_owner(tmp_path: Path, owners_file: Path, monk
     (compared,) = run(diff)["series"]
     assert {row["op_name"]: row["owner"] for row in compared["rows"]} == expected
     assert [row["op_name"] for row in run(diff, "--owner", "giants")["series"][0]["rows"]] == ["stablehlo.exp"]
+    (of_giants,) = run(diff, "--owner", "giants")["series"]
+    everything = {cluster["cluster"] for cluster in compared["clusters"]}
+    assert {cluster["cluster"] for cluster in of_giants["clusters"]} == {row["cluster"] for row in of_giants["rows"]}
+    assert {cluster["cluster"] for cluster in of_giants["clusters"]} < everything
     assert {fix["op_names"][0]: fix["owner"] for fix in run(unblock)["fixes"]} == expected
     assert len(run(unblock, "--owner", "lowering")["fixes"]) == 2
     assert len(run(unblock, "2026-11-03", "--owner", "lowering")["series"][0]["fixes"]) == 2

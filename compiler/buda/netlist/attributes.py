@@ -35,10 +35,10 @@ def kind_of(kind: str) -> str:
     return KINDS.get(kind, kind)
 
 
-def scalar_of(where: str, kind: str, attributes: Mapping[str, Any]) -> float:
-    """Returns the number that an op takes as an attribute; 0 if it takes none. Raises CompilerInputError."""
+def scalar_of(where: str, kind: str, attributes: Mapping[str, Any]) -> float | None:
+    """Returns the number that an op takes as an attribute; None if it takes none. Raises CompilerInputError."""
     if kind not in SCALARS:
-        return 0.0
+        return None
     value = attributes.get(SCALARS[kind])
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise CompilerInputError(f"{where}.attributes.{SCALARS[kind]}: expected a number, got {value!r}")

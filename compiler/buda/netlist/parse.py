@@ -123,11 +123,11 @@ def _tile(row: _Reader) -> tuple[int, int]:
 
 
 def _dst(name: str) -> str:
-    """Returns the format of Dst for `acc_df`: a block format stands for 16-bit datums with exponents of its size."""
+    """Returns the format of Dst for `acc_df`: a float of fewer bits stands for 16-bit datums with its exponents."""
     accumulated = number_format(name)
-    if accumulated.kind != "block":
+    if not accumulated.is_float or accumulated.bits >= 16:
         return name
-    return "Float16_b" if accumulated.exponent_bits == 8 else "Float16"
+    return "Float16" if accumulated.register_exponent_bits == 5 else "Float16_b"
 
 
 def _shown(value: Any) -> str:

@@ -210,6 +210,21 @@ def _inner(op: ir.Operation) -> Iterator[ir.Operation]:
                 yield from _inner(view.operation)
 
 
+def region_kinds(module: bytes) -> tuple[str, ...]:
+    """The names of the ops whose results the op's regions return, such as the `stablehlo.maximum` of a reduction.
+
+    `argument` for what a region returns as it came in.
+    """
+    source = load(module)
+    kinds = []
+    for region in main_op(source).regions:
+        for block in region.blocks:
+            for value in list(block.operations)[-1].operation.operands:
+                owner = value.owner
+                kinds.append("argument" if isinstance(owner, ir.Block) else owner.name)
+    return tuple(kinds)
+
+
 def without_inner_ops(module: bytes) -> Iterator[bytes]:
     """Modules with one op less in the regions: its result replaced by a value of its type that was there before it."""
     count = read(module).region_ops

@@ -99,6 +99,8 @@ def test_costs_come_from_a_run_or_a_file(tmp_path):
     run = run_folder.write(tmp_path / "run")
     (tmp_path / "costs.json").write_text(costs.text(costs.read(run)))
     assert costs.read(tmp_path / "costs.json") == costs.read(run) == {"aaaa000000000001": 2.0}
+    with pytest.raises(InputError, match="no regular file"):
+        costs.read(tmp_path.joinpath("/dev/zero"))
     for text in ("", "[]", "{}", '{"opscope_costs": 1}', '{"opscope_costs": 1, "seconds": {"a": "b"}}'):
         (tmp_path / "bad.json").write_text(text)
         with pytest.raises(InputError, match="expected a file of costs"):

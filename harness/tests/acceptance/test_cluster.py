@@ -17,6 +17,7 @@ from opscope.harness.record import store
 from opscope.harness.record.records import VOLATILE
 from opscope.harness.tests.acceptance.conftest import Place
 from opscope.harness.tests.acceptance.test_resume import steady, words
+from opscope.harness.triage import from_run
 
 Client = pytest.importorskip("distributed", reason="pip install -e '.[cluster]'").Client
 assert steady, "a fixture, used by name"
@@ -128,6 +129,29 @@ def test_real_values_are_seen_or_travel_and_the_verdicts_are_the_same(
         assert (cluster.sent() == 0) == seen
     assert records(runs[0]) == records(runs[1])
     assert {test.status.value for test in store.load_run(runs[0]).tests} == {"success"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_damaged_file_is_made_again_as_without_a_cluster(
+    place: Place, cluster: Cluster, cache: Path, seen: bool
+) -> None:
+    cache.mkdir(parents=True, exist_ok=True)
+    cluster.worker(devices=2, before=() if seen else blind(cache))
+    options = ("--no-cache", "--no-report", "--inputs", "random", "--cluster", cluster.address)
+    said = []
+    for number in range(2):
+        run = place.folder / f"run{number}"
+        done = place.run("pytest", "--model", "mnist_mlp", "--op-by-op", *options, "--run-dir", str(run))
+        assert done.code == 0, done.out + done.err
+        assert {test.status.value for test in store.load_run(run).tests} == {"success"}
+        said.append((done.out + done.err).count(": damaged (another content); exports/"))
+        (folder,) = from_run.load(run).header.export_dirs
+        for path in sorted(Path(folder).glob("ops/*"))[: 1 - number]:
+            data = bytearray(path.read_bytes())
+            data[len(data) // 2] ^= 1
+            path.write_bytes(data)
+    assert said == [0, 1]
 
 
 @pytest.mark.slow

@@ -142,3 +142,23 @@ def test_the_ops_of_the_compiled_program_are_tests(place: Place, workflow: str, 
     refused = place.run("pytest", "--model", "mnist_mlp", "--workflow", workflow, "--backend", "xla")
     assert refused.code == 2
     assert refused.err.startswith(f"--workflow {workflow}: expected one backend that hands over its program")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        (("--prepare-memory", "60M"), "memory at compile-split: "),
+        (("--prepare-timeout", "0.3"), "timeout at compile-split: more than 0.3 s for all steps"),
+    ],
+)
+def test_a_derived_program_has_its_model_s_limits(place: Place, option: tuple[str, str], told: str) -> None:
+    (place.folder / "two.mlir").write_text(SUM)
+    words = ("pytest", "--model", "two.mlir", "--no-report", "--reruns", "0")
+    assert place.run(*words, "--op-by-op", "--run-dir", str(place.folder / "own")).code == 0  # its export is kept
+    run = place.folder / "derived"
+    done = place.run(*words, "--workflow", "compile-split", "--run-dir", str(run), *option)
+    assert done.code == 1
+    (failure,) = store.load_run(run).header.failed
+    assert failure.status.value == "prepare_failed"
+    assert failure.error.startswith(told)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.harness.backends.base import Job, StageError, Target
+from opscope.harness.backends.xla import Xla
 from opscope.harness.prepare import golden, mlir
 from opscope.harness.prepare.identity import attribute_items
 from opscope.harness.prepare.mlir.values import tensor_desc
@@ -52,6 +53,10 @@ class Hidden:
 
     def available(self) -> str | None:
         return None
+
+    def warm_up(self) -> None:
+        # XLA starts once for each lane: an op that starts it changes its process, and the next one gets a fresh one.
+        Xla().warm_up()
 
     def climb(self, stage: Stage, job: Job) -> None:
         if stage is Stage.COMPILE:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from opscope.harness.prepare.mlir.variant import region_kinds
 from opscope.harness.record.errors import InputError
 from opscope.harness.tests.backends import hidden
 from opscope.harness.tests.triage.runs import binary, run, unary
@@ -153,6 +154,35 @@ def test_the_rule(tmp_path: Path, module: str, rule: str, told: list[str]) -> No
 def test_wrong_numbers_are_probed_with_goldens_of_their_own_and_two_lanes(tmp_path: Path) -> None:
     found = probed(tmp_path, DOT, "op.shapes[1][1] % 16 != 0", hidden.WRONG, lanes=2)
     assert found.statements == ["fails when N % 16 != 0"]
+    assert found.blame.startswith("its shape is to blame, not its values: it fails with random values")
+
+
+LARGE = """
+    def fail(self, op):
+        pass
+
+    def wrong(self, job):
+        if max(abs(x).max() for x in job.inputs) > 2:
+            job.outputs = [output + 1 for output in job.outputs]
+"""
+
+
+@pytest.mark.slow
+def test_values_that_are_to_blame(tmp_path: Path) -> None:
+    found = probed(tmp_path, binary("add", "16x40xf32"), "True", LARGE)
+    assert found.blame.startswith("its values are to blame, not its shape: in its own shape the op passes with scaled")
+    assert found.statements == [], "a size decides only how many large values are left"
+
+
+@pytest.mark.slow
+def test_a_maximum_stays_one(tmp_path: Path) -> None:
+    where, repro = failing(tmp_path, WINDOW, "'stablehlo.maximum' in str(op.op)", hidden.WRONG)
+    assert repro.failure.question == "" or repro.failure.question in repro.failure.message
+    with Lab(where, repro, budget=600) as lab:
+        found = reduce(lab)
+    assert region_kinds(found.tried.variant.module) == ("stablehlo.maximum",)
+    assert found.tried.test is not None
+    assert found.tried.test.question == repro.failure.question
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.tests.backends import hidden
 from opscope.harness.tests.triage.runs import binary, run
-from opscope.harness.triage import after_run, bundle
+from opscope.harness.triage import after_run, bundle, from_run, in_child
 from opscope.harness.triage.cli import repro
 from opscope.harness.triage.replay import replay
 
@@ -165,3 +165,46 @@ def test_a_module_that_is_no_mlir_is_kept_as_it_is(tmp_path: Path) -> None:
     assert (tmp_path / "repro" / "module.mlir").read_text().startswith("// this version cannot read the module: module")
     assert replay(tmp_path / "repro").test.status == "compile_failed"
     assert store.load_run(tmp_path / "run").tests == [test]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("file", "data", "got"),
+    [
+        ("module.mlirbc", b"garbage", "expected StableHLO"),
+        ("module.mlirbc", TWO.encode(), "expected a module of one op, got one of 2"),
+        ("inputs/0.npy", b"x", "expected an array that opscope stored"),
+        ("inputs/0.npy", b"\x93NUMPY\x01\x00\x10\x00{'descr': '<f4'", "expected an array that opscope stored"),
+        ("inputs/0.npy", None, "no regular file"),
+    ],
+    ids=["module", "two ops", "no array", "half an array", "device"],
+)
+def test_a_folder_from_elsewhere_is_one_line(failed, tmp_path: Path, file: str, data: bytes | None, got: str) -> None:
+    run_dir, tests = failed
+    folder = tmp_path / "theirs"
+    shutil.copytree(after_run.place(run_dir, tests[0]), folder)
+    (folder / file).unlink()
+    if data is None:
+        (folder / file).symlink_to("/dev/zero")
+    else:
+        (folder / file).write_bytes(data)
+    for verb in ("reduce", "probe"):
+        done = subprocess.run(
+            [sys.executable, "-m", "opscope.harness.cli.main", verb, str(folder)], capture_output=True, text=True
+        )
+        assert done.returncode == 2
+        assert got in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_a_module_that_kills_what_reads_it_is_one_line(failed, tmp_path: Path, monkeypatch) -> None:
+    run_dir, tests = failed
+    _, stored, row, test = from_run.find(tests[0].op_id, run_dir, "test")
+    origin = from_run.origin(stored, row, test)
+    aborts = tmp_path / "sitecustomize.py"
+    aborts.write_text("import os, sys\nif 'in_child' in sys.argv[-1]: os.abort()\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(InputError, match="opscope repro: expected an op whose module can be read, got the end of what"):
+        in_child.write(tmp_path / "out", row, test, origin, "opscope repro")
+    assert not (tmp_path / "out").exists()

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from opscope.harness.triage import attribute_text, rules
+from opscope.harness.prepare.mlir import attribute_text
+from opscope.harness.triage import rules
 
 HIDDEN = {
     "{} % 32 != 0": lambda n: n % 32 != 0,

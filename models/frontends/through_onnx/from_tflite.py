@@ -7,6 +7,7 @@ TensorFlow is imported only in this process, because torch-mlir cannot be in one
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,7 @@ def write_onnx(parent: Parent) -> None:
     task = parent.task()
     path, output = Path(task["path"]), Path(task["output"])
     if path.suffix != ".tflite":
-        from opscope.models import registry
-
-        data = registry.add_file_model(path, task["name"]).build(task["dtype"])
+        data = _file(task)
         path = output.with_suffix(".tflite")
         path.write_bytes(data)
     warnings.simplefilter("ignore")
@@ -30,6 +29,43 @@ def write_onnx(parent: Parent) -> None:
 
     _keep_biases()
     convert.from_tflite(str(path), opset=OPSET, output_path=str(output))
+
+
+def _file(task: Mapping[str, Any]) -> bytes:
+    """The bytes of a file, or those that a model of ours makes."""
+    path = Path(task["path"])
+    if path.suffix == ".tflite":
+        return path.read_bytes()
+    from opscope.models import registry
+
+    return registry.add_file_model(path, task["name"]).build(task["dtype"])
+
+
+def interpret(parent: Parent) -> int:
+    """Runs the file in TFLite's interpreter, by its reference kernels; returns the number of results.
+
+    Its task: as for `write_onnx`, and `folder` with inputs.npz, whose arrays are named as `inputs` says, in the order
+    of the graph. The results are results.npz, in the file's order.
+    """
+    import numpy as np
+    import tensorflow as tf
+
+    task = parent.task()
+    folder, lite = Path(task["folder"]), tf.lite
+    kernels = lite.experimental.OpResolverType.BUILTIN_REF
+    interpreter = lite.Interpreter(model_content=_file(task), experimental_op_resolver_type=kernels)
+    interpreter.allocate_tensors()
+    places = interpreter.get_input_details()
+    names = [place["name"] for place in places]
+    with np.load(folder / "inputs.npz") as archive:
+        for place, fallback in zip(places, task["inputs"], strict=True):
+            # tf2onnx keeps the names; a name that it had to change is found by its place.
+            name = place["name"] if set(names) == set(task["inputs"]) else fallback
+            interpreter.set_tensor(place["index"], archive[name].astype(place["dtype"]).reshape(place["shape"]))
+    interpreter.invoke()
+    found = [interpreter.get_tensor(place["index"]) for place in interpreter.get_output_details()]
+    np.savez(folder / "results.npz", *found)
+    return len(found)
 
 
 def _keep_biases() -> None:

@@ -19,11 +19,15 @@ class Converted:
     built: Built
     values: Mapping[str, np.ndarray]
     framework: str
+    own: Callable[[Mapping[str, np.ndarray]], tuple[str, list[Any]]] | None = None
+    """From values of the arguments to what computed them and the results, where the framework is not JAX's."""
 
 
 def convert(loaded: Loaded) -> Converted:
     """Takes the model by its framework. Raises what the framework raises."""
     kind = framework(loaded.model)
+    if kind == "torch":
+        return _torch(loaded)
     built, values = CONVERTERS[kind](loaded)
     return Converted(built, values, kind)
 
@@ -109,17 +113,18 @@ def _keras(loaded: Loaded) -> tuple[Built, dict[str, np.ndarray]]:
     return built, {**{n: np.asarray(v.value) for n, v in named_variables(loaded.model).items()}, **values}
 
 
-def _torch(loaded: Loaded) -> tuple[Built, dict[str, np.ndarray]]:
+def _torch(loaded: Loaded) -> Converted:
     import torch
 
-    from opscope.models.frontends import torch_trace
+    from opscope.models.frontends import torch_eager, torch_trace
     from opscope.models.frontends.torch import TorchBuilt
 
     arrays = {name: _array(value) for name, value in loaded.inputs.items()}
     specs = [ArgSpec(n, a.shape, str(a.dtype), "", "input") for n, a in arrays.items()]
     module: Any = loaded.model.eval()
     weights, names = torch_trace.parameter_specs(module, {})
-    call = torch_trace.by_trace(module, TorchBuilt(lambda: module, tuple(specs), positional=loaded.positional))
+    torch_built = TorchBuilt(lambda: module, tuple(specs), positional=loaded.positional)
+    call = torch_trace.by_trace(module, torch_built)
 
     def forward(w: Mapping[str, Any]) -> Any:
         held = {name: w[spec.name] for spec, name in zip(weights, names, strict=True)}
@@ -127,7 +132,12 @@ def _torch(loaded: Loaded) -> tuple[Built, dict[str, np.ndarray]]:
 
     state: dict[str, torch.Tensor] = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     values = {s.name: _array(state[n]) for s, n in zip(weights, names, strict=True) if state[n].device.type != "meta"}
-    return Built(forward, (*weights, *specs)), {**values, **arrays}
+    argument_names = dict(zip([s.name for s in weights], names, strict=True))
+
+    def own(w: Mapping[str, np.ndarray]) -> tuple[str, list[Any]]:
+        return torch_eager.results(torch_trace.Called(module, torch_built), list(arrays), argument_names, w)
+
+    return Converted(Built(forward, (*weights, *specs)), {**values, **arrays}, "torch", own)
 
 
 def _array(value: Any) -> np.ndarray:
@@ -148,6 +158,5 @@ CONVERTERS: dict[str, Callable[[Loaded], tuple[Built, dict[str, np.ndarray]]]] =
     "equinox": _equinox,
     "flax": _flax,
     "keras": _keras,
-    "torch": _torch,
 }
-"""Framework -> the function that converts its models."""
+"""Framework on JAX -> the function that converts its models."""

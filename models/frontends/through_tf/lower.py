@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,27 +39,39 @@ def lower(built: TfBuilt, name: str) -> tuple[bytes, tuple[ArgSpec, ...], dict[s
         return built.function(*tensors)
 
     entry.__name__ = entry.__qualname__ = name.replace(":", "_").replace("+", "_")
-    specs = [tf.TensorSpec(s.shape, _dtype(s.dtype), f"argument{i}") for i, s in enumerate(built.arguments)]
+    specs = signature(built)
     function = tf.function(entry, jit_compile=True, input_signature=specs, autograph=False)
     graph: Any = function.get_concrete_function().graph
     bytecode = function.experimental_get_compiler_ir(*specs)(stage="stablehlo_serialized")
     arguments, values = list(built.arguments), dict(built.values)
-    variables = {id(v.handle): v for v in graph.variables}
-    for tensor, _ in graph.captures:
-        variable = variables.get(id(tensor))
-        value = variable.numpy() if variable is not None else tensor.numpy()
-        label = _fresh(variable.name.removesuffix(":0") if variable is not None else "constant", arguments)
+    for label, variable, value in captured(graph, built):
         role = "parameter" if variable is None or variable.trainable else "state"
         arguments.append(ArgSpec(label, value.shape, value.dtype.name, "", role))
         values[label] = value
     return bytecode, tuple(arguments), values
 
 
+def signature(built: TfBuilt) -> list[Any]:
+    """The types of the function's own arguments."""
+    return [tf.TensorSpec(s.shape, _dtype(s.dtype), f"argument{i}") for i, s in enumerate(built.arguments)]
+
+
+def captured(graph: Any, built: TfBuilt) -> list[tuple[str, Any, np.ndarray]]:
+    """Name as an argument, variable (None for a constant) and value of all that a traced function captured."""
+    taken = {spec.name for spec in built.arguments}
+    variables, found = {id(v.handle): v for v in graph.variables}, []
+    for tensor, _ in graph.captures:
+        variable = variables.get(id(tensor))
+        label = _fresh(variable.name.removesuffix(":0") if variable is not None else "constant", taken)
+        taken.add(label)
+        found.append((label, variable, variable.numpy() if variable is not None else tensor.numpy()))
+    return found
+
+
 def _dtype(name: str) -> Any:
     return tf.dtypes.as_dtype(name)
 
 
-def _fresh(name: str, arguments: Sequence[ArgSpec]) -> str:
+def _fresh(name: str, taken: Collection[str]) -> str:
     """`name`, or with a number where an argument has it already."""
-    taken = {spec.name for spec in arguments}
     return next(word for word in (name, *(f"{name}_{i}" for i in range(2, len(taken) + 3))) if word not in taken)

@@ -18,6 +18,9 @@ DEFAULT = "serving_default"
 
 def load(path: Path, signature: str, shapes: Mapping[str, Sequence[int]]) -> TfBuilt:
     """The signature of the model in a folder. Raises Refused: no SavedModel, no such signature, an open shape."""
+    special = next((inner for inner in path.rglob("*") if not (inner.is_file() or inner.is_dir())), None)
+    if special is not None:  # a pipe would wait for ever, a device has no end
+        raise Refused(str(path), "a SavedModel", f"{special.relative_to(path)}, which is no regular file")
     try:
         loaded: Any = tf.saved_model.load(str(path))
     except Exception as error:  # noqa: BLE001 - protobuf, registry and file system each have errors of their own

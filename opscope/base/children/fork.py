@@ -21,13 +21,11 @@ _FAILED = 70
 """The exit code if neither the function nor a Python exception ended the child."""
 
 
-def run_in_fork(
-    function: Callable[[], object], *, seconds: float, address_space: int | None = None, memory: int | None = None
-) -> Ending:
+def run_in_fork(function: Callable[[], object], *, seconds: float, memory: int | None = None) -> Ending:
     """Runs a function in a fork of this process, which prints nothing, and returns how the fork ended.
 
-    A Python exception counts as a normal return, because the fork survived it. `address_space` is the largest number
-    of bytes that the fork may map, `memory` the largest number that it may hold.
+    A Python exception counts as a normal return, because the fork survived it. `memory` is the largest number of bytes
+    that it may hold more than it began with: it shares what this process holds.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -36,7 +34,7 @@ def run_in_fork(
         warnings.simplefilter("ignore")  # about threads, which the child neither has nor needs
         child = os.fork()
     if child == 0:
-        _run_and_leave(function, parent, address_space)
+        _run_and_leave(function, parent)
     status = None
     try:
         status = _status(child, seconds, memory)
@@ -55,6 +53,7 @@ def run_in_fork(
 def _status(child: int, seconds: float, memory: int | None) -> int | None:
     """Returns the status of a fork, or None if it still runs after `seconds`. Raises ChildEnded at `memory` bytes."""
     until, pause = time.monotonic() + seconds, 0.0005
+    before = usage(child)[0]
     while True:
         pid, status = os.waitpid(child, os.WNOHANG)
         if pid:
@@ -63,18 +62,16 @@ def _status(child: int, seconds: float, memory: int | None) -> int | None:
             return None
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
-        if memory is not None and pause == _LONGEST_PAUSE and (resident := usage(child)[0]) > memory:
-            raise ChildEnded(Ending(Cause.MEMORY, f"{resident >> 20} MiB resident, {memory >> 20} MiB allowed"))
+        if memory is not None and pause == _LONGEST_PAUSE and (held := usage(child)[0] - before) > memory:
+            raise ChildEnded(Ending(Cause.MEMORY, f"{held >> 20} MiB resident, {memory >> 20} MiB allowed"))
 
 
-def _run_and_leave(function: Callable[[], object], parent: int, address_space: int | None) -> None:
+def _run_and_leave(function: Callable[[], object], parent: int) -> None:
     """Runs the function in the fork; never returns."""
     code = _FAILED
     try:
         die_with_parent(parent)
         with contextlib.suppress(OSError, ValueError):
-            if address_space is not None:
-                resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         faulthandler.disable()
         quiet = os.open(os.devnull, os.O_RDWR)

@@ -87,6 +87,12 @@ def last_message(parent: Parent, function: str) -> dict[str, Any]:
         return {RAISED: [traceback.format_exception_only(error)[-1].partition("\n")[0], traceback.format_exc()]}
 
 
+def is_child() -> bool:
+    """Whether this process is such a child: how it ends is told by its parent, so it needs none of its own to crash."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return spec is not None and spec.name == "opscope.base.children.inside"
+
+
 def main(words: list[str]) -> None:
     """Entry point. Does not return."""
     descriptor, parent, function = words

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from opscope.base.children.environment import XLA_FLAG, child_environment
 from opscope.base.children.fork import run_in_fork
 from opscope.base.children.parent_death import bound
 from opscope.base.children.process import Process
+from opscope.base.children.warm_fork import WarmFork
 
 HERE = "opscope.base.tests.child_functions"
 
@@ -51,6 +53,7 @@ def test_a_call_gives_the_result_the_messages_and_the_output(tmp_path: Path) -> 
     assert (outcome.ending.ok, outcome.ending.cause, outcome.result) == (True, Cause.RETURNED, 6)
     assert seen == [{"seen": 1}, {"seen": 2}, {"seen": 3}]
     assert outcome.log.last_line() == "added"
+    log.close()
     assert (tmp_path / "log.txt").read_text() == "added\n"
 
 
@@ -240,19 +243,67 @@ def test_the_environment_is_one_thread_offline_and_as_asked(monkeypatch: pytest.
         (os.abort, Cause.SIGNAL, "signal SIGABRT"),
         (lambda: os._exit(3), Cause.EXIT, "exit 3"),
         (lambda: time.sleep(60), Cause.TIMEOUT, "timeout"),
-        (lambda: bytearray(1 << 40), Cause.RETURNED, "returned"),  # a MemoryError, as the limit asks for
+        (lambda: bytearray(1 << 40), Cause.RETURNED, "returned"),  # a MemoryError
     ],
     ids=["fine", "exception", "abort", "exit", "hang", "memory"],
 )
 def test_a_fork_survives_or_ends_in_a_typed_way(function: Callable[[], object], cause: Cause, kind: str) -> None:
-    ending = run_in_fork(function, seconds=0.3 if cause is Cause.TIMEOUT else 60, address_space=64 << 30)
+    seconds = 0.3 if cause is Cause.TIMEOUT else 60
+    ending = run_in_fork(function, seconds=seconds)
     assert (ending.cause, ending.kind) == (cause, kind)
+    warm = WarmFork(lambda data: function() if data else None)
+    endings = [warm.run(data, seconds=seconds) for data in (b"", b"x", b"")]
+    warm.close()
+    assert [(ending.cause, ending.kind) for ending in endings] == [
+        (Cause.RETURNED, "returned"),
+        (cause, kind),
+        (Cause.RETURNED, "returned"),
+    ]
+
+
+def test_a_warm_fork_is_made_once_and_keeps_no_file_of_its_parent(tmp_path: Path) -> None:
+    path = tmp_path / "forks"
+    with path.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        warm = WarmFork(lambda data: path.open("a").write(f"{os.getpid()} {len(data)}\n"))
+        for size in (0, 1, 5 << 20):  # the last is more than a socket holds
+            assert warm.run(bytes(size), seconds=60).ok
+    with path.open() as other:
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    lines = [line.split() for line in path.read_text().splitlines()]
+    assert [int(size) for _, size in lines] == [0, 1, 5 << 20]
+    (pid,) = {int(pid) for pid, _ in lines}
+    os.kill(pid, signal.SIGKILL)
+    assert comes_true(lambda: not is_running(pid))
+    assert warm.run(b"", seconds=60).ok, "one that ended meanwhile is replaced"
+    assert run_in_fork(lambda: warm.run(b"copy", seconds=60), seconds=60).ok
+    assert warm.run(b"", seconds=60).ok
+    warm.close()
+    forks = [int(line.split()[0]) for line in path.read_text().splitlines()]
+    assert len(set(forks)) == 3, "a fork of this process uses one of its own"
+    assert forks[-3] == forks[-1]
+    assert comes_true(lambda: not any(map(is_running, forks)))
+
+
+def test_a_warm_fork_may_hold_so_much_more_than_its_parent() -> None:
+    mine = bytearray(64 << 20)
+
+    def hold(data: bytes) -> None:
+        taken = bytearray(int(data))
+        time.sleep(0.2)
+        assert len(taken) != len(mine)
+
+    warm = WarmFork(hold)
+    endings = [warm.run(size, seconds=60, memory=32 << 20) for size in (b"1000", b"100000000")]
+    warm.close()
+    assert [ending.cause for ending in endings] == [Cause.RETURNED, Cause.MEMORY]
+    assert "32 MiB allowed" in endings[1].text
 
 
 def test_the_package_is_small() -> None:
     code = (
         "import sys; before = set(sys.modules); import opscope.base.children.call, opscope.base.children.inside;"
-        "import opscope.base.children.fork, opscope.base.children.process;"
+        "import opscope.base.children.fork, opscope.base.children.process, opscope.base.children.warm_fork;"
         "print(*sorted({name.partition('.')[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

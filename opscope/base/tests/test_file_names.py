@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
-from opscope.base.file_names import as_text, label
+from opscope.base.file_names import as_text, label, resolved
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,13 @@ from opscope.base.file_names import as_text, label
 )
 def test_a_name_is_text(name: str, text: str) -> None:
     assert as_text(name) == text
+
+
+def test_a_link_to_itself_is_resolved_to_itself(tmp_path: Path) -> None:
+    (tmp_path / "to").symlink_to("file")
+    (tmp_path / "loop").symlink_to("loop")
+    assert resolved(tmp_path / "to") == tmp_path / "file"
+    assert resolved(tmp_path / "loop") == tmp_path / "loop"
 
 
 def test_a_label_is_one_line_that_any_locale_takes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,7 +116,7 @@ def test_files_in_each_others_place_and_files_of_nobody_are_damage(folder: Path)
 
 def test_a_file_is_read_once_as_long_as_it_does_not_change(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stored.checked(folder, "module")
-    monkeypatch.setattr(stored, "_file_digest", lambda path: pytest.fail("it was read again"))
+    monkeypatch.setattr(stored, "mark_of", lambda path: pytest.fail("it was read again"))
     stored.checked(folder, "module")
 
 

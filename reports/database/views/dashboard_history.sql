@@ -4,13 +4,14 @@
 --   op_id: the op; its new id if that changed
 --   op: name and id
 --   dtype: element type of its first operand
+--   z_max: the largest error over its own scale
 --   compile_ms: milliseconds of the stages before `run`
 --   all_ms: milliseconds of all stages
 --   flaky: `flaky` if repeated attempts disagreed
 SELECT t.night_id, s.started, s.backend, s.arch, s.series, s.backend || ' ' || s.arch AS platform,
        COALESCE(NULLIF(o.op_kind, ''), 'other') AS op_kind, o.op_name, o.op_id, o.op_name || ' ' || o.op_id AS op,
        o.signature, o.dtype, o.rank, t.status, t.stage_reached, t.failed_stage, t.error_signature AS cluster,
-       t.error_message, t.expected, t.ran_on, t.pcc, t.cycles, t.device_ns, t.l1_peak_bytes, t.dram_peak_bytes,
+       t.error_message, t.expected, t.ran_on, t.z_max, t.pcc, t.hypothesis, t.cycles, t.device_ns, t.l1_peak_bytes, t.dram_peak_bytes,
        1000 * t.compile_seconds AS compile_ms, 1000 * t.seconds AS all_ms,
        CASE WHEN t.flaky THEN 'flaky' ELSE '' END AS flaky, t.run_id, t.artifact, t.repro
 -- SQLite takes tables of a CROSS JOIN in their order: from the op to its tests, never through all op tests of the nights.

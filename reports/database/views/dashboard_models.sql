@@ -1,7 +1,7 @@
 -- How far each model is in each night, in unique ops. A model is whole when all of its ops are right, wherever they ran.
 --   platform: backend and board
 --   newest: 1 in the newest night of its series
---   outcome: `ran`, `build_failed`, `export_failed`, `framework_missing`, `not_run` or `missing`
+--   outcome: `ran`, `build_failed`, `export_failed`, `prepare_failed`, `framework_missing`, `not_run` or `missing`
 --   reason: why it did not run
 --   whole: 1 if every op of it is right
 SELECT s.night_id, s.started, s.backend, s.arch, s.series, s.backend || ' ' || s.arch AS platform,

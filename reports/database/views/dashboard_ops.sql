@@ -6,6 +6,7 @@
 --   furthest_stage: the last stage that was passed, numbered in their order
 --   supported: `yes` for right numbers, `known gap` for an expected failure, `not tried`, else `no`
 --   compile_seconds: time of the stages before `run`
+--   z_max: the largest error over its own scale
 --   cycles_of_all_uses: device cycles of one execution times its uses in that model
 --   flaky: `flaky` if repeated attempts disagreed
 SELECT s.night_id, s.started, s.backend, s.arch, s.series, s.backend || ' ' || s.arch AS platform, m.model,
@@ -19,7 +20,7 @@ SELECT s.night_id, s.started, s.backend, s.arch, s.series, s.backend || ' ' || s
             WHEN t.expected <> '' THEN 'known gap' ELSE 'no' END AS supported,
        COALESCE((SELECT d.owner FROM night_diff d WHERE d.night_id = s.night_id AND d.series = s.series
                  AND d.op_id = t.op_id), '') AS owner,
-       t.pcc, t.cycles, t.cycles * u.uses AS cycles_of_all_uses, t.l1_peak_bytes,
+       t.z_max, t.pcc, t.cycles, t.cycles * u.uses AS cycles_of_all_uses, t.l1_peak_bytes,
        t.dram_peak_bytes, t.compile_seconds, t.seconds, CASE WHEN t.flaky THEN 'flaky' ELSE '' END AS flaky, t.run_id,
        t.artifact, t.repro
 -- SQLite takes tables of a CROSS JOIN in their order: the newest nights first, never the op tests of a year.

@@ -6,7 +6,7 @@
 SELECT d.night_id, d.night, d.kind, d.started, d.series, d.backend, d.arch, d.data_format, d.label,
        d.op_id, d.op_name, d.op_kind, d.signature, d.dtype, d.rank, d.status_now AS status, d.failed_stage, d.cluster,
        d.error_message, d.expected, d.flaky, d.models, d.model_count, d.uses, d.owner, t.run_id, t.stage_reached, t.crash_kind,
-       t.pcc, t.z_max, t.z_place, t.question, COALESCE(t.artifact, '') AS artifact, COALESCE(t.repro, '') AS repro
+       t.pcc, t.z_max, t.z_place, t.question, t.hypothesis, COALESCE(t.artifact, '') AS artifact, COALESCE(t.repro, '') AS repro
 FROM night_diff d
 LEFT JOIN op_tests t
   ON t.night_id = d.night_id AND t.series = d.series AND t.op_id = d.op_id AND t.superseded_by = ''

@@ -1,7 +1,7 @@
 -- What was expected of each night, what it delivered, and what changed besides the results. One row per night and series.
 --   night_status: `complete`, or `partial` if a model, a shard or the end of a run is missing
 --   missing: what is missing, in words
---   asked: models that were asked for or expected: the sum of the six columns that follow
+--   asked: models that were asked for or expected: the sum of the seven columns that follow
 --   ran: models that became a module and ran
 --   build_failed: models that could not be built
 --   export_failed: models that could not be exported

@@ -89,6 +89,7 @@ const columns = [
   { title: "family", class: "kind", key: (row) => row.kind, cell: (row) => [row.kind] },
   { title: "status", key: (row) => row.status, cell: (row) => [badge(row)] },
   { title: "furthest stage", key: (row) => stageOrder.indexOf(row.furthest), cell: (row) => [row.furthest] },
+  { title: "z", numeric: true, key: (row) => row.z, cell: (row) => [row.z === null ? "" : row.z >= 1e6 ? row.z.toExponential(1) : row.z.toPrecision(3)] },
   { title: "PCC", numeric: true, key: (row) => row.pcc, cell: (row) => [pcc(row.pcc)] },
   { title: "cycles", numeric: true, key: (row) => row.cycles, cell: (row) => [number(row.cycles)] },
   { title: "ms", numeric: true, key: (row) => row.seconds || null, cell: (row) => [row.seconds ? number(1000 * row.seconds, 1) : ""] },
@@ -103,7 +104,7 @@ function badge(row) {
 }
 
 for (const row of page.ops) {
-  row.text = [row.id, row.name, row.kind, row.types, row.status, row.furthest, row.error, row.expected, row.cluster,
+  row.text = [row.id, row.name, row.kind, row.types, row.status, row.furthest, row.error, row.hypothesis, row.expected, row.cluster,
     ...row.models, ...row.locations].join("\n").toLowerCase();
 }
 
@@ -189,6 +190,7 @@ function details(row) {
   add("limitation", row.expected);
   add("failed at", row.failed);
   add("message", row.error);
+  add("hypothesis", row.hypothesis);
   add("crash", row.crash);
   add("error cluster", row.cluster);
   add("diagnostic", row.artifact ? make("a", { href: row.artifact }, decodeURIComponent(row.artifact)) : "");

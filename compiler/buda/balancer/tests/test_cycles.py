@@ -94,6 +94,83 @@ def test_the_older_sparse_formula_by_hand() -> None:
     assert sparse.by_stages(work, 2, 8, weights("grayskull", "matmul_sparse", frozenset())) == 2304 + 640 + 400 + 448
 
 
+def test_the_dense_formulas_by_hand() -> None:
+    """Two macro blocks of 3 blocks of 2x4 tiles; 3 steps of 5 tiles in 2 phases: 9 steps, 360 products, 48 spills."""
+    work = Work(2, 3, 2, 4, 3, 5, 2)
+    assert work.tiles == 24
+    assert formulas.elementwise(work, (10.0, 1.0)) == 2 * (30 + 24)
+    assert formulas.elementwise(work, (10.0, 1.0), 4) == 2 * (30 + 24 * 4)
+    assert formulas.reduce_z(work, (10.0, 1.0, 100.0), 3) == 2 * 3 * (30 + 24 + 100)
+    assert formulas.reduce_z(work, (10.0, 1.0, 100.0), 2) == 2 * 2 * (30 + 24 + 100)
+    assert formulas.reduce_z(work, (10.0, 1.0, 100.0), 1) == 2 * (30 + 24)
+    assert formulas.matmul_grayskull(work, (1e4, 1e3, 1.0)) == 2 * (2 * 10**4 + 9 * 10**3 + 360 * 2)
+    assert formulas.matmul(work, (1.0, 1e3, 1e5, 1e6)) == 2 * (360 * 2 + 48 * 10**3 + 9 * 10**5 + 90 * 5 * 10**6)
+    assert formulas.matmul(Work(1, 1, 1, 1), (1e9, 0.0, 0.0, 1e9)) == formulas.MOST == 2**30
+
+
+def test_the_older_sparse_formula_reloads_for_each_step_after_the_first() -> None:
+    """Constants: tile, reload, configure, wait, pack wait, pack, block, block with tiles, decoding of a tile."""
+    constants = (1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8)
+    work, nz_tiles, mblock_n = Work(2, 6, 1, 2, 3, 1, 2), 8, 2
+    nz_ublocks, ublocks, each = 8 // (2 * 2), 2 * 3 * 3, 100 + 20
+    reloads = (ublocks * 1000 + nz_ublocks * each) * 2 + 3 * 2 * each * 2
+    packs = 10**4 * (ublocks - nz_ublocks) * 2 + 10**5 * 2 * 2 * 12
+    decode = 8 * 10**8 * 4 + ublocks * 10**6 + nz_ublocks * 10**7
+    got = sparse.by_stages(work, mblock_n, nz_tiles, constants)
+    assert got == min(2**30, 8 * 2 * 2 * 2 + reloads + packs + decode)
+    small = tuple(each / 1e6 for each in constants)
+    assert sparse.by_stages(work, mblock_n, nz_tiles, small) == int((64 + reloads + packs + decode) / 1e6)
+    once = Work(2, 6, 1, 2, 1, 1, 2)
+    ublocks = 2 * 1 * 3
+    expected = 64 + (ublocks * 1000 + 2 * each) * 2 + 10**4 * 4 * 2 + 10**5 * 48 + decode - 12 * 10**6
+    assert sparse.by_stages(once, mblock_n, nz_tiles, small) == int(expected / 1e6)
+
+
+SHARE = SparseShare(nz_tiles=10, nz_ublocks=6, nz_strips=3, unique_tiles=0, encoding_bytes=0)
+
+
+@pytest.mark.parametrize(
+    ("shape", "u_kt", "bits", "math", "reload", "pack"),
+    [
+        ((1, 1), 1, 16, 335, 142, 150), ((1, 1), 3, 16, 335, 142, 150), ((1, 1), 4, 16, 100, 140, 123),
+        ((1, 1), 7, 16, 100, 140, 123), ((1, 1), 8, 16, 55, 140, 120), ((1, 3), 1, 8, 125, 110, 100),
+        ((3, 1), 4, 8, 55, 110, 90), ((1, 8), 8, 8, 26, 45, 35), ((7, 1), 1, 16, 55, 45, 40),
+        ((8, 1), 1, 16, 55, 45, 35),
+    ],
+)  # fmt: skip
+def test_the_newer_sparse_formula_by_hand(
+    shape: tuple[int, int], u_kt: int, bits: int, math: int, reload: int, pack: int
+) -> None:
+    """Decoding: 3 strips x 2 blocks of 80, 6 blocks with tiles of 80, 3 strips of 100."""
+    work = Work(2, 4, *shape, 1, u_kt, 2)
+    decode, products = 6 * 80 + 6 * 80 + 3 * 100, 10 * 2 * shape[1] * math
+    packed = 2 * work.tiles * pack
+    assert sparse.by_table(work, 2, SHARE, "HiFi2", bits) == decode + products + packed
+    assert sparse.by_table(work, 2, SHARE, "HiFi4", bits) == decode + int(products * 1.7) + packed
+    steps = Work(2, 4, *shape, 2, u_kt, 2)
+    assert (
+        sparse.by_table(steps, 2, SHARE, "HiFi2", bits)
+        == decode + products + packed + 12 * shape[0] * shape[1] * reload
+    )
+
+
+@pytest.mark.parametrize(
+    ("arch", "fidelity", "data_format", "tabled"),
+    [
+        ("wormhole_b0", "HiFi2", "Float16_b", True), ("wormhole_b0", "LoFi", "Float16_b", False),
+        ("wormhole_b0", "LoFi", "Bfp8_b", True), ("wormhole_b0", "HiFi2", "Bfp8_b", False),
+        ("wormhole_b0", "HiFi2", "Float32", False), ("wormhole_b0", "LoFi", "Bfp4_b", False),
+        ("grayskull", "HiFi2", "Float16_b", False), ("blackhole", "HiFi2", "Float16_b", False),
+    ],
+)  # fmt: skip
+def test_wormhole_has_a_table_for_two_formats(arch: str, fidelity: str, data_format: str, tabled: bool) -> None:
+    work = Work(2, 4, 1, 1, 2, 1, FIDELITIES[fidelity])
+    by_table = sparse.by_table(work, 2, SHARE, fidelity, number_format(data_format).bits) if tabled else 0
+    by_stages = sparse.by_stages(work, 2, 12, weights(arch, "matmul_sparse", frozenset()))
+    assert by_table != by_stages
+    assert sparse.estimate(arch, fidelity, data_format, work, 2, SHARE, 12) == (by_table if tabled else by_stages)
+
+
 def rows(arch: str, name: str) -> list[dict[str, str]]:
     with (SILICON / arch / f"{name}.csv").open(encoding="utf-8-sig") as file:
         return list(csv.DictReader(file))

@@ -16,6 +16,7 @@ from opscope.compiler.buda.netlist.emit import netlist_of, to_yaml
 from opscope.compiler.buda.netlist.interpret import executions
 from opscope.compiler.buda.netlist.model import Netlist, Program
 from opscope.compiler.buda.netlist.parse import parse
+from opscope.compiler.buda.netlist.to_binary import _spec as spec_of
 from opscope.compiler.buda.netlist.to_binary import to_binary
 from opscope.compiler.buda.placer.epochs import PlacerOptions
 from opscope.compiler.buda.plan_to_binary import PlannedProgram
@@ -222,3 +223,23 @@ def test_the_command_shows_checks_and_writes(tmp_path) -> None:  # type: ignore[
     assert refused.exit_code == 2
     assert "expected free cores" in refused.output
     assert "Traceback" not in refused.output
+
+
+def test_a_queue_that_is_read_while_another_is_written_shares_no_bytes_with_it() -> None:
+    """The second epoch reads what the first one left and writes its own result."""
+    raw = yaml.safe_load(text_of())
+    output = raw["queues"]["output0"] | {"loc": "dram"}
+    del output["host"]
+    for address in (256, 256 + 15 * 2080 - 32):
+        raw["queues"]["output0"] = output | {"dram": [[2, address]]}
+        told = f"queues.output0: expected DRAM of its own, got channel 2 at {address:#x}, where e2e_matmul_0_0 is"
+        with pytest.raises(CompilerInputError, match=told):
+            check(parse(yaml.safe_dump(raw, sort_keys=False)))
+    raw["queues"]["output0"] = output | {"dram": [[2, 256 + 15 * 2080]]}
+    check(parse(yaml.safe_dump(raw, sort_keys=False)))
+
+
+def test_the_format_of_partial_results_is_told_where_it_is_not_the_results() -> None:
+    for text, wanted in ((text_of(), ""), (changed("graphs.fwd_0_0.matmul_0.intermed_df", "Float16"), "Float16")):
+        netlist = parse(text)
+        assert spec_of(netlist, netlist.graphs[0].ops[0]).intermediate_format == wanted

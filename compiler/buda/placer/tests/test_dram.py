@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opscope.compiler.buda.placer.dram import FIRST, PICKERS, Request, place_queues
+from opscope.compiler.buda.placer.dram import FIRST, PICKERS, Channel, Request, channels_of, place_queues
 from opscope.compiler.buda.planner import budget_of
 from opscope.compiler.errors import CompilerInputError
 
@@ -59,6 +59,45 @@ def test_room_is_given_on_to_later_epochs() -> None:
     requests = [queue(f"e{i}", 8, 768 << 20, first=i, last=i + 1) for i in range(0, 8, 2)]
     allocations = place_queues(requests, budget_of("grayskull"))
     assert len({allocations[f"e{i}"][0].address for i in range(0, 8, 2)}) == 1
+
+
+def test_the_first_bytes_hold_the_hosts_barrier() -> None:
+    for arch, first, channels in (("grayskull", 0x100, 8), ("wormhole_b0", 0x20, 12), ("blackhole", 0x20, 8)):
+        got = channels_of(budget_of(arch))
+        assert (got[0].start, len(got)) == (first, channels)
+        assert got[0].start + got[0].size == (got[1].start if arch == "wormhole_b0" else got[1].start + got[1].size)
+
+
+def test_a_channel_gives_the_smallest_range_that_fits_and_joins_what_comes_back() -> None:
+    channel = Channel(100, 1000)
+    assert [channel.take(size) for size in (200, 100, 300)] == [100, 300, 400]
+    channel.release(300, 100)
+    assert channel.free == {300: 100, 700: 400}
+    assert channel.take(100) == 300
+    assert channel.free == {700: 400}
+    channel.release(100, 200)
+    channel.release(400, 300)
+    assert channel.free == {100: 200, 400: 700}
+    assert channel.take(701) is None
+    channel.release(300, 100)
+    assert channel.free == {100: 1000}
+    assert channel.take(1000) == 100
+    assert channel.free == {}
+
+
+def test_the_largest_and_the_earliest_queue_is_placed_first() -> None:
+    """Room that ends with an epoch is given on in the next one, not before."""
+    requests = [
+        queue("small", 1, KB, stays=True), queue("wide", 3, KB, stays=True), queue("late", 1, first=1, last=1),
+        queue("long", 1, first=0, last=1), queue("short", 1, first=0, last=0), queue("last", 1, first=2, last=2),
+    ]  # fmt: skip
+    allocations = place_queues(requests, budget_of("grayskull"))
+    assert list(allocations) == ["wide", "small", "short", "long", "late", "last"]
+    assert [allocations[name][0].channel for name in allocations] == [0, 3, 4, 5, 6, 7]
+    chain = [queue("a", 8, 700 << 20, first=0, last=1), queue("b", 8, 300 << 20, first=1, last=1)]
+    later = [queue("c", 8, 300 << 20, first=2, last=2)]
+    got = {name: parts[0].address for name, parts in place_queues([*chain, *later], budget_of("grayskull")).items()}
+    assert (got["b"], got["c"]) == (got["a"] + (700 << 20), got["a"])
 
 
 def test_what_does_not_fit_is_one_line() -> None:

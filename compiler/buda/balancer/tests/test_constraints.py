@@ -1,0 +1,137 @@
+"""The rules of a streamed edge one by one: which factors and directions fit, and the shape of a piece."""
+
+from __future__ import annotations
+
+import pytest
+
+from opscope.compiler.buda.balancer.constraints import (
+    EdgeFailureReason,
+    End,
+    _compatible,
+    _directions_fit,
+    edge_failure,
+    piece_shape,
+)
+from opscope.compiler.buda.balancer.shapes import BlockShape, Grid, StreamFactor, UBlock
+from opscope.compiler.buda.balancer.tests import graphs
+from opscope.compiler.buda.graph import BudaGraph, Edge, Node, OpSpec
+
+WHOLE = StreamFactor()
+
+
+def cut(text: str) -> StreamFactor:
+    """`R2`, `C3`, `RZ2`; `C` is not cut."""
+    direction, number = text.rstrip("0123456789"), int(text.lstrip("RCZ") or 1)
+    return StreamFactor(direction, number, 1) if direction.startswith("R") else StreamFactor(direction, 1, number)
+
+
+@pytest.mark.parametrize(
+    ("produced", "taken", "into_sparse", "z_to_rows", "fits"),
+    [
+        ("R", "R3", False, False, True),
+        ("R", "R3", False, True, False),
+        ("R", "R", False, True, True),
+        ("R2", "R", False, False, True),
+        ("R2", "R", False, True, True),
+        ("C2", "R", False, False, True),
+        ("RZ2", "R", False, False, False),
+        ("RZ2", "R", True, False, True),
+        ("RZ2", "C", True, False, False),
+        ("CZ2", "C", False, False, False),
+        ("CZ2", "C", True, False, False),
+        ("R2", "R2", False, False, True),
+        ("R2", "R4", False, False, False),
+        ("R2", "R4", True, False, True),
+        ("C2", "C2", False, False, True),
+        ("C2", "C4", True, False, False),
+        ("R2", "C2", False, False, False),
+        ("RZ2", "R2", False, False, True),
+        ("CZ2", "C2", False, False, True),
+    ],
+)
+def test_which_factors_fit(produced: str, taken: str, into_sparse: bool, z_to_rows: bool, fits: bool) -> None:
+    assert _compatible(cut(produced), cut(taken), into_sparse, z_to_rows) is fits
+
+
+@pytest.mark.parametrize(
+    ("produced", "taken", "has_z", "z_to_rows", "fits"),
+    [
+        ("RZ2", "R2", False, True, True),
+        ("RZ2", "RZ2", False, True, False),
+        ("R2", "R2", False, True, False),
+        ("RZ2", "C2", False, True, False),
+        ("C2", "C2", True, False, True),
+        ("RZ2", "RZ2", True, False, True),
+        ("RZ2", "R2", True, False, False),
+        ("CZ2", "C2", True, False, False),
+        ("RZ2", "R2", False, False, True),
+        ("CZ2", "C2", False, False, True),
+        ("R2", "RZ2", True, False, True),
+        ("R2", "C2", False, False, False),
+        ("R", "C2", False, False, True),
+        ("R2", "C", False, False, True),
+    ],
+)
+def test_which_directions_fit(produced: str, taken: str, has_z: bool, z_to_rows: bool, fits: bool) -> None:
+    assert _directions_fit(cut(produced), cut(taken), has_z, z_to_rows) is fits
+
+
+@pytest.mark.parametrize(
+    ("stream", "between", "piece"),
+    [
+        (WHOLE, "", (1, 8, 6)),
+        (cut("R2"), "", (2, 4, 6)),
+        (cut("C3"), "", (3, 8, 2)),
+        (cut("R3"), "", (8, 1, 6)),  # no third of eight rows: single ones
+        (cut("C4"), "", (6, 8, 1)),
+        (cut("R2"), "transpose", (2, 6, 4)),
+        (cut("R2"), "hslice(3)", (6, 4, 2)),
+        (cut("R2"), "vslice(8)", (8, 1, 6)),
+        (WHOLE, "hslice(6);vstack(3)", (2, 24, 1)),
+        (WHOLE, "hslice(6);vstack(3);hstack(2)", (1, 24, 2)),
+        (cut("R2"), "hslice(3);hstack(3)", (2, 4, 6)),
+    ],
+)
+def test_the_piece_that_a_consumer_sees(stream: StreamFactor, between: str, piece: tuple[int, int, int]) -> None:
+    graph = graphs.then_unary(8, 6, between)
+    (edge,) = (edge for edge in graph.edges if edge.producer == "first")
+    got = piece_shape(graph, edge, stream)
+    assert (got.z, got.rt, got.ct) == piece
+
+
+def test_what_was_not_sliced_is_not_put_together() -> None:
+    graph = graphs.stacked_unary(4, 2, "vstack(4)")
+    got = piece_shape(graph, graph.edges[0], WHOLE)
+    assert (got.z, got.rt, got.ct) == (4, 2, 2)
+
+
+def product_of_ops() -> BudaGraph:
+    """(8x4) x (4x6) + (8x6), all of them results of ops."""
+    shapes = [graphs.shape(8, 4), graphs.shape(4, 6), graphs.shape(8, 6)]
+    sources = [Node(name, graphs.INPUT, held) for name, held in zip("xwb", shapes, strict=True)]
+    made = [Node(f"{name}1", graphs.OP, held, op=OpSpec("exp")) for name, held in zip("xwb", shapes, strict=True)]
+    last = Node("m", graphs.OP, graphs.shape(8, 6), op=OpSpec("matmul"))
+    edges = [Edge(name, f"{name}1") for name in "xwb"] + [Edge(f"{name}1", "m", i) for i, name in enumerate("xwb")]
+    out = Node("y", graphs.OUTPUT, graphs.shape(8, 6))
+    return BudaGraph("product", (*sources, *made, last, out), (*edges, Edge("m", "y")))
+
+
+@pytest.mark.parametrize(
+    ("operand", "stream", "piece", "wrong"),
+    [
+        (0, "R2", (4, 4), None),
+        (0, "C2", (8, 2), EdgeFailureReason.TStreamMatmulStreamingSide),
+        (1, "R2", (2, 6), EdgeFailureReason.TStreamMatmulStreamingSide),
+        (1, "C2", (4, 3), None),
+        (2, "R2", (4, 6), None),
+        (2, "C2", (8, 3), None),
+    ],
+)
+def test_a_product_streams_its_left_operand_by_rows_its_right_one_by_columns_and_a_bias_either_way(
+    operand: int, stream: str, piece: tuple[int, int], wrong: EdgeFailureReason | None
+) -> None:
+    graph = product_of_ops()
+    (edge,) = (edge for edge in graph.edges if (edge.consumer, edge.operand) == ("m", operand))
+    producer = End(cut(stream), Grid(1, 1), BlockShape(1, 1, 1, UBlock(1, 1)))
+    consumer = End(cut(stream), Grid(1, 1), BlockShape(2, 1, 1, UBlock(*piece)))
+    assert edge_failure(graph, edge, producer, consumer) is wrong

@@ -1,0 +1,42 @@
+"""The child that compares a walk's results with those of the model's own framework."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from opscope.base.children.inside import Parent
+from opscope.harness.import_check.agreement import first_wrong
+from opscope.harness.prepare.inputs import row_golden
+from opscope.harness.prepare.whole_manifest import whole_rows
+from opscope.harness.record.records import ImportCheck
+from opscope.harness.record.stages import ImportStatus
+from opscope.models.frontends import own_results
+
+
+def compare_import(parent: Parent) -> dict[str, Any]:
+    """The check of one model, as JSON.
+
+    The task: `model`, `framework`, `folder` (its export folder), `own` (the framework's results), `cache_dir`,
+    `environment` (the framework's), and `nodes`: the task of the process that gives the values of each ONNX node, or
+    None.
+    """
+    task = parent.task()
+    folder, (row,) = Path(task["folder"]), whole_rows([Path(task["folder"])])
+    document, expected = own_results.read(Path(task["own"]))
+    names = {"model": task["model"], "framework": task["framework"], "importer": row.frontend}
+    check = ImportCheck(**names, status=ImportStatus.AGREES, held_to=document["by"])
+    if document["not_run"]:
+        check = check.model_copy(update={"status": ImportStatus.NOT_CHECKED, "error": document["not_run"]})
+        return check.model_dump(mode="json")
+    got = row_golden(row, folder)
+    wrong = first_wrong(expected, got, row.outputs)
+    check = check.model_copy(update={"z_max": wrong[2]})
+    if wrong[1]:
+        update: dict[str, Any] = {"status": ImportStatus.DIFFERS, "output": wrong[0], "error": wrong[1]}
+        if task["nodes"] is not None:
+            from opscope.harness.import_check import first_node
+
+            update["node"] = first_node.find(task["nodes"], task["environment"], Path(task["cache_dir"]))
+        check = check.model_copy(update=update)
+    return check.model_dump(mode="json")

@@ -1,0 +1,163 @@
+"""Holds each model of a run to its framework: one `ImportCheck` for each, kept in the cache like goldens.
+
+The framework's results are made beside the export (`models/frontends/own_results.py`), or in a process of their own
+where only the walk knows the inputs. A child compares them (`compare_child.py`). No pytest process imports NumPy here.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from opscope.base.children.call import Outcome, call
+from opscope.base.damage import Damaged
+from opscope.base.digest import files_digest, source_files, words_digest
+from opscope.base.file_names import as_text
+from opscope.base.places import HOME, room
+from opscope.harness.cache import export_folder
+from opscope.harness.cache.claims import Claims
+from opscope.harness.cache.json_store import JsonStore
+from opscope.harness.prepare import exporting
+from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
+from opscope.harness.prepare.exporting import ExportFailed
+from opscope.harness.prepare.preparation import Preparation, Task
+from opscope.harness.prepare.whole_manifest import whole_rows
+from opscope.harness.record.records import ImportCheck, ManifestHeader, OpRow, Source
+from opscope.harness.record.stages import ImportStatus
+from opscope.models import frontends
+from opscope.models.frontends import own_results
+
+FOLDER = "imports"
+"""The subfolder of the cache folder."""
+SOURCES = ("harness/verdict", "harness/import_check", "models/frontends")
+"""Source folders that decide a check, besides those that decide the export folder."""
+
+Report = Callable[[dict[str, Any]], None]
+
+
+def hold(tasks: Sequence[Task], header: ManifestHeader, claims: Claims, report: Report) -> list[ImportCheck]:
+    """One check for each model of the header that a framework exported."""
+    by_name = {task.name: task for task in tasks}
+    checks = []
+    for model, folder in zip(header.models, header.export_dirs, strict=True):
+        task = by_name.get(model)
+        if task is not None and task.export is not None:
+            checks.append(_kept(task, Path(folder), claims, report))
+    return checks
+
+
+def _kept(task: Task, folder: Path, claims: Claims, report: Report) -> ImportCheck:
+    """The check of one model: the kept one, or a new one."""
+    store = JsonStore(Path(str(task.request.cache_dir)) / FOLDER)
+    limits = f"{task.request.seconds} {task.request.memory}"
+    key = words_digest(folder.name, _sources(), limits, digits=20)
+    if (kept := store.get(key)) is not None:
+        try:
+            return ImportCheck.model_validate(kept)
+        except ValidationError:
+            pass  # of another opscope
+    report({"event": "stage", "model": task.name, "stage": "import", "done": 0, "total": 1})
+    try:
+        check = _check(task, folder, claims)
+        store.put(key, check.model_dump(mode="json"))
+    except BudgetSpent:  # another run may have the time
+        check = _unchecked(task, "the time of --budget was over")
+    except (ExportFailed, ModelRefused, Damaged) as error:
+        check = _unchecked(task, f"it could not be exported again: {error}")
+    report({"event": "stage", "model": task.name, "stage": "import", "done": 1, "total": 1})
+    return check
+
+
+@cache
+def _sources() -> str:
+    return files_digest(source_files(*map(room, SOURCES)), root=HOME)
+
+
+def _unchecked(task: Task, reason: str) -> ImportCheck:
+    framework = task.export.framework if task.export else ""
+    return ImportCheck(model=task.name, framework=framework, status=ImportStatus.NOT_CHECKED, error=as_text(reason))
+
+
+def _check(task: Task, folder: Path, claims: Claims) -> ImportCheck:
+    """The check of one model. Raises BudgetSpent, Damaged, and what an exporter raises that runs again."""
+    request, export = task.request, task.export
+    assert export is not None
+    allowance = request.allowance()
+    if not allowance.left():
+        raise BudgetSpent("its beginning")
+    cache_dir = Path(str(request.cache_dir))
+    if export_folder.read_only(cache_dir):
+        cache_dir = claims.temporary()
+    (row,) = whole_rows([folder])
+    if not row.golden:
+        return _unchecked(task, _no_golden(row, request))
+    module = exporting.exported(export, cache_dir, request.max_cache, claims, allowance)
+    environment = dict(frontends.get(export.framework).environment)
+    framework_task = _framework_task(task, row, folder, module)
+    with tempfile.TemporaryDirectory(prefix="opscope-") as temporary:
+        own = _own_folder(module, request)
+        if own is None:
+            own = Path(temporary)
+            outcome = call(
+                "opscope.models.frontends.own_results_child:run", {**framework_task, "folder": temporary},
+                seconds=allowance.left(), memory=allowance.memory, environment=environment,
+            )  # fmt: skip
+            if not (own / own_results.FILE).is_file():
+                return _ended(task, outcome, allowance, "its own framework")
+        orders = {
+            "model": task.name, "framework": export.framework, "folder": str(folder), "own": str(own),
+            "cache_dir": str(cache_dir), "environment": environment,
+            "nodes": framework_task if own_results.with_nodes(export.framework) else None,
+        }  # fmt: skip
+        outcome = call(
+            "opscope.harness.import_check.compare_child:compare_import", orders, seconds=allowance.left(),
+            memory=allowance.memory,
+        )  # fmt: skip
+    if outcome.result is None:
+        return _ended(task, outcome, allowance, "the comparison")
+    return ImportCheck.model_validate(outcome.result)
+
+
+def _ended(task: Task, outcome: Outcome, allowance: Allowance, at: str) -> ImportCheck:
+    """The check of a model whose child gave no answer. Raises BudgetSpent if that was the run's."""
+    if allowance.budget_is_spent:
+        raise BudgetSpent(at)
+    return _unchecked(task, allowance.reason(outcome.ending, at, outcome.log.last_line()))
+
+
+def _no_golden(row: OpRow, request: Preparation) -> str:
+    """Why the walk gave a model no results."""
+    if request.inputs == "random":
+        count = sum(math.prod(desc.shape) for desc in row.inputs)
+        return f"its ops have random inputs, no result is the model's (its arguments are {count:,} numbers)"
+    return f"the walk has no result: {row.no_golden}"
+
+
+def _own_folder(module: Path, request: Preparation) -> Path | None:
+    """The framework's results that were made beside the export; None if they are those of other values, or none."""
+    if not own_results.usual_values(request.inputs, request.weights) or not (module / own_results.FILE).is_file():
+        return None
+    return module if own_results.seed_of(module) == request.seed else None
+
+
+def _framework_task(task: Task, row: OpRow, folder: Path, module: Path) -> dict[str, Any]:
+    """What a process gets that runs the model in its framework."""
+    assert task.export is not None
+    return {
+        "framework": task.export.framework, **asdict(task.export.source), "module": str(module),
+        "cap": task.request.max_live_bytes, "sources": [_place(source, folder) for source in row.sources],
+    }  # fmt: skip
+
+
+def _place(source: Source, folder: Path) -> Mapping[str, Any]:
+    """Where the value of an argument comes from, for a process that does not know the export folder."""
+    if source.path is not None:
+        return {"path": str(folder / source.path)}
+    return {"law": source.law, "seed": source.seed, "index": source.index}

@@ -1,0 +1,68 @@
+"""Which models a file of StableHLO holds, for processes that do not parse it.
+
+Most files hold one, and a look at the text says so. Where it does not, a child reads the file; what it found is kept in
+the cache by the file's content.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+
+from opscope.base import regular_file
+from opscope.base.children.call import call
+from opscope.base.digest import file_digest, words_digest
+from opscope.base.machine import memory_limit
+from opscope.harness.cache.json_store import JsonStore
+from opscope.harness.prepare.allowance import SECONDS
+
+SUFFIXES = (".mlir", ".mlirbc", ".stablehlo", ".bc", ".vhlo")
+FOLDER = "entries"
+"""The subfolder of the cache folder."""
+VERSION = 1
+"""Increased when the same file would have other models."""
+
+_MAGIC = b"ML\xefR"
+_FUNCTION = re.compile(rb'"?func\.func"?(?!\s+(?:private|nested)\b)\s*[@(]|"?func\.func"?\s+public\b')
+_MODULE = re.compile(rb'(?m)^\s*"?(?:builtin\.)?module\b')
+
+
+def file_and_model(word: str) -> tuple[Path, str] | None:
+    """The file and the model of `FILE.mlir:name`; None for any other word."""
+    path = Path(word)
+    if path.exists() or ":" not in path.name:
+        return None
+    head, _, name = word.rpartition(":")
+    return (Path(head), name) if name and Path(head).suffix in SUFFIXES and Path(head).is_file() else None
+
+
+def models(path: Path, cache: Path) -> list[str]:
+    """The names of a file's models; none where it has one, or where it cannot be read, which its row will say."""
+    try:
+        data = regular_file.read_bytes(path)
+        if not data.startswith(_MAGIC) and not _may_have_several(data):
+            return []
+        digest = file_digest(path)
+    except OSError:
+        return []
+    found = _listed(str(path), digest, str(cache))
+    return list(found) if len(found) > 1 else []
+
+
+def _may_have_several(text: bytes) -> bool:
+    """Whether a text names two public functions or two modules; a comment may do so too."""
+    return len(_FUNCTION.findall(text)) > 1 or len(_MODULE.findall(text)) > 1
+
+
+@lru_cache(maxsize=256)
+def _listed(path: str, digest: str, cache: str) -> tuple[str, ...]:
+    store, key = JsonStore(Path(cache) / FOLDER), words_digest(digest, str(VERSION), digits=20)
+    if (kept := store.get(key)) is not None:
+        return tuple(kept["models"])
+    task = {"path": path}
+    outcome = call("opscope.harness.prepare.file_models_child:read", task, seconds=SECONDS, memory=memory_limit(None))
+    if not isinstance(outcome.result, list):
+        return ()
+    store.put(key, {"models": outcome.result})
+    return tuple(outcome.result)

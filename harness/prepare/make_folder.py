@@ -1,0 +1,139 @@
+"""Makes the export folder of one model in child processes: its exporter, then a child that splits it and walks it."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from opscope.base import damage
+from opscope.base.children.call import Outcome, call
+from opscope.base.children.ending import Cause, ChildEnded, Ending
+from opscope.harness.cache import export_folder, upkeep
+from opscope.harness.cache.claims import Claims
+from opscope.harness.cache.export_folder import JOURNAL
+from opscope.harness.prepare import exporting
+from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
+from opscope.harness.prepare.preparation import Task
+from opscope.harness.record.errors import InputError
+from opscope.models.frontends import own_results
+
+Event = dict[str, Any]
+"""`{"event": "stage", "model", "stage": "export" | "split" | "golden", "done", "total"}` while it works,
+`{"event": "done", "model", "export_dir", "cached"}` or `{"event": "failed", "model", "status", "error"}` per model."""
+
+CACHE = "cache folder"
+"""Where an error is that no model is to blame for."""
+
+MAX_CRASHES = 20
+"""How many ops of one model may crash the child before the model counts as failed."""
+
+
+class Unpreparable(Exception):  # noqa: N818 - the outcome of one model, not an error of ours
+    """A model that was exported could not be split or evaluated."""
+
+
+def make(task: Task, allowance: Allowance, report: Callable[[Event], None]) -> None:
+    """Makes one export folder in child processes, with a new child after each op that killed the last one."""
+    if task.unreadable:
+        raise ModelRefused(task.path, "a readable file", task.unreadable)
+    if not allowance.left():
+        raise BudgetSpent("its beginning")
+    exports = export_folder.make_dir(Path(task.folder).parent)
+    upkeep.trim(exports.parent, task.request.max_cache)
+    claims = Claims()
+    module = ""
+    if task.export is not None:
+        report({"event": "stage", "model": task.name, "stage": "export", "done": 0, "total": 1})
+        request, own = task.request, None
+        if own_results.usual_values(request.inputs, request.weights):
+            own = exporting.Own(request.seed, request.max_live_bytes)
+        module = str(exporting.exported(task.export, exports.parent, request.max_cache, claims, allowance, own))
+    try:
+        temporary = Path(tempfile.mkdtemp(prefix=upkeep.UNFINISHED, dir=exports))
+    except OSError as error:
+        raise export_folder.unwritable("cache folder", exports, error) from None
+    fatal_ops: dict[str, str] = {}
+    claims.hold(temporary)
+    try:
+        while True:
+            outcome = _run_child(task, module, temporary, fatal_ops, allowance, report)
+            # Whole, however its maker ended afterwards.
+            if outcome.ending.ok or export_folder.complete(Path(task.folder)):
+                return
+            if allowance.budget_is_spent:
+                raise BudgetSpent("golden" if _evaluating(temporary) else allowance.step)
+            op = _evaluating(temporary)
+            op_id, _, op_text = op.partition(" ")
+            line = outcome.log.last_line()[:200] or "no output"
+            if not op or not allowance.left() or op_id in fatal_ops or len(fatal_ops) >= MAX_CRASHES:
+                at = f"golden of {op_text}" if op else allowance.step
+                raise Unpreparable(allowance.reason(outcome.ending, at, line))
+            late = outcome.ending.cause is Cause.TIMEOUT
+            how = f"more than {task.request.op_seconds:g} s" if late else outcome.ending.kind
+            fatal_ops[op_id] = f"XLA gave no value ({how}): {line}"
+    finally:
+        claims.close()
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _evaluating(temporary: Path) -> str:
+    """The op that the child had begun to evaluate when it died, from its journal: id, name and place."""
+    journal = temporary / JOURNAL
+    return journal.read_text(encoding="utf-8", errors="replace").strip() if journal.is_file() else ""
+
+
+def _run_child(
+    task: Task, module: str, temporary: Path, fatal_ops: Mapping[str, str], allowance: Allowance,
+    report: Callable[[Event], None],
+) -> Outcome:  # fmt: skip
+    """One child at work until it ends; it is late once one op is under evaluation for more than `op_seconds`, or all
+    that the model may take is used up.
+
+    `module` is the exporter's folder, empty for a StableHLO file. Raises InputError or Unpreparable if the child
+    reports one.
+    """
+    error: Event = {}
+    journal, seconds = temporary / JOURNAL, task.request.op_seconds
+    journal.unlink(missing_ok=True)
+    written, since = 0, time.monotonic()
+
+    def take(event: Event) -> None:
+        allowance.note(event)
+        if event["event"] == "error":
+            error.update(event)
+        elif event["event"] == "damage":
+            damage.say(event["line"])
+        else:
+            report(event)
+
+    def check_op() -> None:
+        nonlocal written, since
+        with contextlib.suppress(FileNotFoundError):
+            state = journal.stat()
+            last = state.st_mtime_ns
+            if not state.st_size:  # no op yet: XLA starts, which takes longer where the machine is busy
+                return
+            if last != written:  # the file's time says whether it was written, not how long ago: clocks are set
+                written, since = last, time.monotonic()
+            elif time.monotonic() - since > seconds:
+                raise ChildEnded(Ending(Cause.TIMEOUT, f"more than {seconds:g} s"))
+
+    if not module:  # the child's own first word comes after seconds of imports
+        report({"event": "stage", "model": task.name, "stage": "export", "done": 0, "total": 1})
+    arguments = {**asdict(task), "exported": module, "temporary": str(temporary), "fatal_ops": fatal_ops}
+    outcome = call(
+        "opscope.harness.prepare.prepare_child:prepare", arguments, seconds=allowance.left(), memory=allowance.memory,
+        on_message=take, watch=check_op,
+    )  # fmt: skip
+    if error and "where" not in error:
+        raise Unpreparable(error["got"])
+    if error:
+        refusal = InputError if error["where"] == CACHE else ModelRefused
+        raise refusal(error["where"], error["expected"], error["got"], error.get("hint", ""))
+    return outcome

@@ -1,0 +1,264 @@
+"""What is to be prepared: a request, and the models that its words name, each with the folder of its export.
+
+Nothing is imported or evaluated here: files are only read, for their digests.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from opscope.base.digest import file_digest
+from opscope.base.file_names import label, resolved
+from opscope.harness.cache import export_folder, upkeep
+from opscope.harness.prepare import argument_files, file_models, user_files
+from opscope.harness.prepare.allowance import SECONDS, Allowance
+from opscope.harness.prepare.exporting import Export
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.result_options import DTYPES, INPUTS
+from opscope.models import frontends, registry
+from opscope.models.frontends.base import Source
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What to prepare."""
+
+    models: tuple[str, ...]
+    """Names, globs, `all`, paths or globs of StableHLO files (text, bytecode, portable artifact), Python files."""
+    dtype: str = "float32"
+    inputs: str = "captured"
+    """`captured`, `random`, or an .npz file with values of the model's inputs."""
+    weights: str | None = None
+    """A safetensors file with values of the model's weights."""
+    seed: int = 0
+    cache_dir: str | None = None
+    """If None, OPSCOPE_CACHE_DIR or else the user's cache folder."""
+    max_cache: int = upkeep.MAX_CACHE
+    """Limit in bytes for all caches together."""
+    folders: tuple[str, ...] = ()
+    """Folders with models besides our own."""
+    training: bool = False
+    """Whether to prepare each model's training step instead of its forward pass."""
+    max_tensor_bytes: int = 2 << 30
+    """Limit in bytes of one captured value. Above it, the value's users get random inputs and its op gets no golden."""
+    max_live_bytes: int = 8 << 30
+    """Limit in bytes of the values that are alive at once in the walk."""
+    op_seconds: float = 300.0
+    """A single op of the walk that takes longer has no golden (a loop that does not end on its inputs)."""
+    seconds: float = SECONDS
+    """Time limit of all steps of one model together."""
+    memory: int | None = None
+    """Bytes that a model's exporter, and then its child, may hold; None means three quarters of the machine's."""
+    until: float | None = None
+    """The time (time.time) at which the run's budget ends: after it, no model is prepared."""
+
+    def allowance(self) -> Allowance:
+        """The time and memory of one model, whose time begins now."""
+        return Allowance(self.seconds, self.memory, self.until)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One model of a request: what the child gets."""
+
+    name: str
+    path: str
+    """The model's Python file, or the StableHLO file."""
+    export: Export | None
+    """The request to its exporter; None for a StableHLO file."""
+    missing: str
+    """What is missing of its framework, with the line that installs it; empty if nothing is."""
+    folder: str
+    request: Preparation
+    unreadable: str = ""
+    """Why its file cannot be read; empty if it can."""
+    entry: str = ""
+    """The model within a StableHLO file that holds several."""
+
+
+def request_of(values: Mapping[str, Any]) -> Preparation:
+    """A request from its JSON."""
+    return Preparation(**{**values, **{name: tuple(values[name]) for name in ("models", "folders") if name in values}})
+
+
+def tasks(request: Preparation) -> list[Task]:
+    """The models that the request names, each with its export folder; every model once, in the order of first naming.
+
+    Raises InputError for what names no model or asks for an unknown type or kind of inputs.
+    """
+    if request.dtype not in DTYPES:
+        raise InputError("--dtype", " or ".join(sorted(set(DTYPES.values()))), repr(request.dtype), "float32")
+    brought = argument_files.files(request.inputs, request.weights)
+    if request.inputs not in INPUTS and "--inputs" not in brought:
+        raise InputError("--inputs", f"{' or '.join(INPUTS)}, or an .npz file", repr(request.inputs), "captured")
+    if request.weights and request.inputs == "random":
+        raise InputError("--weights", "--inputs captured with --weights", "--inputs random")
+    if not isinstance(request.seed, int):
+        raise InputError("--seed", "an integer", repr(request.seed), "0")
+    request = replace(request, dtype=DTYPES[request.dtype])
+    cache = export_folder.cache_dir(request.cache_dir)
+    request = replace(request, cache_dir=str(cache))
+    task_of_name: dict[str, Task] = {}
+    sources = export_folder.sources_digest()
+    for word in request.models:
+        for named in _resolve(word, request):
+            name, path = named.name, named.path
+            earlier = task_of_name.get(name)
+            if earlier is not None:
+                if earlier.path != str(path):
+                    raise InputError("--model", "models with different names", f"two named {name!r}", "renaming a file")
+                continue
+            task_of_name[name] = _task(named, request, cache, sources)
+    if not task_of_name:
+        raise InputError("--model", "at least one model", "none", ", ".join(registry.names(request.folders)))
+    if brought and len(task_of_name) > 1:
+        raise InputError(next(iter(brought)), "one model with a file of values", f"{len(task_of_name)} models")
+    return list(task_of_name.values())
+
+
+def _task(named: Named, request: Preparation, cache: Path, sources: str) -> Task:
+    """The task of one model; `sources` is the digest of what makes export folders."""
+    brought = argument_files.files(request.inputs, request.weights)
+    if named.giant and brought:
+        raise InputError(next(iter(brought)), "a model whose values fit in memory", named.name)
+    request = replace(request, inputs="random" if named.giant else request.inputs)
+    settings: dict[str, object] = {
+        "name": named.name,
+        # A file by what is in it, and not by its place.
+        "inputs": "captured" if "--inputs" in brought else request.inputs,
+        **{option: file_digest(Path(path)) for option, path in brought.items()},
+        "seed": request.seed,
+        "limits": (request.max_tensor_bytes, request.max_live_bytes),
+    }
+    if not named.framework:  # a file has its own types
+        try:
+            key = export_folder.key([named.path], settings, sources)
+        except OSError as error:
+            return _unreadable(named, error, cache, request)
+        folder = str(cache / "exports" / key)
+        return Task(named.name, str(named.path), None, "", folder, request, entry=named.entry)
+    shapes = argument_files.shapes(request.inputs) if named.users and "--inputs" in brought else ()
+    bound = request.inputs if shapes and named.framework == "onnx" else ""
+    source = Source(named.name, str(named.path), request.dtype, request.training, named.entry, shapes, bound)
+    export = Export(named.framework, source, (*map(str, named.files), *filter(None, [bound])))
+    try:
+        key = export_folder.key([], {**settings, "export": export.key()}, sources)
+    except OSError as error:
+        return _unreadable(named, error, cache, request)
+    missing = frontends.missing(named.framework)
+    return Task(named.name, str(named.path), export, missing, str(cache / "exports" / key), request)
+
+
+def _unreadable(named: Named, error: OSError, cache: Path, request: Preparation) -> Task:
+    """The task of a model whose file cannot be read; it fails."""
+    folder = str(cache / "exports" / "unreadable")
+    return Task(named.name, str(named.path), None, "", folder, request, error.strerror or str(error))
+
+
+@dataclass(frozen=True)
+class Named:
+    """One model that a word of the request names."""
+
+    name: str
+    """Its name in records."""
+    path: Path
+    framework: str = ""
+    """The framework whose exporter takes it; empty for a StableHLO file."""
+    files: tuple[Path, ...] = ()
+    """What its program depends on."""
+    entry: str = ""
+    giant: bool = False
+    users: bool = False
+    """Whether it is a file of the user's, in which shapes may be left open."""
+
+
+def _resolve(word: str, request: Preparation) -> list[Named]:
+    """The models that `word` names. Raises InputError if it names none."""
+    users = user_files.named(word)
+    if users is None and not Path(word).exists() and Path(word).suffix in user_files.FORMATS:
+        files = sorted(map(Path, glob.glob(word)))  # noqa: PTH207 - Path.glob takes no absolute pattern
+        return [named for file in files for named in _resolve(str(file), request)]
+    if users is not None and not (users.framework == "python" and registered_in(users.path)):
+        name = users.name + (registry.TRAINING if request.training else "")
+        return [Named(name, users.path, users.framework, users.files, entry=users.entry, users=True)]
+    path = Path(word)
+    if (of_file := file_models.file_and_model(word)) is not None:
+        return _of_stablehlo(*of_file, request)
+    looks_like_path = "/" in word or path.suffix in file_models.SUFFIXES
+    if path.suffix == ".py":
+        return _models_in(path, request.training)
+    if looks_like_path or (path.is_file() and word not in registry.names(request.folders)):
+        # A file whose own name holds a bracket or a star is that file, not a pattern.
+        globbed = [] if path.is_file() else glob.glob(word)  # noqa: PTH207 - Path.glob takes no absolute pattern
+        paths = [path] if path.is_file() else sorted(file for file in map(Path, globbed) if file.is_file())
+        if not paths:
+            raise InputError("--model", "the path of a StableHLO file", f"{word!r}, which is not a file")
+        return [named for file in paths for named in _of_stablehlo(file, "", request)]
+    try:
+        models = registry.match(word, request.folders)
+    except ValueError as error:
+        raise _as_input_error(error) from None
+    declared = [(m.path, registry.Declared(m.name, m.framework, m.giant, m.trainable)) for m in models]
+    return _named(declared, word, request.training)
+
+
+def _of_stablehlo(path: Path, model: str, request: Preparation) -> list[Named]:
+    """One model of a StableHLO file, or without a name all of them."""
+    if request.training:
+        raise InputError("--training", "a model that can be trained", f"{str(path)!r}, a StableHLO file")
+    names = [model] if model else file_models.models(path, export_folder.cache_dir(request.cache_dir))
+    if not names:
+        return [Named(label(path.stem), path.absolute())]
+    return [Named(label(f"{path.stem}.{name}"), path.absolute(), entry=name) for name in names]
+
+
+def registered_in(path: Path) -> bool:
+    """Whether a Python file holds models of the registry. An unreadable file counts too, so that it is reported."""
+    try:
+        return bool(registry.declared(path))
+    except (ValueError, OSError):
+        return True
+
+
+def _models_in(path: Path, training: bool) -> list[Named]:
+    """The models in a Python file, without importing it here."""
+    path = resolved(path)
+    try:
+        declared = registry.declared(path)
+    except FileNotFoundError:
+        raise InputError("--model", "the path of a Python file", f"{str(path)!r}, which is not a file") from None
+    except (ValueError, OSError) as error:
+        raise _as_input_error(error) from None
+    if not declared:
+        raise InputError("--model", "a Python file with a function that has the decorator @model", str(path))
+    return _named([(path, model) for model in declared], str(path), training)
+
+
+def _named(declared: Sequence[tuple[Path, registry.Declared]], word: str, training: bool) -> list[Named]:
+    """Registered models, for their forward pass or for `training`. Raises InputError if none can be trained."""
+    chosen = [(path, model) for path, model in declared if model.trainable or not training]
+    if not chosen:
+        raise InputError("--training", "a model that can be trained", repr(word))
+    return [
+        Named(
+            model.name + (registry.TRAINING if training else ""),
+            path,
+            model.framework,
+            tuple(registry.sources_of(path, model.framework)),
+            entry=model.name,
+            giant=model.giant,
+        )
+        for path, model in chosen
+    ]
+
+
+def _as_input_error(error: Exception) -> InputError:
+    """The InputError with the text of another room's error."""
+    where, _, rest = str(error).partition(": expected ")
+    expected, _, rest = rest.partition(", got ")
+    got, _, hint = rest.partition("; try ")
+    return InputError(where, expected, got, hint) if got else InputError("--model", "a model", str(error))

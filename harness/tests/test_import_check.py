@@ -1,0 +1,188 @@
+"""Goldens held to the framework: what differs, what excuses it; slow: planted and real errors of importers."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import date, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from opscope.harness.cache import export_folder
+from opscope.harness.cache.claims import Claims
+from opscope.harness.import_check.agreement import first_wrong
+from opscope.harness.import_check.hold import hold
+from opscope.harness.limitations import limitation_file
+from opscope.harness.limitations.limitations import GRACE, Limitation, judged_import
+from opscope.harness.page.summary import import_sections, imports_line
+from opscope.harness.prepare import prepare_models
+from opscope.harness.prepare.preparation import Preparation, tasks
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import ImportCheck, TensorDesc
+from opscope.harness.record.stages import ImportStatus, Stage
+from opscope.models import frontends
+from opscope.models.frontends import child, own_results
+from opscope.models.frontends.base import Source
+
+DIFFERS = ImportCheck(
+    model="net", framework="onnx", status=ImportStatus.DIFFERS, importer="torch-mlir 1", held_to="reference 2",
+    output=0, error="4 of 6 values differ", node="node_0/Mod",
+)  # fmt: skip
+AGREES = DIFFERS.model_copy(update={"status": ImportStatus.AGREES, "output": None, "error": "", "node": ""})
+UNCHECKED = AGREES.model_copy(update={"model": "big", "status": ImportStatus.NOT_CHECKED, "error": "above the cap"})
+ROW = Limitation(("ne*",), "onnx", Stage("import"), "notyet", "torch-mlir's Mod", message="*Mod*")
+
+
+def wrong(want: np.ndarray, got: np.ndarray, kind: str) -> str:
+    return first_wrong([want], [got], [TensorDesc(shape=got.shape, data_type=kind)])[1]
+
+
+def test_a_result_differs_by_the_whole_models_own_scale() -> None:
+    rng = np.random.default_rng(0)
+    want = rng.normal(size=(8, 64)).astype(np.float32)
+    assert not wrong(want, want * np.float32(1 + 1e-6), "f32")
+    assert "at (3, 5)" in wrong(want, np.where(np.arange(512).reshape(8, 64) == 3 * 64 + 5, want + 1, want), "f32")
+    assert wrong(np.maximum(want, 0), want, "f32")
+    assert wrong(want, want.astype(np.float16), "f16") == "", "a narrower type of the module is its own"
+    assert "element type" in wrong(want, want.astype(np.int32), "i32")
+    assert wrong(np.arange(6, dtype=np.int64), np.arange(6, dtype=np.int32), "i32") == "", "JAX has no 64 bits"
+    assert "1 of 6 values" in wrong(np.arange(6), np.array([0, 1, 2, 3, 5, 5], np.int32), "i32")
+    assert "expected 1 results, got 0" in first_wrong([want], [], [])[1]
+
+
+def test_a_limitation_names_the_model_the_framework_and_the_difference() -> None:
+    assert DIFFERS.fails_run
+    assert not judged_import(DIFFERS, [ROW]).fails_run
+    assert judged_import(DIFFERS, [ROW]).expected == "notyet: torch-mlir's Mod"
+    for other in ({"op": ("another",)}, {"backend": "torch"}, {"message": "*MaxPool*"}, {"stage": Stage.RUN}):
+        assert judged_import(DIFFERS, [dataclasses.replace(ROW, **other)]).fails_run
+    late = dataclasses.replace(ROW, expires=date.today() - GRACE - timedelta(days=1))
+    assert judged_import(DIFFERS, [late]).fails_run, "expired"
+    assert judged_import(AGREES, [ROW]).fails_run, "an unexpected pass"
+    assert not judged_import(AGREES, [dataclasses.replace(ROW, strict=False)]).fails_run
+    assert not judged_import(UNCHECKED, [dataclasses.replace(ROW, op=("*",))]).fails_run
+
+
+def test_a_file_of_limitations_may_hold_such_a_row(tmp_path: Path) -> None:
+    row = "limitations:\n- {op: net, backend: %s, stage: import, kind: notyet, reason: why}\n"
+    (found,) = limitation_file.parse(row % "onnx", tmp_path / "mine.yaml").rows
+    assert not judged_import(DIFFERS, [found]).fails_run
+    with pytest.raises(InputError, match="a backend or its file, got 'reference'"):
+        limitation_file.parse(row % "reference", tmp_path / "mine.yaml")
+
+
+def test_the_summary_counts_all_and_lists_what_needs_attention() -> None:
+    expected = judged_import(DIFFERS, [ROW])
+    assert imports_line([]) == ""
+    assert imports_line([AGREES, AGREES, DIFFERS, UNCHECKED]) == (
+        "4 imports = 2 agree with their framework + 1 differ + 1 not checked"
+    )
+    sections = {
+        heading: [c.text for c in checks] for heading, _, checks in import_sections([DIFFERS, expected, UNCHECKED])
+    }
+    text = "import_differs: torch-mlir 1 against reference 2, result 0 at node_0/Mod: 4 of 6 values differ"
+    assert sections == {
+        "Imports that differ from the model's own framework": [text],
+        "Imports that are expected to differ": [text],
+        "Imports that were not checked": ["import not checked: above the cap"],
+    }
+
+
+MODEL = """
+import jax.numpy as jnp
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.registry import model
+
+@model(name="made", family="toy")
+def build(dtype):
+    return Built(lambda w: jnp.maximum(w["x"] @ w["w"], 0) + 1, (
+        ArgSpec("x", (4, 8), dtype, "normal:1", "input"), ArgSpec("w", (8, 16), dtype, "normal:1"),
+    ))
+"""
+
+
+def checked(tmp_path: Path, word: str, **options: object) -> ImportCheck:
+    request = Preparation((word,), cache_dir=str(tmp_path / "cache"), **options)
+    with Claims() as claims:
+        header, _ = prepare_models.prepare(request, claims=claims)
+        (check,) = hold(tasks(request), header, claims, lambda event: None)
+    return check
+
+
+@pytest.mark.slow
+def test_an_exporter_that_drops_a_relu_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "made.py"
+    path.write_text(MODEL)
+    (task,) = tasks(Preparation((str(path),), cache_dir=str(tmp_path / "cache")))
+    assert task.export is not None
+    # What an exporter with an error would have left: the module of another function.
+    frontend, source = frontends.get("jax"), Source("made", str(path), "float32", entry="made")
+    broken = tmp_path / "broken.py"
+    text = MODEL.replace('jnp.maximum(w["x"] @ w["w"], 0)', '(w["x"] @ w["w"])')
+    broken.write_text(text.replace('"made"', '"broken"'))
+    wrong_source = dataclasses.replace(source, path=str(broken), entry="broken")
+    result = frontend.export(frontend.build(wrong_source), wrong_source)
+    (temporary := tmp_path / "made").mkdir()
+    child.write_result(result, temporary)
+    own_results.leave(frontend, frontend.build(source), source, result, temporary, 0, 1 << 30)
+    (tmp_path / "cache" / "modules").mkdir(parents=True)
+    export_folder.publish(temporary, tmp_path / "cache" / "modules" / task.export.key())
+    check = checked(tmp_path, str(path))
+    assert check.status is ImportStatus.DIFFERS
+    assert check.importer.startswith("jax 0.")
+    assert "largest error" in check.error
+    # With another seed, the framework runs in its own process, as it does where only the walk knows the inputs.
+    assert checked(tmp_path, str(path), seed=1).status is ImportStatus.DIFFERS
+
+
+@pytest.mark.slow
+def test_a_model_agrees_and_is_not_checked_above_the_cap_or_on_random_inputs(tmp_path: Path) -> None:
+    path = tmp_path / "made.py"
+    path.write_text(MODEL)
+    assert checked(tmp_path, str(path)).status is ImportStatus.AGREES
+    assert checked(tmp_path, str(path), seed=1).status is ImportStatus.AGREES, "in a process of its own"
+    assert checked(tmp_path, str(path), dtype="bfloat16").status is ImportStatus.AGREES
+    assert "its ops have random inputs" in checked(tmp_path, str(path), inputs="random").error
+    small = checked(tmp_path / "small", str(path), max_live_bytes=100, max_tensor_bytes=25)
+    assert small.status is ImportStatus.NOT_CHECKED
+    assert "above the cap" in small.error
+
+
+NODES = {
+    "mod": ("Mod", {}, [("a", "INT32", (6,)), ("b", "INT32", (6,))], ("INT32", (6,)), "node_0/Mod"),
+    "ceil": ("MaxPool", {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}, [("x", "FLOAT", (1, 1, 4, 4))],
+             ("FLOAT", (1, 1, 2, 2)), "node_0/MaxPool"),
+    "right": ("MaxPool", {"kernel_shape": [2, 2], "strides": [2, 2]}, [("x", "FLOAT", (1, 1, 4, 4))],
+              ("FLOAT", (1, 1, 2, 2)), ""),
+}  # fmt: skip
+"""torch-mlir's own errors, beside what it does right: op, attributes, inputs, result, the node that is to blame."""
+
+
+def onnx_file(folder: Path, name: str) -> Path:
+    onnx = pytest.importorskip("onnx", reason="pip install -e '.[onnx]'")
+    pytest.importorskip("torch_mlir", reason="pip install -e '.[onnx]'")
+    helper, (kind, attributes, inputs, (element, shape), _) = onnx.helper, NODES[name]
+    infos = [helper.make_tensor_value_info(n, getattr(onnx.TensorProto, e), s) for n, e, s in inputs]
+    result = helper.make_tensor_value_info("y", getattr(onnx.TensorProto, element), shape)
+    node = helper.make_node(kind, [n for n, _, _ in inputs], ["y"], **attributes)
+    graph = helper.make_graph([node], "net", infos, [result])
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), folder / f"{name}.onnx"
+    )
+    return folder / f"{name}.onnx"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NODES)
+def test_torch_mlirs_own_errors_are_found_and_the_node_is_named(tmp_path: Path, name: str) -> None:
+    path, options = onnx_file(tmp_path, name), {}
+    if name == "mod":
+        values = {"a": np.array([-4, 7, 5, 4, -7, 8], np.int32), "b": np.array([2, -3, 8, -2, 3, 5], np.int32)}
+        np.savez(tmp_path / "values.npz", **values)
+        options["inputs"] = str(tmp_path / "values.npz")
+    check = checked(tmp_path, str(path), **options)
+    node = NODES[name][-1]
+    assert (check.status is ImportStatus.DIFFERS, check.node) == (bool(node), node)
+    assert "torch-mlir" in check.importer
+    assert check.held_to.startswith("reference of onnx")

@@ -1,0 +1,213 @@
+"""z of single elements by hand, under each law, and the limits of the three questions on both of their sides."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from opscope.harness.verdict.places import index_of, name_of
+from opscope.harness.verdict.scores import WORST, Scale, Scores, chunks
+from opscope.harness.verdict.steps import Steps
+
+GOLDEN = np.array([[1.0, -2.0, 4.0, 0.5], [0.0, 8.0, -1.0, 2.0]])
+TERMS = np.array([[3.0, 1e-9, 5.0, 1.0], [0.0, 8.0, 1.0, 2.0]])
+MOVED = np.array([[0.5, 0.25, 0.0, 1.0], [0.125, 0.0, 2.0, 1.0]])
+SIZE = np.abs(GOLDEN)
+
+
+def scale(steps, terms=None, moved=None, golden=GOLDEN):
+    flat = [None if each is None else each.ravel() for each in (terms, moved)]
+    return Scale(steps, *flat).of(slice(0, golden.size), golden.ravel(), golden.shape[-1]).reshape(golden.shape)
+
+
+def test_a_bound_adds_what_every_step_costs():
+    steps = Steps("bound", function=0.5, cut=(0.25, 0.125), left_out=1.0, packed=3.0, declared=2.0)
+    assert scale(steps).tolist() == ((0.5 + 0.375 + 1 + 3 + 2) * SIZE).tolist()
+    assert scale(steps, moved=MOVED).tolist() == (6.875 * SIZE + MOVED).tolist()
+    assert scale(Steps("bound", function=0.5)).tolist() == (0.5 * SIZE).tolist()
+    assert scale(Steps("bound", packed=1.0, declared=4.0)).tolist() == (8 * SIZE).tolist()
+
+
+def test_a_block_is_packed_by_its_largest_value():
+    golden = np.arange(1.0, 41.0).reshape(2, 20)
+    largest = np.repeat([[16.0, 20.0], [36.0, 40.0]], [16, 4], axis=1)
+    steps = Steps("bound", packed=0.5, declared=0.25, block=True)
+    assert scale(steps, golden=golden).tolist() == (0.25 * golden + 0.5 * largest).tolist()
+    steps = Steps("bound", packed=0.125, declared=0.25, block=True)
+    assert scale(steps, golden=golden).tolist() == (0.25 * golden + 0.25 * largest).tolist()
+
+
+def test_a_sum_adds_squares():
+    steps = Steps("sum", stored=1.0, cut=(2.0, 3.0), added=0.5, function=0.25, packed=4.0, declared=1.0)
+    operand = 0.25 * (4 + 9 + 1 + 1)
+    own = 0.25 + 0.0625 + (0.5 * 5) ** 2
+    terms = np.maximum(TERMS, 1e-3 * SIZE)
+    square = terms**2 * (operand + 0.25) + SIZE**2 * own + (5 * SIZE) ** 2
+    assert scale(steps, TERMS) == pytest.approx(np.sqrt(square))
+    assert scale(steps, TERMS, MOVED) == pytest.approx(np.sqrt(square + (0.5 * MOVED) ** 2))
+    without = SIZE**2 * (operand + 0.25 + own + 25)
+    assert scale(steps) == pytest.approx(np.sqrt(without))
+
+
+def test_a_sum_of_zeros_is_packed_as_zero_beside_anything():
+    steps = Steps("sum", packed=1.0, block=True)
+    assert scale(steps, TERMS) == pytest.approx(np.array([[4, 4, 4, 4], [0, 8, 8, 8]]))
+
+
+def test_a_part_is_relative_to_its_row():
+    steps = Steps("part", function=0.5)
+    row = np.sqrt(np.mean(SIZE**2, axis=1, keepdims=True))
+    assert scale(steps) == pytest.approx(0.5 * np.hypot(SIZE, row))
+    assert scale(steps, moved=MOVED) == pytest.approx(np.hypot(0.5 * SIZE, MOVED))
+
+
+def scored(steps, golden, error, terms=None, step=None):
+    golden, error = np.atleast_1d(golden).astype(np.float64), np.atleast_1d(error).astype(np.float64)
+    scores = Scores(Scale(steps, terms), golden.shape)
+    for start, end in chunks(golden.size, scores.columns, step or golden.size):
+        scores.take(start, golden.ravel()[start:end], error.ravel()[start:end])
+    return scores
+
+
+BOUND, ADDED = Steps("bound", function=0.125), Steps("sum", function=0.125)
+
+
+def test_the_largest_is_found_wherever_it_is_and_whatever_its_sign():
+    golden = np.ones((6, 16))
+    for at, value in (((0, 0), 0.25), ((2, 5), -0.25), ((5, 15), -0.5)):
+        error = np.full(golden.shape, 0.0625)
+        error[at] = value
+        for step in (16, 32, 96):
+            scores = scored(BOUND, golden, error, step=step)
+            assert (scores.largest, scores.at) == (8 * abs(value), at[0] * 16 + at[1])
+    assert scored(BOUND, [0.0, 1.0], [1e-3, 0.0]).largest == WORST
+    assert scored(BOUND, [1.0, 0.0], [0.125, 0.0]).largest == 1
+    assert scored(BOUND, [1.0, 1.0], [0.0, 0.0]).at == -1
+
+
+@pytest.mark.parametrize(
+    ("steps", "count", "limit"),
+    [
+        (BOUND, 1000, 1.02),
+        (Steps("bound", function=0.125, block=True), 1, 1.1),
+        (ADDED, 1, 2.5),
+        (ADDED, 3, 2.5),
+        (ADDED, 4, 1 + math.sqrt(2 * math.log(4))),
+        (ADDED, 4096, 1 + math.sqrt(2 * math.log(4096))),
+    ],
+)
+def test_limits_of_the_largest(steps, count, limit):
+    scores = scored(steps, np.ones(count), np.zeros(count))
+    assert scores.limit == pytest.approx(limit)
+    scores.largest = limit
+    assert scores.wrong()[0] != "largest"
+    scores.largest = limit * 1.0001
+    assert scores.wrong() == ("largest", f"expected at most {limit:.3g} of its scale, got {limit * 1.0001:.3g}")
+
+
+def question(steps, count, slope=0.0, offset=0.0):
+    """The question that an error fails which is `slope` of the golden, and `offset` of the scale beside it."""
+    golden = np.where(np.arange(count) % 2, 1.0, -1.0)
+    size = steps.function + max(steps.packed, steps.declared) + steps.declared
+    return scored(steps, golden, slope * golden + offset * size).wrong()[0]
+
+
+def test_a_mean_error_is_asked_for_from_64_elements_on():
+    """The chance of 4 deviations, N elements being sqrt(N) independent ones: 4 N^0.25 / sqrt(N) of the scale."""
+    assert question(ADDED, 64, offset=1.42) == "systematic"
+    assert question(ADDED, 64, offset=1.41) == ""
+    assert question(ADDED, 62, offset=1.45) == ""
+    assert question(ADDED, 4096, offset=0.51) == "systematic"
+    assert question(ADDED, 4096, offset=-0.51) == "systematic"
+    assert question(ADDED, 4096, offset=0.499) == ""
+    assert question(ADDED, 4096, slope=0.499 / 8) == ""
+    assert question(ADDED, 4096, slope=0.501 / 8) == "systematic"
+    assert question(ADDED, 4096, slope=-0.501 / 8) == "systematic"
+    assert question(BOUND, 4096, slope=1 / 8) == ""
+    assert question(BOUND, 4096, slope=1.03 / 8) == "largest"
+
+
+def test_ties_and_cuts_are_no_systematic_error():
+    """A packer lifts ties by 0.8 of its unit; truncation takes what is cut, and a quarter of the packer's unit."""
+    packed = Steps("bound", function=1.0, packed=2.0**-8)
+    chance, unit = 4 * 4096**-0.25, 2.0**-8
+    size = 1 + unit
+    for slope, expected in ((0.8 * unit, ""), (-0.25 * unit, "")):
+        assert question(packed, 4096, slope=slope) == expected
+    assert question(packed, 4096, slope=(0.8 * unit + chance * size) * 1.01) == "systematic"
+    assert question(packed, 4096, slope=(0.8 * unit + chance * size) * 0.99) == ""
+    assert question(packed, 4096, slope=-(0.25 * unit + chance * size) * 1.01) == "systematic"
+    assert question(packed, 4096, slope=-(0.25 * unit + chance * size) * 0.99) == ""
+
+
+def test_a_place_that_is_worse_than_chance_is_named():
+    """1 + 8 sqrt(2 / n): of a face row of 16 elements 3.83, of the last row of 128 it is 2."""
+    golden = np.where(np.arange(64 * 128).reshape(64, 128) % 2, 1.0, -1.0)
+    signs = np.where(np.arange(64 * 128).reshape(64, 128) // 2 % 2, 1.0, -1.0)
+
+    def placed(where, z, steps=ADDED, rest=0.1):
+        error = np.full(golden.shape, rest)
+        error[where] = z
+        return scored(steps, golden, error * signs * 0.125).wrong()
+
+    assert placed((5, slice(16, 32)), 1.95) == ("", "")
+    assert placed((5, slice(16, 32)), 1.97) == (
+        "placed",
+        "face row (batch 0, row 5, block 1): expected a mean square of at most 3.83, got 3.88 (0.01 elsewhere)",
+    )
+    assert placed((63, slice(None)), 1.41) == ("", "")
+    assert placed((63, slice(None)), 1.42)[1].startswith("last row (batch 0): expected a mean square of at most 2,")
+    assert placed((slice(None), 127), 1.55) == ("", "")
+    assert placed((slice(None), 127), 1.56)[1].startswith(
+        "last column (batch 0): expected a mean square of at most 2.4"
+    )
+    assert placed((slice(16, 32), slice(32, 48)), 1.31)[1].startswith("face (batch 0, row 1, column 2)")
+    assert placed((slice(32, 64), slice(0, 32)), 1.17)[1].startswith("tile (batch 0, row 1, column 0)")
+    assert placed((slice(32, 64), slice(0, 32)), 1.15) == ("", "")
+    block = Steps("sum", function=0.125, block=True)
+    assert placed((5, slice(16, 32)), 2.15, block) == ("", "")
+    assert placed((5, slice(16, 32)), 2.16, block)[0] == "placed"
+    assert placed((5, slice(16, 32)), 1.02, BOUND) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("index", "shape", "name"),
+    [
+        ((1, 37, 49), (2, 40, 50), "tile (1, 1, 1), face 1, row 5"),
+        ((1, 2, 20, 30), (3, 4, 40, 50), "tile (6, 0, 0), face 3, row 4"),
+        ((16, 32), (40, 50), "tile (0, 0, 1), face 2, row 0"),
+        ((49,), (50,), "tile (0, 0, 1), face 1, row 0"),
+        ((), (), "tile (0, 0, 0), face 0, row 0"),
+    ],
+)
+def test_an_element_lies_in_a_row_of_a_face_of_a_tile(index, shape, name):
+    flat = int(np.ravel_multi_index(index, shape)) if shape else 0
+    assert (index_of(flat, shape), name_of(flat, shape)) == (index, name)
+
+
+def test_a_batch_entry_is_a_place_too():
+    """1 + 8 sqrt(2 / 4096) of its mean square; the other entry's is told beside it."""
+    golden = np.where(np.arange(2 * 4096).reshape(2, 64, 64) % 2, 1.0, -1.0)
+    signs = np.where(np.arange(2 * 4096).reshape(2, 64, 64) // 2 % 2, 0.125, -0.125)
+    for z, asked in ((1.08, ""), (1.09, "placed")):
+        error = np.stack([np.full((64, 64), 0.5), np.full((64, 64), z)]) * signs
+        question, said = scored(ADDED, golden, error).wrong()
+        assert question == asked
+    assert said == "batch (entry 1): expected a mean square of at most 1.18, got 1.19 (0.25 elsewhere)"
+
+
+@pytest.mark.parametrize(
+    ("size", "columns", "most", "expected"),
+    [
+        (12, 4, 8, [(0, 8), (8, 12)]),
+        (12, 4, 7, [(0, 4), (4, 8), (8, 12)]),
+        (12, 4, 4, [(0, 4), (4, 8), (8, 12)]),
+        (12, 12, 12, [(0, 12)]),
+        (80, 40, 39, [(0, 32), (32, 40), (40, 72), (72, 80)]),
+        (40, 40, 16, [(0, 16), (16, 32), (32, 40)]),
+    ],
+)
+def test_chunks_are_whole_rows_or_parts_of_one(size, columns, most, expected):
+    assert chunks(size, columns, most) == expected

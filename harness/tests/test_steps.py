@@ -1,0 +1,125 @@
+"""The error model's costs, by hand: what each step of a target loses, in powers of two as docs/verdicts.md has them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import astuple, replace
+
+import pytest
+
+from opscope.base.op_families import op_family
+from opscope.harness.verdict.steps import FRACTION_BITS, RANDOM, Steps, steps_of, unit
+from opscope.harness.verdict.target import Target
+
+DEVICE = Target("sim-n150", None, "HiFi4", "Tf32")
+HOST = Target("host", None, "exact")
+SUM, PRODUCT = "stablehlo.add", "stablehlo.multiply"
+
+
+def p(exponent: int) -> float:
+    return 2.0**exponent
+
+
+def of(target: Target, op: str, element: str, inner: int = 1, body: str | None = None, ulp: float | None = None):
+    name = op if "." in op else f"stablehlo.{op}"
+    return steps_of(target, op_family(name), element, inner, op_name=name, body=body, ulp=ulp)
+
+
+def held(name: str, fidelity: str = "HiFi4") -> Target:
+    return replace(DEVICE, float_format=name, math_fidelity=fidelity)
+
+
+def test_units_are_half_the_distance_of_numbers_or_the_whole_where_bits_are_cut():
+    assert {name: unit(name) for name in FRACTION_BITS} == {
+        "Float64": p(-53), "Float32": p(-24), "Tf32": p(-11), "Float16_b": p(-8), "Float16": p(-11),
+        "Bfp8": p(-7), "Bfp4": p(-2), "Bfp2": 1.0, "Float8": p(-3),
+    }  # fmt: skip
+
+
+BF16 = {"packed": p(-8), "declared": p(-8)}
+BFP8 = {"stored": p(-7), "packed": p(-7), "block": True}
+F32_CUT = (p(-10) - p(-23), p(-9) - p(-23))
+F32_SUM = {"added": 2 * p(-24), "function": 2 * p(-24)}
+
+
+@pytest.mark.parametrize(
+    ("found", "steps"),
+    [
+        (lambda: of(DEVICE, "add", "f32"), Steps("bound", function=1e-5)),
+        (lambda: of(DEVICE, "add", "f64"), Steps("bound", function=1e-10, packed=p(-53))),
+        (lambda: of(DEVICE, "tanh", "f32", ulp=4), Steps("bound", function=4 * 4 * p(-23))),
+        (lambda: of(DEVICE, "tanh", "f32", ulp=0.25), Steps("bound", function=4 * 0.5 * p(-23))),
+        (lambda: of(DEVICE, "chlo.erf", "f32", ulp=3), Steps("bound", function=16 * 3 * p(-23))),
+        (lambda: of(DEVICE, "tanh", "bf16", ulp=4), Steps("bound", function=4 * 4 * p(-23), **BF16)),
+        (lambda: of(DEVICE, "tanh", "bf16"), Steps("bound", function=1e-5 + 8 * p(-8), **BF16)),
+        (lambda: of(held("Bfp8_b"), "tanh", "f32"), Steps("bound", function=1e-5 + 8 * p(-7) + p(-8), **BFP8)),
+        (lambda: of(held("Bfp8_b"), "transpose", "f32"), Steps("bound", **BFP8)),
+        (lambda: of(held("Bfp4_b"), "transpose", "bf16"),
+         Steps("bound", stored=p(-2), packed=p(-2), declared=p(-8), block=True)),
+        (lambda: of(held("Float32"), "tanh", "bf16"), Steps("bound", function=1e-5, declared=p(-8))),
+        (lambda: of(DEVICE, "multiply", "f32"), Steps("bound", function=1e-5)),
+        (lambda: of(DEVICE, "multiply", "bf16"), Steps("bound", function=1e-5 + 8 * p(-8), **BF16)),
+        (lambda: of(held("Float16", "HiFi2"), "multiply", "f16"),
+         Steps("bound", cut=(p(-6) - p(-10), p(-9) - p(-10)), function=1e-5 + 8 * p(-11), packed=p(-11),
+               declared=p(-11))),
+        (lambda: of(held("Float16_b", "HiFi3"), "multiply", "bf16"),
+         Steps("bound", left_out=p(-10), function=1e-5 + 8 * p(-8), **BF16)),
+        (lambda: of(held("Float16_b", "LoFi"), "multiply", "bf16"),
+         Steps("bound", cut=(p(-6) - p(-7), p(-4) - p(-7)), function=1e-5 + 8 * p(-8), **BF16)),
+        (lambda: of(replace(HOST, float_format="Float16_b"), "multiply", "bf16"),
+         Steps("bound", function=4 * p(-24), **BF16)),
+        (lambda: of(HOST, "add", "f32"), Steps("bound", function=4 * p(-24))),
+        (lambda: of(HOST, "add", "f64"), Steps("bound", function=4 * p(-53), packed=p(-53))),
+        (lambda: of(HOST, "add", "complex<f32>"), Steps("bound", function=1e-5)),
+        (lambda: of(HOST, "tanh", "f32"), Steps("bound", function=1e-5)),
+        (lambda: of(held("Float16_b", "LoFi"), "add", "bf16"), Steps("bound", function=1e-5 + 8 * p(-8), **BF16)),
+        (lambda: of(HOST, "dot_general", "f32"), Steps("sum", **F32_SUM)),
+        (lambda: of(HOST, "dot_general", "f64", 9), Steps("sum", added=6 * p(-53), function=2 * p(-53), packed=p(-53))),
+        (lambda: of(HOST, "dot_general", "bf16"), Steps("sum", **F32_SUM, **BF16)),
+        (lambda: of(DEVICE, "dot_general", "f32"), Steps("sum", cut=F32_CUT, **F32_SUM)),
+        (lambda: of(replace(DEVICE, matrix_format=None), "dot_general", "f32"), Steps("sum", **F32_SUM)),
+        (lambda: of(replace(DEVICE, matrix_format=None), "dot_general", "f16"),
+         Steps("sum", cut=(0.0, p(-9) - p(-10)), packed=p(-11), declared=p(-11), **F32_SUM)),
+        (lambda: of(DEVICE, "dot_general", "f32", 25),
+         Steps("sum", cut=F32_CUT, added=10 * p(-24), function=2 * p(-24))),
+        (lambda: of(replace(DEVICE, math_fidelity="HiFi3"), "dot_general", "f32"),
+         Steps("sum", cut=F32_CUT, left_out=p(-10), **F32_SUM)),
+        (lambda: of(replace(DEVICE, math_fidelity="LoFi"), "dot_general", "f32"),
+         Steps("sum", cut=(p(-6) - p(-23), p(-4) - p(-23)), **F32_SUM)),
+        (lambda: of(DEVICE, "reduce", "f32", 1, SUM), Steps("sum", cut=(p(-9) - p(-23), 0.0), **F32_SUM)),
+        (lambda: of(replace(DEVICE, math_fidelity="LoFi"), "reduce", "f32", 1, SUM),
+         Steps("sum", cut=(p(-4) - p(-23), 0.0), **F32_SUM)),
+        (lambda: of(replace(DEVICE, narrow_dst=True), "dot_general", "bf16", 33),
+         Steps("sum", added=0.5 * p(-8) * math.sqrt(4 * 3), function=2 * p(-24), **BF16)),
+        (lambda: of(replace(HOST, narrow_dst=True), "dot_general", "bf16", 4), Steps("sum", added=4 * p(-24),
+         function=2 * p(-24), **BF16)),
+        (lambda: of(held("Bfp8_b"), "dot_general", "f32"),
+         Steps("sum", added=2 * p(-24), function=2 * p(-24) + p(-8), **BFP8)),
+        (lambda: of(DEVICE, "reduce", "f32", 4, PRODUCT), Steps("sum", added=8 * p(-24), function=4 * p(-24))),
+        (lambda: of(held("Bfp8_b"), "reduce", "f32", 4, PRODUCT),
+         Steps("sum", added=8 * p(-24), function=4 * p(-24) + p(-8), **BFP8)),
+        (lambda: of(DEVICE, "cholesky", "f32"), Steps("part", function=4e-3)),
+        (lambda: of(DEVICE, "batch_norm_inference", "f32"), Steps("bound", function=1e-5)),
+        (lambda: of(DEVICE, "transpose", "f32"), None),
+        (lambda: of(DEVICE, "reduce", "f32", 4, "stablehlo.maximum"), None),
+        (lambda: of(held("Float16_b"), "reduce", "f32", 4, "stablehlo.maximum"),
+         Steps("bound", stored=p(-8), packed=p(-8))),
+    ],
+)  # fmt: skip
+def test_steps(found: Callable[[], Steps | None], steps: Steps | None):
+    got = found()
+    if steps is None or got is None:
+        assert got is steps
+        return
+    assert (got.law, got.block) == (steps.law, steps.block)
+    assert [x for each in astuple(got) for x in (each if isinstance(each, tuple) else [each])][1:] == pytest.approx(
+        [x for each in astuple(steps) for x in (each if isinstance(each, tuple) else [each])][1:], rel=1e-12
+    )
+
+
+def test_an_operands_deviation_is_half_of_all_that_it_may_lose():
+    steps = Steps("sum", stored=3.0, cut=(2.0, 6.0), left_out=1.0)
+    assert steps.cuts == 9.0
+    assert steps.operand == RANDOM * math.sqrt(4 + 36 + 1 + 9 + 9)
+    assert replace(steps, block=True).operand == RANDOM * math.sqrt(4 + 36 + 1)

@@ -1,0 +1,218 @@
+"""The verdict for each element: the 41 situations, exact rules, conversions, denormals; what hosts may round."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from opscope.harness.backends.base import Target
+from opscope.harness.record.records import TensorDesc
+from opscope.harness.tests.test_compare import BF16, BFP8, F32, INT, SITUATIONS
+from opscope.harness.verdict.compare import compare
+from opscope.harness.verdict.operands import Operands
+
+DEVICE = Target("sim-n150", None, "HiFi4", "Tf32")
+HOST = Target("host", None, "exact")
+TARGETS = {
+    F32.name: DEVICE,
+    BF16.name: Target("sim-n150", "Float16_b", "HiFi4", "Tf32"),
+    BFP8.name: Target("sim-n150", "Bfp8_b", "HiFi4", "Tf32"),
+    INT.name: DEVICE,
+}
+EXCEPTIONS = {
+    "one element: 0 vs 1e-3 [Float16_b]": "both operands are known to be zero: 0 + 0 has no error in any format",
+}
+"""Situation whose operands say more than its golden -> why."""
+
+
+def operands(name, inputs, run=None):
+    """Operands whose op is a NumPy function in XLA's place."""
+    known = Operands(name, b"", lambda: list(inputs))
+    if run is not None:
+        known._compiled = lambda: run  # type: ignore[method-assign]
+    return known
+
+
+def judged(name, target, golden, got, *, inputs=None, run=None, params=None):
+    """The verdict on the one result of an op."""
+    known = None if inputs is None else operands(name, inputs, run)
+    return compare([golden], [got], name, target, params=params, operands=known)[0]
+
+
+CASES = [
+    pytest.param(f"{name} [{row.name}]", np.asarray(g), np.asarray(d), row, passes, flag, id=f"{name} [{row.name}]")
+    for name, g, d, rows, flag in SITUATIONS
+    for row, passes in rows.items()
+]
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["golden", "operands"])
+@pytest.mark.parametrize(("case", "golden", "got", "row", "passes", "flag"), CASES)
+def test_situation_by_element(case, golden, got, row, passes, flag, known):
+    """As a sum with zero, by the golden alone and with its operands; as moved data where values are exact."""
+    name = "stablehlo.transpose" if row is INT and golden.dtype.kind == "f" else "stablehlo.add"
+    inputs = [golden, np.zeros_like(golden)] if known and golden.dtype.kind == "f" else None
+    result = judged(name, TARGETS[row.name], golden, got, inputs=inputs, run=lambda values: [values[0] + values[1]])
+    expected = passes and not (known and case in EXCEPTIONS)
+    assert result.passed is expected, result
+    if golden.size and golden.dtype == got.dtype and golden.dtype.kind == "f" and result.max_abs is not None:
+        assert row is INT or result.z_max is not None
+    if flag and expected:
+        assert flag in result.flags
+
+
+# --- conversions
+
+SPREAD = np.random.default_rng(1).standard_normal(256).astype(np.float32)
+TIES = np.float32([1 + 2.0**-8, 1 + 3 * 2.0**-8, -(1 + 2.0**-8), 2.0**-120 * (1 + 2.0**-8)] * 16)
+
+
+def bf16(bits):
+    return (bits & np.uint32(0xFFFF0000)).view(np.float32).astype(ml_dtypes.bfloat16)
+
+
+def cut(x):
+    return bf16(x.view(np.uint32))
+
+
+def away(x):
+    """Rounded to nearest, ties away from zero, as the packer does."""
+    return bf16(x.view(np.uint32) + np.uint32(0x8000))
+
+
+def up(x):
+    """Never toward zero."""
+    return bf16(x.view(np.uint32) + np.uint32(0xFFFF))
+
+
+@pytest.mark.parametrize(
+    ("x", "device", "right"),
+    [
+        (SPREAD, away, True),
+        (TIES, away, True),
+        (TIES, cut, True),  # of a tie both neighbours are nearest
+        (SPREAD, cut, False),
+        (SPREAD, up, False),
+        (np.float32([1e-40, -3e-39, 1.5] * 8), lambda x: away(np.where(np.abs(x) < 1e-38, np.float32(0), x)), True),
+        (SPREAD, lambda x: np.where(np.arange(x.size) == 77, np.nextafter(away(x), away(x) * 2), away(x)), False),
+    ],
+    ids=["nearest", "ties away", "ties toward zero", "truncated", "rounded up", "denormals", "one of 256"],
+)
+def test_a_conversion_gives_a_nearest_number(x, device, right):
+    golden = x.astype(ml_dtypes.bfloat16)
+    result = judged("stablehlo.convert", DEVICE, golden, device(x).astype(ml_dtypes.bfloat16), inputs=[x])
+    assert result.passed is right, result
+    if not right:
+        assert result.question in ("rounding", "largest")
+
+
+# --- exact rules
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint16, np.int32, np.int64, ml_dtypes.int4])
+def test_one_discrete_value_is_wrong(dtype):
+    golden = np.zeros((40, 40), dtype)
+    got = golden.copy()
+    assert judged("stablehlo.add", DEVICE, golden, got).passed
+    got[3, 17] = 1
+    result = judged("stablehlo.add", DEVICE, golden, got)
+    assert not result.passed
+    assert "(3, 17)" in result.reason
+
+
+@pytest.mark.parametrize("target", [DEVICE, HOST], ids=["device", "host"])
+@pytest.mark.parametrize("name", ["transpose", "select", "gather"])
+def test_moved_and_chosen_values_are_exact(name, target):
+    golden = np.random.default_rng(2).standard_normal((64, 64)).astype(np.float32)
+    got = golden.copy()
+    got[5, 6] = np.nextafter(got[5, 6], np.float32(9))
+    assert judged(f"stablehlo.{name}", target, golden, golden.copy()).passed
+    assert not judged(f"stablehlo.{name}", target, golden, got).passed
+
+
+# --- denormals
+
+
+@pytest.mark.parametrize(("got", "right"), [(np.inf, True), (-np.inf, False), (1e38, False), (np.nan, False)])
+def test_an_op_whose_denormal_operands_are_zero_is_held_to_its_golden_on_zeros(got, right):
+    """1 / 1e-40 overflows on the device, which reads a zero."""
+    x = np.float32([1e-40, 2.0, 4.0, 1e-39])
+    with np.errstate(divide="ignore", over="ignore"):
+        golden = 1 / x
+        golden[3] = 1 / x[3]
+        device = np.float32([got, 0.5, 0.25, np.inf])
+    result = judged("stablehlo.divide", DEVICE, golden, device, inputs=[np.ones_like(x), x],
+                    run=lambda values: [_divided(*values)])  # fmt: skip
+    assert result.passed is right, result
+
+
+def _divided(a, b):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        return (a / b).astype(np.float32)
+
+
+# --- other hosts
+
+
+def test_a_host_has_ieees_result_of_a_sum_and_its_own_of_a_function():
+    golden = np.random.default_rng(3).standard_normal((64, 64)).astype(np.float32)
+    near = golden * np.float32(1 + 5e-7)
+    assert judged("stablehlo.exponential", HOST, golden, near).passed
+    for name in ("add", "multiply", "divide", "sqrt"):
+        assert not judged(f"stablehlo.{name}", HOST, golden, near).passed
+        assert judged(f"stablehlo.{name}", HOST, golden, np.nextafter(golden, np.float32(9))).passed
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, ml_dtypes.bfloat16])
+def test_a_host_may_add_up_in_another_order_but_leave_out_no_term(dtype):
+    terms = np.random.default_rng(4).standard_normal((64, 512)).astype(dtype)
+    golden = terms.astype(np.float64).sum(axis=1).astype(dtype)
+    roots = np.sqrt(np.square(terms.astype(np.float64)).sum(axis=1)).astype(np.float32)
+    known = Operands("stablehlo.reduce", b"", lambda: [terms], "stablehlo.add", lambda: [roots])
+    wide = np.float32 if dtype != np.float64 else dtype
+
+    def verdict(got):
+        desc = {"inputs": [_desc(terms)], "outputs": [_desc(golden)]}
+        params = {"body": "stablehlo.add", "dimensions": "array<i64: 1>"}
+        return compare([golden], [got], "stablehlo.reduce", HOST, params=params, operands=known, **desc)[0]
+
+    reordered = np.add.accumulate(terms[:, ::-1].astype(wide), axis=1)[:, -1].astype(dtype)
+    assert verdict(reordered).passed, verdict(reordered)
+    short = golden.copy()
+    # The largest term of one row, which no rounding explains.
+    at = int(np.argmax(np.abs(terms[9].astype(np.float64))))
+    short[9] = (golden[9].astype(np.float64) - terms[9, at].astype(np.float64)).astype(dtype)
+    result = verdict(short)
+    assert not result.passed
+    assert result.question == "largest"
+    assert result.z_index == (9,)
+
+
+def test_one_part_of_one_complex_number_is_wrong():
+    rng = np.random.default_rng(5)
+    a, b = (rng.standard_normal((2, 64, 64)).astype(np.float32).view(np.complex64)[0] for _ in range(2))
+    golden = a * b
+    near = (a.astype(np.complex128) * b.astype(np.complex128)).astype(np.complex64)
+    run = {"inputs": [a, b], "run": lambda values: [values[0] * values[1]]}
+    assert judged("stablehlo.multiply", HOST, golden, near, **run).passed
+    wrong = golden.copy()
+    wrong[4, 5] += 0.01j
+    result = judged("stablehlo.multiply", HOST, golden, wrong, **run)
+    assert not result.passed
+    assert result.question == "largest"
+    assert result.z_index == (4, 11)
+
+
+def test_each_of_several_results_is_judged():
+    golden = [np.arange(64, dtype=np.float32) + 1, np.arange(64, dtype=np.int32)]
+    got = [golden[0].copy(), golden[1].copy()]
+    got[0][63] *= 2
+    first, second = compare(golden, got, "stablehlo.custom", DEVICE)
+    assert (first.passed, second.passed) == (False, True)
+    assert compare(golden, golden, "stablehlo.custom", DEVICE)[0].z_max == 0
+
+
+def _desc(array):
+    names = {"float32": "f32", "float64": "f64", "bfloat16": "bf16"}
+    return TensorDesc(shape=array.shape, data_type=names[array.dtype.name])

@@ -1,0 +1,174 @@
+"""Triage of one op in a child process: its module may be a stranger's, and what it does to the parser ends the child.
+
+The command keeps what reads records; whatever parses the module or reads values is in the child. A refusal there is the
+command's own, and so is each line that is said about damage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from opscope.base import damage
+from opscope.base.children.call import call
+from opscope.base.children.ending import Cause
+from opscope.base.children.inside import Parent
+from opscope.base.machine import memory_limit
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import OpRow, OpTest
+from opscope.harness.triage import bundle
+
+SECONDS = 600.0
+"""What the child may take besides trying variants: reading one op and its values, and writing them."""
+
+Report = Callable[[str], None]
+
+
+def write(folder: Path, row: OpRow, test: OpTest, origin: bundle.Origin, where: str) -> None:
+    """`bundle.write` in a child; `where` is the command. Raises InputError."""
+    task = {
+        "folder": str(folder), "row": row.model_dump(mode="json"), "test": test.model_dump(mode="json"),
+        "origin": _origin_as_json(origin),
+    }  # fmt: skip
+    _ask(where, "write_in_child", task, SECONDS, memory_limit(None))
+
+
+def narrow(
+    folder: Path, where: str, *, target: Path | None, lanes: int, budget: float, report: Report
+) -> dict[str, Any]:
+    """Probes the failure of a repro folder, or with `target` reduces it and writes the smallest op's folder there.
+
+    Returns what `opscope probe --json` and `opscope reduce --json` print, with the op's forms as text besides. Raises
+    InputError.
+    """
+    options = bundle.read(folder).options
+    task = {"folder": str(folder), "target": None if target is None else str(target), "lanes": lanes, "budget": budget}
+    # Variants that are being tried when the budget ends are not cut short; lanes have limits of their own.
+    seconds = budget + 2 * options.op_timeout + SECONDS
+    memory = memory_limit(None) + lanes * memory_limit(options.op_memory)
+    return _ask(where, "narrow_in_child", task, seconds, memory, report)
+
+
+def _ask(
+    where: str, work: str, task: dict[str, Any], seconds: float, memory: int, report: Report | None = None
+) -> dict[str, Any]:
+    """What a function of this module returns in a child. Raises InputError: it refused, or did not come back."""
+
+    def take(message: dict[str, Any]) -> None:
+        if "damage" in message:
+            damage.say(message["damage"])
+        elif report is not None:
+            report(message["progress"])
+
+    outcome = call(f"{__name__}:{work}", task, seconds=seconds, memory=memory, on_message=take)
+    if not outcome.ending.ok:
+        if outcome.ending.cause is Cause.RAISED:
+            raise RuntimeError(f"{where}: {outcome.ending.text}\n{outcome.ending.traceback}")
+        limits = {Cause.TIMEOUT: f"no end within {seconds:g} s", Cause.MEMORY: outcome.ending.text}
+        got = limits.get(outcome.ending.cause, f"the end of what reads it ({outcome.ending.kind})")
+        raise InputError(where, "an op whose module can be read", got)
+    answer: dict[str, Any] = outcome.result
+    if "refused" in answer:
+        raise InputError(*answer["refused"])
+    if "line" in answer:
+        raise ValueError(answer["line"])
+    return answer
+
+
+def _answered(parent: Parent, work: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+    """The child: what `work` makes of the task, or why it refuses."""
+    damage.show_by(lambda line: parent.send({"damage": line}))
+    try:
+        return work(parent.task())
+    except InputError as error:
+        return {"refused": [error.where, error.expected, error.got, error.hint]}
+    except OSError as error:
+        where = str(error.filename or error)
+        return {"refused": [where, "a file that can be read", (error.strerror or "an error").lower(), ""]}
+    except ValueError as error:  # Damaged is one
+        if ": expected " not in str(error):
+            raise
+        return {"line": str(error)}
+
+
+def write_in_child(parent: Parent) -> dict[str, Any]:
+    """The child of `write`."""
+
+    def work(task: dict[str, Any]) -> dict[str, Any]:
+        row, test = OpRow.model_validate(task["row"]), OpTest.model_validate(task["test"])
+        bundle.write(Path(task["folder"]), row, test, _origin_of_json(task["origin"]))
+        return {}
+
+    return _answered(parent, work)
+
+
+def narrow_in_child(parent: Parent) -> dict[str, Any]:
+    """The child of `narrow`."""
+    from opscope.harness.triage.lab import Lab
+
+    def report(text: str) -> None:
+        parent.send({"progress": text})
+
+    def work(task: dict[str, Any]) -> dict[str, Any]:
+        folder = Path(task["folder"])
+        repro = bundle.read(folder)
+        with Lab(folder, repro, lanes=task["lanes"], budget=task["budget"]) as lab:
+            return (
+                _probed(lab, report) if task["target"] is None else _reduced(lab, folder, Path(task["target"]), report)
+            )
+
+    return _answered(parent, work)
+
+
+def _probed(lab: Any, report: Report) -> dict[str, Any]:
+    from opscope.harness.triage import probe, reduce
+
+    probed = probe.probe(lab, report)
+    return {
+        "op": asdict(probed.form), "op_text": reduce.form_text(probed.form), "rules": probed.statements,
+        "blame": probed.blame,
+        "tried": probed.count, "complete": probed.complete, "findings": [asdict(each) for each in probed.findings],
+    }  # fmt: skip
+
+
+def _reduced(lab: Any, folder: Path, target: Path, report: Report) -> dict[str, Any]:
+    from opscope.harness.triage import reduce
+
+    reduced = reduce.reduce(lab, report)
+    assert reduced.tried.test is not None
+    repro = lab.repro
+    options = repro.options.model_copy(update={"backend": bundle.backend_of(folder, repro.options)})
+    origin = bundle.Origin(lab.place, options, repro.run_id, repro.seed, repro.revision, repro.backend_revision,
+                           repro.versions)  # fmt: skip
+    row = lab.row_of(reduced.tried)
+    bundle.write(target, row.model_copy(update={"uses": repro.row.uses}), reduced.tried.test, origin)
+    return {
+        "folder": str(target), "module": (target / bundle.TEXT).read_text(encoding="utf-8"),
+        "before": asdict(reduced.before), "after": asdict(reduced.after), "steps": reduced.steps,
+        "tried": reduced.count, "complete": reduced.complete,
+        "before_text": _sized(reduced.before), "after_text": _sized(reduced.after),
+    }  # fmt: skip
+
+
+def _sized(form: Any) -> str:
+    from opscope.harness.triage import reduce
+
+    return f"{reduce.form_text(form)}, {form.elements:,} elements"
+
+
+def _origin_as_json(origin: bundle.Origin) -> dict[str, Any]:
+    return {
+        "export_dir": str(origin.export_dir), "options": origin.options.model_dump(mode="json"),
+        "run_id": origin.run_id, "seed": origin.seed, "revision": origin.revision,
+        "backend_revision": origin.backend_revision, "versions": dict(origin.versions or {}),
+        "explanation": None if origin.explanation is None else str(origin.explanation),
+    }  # fmt: skip
+
+
+def _origin_of_json(document: dict[str, Any]) -> bundle.Origin:
+    options = bundle.Options.model_validate(document["options"])
+    explanation = None if document["explanation"] is None else Path(document["explanation"])
+    paths = {"export_dir": Path(document["export_dir"]), "explanation": explanation}
+    return bundle.Origin(**{**document, **paths, "options": options})

@@ -1,0 +1,32 @@
+"""A TensorFlow function on TensorFlow's own kernels, without XLA."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from opscope.models.frontends.base import NoOwnResults
+from opscope.models.frontends.through_tf.lower import TfBuilt, captured, signature
+
+
+def results(built: TfBuilt, values: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """The function's results on `values`, those of the variables that it captured among them.
+
+    Raises NoOwnResults where a constant inside the function has another value.
+    """
+
+    def entry(*tensors: Any) -> Any:
+        return built.function(*tensors)
+
+    function = tf.function(entry, input_signature=signature(built), autograph=False).get_concrete_function()
+    for label, variable, held in captured(function.graph, built):
+        given = values.get(label, held)
+        if variable is not None:
+            variable.assign(given)
+        elif not np.array_equal(given, held):
+            raise NoOwnResults(f"{label} is a constant of the function and has another value here")
+    found = function(*(tf.constant(values[spec.name]) for spec in built.arguments))
+    return [np.asarray(tensor) for tensor in tf.nest.flatten(found)]
