@@ -195,6 +195,7 @@ class Lane:
                 else:
                     return self._answered(flight, message, late)
         except Damaged:
+            self._stop()  # closed descriptors look like damage too: only a fresh child tells which it is
             raise
         except (ChildEnded, ValueError, KeyError) as error:
             if found is not None:
