@@ -1,10 +1,12 @@
 """Runs host ops: StableHLO modules on XLA's CPU, with 64-bit types as they are.
 
-The only file of the simulator that imports XLA, and only if a program with a host op runs.
+The only file of the simulator that imports XLA, and only if a program with a host op runs. A fork reads each module
+first: a binary may be a stranger's, and XLA's parser ends the process on some of what it is given.
 """
 
 from __future__ import annotations
 
+import atexit
 import functools
 import os
 from collections.abc import Sequence
@@ -12,7 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from opscope.base.children.ending import Cause, signal_name
+from opscope.base.children.inside import is_child
+from opscope.base.children.warm_fork import WarmFork
 from opscope.simulator.errors import HostOpError
+
+READING_SECONDS = 60.0
+"""Time limit for reading one module in the fork."""
 
 
 @functools.cache
@@ -33,10 +41,36 @@ def _initialise_lapack() -> None:
     _lapack.initialize()
 
 
+def _read(module: bytes) -> None:
+    """Reads a module as compiling does, in the fork."""
+    from jaxlib import xla_client
+
+    xla_client._xla.mlir.mlir_module_to_xla_computation(module)
+
+
+@functools.cache
+def _reader() -> WarmFork:
+    from jaxlib import xla_client  # noqa: F401  loaded once here, and not once in each fork
+
+    fork = WarmFork(_read)
+    atexit.register(fork.close)
+    return fork
+
+
+def _vet(module: bytes) -> None:
+    """Raises ValueError if a process that reads the module does not survive it. An error of the parser is no crash."""
+    ending = _reader().run(module, seconds=READING_SECONDS)
+    if not ending.ok:
+        how = signal_name(ending.code) if ending.cause is Cause.SIGNAL else ending.text
+        raise ValueError(f"one whose reading ended with {how}")
+
+
 @functools.lru_cache(maxsize=256)
 def _compiled(module: bytes) -> Any:
     from jaxlib import xla_client
 
+    if not is_child():  # the parent of a child records how it ends
+        _vet(module)
     if b"lapack_" in module:
         _initialise_lapack()
     options = xla_client.CompileOptions()

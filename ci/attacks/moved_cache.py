@@ -11,7 +11,10 @@ from pathlib import Path
 from ci.attacks.attempt import Attempt, Ending
 from ci.attacks.small_cache import Said, run, write_models
 
-SAMPLE, FULL = 2, 36
+SAMPLE, FULL = 2, 40
+
+MADE = "as-made"
+"""A copy of the cache as the first run left it, from which each attempt begins."""
 
 READ_ONLY = ("unshare", "-m", "sh", "-c",
              'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"', "sh")  # fmt: skip
@@ -25,12 +28,13 @@ def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:
     right = run(models, folder / "base", folder / "run")
     if right.code != 0:
         raise RuntimeError(f"the first run ended with {right.code}:\n{right.output}")
+    shutil.copytree(folder / "base", folder / MADE)  # whatever happens where the cache was made
     ways = list(WAYS)
     for number in range(count):
         way = ways[number % len(ways)]
         options = (("--no-cache",), (), ("--no-cache", "-n", "2"))[number // len(ways) % 3]
         place = folder / f"place{number}"
-        prefix = WAYS[way](folder / "base", place, draw)
+        prefix = WAYS[way](folder / MADE, place, draw)
         said = run(models, place / "cache", folder / "run", *options, prefix=prefix)
         ending: Ending = _ending(said, right)
         yield Attempt(way, " ".join(options) or "with kept verdicts", ending, said.output if ending == "silent" else "")
@@ -59,9 +63,13 @@ def _moved(base: Path, place: Path, draw: random.Random) -> tuple[str, ...]:
 def _another_stays(base: Path, place: Path, draw: random.Random) -> tuple[str, ...]:
     """The cache is a copy, and what lies at the old place has other values: they must not be read."""
     _copied(base, place, draw)
-    for path in base.rglob("values/*.npy"):
-        path.write_bytes(path.read_bytes()[:-1] + b"\x7f")
+    _damage_values(base.with_name("base"))
     return ()
+
+
+def _damage_values(cache: Path) -> None:
+    for path in cache.rglob("values/*.npy"):
+        path.write_bytes(path.read_bytes()[:-1] + b"\x7f")
 
 
 def _half_of_the_files(base: Path, place: Path, draw: random.Random) -> tuple[str, ...]:
@@ -99,9 +107,16 @@ def _read_only_and_half_missing(base: Path, place: Path, draw: random.Random) ->
     return prefix
 
 
+def _read_only_and_damaged(base: Path, place: Path, draw: random.Random) -> tuple[str, ...]:
+    prefix = _read_only(base, place, draw)
+    _damage_values(place / "cache")
+    return prefix
+
+
 WAYS: dict[str, Callable[[Path, Path, random.Random], tuple[str, ...]]] = {
-    "moved": _moved, "copied": _copied, "read-only": _read_only, "half of the files": _half_of_the_files,
-    "half of the entries": _half_of_the_entries, "read-only, half missing": _read_only_and_half_missing,
+    "moved": _moved, "half of the entries": _half_of_the_entries, "read-only, damaged": _read_only_and_damaged,
+    "read-only": _read_only, "copied": _copied, "half of the files": _half_of_the_files,
+    "read-only, half missing": _read_only_and_half_missing,
     "another cache at the old place": _another_stays,
 }  # fmt: skip
 """What is done to the cache -> what does it, and the words that a command line needs in front."""

@@ -119,7 +119,12 @@ def _writable(task: Task, claims: Claims) -> Task:
     except Damaged as error:
         if export_folder.complete(folder):
             damage.say(f"{error.where}: damaged ({error.got}); {task.name} is prepared for this run alone")
-    return replace(task, folder=str(claims.temporary() / "exports" / folder.name))
+    return _for_this_run(task, claims)
+
+
+def _for_this_run(task: Task, claims: Claims) -> Task:
+    """The task with a folder that exists for as long as its claims."""
+    return replace(task, folder=str(claims.temporary() / "exports" / Path(task.folder).name))
 
 
 def _manifest(
@@ -138,15 +143,18 @@ def _manifest(
             export_folder.discard(folder, error)
 
 
-def mend(request: Preparation, row: OpRow, error: Damaged, claims: Claims | None = None) -> OpRow:
-    """The row of an op of which a lane found a file damaged, once its model has been prepared again.
+def mend(request: Preparation, row: OpRow, error: Damaged, claims: Claims) -> tuple[OpRow, str]:
+    """The row of an op of which a lane found a file damaged, and the export folder where its model is whole again.
 
-    Of several processes that find damage in a cache, one after the other mends it. Raises Damaged if that cannot be
-    done.
+    That is the folder that was damaged; for a cache that is read-only, one that the claims hold. Of several processes
+    that find damage in a cache, one after the other mends it. Raises Damaged if that cannot be done.
     """
     task = next((task for task in tasks(request) if task.name == row.uses[0].model), None)
     if task is None or not Path(error.where).is_relative_to(task.folder):
         raise error  # its sources have changed since, so another folder would be made
+    if export_folder.read_only(Path(str(task.request.cache_dir))):
+        damage.say(f"{error.where}: damaged ({error.got}); {task.name} is prepared for this run alone")
+        task = _for_this_run(task, claims)
     folder = Path(task.folder)
     with alone_in(folder.parent):
         try:
@@ -164,7 +172,7 @@ def mend(request: Preparation, row: OpRow, error: Damaged, claims: Claims | None
     if mended is None:
         raise error
     # A model's own row lists its own uses; those in other models stay.
-    return mended.model_copy(update={"uses": row.uses})
+    return mended.model_copy(update={"uses": row.uses}), task.folder
 
 
 def merge(manifests: Sequence[tuple[ManifestHeader, list[OpRow]]]) -> tuple[ManifestHeader, list[OpRow]]:

@@ -145,7 +145,7 @@ def run_op_by_op(
     )  # fmt: skip
     named = tasks(request)
     folders = {task.name: task.folder for task in named}
-    mend = mender(request)
+    mend = mender(request, folders)
     caches = export_folder.cache_dir(_text(cache_dir))
     with ExitStack() as stack:
         claims = stack.enter_context(Claims())

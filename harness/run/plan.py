@@ -149,15 +149,20 @@ def lane_of(orders: Orders, export_dirs: dict[str, str], writer: str, dry: bool 
         memory_limit=orders.op_memory,
         log=None if dry else Path(orders.context.run_dir) / "logs" / f"{writer}.txt",
         environment={"OPSCOPE_CACHE_DIR": cache_dir} if (cache_dir := orders.cache_dir) else {},
-        mend=mender(request_of(orders.preparation)) if orders.preparation else None,
+        mend=mender(request_of(orders.preparation), export_dirs) if orders.preparation else None,
     )
     return Lane(config) if orders.cluster is None else ClusterLane(orders.cluster, config)
 
 
-def mender(preparation: Preparation) -> Callable[[OpRow, Damaged], OpRow]:
-    """What a lane calls for an op whose files are damaged."""
+def mender(preparation: Preparation, export_dirs: dict[str, str]) -> Callable[[OpRow, Damaged], OpRow]:
+    """What a lane calls for an op whose files are damaged. `export_dirs` then says where its model is whole."""
     claims = Claims()
-    return lambda row, error: prepare_models.mend(preparation, row, error, claims)
+
+    def mend(row: OpRow, error: Damaged) -> OpRow:
+        row, export_dirs[row.uses[0].model] = prepare_models.mend(preparation, row, error, claims)
+        return row
+
+    return mend
 
 
 def name(row: OpRow, tag: str = "") -> str:

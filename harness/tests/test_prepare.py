@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from opscope.base.damage import Damaged
 from opscope.base.stored import DIGESTS
 from opscope.harness.cache import export_folder
+from opscope.harness.cache.claims import Claims
 from opscope.harness.prepare.inputs import row_golden, row_inputs
 from opscope.harness.prepare.preparation import Preparation, tasks
-from opscope.harness.prepare.prepare_models import merge, prepare
+from opscope.harness.prepare.prepare_models import mend, merge, prepare
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.stages import ModelStatus
 
@@ -68,6 +70,28 @@ def test_export_folder_is_whole_and_used_again(cache: Path) -> None:
     assert prepare(request_for(cache, "mnist_mlp"), events.append) == (header, rows)
     assert [e["event"] for e in events] == ["done"]
     assert events[0]["cached"]
+
+
+def test_what_is_damaged_in_a_read_only_cache_is_made_elsewhere(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tmp_path / "fine.mlir"
+    model.write_text(FINE)
+    request = request_for(cache, str(model))
+    header, [row] = prepare(request)
+    folder = Path(header.export_dirs[0])
+    value = folder / row.golden[0]
+    value.write_bytes(value.read_bytes()[:-1] + b"\x7f")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    monkeypatch.setattr(export_folder, "read_only", lambda cache: True)  # root may write where others may not
+    with pytest.raises(Damaged) as damaged:
+        row_golden(row, folder)
+    with Claims() as claims:
+        mended, place = mend(request, row, damaged.value, claims)
+        assert Path(place).is_relative_to(claims.temporary())
+        golden, [given] = row_golden(mended, Path(place))[0], row_inputs(mended, Path(place))
+        np.testing.assert_allclose(golden, np.tanh(given), rtol=1e-6)
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
 def test_the_parent_imports_neither_jax_nor_numpy(cache: Path) -> None:
