@@ -153,6 +153,15 @@ def verdicts(seed: int = 1) -> Iterator[Figure]:
         yield Figure(f"{name}, seed {seed}", value, target, done.returncode == 0)
 
 
+def scales() -> Iterator[Figure]:
+    """What a cold walk pays for the scales of verdicts."""
+    command = [sys.executable, "-m", "ci.benchmarks.scales"]
+    done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, check=True)
+    for (model, limit), line in zip({"products": 100, "resnet50": 10}.items(), done.stdout.splitlines(), strict=True):
+        more = float(line.rpartition(": ")[2].partition("%")[0])
+        yield Figure(f"scales in a cold walk of {model}", line.partition(": ")[2], f"<= {limit} %", more <= limit)
+
+
 def alarms() -> Iterator[Figure]:
     """What the boards may honestly compute and a verdict refuses: the five models in all formats and fidelities."""
     command = [sys.executable, "-m", "ci.benchmarks.false_alarms", "--boards", "n150", "e150", "p150", "--levels", "0",
@@ -233,7 +242,7 @@ GROUPS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
     "mutation": lambda bench: [mutation()],
     "faults": lambda bench: [faults(bench.scratch)],
     "attacks": lambda bench: attacks(),
-    "verdicts": lambda bench: verdicts(),
+    "verdicts": lambda bench: [*verdicts(), *scales()],
     "alarms": lambda bench: alarms(),
     "slow_tests": lambda bench: [slow_tests()],
     "nightly": lambda bench: measure_nightly.figures(bench.scratch),
