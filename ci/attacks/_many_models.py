@@ -75,9 +75,9 @@ def run_models(
         return
     page = json.loads(shown.stdout)
     spoiled = _spoiled(page)
-    # A file of several public functions is a model for each: FILE:FUNCTION.
-    failed = {failure["model"].partition(":")[0]: failure["error"] for failure in page["models"]["failed"]}
-    ran = {model.partition(":")[0] for model in page["run"]["models"]}
+    # A file of several public functions is a model for each: FILE.FUNCTION.
+    failed = {failure["model"].partition(".")[0]: failure["error"] for failure in page["models"]["failed"]}
+    ran = {model.partition(".")[0] for model in page["run"]["models"]}
     for kind, path in made:
         if spoiled:
             yield Attempt(kind, path.name, "spoiled", spoiled)

@@ -10,6 +10,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from opscope.harness.prepare.export import export_file, export_model
@@ -23,7 +24,7 @@ PRODUCTS = 40
 def chain(products: int) -> str:
     """A StableHLO module of products only, each of another shape."""
     sizes = [512 + 8 * number for number in range(products + 1)]
-    types = [f"tensor<{rows}x{columns}xf32>" for rows, columns in zip(sizes, sizes[1:], strict=False)]
+    types = [f"tensor<{rows}x{columns}xf32>" for rows, columns in pairwise(sizes)]
     lines, value, last = [], "%x", f"tensor<512x{sizes[0]}xf32>"
     for number, weight in enumerate(types):
         result = f"tensor<512x{sizes[number + 1]}xf32>"

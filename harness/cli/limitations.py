@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from opscope.base.file_names import resolved
-from opscope.harness.limitations import limitation_file, limitation_notes, limitation_update
+from opscope.harness.limitations import import_rows, limitation_file, limitation_notes, limitation_update
 from opscope.harness.limitations.limitation_file import LimitationFile
 from opscope.harness.limitations.limitations import KINDS, Limitation, now
 from opscope.harness.record import store
@@ -53,7 +53,8 @@ def list_rows(user_file: Path | None, backend: str | None, as_json: bool) -> Non
 def check(run_dir: Path | None, user_file: Path | None) -> None:
     """Check the files of limitations; with RUN_DIR, also compare them with the results of that run.
 
-    Exit code 1 if a row has expired, names no op of the run, or no longer describes how its ops fail.
+    Exit code 1 if a row has expired, names no op of the run, or no longer describes how its ops fail. Rows of stage
+    `import` are held to the run's imports.
     """
     rows = limitation_file.all_rows(_limitations_file(user_file))
     lines = [f"{row.where}: expired on {row.expires}; renew or delete it" for row in rows if row.expired(now())]
@@ -62,6 +63,7 @@ def check(run_dir: Path | None, user_file: Path | None) -> None:
         rows_of_run = limitation_notes.rows_with_ops(run, rows)
         lines += limitation_notes.unmatched(rows_of_run, len(run.tests))
         lines += [_outdated_line(row) for row in rows_of_run if row.passed or (row.named and not row.excused)]
+        lines += import_rows.outdated(rows, run.header.imports)
     for line in lines:
         click.echo(line)
     click.echo(f"{len(rows)} rows, {len(lines)} need attention")
@@ -81,8 +83,8 @@ def check(run_dir: Path | None, user_file: Path | None) -> None:
 def update(run_dir: Path, user_file: Path | None, kind: str, expires: str, link: str, writes: bool) -> None:
     """Print a diff that brings the files of limitations up to date with a run.
 
-    New failures get rows in your file (--limitations, the setting, or ./limitations.yaml) that match as little else as
-    possible. Rows whose ops now pass, or fail in another way, are removed.
+    New failures, also of imports, get rows in your file (--limitations, the setting, or ./limitations.yaml) that match
+    as little else as possible. Rows whose ops now pass, or fail in another way, are removed.
     """
     target = _limitations_file(user_file) or Path(DEFAULT)
     files = {target: limitation_file.read(target) if target.exists() else LimitationFile(target)}
@@ -91,8 +93,9 @@ def update(run_dir: Path, user_file: Path | None, kind: str, expires: str, link:
     run = store.load_run(run_dir)
     rows = [row for file in files.values() for row in file.rows]
     proposal = limitation_update.propose(
-        run.tests, limitation_notes.rows_with_ops(run, rows), kind=kind, since=now(), expires=_until(expires), link=link
-    )
+        run.tests, limitation_notes.rows_with_ops(run, rows), kind=kind, since=now(), expires=_until(expires),
+        link=link, imports=run.header.imports, known=rows,
+    )  # fmt: skip
     for path, file in files.items():
         text = limitation_update.patched(file, proposal, takes_new=path == target)
         change = limitation_update.diff(path, file.text, text) if file.text or proposal.new else ""

@@ -42,7 +42,7 @@ class LaneConfig:
 
     context: RunContext
     export_dirs: Mapping[str, str]
-    """Export folder per model (`ManifestHeader.models` and `.export_dirs`), read before each op: `mend` may change it."""
+    """Export folder per model (`ManifestHeader.models` and `.export_dirs`); `mend` may change it."""
     op_timeout: float = 120.0
     """Seconds that an op may take, without the child's start."""
     memory_limit: int | None = None

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.yaml_text import YamlError, parse_with_nodes, read_text
-from opscope.harness.limitations.limitations import IMPORT, KINDS, Limitation
+from opscope.harness.limitations.import_rows import IMPORT
+from opscope.harness.limitations.limitations import KINDS, Limitation
 from opscope.harness.record.depths import DEPTHS
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import backend_label

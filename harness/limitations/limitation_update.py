@@ -13,12 +13,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from opscope.harness.limitations import limitation_file
+from opscope.harness.limitations import import_rows, limitation_file
 from opscope.harness.limitations.limitation_file import HEAD, LimitationFile
 from opscope.harness.limitations.limitation_notes import Row
 from opscope.harness.limitations.limitations import Limitation
 from opscope.harness.record import store
-from opscope.harness.record.records import OpTest
+from opscope.harness.record.records import ImportCheck, OpTest
 from opscope.harness.record.stages import FAILED
 
 
@@ -34,10 +34,11 @@ class Proposal:
 
 
 def propose(
-    tests: Iterable[OpTest], rows: Sequence[Row], *, kind: str, since: date, expires: date | None, link: str = ""
-) -> Proposal:
-    """The rows to add for the unexpected failures among `tests`, and the changes to `rows`."""
-    changes: dict[str, Limitation | None] = {}
+    tests: Iterable[OpTest], rows: Sequence[Row], *, kind: str, since: date, expires: date | None, link: str = "",
+    imports: Sequence[ImportCheck] = (), known: Sequence[Limitation] = (),
+) -> Proposal:  # fmt: skip
+    """The rows to add for unexpected failures among `tests` and `imports`, and the changes to `rows` and `known`."""
+    changes: dict[str, Limitation | None] = dict.fromkeys(import_rows.passing(known, imports))
     remarks: list[str] = []
     for row in rows:
         limitation = row.limitation
@@ -64,7 +65,8 @@ def propose(
         key = (test.op_name, test.failed_stage, test.error_signature or "", test.card_type, test.backend)
         groups.setdefault(key, []).append(test)
     new = tuple(_row(group, kind, since, expires, link) for group in groups.values())
-    return Proposal(new, changes, tuple(remarks))
+    of_imports = import_rows.new_rows(imports, kind=kind, since=since, expires=expires, link=link)
+    return Proposal((*new, *of_imports), changes, tuple(remarks))
 
 
 def _row(group: list[OpTest], kind: str, since: date, expires: date | None, link: str) -> Limitation:

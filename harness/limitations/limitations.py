@@ -15,14 +15,10 @@ from fnmatch import fnmatchcase
 
 from opscope.base.op_families import op_family
 from opscope.harness.record.optest import backend_label
-from opscope.harness.record.records import ImportCheck, OpRow, OpTest
-from opscope.harness.record.stages import FAILED, ImportStatus, Stage, Status
+from opscope.harness.record.records import OpRow, OpTest
+from opscope.harness.record.stages import FAILED, Stage, Status
 
 KINDS = ("notimpl", "notyet", "never")
-
-IMPORT = "import"
-"""The stage of rows that name models whose import differs from their framework: `op` is the model's name there, and
-`backend` the framework."""
 
 GRACE = timedelta(days=14)
 """How long a row excuses after its day of expiry: the page warns meanwhile, then the failure is red."""
@@ -171,22 +167,6 @@ def judged(test: OpTest, rows: Sequence[Limitation] = (), today: date | None = N
     if outcome.outcome == "xfail" or outcome.reason.startswith("unexpected pass"):
         test = test.model_copy(update={"expected": outcome.reason})
     return test, outcome
-
-
-def judged_import(check: ImportCheck, rows: Iterable[Limitation], today: date | None = None) -> ImportCheck:
-    """The check with its `expected` filled in, where a row names the model's import."""
-    for row in rows:
-        named = row.stage == IMPORT and row.backend == check.framework
-        if not (named and any(fnmatchcase(check.model, pattern) for pattern in row.op)) or check.model in row.but:
-            continue
-        expected = f"{row.kind}: {row.reason}"
-        if check.status is ImportStatus.AGREES and row.strict:
-            expected = f"unexpected pass: expected the import to differ ({expected}); delete the row"
-            return check.model_copy(update={"expected": expected})
-        fits = fnmatchcase(check.text, row.message) and row.excuses(today or now())
-        if check.status is ImportStatus.DIFFERS and fits:
-            return check.model_copy(update={"expected": expected})
-    return check
 
 
 def now() -> date:

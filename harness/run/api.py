@@ -30,7 +30,7 @@ from opscope.harness.climb.result_cache import ResultCache
 from opscope.harness.import_check import hold
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.limitations import limitation_file
-from opscope.harness.limitations.limitations import judged_import
+from opscope.harness.limitations.import_rows import judged_import
 from opscope.harness.prepare import prepare_models
 from opscope.harness.prepare.preparation import Preparation, tasks
 from opscope.harness.record import store

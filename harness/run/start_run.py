@@ -18,7 +18,7 @@ from opscope.harness.climb import result_cache
 from opscope.harness.import_check import hold
 from opscope.harness.lanes.flight import Ready
 from opscope.harness.limitations import limitation_file
-from opscope.harness.limitations.limitations import judged_import
+from opscope.harness.limitations.import_rows import judged_import
 from opscope.harness.prepare.allowance import Allowance
 from opscope.harness.prepare.whole_manifest import of_models
 from opscope.harness.programs import derived_exports

@@ -14,7 +14,8 @@ from opscope.harness.cache.claims import Claims
 from opscope.harness.import_check.agreement import first_wrong
 from opscope.harness.import_check.hold import hold
 from opscope.harness.limitations import limitation_file
-from opscope.harness.limitations.limitations import GRACE, Limitation, judged_import
+from opscope.harness.limitations.import_rows import judged_import, new_rows, outdated, passing
+from opscope.harness.limitations.limitations import GRACE, Limitation
 from opscope.harness.page.summary import import_sections, imports_line
 from opscope.harness.prepare import prepare_models
 from opscope.harness.prepare.preparation import Preparation, tasks
@@ -62,6 +63,26 @@ def test_a_limitation_names_the_model_the_framework_and_the_difference() -> None
     assert judged_import(AGREES, [ROW]).fails_run, "an unexpected pass"
     assert not judged_import(AGREES, [dataclasses.replace(ROW, strict=False)]).fails_run
     assert not judged_import(UNCHECKED, [dataclasses.replace(ROW, op=("*",))]).fails_run
+
+
+def test_rows_are_held_to_a_run_and_proposed_for_it() -> None:
+    row = dataclasses.replace(ROW, where="mine.yaml:2")
+    assert outdated([row], [DIFFERS]) == outdated([row], []) == passing([row], [DIFFERS, AGREES]) == []
+    names = "mine.yaml:2: expected a model of onnx that `ne*` names"
+    assert outdated([row], [AGREES]) == [f"{names} to differ, got net, which agrees; try opscope limitations update"]
+    assert passing([row], [AGREES]) == ["mine.yaml:2"]
+    assert passing([dataclasses.replace(row, strict=False)], [AGREES]) == []
+    (other,) = outdated([dataclasses.replace(row, message="*Pool*")], [DIFFERS])
+    assert other.startswith(f"{names} to differ by `*Pool*`, got import_differs: torch-mlir 1 against reference 2")
+    (none,) = outdated([dataclasses.replace(row, op=("gpt",), where="mine.yaml:2")], [DIFFERS, UNCHECKED])
+    assert none == "mine.yaml:2: expected a model of onnx that `gpt` names, got none of 2; try deleting the row"
+
+    starred = DIFFERS.model_copy(update={"model": "n*", "error": "4 of 6 values differ [*]"})
+    (new,) = new_rows([starred, AGREES, UNCHECKED], kind="notyet", since=date(2026, 1, 2), expires=None)
+    assert (new.reason, new.kind, new.since) == ("node_0/Mod: 4 of 6 values differ [*]", "notyet", date(2026, 1, 2))
+    assert not judged_import(starred, [new]).fails_run
+    assert judged_import(DIFFERS, [new]).fails_run
+    assert new_rows([judged_import(starred, [new])], kind="notyet", since=date(2026, 1, 2), expires=None) == []
 
 
 def test_a_file_of_limitations_may_hold_such_a_row(tmp_path: Path) -> None:

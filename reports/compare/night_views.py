@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from opscope.harness.record.errors import InputError, closest
-from opscope.reports.compare.outcomes import RunFacts, RunView, view_of
+from opscope.reports.compare.outcomes import RunFacts, RunView, imports_of, view_of
 from opscope.reports.database.rows import series_by_backend
 from opscope.reports.database.schema import NIGHTS, OP_TESTS, RUNS
 from opscope.reports.database.schema_nights import NIGHT_MODELS, NIGHT_SERIES
@@ -56,12 +56,13 @@ def night_view(connection: sa.Connection, night_id: str, series: str) -> RunView
     """The night in one series, from the rows that count. Its origin is that of its newest run."""
     newest = sa.select(RUNS).where(RUNS.c.night_id == night_id)
     runs = connection.execute(newest.order_by(RUNS.c.started.desc(), RUNS.c.run_id.desc())).mappings().all()
-    run, backend = next(
+    of_series = [
         (run, backend)
         for run in runs
         for backend, series_of_backend in series_by_backend(run["backend"], run["arch"], run["options"]).items()
         if series_of_backend == series
-    )
+    ]
+    run, backend = of_series[0]
     night_row = connection.execute(
         sa.select(NIGHT_SERIES.c.status, NIGHT_SERIES.c.missing, NIGHTS.c.started)
         .join(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.night_id)
@@ -73,5 +74,8 @@ def night_view(connection: sa.Connection, night_id: str, series: str) -> RunView
     modules = {row.model: row.module_id for row in connection.execute(models_of_night)}
     which = (OP_TESTS.c.night_id == night_id) & (OP_TESTS.c.series == series) & (OP_TESTS.c.superseded_by == "")
     missing = tuple(night_row.missing.split(", ")) if night_row.missing else ()
-    facts = RunFacts(night_id, "night", backend, run["arch"], night_row.started, night_row.status, run, series, missing)
+    imports = imports_of(connection, [each["run_id"] for each, _ in reversed(of_series)])
+    facts = RunFacts(
+        night_id, "night", backend, run["arch"], night_row.started, night_row.status, run, series, missing, imports
+    )
     return view_of(connection, facts, modules, which)

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from opscope.base.statuses import NOT_ATTEMPTED
 from opscope.harness.record.errors import InputError, closest
-from opscope.harness.record.stages import FAILED, Stage, Status
+from opscope.harness.record.stages import FAILED, ImportStatus, Stage, Status
 from opscope.harness.record.store import StoredRun, load_run
 from opscope.reports.database.rows import RAN, compile_seconds, compiler_of, series_text, signature
 from opscope.reports.database.schema import MODELS, MODULE_OPS, OP_ALIAS, OP_TESTS, OPS, RUNS
@@ -118,6 +118,8 @@ class RunView:
     """The series: equal for runs that can be compared."""
     missing: tuple[str, ...] = ()
     """Models and shards that were expected and are missing."""
+    imports: Mapping[str, str] = field(default_factory=dict)
+    """Model -> how its import differs from its framework, where that makes a run red."""
 
     @property
     def workflow(self) -> str:
@@ -143,6 +145,7 @@ class RunFacts(NamedTuple):
     series: str = ""
     """Empty: it follows from backend, board and options."""
     missing: tuple[str, ...] = ()
+    imports: Mapping[str, str] = {}
 
 
 # --- from a run folder
@@ -174,7 +177,8 @@ def from_stored(run: StoredRun, place: str) -> RunView:
     record = run.record
     return _view(
         RunFacts(record.run_id, place, record.backend, record.arch, record.started, record.outcome,
-             plain({**record.origin.model_dump(), "compiler": compiler_of(record)})),
+             plain({**record.origin.model_dump(), "compiler": compiler_of(record)}),
+             imports=plain({check.model: check.text for check in run.header.imports if check.fails_run})),
         plain(list(run.header.module_ops)), tests, untested, uses,
     )  # fmt: skip
 
@@ -196,7 +200,10 @@ def from_database(connection: sa.Connection, run_id: str, where: str = "RUN") ->
     which = (OP_TESTS.c.run_id == run_id) & (OP_TESTS.c.superseded_by != run_id)
     if not isinstance(run["options"], dict):
         raise InputError(where, f"the options of run `{run_id}`", str(run["options"])[:80], "publishing the run again")
-    facts = RunFacts(run_id, "database", run["backend"], run["arch"], run["started"], run["outcome"], run)
+    facts = RunFacts(
+        run_id, "database", run["backend"], run["arch"], run["started"], run["outcome"], run,
+        imports=imports_of(connection, [run_id]),
+    )  # fmt: skip
     return view_of(connection, facts, modules, which)
 
 
@@ -222,6 +229,16 @@ def view_of(
     tested = {test["op_id"] for test in tests}
     untested = _untested(connection, [op_id for op_id in uses if op_id not in tested])
     return _view(facts, list(modules), tests, untested, uses)
+
+
+def imports_of(connection: sa.Connection, run_ids: Sequence[str]) -> dict[str, str]:
+    """`RunView.imports` of some runs; of a model in several of them what the last one says."""
+    checked = sa.select(MODELS).where(MODELS.c.run_id.in_(run_ids), MODELS.c.import_status != "")
+    rows = sorted(connection.execute(checked).mappings(), key=lambda row: run_ids.index(row["run_id"]))
+    # As `ImportCheck.fails_run`: a difference that no limitation names, or none although one names it.
+    red = {row["model"]: (row["import_status"] == ImportStatus.DIFFERS) is not bool(row["import_expected"])
+           for row in rows}  # fmt: skip
+    return {row["model"]: row["import_text"] for row in rows if red[row["model"]]}
 
 
 def aliases(connection: sa.Connection) -> dict[str, str]:
@@ -280,7 +297,7 @@ def _view(
     return RunView(
         facts.run_id, facts.place, tuple(sorted(models)), facts.backend, facts.arch, facts.started, facts.outcome,
         {name: facts.origin[name] for name in ORIGIN}, outcomes, facts.series or
-        series_text(facts.backend, facts.arch, facts.origin["options"]), facts.missing,
+        series_text(facts.backend, facts.arch, facts.origin["options"]), facts.missing, facts.imports,
     )  # fmt: skip
 
 

@@ -21,13 +21,14 @@ from opscope.reports.nightly.notices import Notices, read_notices
 CONFIG_FILE = Path("ci") / "nightly.yaml"
 """The default file."""
 
-POLICY = {"no_data": "fail", "regression": "fail", "failure": "pass", "partial": "pass", "spooled": "pass",
-          "refused": "fail"}  # fmt: skip
+POLICY = {"no_data": "fail", "regression": "fail", "failure": "pass", "import": "fail", "partial": "pass",
+          "spooled": "pass", "refused": "fail"}  # fmt: skip
 """Default policy: what fails a night.
 
 - `no_data`: a backend, board and format of which no op was attempted, or nothing at all
 - `regression`: an op that is NEW, REASON-CHANGED or PCC-DROP, neither known nor flaky
 - `failure`: an op that fails and that no limitation names, new or not
+- `import`: a model whose import differs from its own framework and that no limitation names: its goldens are in doubt
 - `partial`: a model, a shard or the end of a run is missing
 - `spooled`: the database was away, and the night waits in .opscope/spool
 - `refused`: the database refused the night for good (another schema, another night of its name)

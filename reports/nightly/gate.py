@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +25,7 @@ from opscope.reports.nightly.findings import SeriesResult
 from opscope.reports.nightly.journal_counter import Counter
 from opscope.reports.nightly.running import FINISHED, Watch, child, last_line, outcome_of
 from opscope.reports.nightly.sweeps import Sweep, first_command, labels, sweeps
-from opscope.reports.nightly.verdict import Problem, Verdict
+from opscope.reports.nightly.verdict import Problem, Verdict, import_lines
 
 GATES = Path(NAME) / "gates"
 
@@ -127,6 +127,14 @@ def _without_never_run(diff: Diff) -> Diff:
     return replace(diff, rows=rows, counts=other_counts, changes=())
 
 
+def _new_imports(comparison: SweepComparison) -> Mapping[str, str]:
+    """Model -> how its import differs from its framework, where the night says no such thing of it."""
+    if comparison.diff is None or comparison.night is None:
+        return {}
+    before = comparison.night.imports
+    return {model: text for model, text in comparison.diff.b.imports.items() if model not in before}
+
+
 def _gate_of(comparisons: Sequence[SweepComparison], night_id: str, folder: Path, root: Path) -> Gate:
     """The verdict and the table."""
     results, notes, problems = [], [], []
@@ -148,9 +156,13 @@ def _gate_of(comparisons: Sequence[SweepComparison], night_id: str, folder: Path
     if news:
         worse_ops = "1 op is" if news == 1 else f"{news} ops are"
         problems.append(Problem("regression", f"{worse_ops} worse than in {night_id}", True))
+    imports = {model: text for comparison in comparisons for model, text in _new_imports(comparison).items()}
+    problems += [Problem("import", line, True) for line in import_lines(imports)]
     fixed = sum(comparison.diff.counts.get("FIXED", 0) for comparison in comparisons if comparison.diff is not None)
     parts = [f"{news} worse" if news else "nothing worse", *([f"{fixed} fixed"] if fixed else [])]
-    if problems and not news:
+    if imports:
+        parts.append(f"{len(imports)} imports differ" if len(imports) > 1 else "1 import differs")
+    if any(problem.kind == "no_data" for problem in problems) and not news:
         parts[0] = "no data"
     title = f"gate against {night_id}: {', '.join(parts)}"
     verdict = Verdict(tuple(problems), bool(news or fixed or problems))

@@ -13,6 +13,10 @@ CHANGES = (Label.NEW, Label.REASON_CHANGED, Label.PCC_DROP, Label.FIXED, Label.V
 """Labels that make a night worth a message."""
 
 
+MOST_IMPORTS = 5
+"""Imports that a summary names."""
+
+
 @dataclass(frozen=True)
 class Problem:
     """A problem of a kind that the policy names."""
@@ -52,6 +56,8 @@ def verdict_of(results: Sequence[SeriesResult], delivered: Delivered, policy: Ma
     failing = sum(result.failing for result in results)
     if failing:
         reasons.append(("failure", f"{failing} {'op fails' if failing == 1 else 'ops fail'} without a known reason"))
+    red = {model: text for result in results if result.view is not None for model, text in result.view.imports.items()}
+    reasons += [("import", line) for line in import_lines(red)]
     reasons += [
         ("partial", f"{result.series}: missing {result.missing}") for result in results if result.status == "partial"
     ]
@@ -66,6 +72,13 @@ def verdict_of(results: Sequence[SeriesResult], delivered: Delivered, policy: Ma
     }
     changed = bool(labels & {str(label) for label in CHANGES}) or any(problem.fails for problem in problems)
     return Verdict(problems, changed)
+
+
+def import_lines(imports: Mapping[str, str]) -> list[str]:
+    """A line for each of the first models whose imports are red (`RunView.imports`), and one for the rest."""
+    lines = [f"{model}: {text}" for model, text in sorted(imports.items())]
+    more = len(lines) - MOST_IMPORTS
+    return lines[:MOST_IMPORTS] + [f"{more} more imports differ; see opscope show"] * (more > 0)
 
 
 def headline(results: Sequence[SeriesResult], verdict: Verdict) -> str:

@@ -61,7 +61,7 @@ def night(folder: Path, number: int, ops: Mapping[str, Op], models: tuple[str, .
     header = ManifestHeader(
         models=all_models, export_dirs=("/nowhere",) * len(all_models), structural=dict.fromkeys(all_models, 0),
         module_ops={model: sum(use.model == model for row in rows for use in row.uses) for model in all_models},
-        failed=record.pop("failed", ()),
+        failed=record.pop("failed", ()), imports=record.pop("imports", ()),
     )  # fmt: skip
     revision = f"{number:02}" * 20
     origin = {"revision": revision, "backend_revision": revision, "host": "laptop", "python": "3.11",

@@ -14,6 +14,6 @@ DEEP = b"func.func @main() attributes {a = " + b"[" * 200_000 + b"]" * 200_000 +
 
 
 def test_a_module_that_ends_the_parser_is_an_error_and_the_next_one_runs() -> None:
-    with pytest.raises(HostOpError, match="host_op: expected .* on the host, got: .* ended with SIGSEGV"):
+    with pytest.raises(HostOpError, match=r"host_op: expected .* on the host, got: .* ended with SIGSEGV"):
         host_ops.run(DEEP, [])
     assert host_ops.run(TWICE, [np.array([1.0, 1e-300])])[0].tolist() == [2.0, 2e-300]

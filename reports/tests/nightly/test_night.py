@@ -12,12 +12,20 @@ import pytest
 from click.testing import CliRunner
 
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import ImportCheck
+from opscope.harness.record.stages import ImportStatus
+from opscope.harness.record.store import runs_root
+from opscope.reports.compare.diff import compare
+from opscope.reports.compare.outcomes import from_database, from_folder
 from opscope.reports.database.ask import ask
 from opscope.reports.database.owners import Rule
+from opscope.reports.database.reading import read_database
 from opscope.reports.nightly.cli import nightly
 from opscope.reports.nightly.config import read_config
+from opscope.reports.nightly.gate import SweepComparison, _gate_of
 from opscope.reports.nightly.night import add_to_page_of_job, deliver
 from opscope.reports.nightly.night_folder import begin, folder_of
+from opscope.reports.nightly.sweeps import Sweep
 from opscope.reports.tests.night_runs import fresh, shard_run
 from opscope.reports.tests.nightly.nights_here import config_of, delivered, night_of
 from opscope.reports.tests.nights import Op
@@ -51,6 +59,34 @@ def test_news_fail_a_night_and_old_failures_do_not(tmp_path: Path) -> None:
     owned = "SELECT owner FROM night_diff WHERE label = 'NEW' AND night_id LIKE '%1104%'"
     assert ask(str(config.database), owned).rows == (("numbers",),)
     assert json.loads((folder_of(tmp_path, bad.night) / "ended.json").read_text())["fails"] is True
+
+
+DIFFERS = ImportCheck(model="a", framework="onnx", status=ImportStatus.DIFFERS, importer="torch-mlir 1",
+                      held_to="reference 2", output=0, error="4 of 6 values differ")  # fmt: skip
+
+
+def test_an_import_that_differs_fails_a_night_unless_a_limitation_names_it(tmp_path: Path) -> None:
+    config, ops = config_of(tmp_path), {"add": Op(uses={"a": 1, "b": 1})}
+    result = delivered(config, tmp_path, 1, ops, imports=(DIFFERS,))
+    assert kinds(result) == {"import": True}
+    line = "import: a: import\\_differs: torch-mlir 1 against reference 2, result 0: 4 of 6 values differ"
+    assert line.replace("\\_", "_") in result.summary.replace("\\_", "_")
+    known = DIFFERS.model_copy(update={"expected": "notyet: Mod"})
+    assert kinds(delivered(config, tmp_path, 2, ops, imports=(known,))) == {}
+    passing = known.model_copy(update={"status": ImportStatus.AGREES})
+    assert kinds(delivered(config, tmp_path, 3, ops, imports=(passing,))) == {"import": True}
+    folders = {f"night{number:02}": from_folder(runs_root(tmp_path) / f"night{number:02}") for number in (1, 2, 3)}
+    with read_database(str(config.database), "--database") as connection:
+        for run_id, of_folder in folders.items():
+            assert from_database(connection, run_id).imports == of_folder.imports
+    assert [set(view.imports) for view in folders.values()] == [{"a"}, set(), {"a"}]
+
+    sweep, new, gates = Sweep("reference", "n150", "", 0, 0), folders["night01"], []
+    for night in (folders["night02"], folders["night01"]):
+        compared = SweepComparison(sweep, tmp_path, night, compare(night, new), ended=True, line="ran")
+        gates.append(_gate_of([compared], "nightly-1", tmp_path, tmp_path))
+    assert [gate.verdict.fails for gate in gates] == [True, False], "what the night has is no news"
+    assert gates[0].title == "gate against nightly-1: nothing worse, 1 import differs"
 
 
 def test_known_and_flaky_failures_fail_nothing(tmp_path: Path) -> None:
