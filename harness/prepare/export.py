@@ -39,10 +39,10 @@ def handed_over(folder: Path) -> Exported:
     return child.read(folder)
 
 
-def export_file(path: Path, model: str = "") -> Exported:
+def export_file(path: Path, model: str = "", shape: str | None = None) -> Exported:
     """Reads a StableHLO file (text, bytecode or portable artifact), or one `model` of it (mlir/file_models.py).
 
-    Raises InputError for anything else.
+    Open dimensions take the sizes of `shape` (mlir/open_shapes.py). Raises InputError for anything else.
     """
     from opscope.harness.prepare import mlir
 
@@ -51,4 +51,8 @@ def export_file(path: Path, model: str = "") -> Exported:
         from opscope.harness.prepare.mlir import file_models
 
         module = file_models.select(module, model, str(path))
+    if shape:
+        from opscope.harness.prepare.mlir import open_shapes
+
+        module = open_shapes.bind(module, shape, str(path))
     return Exported(mlir.to_bytecode(module), (), "file")

@@ -34,6 +34,8 @@ class Preparation:
     """`captured`, `random`, or an .npz file with values of the model's inputs."""
     weights: str | None = None
     """A safetensors file with values of the model's weights."""
+    shape: str | None = None
+    """Sizes for dimensions that a model's file leaves open: `arg0=4x16,batch=4`."""
     seed: int = 0
     cache_dir: str | None = None
     """If None, OPSCOPE_CACHE_DIR or else the user's cache folder."""
@@ -125,12 +127,16 @@ def _task(named: Named, request: Preparation, cache: Path, sources: str) -> Task
     brought = argument_files.files(request.inputs, request.weights)
     if named.giant and brought:
         raise InputError(next(iter(brought)), "a model whose values fit in memory", named.name)
+    if request.shape and named.framework and not (named.users and named.framework in user_files.OPEN_SHAPES):
+        hint = "example inputs of that shape in the file" if named.users else "leaving it out"
+        raise InputError("--shape", "a model file that leaves sizes open", f"the model {named.name}", hint)
     request = replace(request, inputs="random" if named.giant else request.inputs)
     settings: dict[str, object] = {
         "name": named.name,
         # A file by what is in it, and not by its place.
         "inputs": "captured" if "--inputs" in brought else request.inputs,
         **{option: file_digest(Path(path)) for option, path in brought.items()},
+        "shape": request.shape,
         "seed": request.seed,
         "limits": (request.max_tensor_bytes, request.max_live_bytes),
     }
@@ -143,7 +149,8 @@ def _task(named: Named, request: Preparation, cache: Path, sources: str) -> Task
         return Task(named.name, str(named.path), None, "", folder, request, entry=named.entry)
     shapes = argument_files.shapes(request.inputs) if named.users and "--inputs" in brought else ()
     bound = request.inputs if shapes and named.framework == "onnx" else ""
-    source = Source(named.name, str(named.path), request.dtype, request.training, named.entry, shapes, bound)
+    sizes = request.shape or ""
+    source = Source(named.name, str(named.path), request.dtype, request.training, named.entry, shapes, sizes, bound)
     export = Export(named.framework, source, (*map(str, named.files), *filter(None, [bound])))
     try:
         key = export_folder.key([], {**settings, "export": export.key()}, sources)

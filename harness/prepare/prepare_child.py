@@ -55,9 +55,10 @@ def make(task: dict[str, Any], emit: Emit) -> None:
 
     from opscope.harness.prepare.export import export_file, handed_over
 
-    exported = (
-        handed_over(Path(task["exported"])) if task["exported"] else export_file(Path(task["path"]), task["entry"])
-    )
+    if task["exported"]:
+        exported = handed_over(Path(task["exported"]))
+    else:
+        exported = export_file(Path(task["path"]), task["entry"], request["shape"])
     (temporary / export_folder.MODULE).write_bytes(exported.bytecode)
     stage("export", 1, 1)
     stage("split", 0, 1)

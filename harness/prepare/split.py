@@ -16,11 +16,18 @@ import numpy as np
 
 from opscope.base import gc_pause
 from opscope.harness.prepare.identity import Identity, attribute_items, digest, op_name
-from opscope.harness.prepare.mlir import Module, load, to_bytecode
+from opscope.harness.prepare.mlir import Module, file_models, load, open_shapes, to_bytecode
 from opscope.harness.prepare.mlir.locations import Place, place_of
 from opscope.harness.prepare.mlir.single_op import TOKEN, CannotBuildError, build_module, inner_ops
 from opscope.harness.prepare.mlir.tokens import array_token
-from opscope.harness.prepare.mlir.values import ResourceError, constant_array, is_splat, parameter_text, tensor_desc
+from opscope.harness.prepare.mlir.values import (
+    DYNAMIC,
+    ResourceError,
+    constant_array,
+    is_splat,
+    parameter_text,
+    tensor_desc,
+)
 from opscope.harness.prepare.program import Node, Program, SingleOp, SplitModule
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import TensorDesc, Use
@@ -113,13 +120,14 @@ class _Splitter:
         self.total = self.structural = 0
 
     def split(self) -> SplitModule:
-        entry = self._entry()
+        entry = file_models.entry(self.module, self.where)
         block = self._only_block(entry)
         env: dict[Any, int] = {}
         arguments = tuple(self._new(env, argument) for argument in block.arguments)
         nodes: list[Node] = []
         results = self._block(block, env, "main", Place(), nodes)
         ops = {}
+        binding = open_shapes.hint(entry) if any(DYNAMIC in op.unsplittable for op in self.ops.values()) else ""
         for op_id, op in self.ops.items():
             ops[op_id] = SingleOp(
                 op.op_id,
@@ -129,24 +137,10 @@ class _Splitter:
                 op.outputs,
                 op.op_params,
                 tuple(self.use_lists[op_id]),
-                op.unsplittable,
+                f"{op.unsplittable}; try {binding}" if binding and DYNAMIC in op.unsplittable else op.unsplittable,
             )
         program = Program("main", arguments, tuple(nodes), results)
         return SplitModule(program, tuple(self.descs), ops, self.total, self.structural)
-
-    def _entry(self) -> Any:
-        """The public function `main`, else the only public one, else a private `main`."""
-        functions = {name: op for name, op in self.symbols.items() if op.name == "func.func"}
-        public = {
-            name: op
-            for name, op in functions.items()
-            if "sym_visibility" not in op.attributes or op.attributes["sym_visibility"].value == "public"
-        }
-        entry = public.get("main") or (next(iter(public.values())) if len(public) == 1 else functions.get("main"))
-        if entry is None:
-            names = ", ".join(f"@{name}" for name in functions) or "no function"
-            raise InputError(self.where, "a function @main, or one public function", names, "naming the entry @main")
-        return entry
 
     def _only_block(self, function: Any) -> Any:
         blocks = list(function.regions[0].blocks)
@@ -220,7 +214,7 @@ class _Splitter:
                     total += sum(count(inner) for region in op.regions for inner in region.blocks)
             return total
 
-        expanded = count(self._only_block(self._entry()))
+        expanded = count(self._only_block(file_models.entry(self.module, self.where)))
         if expanded > MOST_OPS:
             got = f"{expanded:,} with all calls expanded"
             raise InputError(self.where, f"at most {MOST_OPS:,} ops", got, "fewer calls of calls")

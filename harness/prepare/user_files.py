@@ -20,6 +20,8 @@ from opscope.models import frontends, registry
 
 FORMATS = {".py": "python", ".onnx": "onnx", ".tflite": "tflite", ".pb": "graphdef"}
 """Suffix -> framework whose exporter takes the file."""
+OPEN_SHAPES = frozenset({"onnx", "tflite", "graphdef", "tf"})
+"""Frameworks whose files may leave sizes open. A Python file has example inputs."""
 SAVED_MODEL = "saved_model.pb"
 """The file that makes a folder a SavedModel."""
 _LOCATION = re.compile(rb"\n\x08location\x12(.)", re.DOTALL)

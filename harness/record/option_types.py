@@ -86,6 +86,24 @@ def _share(value: object) -> str:
     return f"{index}/{of}"
 
 
+_SIZE_OF = re.compile(r"([^=,\s]+)=([1-9]\d{0,9}(?:x[1-9]\d{0,9})*)")
+
+
+def _sizes(value: object) -> str:
+    pairs = value.items() if isinstance(value, Mapping) else ()
+    parts = [f"{name}={'x'.join(map(str, size)) if isinstance(size, tuple | list) else size}" for name, size in pairs]
+    if not isinstance(value, Mapping):
+        parts = [part for text in ([value] if isinstance(value, str) else list(value)) for part in text.split(",")]  # type: ignore[call-overload]
+    sizes: dict[str, str] = {}
+    for part in map(str.strip, parts):
+        match = _SIZE_OF.fullmatch(part)
+        if match is None:
+            raise InputError("", "NAME=SIZE with sizes above 0", repr(part), "batch=4 or arg0=4x16")
+        if sizes.setdefault(match[1], match[2]) != match[2]:
+            raise InputError("", f"one size for {match[1]!r}", f"{sizes[match[1]]} and {match[2]}")
+    return ",".join(f"{name}={size}" for name, size in sorted(sizes.items()))
+
+
 Text = Annotated[str, BeforeValidator(str)]
 Flag = Annotated[bool, expects("true or false")]
 Integer = Annotated[int, BeforeValidator(_integer), expects("an integer", "0")]
@@ -100,6 +118,8 @@ Share = Annotated[str, BeforeValidator(_share)]
 """`2/4`: the second of four shares."""
 File = Annotated[str, BeforeValidator(absolute)]
 """The path of a file."""
+Sizes = Annotated[str, BeforeValidator(_sizes)]
+"""`arg0=4x16,batch=4`: sizes of dimensions by name; a mapping or a list of such words is read too."""
 Scheduler = Annotated[
     Text, Field(pattern=r"^(tcp|tls|ws|wss)://\S+:\d+/?$"),
     expects("the address of a Dask scheduler", "tcp://127.0.0.1:8786"),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, cast, get_type_hints
 from pydantic import BaseModel, BeforeValidator, Field
 
 from opscope.harness.record.errors import InputError, closest
-from opscope.harness.record.option_types import File, Flag, Integer, Text, absolute, choice, one_of
+from opscope.harness.record.option_types import File, Flag, Integer, Sizes, Text, absolute, choice, one_of
 from opscope.harness.record.stages import Stage
 from opscope.harness.record.workflows import SPLIT, WORKFLOWS
 
@@ -55,14 +55,17 @@ class Option:
     """Description of its column in the database and in data frames; empty if records do not have it."""
     series: bool
     """Whether runs that differ in it belong to different series of nights."""
+    repeated: bool
+    """Whether the flag may be given several times; the values are joined by commas."""
 
 
 def row(
     default: Any, help: str, metavar: str = "", decides: Decides = Decides.COMPILATION, *, column: str = "",
-    series: bool = True,
+    series: bool = True, repeated: bool = False,
 ) -> Any:  # fmt: skip
     """The row of one option. If `default` is a function, it computes the default from the options above this one."""
-    more: dict[str, Any] = {"metavar": metavar, "decides": decides, "column": column, "series": series}
+    more: dict[str, Any] = {"metavar": metavar, "decides": decides, "column": column, "series": series,
+                            "repeated": repeated}  # fmt: skip
     if callable(default):
         return Field(default_factory=default, description=help, json_schema_extra=more)
     return Field(default, description=help, json_schema_extra=more)
@@ -139,6 +142,11 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
     weights: File | None = row(
         None, "A .safetensors file whose tensors replace the model's seeded weights, by name.", "FILE",
         Decides.PROGRAM, series=False,
+    )  # fmt: skip
+    shape: Sizes | None = row(
+        None, "A size for what a model file leaves open: of a named dimension (batch=4), or all sizes of an argument "
+        "by name or number (arg0=4x16). Given several times or as a,b.", "NAME=SIZE", Decides.PROGRAM,
+        column="sizes that open dimensions of the model were given", repeated=True,
     )  # fmt: skip
     seed: Integer = row(0, "Seed of weights and inputs.", "N", Decides.PROGRAM)
     training: Flag = row(

@@ -79,7 +79,10 @@ class Setting:
 def _of_options() -> list[Setting]:
     """The options that decide a result as settings."""
     types = get_type_hints(ResultOptions, include_extras=True)
-    return [Setting(name, row.help, row.default, types[name], row.metavar) for name, row in OPTIONS.items()]
+    return [
+        Setting(name, row.help, row.default, types[name], row.metavar, repeated=row.repeated)
+        for name, row in OPTIONS.items()
+    ]
 
 
 SETTINGS: tuple[Setting, ...] = (

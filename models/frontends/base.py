@@ -25,6 +25,8 @@ class Source:
     """The model within the file: its registered name, or the name of a callable."""
     shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """Shapes of inputs for which the user gives values. They fix dimensions that the model's own file leaves open."""
+    sizes: str = ""
+    """Sizes for dimensions that the model's own file leaves open: `batch=4,x=4x16` (open_shapes.py)."""
     inputs: str = ""
     """The user's .npz file of inputs, for a frontend that makes constants of those that decide the program."""
 

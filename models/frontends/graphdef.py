@@ -34,7 +34,7 @@ class GraphDef:
 
         path = Path(source.path)
         if path.suffix == ".pb":
-            return graph_def.as_function(graph_def.read(path), str(path), dict(source.shapes))
+            return graph_def.as_function(graph_def.read(path), str(path), dict(source.shapes), source.sizes)
         written = registry.add_file_model(source.path, source.entry or source.name).build(source.dtype)
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / f"{source.name}.pb"

@@ -27,7 +27,7 @@ class Onnx:
     def build(self, source: Source) -> OnnxBuilt:
         """Returns the graph with its weights as arguments."""
         if Path(source.path).suffix == ".onnx":
-            return from_file(Path(source.path), dict(source.shapes), inputs=source.inputs)
+            return from_file(Path(source.path), dict(source.shapes), inputs=source.inputs, sizes=source.sizes)
         from opscope.models import registry
 
         return registry.add_file_model(source.path, source.entry or source.name).build(source.dtype)
@@ -58,7 +58,7 @@ class Onnx:
         return f"reference of {package_versions(('onnx',))}", run(None, dict(values))  # type: ignore[return-value]
 
 
-def from_file(path: Path, shapes: Mapping[str, Any], where: str = "", inputs: str = "") -> OnnxBuilt:
+def from_file(path: Path, shapes: Mapping[str, Any], where: str = "", inputs: str = "", sizes: str = "") -> OnnxBuilt:
     """Reads a user's `.onnx` file, named `where` in errors.
 
     Inputs that decide the program become constants where the .npz file `inputs` has their values. Raises Refused if the
@@ -75,7 +75,7 @@ def from_file(path: Path, shapes: Mapping[str, Any], where: str = "", inputs: st
         with np.load(inputs, allow_pickle=False) as archive:
             given = {name: archive[name] for name in names if name in archive.files}
         model, bound = bind.bind(model, given), tuple(given)
-    proto, specs, values = lift.lift(model, lift.fix_inputs(model, where or str(path), shapes))
+    proto, specs, values = lift.lift(model, lift.fix_inputs(model, where or str(path), shapes, sizes))
     return OnnxBuilt(proto, tuple(specs), values, bound)
 
 

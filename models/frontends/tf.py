@@ -33,7 +33,7 @@ class Tf:
         from opscope.models.frontends.through_tf.lower import TfBuilt
 
         if Path(source.path).is_dir():
-            return saved_model.load(Path(source.path), source.entry, dict(source.shapes))
+            return saved_model.load(Path(source.path), source.entry, dict(source.shapes), source.sizes)
         built = registry.add_file_model(source.path, source.entry or source.name).build(source.dtype)
         names = [spec.name for spec in built.arguments]
 

@@ -45,7 +45,7 @@ class TfLite:
             sys.stderr.write(outcome.log.tail())
             if not output.is_file():
                 raise RuntimeError(f"tf2onnx: {outcome.log.last_line() or outcome.ending.kind}"[:300])
-            return onnx.from_file(output, dict(source.shapes), where=str(path))
+            return onnx.from_file(output, dict(source.shapes), where=str(path), sizes=source.sizes)
 
     def export(self, built: OnnxBuilt, source: Source) -> ExportResult:
         """Exports the graph as StableHLO."""

@@ -98,10 +98,16 @@ def test_a_file_keeps_its_weights_and_only_weights_become_arguments(tmp_path: Pa
 
 def test_an_open_extent_is_taken_from_given_shapes_or_refused(tmp_path: Path) -> None:
     model = lift.read(conv_file(tmp_path / "net.onnx", ("batch", 3, 8, 8)))
-    with pytest.raises(Refused, match=r"net.onnx: expected inputs of fixed shape, got 'x' of \[batch, 3, 8, 8\]; try"):
+    with pytest.raises(
+        Refused,
+        match=r"net.onnx: expected inputs of fixed shape, got 'x' of \[batch, 3, 8, 8\]; try --shape batch=1, or",
+    ):
         lift.fix_inputs(model, "net.onnx", {})
     (info,) = lift.fix_inputs(model, "net.onnx", {"x": (5, 3, 8, 8)})
     assert lift.spec_of(info, "input").shape == (5, 3, 8, 8)
+    model = lift.read(conv_file(tmp_path / "net.onnx", ("batch", 3, 8, 8)))
+    (info,) = lift.fix_inputs(model, "net.onnx", {"x": (5, 3, 8, 8)}, "batch=6")
+    assert lift.spec_of(info, "input").shape == (6, 3, 8, 8)
 
 
 @pytest.mark.parametrize("data", [b"", b"no protobuf at all", b"\x08\x01"])

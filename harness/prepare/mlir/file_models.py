@@ -42,6 +42,17 @@ def select(module: Module, name: str, where: str) -> Module:
     return alone
 
 
+def entry(module: Module, where: str) -> Any:
+    """The public function `main`, else the only public one, else a private `main`. Raises InputError for none."""
+    functions = _functions(module.operation)
+    public = {name: op for name, op in functions.items() if _text(op, VISIBILITY) in ("", "public")}
+    found = public.get("main") or (next(iter(public.values())) if len(public) == 1 else functions.get("main"))
+    if found is None:
+        names = ", ".join(f"@{name}" for name in functions) or "no function"
+        raise InputError(where, "a function @main, or one public function", names, "naming the entry @main")
+    return found
+
+
 def _modules(module: Module) -> Iterator[tuple[str, Any]]:
     """The top-level modules of a file that has several, with their names or numbers."""
     inner = [op.operation for op in module.body.operations if op.operation.name == "builtin.module"]

@@ -38,6 +38,10 @@ DTYPES: dict[str, Any] = {
 """numpy type of each MLIR element type that has one."""
 
 
+DYNAMIC = "has a dynamic shape"
+"""How the reason ends for which no array can be a value of a type with open dimensions."""
+
+
 class ResourceError(ValueError):
     """A constant whose values are not in its file as its type says; `expected` and `got` in words."""
 
@@ -64,7 +68,7 @@ def not_a_static_tensor(type_: ir.Type) -> str:
     if not isinstance(type_, ir.RankedTensorType):
         return f"{type_} is no tensor"
     if not type_.has_static_shape:
-        return f"{type_} has a dynamic shape"
+        return f"{type_} {DYNAMIC}"
     return "" if str(type_.element_type) in DTYPES else f"{type_} has no numpy type"
 
 

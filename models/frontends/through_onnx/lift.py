@@ -11,6 +11,7 @@ import onnx
 from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from opscope.models.arguments import ArgSpec
+from opscope.models.frontends import open_shapes
 from opscope.models.frontends.base import Refused
 from opscope.models.frontends.through_onnx.expand import CONSTANT_INPUTS
 
@@ -32,24 +33,44 @@ def read(path: Path) -> ModelProto:
     return model
 
 
-def fix_inputs(model: ModelProto, where: str, shapes: Mapping[str, Sequence[int]]) -> list[ValueInfoProto]:
-    """Returns the graph's own inputs, with open extents from `shapes`. Raises Refused if some stay open."""
+def fix_inputs(
+    model: ModelProto, where: str, shapes: Mapping[str, Sequence[int]], sizes: str = ""
+) -> list[ValueInfoProto]:
+    """Returns the graph's own inputs, with open extents from `sizes` (of `--shape`) and from `shapes`.
+
+    Raises Refused if some stay open.
+    """
     held = {t.name for t in model.graph.initializer}
     inputs = [info for info in model.graph.input if info.name not in held]
     for info in inputs:
         tensor = info.type.tensor_type
         if not info.type.HasField("tensor_type") or not tensor.HasField("shape"):
             raise Refused(where, "inputs that are tensors of known rank", f"{info.name!r}, which is none")
+    dims = {info.name: [_dim(d) for d in info.type.tensor_type.shape.dim] for info in inputs}
+    left = open_shapes.bound(dims, sizes, where)
+    for info in inputs:
+        tensor = info.type.tensor_type
+        for dim, size in zip(tensor.shape.dim, left[info.name], strict=True):
+            if isinstance(size, int):
+                dim.dim_value = size
         shape = shapes.get(info.name)
         if shape is not None and len(shape) == len(tensor.shape.dim):
             for dim, extent in zip(tensor.shape.dim, shape, strict=True):
                 if not dim.HasField("dim_value") or dim.dim_value <= 0:
                     dim.dim_value = extent
-        if any(not d.HasField("dim_value") or d.dim_value <= 0 for d in tensor.shape.dim):
-            shown = ", ".join(str(d.dim_value or d.dim_param or "?") for d in tensor.shape.dim)
-            hint = f"--inputs FILE.npz with an array {info.name!r}, whose shape is then taken"
+        if open_shapes.is_open(now := [_dim(d) for d in tensor.shape.dim]):
+            shown = ", ".join(map(str, now))
+            hint = (
+                f"{open_shapes.hint(left)}, or --inputs FILE.npz with an array {info.name!r}, whose shape is then taken"
+            )
             raise Refused(where, "inputs of fixed shape", f"{info.name!r} of [{shown}]", hint)
     return inputs
+
+
+def _dim(dim: Any) -> open_shapes.Dim:
+    """A dimension's size, or the name that the graph gives it."""
+    fixed = dim.HasField("dim_value") and dim.dim_value > 0
+    return int(dim.dim_value) if fixed else dim.dim_param or open_shapes.OPEN
 
 
 def lift(

@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from opscope.models.arguments import ArgSpec
 from opscope.models.frontends.base import Refused
 from opscope.models.frontends.through_tf.lower import TfBuilt
-from opscope.models.frontends.through_tf.saved_model import spec_of
+from opscope.models.frontends.through_tf.saved_model import given_shapes, spec_of
 
 VARIABLES = ("VarHandleOp", "VariableV2", "Variable")
 NO_RESULT = ("NoOp", "Assert", "Const", "Placeholder")
@@ -32,7 +32,7 @@ def read(path: Path) -> Any:
     return graph
 
 
-def as_function(graph: Any, where: str, shapes: Mapping[str, Sequence[int]]) -> TfBuilt:
+def as_function(graph: Any, where: str, shapes: Mapping[str, Sequence[int]], sizes: str = "") -> TfBuilt:
     """The graph as a function of its placeholders and its floating constants of one axis or more.
 
     Raises Refused: a graph with variables, an input of open shape, no output.
@@ -41,12 +41,15 @@ def as_function(graph: Any, where: str, shapes: Mapping[str, Sequence[int]]) -> 
     if loose is not None:
         hint = "freezing it (convert_variables_to_constants_v2)"
         raise Refused(where, "a frozen graph", f"the variable {loose.name!r}", hint)
-    specs, values = [], {}
-    for node in graph.node:
-        if node.op == "Placeholder":
-            shape = tf.TensorShape(node.attr["shape"].shape)
-            spec = tf.TensorSpec(shape, tf.dtypes.as_dtype(node.attr["dtype"].type))
-            specs.append(spec_of(node.name, spec, shapes, where))
+    placeholders = {
+        node.name: tf.TensorSpec(
+            tf.TensorShape(node.attr["shape"].shape), tf.dtypes.as_dtype(node.attr["dtype"].type)
+        )
+        for node in graph.node if node.op == "Placeholder"
+    }  # fmt: skip
+    shapes = given_shapes(placeholders, shapes, sizes, where)
+    specs = [spec_of(name, spec, shapes, where) for name, spec in placeholders.items()]
+    values = {}
     inputs = len(specs)
     for node in graph.node:
         value = tf.make_ndarray(node.attr["value"].tensor) if node.op == "Const" else None

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from opscope.models.arguments import ArgSpec
+from opscope.models.frontends import open_shapes
 from opscope.models.frontends.base import Refused
 from opscope.models.frontends.through_tf.lower import TfBuilt
 
@@ -16,8 +17,11 @@ DEFAULT = "serving_default"
 """The default signature."""
 
 
-def load(path: Path, signature: str, shapes: Mapping[str, Sequence[int]]) -> TfBuilt:
-    """The signature of the model in a folder. Raises Refused: no SavedModel, no such signature, an open shape."""
+def load(path: Path, signature: str, shapes: Mapping[str, Sequence[int]], sizes: str = "") -> TfBuilt:
+    """The signature of the model in a folder. Raises Refused: no SavedModel, no such signature, an open shape.
+
+    Open dimensions take their sizes from `sizes` (of `--shape`) and from `shapes`.
+    """
     special = next((inner for inner in path.rglob("*") if not (inner.is_file() or inner.is_dir())), None)
     if special is not None:  # a pipe would wait for ever, a device has no end
         raise Refused(str(path), "a SavedModel", f"{special.relative_to(path)}, which is no regular file")
@@ -33,6 +37,7 @@ def load(path: Path, signature: str, shapes: Mapping[str, Sequence[int]]) -> TfB
         raise Refused(str(path), f"a signature {wanted!r}", f"the signatures {got}", "PATH:SIGNATURE")
     function = known[wanted]
     inputs: dict[str, Any] = function.structured_input_signature[1]
+    shapes = given_shapes(inputs, shapes, sizes, str(path))
     specs = [spec_of(name, spec, shapes, str(path)) for name, spec in inputs.items()]
     names = [spec.name for spec in specs]
 
@@ -41,6 +46,17 @@ def load(path: Path, signature: str, shapes: Mapping[str, Sequence[int]]) -> TfB
         return [results[key] for key in sorted(results)]
 
     return TfBuilt(call, tuple(specs), alive=loaded)
+
+
+def given_shapes(
+    inputs: Mapping[str, Any], shapes: Mapping[str, Sequence[int]], sizes: str, where: str
+) -> dict[str, Sequence[int]]:
+    """`shapes`, and those that `sizes` (of `--shape`) makes of the inputs' own. Raises Refused for a wrong one."""
+    dims = {
+        name: [open_shapes.OPEN if extent is None else extent for extent in spec.shape]
+        for name, spec in inputs.items() if spec.shape.rank is not None
+    }  # fmt: skip
+    return {**shapes, **open_shapes.fixed(dims, sizes, where)}
 
 
 def spec_of(name: str, spec: Any, shapes: Mapping[str, Sequence[int]], where: str) -> ArgSpec:
@@ -53,6 +69,7 @@ def spec_of(name: str, spec: Any, shapes: Mapping[str, Sequence[int]], where: st
     ]
     if None in extents:
         shown = ", ".join("?" if e is None else str(e) for e in extents)
-        hint = f"--inputs FILE.npz with an array {name!r}, whose shape is then taken"
+        binding = open_shapes.hint({name: [open_shapes.OPEN if e is None else e for e in extents]})
+        hint = f"{binding}, or --inputs FILE.npz with an array {name!r}, whose shape is then taken"
         raise Refused(where, "inputs of fixed shape", f"{name!r} of [{shown}]", hint)
     return ArgSpec(name, tuple(extents), spec.dtype.name, "", "input")
