@@ -16,13 +16,13 @@ from opscope.harness.backends.base import Job, Target
 from opscope.harness.cache import export_folder
 from opscope.harness.prepare.inputs import row_golden, row_inputs, row_term_sizes
 from opscope.harness.record import artifacts, explanation
-from opscope.harness.record.explanation import TEXT
 from opscope.harness.record.optest import RunContext, backend_label
 from opscope.harness.record.records import WHOLE_MODEL, OpRow, ResultCheck
+from opscope.harness.record.stages import Stage
 from opscope.harness.record.store import artifact_dir
 from opscope.harness.verdict.operands import Operands
 
-__all__ = ["MEANING", "TEXT", "explained", "operands_of"]
+__all__ = ["MEANING", "explained", "operands_of"]
 
 MEANING = ".stablehlo.mlir"
 """Suffix of the file that holds the StableHLO form of a module that is on another level."""
@@ -53,7 +53,7 @@ def explained(
         return None, ""
     if text is not None:
         with contextlib.suppress(OSError):  # the reasons alone, which were there in case this ends the child
-            (artifact_dir(Path(context.run_dir), row.op_id) / TEXT).unlink()
+            (artifact_dir(Path(context.run_dir), row.op_id) / artifacts.named(Stage.COMPARE, backend)).unlink()
     return text, known.hypothesis
 
 

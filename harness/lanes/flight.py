@@ -9,7 +9,7 @@ from datetime import datetime
 
 from opscope.base.children.ending import Cause, Ending
 from opscope.harness.record import artifacts
-from opscope.harness.record.optest import RunContext, build_test, now
+from opscope.harness.record.optest import RunContext, backend_label, build_test, now
 from opscope.harness.record.records import OpRow, OpTest, StageTime
 from opscope.harness.record.stages import Stage, Status
 
@@ -84,6 +84,9 @@ class Flight:
             math_fidelity=self.ready.math_fidelity,
             crash_kind=crash_kind,
             artifact=artifacts.write(
-                self.context.run_dir, self.row.op_id, "crash.txt", f"{message}\n\nlast output of the worker:\n{output}"
+                self.context.run_dir,
+                self.row.op_id,
+                artifacts.named("crash", backend_label(self.context.backend)),
+                f"{message}\n\nlast output of the worker:\n{output}",
             ),
         )

@@ -19,7 +19,7 @@ from opscope.harness.backends.base import Backend, Declined, Job, StageCrashErro
 from opscope.harness.lanes import explained, whole_model
 from opscope.harness.prepare.inputs import row_golden, row_inputs
 from opscope.harness.record import artifacts
-from opscope.harness.record.optest import RunContext, build_test, now
+from opscope.harness.record.optest import RunContext, backend_label, build_test, now
 from opscope.harness.record.records import WHOLE_MODEL, OpRow, OpTest, ResultCheck, StageTime
 from opscope.harness.record.stages import Stage, Status, failed_status
 from opscope.harness.record.store import artifact_dir
@@ -85,16 +85,17 @@ class _ClimbState:
             **fields,
         )
 
-    def stored(self, name: str, text: str) -> str | None:
+    def stored(self, stage: str, suffix: str, text: str) -> str | None:
         """Writes an artifact of the op. Returns its path relative to the run folder, or None if the disk refuses it."""
+        name = artifacts.named(stage, backend_label(self.context.backend), suffix)
         return artifacts.write(self.context.run_dir, self.row.op_id, name, text)
 
     def failed(self, stage: Stage, error: Exception) -> OpTest:
         """Returns the record of an op that `stage` refused, and stores its full diagnostic as the artifact."""
         message, text, suffix = _diagnose(error)
-        artifact = self.stored(f"{stage}{suffix}", f"{message}\n\n{text}".rstrip() + "\n")
+        artifact = self.stored(stage, suffix, f"{message}\n\n{text}".rstrip() + "\n")
         for ending, content in error.files.items() if isinstance(error, StageError) else ():
-            self.stored(f"{stage}{ending}", content)
+            self.stored(stage, ending, content)
         if isinstance(error, StageCrashError):
             return self.ended(Status.CRASHED, message, stage, artifact=artifact, crash_kind=error.kind)
         return self.ended(failed_status(stage), message, stage, artifact=artifact)
@@ -127,7 +128,10 @@ def climb(
         return state.ended(Status.STOPPED, "stopped after split")
     stage = Stage.SPLIT
     try:
-        ir_dir = artifact_dir(Path(context.run_dir), row.op_id) if context.keep_ir else None
+        ir_dir = artifact_dir(Path(context.run_dir), row.op_id) / artifacts.named(
+            "ir", backend_label(context.backend), ""
+        )
+        ir_dir = ir_dir if context.keep_ir else None
         if ir_dir:
             ir_dir.mkdir(parents=True, exist_ok=True)
         module = checked(export_dir, row.module).read_bytes()
@@ -201,7 +205,7 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
     wrong = [f"result {index}: {check.reason}" for index, check in enumerate(checks) if not check.passed]
     if wrong:
         state.reached = before
-        plain = state.stored(explained.TEXT, "\n".join(wrong) + "\n")
+        plain = state.stored(Stage.COMPARE, ".txt", "\n".join(wrong) + "\n")
         test = state.ended(Status.GOLDEN_FAILED, wrong[0], Stage.COMPARE, artifact=plain, **numbers)
         state.before_explaining(test)
         artifact, hypothesis = explained.explained(row, job, state.context, state.target, checks, export_dir)

@@ -10,7 +10,7 @@ from opscope.base.stored import checked
 from opscope.harness.backends.base import Job, Target
 from opscope.harness.cache import export_folder
 from opscope.harness.record import artifacts
-from opscope.harness.record.optest import RunContext
+from opscope.harness.record.optest import RunContext, backend_label
 from opscope.harness.record.records import OpRow, StageTime
 from opscope.harness.record.stages import Stage
 
@@ -37,12 +37,11 @@ def watch(row: OpRow, export_dir: Path, job: Job, target: Target) -> Watch:
 
 def value_fields(watch: Watch, row: OpRow, context: RunContext) -> dict[str, Any]:
     """Returns the fields of a model's record about its values. Writes the values as its artifact and ends the watch."""
-    from opscope.harness.verdict.intermediates import FILE
-
     watch.close()
     if not watch.found:
         return {}
-    artifact = artifacts.write(context.run_dir, row.op_id, FILE, watch.lines().encode())
+    name = artifacts.named("intermediates", backend_label(context.backend), ".jsonl")
+    artifact = artifacts.write(context.run_dir, row.op_id, name, watch.lines().encode())
     fields: dict[str, Any] = {"intermediates": len(watch.found), "jump": watch.first_jump()}
     return fields if artifact is None else fields | {"artifact": artifact}
 

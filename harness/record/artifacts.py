@@ -38,6 +38,11 @@ def capped(text: str) -> str:
     return f"{text[:LIMIT]}\n[cut here: {LIMIT:,} of {len(text):,} characters]\n"
 
 
+def named(stem: str, backend: str, suffix: str = ".txt") -> str:
+    """The name of a file of one backend, by its label: all backends of a run share the folder of an op."""
+    return f"{stem}-{backend}{suffix}"
+
+
 def write(run_dir: str | Path, op_id: str, name: str, content: str | bytes) -> str | None:
     """Writes an artifact of an op, text at most LIMIT long. Returns its path relative to the run folder.
 

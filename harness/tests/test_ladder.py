@@ -50,7 +50,7 @@ def test_a_wrong_result_is_explained_beside_its_reason(tmp_path):
     folder = (tmp_path / "run" / test.artifact).parent
     assert {path.name for path in folder.iterdir()} == {"compare.json", "compare.svg", "compare.txt", "result-0.npy"}
     assert f"result 0: {test.results[0].reason}" in (folder / "compare.txt").read_text()
-    assert not (folder.parent / "compare.txt").exists()
+    assert not (folder.parent / "compare-faulty.txt").exists()
 
 
 def test_the_real_diagnostic_is_kept_whole_and_fingerprinted(tmp_path):
@@ -58,8 +58,8 @@ def test_the_real_diagnostic_is_kept_whole_and_fingerprinted(tmp_path):
     assert test.error_message.startswith("no kernel for op1 of tensor<4x")
     text = (tmp_path / "run" / test.artifact).read_text()
     assert "line 1\nline 2" in text
-    assert test.artifact == "artifacts/op1/compile.mlir"
-    assert (tmp_path / "run/artifacts/op1/compile.map.svg").read_text() == "<svg/>"
+    assert test.artifact == "artifacts/op1/compile-faulty.mlir"
+    assert (tmp_path / "run/artifacts/op1/compile-faulty.map.svg").read_text() == "<svg/>"
     assert test.error_signature == take(tmp_path, b"compile:refuse").error_signature
     bug = take(tmp_path, b"run:bug")
     assert bug.error_message == "KeyError: 'a bug in the backend'"

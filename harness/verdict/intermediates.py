@@ -29,9 +29,6 @@ from opscope.harness.verdict.operands import Operands
 from opscope.harness.verdict.target import Target
 from opscope.harness.verdict.tolerance import SUM_BODY, Tolerance, inner_size, tolerance
 
-FILE = "intermediates.jsonl"
-"""One line per compared value, below the artifacts of the model's row."""
-
 GROWTH = 4.0
 """An error that is at most so many times that of the op's inputs is theirs."""
 

@@ -46,7 +46,7 @@ def test_records_are_told_before_an_op_that_hangs_and_the_rest_is_left(
         assert told[-1][0] < ended - 1.4
         assert (last["op"], last["batch"]) == ("stuck", "b1")
         assert OpTest.model_validate_json(last["test"]).status == "timeout"
-        assert "crash.txt" in last["files"]
+        assert "crash-faulty.txt" in last["files"]
         monkeypatch.setattr(cluster_worker, "BATCH_SECONDS", 0.0)
         again: list[Json] = []
         assert here.climb(batch([rows[0], rows[3]], lambda row: {"folder": str(export)}), again.append) == {}

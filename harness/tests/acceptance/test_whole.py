@@ -117,7 +117,7 @@ def test_the_compiler_of_a_whole_model_knows_which_arguments_stay(place: Place) 
     (test,) = store.load_run(run).tests
     assert "tt-populate-argument-types{argument_types=" in test.pipeline
     assert test.optimization_level == 2
-    (ir,) = run.glob("artifacts/*/2-ttnn.mlir")
+    (ir,) = run.glob("artifacts/*/ir-reference/2-ttnn.mlir")
     main = ir.read_text().partition("func.func")[2].partition('"func.return"')[0]
     # The roots of both batch norms follow from parameters alone: they are computed once, and not per image.
     assert main.count('"ttnn.conv2d"') == 2
