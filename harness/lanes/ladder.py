@@ -128,11 +128,9 @@ def climb(
         return state.ended(Status.STOPPED, "stopped after split")
     stage = Stage.SPLIT
     try:
-        ir_dir = artifact_dir(Path(context.run_dir), row.op_id) / artifacts.named(
-            "ir", backend_label(context.backend), ""
-        )
-        ir_dir = ir_dir if context.keep_ir else None
-        if ir_dir:
+        ir_dir = None
+        if context.keep_ir:
+            ir_dir = artifact_dir(Path(context.run_dir), row.op_id) / f"ir-{backend_label(context.backend)}"
             ir_dir.mkdir(parents=True, exist_ok=True)
         module = checked(export_dir, row.module).read_bytes()
         if row.op_name == WHOLE_MODEL:

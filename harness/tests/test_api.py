@@ -151,7 +151,7 @@ def test_options_reach_the_backend(cache, tmp_path):
         keep_ir=True,
     )  # fmt: skip
     assert (test.status, test.stage_reached, test.math_fidelity) == (Status.STOPPED, Stage.RUN, "LoFi")
-    dumped = {path.name for path in (tmp_path / "run" / "artifacts" / test.op_id).iterdir()}
+    dumped = {path.name for path in (tmp_path / "run" / "artifacts" / test.op_id / "ir-reference").iterdir()}
     assert any("ttnn" in name for name in dumped)
 
 
