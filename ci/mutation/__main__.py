@@ -22,7 +22,7 @@ from ci.mutation import covering, equivalent, known, mutants, tree, trial
 from ci.mutation.mutants import Mutant
 from ci.mutation.trial import CAUGHT, ENDINGS, NOT_RUN, SURVIVED, UNDECIDED, Outcome
 
-MOST_SECONDS, MOST_FILES = 90.0, 30
+MOST_SECONDS, MOST_FILES = 240.0, 60
 """Seconds of tests, by their time under coverage, and test files that one mutant may take."""
 FIRST = 8
 """Tests that run alone at first: most mutants that fall at all fall to these, and few files are collected fast."""

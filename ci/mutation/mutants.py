@@ -11,12 +11,13 @@ import functools
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import libcst as cst
+import libcst.matchers as m
 from libcst.metadata import MetadataWrapper, PositionProvider
 from mutmut.mutation import mutators
 
@@ -40,6 +41,10 @@ OPERATORS: tuple[tuple[type[cst.CSTNode], Callable[[Any], Iterable[cst.CSTNode]]
 
 MODULE = "<module>"
 """The function of what runs at import."""
+
+CLOCK = m.Call(func=m.Attribute(m.Name("time"), m.OneOf(*map(m.Name, ("monotonic", "perf_counter", "time")))))
+"""A reading of a clock."""
+BOUNDARIES = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 
 
 @dataclass(frozen=True)
@@ -130,13 +135,14 @@ def _changes(source: str) -> list[tuple[Any, cst.CSTNode, tuple[int, cst.CSTNode
     found: list[tuple[Any, cst.CSTNode, tuple[int, cst.CSTNode], cst.Module]] = []
 
     alike: set[cst.CSTNode] = set()
+    times = {name.value for name in _read_from_clocks(wrapper.module)}
 
     class Finder(cst.CSTVisitor):
         def visit_Annotation(self, node: cst.Annotation) -> bool:  # noqa: N802  libcst calls it so
             return False  # no annotation is evaluated
 
         def on_visit(self, node: cst.CSTNode) -> bool:
-            alike.update(_alike(node))
+            alike.update(_alike(node, times))
             if node in alike:
                 return super().on_visit(node)
             for kind, operator in OPERATORS:
@@ -152,12 +158,27 @@ def _changes(source: str) -> list[tuple[Any, cst.CSTNode, tuple[int, cst.CSTNode
     return found
 
 
-def _alike(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """The numbers n of `x.reshape(-n)`: NumPy takes any negative size for the one that is left."""
+def _alike(node: cst.CSTNode, times: Set[str]) -> Iterator[cst.CSTNode]:
+    """What has no mutant that a test could notice, of the children of a node.
+
+    These are the numbers n of `x.reshape(-n)`, for NumPy takes any negative size for the one that is left, and `<`
+    beside `<=` where a time is compared that was read from a clock: no test sees one hit its limit to the nanosecond.
+    """
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "reshape":
         for argument in node.args:
             if isinstance(argument.value, cst.UnaryOperation) and isinstance(argument.value.operator, cst.Minus):
                 yield argument.value.expression
+    if isinstance(node, cst.Comparison):
+        names = {name.value for name in m.findall(node, m.Name()) if isinstance(name, cst.Name)}
+        if names & times or m.findall(node, CLOCK):
+            yield from (target for target in node.comparisons if isinstance(target.operator, BOUNDARIES))
+
+
+def _read_from_clocks(module: cst.Module) -> Iterator[cst.Name]:
+    """Names that are assigned a reading of a clock, or a sum with one in it."""
+    for node in m.findall(module, m.Assign(value=CLOCK | m.BinaryOperation())):
+        if isinstance(node, cst.Assign) and m.findall(node.value, CLOCK):
+            yield from (each.target for each in node.targets if isinstance(each.target, cst.Name))
 
 
 def _is_not(node: cst.UnaryOperation) -> bool:

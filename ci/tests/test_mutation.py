@@ -61,6 +61,28 @@ def test_a_size_that_reshaping_works_out_has_no_mutant(tmp_path: Path) -> None:
     assert changed == ["return x.reshape(-1, 16)[-2]", "return x.reshape(-1, 17)[-1]"]
 
 
+def test_a_time_does_not_hit_its_limit_exactly(tmp_path: Path) -> None:
+    """So `<` and `<=` are the same beside a clock; what else is compared there has its mutants."""
+    source = """import time
+def late(since, limit, count):
+    until = time.monotonic() + limit
+    while time.time() - since < limit and count < 3:
+        if count == until or not until >= since:
+            return until is None
+"""
+    (tmp_path / "file.py").write_text(source)
+    changed = sorted(mutant.lines(tmp_path)[1] for mutant in mutants.of_file(tmp_path, "file.py"))
+    assert changed == [
+        "if count != until or not until >= since:",
+        "if count == until and not until >= since:",
+        "if count == until or until >= since:",
+        "return until is not None",
+        "while time.time() - since < limit and count < 4:",
+        "while time.time() - since < limit and count <= 3:",
+        "while time.time() - since < limit or count < 3:",
+    ]
+
+
 def test_a_draw_stays_as_it_is_while_a_file_changes_elsewhere(found: list[mutants.Mutant], tmp_path: Path) -> None:
     sample = [mutant.name for mutant in mutants.draw(found, 6, 1)]
     assert sample != [mutant.name for mutant in mutants.draw(found, 6, 2)]
