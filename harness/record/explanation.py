@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path, PurePath
 
-from pydantic import ValidationError
+from pydantic import FiniteFloat, ValidationError
 
 from opscope.base import stored
 from opscope.base.damage import Damaged
@@ -66,7 +66,7 @@ class WorstElement(Record):
 class HeatMap(Record):
     """Where a result is wrong. A tensor is seen as a stack of matrices: one row of cells below the other."""
 
-    cells: tuple[tuple[float, ...], ...]
+    cells: tuple[tuple[FiniteFloat, ...], ...]
     """Of each cell the share of its elements that is wrong, or the root mean square of their z."""
     what: str
     """`share of wrong elements` or `root mean square of z`."""

@@ -52,8 +52,9 @@ def _result(result: ResultExplanation) -> tuple[str, int]:
     drawings = [_heat(result.heat)] if result.heat is not None else []
     drawings += [_histogram(result.histogram, result.z_limit)] if result.histogram is not None else []
     for body, used in drawings:
-        parts.append(f'<g transform="translate(0 {height})">{body}</g>')
-        height += used + LINE // 2
+        if used:
+            parts.append(f'<g transform="translate(0 {height})">{body}</g>')
+            height += used + LINE // 2
     return "".join(parts), height
 
 
@@ -85,9 +86,9 @@ def _heat(heat: HeatMap) -> tuple[str, int]:
 
 
 def _colour(value: float, most: float) -> str:
-    if not value > 0 or not most > 0:
+    if not value > 0:
         return RIGHT
-    share = min(1.0, value / most)
+    share = value / most
     return "#" + "".join(f"{round(cold + (hot - cold) * share):02x}" for cold, hot in zip(COLD, HOT, strict=True))
 
 

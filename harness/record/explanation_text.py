@@ -58,7 +58,7 @@ def percent(part: int, whole: int) -> str:
     share = 100 * part / whole
     if part and share < 0.01:
         return f"{share:.1g} %"
-    return f"{share:.2f} %" if part < whole and share > 99.9 else f"{share:.3g} %"
+    return f"{min(share, 99.99):.2f} %" if part < whole and share > 99.9 else f"{share:.3g} %"
 
 
 def index_text(index: tuple[int, ...]) -> str:
@@ -98,8 +98,8 @@ def _runs(row: tuple[float, ...], most: float) -> Iterator[Piece]:
 
 
 def level(value: float, most: float) -> int:
-    """0 for nothing, else 1 to 4 by fourths of `most`."""
-    return 0 if not value > 0 or not most > 0 else min(4, 1 + int(4 * value / most * 0.999999))
+    """0 for nothing, else 1 to 4 by fourths of `most`, the largest value."""
+    return 1 + int(4 * value / most * 0.999999) if value > 0 else 0
 
 
 def buckets(histogram: Histogram) -> Iterator[tuple[str, int, int]]:
