@@ -12,8 +12,9 @@ from opscope.harness.backends.reference import Reference
 from opscope.harness.prepare.mlir.door import load
 from opscope.harness.prepare.mlir.tagged import tagged
 from opscope.harness.prepare.split import split_module
+from opscope.harness.record.records import TensorDesc
 from opscope.harness.record.result_options import ResultOptions
-from opscope.harness.verdict.intermediates import Watch
+from opscope.harness.verdict.intermediates import CompiledOp, Watch, candidates
 
 CHAIN = """func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x4xf32>) -> tensor<8x4xf32> {
   %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
@@ -206,3 +207,147 @@ def test_what_is_computed_once_of_parameters_is_seen_too(tmp_path: Path) -> None
     watch = watched(module, inputs, tmp_path, 1, ("input", "parameter"))
     # What loads the results carries the place of the first op, and is not taken for its value.
     assert {one.path: one.verdict for one in watch.in_order()} == dict.fromkeys(("main/0", "main/1", "main/2"), "right")
+
+
+def watched_by_hand(module: str, inputs: list[np.ndarray], device: dict[str, np.ndarray]) -> Watch:
+    """A watch that was given these values of a device, which shows no others."""
+    watch = Watch(split_module(module), inputs, EXACT, None)
+    watch.begin(frozenset(device))
+    for path, value in device.items():
+        watch.seen(path, lambda value=value: [value])
+    return watch
+
+
+TWO = """func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %0 = stablehlo.abs %x : tensor<4x4xf32>
+  %1 = stablehlo.negate %0 : tensor<4x4xf32>
+  %2 = stablehlo.subtract %1, %0 : tensor<4x4xf32>
+  return %2 : tensor<4x4xf32>
+}"""
+
+
+@pytest.mark.parametrize(("growth", "verdict"), [(3.9, "right"), (4.1, "jump")])
+def test_an_error_up_to_four_times_that_of_the_inputs_is_theirs(growth: float, verdict: str) -> None:
+    x = np.arange(1, 17, dtype=np.float32).reshape(4, 4)
+    device = {"main/0": x * np.float32(1.001), "main/1": -x * np.float32(1 + growth / 1000)}
+    watch = watched_by_hand(TWO, [x], device)
+    first, second = watch.in_order()
+    assert (first.verdict, second.verdict) == ("jump", verdict)
+    assert (first.error_before, first.pcc_before) == (0.0, None)
+    assert (first.error, second.error) == (pytest.approx(1e-3, rel=1e-3), pytest.approx(growth / 1000, rel=1e-3))
+    assert (second.error_before, second.pcc_before) == (first.error, first.pcc)
+
+
+def test_an_op_counts_the_worse_of_what_it_reads_and_what_was_fused_away_passes_it_on() -> None:
+    """The subtraction reads a value with an error of 0.1 %, and one that is not shown and has it too."""
+    x = np.arange(1, 17, dtype=np.float32).reshape(4, 4)
+    for shown, wrong, before in ((("main/0",), "main/0", 1e-3), (("main/0", "main/1"), "main/1", 1e-3)):
+        values = {"main/0": x, "main/1": -x, "main/2": -2 * x}
+        device = {path: values[path] for path in (*shown, "main/2")}
+        device[wrong] = device[wrong] * np.float32(1.001)
+        last = watched_by_hand(TWO, [x], device).in_order()[-1]
+        assert (last.path, last.error_before) == ("main/2", pytest.approx(before, rel=1e-3))
+        assert last.pcc_before is not None
+
+
+def test_the_error_of_integers_is_the_share_that_differs() -> None:
+    module = """func.func @main(%x: tensor<8xi32>) -> tensor<8xi32> {
+      %0 = stablehlo.abs %x : tensor<8xi32>
+      %1 = stablehlo.negate %0 : tensor<8xi32>
+      return %1 : tensor<8xi32>
+    }"""
+    x = np.arange(8, dtype=np.int32)
+    wrong = -x
+    wrong[[2, 5]] = 9
+    right, jump = watched_by_hand(module, [x], {"main/0": x, "main/1": wrong}).in_order()
+    assert (right.verdict, right.error, right.pcc) == ("right", 0.0, None)
+    assert (jump.verdict, jump.error, jump.error_before) == ("jump", 0.25, 0.0)
+
+
+FOUR = """func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %0 = stablehlo.abs %x : tensor<4x4xf32>
+  %1 = stablehlo.negate %0 : tensor<4x4xf32>
+  %2 = stablehlo.abs %1 : tensor<4x4xf32>
+  %3 = stablehlo.negate %2 : tensor<4x4xf32>
+  return %3 : tensor<4x4xf32>
+}"""
+
+
+@pytest.mark.parametrize(("room", "verdict"), [(128, "jump"), (127, "suspect")])
+def test_an_op_whose_inputs_were_not_kept_is_only_suspect(
+    room: int, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A value of 64 bytes is kept until its last reader is judged: two at once here, in a diamond as in a chain."""
+    monkeypatch.setattr("opscope.harness.verdict.intermediates.HELD_BYTES", room)
+    x = np.arange(1, 17, dtype=np.float32).reshape(4, 4)
+    cases = [(TWO, (x, -x, -3 * x)), (FOUR, (x, -x, x, -2 * x))]
+    for module, values in cases[: 1 if verdict == "suspect" else 2]:
+        watch = watched_by_hand(module, [x], {f"main/{number}": value for number, value in enumerate(values)})
+        *before, last = [one.verdict for one in watch.in_order()]
+        assert (set(before), last) == ({"right"}, verdict)
+        first = watch.first_jump()
+        assert first is not None
+        assert (first.path, first.confirmed) == (f"main/{len(before)}", verdict == "jump")
+
+
+def test_next_to_nothing_in_place_of_zeros_is_no_error() -> None:
+    x = np.zeros((4, 4), np.float32)
+    for small, verdict, error in ((1e-40, "right", 0.0), (1e-3, "jump", None)):
+        device = {"main/0": x, "main/1": x + np.float32(small), "main/2": x}
+        seen = watched_by_hand(TWO, [x], device).found["main/1"]
+        assert (seen.verdict, seen.error) == (verdict, error)
+
+
+SCALED_SUM = """func.func @main(%x: tensor<8x64xf32>) -> tensor<8xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.BODY across dimensions = [1]
+    : (tensor<8x64xf32>, tensor<f32>) -> tensor<8xf32>
+  %1 = stablehlo.negate %0 : tensor<8xf32>
+  return %1 : tensor<8xf32>
+}"""
+
+
+def test_a_fused_sum_whose_terms_cancel_is_judged_by_their_size() -> None:
+    """Terms of 1000 that sum to about 1: an error of 1e-3 is nothing beside the terms, and much of the sum."""
+    x = np.full((8, 64), 1000, np.float32)
+    x[:, ::2] *= -1
+    x[:, 0] += 1
+    off = np.where(np.arange(8) % 2, np.float32(1e-3), np.float32(-1e-3))
+    for body, right, verdict in (("add", x.sum(axis=1), "amplifies"), ("maximum", x.max(axis=1), "jump")):
+        off_here = off if body == "add" else off * right
+        watch = watched_by_hand(SCALED_SUM.replace("BODY", body), [x], {"main/2": -(right + off_here)})
+        (one,) = watch.in_order()
+        assert one.verdict == verdict, body
+
+
+@pytest.mark.parametrize(
+    ("operations", "chosen"),
+    [
+        # The last of a path, unless an earlier one says how it lies; then the first of these.
+        ([(0, "main/1", (2, 3), "f32"), (0, "main/1 (net.py:7)", (2, 3), "f32")], 1),
+        ([(0, "main/1 = permute[1,0]", (3, 2), "f32"), (0, "main/1", (2, 3), "f32")], 0),
+        ([(0, "main/1", (2, 3), "f32"), (0, "main/1 = permute[1,0]", (3, 2), "f32")], 1),
+        ([(0, "main/1 = permute[1,0]", (3, 2), "f32"), (0, "main/1 = reshape[2,3]", (6,), "f32")], 0),
+        # One of the entry before any other.
+        ([(0, "main/1", (2, 3), "f32"), (1, "main/1", (2, 3), "f32")], 0),
+        ([(1, "main/1", (2, 3), "f32"), (1, "main/1", (2, 3), "f32")], 1),
+        # No other shape or type, no step towards it, no other path.
+        ([(0, "main/1", (3, 2), "f32"), (0, "main/1", (2, 3), "bf16"), (0, "part of main/1", (2, 3), "f32")], None),
+        ([(0, "main/1 = permute[0,1]", (3, 2), "f32"), (0, "main/7", (2, 3), "f32"), (0, "", (2, 3), "f32")], None),
+    ],
+)
+def test_which_operation_holds_a_value(operations: list, chosen: int | None) -> None:
+    compiled = [CompiledOp(program, where, [(shape, element)]) for program, where, shape, element in operations]
+    found = candidates(compiled, {"main/1": (TensorDesc(shape=(2, 3), data_type="f32"),)})
+    assert found == ({} if chosen is None else {"main/1": chosen})
+
+
+@pytest.mark.parametrize(
+    ("declared", "held", "same"),
+    [("i64", "i32", True), ("ui64", "ui32", True), ("i32", "i64", False), ("i64", "f32", False), ("i64", "i64", True)],
+)
+def test_indices_of_64_bits_may_have_become_32(declared: str, held: str, same: bool) -> None:
+    expected = {"main/1": (TensorDesc(shape=(2,), data_type=declared), TensorDesc(shape=(), data_type="i1"))}
+    both = [((2,), held), ((), "i1")]
+    assert bool(candidates([CompiledOp(0, "main/1", both)], expected)) is same
+    assert not candidates([CompiledOp(0, "main/1", both[:1])], expected)

@@ -347,9 +347,9 @@ def _narrowed(got: np.ndarray, golden: np.ndarray) -> Any:
 
 
 def _error(result_check: ResultCheck, golden: np.ndarray, got: np.ndarray) -> float:
-    """The size of the error of a result."""
-    if result_check.passed and result_check.relative_l2 is None:
-        return 0.0
-    if result_check.max_abs is None or (result_check.relative_l2 is None and golden.dtype.kind not in "biu"):
-        return float("inf")  # infinities or NaN in other places
-    return float(result_check.relative_l2) if result_check.relative_l2 is not None else float(np.mean(golden != got))
+    """The size of the error of a result; infinite where infinities or NaN stand in other places."""
+    if result_check.relative_l2 is not None:
+        return float(result_check.relative_l2)
+    if result_check.passed:
+        return 0.0  # next to nothing in place of zeros
+    return float(np.mean(golden != got)) if golden.dtype.kind in "biu" else float("inf")
