@@ -39,7 +39,7 @@ def attribute_items(op: Any) -> list[tuple[str, Any]]:
     """The attributes of `op`, by name; a complex constant, which the bindings cannot hand out, as None."""
     attributes = op.attributes
     try:
-        return sorted(attributes.items(), key=lambda item: item[0])
+        return sorted(attributes.items())  # their names differ, so no attribute is ever compared
     except TypeError:
         pass
     items: list[tuple[str, Any]] = []

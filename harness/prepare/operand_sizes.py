@@ -44,8 +44,7 @@ def squares(x: np.ndarray) -> np.ndarray:
     if x.dtype.kind == "c":
         return squares(np.abs(x)).astype(x.dtype)
     wide = x if x.dtype in (np.float32, np.float64) else x.astype(np.float32)
-    largest = float(np.max(np.abs(wide), initial=0.0))
-    if not largest < LARGEST:
+    if not (np.abs(wide) < LARGEST).all():
         wide = np.clip(np.nan_to_num(wide, nan=0.0), -LARGEST, LARGEST)
     with np.errstate(over="ignore"):
         return np.square(wide).astype(x.dtype, copy=False)

@@ -15,17 +15,17 @@ from opscope.base.children.ending import Cause
 from opscope.base.children.fork import run_in_fork
 from opscope.base.machine import memory_limit
 from opscope.harness.prepare import mlir
+from opscope.harness.prepare.allowance import SECONDS
 from opscope.harness.prepare.program import SingleOp
 from opscope.harness.prepare.split import split_module
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import TensorDesc, Use
 
-SECONDS = 900.0
-"""Time limit of one module."""
-
 
 def split_bytes(source: str | bytes | Path, seconds: float = SECONDS, memory: int | None = None) -> list[SingleOp]:
     """The unique ops of a module in a file, text or bytes, in order of first use; `memory` as in `memory_limit`.
+
+    The module may take as long as the preparation of a model.
 
     Raises InputError if the module is refused, or if the parser crashes, takes too long or needs too much memory.
     """

@@ -12,24 +12,24 @@ GOOD, BAD, OTHER = Status.SUCCESS, Status.GOLDEN_FAILED, Status.CRASHED
 
 
 @pytest.mark.parametrize(
-    ("statuses", "alone"),
+    ("statuses", "alone", "first"),
     [
-        ({"a": GOOD, "b": GOOD}, None),
-        ({"a": BAD, "b": OTHER}, None),
-        ({"a": GOOD, "b": BAD}, "b"),
-        ({"a": BAD, "b": GOOD, "c": GOOD}, "a"),
-        ({"a": GOOD, "b": BAD, "c": OTHER}, "a"),
-        ({"a": GOOD, "b": BAD, "c": GOOD, "d": BAD}, ""),
-        ({"a": GOOD, "b": Status.SKIPPED}, None),
-        ({"a": BAD, "b": Status.NOT_RUN, "c": Status.STOPPED}, None),
-        ({"a": GOOD, "b": BAD, "c": Status.SKIPPED}, "b"),
+        ({"a": GOOD, "b": GOOD}, None, None),
+        ({"a": BAD, "b": OTHER}, None, None),
+        ({"a": GOOD, "b": BAD}, "b", "b"),
+        ({"a": BAD, "b": GOOD, "c": GOOD}, "a", "a"),
+        ({"a": GOOD, "b": BAD, "c": OTHER}, "a", "a"),
+        ({"a": GOOD, "b": BAD, "c": GOOD, "d": BAD}, "", "b"),
+        ({"a": GOOD, "b": Status.SKIPPED}, None, None),
+        ({"a": BAD, "b": Status.NOT_RUN, "c": Status.STOPPED}, None, None),
+        ({"a": GOOD, "b": BAD, "c": Status.SKIPPED}, "b", "b"),
     ],
 )
-def test_the_one_that_differs_is_named(tmp_path, statuses, alone):
+def test_the_one_that_differs_is_named_and_speaks_for_the_op_or_the_first_that_fails(tmp_path, statuses, alone, first):
     op_id = next(iter(NAMES))
     tests = [record_of(tmp_path, op_id, status, backend=name) for name, status in statuses.items()]
-    found = [split.alone for split in disagreements(tests)]
-    assert found == ([] if alone is None else [alone])
+    found = [(split.alone, split.first.backend) for split in disagreements(tests)]
+    assert found == ([] if alone is None else [(alone, first)])
 
 
 def test_the_most_used_op_comes_first(tmp_path):

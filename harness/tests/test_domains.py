@@ -82,6 +82,8 @@ def test_windows_fit_in_every_dim_that_an_index_names() -> None:
     }
     inputs = descs(((10, 9, 6), "f32"), ((4, 2), "i32"))
     assert distribution_of("stablehlo.gather", 1, inputs, params) == "int:0:5"
+    whole = {**params, "slice_sizes": "array<i64: 3, 9, 6>"}
+    assert distribution_of("stablehlo.gather", 1, inputs, whole) == "int:0:1"
     params = {"scatter_dimension_numbers": "#stablehlo.scatter<scatter_dims_to_operand_dims = [2, 0]>"}
     inputs = descs(((10, 9, 6), "f32"), ((4, 2), "i32"), ((4, 9), "f32"))
     assert [distribution_of("stablehlo.scatter", i, inputs, params) for i in (0, 1)] == ["normal:1", "int:0:6"]

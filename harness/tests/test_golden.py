@@ -138,3 +138,21 @@ def test_a_fresh_process_runs_lapack_calls(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, str(tmp_path / "svd.mlirbc")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[5.0, 4.0, 3.0]"
+
+
+def test_the_functions_of_lapack_are_loaded_for_the_module_that_calls_them() -> None:
+    factor = """func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
+      %0:2 = stablehlo.custom_call @lapack_spotrf_ffi(%a) {
+        api_version = 4 : i32, backend_config = {uplo = 76 : ui8},
+        operand_layouts = [dense<[0, 1]> : tensor<2xindex>],
+        result_layouts = [dense<[0, 1]> : tensor<2xindex>, dense<> : tensor<0xindex>],
+        output_operand_aliases = [#stablehlo.output_operand_alias<
+          output_tuple_indices = [0], operand_index = 0, operand_tuple_indices = []>]
+      } : (tensor<2x2xf32>) -> (tensor<2x2xf32>, tensor<i32>)
+      return %0#0 : tensor<2x2xf32> }"""
+    golden._initialise_lapack.cache_clear()
+    golden.compile_module(SUM)
+    assert golden._initialise_lapack.cache_info().misses == 0
+    [out] = golden.compile_module(factor)([np.float32([[4, 2], [2, 10]])])
+    assert golden._initialise_lapack.cache_info().misses == 1
+    assert np.tril(out).tolist() == [[2.0, 0.0], [1.0, 3.0]]

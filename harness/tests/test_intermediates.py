@@ -351,3 +351,22 @@ def test_indices_of_64_bits_may_have_become_32(declared: str, held: str, same: b
     both = [((2,), held), ((), "i1")]
     assert bool(candidates([CompiledOp(0, "main/1", both)], expected)) is same
     assert not candidates([CompiledOp(0, "main/1", both[:1])], expected)
+
+
+def test_a_function_that_calls_itself_or_has_no_body_is_not_copied() -> None:
+    module = """
+    func.func private @outside(tensor<4xf32>) -> tensor<4xf32>
+    func.func private @again(%a: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = stablehlo.tanh %a : tensor<4xf32>
+      %1 = func.call @again(%0) : (tensor<4xf32>) -> tensor<4xf32>
+      return %1 : tensor<4xf32>
+    }
+    func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = func.call @again(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      %1 = func.call @outside(%0) : (tensor<4xf32>) -> tensor<4xf32>
+      return %1 : tensor<4xf32>
+    }"""
+    text = load(tagged(module)).operation.get_asm(enable_debug_info=True, pretty_debug_info=True)
+    assert 'call @outside(%0) : (tensor<4xf32>) -> tensor<4xf32> "main/1"(' in text
+    assert 'call @again(%0) : (tensor<4xf32>) -> tensor<4xf32> "main/0@again/1"(' in text
+    assert "again/1@again" not in text

@@ -162,3 +162,13 @@ def test_another_op_moves_by_random_perturbations_and_no_less_than_half_of_its_r
     change = 2.0**-8 * np.abs(x.astype(np.float64))
     row = np.sqrt(np.mean(change**2, axis=1, keepdims=True))
     np.testing.assert_allclose(found, np.maximum(change, row / 2), rtol=1e-3)
+
+
+def test_losses_whose_squares_float32_cannot_hold_still_count():
+    """Operands of 1e-25: their squares are zero in float32, the squares of their losses in units of the largest not."""
+    rng = np.random.default_rng(5)
+    a, b = rng.standard_normal((2, 8, 16), dtype=np.float32), rng.standard_normal((2, 16, 4), dtype=np.float32)
+    held = operands("stablehlo.dot_general", DOT, [a * np.float32(1e-25), b])
+    (found,) = held.moved(Steps("sum", stored=2.0**-8), held.run(held.inputs))
+    lost = 2.0**-8 * np.sqrt((a.astype(np.float64) ** 2) @ (b.astype(np.float64) ** 2))
+    np.testing.assert_allclose(found / 1e-25, lost, rtol=1e-4)

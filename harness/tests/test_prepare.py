@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from opscope.harness.prepare.inputs import row_golden, row_inputs
 from opscope.harness.prepare.preparation import Preparation, tasks
 from opscope.harness.prepare.prepare_models import mend, merge, prepare
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import OpRow
 from opscope.harness.record.stages import ModelStatus
 
 CRASH = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
@@ -61,6 +63,7 @@ def test_export_folder_is_whole_and_used_again(cache: Path) -> None:
     assert events[-1] == {"event": "done", "model": "mnist_mlp", "export_dir": header.export_dirs[0], "cached": False}
     folder = Path(header.export_dirs[0])
     files = {"module.mlirbc", "manifest.jsonl", "whole.json", "ops", "values", DIGESTS}
+    assert re.fullmatch("[0-9a-f]{16}", OpRow.model_validate_json((folder / "whole.json").read_text()).op_id)
     assert {p.name for p in folder.iterdir()} == files
     assert header.module_ops["mnist_mlp"] == sum(len(r.uses) for r in rows) + header.structural["mnist_mlp"]
     for row in rows:

@@ -85,6 +85,7 @@ def test_the_largest_is_found_wherever_it_is_and_whatever_its_sign():
     assert scored(BOUND, [0.0, 1.0], [1e-3, 0.0]).largest == WORST
     assert scored(BOUND, [1.0, 0.0], [0.125, 0.0]).largest == 1
     assert scored(BOUND, [1.0, 1.0], [0.0, 0.0]).at == -1
+    assert scored(BOUND, [1.0, 1.0, 1.0], [-0.25, 0.25, 0.125]).at == 1  # of both signs the one that is too large
 
 
 @pytest.mark.parametrize(

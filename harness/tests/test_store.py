@@ -225,3 +225,46 @@ def test_of_two_records_of_one_attempt_the_later_counts(tmp_path: Path) -> None:
     higher = first.model_copy(update={"attempt": first.attempt + 1})
     assert store.latest([first, again]) == [again]
     assert store.latest([higher, again]) == store.latest([again, higher]) == [higher]
+
+
+def test_what_a_line_has_in_place_of_a_record_is_named(tmp_path: Path) -> None:
+    good = result(add_row(tmp_path, "op")).model_dump()
+    for change, said in (
+        (
+            {"op_id": "../up"},
+            "op_id: Value error, expected a name without separators or control characters, got '../up'",
+        ),
+        ({"uses": "many"}, "uses: Input should be a valid integer, unable to parse string as an integer"),
+        ({"surprise": 1}, "surprise: Extra inputs are not permitted"),
+    ):
+        text = json.dumps(good | change, default=str).encode()
+        with pytest.raises(store.NotARecordError) as caught:
+            store.parse(OpTest, text, "w.jsonl:3")
+        assert str(caught.value) == f"w.jsonl:3: expected a OpTest, got {said}"
+
+
+def test_names_of_files_keep_letters_of_every_alphabet() -> None:
+    assert store.file_name("größe/x y+1.2") == "größe_x_y+1.2"
+
+
+def test_records_of_whole_models_that_are_gone_are_damage(run, capsys) -> None:
+    """A run that has ended says how many there were; one that goes on does not know yet."""
+    damage.forget()
+    folder, rows = run
+    assert store.whole_tests(folder) == []
+    whole = folder / store.WHOLE_FILE
+    whole.write_bytes(store.line_of(result(rows[0])) + store.line_of(result(rows[1])))
+    assert [test.op_id for test in store.whole_tests(folder)] == ["b", "a"]
+    store.write_run(folder, record(ended=now()))
+    for left, said in ((1, "1 lines instead of 2"), (0, "0 lines instead of 2")):
+        whole.write_bytes(b"".join(whole.read_bytes().splitlines(keepends=True)[:left]))
+        assert len(store.whole_tests(folder)) == left
+        assert f"{said}" in capsys.readouterr().err
+    store.write_run(folder, record(ended=now()))
+    assert store.whole_tests(folder) == []
+    assert damage.losses() == 2
+    whole.write_bytes(store.line_of(result(rows[0])))
+    store.write_run(folder, record(ended=now()))
+    whole.unlink()
+    assert store.whole_tests(folder) == []
+    assert "0 lines instead of 1" in capsys.readouterr().err
