@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,12 @@ from opscope.reports.commands.compare import diff as command
 from opscope.reports.compare import readiness
 from opscope.reports.compare.diff import Diff, Label, compare
 from opscope.reports.compare.history import compared
+from opscope.reports.compare.isolated import labelled
 from opscope.reports.compare.outcomes import from_database, from_folder
 from opscope.reports.compare.run_selection import open_runs
 from opscope.reports.database.reading import read_database
 from opscope.reports.publish.publish import publish
+from opscope.reports.tests.night_runs import fresh
 from opscope.reports.tests.nights import Op, night, op_id
 
 BAD = Op("compile_failed")
@@ -102,6 +105,56 @@ def test_the_database_says_what_the_folders_say(nights: tuple[Path, Path], tmp_p
         again = compare(from_database(connection, "night01"), from_database(connection, "night02"))
     assert again.rows == found.rows
     assert (again.rates, again.clusters, again.changes) == (found.rates, found.clusters, found.changes)
+
+
+def test_an_outcome_has_all_that_a_record_says(tmp_path: Path) -> None:
+    more = {"crash_kind": "SIGSEGV", "artifact": "artifacts/x/e.txt", "expected": "notyet: here", "flaky": True}
+    right = Op(uses={"m": 3, "n": 1}, pcc=0.5, cycles=7, compile_ms=20.0, more={"l1_peak_bytes": 64})
+    folder = night(tmp_path, 1, {"bad": Op("crashed", more=more), "right": right, "lost": Op("unsplittable")})
+    publish(folder, f"sqlite:///{tmp_path}/db.sqlite")
+    with read_database(f"sqlite:///{tmp_path}/db.sqlite") as connection:
+        views = [from_folder(folder), from_database(connection, "night01")]
+    for view in views:
+        bad, good, lost = (view.ops[op_id(name)] for name in ("bad", "right", "lost"))
+        assert (bad.op_name, bad.types, bad.status) == (
+            "stablehlo.bad",
+            "f32[8,8] -> f32[8,8]",
+            "crashed",
+        )
+        assert (bad.stage, bad.failed_stage, bad.crash) == ("split", "stablehlo-to-ttir", "SIGSEGV")
+        assert (bad.error, bad.artifact, bad.expected, bad.flaky) == ("it broke", *list(more.values())[1:])
+        assert (bad.bad, bad.attempted, bad.compile_seconds, bad.uses) == (True, True, 0.0, 1)
+        assert (good.pcc, good.cycles, good.l1_peak_bytes, good.compile_seconds) == (0.5, 7, 64, 0.02)
+        assert (good.ran_on, good.uses_of, good.uses) == ("simulator", {"m": 3, "n": 1}, 4)
+        assert (good.failed_stage, good.signature, good.error, good.crash, good.artifact) == ("", "", "", "", "")
+        assert (good.bad, good.flaky, good.expected) == (False, False, "")
+        assert (lost.status, lost.error, lost.bad, lost.op_kind) == ("unsplittable", "it broke", True, "other")
+
+
+def test_a_run_of_another_workflow_has_not_the_ops_that_it_lacks(tmp_path: Path) -> None:
+    a = from_folder(night(tmp_path, 1, {"gone": OK, "stays": OK}))
+    options = {"dtype": "float32", "seed": 0, "workflow": "full"}
+    b = from_folder(night(tmp_path, 2, {"stays": BAD}, origin={"options": options}))
+    labels = {row.op_name: (row.label, row.note) for row in compare(a, b).rows}
+    assert labels == {
+        "stablehlo.gone": (Label.NEVER_RUN, "the later run is of workflow full"), "stablehlo.stays": (Label.NEW, ""),
+    }  # fmt: skip
+
+
+def test_runs_alone_and_in_a_model_say_which_folder_is_missing(tmp_path: Path) -> None:
+    alone, again = (from_folder(night(tmp_path, number, {"add": OK})) for number in (1, 2))
+    whole = from_folder(night(tmp_path, 3, {"add": OK}, origin={"options": {"workflow": "full"}}))
+    assert labelled(compare(alone, again), tmp_path) == compare(alone, again)
+    for pair in ((alone, whole), (whole, alone)):
+        notes = compare(*pair).notes
+        assert labelled(compare(*pair), tmp_path).notes == (*notes, "no op changes its verdict when it runs alone")
+        for gone in pair:
+            away = [replace(view, place="database", run_id="lost") if view is gone else view for view in pair]
+            said = "verdicts alone and in a model are not compared, because the run folder of lost is missing"
+            assert labelled(compare(*away), tmp_path).notes == (*notes, said)
+        # Where a view is the database's, the folder is looked for below the root of all runs.
+        published = [replace(view, place="database") for view in pair]
+        assert labelled(compare(*published), tmp_path).notes == labelled(compare(*pair), tmp_path).notes
 
 
 def test_failures_of_one_cause_are_one_cluster(found: Diff) -> None:
@@ -203,6 +256,47 @@ def test_a_fast_run_on_a_higher_level_makes_the_next_no_step(tmp_path: Path) -> 
     with open_runs(url) as runs:
         assert dict(compared(runs, "night07", "night09").counts) == {"SAME": 1}
         assert dict(compared(runs, "night03", "night09").counts) == {"SLOWER": 1}
+
+
+GROWTH: dict[str, tuple[tuple[float, ...], Label]] = {
+    # 1.3 times the run before is looked at, and is slower if its level is 1.25 times the one before.
+    "looked_at": ((20, 20, 19, 20, 20, 26.1, 26.1), Label.SLOWER),
+    "not_looked_at": ((20, 20, 19, 20, 20, 26, 26), Label.SAME),
+    "on_its_level": ((20, 20, 20, 22, 22, 27.4, 27.4), Label.SAME),
+    # A growth of 5 ms is noise.
+    "noise": ((10, 10, 10, 10, 10, 15, 15), Label.SAME),
+    "more_than_noise": ((10, 10, 10, 10, 10, 15.1, 15.1), Label.SLOWER),
+    # Fewer than five runs are no history.
+    "four": ((0, 0, 0, 20, 20, 40, 40), Label.SAME),
+    "five": ((0, 0, 20, 20, 20, 40, 40), Label.SLOWER),
+}
+"""Op -> its compile times in ms (0: not in the run) and what the last run says of it."""
+
+
+def test_growth_that_counts(tmp_path: Path) -> None:
+    url = fresh(tmp_path / "db.sqlite")
+    for number in range(7):
+        ops = {name: Op(compile_ms=levels[number]) for name, (levels, _) in GROWTH.items() if levels[number]}
+        publish(night(tmp_path, number + 1, ops), url)
+    with open_runs(url) as runs:
+        labels = {row.op_name.removeprefix("stablehlo."): row.label for row in compared(runs).rows}
+    assert labels == {name: label for name, (_, label) in GROWTH.items()}
+
+
+def test_cycles_of_silicon_have_a_history_and_those_of_the_simulator_need_none(tmp_path: Path) -> None:
+    url = fresh(tmp_path / "db.sqlite")
+    for number in range(1, 7):
+        cycles = 1000 if number < 5 else 1400
+        ops = {"silicon": Op(cycles=cycles + number % 2, more={"ran_on": "device"})}
+        ops["simulator"] = Op(cycles=cycles)
+        publish(night(tmp_path, number, ops), url)
+    with open_runs(url) as runs:
+        notes = {row.op_name: (row.label, row.note) for row in compared(runs).rows}
+        first = {row.op_name: (row.label, row.note) for row in compared(runs, "night04", "night05").rows}
+    assert notes["stablehlo.silicon"] == (Label.SLOWER, "cycles 1000 -> 1400 cycles since night05")
+    assert notes["stablehlo.simulator"] == (Label.SAME, "")
+    assert first["stablehlo.silicon"][0] == Label.SLOWER
+    assert first["stablehlo.simulator"] == (Label.SLOWER, "40 % more cycles")
 
 
 def test_the_newest_comparable_runs_are_taken(history: str, tmp_path: Path) -> None:

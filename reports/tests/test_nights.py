@@ -15,7 +15,7 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import ModelFailure
 from opscope.harness.record.stages import ModelStatus
 from opscope.reports.compare.night_diff import newest_night
-from opscope.reports.compare.night_views import night_named, night_view
+from opscope.reports.compare.night_views import night_named, night_of, night_view
 from opscope.reports.compare.readiness import newest_views
 from opscope.reports.compare.run_selection import open_runs
 from opscope.reports.compare.unblock import plan
@@ -300,3 +300,35 @@ def test_four_shards_published_one_by_one_count_as_one_run(url: str, tmp_path: P
         url, "SELECT DISTINCT t.op_name, t.superseded_by FROM op_tests t WHERE t.superseded_by <> '' ORDER BY 2"
     )
     assert winners == [(f"stablehlo.{name}", f"night{shard:02}") for shard, name in enumerate(ops, 1)]
+
+
+def test_a_night_is_slower_by_the_rows_that_count(url: str, tmp_path: Path) -> None:
+    """A run that was made anew superseded the fast one of the fourth night, so the fifth confirms the step."""
+
+    def ops(level: float) -> dict[str, Op]:
+        return {"slow": Op(uses={"a": 1, "b": 1}, compile_ms=level), "same": Op(uses={"a": 1}, compile_ms=20.0)}
+
+    for number in range(1, 5):
+        publish_night(url, tmp_path, number, ops(20.0))
+    publish(shard_run(tmp_path / "again", record(4), 4, ops(40.0), run_id="night04b"), url)
+    publish_night(url, tmp_path, 5, ops(40.0))
+    changes = "SELECT night_id, op_id, note FROM night_changes WHERE label = 'SLOWER'"
+    assert rows(url, changes) == [
+        ("nightly-20261106-020000", op_id("slow"), "compile time 20.0 -> 40.0 ms since nightly-20261105-020000")
+    ]
+
+
+def test_a_name_of_no_night_gets_the_closest(url: str, tmp_path: Path) -> None:
+    with open_database(url) as connection, pytest.raises(InputError) as caught:
+        night_named(connection, "2026-11-05", "RUN_B")
+    assert str(caught.value) == "RUN_B: expected a night, got `2026-11-05`; try opscope publish"
+    night_id = publish_night(url, tmp_path, 1, OPS)
+    with open_database(url) as connection:
+        with pytest.raises(InputError) as caught:
+            night_named(connection, "nightly-20261102-030000")
+        assert str(caught.value).endswith(f"; try {night_id}")
+        assert night_of(connection, "night01") == night_id
+        with pytest.raises(InputError) as caught:
+            night_of(connection, "night02")
+    expected = "a night, a run folder or the id of a published run"
+    assert str(caught.value) == f"NIGHT: expected {expected}, got `night02`; try night01"

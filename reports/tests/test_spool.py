@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from opscope.harness.settings.settings import BY_NAME
 from opscope.reports.commands.publish import publish as command
 from opscope.reports.database.ask import ask
+from opscope.reports.publish import spool
 from opscope.reports.publish.spool import waiting
 from opscope.reports.records.night_record import join
 from opscope.reports.tests.night_runs import record
@@ -97,3 +99,8 @@ def test_one_command_makes_runs_a_night(tmp_path: Path, monkeypatch: pytest.Monk
     url = f"sqlite:///{tmp_path}/.opscope/opscope.sqlite"
     assert ask(url, "SELECT DISTINCT night_id, shard FROM runs").rows == (("nightly-20261102-020000", 2),)
     assert publish(runs[0], "--night", "night.json", "--shard", "3").exit_code == 2
+
+
+def test_every_way_to_publish_has_the_same_limit_of_time() -> None:
+    option = next(each for each in command.params if each.name == "seconds")
+    assert option.default == BY_NAME["publish_timeout"].default == spool.SECONDS
