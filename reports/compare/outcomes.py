@@ -18,6 +18,7 @@ from opscope.base.statuses import NOT_ATTEMPTED
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.stages import FAILED, ImportStatus, Stage, Status
 from opscope.harness.record.store import StoredRun, load_run
+from opscope.reports.database.database import DamagedValueError
 from opscope.reports.database.rows import RAN, compile_seconds, compiler_of, series_text, signature
 from opscope.reports.database.schema import MODELS, MODULE_OPS, OP_ALIAS, OP_TESTS, OPS, RUNS
 from opscope.reports.records.columns import plain
@@ -30,6 +31,11 @@ TAKEN = (
     "error_message", "crash_kind", "pcc", "cycles", "l1_peak_bytes", "ran_on", "expected", "flaky", "artifact", "repro",
 )  # fmt: skip
 """Columns of `op_tests` that an outcome is made from."""
+
+NUMBERS = tuple(name for name in TAKEN if isinstance(OP_TESTS.c[name].type, sa.Double | sa.Integer))
+"""Those that hold numbers."""
+
+STATUSES = frozenset(map(str, Status))
 
 LIMIT = 500
 """Ids in one statement, below SQLite's limit of parameters."""
@@ -257,6 +263,11 @@ def _tests(connection: sa.Connection, which: sa.ColumnElement[bool]) -> list[dic
     params = params.where(which, OP_TESTS.c.status != str(Status.SUCCESS))
     params_of_ops = {row[0]: row[1] for row in connection.execute(params)}
     for test in tests:
+        if test["status"] not in STATUSES:
+            raise DamagedValueError(f"status of {test['op_id']}: expected one of a record, got {test['status']!r:.80}")
+        for name in NUMBERS:
+            if not isinstance(test[name], int | float | None):
+                raise DamagedValueError(f"{name} of {test['op_id']}: expected a number, got {test[name]!r:.80}")
         test["op_params"] = params_of_ops.get(test["op_id"], {})
     return tests
 

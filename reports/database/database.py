@@ -165,6 +165,10 @@ def _engine(url: sa.URL) -> sa.Engine:
 LIBRARIES = ("sqlalchemy", "alembic", "pydantic")
 
 
+class DamagedValueError(ValueError):
+    """A value in the database is not what its column says: SQLite takes any value in any column."""
+
+
 def raise_if_damaged(error: Exception, where: str, url: sa.URL) -> None:
     """Raises InputError if `error` comes from a value in the database that is not what its column says.
 
@@ -173,7 +177,8 @@ def raise_if_damaged(error: Exception, where: str, url: sa.URL) -> None:
     """
     frames = [str(frame.f_globals.get("__name__", "")) for frame, _ in traceback.walk_tb(error.__traceback__)]
     ours = max((place for place, name in enumerate(frames) if name.startswith("opscope.")), default=-1)
-    if any(name.partition(".")[0] in LIBRARIES for name in frames[ours + 1 :]) and not isinstance(error, InputError):
+    library = any(name.partition(".")[0] in LIBRARIES for name in frames[ours + 1 :])
+    if isinstance(error, DamagedValueError) or (library and not isinstance(error, InputError)):
         got = f"a damaged database ({type(error).__name__}: {driver_reason(error, url)[:200]})"
         raise InputError(
             where, f"to read {shown(url)}", got, "a backup, or a new database and publishing again"

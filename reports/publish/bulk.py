@@ -14,6 +14,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
+from opscope.reports.database.database import DamagedValueError
 from opscope.reports.records.columns import Utc, plain
 
 
@@ -106,6 +107,8 @@ def _text(value: str) -> str:
 
 
 def _real(value: float) -> float | None:
+    if not isinstance(value, int | float):  # of rows that SQLite had
+        raise DamagedValueError(f"expected a number, got {value!r:.80}")
     return value if math.isfinite(value) else None
 
 

@@ -20,8 +20,18 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest, Origin
 from opscope.reports.commands import new_migration
 from opscope.reports.database import rows
-from opscope.reports.database.database import all_views, default_url, head, open_database, parse_url, shown, views
+from opscope.reports.database.database import (
+    DamagedValueError,
+    all_views,
+    default_url,
+    head,
+    open_database,
+    parse_url,
+    shown,
+    views,
+)
 from opscope.reports.database.schema import DROPPED, METADATA, OP_TESTS, RUNS
+from opscope.reports.publish.bulk import _converter
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.sample_run import make_run
 
@@ -167,6 +177,7 @@ def test_passwords_are_masked_wherever_a_url_holds_them() -> None:
         ("UPDATE alembic_version SET version_num = '0000x'", "got schema 0000x"),
         ("UPDATE alembic_version SET version_num = x'00ff'", "expected a database of schema"),
         ("UPDATE op_tests SET cycles = 'many', pcc = x'00'", "got a damaged database"),
+        ("UPDATE op_tests SET status = 'nope'", "got a damaged database"),
         ("UPDATE runs SET started = 'yesterday'", "got a damaged database (ValueError: Invalid isoformat string"),
         ("UPDATE runs SET options = '{'", "got a damaged database (JSONDecodeError"),
         ("UPDATE runs SET options = '[1]'", "expected the options of run"),
@@ -177,8 +188,20 @@ def test_values_that_no_opscope_wrote_are_one_line(tmp_path: Path, change: str, 
     publish(make_run(tmp_path / "run", run_id="run"), f"sqlite:///{path}")
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(change)
-    words = ["export", "run", "--format", "csv", "-o", "-", "--db", f"sqlite:///{path}"]
-    error = CliRunner().invoke(root, words).exception
-    assert isinstance(error, InputError)
-    assert reason in str(error)
-    assert "\n" not in str(error)
+    commands = [["export", "run", "--format", "csv", "-o", "-"]]
+    if "op_tests" in change:
+        commands += [["diff", "run", "run"], ["unblock"]]
+    for words in commands:
+        error = CliRunner().invoke(root, [*words, "--db", f"sqlite:///{path}"]).exception
+        assert isinstance(error, InputError)
+        assert reason in str(error)
+        assert "\n" not in str(error)
+
+
+def test_a_number_that_is_none_is_not_published() -> None:
+    """As it would be where rows of a damaged database are written again."""
+    real = _converter(sa.Double(), "sqlite", clean=True)
+    assert real is not None
+    assert [real(1.5), real(2), real(float("nan"))] == [1.5, 2, None]
+    with pytest.raises(DamagedValueError, match="expected a number, got b'"):
+        real(b"\0")
