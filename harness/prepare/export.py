@@ -45,12 +45,14 @@ def export_file(path: Path, model: str = "", shape: str | None = None) -> Export
     Open dimensions take the sizes of `shape` (mlir/open_shapes.py). Raises InputError for anything else.
     """
     from opscope.harness.prepare import mlir
+    from opscope.harness.prepare.mlir import branches
 
     module = mlir.load(path)
     if model:
         from opscope.harness.prepare.mlir import file_models
 
         module = file_models.select(module, model, str(path))
+    module = branches.structured(module, str(path))
     if shape:
         from opscope.harness.prepare.mlir import open_shapes
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from opscope.base import gc_pause
 from opscope.harness.prepare.identity import Identity, attribute_items, digest, op_name
-from opscope.harness.prepare.mlir import Module, file_models, load, open_shapes, to_bytecode
+from opscope.harness.prepare.mlir import Module, branches, file_models, load, open_shapes, to_bytecode
 from opscope.harness.prepare.mlir.locations import Place, place_of
 from opscope.harness.prepare.mlir.single_op import TOKEN, CannotBuildError, build_module, inner_ops
 from opscope.harness.prepare.mlir.tokens import array_token
@@ -80,7 +80,7 @@ def split_module(module: Module | str | bytes | Path, model: str = "") -> SplitM
     values of a constant, or has more than MOST_OPS ops.
     """
     where = str(module) if isinstance(module, Path) else model or "module"
-    splitter = _Splitter(load(module, where), model, where)
+    splitter = _Splitter(branches.structured(load(module, where), where), model, where)
     try:
         with gc_pause.paused():  # all that is made here stays
             return splitter.split()
@@ -121,7 +121,7 @@ class _Splitter:
 
     def split(self) -> SplitModule:
         entry = file_models.entry(self.module, self.where)
-        block = self._only_block(entry)
+        [block] = entry.regions[0].blocks
         env: dict[Any, int] = {}
         arguments = tuple(self._new(env, argument) for argument in block.arguments)
         nodes: list[Node] = []
@@ -141,19 +141,6 @@ class _Splitter:
             )
         program = Program("main", arguments, tuple(nodes), results)
         return SplitModule(program, tuple(self.descs), ops, self.total, self.structural)
-
-    def _only_block(self, function: Any) -> Any:
-        blocks = list(function.regions[0].blocks)
-        if len(blocks) != 1:
-            name, ends = (
-                function.attributes["sym_name"].value,
-                [list(block.operations)[-1].operation for block in blocks],
-            )
-            branches = ", ".join(dict.fromkeys(op.name for op in ends if op.name != "func.return"))
-            got = f"{len(blocks)} blocks with {branches or 'no branch'}"
-            hint = "exporting its control flow as stablehlo.if, case and while"
-            raise InputError(f"{self.where}: @{name}", "a body of one block", got, hint)
-        return blocks[0]
 
     def _new(self, env: dict[Any, int], value: Any) -> int:
         """A new value number for `value`."""
@@ -214,7 +201,7 @@ class _Splitter:
                     total += sum(count(inner) for region in op.regions for inner in region.blocks)
             return total
 
-        expanded = count(self._only_block(file_models.entry(self.module, self.where)))
+        expanded = count(*file_models.entry(self.module, self.where).regions[0].blocks)
         if expanded > MOST_OPS:
             got = f"{expanded:,} with all calls expanded"
             raise InputError(self.where, f"at most {MOST_OPS:,} ops", got, "fewer calls of calls")
@@ -250,7 +237,7 @@ class _Splitter:
     ) -> None:
         """Walks the callee here: its arguments are the operands' numbers, the call's results the returned ones."""
         name = op.attributes["callee"].value
-        block = self._only_block(self.symbols[name])
+        [block] = self.symbols[name].regions[0].blocks
         inner = dict(zip(block.arguments, operands, strict=True))
         self.calls.append(name)
         results = self._block(block, inner, f"{path}@{name}", place, nodes)

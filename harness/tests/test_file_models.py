@@ -80,17 +80,3 @@ def test_a_file_of_one_model_costs_no_child(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_public_function_that_main_calls_is_a_part_of_it() -> None:
     assert in_file.names(mlir.parse(function("main", body=CALL) + function("part", "abs"))) == ["main"]
-
-
-def test_branches_between_blocks_are_named(tmp_path: Path) -> None:
-    text = """func.func @main(%c: i1, %a: tensor<2xf32>) -> tensor<2xf32> {
-      cf.cond_br %c, ^left(%a : tensor<2xf32>), ^right(%a : tensor<2xf32>)
-    ^left(%l: tensor<2xf32>):
-      cf.br ^right(%l : tensor<2xf32>)
-    ^right(%r: tensor<2xf32>):
-      return %r : tensor<2xf32>
-    }"""
-    (path := tmp_path / "net.mlir").write_text(text)
-    expected = "expected a body of one block, got 3 blocks with cf.cond_br, cf.br; try exporting its control flow as"
-    with pytest.raises(InputError, match=expected):
-        split_module(export_file(path).bytecode, "net")

@@ -71,8 +71,8 @@ def test_sizes_by_argument_number_and_name_give_every_op_its_shape(tmp_path: Pat
 @pytest.mark.parametrize(
     ("text", "shape", "line"),
     [
-        (NAMED, "bathc=4", r"expected an argument or an open dimension \(arg0: \[batch, 8\], arg1: \[8, n\]\), got 'bathc'; "
-                           r"try --shape batch=1 --shape n=1"),
+        (NAMED, "bathc=4", r"expected an argument or an open dimension \(arg0: \[batch, 8\], arg1: \[8, n\]\), "
+                           r"got 'bathc'; try --shape batch=1 --shape n=1"),
         (NAMED, "batch=4", r"expected sizes for all open dimensions, got arg1: \[8, n\]; try --shape n=1"),
         (NAMED, "arg0=4x9", r"--shape arg0=4x9: expected sizes of \[batch, 8\], got \[4, 9\]"),
         (NAMED, "arg0=4x8x1", r"expected sizes of \[batch, 8\], got \[4, 8, 1\]"),

@@ -50,6 +50,9 @@ def entry(module: Module, where: str) -> Any:
     if found is None:
         names = ", ".join(f"@{name}" for name in functions) or "no function"
         raise InputError(where, "a function @main, or one public function", names, "naming the entry @main")
+    if not list(found.regions[0].blocks):
+        name = _text(found, "sym_name")
+        raise InputError(f"{where}: @{name}", "a function with a body", "a declaration", "exporting the whole model")
     return found
 
 
