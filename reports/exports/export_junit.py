@@ -2,9 +2,11 @@
 
 The properties include those that tenstorrent/tt-github-actions' `collect_data` reads for tests of single ops: `card`
 and `git_sha` of the suite; `backend`, `failure_stage`, `input_shapes`, `input_dtypes` and `param_*` of a case.
-That reader takes an op as right unless its case has a failure, and knows no expected ones. `for_builder` writes what it
-reads as the op's own outcome: an expected failure is a failure, an unexpected pass is none, and an op without a golden,
-for which the reader has no status, is skipped.
+An op without a golden is an error and no failure: its result was not found wrong, it could not be judged. It has no
+`failure_stage`, since `golden` would say that it is wrong.
+That reader takes an op as right unless its case has a failure or an error, and knows no expected ones. `for_builder`
+writes what it reads as the op's own outcome: an expected failure is a failure, an unexpected pass is none, and an op
+without a golden, for which the reader has no status, is skipped.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 FAILED_IN = {Stage.RUN: "runtime", Stage.COMPARE: "golden"}
 """Stage -> the value of `failure_stage` that the reader expects; every other stage is `compile`."""
 
-BY_STATUS = {Status.RUN_FAILED: "runtime", Status.GOLDEN_FAILED: "golden", Status.NO_GOLDEN: "golden",
+BY_STATUS = {Status.RUN_FAILED: "runtime", Status.GOLDEN_FAILED: "golden", Status.NO_GOLDEN: "",
              Status.SUCCESS: "success"}  # fmt: skip
 """Status -> `failure_stage`, where the status decides it; for a timeout or a crash the stage decides."""
 
@@ -39,11 +41,12 @@ def render(run: Exported, for_builder: bool = False) -> str:
     """Renders the report as XML, in pytest's words or, with `for_builder`, in those of the action's reader."""
     tests = run.everything
     cases = [_case(test, for_builder) for test in tests]
-    counts = {outcome: sum(case.find(outcome) is not None for case in cases) for outcome in ("failure", "skipped")}
+    outcomes = ("error", "failure", "skipped")
+    counts = {outcome: sum(case.find(outcome) is not None for case in cases) for outcome in outcomes}
     suite = Xml.Element(
         "testsuite",
         name="pytest",
-        errors="0",
+        errors=str(counts["error"]),
         failures=str(counts["failure"]),
         skipped=str(counts["skipped"]),
         tests=str(len(tests)),
@@ -88,17 +91,22 @@ def _case(test: OpTest, for_builder: bool) -> Xml.Element:
         **{f"param_{name}": value for name, value in test.op_params.items()},
     }
     message = test.error_message or test.crash_kind or str(test.status)
+    without_verdict = test.status is Status.NO_GOLDEN
+    if without_verdict:
+        message = f"no golden: {message}"
     if for_builder and test.expected and test.status in FAILED:
         message = f"expected failure ({test.expected}): {message}"
     if test.status in FAILED:
         properties["error_message"] = message
-    without_verdict = for_builder and test.status is Status.NO_GOLDEN
-    stage = "" if without_verdict else _failure_stage(test)
-    if stage:
+    if stage := _failure_stage(test):
         properties["failure_stage"] = stage
     case.append(_properties(properties))
-    if without_verdict:
-        Xml.SubElement(case, "skipped", type="pytest.skip", message=_legal(f"no golden: {message}"))
+    if without_verdict and for_builder:
+        Xml.SubElement(case, "skipped", type="pytest.skip", message=_legal(message))
+    elif without_verdict and is_failure(test):
+        Xml.SubElement(case, "error", type=str(test.status), message=_legal(message)).text = _legal(
+            f"{message}\n{test.repro}"
+        )
     elif test.status in FAILED if for_builder else is_failure(test):
         reason = message if test.status in FAILED else f"passed, though a limitation says {test.expected}"
         Xml.SubElement(case, "failure", message=_legal(reason)).text = _legal(f"{reason}\n{test.repro}")

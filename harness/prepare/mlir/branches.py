@@ -154,7 +154,7 @@ class _Function:
         if isinstance(condition.type, ir.RankedTensorType):
             return condition
         source: Any = condition.owner
-        name = "an argument" if isinstance(source, ir.Block) else source.name
+        name = getattr(source, "name", "an argument")
         if name == "tensor.extract" and len(source.operands) == 1:
             return source.operands[0]
         if name == "arith.constant":
