@@ -27,8 +27,8 @@ def check(buda_plan: BudaPlan) -> None:
         assert choice.why
     for edge in graph.edges:
         if edge.producer in buda_plan.choices and edge.consumer in buda_plan.choices and edge not in buda_plan.cuts:
-            made = End.of_producer(buda_plan.choices[edge.producer].model)
-            taken = End.of_consumer(buda_plan.choices[edge.consumer].model, edge.operand)
+            made = buda_plan.choices[edge.producer].model.stream
+            taken = End.of(buda_plan.choices[edge.consumer].model, edge.operand)
             assert edge_failure(graph, edge, made, taken) is None
     for epoch in buda_plan.epochs:
         cores = [core for p in epoch.placements for core in p.cores()]

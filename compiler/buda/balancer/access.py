@@ -86,9 +86,9 @@ def _user_access(graph: BudaGraph, node: Node, edge: Edge, stream: StreamFactor,
         streams = False
     if user.kind is NodeKind.OUTPUT and stream.z_major:
         streams = False  # The host cannot undo z-major order.
-    stack_factor = stacks // slices if waits_stack else 0
-    slice_factor = slices // stacks if waits_slice else 0
-    return streams and stack_factor <= 1 and slice_factor <= 1, max(1, stack_factor)
+    stack_factor = max(1, stacks // slices) if waits_stack else 1
+    slices_fit = not waits_slice or slices // stacks <= 1
+    return streams and stack_factor == 1 and slices_fit, stack_factor
 
 
 def _needs_whole_line(tm: Tm, shape: TensorShape, stream: StreamFactor, ublock_order: str) -> bool:

@@ -11,7 +11,7 @@ from enum import Enum
 
 from opscope.compiler.buda.balancer.enumerate import consumes_z_major
 from opscope.compiler.buda.balancer.op_model import OpModel
-from opscope.compiler.buda.balancer.shapes import BlockShape, Grid, StreamFactor, UBlock, either_divides
+from opscope.compiler.buda.balancer.shapes import BlockShape, Grid, StreamFactor, either_divides
 from opscope.compiler.buda.graph import BudaGraph, Edge, TensorShape, Tm
 
 
@@ -30,26 +30,24 @@ class EdgeFailureReason(Enum):
 
 @dataclass(frozen=True)
 class End:
-    """The part of an op model that matters at one end of an edge: models with equal ends are interchangeable there."""
+    """The part of an op model that matters where it reads an edge: models with equal ends are interchangeable there.
+
+    Where a model writes an edge, only how it streams matters.
+    """
 
     stream: StreamFactor
     grid: Grid
     block: BlockShape
 
     @classmethod
-    def of_producer(cls, model: OpModel) -> End:
-        """Returns the producing end, which is only how it streams."""
-        return cls(model.stream, Grid(1, 1), BlockShape(1, 1, 1, UBlock(1, 1)))
-
-    @classmethod
-    def of_consumer(cls, model: OpModel, operand: int) -> End:
+    def of(cls, model: OpModel, operand: int) -> End:
         """Returns the consuming end: how it streams, on which grid, and in which blocks it reads."""
         return cls(model.stream, model.grid, model.inputs[operand].block_shape)
 
 
-def edge_failure(graph: BudaGraph, edge: Edge, producer: End, consumer: End) -> EdgeFailureReason | None:
+def edge_failure(graph: BudaGraph, edge: Edge, producer: StreamFactor, consumer: End) -> EdgeFailureReason | None:
     """Returns the reason why the two do not fit together; None if they do. Both ends of the edge are ops."""
-    produced, taken = producer.stream, consumer.stream
+    produced, taken = producer, consumer.stream
     if produced.none and taken.none:
         return None
     if edge.has_tm("transpose"):
@@ -64,9 +62,9 @@ def edge_failure(graph: BudaGraph, edge: Edge, producer: End, consumer: End) -> 
     if not _directions_fit(produced, taken, has_z, z_to_rows):
         return EdgeFailureReason.TStreamIllegalTStreamDir
     order = graph.read_order(edge)
-    if not produced.none and not _blocks_fit(graph, edge, produced, producer.stream, consumer, order, dense):
+    if not produced.none and not _blocks_fit(graph, edge, produced, producer, consumer, order, dense):
         return EdgeFailureReason.TStreamBlockIncompatible
-    if not produced.none and taken.none and not producer.stream.follows(order):
+    if not produced.none and taken.none and not producer.follows(order):
         return EdgeFailureReason.TStreamAntiUblockOrderStacking
     if dense and not produced.none and not taken.none and taken.by_rows != (edge.operand == 0) and edge.operand < 2:
         return EdgeFailureReason.TStreamMatmulStreamingSide

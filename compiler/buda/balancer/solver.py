@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from opscope.compiler.buda.balancer.constraints import End, edge_failure
 from opscope.compiler.buda.balancer.op_model import OpModel
 from opscope.compiler.buda.graph import BudaGraph, Edge
 from opscope.compiler.errors import CompilerInputError
+
+Alike = TypeVar("Alike", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -140,8 +143,8 @@ class Solver:
         return self._relations[key]
 
     def _work_out(self, edge: Edge, producers: tuple[OpModel, ...], consumers: tuple[OpModel, ...]) -> Relation:
-        made = _groups(End.of_producer(model) for model in producers)
-        taken = _groups(End.of_consumer(model, edge.operand) for model in consumers)
+        made = _groups(model.stream for model in producers)
+        taken = _groups(End.of(model, edge.operand) for model in consumers)
         forward = dict.fromkeys(made, 0)
         backward = dict.fromkeys(taken, 0)
         for start, members in made.items():
@@ -155,8 +158,8 @@ class Solver:
         )
 
 
-def _groups(ends: Iterator[End]) -> dict[End, int]:
-    groups: dict[End, int] = {}
+def _groups(ends: Iterator[Alike]) -> dict[Alike, int]:
+    groups: dict[Alike, int] = {}
     for i, end in enumerate(ends):
         groups[end] = groups.get(end, 0) | 1 << i
     return groups

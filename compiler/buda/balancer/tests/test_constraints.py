@@ -117,6 +117,24 @@ def product_of_ops() -> BudaGraph:
 
 
 @pytest.mark.parametrize(
+    ("operand", "stream", "piece", "grid", "wrong"),
+    [
+        (0, "C2", (8, 2), (1, 3), None),
+        (1, "R2", (2, 6), (3, 1), None),
+        (2, "R2", (4, 6), (3, 1), EdgeFailureReason.TStreamNotDivisableRow),
+        (2, "R2", (4, 6), (4, 1), None),
+    ],
+)
+def test_what_a_product_sums_over_need_not_divide_into_its_cores(
+    operand: int, stream: str, piece: tuple[int, int], grid: tuple[int, int], wrong: EdgeFailureReason | None
+) -> None:
+    graph = product_of_ops()
+    (edge,) = (edge for edge in graph.edges if (edge.consumer, edge.operand) == ("m", operand))
+    consumer = End(WHOLE, Grid(*grid), BlockShape(1, 1, 1, UBlock(*piece)))
+    assert edge_failure(graph, edge, cut(stream), consumer) is wrong
+
+
+@pytest.mark.parametrize(
     ("operand", "stream", "piece", "wrong"),
     [
         (0, "R2", (4, 4), None),
@@ -132,6 +150,5 @@ def test_a_product_streams_its_left_operand_by_rows_its_right_one_by_columns_and
 ) -> None:
     graph = product_of_ops()
     (edge,) = (edge for edge in graph.edges if (edge.consumer, edge.operand) == ("m", operand))
-    producer = End(cut(stream), Grid(1, 1), BlockShape(1, 1, 1, UBlock(1, 1)))
     consumer = End(cut(stream), Grid(1, 1), BlockShape(2, 1, 1, UBlock(*piece)))
-    assert edge_failure(graph, edge, producer, consumer) is wrong
+    assert edge_failure(graph, edge, cut(stream), consumer) is wrong

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from opscope.compiler.buda.balancer.legalizer import legalize_graph
+from opscope.compiler.buda.balancer.options import LegalizerOptions
 from opscope.compiler.buda.balancer.policies import POLICIES, PolicyOptions, policy
 from opscope.compiler.buda.balancer.policies.buckets import Pick, pick
-from opscope.compiler.buda.balancer.policies.nlp import target_cycles
+from opscope.compiler.buda.balancer.policies.nlp import least_prologue_volumes, target_cycles
 from opscope.compiler.buda.balancer.policies.ribbon import _better, _quality
 from opscope.compiler.buda.balancer.shapes import Grid
 from opscope.compiler.buda.balancer.solver import Solver
@@ -116,6 +117,15 @@ def test_nlp_leaves_out_matmuls_that_could_be_much_faster() -> None:
     small, large = (min(m.cycles for m in solver.at(n) if m.grid == Grid(1, 1)) for n in ("small", "large"))
     assert small < 10_000 < large
     assert target_cycles(solver, {}) == 125_000
+
+
+@pytest.mark.parametrize(("k", "cores"), [(4, 1), (64, 4), (256, 16)])
+def test_nlp_counts_the_cores_that_keep_a_parameter(k: int, cores: int) -> None:
+    """Of k x 16 tiles of 2,080 bytes in L1s of 577,408; what stays in DRAM needs none."""
+    graph = graphs.matmul(4, k, 16)
+    for in_dram, expected in ((False, {"w": cores}), (True, {})):
+        legal = legalize_graph(graph, BUDGET, LegalizerOptions(dram_parameters=in_dram))
+        assert least_prologue_volumes(Solver(graph, {name: held.models for name, held in legal.items()})) == expected
 
 
 def test_nlp_works_its_target_out_within_bounds() -> None:

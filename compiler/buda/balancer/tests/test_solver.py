@@ -35,8 +35,7 @@ def inner_edges(graph: BudaGraph) -> list[Edge]:
 
 
 def fits(graph: BudaGraph, edge: Edge, producer: OpModel, consumer: OpModel) -> bool:
-    ends = End.of_producer(producer), End.of_consumer(consumer, edge.operand)
-    return edge_failure(graph, edge, *ends) is None
+    return edge_failure(graph, edge, producer.stream, End.of(consumer, edge.operand)) is None
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -142,11 +141,11 @@ CASES = [
 
 @pytest.mark.parametrize(("reason", "graph", "edge", "made", "taken"), CASES, ids=lambda v: getattr(v, "name", ""))
 def test_edge_reasons(reason: EdgeFailureReason, graph: BudaGraph, edge: Edge, made: End, taken: End) -> None:
-    assert edge_failure(graph, edge, made, taken) is reason
+    assert edge_failure(graph, edge, made.stream, taken) is reason
 
 
 def test_a_matmul_does_not_stream_behind_a_sparse_one_that_does_not() -> None:
     graph = graphs.one_tap_convolution()
     edge = graph.operands("mm")[0]
     reason = EdgeFailureReason.ConvSliceStackMatmulStreamingHang
-    assert edge_failure(graph, edge, end("R", 1, 1), end("R", 2, 1)) is reason
+    assert edge_failure(graph, edge, StreamFactor("R", 1, 1), end("R", 2, 1)) is reason
