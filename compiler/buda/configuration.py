@@ -67,7 +67,7 @@ def _format(value: Any) -> str:
 
 def _integer(low: int, high: int) -> Callable[[Any], int]:
     def read(value: Any) -> int:
-        if isinstance(value, bool) or not re.fullmatch(r"-?\d+", str(value)) or not low <= int(value) <= high:
+        if not re.fullmatch(r"-?\d+", str(value)) or not low <= int(value) <= high:
             raise ValueError(f"a whole number from {low} to {high}")
         return int(value)
 

@@ -54,7 +54,7 @@ def _hoist(func: FuncOp) -> list[FuncOp]:
     parts = _parts(list(hoisted))
     new_functions = [_function(func, number, part) for number, part in enumerate(parts)]
     for op in hoisted:
-        if op.parent is block and not any(value.uses for value in op.results):
+        if op.parent is block:  # a constant, of which each part has its own copy
             op.detach()
             op.erase()
     return new_functions

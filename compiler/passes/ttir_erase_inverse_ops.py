@@ -64,7 +64,7 @@ class _Sink(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Replaces an op by the ops that the rule returns, the last of which has the op's result."""
-        if isinstance(op, RowOp) and op.name.startswith("ttir.") and len(op.results) == 1:
+        if isinstance(op, RowOp):
             ops = self.rule(op)
             if ops:
                 rewriter.replace(op, ops)

@@ -33,7 +33,7 @@ class TtirImplicitBroadcastFold(ModulePass):
 class _Fold(RewritePattern):
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Replaces one operand at a time, as long as the others keep the result's shape."""
-        if not isinstance(op, RowOp) or not broadcasts(op) or len(op.operands) < 2:
+        if not isinstance(op, RowOp) or not broadcasts(op):
             return
         shape, changed = shape_of(op.results[0]), False
         for index, value in enumerate(op.operands):

@@ -29,3 +29,10 @@ def test_ops_and_numbers(name: str) -> None:
     assert [n for n in programs.op_names(module) if n != "ttir.reshape" or n in left] == left
     (ours,) = programs.simulate(source, X, ROW, COLUMN, optimization_level=1)
     np.testing.assert_array_equal(ours, programs.xla(source, X, ROW, COLUMN)[0])
+
+
+def test_a_product_repeats_nothing_itself() -> None:
+    source = programs.stablehlo(lambda x, r: x[0] @ jnp.broadcast_to(r, (32, 32)), X, ROW)
+    module = api.stablehlo_to_ttir(source)
+    run(parse("ttir-implicit-broadcast-fold,dce"), module)
+    assert programs.op_names(module)[-3:] == ["ttir.reshape", "ttir.broadcast", "ttir.matmul"]
