@@ -119,6 +119,9 @@ def test_chips_are_filled_in_the_order_asked_for() -> None:
     [
         ({"harvested_rows": [[6]]}, "harvested_rows: expected rows 1-5 and 7-11"),
         ({"amp_level": 7}, "amp_level: expected a whole number from 0 to 2"),
+        ({"amp_level": True}, "amp_level: expected a whole number from 0 to 2, got True"),
+        ({"amp_level": "1.5"}, "amp_level: expected a whole number from 0 to 2, got '1.5'"),
+        ({"amp_level": -1}, "amp_level: expected a whole number from 0 to 2, got -1"),
         ({"math_fidelity": "HiFi9"}, "math_fidelity: expected LoFi, HiFi2, HiFi3, HiFi4"),
         ({"balancer_polizy": "NLP"}, "try balancer_policy"),
         ({"default_df_override": "Float12"}, "default_df_override: expected"),

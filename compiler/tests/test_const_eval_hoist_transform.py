@@ -9,6 +9,7 @@ import pytest
 
 from opscope.compiler import api
 from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.ir.functions import functions
 from opscope.compiler.pipelines.pipeline import parse, run
 from opscope.compiler.tests import programs
 from opscope.compiler.tests.test_optimization_levels import case
@@ -86,6 +87,30 @@ def test_a_batch_norm_becomes_weights_where_these_stay(types: tuple[str, ...]) -
     (got,) = executable.run(args).outputs
     (plain,) = programs.simulate(source, *args)
     assert np.linalg.norm(got - plain) <= 2e-3 * np.linalg.norm(plain)
+
+
+@pytest.mark.parametrize(
+    ("shape", "once"), [((64,), ["reshape", "multiply", "reshape", "neg"]), ((1, 1, 1, 64), ["multiply", "neg"])]
+)
+def test_numbers_per_channel_become_weights_and_a_bias(shape: tuple[int, ...], once: list[str]) -> None:
+    def function(x, w, s, m):  # type: ignore[no-untyped-def]
+        dims = ("NHWC", "HWIO", "NHWC")
+        return jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=dims) * s - m
+
+    shapes = ((1, 8, 8, 32), (3, 3, 32, 64), shape, shape)
+    args = [programs.random(s, i, low=0.1, high=0.5) for i, s in enumerate(shapes)]
+    ttir = api.stablehlo_to_ttir(programs.stablehlo(function, *args))
+    types = 'tt-populate-argument-types{argument-types="main=input,parameter,parameter,parameter"}'
+    run(parse(f"{types},ttir-implicit-broadcast-fold,ttir-fusing"), ttir)
+    assert programs.op_names(ttir) == [f"ttir.{name}" for name in (*once, "conv2d")]
+    module, executable = compiled(function, ("input", *["parameter"] * 3), *args)
+    main, *hoisted = functions(module)
+    names = [name for func in hoisted for name in programs.op_names(func) if name != "ttnn.deallocate"]
+    assert [name.removeprefix("ttnn.") for name in names] == once
+    assert not {"ttnn.multiply", "ttnn.subtract"} & set(programs.op_names(main))
+    (got,) = executable.run(args).outputs
+    golden = function(*args)
+    assert np.linalg.norm(got - golden) <= 3e-3 * np.linalg.norm(golden)
 
 
 def pytorch(x, w, b, m, v, u):  # type: ignore[no-untyped-def]

@@ -88,6 +88,32 @@ GROUPS: dict[str, tuple[BudaGraph, list[list[str]]]] = {
 }  # fmt: skip
 
 
+def row(count: int, readers: int = 1) -> BudaGraph:
+    """That many additions, each of another z to the last result; `readers` reductions read the last one."""
+    ops = [("n0", "add", "x; z"), *((f"n{i}", "add", f"n{i - 1}; z") for i in range(1, count))]
+    return graph(*ops, *((f"r{i}", "reduce", f"n{count - 1}") for i in range(readers)))
+
+
+def names(count: int) -> list[str]:
+    return [f"n{i}" for i in range(count)]
+
+
+LIMITS: dict[str, tuple[BudaGraph, list[list[str]]]] = {
+    "eight inputs": (row(7), [names(7)]),
+    "nine inputs": (row(8), [names(7)]),
+    "sixteen edges": (row(7, readers=8), [names(7)]),
+    "seventeen edges": (row(7, readers=9), [names(6)]),
+    "32 steps": (graph(("n0", "tanh", "x"), *((f"n{i}", "tanh", f"n{i - 1}") for i in range(1, 32))), [names(32)]),
+    "33 steps": (graph(("n0", "tanh", "x"), *((f"n{i}", "tanh", f"n{i - 1}") for i in range(1, 33))), [names(32)]),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_group_grows_up_to_tt_budas_limits(name: str) -> None:
+    source, expected = LIMITS[name]
+    assert fused(fuse_ops(source, "wormhole_b0")) == expected
+
+
 @pytest.mark.parametrize("name", GROUPS)
 def test_what_becomes_one_op(name: str) -> None:
     source, expected = GROUPS[name]

@@ -58,6 +58,21 @@ def test_what_would_grow_without_bounds_is_refused_before_it_does() -> None:
         pipeline.run(pipeline.parse("inline"), parse("\n".join(lines)))
 
 
+def test_what_a_composite_still_means_stays_and_what_nobody_calls_goes() -> None:
+    source = """
+    func.func private @meaning(%a: tensor<2xf32>) -> tensor<2xf32> {
+      %0 = stablehlo.tanh %a : tensor<2xf32>  return %0 : tensor<2xf32> }
+    func.func private @called(%a: tensor<2xf32>) -> tensor<2xf32> {
+      %0 = stablehlo.abs %a : tensor<2xf32>  return %0 : tensor<2xf32> }
+    func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {
+      %0 = stablehlo.composite "x.y" %a {decomposition = @meaning} : (tensor<2xf32>) -> tensor<2xf32>
+      %1 = call @meaning(%0) : (tensor<2xf32>) -> tensor<2xf32>
+      %2 = call @called(%1) : (tensor<2xf32>) -> tensor<2xf32>  return %2 : tensor<2xf32> }"""
+    module = door.read(source)
+    pipeline.run(pipeline.parse("inline"), module)
+    assert [func.sym_name.data for func in functions(module)] == ["main", "meaning"]
+
+
 def test_functions_of_stablehlo_are_inlined_where_regions_call_them() -> None:
     source = """
     func.func private @double(%a: tensor<f32>) -> tensor<f32> {

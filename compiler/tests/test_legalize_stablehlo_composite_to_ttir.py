@@ -16,6 +16,7 @@ from opscope.compiler.tests import programs
 X = programs.random((4, 32))
 WEIGHT = programs.random((32,), 1)
 BIAS = programs.random((32,), 2)
+ROWS = programs.random((4, 1), 3)
 
 
 def layer_norm(x, *vectors):
@@ -47,6 +48,9 @@ OTHERS = {
     "a_word_that_gelu_has_not": ("tenstorrent.gelu", gelu(False), (X,), {"approximate": "sigmoid"}),
     "no_epsilon": ("tenstorrent.rms_norm", rms_norm, (X,), {"normalized_shape": np.array([32])}),
     "an_attribute_that_is_unknown": ("tenstorrent.rms_norm", rms_norm, (X,), NORM | {"has_residual": True}),
+    "a_weight_for_every_row": ("tenstorrent.rms_norm", rms_norm, (X, ROWS), NORM),
+    "a_bias_for_every_row": ("tenstorrent.layer_norm", layer_norm, (X, WEIGHT, ROWS), NORM),
+    "three_vectors": ("tenstorrent.layer_norm", layer_norm, (X, WEIGHT, BIAS, BIAS), NORM),
     "two_dims": ("tenstorrent.rms_norm", rms_norm, (X,), NORM | {"normalized_shape": np.array([4, 32])}),
 }
 

@@ -149,7 +149,11 @@ def test_bad_input_is_one_line(args: tuple[str, ...], expected: str) -> None:
         ("hello", "expected a mapping with `nodes`"),
         ("nodes: {x: {input: [1, 2, 3, 4, 5]}}", "expected at most 4 dimensions, got 5"),
         ("nodes: {x: {inptu: [32]}}", "x: expected input, parameter, constant, convolution or op"),
-        ("nodes: {x: {input: [32, 32]}, y: {op: exp, inputs: [z]}}", "expected a node named before, got 'z'"),
+        ("nodes: {y: {op: exp, inputs: [z]}}", "expected a node named before, got 'z'; try an input"),
+        (
+            "nodes: {a: {input: [1]}, b: {input: [1]}, c: {input: [1]}, d: {input: [1]}, y: {op: exp, inputs: [z]}}",
+            "expected a node named before, got 'z'; try b, c, d",
+        ),
         ("nodes: {x: {input: [32, 32]}, y: {op: exp, inputs: [x], aprox: true}}", "got aprox"),
         ("nodes: {x: {input: [32, 64]}, y: {op: exp, inputs: [x | hslice(3)]}}", "expected ct divisible by 3"),
         ("nodes: {x: {input: [32, 64]}, y: {op: exp, inputs: [x | flip]}}", "got 'flip'"),

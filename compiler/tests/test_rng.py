@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -45,6 +46,15 @@ def test_normal_floats() -> None:
     values = drawn("NORMAL", "1.0", "3.0").astype(np.float64)
     cumulative = np.array([0.5 * (1 + math.erf((v - 1) / (3 * math.sqrt(2)))) for v in values])
     assert distance(values, cumulative) < 1.63 / math.sqrt(values.size)
+
+
+def test_a_normal_float_is_drawn_from_the_middle_of_its_interval() -> None:
+    """Of the same bits, a uniform float has the start of one of 2^23 intervals; it shows where they are rarest."""
+    uniform, normal = (drawn(kind, "0.0", "1.0").astype(np.float64) for kind in ("UNIFORM", "NORMAL"))
+    for at in (uniform.argmin(), uniform.argmax()):
+        middle = uniform[at] + 2**-24
+        assert abs(normal[at] - NormalDist().inv_cdf(middle)) < 2e-4
+        assert abs(NormalDist().inv_cdf(middle + 2**-23) - NormalDist().inv_cdf(middle)) > 3e-4
 
 
 @pytest.mark.parametrize(("element", "low", "high"), [("i32", -3, 5), ("ui32", 0, 10), ("i8", -100, 100)])

@@ -71,8 +71,36 @@ def test_identity_start_values_vanish_and_others_are_added():
     assert "ttir.add" in lowered(from_start(1), x)
 
 
+IDENTITIES = [
+    ("min", [("uint8", 255), ("int8", 127), ("uint32", 2**32 - 1), ("int32", 2**31 - 1), ("float32", np.inf)]),
+    ("max", [("uint8", 0), ("int8", -128), ("uint32", 0), ("int32", -(2**31)), ("float32", -np.inf)]),
+    ("bitwise_and", [("uint8", 255), ("int8", -1), ("uint32", 2**32 - 1), ("bool", True)]),
+    ("bitwise_or", [("uint32", 0), ("int8", 0), ("bool", False)]),
+    ("bitwise_xor", [("uint32", 0), ("int8", 0)]),
+    ("mul", [("int32", 1), ("float32", 1)]),
+    ("add", [("int32", 0), ("float32", 0)]),
+]
+
+
+@pytest.mark.parametrize(("fold", "dtype", "start"), [(fold, *row) for fold, rows in IDENTITIES for row in rows])
+def test_each_reduction_has_its_own_identity(fold, dtype, start):
+    x, first = np.ones(4, dtype), np.array(start, dtype)
+    other = np.float32(3) if dtype == "float32" else first ^ np.array(1, dtype)
+    plain, started = (lowered(lambda v, s=s: lax.reduce(v, s, getattr(lax, fold), (0,)), x) for s in (first, other))
+    assert len(plain) == 2
+    assert started[:2] == plain
+    assert len(started) == 3
+
+
 def test_broadcast_of_a_scalar_is_reshape_and_broadcast():
     assert lowered(lambda x: jnp.broadcast_to(x, (3, 4)), np.float32(1)) == ["ttir.reshape", "ttir.broadcast"]
+
+
+def test_a_broadcast_says_how_often_each_dim_is_repeated():
+    for before, after, times in (((1, 5), (3, 5), (3, 1)), ((0, 1), (0, 4), (1, 4))):
+        module = api.stablehlo_to_ttir(programs.stablehlo(lambda x, n=after: jnp.broadcast_to(x, n), np.ones(before)))
+        (op,) = (op for op in module.walk() if op.name == "ttir.broadcast")
+        assert tuple(op.read()["broadcast_dimensions"]) == times
 
 
 def test_a_body_of_another_op_is_a_function_of_scalars():

@@ -118,6 +118,17 @@ def test_values_are_never_narrowed(function):
     assert "i64" in caught.value.message
 
 
+def test_a_known_value_that_is_returned_with_another_sign_keeps_its_64_bits():
+    source = """func.func @main(%x: tensor<2xi8>) -> tensor<2xui64> {
+      %0 = stablehlo.convert %x : (tensor<2xi8>) -> tensor<2xi64>
+      %1 = stablehlo.multiply %0, %0 : tensor<2xi64>
+      %2 = stablehlo.convert %1 : (tensor<2xi64>) -> tensor<2xui64>
+      return %2 : tensor<2xui64>
+    }"""
+    kinds = [str(op.results[0].type.element_type) for op in api.stablehlo_to_ttir(source).walk() if op.results]
+    assert kinds == ["i64", "i64", "ui64"]
+
+
 def test_the_binary_says_so():
     source, _ = wide(lambda t, i: t[i], random((5, 2)), np.array([1], np.int64))
     main = binary.read(api.compile(source, programs.BOARD)).programs[0]

@@ -39,6 +39,20 @@ def test_products_are_in_block_floats_and_the_result_is_near(level: int) -> None
     assert np.corrcoef(got.ravel(), plain.ravel())[0, 1] > 0.998
 
 
+def test_the_mask_of_an_attention_and_a_bias_keep_their_format() -> None:
+    """They are added in Dst."""
+    operands = {}
+    for name, kernel in (("attention", "scaled_dot_product_attention"), ("convnet", "conv2d")):
+        options = api.CompileOptions(optimization_level=1, amp_level=1)
+        program = binary.read(api.compile(case(name)[0], programs.BOARD, options)).programs[0]
+        (*_, op) = (op for op in program.operations if op.kernel == kernel)
+        operands[kernel] = [program.tensors[at].data_format for at in op.inputs]
+    assert operands == {
+        "scaled_dot_product_attention": ["Bfp8_b", "Bfp8_b", "Bfp8_b", "Float32"],
+        "conv2d": ["Bfp8_b", "Bfp8_b", "Float32"],
+    }
+
+
 def test_fewest_phases_give_the_same_bits_sooner() -> None:
     source, args = case("block")
     results = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -10,12 +11,15 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from opscope.compiler.buda.balancer.tests.graphs import fork
 from opscope.compiler.buda.netlist import interpret
 from opscope.compiler.buda.netlist.check import check, core_buffers
 from opscope.compiler.buda.netlist.emit import netlist_of, to_yaml
 from opscope.compiler.buda.netlist.interpret import executions
 from opscope.compiler.buda.netlist.model import Netlist, Program
 from opscope.compiler.buda.netlist.parse import parse
+from opscope.compiler.buda.netlist.to_binary import _elements as elements_of
+from opscope.compiler.buda.netlist.to_binary import _queue_elements as elements_of_queue
 from opscope.compiler.buda.netlist.to_binary import _spec as spec_of
 from opscope.compiler.buda.netlist.to_binary import to_binary
 from opscope.compiler.buda.placer.epochs import PlacerOptions
@@ -118,6 +122,8 @@ BAD = {
     "shapes": ("graphs.fwd_0_0.matmul_0.mblock", [9, 9], "expected"),
     "fidelity": ("graphs.fwd_0_0.matmul_0.math_fidelity", "HiFi5", "LoFi, HiFi2, HiFi3, HiFi4"),
     "tm": ("graphs.fwd_0_1.add_0.input_1_tms", [{"twist": 2}], "TM: expected"),
+    "two TMs in one": ("graphs.fwd_0_1.add_0.input_1_tms", [{"hslice": 2, "vslice": 2}], "TM: expected .* got ''"),
+    "a number for a TM": ("graphs.fwd_0_1.add_0.input_1_tms", [3], "TM: expected .* got ''"),
     "section": ("programs", None, "expected a section programs"),
     "off the last column": ("graphs.fwd_0_0.matmul_0.grid_loc", [0, 12], "expected cores of the 10x12 grid"),
     "before the barrier": ("queues.arg2.dram", [[1, 224]], "expected an address from 0x100, got 0xe0"),
@@ -141,6 +147,18 @@ BAD = {
     "an unknown instruction": ("programs.0.run_fwd_0.0", "jump", "expected allocate_queue, .*got 'jump'"),
     "windows": ("graphs.fwd_0_0.matmul_0.attributes", {"identity": True}, "expected those of a matmul"),
 }
+
+
+def test_an_op_reads_a_queue_of_what_another_epoch_made_and_the_op_itself_in_its_own() -> None:
+    buda_plan = plan(fork(), budget_of("n150"), placer=PlacerOptions(epoch_breaks=("sum",)))
+    program = planned_binary(buda_plan, load_board("n150"))
+    inputs = {op.name: op.inputs for op in netlist_of(buda_plan, program).ops.values()}
+    assert inputs == {
+        "mm": ("x", "w"),
+        "e": ("mm",),
+        "sum": ("e2e_mm_0", "e2e_e_0"),
+        "prod": ("sum", "e2e_e_0"),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -179,6 +197,13 @@ def test_a_kernel_chooses_the_buffers_that_the_netlist_leaves_open() -> None:
     assert [b.tiles for b in core_buffers(netlist, graph, graph.ops[0])] == [2 * 4, 2 * 5 * 4, 2 * 15]
     graph = netlist.graphs[1]
     assert [b.tiles for b in core_buffers(netlist, graph, graph.ops[1])] == [10, 30]
+    apart = parse(changed("graphs.fwd_0_0.matmul_0.intermed_df", "Float16"))
+    (kept,) = (b for b in core_buffers(apart, apart.graphs[0], apart.graphs[0].ops[0]) if b.role == "intermediate")
+    assert (kept.operand, kept.data_format, kept.tiles, kept.bytes) == (0, "Float16", 15, 15 * 2080)
+    for kind, attributes, partial in (("tanh", {}, 0), ("reduce", {"dim": "c"}, 0), ("reduce", {"dim": "z"}, 15)):
+        op = replace(graph.ops[1], type=kind, attributes=attributes, intermed_df="Float16")
+        held = core_buffers(netlist, graph, op)
+        assert sum(b.tiles for b in held if b.role == "intermediate") == partial
     eager = parse(changed("programs.0.run_fwd_0.4.execute.queue_settings.arg1.prologue", True))
     kept = core_buffers(eager, eager.graphs[0], eager.graphs[0].ops[0])[-1]
     assert (kept.role, kept.operand, kept.tiles, kept.bytes) == ("parameter", 1, 20, 20 * 2080)
@@ -196,6 +221,39 @@ def test_the_interpreter_counts_pointers_round() -> None:
     )
     steps = list(executions(Program("run", lines), {"p_loop_count": 6}))
     assert [step.queue_settings["x"]["rd_ptr_local"] for step in steps] == [0, 1, 2, 3, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("instruction", "message"),
+    [
+        (("var", {"$a": 1, "$b": "two"}), r"expected names and whole numbers, got {'\$a': 1, '\$b': 'two'}"),
+        (("var", "$a"), r"expected names and whole numbers, got '\$a'"),
+        (("varinst", ["$c", "sub", "$c", 1]), r"expected \[variable, set\|add\|mul\|inc\|incwrap, ...\], got"),
+        (("varinst", ["$c", "set"]), r"expected \[variable, set\|add\|mul\|inc\|incwrap, ...\], got"),
+        (("varinst", "$c"), r"expected \[variable, set\|add\|mul\|inc\|incwrap, ...\], got '\$c'"),
+        (("varinst", ["$c", "incwrap", 1, 0]), r"expected operands of incwrap, got \[1, 0\]"),
+        (("varinst", ["$c", "add", 1]), r"expected operands of add, got \[1\]"),
+        (("varinst", ["$d", "inc", 1]), r"expected a variable that is declared, got '\$d'; try \$c"),
+        (("varinst", ["$c", "inc", True]), "expected a variable that is declared, got True"),
+    ],
+)
+def test_what_the_interpreter_cannot_do_is_one_line(instruction: tuple[str, object], message: str) -> None:
+    with pytest.raises(CompilerInputError, match=message):
+        list(executions(Program("run", (("var", {"$c": 5}), instruction))))
+
+
+def test_the_interpreter_computes() -> None:
+    lines = (
+        ("var", ["$a", "$b"]),
+        ("varinst", ["$a", "set", 7]),
+        ("varinst", ["$b", "add", "$a", 3]),
+        ("varinst", ["$a", "mul", "$b", "$b"]),
+        ("varinst", ["$a", "inc", -1]),
+        ("varinst", ["$b", "incwrap", 2, 11]),
+        ("execute", {"graph_name": "g", "queue_settings": {"x": {"rd_ptr_local": "$a", "rd_ptr_global": "$b"}}}),
+    )
+    (step,) = executions(Program("run", lines))
+    assert step.queue_settings["x"] == {"rd_ptr_local": 99, "rd_ptr_global": 1}
 
 
 def test_a_program_that_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,6 +295,19 @@ def test_a_queue_that_is_read_while_another_is_written_shares_no_bytes_with_it()
             check(parse(yaml.safe_dump(raw, sort_keys=False)))
     raw["queues"]["output0"] = output | {"dram": [[2, 256 + 15 * 2080]]}
     check(parse(yaml.safe_dump(raw, sort_keys=False)))
+
+
+def test_small_tiles_and_reduced_ones_hold_fewer_elements() -> None:
+    netlist = parse(text_of())
+    queue = replace(netlist.queues["arg1"], elements=None)  # 4x5 tiles
+    assert elements_of_queue(queue) is None
+    assert elements_of_queue(replace(queue, tile_dim=(16, 32))) == (1, 64, 160)
+    op = replace(netlist.ops["matmul_0"], attributes={})  # 3x5 tiles
+    assert elements_of(op) is None
+    assert elements_of(replace(op, tile_dim=(32, 16))) == (1, 96, 80)
+    reduced = {dim: elements_of(replace(op, type="reduce", attributes={"dim": dim})) for dim in "rcz"}
+    assert reduced == {"r": (1, 1, 160), "c": (1, 96, 1), "z": None}
+    assert elements_of(replace(op, attributes={"elements": [1, 70, 130]})) == (1, 70, 130)
 
 
 def test_the_format_of_partial_results_is_told_where_it_is_not_the_results() -> None:
