@@ -161,13 +161,16 @@ def _changes(source: str) -> list[tuple[Any, cst.CSTNode, tuple[int, cst.CSTNode
 def _alike(node: cst.CSTNode, times: Set[str]) -> Iterator[cst.CSTNode]:
     """What has no mutant that a test could notice, of the children of a node.
 
-    These are the numbers n of `x.reshape(-n)`, for NumPy takes any negative size for the one that is left, and `<`
-    beside `<=` where a time is compared that was read from a clock: no test sees one hit its limit to the nanosecond.
+    These are the numbers n of `x.reshape(-n)`, for NumPy takes any negative size for the one that is left; how many
+    results an `lru_cache` holds; and `<` beside `<=` where a time is compared that was read from a clock: no test sees
+    one hit its limit to the nanosecond.
     """
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "reshape":
         for argument in node.args:
             if isinstance(argument.value, cst.UnaryOperation) and isinstance(argument.value.operator, cst.Minus):
                 yield argument.value.expression
+    if isinstance(node, cst.Arg) and node.keyword is not None and node.keyword.value == "maxsize":
+        yield node.value
     if isinstance(node, cst.Comparison):
         names = {name.value for name in m.findall(node, m.Name()) if isinstance(name, cst.Name)}
         if names & times or m.findall(node, CLOCK):

@@ -55,8 +55,9 @@ def test_comparisons_numbers_and_words_are_turned(found: list[mutants.Mutant], t
         compile(mutant.texts(tmp_path)[1], "file.py", "exec")
 
 
-def test_a_size_that_reshaping_works_out_has_no_mutant(tmp_path: Path) -> None:
-    (tmp_path / "file.py").write_text("def f(x):\n    return x.reshape(-1, 16)[-1]\n")
+def test_a_size_that_reshaping_works_out_and_that_of_a_cache_have_no_mutant(tmp_path: Path) -> None:
+    source = "@lru_cache(maxsize=16)\ndef f(x):\n    return x.reshape(-1, 16)[-1]\n"
+    (tmp_path / "file.py").write_text(source)
     changed = sorted(mutant.lines(tmp_path)[1] for mutant in mutants.of_file(tmp_path, "file.py"))
     assert changed == ["return x.reshape(-1, 16)[-2]", "return x.reshape(-1, 17)[-1]"]
 

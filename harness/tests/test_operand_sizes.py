@@ -125,6 +125,25 @@ def test_what_is_moved_or_chosen_moves_by_what_its_operand_lost():
         np.testing.assert_allclose(found, steps.stored * largest(x).max(axis=1), rtol=1e-6)
 
 
+def test_the_smallest_and_an_order_move_by_the_most_that_any_of_its_operands_lost():
+    x = np.random.default_rng(3).standard_normal((4, 40), dtype=np.float32)
+    off = 2.0**-8 * np.abs(x.astype(np.float64))
+    smallest = LARGEST.replace("0xFF800000", "0x7F800000").replace("maximum", "minimum")
+    held = Operands("stablehlo.reduce", to_bytecode(load(smallest, "test")), lambda: [x], "stablehlo.minimum")
+    np.testing.assert_allclose(held.moved(PLAINLY, held.run([x]))[0], off.max(axis=1), rtol=1e-6)
+    order = """func.func @main(%x: tensor<4x40xf32>, %n: tensor<4x40xi32>) -> (tensor<4x40xf32>, tensor<4x40xi32>) {
+      %0:2 = "stablehlo.sort"(%x, %n) ({ ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<i32>, %d: tensor<i32>):
+        %1 = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+        stablehlo.return %1 : tensor<i1>
+      }) {dimension = 1 : i64} : (tensor<4x40xf32>, tensor<4x40xi32>) -> (tensor<4x40xf32>, tensor<4x40xi32>)
+      return %0#0, %0#1 : tensor<4x40xf32>, tensor<4x40xi32> }"""
+    inputs = [x, np.arange(160, dtype=np.int32).reshape(4, 40)]
+    held = Operands("stablehlo.sort", to_bytecode(load(order, "test")), lambda: inputs)
+    values, numbers = held.moved(PLAINLY, held.run(inputs))
+    np.testing.assert_allclose(values, np.full((4, 40), off.max()), rtol=1e-6)
+    assert not numbers.any()
+
+
 def test_a_sum_of_products_moves_by_the_root_of_squares_of_each_operands_loss():
     for steps, largest in ((BLOCKS, block_largest), (PLAINLY, lambda x: np.abs(x.astype(np.float64)))):
         product, shapes = (
@@ -172,3 +191,19 @@ def test_losses_whose_squares_float32_cannot_hold_still_count():
     (found,) = held.moved(Steps("sum", stored=2.0**-8), held.run(held.inputs))
     lost = 2.0**-8 * np.sqrt((a.astype(np.float64) ** 2) @ (b.astype(np.float64) ** 2))
     np.testing.assert_allclose(found / 1e-25, lost, rtol=1e-4)
+
+
+def test_an_operand_of_zeros_loses_nothing():
+    rng = np.random.default_rng(5)
+    a, b = np.zeros((2, 8, 16), np.float32), rng.standard_normal((2, 16, 4), dtype=np.float32)
+    held = operands("stablehlo.dot_general", DOT, [a, b])
+    assert not held.moved(Steps("sum", stored=2.0**-8), held.run(held.inputs))[0].any()
+
+
+def test_one_operand_that_is_chosen_moves_by_what_it_lost_and_by_the_constant_beside_it():
+    """The largest of x and 2, where x is 1 or 5: it moves by x's own loss and by that of the result."""
+    x = np.where(np.arange(160).reshape(4, 40) % 2, np.float32(1), np.float32(5))
+    for name in ("maximum", "minimum"):
+        held = Operands(f"stablehlo.{name}", to_bytecode(load(WITH_CONSTANT.format(name), "test")), lambda: [x])
+        golden = getattr(np, name)(x, 2)
+        np.testing.assert_allclose(held.moved(PLAINLY, [golden])[0], 2.0**-8 * (x + golden), rtol=1e-9)

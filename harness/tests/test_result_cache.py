@@ -105,6 +105,23 @@ def test_only_what_an_op_will_do_again_is_kept(tmp_path: Path, status: Status) -
     assert cache.has(row) == (cache.find(row) is not None) == (status.value in lasting)
 
 
+def test_an_op_needs_a_lane_unless_its_record_or_its_verdict_is_there(tmp_path: Path) -> None:
+    kept, recorded, other = (add_row(tmp_path, name) for name in ("kept", "recorded", "other"))
+    asked = context(tmp_path)
+    cache = ResultCache(tmp_path / "cache", asked, READY)
+    cache.keep(kept, verdict(kept, asked), READY)
+    lane = Lane(LaneConfig(asked, {"toy": str(tmp_path)}))
+    known = {recorded.op_id: verdict(recorded, asked)}
+    for terms, needing in (
+        (Terms(), [kept, recorded, other]),
+        (Terms(cache), [recorded, other]),
+        (Terms(recorded=known), [kept, other]),
+        (Terms(cache, known), [other]),
+    ):
+        climber = Climber(asked, lane, "main", terms)
+        assert [row for row in (kept, recorded, other) if climber.needs_lane(row)] == needing
+
+
 @pytest.mark.parametrize("error", ["MemoryError: ", "internal error: OSError: x", "FileNotFoundError: [Errno 2] gone"])
 def test_what_the_machine_did_is_not(tmp_path: Path, error: str) -> None:
     row, asked = add_row(tmp_path, "a"), context(tmp_path)

@@ -86,6 +86,7 @@ def test_the_largest_is_found_wherever_it_is_and_whatever_its_sign():
     assert scored(BOUND, [1.0, 0.0], [0.125, 0.0]).largest == 1
     assert scored(BOUND, [1.0, 1.0], [0.0, 0.0]).at == -1
     assert scored(BOUND, [1.0, 1.0, 1.0], [-0.25, 0.25, 0.125]).at == 1  # of both signs the one that is too large
+    assert scored(BOUND, np.ones(32), np.full(32, 0.25), step=16).at == 0  # of several the first
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ def test_limits_of_the_largest(steps, count, limit):
 def question(steps, count, slope=0.0, offset=0.0):
     """The question that an error fails which is `slope` of the golden, and `offset` of the scale beside it."""
     golden = np.where(np.arange(count) % 2, 1.0, -1.0)
-    size = steps.function + max(steps.packed, steps.declared) + steps.declared
+    size = steps.function + steps.cuts + max(steps.packed, steps.declared) + steps.declared
     return scored(steps, golden, slope * golden + offset * size).wrong()[0]
 
 
@@ -141,6 +142,35 @@ def test_ties_and_cuts_are_no_systematic_error():
     assert question(packed, 4096, slope=(0.8 * unit + chance * size) * 0.99) == ""
     assert question(packed, 4096, slope=-(0.25 * unit + chance * size) * 1.01) == "systematic"
     assert question(packed, 4096, slope=-(0.25 * unit + chance * size) * 0.99) == ""
+
+
+def test_what_is_lost_is_no_systematic_error_up_to_its_size():
+    """Below, what is cut, a quarter of the packer's unit and, of blocks, twice what storing costs; above, ties."""
+    for steps, lost in (
+        (Steps("bound", function=1.0, packed=0.25), 0.0625),
+        (Steps("bound", function=1.0, packed=0.125, declared=0.25), 0.0625),
+        (Steps("bound", function=1.0, packed=0.25, cut=(0.25, 0.125)), 0.0625 + 0.375),
+        (Steps("bound", function=1.0, packed=0.25, cut=(0.25, 0.0), stored=0.125, block=True), 0.0625 + 0.25 + 0.25),
+    ):
+        size = steps.function + steps.cuts + max(steps.packed, steps.declared) + steps.declared
+        chance = 0.5 * size  # of 4,096 elements
+        for limit in (-lost - chance, 0.8 * 0.25 + chance):
+            assert question(steps, 4096, slope=0.99 * limit) == ""
+            assert question(steps, 4096, slope=1.01 * limit) == "systematic"
+
+
+def test_sums_are_in_units_of_the_scale():
+    """The scale is an eighth of the golden's size; where both are zero there is neither an error nor a direction."""
+    scores = scored(BOUND, [1.0, -2.0, 0.0, 4.0], [0.0625, 0.125, 0.0, -0.125])
+    assert (scores.count, scores.largest, scores.at) == (4, 0.5, 0)
+    assert (scores.total, scores.along) == (0.5 + 0.5 - 0.25, 4 - 4 - 2)
+    assert (scores.golden_total, scores.golden_squares) == (8.0, 192.0)
+
+
+def test_a_place_that_is_the_whole_result_has_nothing_elsewhere():
+    golden, signs = np.ones((1, 16)), np.where(np.arange(16) % 2, 1.0, -1.0)
+    said = "face row (batch 0, row 0, block 0): expected a mean square of at most 3.83, got 4 (0 elsewhere)"
+    assert scored(ADDED, golden, 2 * 0.125 * signs).wrong() == ("placed", said)
 
 
 def test_a_place_that_is_worse_than_chance_is_named():

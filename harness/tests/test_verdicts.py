@@ -217,3 +217,42 @@ def test_each_of_several_results_is_judged():
 def _desc(array):
     names = {"float32": "f32", "float64": "f64", "bfloat16": "bf16"}
     return TensorDesc(shape=array.shape, data_type=names[array.dtype.name])
+
+
+@pytest.mark.parametrize(
+    ("name", "data_format"), [("dot_general", "Bfp8_b"), ("add", "Float16_b"), ("transpose", "Bfp8_b")]
+)
+def test_operands_are_not_asked_for_a_result_that_its_golden_excuses(name, data_format):
+    golden = np.random.default_rng(2).standard_normal((64, 64)).astype(np.float32)
+    asked = Operands(f"stablehlo.{name}", b"", lambda: pytest.fail("the operands were asked for"))
+    target = Target("sim-n150", data_format, "HiFi4", "Tf32")
+    (result,) = compare([golden], [golden.copy()], f"stablehlo.{name}", target, operands=asked)
+    assert result.passed
+
+
+def test_operands_in_blocks_are_asked_first():
+    """An elementwise op whose operands were rounded to blocks: its golden alone never excuses what that costs."""
+    ran = []
+
+    golden = np.random.default_rng(2).standard_normal((64, 64)).astype(np.float32)
+    target = Target("sim-n150", "Bfp8_b", "HiFi4", "Tf32")
+    known = operands("stablehlo.tanh", [golden], run=lambda values: ran.append(1) or [np.tanh(values[0])])
+    assert compare([np.tanh(golden)], [np.tanh(golden)], "stablehlo.tanh", target, operands=known)[0].passed
+    assert ran
+
+
+def test_where_a_whole_golden_is_zero_the_operands_say_how_large_an_error_may_be():
+    zeros, got = np.zeros((2, 4), np.float32), np.zeros((2, 4), np.float32)
+    got[1, 2] = -0.75
+    plain = judged("stablehlo.subtract", TARGETS[BF16.name], zeros, got)
+    most = f"{BF16.relative_l2:.3g}"
+    assert plain.reason == f"golden is all zero: expected at most {most}, got 0.75"
+    ones = [np.ones_like(zeros)] * 2
+    known = judged("stablehlo.subtract", TARGETS[BF16.name], zeros, got, inputs=ones, run=lambda v: [v[0] - v[1]])
+    assert known.question == plain.question == "largest"
+    assert known.reason.startswith("largest error: expected at most 1.02 of its scale, got ")
+    assert known.reason.endswith(" at (1, 2), tile (0, 0, 0), face 0, row 1: expected 0, got -0.75")
+    got[1, 2] = 2.0**-9
+    assert not judged("stablehlo.negate", TARGETS[BF16.name], zeros, got, inputs=[zeros], run=lambda v: [-v[0]]).passed
+    got[1, 2] = 1e-5
+    assert judged("stablehlo.negate", TARGETS[BF16.name], zeros, got, inputs=[zeros], run=lambda v: [-v[0]]).passed

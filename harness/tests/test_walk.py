@@ -258,3 +258,17 @@ def test_many_kinds_of_ops_equal_jax(name: str, tmp_path: Path) -> None:
         assert ours.dtype == theirs.dtype
         np.testing.assert_allclose(ours.astype(complex), np.asarray(theirs).astype(complex), rtol=1e-5, atol=1e-6)
     assert all(row.golden for row in found.rows)
+
+
+@pytest.mark.parametrize(("count", "told"), [(1, [1]), (20, [20]), (45, [20, 40, 45])])
+def test_progress_is_told_every_twenty_ops_and_at_the_end(count: int, told: list[int], tmp_path: Path) -> None:
+    """Constants and the return are no ops."""
+    lines = [f"%{n + 1} = stablehlo.{'abs' if n % 2 else 'negate'} %{n} : tensor<4xf32>" for n in range(count)]
+    text = "\n".join(lines).replace("%0 :", "%x :")
+    module = f"""func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
+      %c = stablehlo.constant dense<0.0> : tensor<4xf32>
+      {text}
+      return %{count} : tensor<4xf32> }}"""
+    seen: list[tuple[int, int]] = []
+    walked(module, tmp_path, on_progress=lambda done, total: seen.append((done, total)))
+    assert seen[: len(told)] == [(done, count) for done in told]

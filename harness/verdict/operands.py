@@ -108,14 +108,13 @@ class Operands:
 
     def _carried(self, widths: Sequence[np.ndarray | None]) -> list[np.ndarray]:
         """Of an op that hands on its operands: it hands on how far they are off."""
-        ups = self._typed(widths, 1.0)
-        carried = self.run(ups)
+        carried = [_size(array) for array in self.run(self._typed(widths, 1.0))]
         if op_family(self.op_name) in table.REDUCING_KINDS or self.op_name == "stablehlo.sort":
-            lowered = self.run(self._typed(widths, -1.0))
-            carried = [np.maximum(magnitude(a), magnitude(b)) for a, b in zip(carried, lowered, strict=True)]
-            if self.op_name == "stablehlo.sort":
-                carried = [np.full(c.shape, np.max(c, initial=0.0)) for c in carried]
-        return [magnitude(array) if is_float(array) else np.zeros(array.shape) for array in carried]
+            lowered = [_size(array) for array in self.run(self._typed(widths, -1.0))]
+            carried = [np.maximum(a, b) for a, b in zip(carried, lowered, strict=True)]
+        if self.op_name == "stablehlo.sort":
+            carried = [np.full(c.shape, np.max(c, initial=0.0)) for c in carried]
+        return carried
 
     def _summed(self, widths: Sequence[np.ndarray | None]) -> list[np.ndarray]:
         """Of a sum of products: the terms with each operand in turn replaced by how far it is off."""
@@ -194,6 +193,11 @@ class Operands:
         return [
             x if width is None else (sign * width).astype(x.dtype) for x, width in zip(self.inputs, widths, strict=True)
         ]
+
+
+def _size(x: np.ndarray) -> np.ndarray:
+    """How far floats are off that were carried; integers are not off."""
+    return magnitude(x) if is_float(x) else np.zeros(x.shape)
 
 
 def _added(a: np.ndarray, b: np.ndarray, off_a: np.ndarray, off_b: np.ndarray) -> np.ndarray:

@@ -172,7 +172,7 @@ class Scores:
         if self.scale.steps.law == "bound" or self.largest <= 1:
             return ""
         face_rows = np.concatenate([part.ravel() for part in self._face_rows])
-        last = np.concatenate(self._last_columns) if self._last_columns else np.zeros(0, np.float32)
+        last = np.concatenate(self._last_columns)
         rows = max(1, self.count // self.columns)
         total, slack = float(face_rows.sum()), BLOCK_SLACK if self.scale.steps.block else 1.0
         for group in places.groups(face_rows.reshape(rows, -1), last, self.shape):
