@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 import platformdirs
 import pytest
 
+from opscope.base import gc_pause
+
 # As in lanes: threads of two workers on two cores only wait for each other. NumPy reads it when it is loaded.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -103,6 +105,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Gives this process, and all that it starts, another home and an environment without the user's settings."""
     if getattr(config.option, "randomly_seed", None) == "default":
         config.option.randomly_seed = SEED
+    config.add_cleanup(gc_pause.restorer())  # of what pytest_collection sets aside
     if hasattr(config, "workerinput"):  # of xdist, whose controller has done so
         home, folders = config.workerinput["user"]  # type: ignore[attr-defined]
         config.stash[USER] = User(home, tuple(folders))
@@ -122,6 +125,15 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_configure_node(node: Any) -> None:
     """Tells a worker of xdist who the user is: its environment no longer says so."""
     node.workerinput["user"] = tuple(node.config.stash[USER])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Keeps what the tests import out of garbage collection, which would walk it a hundred times."""
+    with gc_pause.paused():
+        collected = yield
+    gc_pause.set_aside()
+    return collected
 
 
 @pytest.fixture(scope="session", autouse=True)

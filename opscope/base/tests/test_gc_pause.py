@@ -16,6 +16,7 @@ def before(request: pytest.FixtureRequest) -> Iterator[bool]:
     (gc.enable if request.param else gc.disable)()
     yield request.param
     (gc.enable if was_enabled else gc.disable)()
+    gc.freeze()  # as conftest.py left it
 
 
 def test_a_pause_ends_as_it_began(before: bool) -> None:
