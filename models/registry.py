@@ -161,12 +161,17 @@ def add_folder(folder: Path | str) -> list[str]:
     folder = Path(folder).resolve()
     if not folder.is_dir():
         raise ValueError(f"models: expected a folder, got {folder}")
+    _search(folder)
+    return sorted(m.name for m in _models.values() if m.path.parent == folder)
+
+
+def _search(folder: Path) -> None:
+    """Imports the models of a folder, once."""
     if folder not in _searched:
         for path in sorted(folder.glob("*.py")):
             if declared(path):
                 _load(path)
         _searched.add(folder)
-    return sorted(m.name for m in _models.values() if m.path.parent == folder)
 
 
 def _load(path: Path) -> None:
@@ -212,7 +217,9 @@ def add_file_model(path: Path | str, name: str) -> Model:
 
 def names(folders: Iterable[Path | str] = ()) -> list[str]:
     """Returns all registered names, sorted; `folders` are searched besides opscope's own."""
-    for folder in (*FRAMEWORK_FOLDERS, *folders):
+    for folder in FRAMEWORK_FOLDERS:
+        _search(folder)
+    for folder in folders:
         add_folder(folder)
     return sorted(_models)
 

@@ -16,6 +16,7 @@ import sys
 import traceback
 from typing import Any
 
+from opscope.base import gc_pause
 from opscope.base.children import frames
 from opscope.base.children.parent_death import become_reaper, die_with_parent
 
@@ -81,7 +82,9 @@ def last_message(parent: Parent, function: str) -> dict[str, Any]:
     """Runs a function and returns the last message for its parent."""
     module, _, name = function.partition(":")
     try:
-        return {RETURNED: getattr(importlib.import_module(module), name)(parent)}
+        with gc_pause.paused():  # nothing that an import makes is garbage
+            called = getattr(importlib.import_module(module), name)
+        return {RETURNED: called(parent)}
     except Exception as error:  # noqa: BLE001  the parent decides what an exception means
         traceback.print_exc()
         return {RAISED: [traceback.format_exception_only(error)[-1].partition("\n")[0], traceback.format_exc()]}
