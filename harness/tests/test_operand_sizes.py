@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from opscope.harness.prepare.mlir import load, to_bytecode
-from opscope.harness.verdict.operands import Operands, block_largest
+from opscope.harness.verdict.operands import Operands, block_largest, magnitude
 from opscope.harness.verdict.steps import Steps
 
 DOT = """func.func @main(%a: tensor<2x8x16xf32>, %b: tensor<2x16x4xf32>) -> tensor<2x8x4xf32> {
@@ -207,3 +207,29 @@ def test_one_operand_that_is_chosen_moves_by_what_it_lost_and_by_the_constant_be
         held = Operands(f"stablehlo.{name}", to_bytecode(load(WITH_CONSTANT.format(name), "test")), lambda: [x])
         golden = getattr(np, name)(x, 2)
         np.testing.assert_allclose(held.moved(PLAINLY, [golden])[0], 2.0**-8 * (x + golden), rtol=1e-9)
+
+
+def test_what_is_infinite_has_no_size_and_does_not_move():
+    assert magnitude(np.float32([np.inf, -2, np.nan])).tolist() == [0, 2, 0]
+    assert magnitude(np.complex64([3 - 4j, np.inf + 1j])).tolist() == [5, 0]
+    power = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = stablehlo.exponential %x : tensor<4xf32>
+      return %0 : tensor<4xf32> }"""
+    x = np.float32([100, 1, -np.inf, 2])  # to the power of e: infinity, e, 0, e squared
+    held = Operands("stablehlo.exponential", to_bytecode(load(power, "test")), lambda: [x])
+    golden = held.run([x])
+    (found,) = held.moved(PLAINLY, golden)
+    np.testing.assert_allclose(found, [0, 2.0**-8 * np.e, 0, 2.0**-8 * 2 * np.e**2], rtol=5e-3)
+    (found,) = held.moved(Steps("part", stored=2.0**-8), golden)
+    row = np.sqrt(np.mean(np.square([0, np.e, 0, 2 * np.e**2]))) * 2.0**-8
+    np.testing.assert_allclose(found, [row / 2, row / 2, row / 2, 2.0**-8 * 2 * np.e**2], rtol=2e-2)
+
+
+def test_a_result_without_rows_moves_by_its_own_perturbations():
+    text = """func.func @main(%x: tensor<f32>) -> tensor<f32> {
+      %0 = stablehlo.negate %x : tensor<f32>
+      return %0 : tensor<f32> }"""
+    x = np.array(-3, np.float32)
+    held = Operands("stablehlo.negate", to_bytecode(load(text, "test")), lambda: [x])
+    (found,) = held.moved(Steps("part", stored=2.0**-8), held.run([x]))
+    assert found == pytest.approx(3 * 2.0**-8, rel=1e-3)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from opscope.harness.verdict.places import index_of, name_of
-from opscope.harness.verdict.scores import WORST, Scale, Scores, chunks
+from opscope.harness.verdict.scores import Scale, Scores, chunks
 from opscope.harness.verdict.steps import Steps
 
 GOLDEN = np.array([[1.0, -2.0, 4.0, 0.5], [0.0, 8.0, -1.0, 2.0]])
@@ -82,7 +82,7 @@ def test_the_largest_is_found_wherever_it_is_and_whatever_its_sign():
         for step in (16, 32, 96):
             scores = scored(BOUND, golden, error, step=step)
             assert (scores.largest, scores.at) == (8 * abs(value), at[0] * 16 + at[1])
-    assert scored(BOUND, [0.0, 1.0], [1e-3, 0.0]).largest == WORST
+    assert scored(BOUND, [0.0, 1.0], [1e-3, 0.0]).largest == 1e9
     assert scored(BOUND, [1.0, 0.0], [0.125, 0.0]).largest == 1
     assert scored(BOUND, [1.0, 1.0], [0.0, 0.0]).at == -1
     assert scored(BOUND, [1.0, 1.0, 1.0], [-0.25, 0.25, 0.125]).at == 1  # of both signs the one that is too large
