@@ -80,8 +80,8 @@ def _shift(index: int, inputs: Sequence[TensorDesc], params: Mapping[str, str]) 
 
 def _index_select(index: int, inputs: Sequence[TensorDesc], params: Mapping[str, str]) -> str | None:
     """Indices inside the selected dimension."""
-    dim = _numbers(params, "dim")[:1] or [0]
-    return f"int:0:{max(1, inputs[0].shape[dim[0]])}" if index == 1 else None
+    dim = (_numbers(params, "dim") or [0])[0]
+    return f"int:0:{max(1, inputs[0].shape[dim])}" if index == 1 else None
 
 
 def _loop(index: int, inputs: Sequence[TensorDesc], params: Mapping[str, str]) -> str | None:

@@ -94,6 +94,24 @@ def test_windows_fit_in_every_dim_that_an_index_names() -> None:
     assert [distribution_of("stablehlo.shift_left", i, inputs, {}) for i in (0, 1)] == ["int:0:8", "int:0:16"]
 
 
+def test_where_nothing_is_named_or_nothing_else_fits_there_is_one_index() -> None:
+    inputs = descs(((1, 9), "f32"), ((4, 1), "i32"), ((4, 9), "f32"))
+    named = {"scatter_dimension_numbers": "#stablehlo.scatter<scatter_dims_to_operand_dims = [0]>"}
+    for params in (named, {}):
+        assert distribution_of("stablehlo.scatter", 1, inputs, params) == "int:0:1"
+    assert distribution_of("stablehlo.gather", 1, inputs, {"slice_sizes": "array<i64: 1, 9>"}) == "int:0:1"
+    assert distribution_of("stablehlo.torch_index_select", 1, inputs, {"dim": "0 : i64"}) == "int:0:1"
+    assert distribution_of("stablehlo.dynamic_slice", 1, inputs, {}) == "int:-8:8"
+    two = [*inputs[:1], *inputs[:2], *inputs[2:], *inputs[2:]]  # two operands, the indices, two updates
+    assert [distribution_of("stablehlo.scatter", i, two, named) for i in range(3)] == [
+        "normal:1",
+        "normal:1",
+        "int:0:1",
+    ]
+    widths = descs(((8,), "ui16"), ((8,), "ui8"))
+    assert distribution_of("stablehlo.shift_right_logical", 1, widths, {}) == "int:0:16"
+
+
 def test_counters_start_at_zero_and_other_values_anywhere() -> None:
     inputs = descs(((), "i32"), ((), "ui8"), ((2,), "i32"), ((), "f32"))
     laws = [distribution_of("stablehlo.while", i, inputs, {}) for i in range(4)]

@@ -14,9 +14,10 @@ from click.testing import CliRunner, Result
 from opscope.harness.record.errors import InputError
 from opscope.reports.commands.db import db
 from opscope.reports.database.database import head, open_database
-from opscope.reports.publish.upkeep import age_of, prune
+from opscope.reports.publish.publish import publish
+from opscope.reports.publish.upkeep import add_alias, age_of, prune, read_only_role, statistics
 from opscope.reports.tests.night_runs import fresh, publish_night
-from opscope.reports.tests.nights import Op, op_id
+from opscope.reports.tests.nights import Op, night, op_id
 
 EARLY = {"add": Op(uses={"a": 2}), "gone": Op("crashed", uses={"a": 1}, error="it fell")}
 LATE = {"add": Op("compile_failed", uses={"a": 2}), "sum": Op(uses={"a": 1})}
@@ -54,6 +55,11 @@ def test_prune_takes_what_only_old_nights_have_and_compares_anew(url: str) -> No
     assert prune(url, timedelta(days=5), now=now) == {"nights": 0, "runs": 0, "op_tests": 0}
 
 
+@pytest.mark.parametrize(("text", "days"), [("36h", 1.5), ("180d", 180), ("12w", 84), (" 0.5d ", 0.5)])
+def test_an_age_in_hours_days_or_weeks(text: str, days: float) -> None:
+    assert age_of("--keep", text) == timedelta(days=days)
+
+
 @pytest.mark.parametrize("age", ["", "180", "soon", "-3d"])
 def test_an_age_is_a_number_and_a_unit(age: str) -> None:
     with pytest.raises(InputError, match="--keep: expected "):
@@ -74,6 +80,52 @@ def test_stats_are_the_rows_that_are_there(url: str, tmp_path: Path) -> None:
     for table in ("op_tests", "ops", "uses", "nights"):
         assert ask(url, f"SELECT COUNT(*) FROM {table}") == [(figures["rows"][table],)], table
     assert "2026-11-02 02:00 to 2026-11-10 02:00" in run("stats", "--db", url).output
+
+
+def test_stats_tell_nights_from_runs_alone(tmp_path: Path) -> None:
+    empty = fresh(tmp_path / "empty.sqlite")
+    figures = statistics(empty)
+    assert (figures["nights"], figures["runs_alone"], figures["first"], figures["last"]) == (0, 0, None, None)
+    publish(night(tmp_path, 3, LATE), empty)
+    publish_night(empty, tmp_path / "night", 4, LATE)
+    figures = statistics(empty)
+    assert (figures["nights"], figures["runs_alone"]) == (1, 1)
+    assert (figures["first"], figures["last"]) == ("2026-11-04 02:00", "2026-11-05 02:00")
+    assert (figures["rows"]["runs"], figures["rows"]["op_tests"]) == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("url", "name", "variable", "problem"),
+    [
+        ("sqlite:///here.sqlite", "reader", None, "--db: expected a PostgreSQL database, got SQLite"),
+        ("postgresql://away/db", "a reader", None, "NAME: expected letters, digits and underscores, got `a reader`"),
+        ("postgresql://away/db", "r" * 64, None, "NAME: expected letters, digits and underscores, got `"),
+        (
+            "postgresql://away/db",
+            "r" * 63,
+            "NO_SUCH",
+            "--password-env: expected a variable that is set, got no `NO_SUCH`",
+        ),
+    ],
+)
+def test_a_role_that_cannot_be_is_refused_before_the_database_is_asked(
+    url: str, name: str, variable: str | None, problem: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        read_only_role(url, name, variable)
+    assert str(caught.value).startswith(problem)
+
+
+def test_an_alias_of_an_alias_is_refused(url: str) -> None:
+    add, gone, total = op_id("add"), op_id("gone"), op_id("sum")
+    assert add_alias(url, gone, total, "ids of version 2") == 2
+    for old, new in ((add, gone), (total, add), (add, add)):
+        with pytest.raises(InputError) as caught:
+            add_alias(url, old, new, "")
+        told = f"NEW_ID: expected an id that has no alias itself, got `{new}`; try the newest id of both"
+        assert str(caught.value) == told
+    assert add_alias(url, gone, add, "a better guess") == 2  # in place of the one before
+    assert ask(url, "SELECT old_id, new_id, reason FROM op_alias") == [(gone, add, "a better guess")]
 
 
 def test_upgrade_makes_what_is_not_there_and_changes_nothing_that_is(tmp_path: Path, url: str) -> None:
