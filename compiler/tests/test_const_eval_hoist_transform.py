@@ -61,6 +61,37 @@ def test_a_second_time_finds_nothing() -> None:
     assert str(module) == before
 
 
+def shared(x, p, q):  # type: ignore[no-untyped-def]
+    e = jnp.exp(p)
+    return x * e, x + e * q
+
+
+PARTS = {
+    "two of them": (lambda x, p, q: x * jnp.exp(p) + jnp.tanh(q), ["exp", "tanh"]),
+    "joined by an op": (lambda x, p, q: x * (jnp.exp(p) + jnp.tanh(q)), ["exp tanh add"]),
+    "read inside and outside": (shared, ["exp multiply"]),
+    "a number of its own in each": (lambda x, p, q: x * (p + 2.5) + q * 2.5, ["full add", "full multiply"]),
+    "a number that the rest reads too": (lambda x, p, q: x * 2.5 + p * 2.5, ["full", "full multiply"]),
+    "constants alone": (lambda x, p, q: x * jnp.arange(32.0), ["arange"]),
+    "returned": (lambda x, p, q: (x + q, jnp.exp(p)), ["exp"]),
+    "nothing to compute": (lambda x, p, q: x + p, []),
+    "nothing else": (lambda x, p, q: p * q, []),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_what_hangs_together_is_a_function(name: str) -> None:
+    function, parts = PARTS[name]
+    module = api.stablehlo_to_ttir(programs.stablehlo(function, X[0], X[1], X[2]))
+    types = 'tt-populate-argument-types{argument-types="main=input,parameter,parameter"}'
+    run(parse(f"{types},ttir-implicit-broadcast-fold,const-eval-hoist-transform"), module)
+    module.verify()
+    main, *hoisted = functions(module)
+    names = [" ".join(op.removeprefix("ttir.") for op in programs.op_names(func)) for func in hoisted]
+    assert names == parts
+    assert programs.op_names(main).count("ttcore.load_cached") == len(parts)
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

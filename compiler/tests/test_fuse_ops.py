@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from opscope.compiler.buda.balancer.buffers import intermediate_buffers
 from opscope.compiler.buda.balancer.cycles.estimate import estimate
-from opscope.compiler.buda.balancer.shapes import BlockShape, Grid, StreamFactor, UBlock
+from opscope.compiler.buda.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor, UBlock
 from opscope.compiler.buda.configuration import Configuration
 from opscope.compiler.buda.fuse_ops import MOST_INTERMEDIATES, MOST_STEPS, fuse_ops
 from opscope.compiler.buda.fused import MOST_INPUTS, op_named, without_fused
@@ -51,6 +52,7 @@ def fused(buda_graph: BudaGraph) -> list[list[str]]:
 
 
 CHAIN = (("a", "add", "x; y"), ("b", "tanh", "a"), ("c", "multiply", "b; z"))
+BLOCKS = BlockShape(1, 2, 3, UBlock(2, 2))
 COLUMN = "v | tile_broadcast(c) | broadcast(c, 2)"
 
 
@@ -159,6 +161,9 @@ def test_a_buffer_is_used_again_when_its_readers_are_through() -> None:
         (("intermed0", "dest"), ("intermed0",), "output"),
     ]
     assert fused_op.intermediates == 1
+    node, output = fuse_ops(source, "wormhole_b0").ops[0], BufferModel.whole(BLOCKS, 2, "Float16_b")
+    (held,) = intermediate_buffers(node, output)
+    assert (held.held, held.factor, held.data_format) == (4, 1, "Float16_b")  # one micro block
 
 
 def test_cycles_are_the_sum_of_the_steps_less_what_dst_saves() -> None:

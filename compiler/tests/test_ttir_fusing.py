@@ -106,6 +106,8 @@ ALIKE: dict[str, Callable[..., Any]] = {
     "a norm of cubes": lambda x, w, b: x * jax.lax.rsqrt((x**3).mean(-1, keepdims=True) + 1e-6),
     "another factor in erf": lambda x, w, b: gelu_by(x, x * 0.8),
     "the sign in erf turned": lambda x, w, b: gelu_by(x, -x * 0.70710678),
+    "erf of nothing of it": lambda x, w, b: gelu_by(x, x * 0.0),
+    "erf of it by nothing": lambda x, w, b: gelu_by(x, x / 0.0),
     "erf of another value": lambda x, w, b: gelu_by(x, w * 0.70710678),
     "a quarter of gelu": lambda x, w, b: 0.25 * x * (1 + jax.lax.erf(x * 0.70710678)),
     "two plus erf": lambda x, w, b: 0.5 * x * (2 + jax.lax.erf(x * 0.70710678)),

@@ -111,7 +111,8 @@ def _matmul(
     left, right = (graph.operand_shape(edge) for edge in edges[:2])
     extra = tuple(_fused_bias(graph, edge, grid, output) for edge in edges[2:])
     for buffer in extra:
-        space -= buffer.l1_bytes if buffer.l1_bytes <= space else 0
+        if buffer.l1_bytes <= space:
+            space -= buffer.l1_bytes
     ublock = output.ublock
     if not u_kt:
         bytes0 = ublock.rt * _tile_bytes(graph, edges[0]) * DOUBLE

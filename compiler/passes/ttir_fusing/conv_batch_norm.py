@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import prod
 
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 
 from opscope.compiler.dialects.from_row import RowOp
 from opscope.compiler.dialects.ttir_values import like, make, maker, read_once, shape_of
@@ -24,9 +24,8 @@ def is_computed_once(value: SSAValue) -> bool:
         return op.ROW.group not in ("random", "collective", "control", "host") and all(
             is_computed_once(v) for v in op.operands
         )
-    block = value.owner
-    func = block.parent_op() if not isinstance(block, RowOp) and hasattr(block, "args") else None
-    return isinstance(func, FuncOp) and value in block.args and constant_arguments(func)[list(block.args).index(value)]  # type: ignore[union-attr]
+    func = value.block.parent_op() if isinstance(value, BlockArgument) else None
+    return isinstance(func, FuncOp) and constant_arguments(func)[value.index]
 
 
 def _channels(op: RowOp, value: SSAValue, vector: SSAValue) -> RowOp | None:

@@ -11,7 +11,6 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from opscope.compiler.buda.balancer.tests.graphs import fork
 from opscope.compiler.buda.netlist import interpret
 from opscope.compiler.buda.netlist.check import check, core_buffers
 from opscope.compiler.buda.netlist.emit import netlist_of, to_yaml
@@ -147,18 +146,6 @@ BAD = {
     "an unknown instruction": ("programs.0.run_fwd_0.0", "jump", "expected allocate_queue, .*got 'jump'"),
     "windows": ("graphs.fwd_0_0.matmul_0.attributes", {"identity": True}, "expected those of a matmul"),
 }
-
-
-def test_an_op_reads_a_queue_of_what_another_epoch_made_and_the_op_itself_in_its_own() -> None:
-    buda_plan = plan(fork(), budget_of("n150"), placer=PlacerOptions(epoch_breaks=("sum",)))
-    program = planned_binary(buda_plan, load_board("n150"))
-    inputs = {op.name: op.inputs for op in netlist_of(buda_plan, program).ops.values()}
-    assert inputs == {
-        "mm": ("x", "w"),
-        "e": ("mm",),
-        "sum": ("e2e_mm_0", "e2e_e_0"),
-        "prod": ("sum", "e2e_e_0"),
-    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BAD)
