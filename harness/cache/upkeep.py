@@ -24,7 +24,16 @@ from opscope.harness.settings.settings import BY_NAME
 MAX_CACHE: int = BY_NAME["max_cache"].default
 """Default of `max_cache`: the largest size of all caches together, in bytes."""
 
-KINDS = {"exports": 1, "modules": 1, "executables": 1, "results": 2, "imports": 2, "entries": 2, "javascript": 1}
+KINDS = {
+    "exports": 1,
+    "modules": 1,
+    "executables": 1,
+    "results": 2,
+    "imports": 2,
+    "entries": 2,
+    "suites": 1,
+    "javascript": 1,
+}
 """Folder of each cache -> the depth below it of the entries, which are removed as a whole."""
 
 FRESH_SECONDS = 60.0

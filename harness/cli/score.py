@@ -33,9 +33,9 @@ def score(
     """
     from importlib import metadata
 
+    from opscope.harness.prepare.onnx_cases import Choice
     from opscope.harness.suites import onnx_suite, page
     from opscope.harness.suites.faults import OURS, Fault
-    from opscope.harness.suites.onnx_cases import Choice
 
     def show(row: object) -> None:
         done.append(row)

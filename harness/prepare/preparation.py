@@ -14,7 +14,7 @@ from typing import Any
 from opscope.base.digest import file_digest
 from opscope.base.file_names import label, resolved
 from opscope.harness.cache import export_folder, upkeep
-from opscope.harness.prepare import argument_files, file_models, user_files
+from opscope.harness.prepare import argument_files, file_models, node_tests, user_files
 from opscope.harness.prepare.allowance import SECONDS, Allowance
 from opscope.harness.prepare.exporting import Export
 from opscope.harness.record.errors import InputError
@@ -124,6 +124,8 @@ def tasks(request: Preparation) -> list[Task]:
 
 def _task(named: Named, request: Preparation, cache: Path, sources: str) -> Task:
     """The task of one model; `sources` is the digest of what makes export folders."""
+    if named.values and request.inputs == "captured":
+        request = replace(request, inputs=named.values)
     brought = argument_files.files(request.inputs, request.weights)
     if named.giant and brought:
         raise InputError(next(iter(brought)), "a model whose values fit in memory", named.name)
@@ -147,8 +149,8 @@ def _task(named: Named, request: Preparation, cache: Path, sources: str) -> Task
             return _unreadable(named, error, cache, request)
         folder = str(cache / "exports" / key)
         return Task(named.name, str(named.path), None, "", folder, request, entry=named.entry)
-    shapes = argument_files.shapes(request.inputs) if named.users and "--inputs" in brought else ()
-    bound = request.inputs if shapes and named.framework == "onnx" else ""
+    shapes = argument_files.shapes(request.inputs) if (named.users or named.values) and "--inputs" in brought else ()
+    bound = named.values or (request.inputs if shapes and named.framework == "onnx" else "")
     sizes = request.shape or ""
     source = Source(named.name, str(named.path), request.dtype, request.training, named.entry, shapes, sizes, bound)
     export = Export(named.framework, source, (*map(str, named.files), *filter(None, [bound])))
@@ -181,10 +183,14 @@ class Named:
     giant: bool = False
     users: bool = False
     """Whether it is a file of the user's, in which shapes may be left open."""
+    values: str = ""
+    """An .npz file with the values of its inputs, where it comes with some."""
 
 
 def _resolve(word: str, request: Preparation) -> list[Named]:
     """The models that `word` names. Raises InputError if it names none."""
+    if (pattern := node_tests.pattern(word)) is not None:
+        return _node_tests(pattern, request)
     users = user_files.named(word)
     if users is None and not Path(word).exists() and Path(word).suffix in user_files.FORMATS:
         files = sorted(map(Path, glob.glob(word)))  # noqa: PTH207 - Path.glob takes no absolute pattern
@@ -221,6 +227,19 @@ def _of_stablehlo(path: Path, model: str, request: Preparation) -> list[Named]:
     if not names:
         return [Named(label(path.stem), path.absolute())]
     return [Named(label(f"{path.stem}.{name}"), path.absolute(), entry=name) for name in names]
+
+
+def _node_tests(pattern: str, request: Preparation) -> list[Named]:
+    """The node tests of ONNX; without their packages one model that says what is missing."""
+    if request.training:
+        raise InputError("--training", "a model that can be trained", f"{node_tests.SUITE}, which is ONNX")
+    sources = frontends.sources("onnx")
+    if frontends.missing("onnx"):
+        return [Named(node_tests.SUITE, Path(node_tests.SUITE), "onnx", sources)]
+    return [
+        Named(f"{node_tests.SUITE}.{case.name}", case.model, "onnx", (case.model, *sources), values=str(case.inputs))
+        for case in node_tests.cases(pattern, export_folder.cache_dir(request.cache_dir), request.max_cache)
+    ]
 
 
 def registered_in(path: Path) -> bool:

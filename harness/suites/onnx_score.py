@@ -19,16 +19,15 @@ from opscope.base.op_families import op_family
 from opscope.harness.backends import registry
 from opscope.harness.backends.base import Backend, Job, StageError
 from opscope.harness.prepare.golden import GoldenError, compile_module
+from opscope.harness.prepare.onnx_cases import CHANCE, INDEX, tensors
 from opscope.harness.prepare.split import split_module
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 from opscope.harness.suites.faults import Fault, Score
-from opscope.harness.suites.onnx_cases import INDEX, tensors
 from opscope.harness.verdict.compare import check
 from opscope.harness.verdict.target import Target
 from opscope.harness.verdict.tolerance import TABLE, Tolerance, tolerance
 
-CHANCE = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 HOST = Target(card_type="host", float_format=None, math_fidelity="exact")
 NAN_IN_16_BITS = "a NaN that is rounded to 16 bits becomes infinity in the packer"
 

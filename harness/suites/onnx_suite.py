@@ -12,10 +12,10 @@ from typing import Any
 
 from opscope.base.children.call import call
 from opscope.base.children.ending import Cause
+from opscope.harness.prepare.onnx_cases import INDEX, Choice
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import DEFAULT_BACKEND
 from opscope.harness.suites.faults import Fault, Score
-from opscope.harness.suites.onnx_cases import INDEX, Choice
 
 CASE_SECONDS = 120.0
 """Time limit of one case. Beyond it, the part that was at work is at fault."""
@@ -37,7 +37,7 @@ def scores(
     if missing:
         raise InputError("suite:onnx", "the ONNX frontend", f"no {', '.join(missing)}", "pip install -e '.[onnx]'")
     with tempfile.TemporaryDirectory(prefix="opscope-suite-") as folder:
-        outcome = call("opscope.harness.suites.onnx_cases:write", {"folder": folder, "choice": asdict(choice)},
+        outcome = call("opscope.harness.prepare.onnx_cases:write", {"folder": folder, "choice": asdict(choice)},
                        seconds=WRITE_SECONDS)  # fmt: skip
         if not outcome.ending.ok:
             raise InputError("suite:onnx", "the node tests of the package onnx", outcome.ending.kind)

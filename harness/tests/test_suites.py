@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from opscope.harness.cli.score import score as command
+from opscope.harness.prepare.onnx_cases import Choice
 from opscope.harness.suites import page
 from opscope.harness.suites.faults import OURS, Fault, Score
-from opscope.harness.suites.onnx_cases import Choice
 
 SCORES = [
     Score("test_abs", "Abs", Fault.NONE, ran_on="device", within="suite"),
