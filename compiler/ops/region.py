@@ -88,7 +88,7 @@ register_all(
     OpRow(
         "stablehlo.select_and_scatter",
         group="pool",
-        dtypes=NUMBER,
+        dtypes=PLAIN,
         lowering="pattern",
         reason="select as a program, the usual scatters by name",
     ),
@@ -107,7 +107,7 @@ register_all(
         attrs={"dim": I64, "programs": SYMBOLS},
         params=lambda a, op: SortParams(**a),
     ),
-    OpRow("chlo.top_k", group="reduce", dtypes=NUMBER, lowering="pattern", reason="topk along the last dim"),
+    OpRow("chlo.top_k", group="reduce", dtypes=PLAIN, lowering="pattern", reason="topk along the last dim"),
     _device(
         "topk",
         "reduce",

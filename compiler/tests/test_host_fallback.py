@@ -165,3 +165,41 @@ def test_the_pipeline_string_does_the_same():
     module = door.read(source)
     run(parse(spec), module)
     assert api.ttnn_to_flatbuffer(module, programs.BOARD) == api.compile(source, programs.BOARD, FALLBACK)
+
+
+LONG = np.array([2**63 + 1, 1, 2**63 + 5, 2**64 - 1, 0, 2**63], np.uint64)
+
+
+@pytest.mark.parametrize(
+    ("direction", "wanted"),
+    [
+        ("LT", [False, True, True, False, True, False]),
+        ("LE", [False, True, True, False, True, True]),
+        ("GT", [True, False, False, True, False, False]),
+        ("GE", [True, False, False, True, False, True]),
+    ],
+)
+def test_long_unsigned_integers_are_compared_as_such(direction, wanted):
+    """Above 2^63 they are no negative numbers."""
+    _, (less,) = both(
+        f"""%0 = stablehlo.compare {direction}, %a, %b : (tensor<6xui64>, tensor<6xui64>) -> tensor<6xi1>
+            return %0 : tensor<6xi1>""",
+        "(%a: tensor<6xui64>, %b: tensor<6xui64>) -> tensor<6xi1>",
+        LONG,
+        np.array([1, 2**63 + 1, 2**63 + 6, 2**63, 2**63, 2**63], np.uint64),
+    )
+    assert less.tolist() == wanted
+
+
+def test_a_negative_number_is_a_long_unsigned_one_above_all_short_ones():
+    """Compared on the device, in 32 bits."""
+    source = programs.module(
+        """%0 = stablehlo.convert %a : (tensor<4xi32>) -> tensor<4xui64>
+           %c = stablehlo.constant dense<5> : tensor<4xui64>
+           %1 = stablehlo.compare GT, %0, %c : (tensor<4xui64>, tensor<4xui64>) -> tensor<4xi1>
+           return %1 : tensor<4xi1>""",
+        "(%a: tensor<4xi32>) -> tensor<4xi1>",
+    )
+    a = np.array([-1, -5, 6, 0], np.int32)
+    assert api.ran_on(api.compile(source, programs.BOARD)) != "host"
+    assert programs.simulate(source, a)[0].tolist() == [True, True, True, False]

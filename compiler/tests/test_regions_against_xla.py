@@ -195,3 +195,35 @@ def test_total_order_of_floats():
     pairs = np.array(list(itertools.product(bits, bits)), np.uint32)
     for way in ("LT", "GE", "EQ"):
         same(source.format(way=way), pairs[:, 0].view(F).copy(), pairs[:, 1].view(F).copy())
+
+
+@pytest.mark.parametrize(("select", "scatter"), [("GE", "or"), ("GT", "xor"), ("LE", "and"), ("EQ", "add")])
+def test_select_and_scatter_of_booleans(select, scatter):
+    same(
+        f"""func.func @main(%x: tensor<8xi1>, %s: tensor<4xi1>, %i: tensor<i1>) -> tensor<8xi1> {{
+          %0 = "stablehlo.select_and_scatter"(%x, %s, %i) <{{window_dimensions = array<i64: 3>,
+               window_strides = array<i64: 2>, padding = dense<[[0, 1]]> : tensor<1x2xi64>}}> ({{
+            ^bb0(%a: tensor<i1>, %b: tensor<i1>):
+              %1 = stablehlo.compare {select}, %a, %b : (tensor<i1>, tensor<i1>) -> tensor<i1>
+              stablehlo.return %1 : tensor<i1>
+          }}, {{
+            ^bb0(%a: tensor<i1>, %b: tensor<i1>):
+              %1 = stablehlo.{scatter} %a, %b : tensor<i1>
+              stablehlo.return %1 : tensor<i1>
+          }}) : (tensor<8xi1>, tensor<4xi1>, tensor<i1>) -> tensor<8xi1>
+          return %0 : tensor<8xi1>
+        }}""",
+        *(np.array(bits, np.bool_) for bits in ([0, 1, 1, 0, 1, 1, 0, 0], [1, 1, 0, 1], scatter == "and")),
+    )
+
+
+def test_top_k_of_booleans():
+    """True is above False, and of equals the first comes first."""
+    source = """func.func @main(%x: tensor<2x4xi1>) -> (tensor<2x3xi1>, tensor<2x3xi32>) {
+      %0:2 = chlo.top_k(%x, k = 3) : tensor<2x4xi1> -> (tensor<2x3xi1>, tensor<2x3xi32>)
+      return %0#0, %0#1 : tensor<2x3xi1>, tensor<2x3xi32>
+    }"""
+    values, indices = programs.simulate(source, np.array([[0, 1, 0, 1], [0, 0, 0, 1]], np.bool_))
+    assert values.dtype == np.bool_
+    assert values.tolist() == [[True, True, False], [True, False, False]]
+    assert indices.tolist() == [[1, 3, 0], [3, 0, 1]]
