@@ -24,7 +24,9 @@ def is_computed_once(value: SSAValue) -> bool:
         return op.ROW.group not in ("random", "collective", "control", "host") and all(
             is_computed_once(v) for v in op.operands
         )
-    func = value.block.parent_op() if isinstance(value, BlockArgument) else None
+    if not isinstance(value, BlockArgument):
+        return False
+    func = value.block.parent_op()
     return isinstance(func, FuncOp) and constant_arguments(func)[value.index]
 
 
