@@ -1,6 +1,7 @@
 """Goldens by XLA on the host: single-op modules compiled once, kept as serialised executables, run on one thread.
 
-The only file that knows jaxlib's private client.
+The only file that knows jaxlib's private client. It names shapes and devices itself, since to load the half of JAX that
+does would take each child longer than its work.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import functools
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,10 +40,32 @@ def _cpu() -> Any:
     """The client of this process: the host, synchronous."""
     # Read when the client makes its thread pool; a process that set it keeps its own.
     os.environ.setdefault("NPROC", "1")
-    import jax  # noqa: F401 - registers what jaxlib's arrays need to become NumPy's
     from jaxlib import xla_client
 
     return xla_client.make_cpu_client(asynchronous=False)
+
+
+@functools.cache
+def _host() -> Any:
+    """Where every buffer lies, as the client asks for it."""
+    from jaxlib import xla_client
+
+    class Host(xla_client.SingleDeviceSharding):
+        memory_kind = None
+        _device_assignment = tuple(_cpu().devices())
+
+        def _to_xla_hlo_sharding(self, rank: int) -> Any:
+            return xla_client.HloSharding.replicate()
+
+    return Host(_cpu().devices()[0])
+
+
+class TensorType(NamedTuple):
+    """The type of a buffer, as the client asks for it."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    weak_type: bool = False
 
 
 class Executable:
@@ -54,10 +77,20 @@ class Executable:
     def run(self, buffers: Sequence[Any]) -> list[Any]:
         """The results as buffers. Raises GoldenError if XLA refuses to run."""
         try:
-            results = self._loaded.execute_sharded(list(buffers))
-            return [shards[0] for shards in results.disassemble_into_single_device_arrays()]
+            return self._loaded.execute_sharded(list(buffers)).consume_with_handlers(self._results)
         except Exception as error:  # the client raises many types
             raise GoldenError(_short(error)) from error
+
+    @functools.cached_property
+    def _results(self) -> list[Any]:
+        """What makes a buffer of each result."""
+        from jaxlib import xla_client
+
+        [module] = self._loaded.hlo_modules()
+        shape = xla_client.XlaComputation(module.as_serialized_hlo_module_proto()).program_shape().result_shape()
+        types = [TensorType(result.dimensions(), result.numpy_dtype())
+                 for result in (shape.tuple_shapes() if shape.is_tuple() else [shape])]  # fmt: skip
+        return [xla_client.array_result_handler(kind, _host(), True, True) for kind in types]
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The results as fresh arrays."""
@@ -66,23 +99,20 @@ class Executable:
 
 def put(array: np.ndarray) -> Any:
     """A buffer with the value of `array`, in its own type (64-bit types stay); the array must not change after."""
-    import jax
-    from jax.core import ShapedArray
-    from jax.sharding import SingleDeviceSharding
     from jaxlib import xla_client
 
-    device = _cpu().devices()[0]
     array = np.ascontiguousarray(array).reshape(array.shape)
-    with jax.enable_x64(True):
-        aval = ShapedArray(array.shape, array.dtype)
-    sharding = SingleDeviceSharding(device)
-    return xla_client.batched_device_put(aval, sharding, [array], [device], True, enable_x64=True)
+    kind, devices = TensorType(array.shape, array.dtype), _cpu().devices()
+    return xla_client.batched_device_put(kind, _host(), [array], devices, True, enable_x64=True)
 
 
 def view(buffer: Any) -> np.ndarray:
     """The value of a buffer, without a copy where the type allows; not to be written to."""
     try:
-        return np.asarray(buffer)
+        try:
+            return np.asarray(memoryview(buffer))
+        except Exception:  # noqa: BLE001 - of a type that only JAX has views of, such as bf16
+            return buffer._single_device_array_to_np_array_did_copy()[0]
     except Exception as error:  # a failed computation is reported here
         raise GoldenError(_short(error)) from error
 
@@ -105,6 +135,8 @@ def compile_module(
         loaded = _widened(loaded)
     path = None
     text = str(loaded.operation.get_asm(enable_debug_info=False))
+    if "stablehlo.custom_call" in text:
+        import jax  # noqa: F401 - registers the functions behind its custom calls
     if "@lapack_" in text:
         _initialise_lapack()
     if cache_dir is not None:

@@ -123,6 +123,17 @@ def test_what_xla_refuses_is_one_line() -> None:
 
 
 @pytest.mark.slow
+def test_a_golden_loads_no_jax() -> None:
+    code = (
+        "import sys, numpy as np; from opscope.harness.prepare import golden;"
+        f"print(golden.compile_module({SUM.replace('bf16', 'f32')!r})([np.ones((4, 4096), np.float32)])[0].tolist());"
+        "sys.exit('jax' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[4096.0, 4096.0, 4096.0, 4096.0]"
+
+
+@pytest.mark.slow
 def test_a_fresh_process_runs_lapack_calls(tmp_path: Path) -> None:
     import jax
     import jax.numpy as jnp
