@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from opscope.base import ieee_denormals
 from opscope.base.children.ending import Cause, signal_name
 from opscope.base.children.inside import is_child
 from opscope.base.children.warm_fork import WarmFork
@@ -30,6 +31,9 @@ def _client() -> Any:
     import jax  # noqa: F401  registers what XLA's arrays need to become NumPy's
     from jaxlib import xla_client
 
+    xla_client.register_custom_call_target(
+        ieee_denormals.TARGET, ieee_denormals.capsule(), platform="cpu", api_version=ieee_denormals.TYPED
+    )
     return xla_client.make_cpu_client(asynchronous=False)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from opscope.compiler.errors import StageFailure
 from opscope.compiler.ops import shapes
 from opscope.compiler.ops.codec import BOOL, I32, I32LIST, I32S, I64, I64S, SYMBOLS, TEXT
-from opscope.compiler.ops.row import NUMBER, PLAIN, Group, OpRow, register_all
+from opscope.compiler.ops.row import PLAIN, Group, OpRow, register_all
 from opscope.compiler.ops.shapes import Shape
 from opscope.compiler.target.program import (
     BodyReduceParams,

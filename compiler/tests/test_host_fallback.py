@@ -203,3 +203,54 @@ def test_a_negative_number_is_a_long_unsigned_one_above_all_short_ones():
     a = np.array([-1, -5, 6, 0], np.int32)
     assert api.ran_on(api.compile(source, programs.BOARD)) != "host"
     assert programs.simulate(source, a)[0].tolist() == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("op", "wanted"),
+    [("multiply", 1e-310), ("divide", 1e-290), ("minimum", 1e-300), ("add", 1e-10)],
+)
+def test_denormals_of_double_precision_stay(op, wanted):
+    """On any number of elements, which decides whether XLA computes in one step or in several."""
+    for count in (1, 5000):
+        shape = f"tensor<{count}xf64>"
+        source = programs.module(f"%0 = stablehlo.{op} %a, %b : {shape}\nreturn %0 : {shape}",
+                                 f"(%a: {shape}, %b: {shape}) -> {shape}")  # fmt: skip
+        a, b = np.full(count, 1e-300), np.full(count, 1e-10)
+        (got,) = programs.simulate(source, a, b, unsupported_types="fallback")
+        assert np.allclose(got, wanted, rtol=1e-12, atol=0)
+
+
+def test_functions_of_double_denormals_are_those_of_numbers():
+    source = programs.module(
+        """%0 = stablehlo.log %x : tensor<2xf64>
+           %1 = stablehlo.sqrt %x : tensor<2xf64>
+           %2 = stablehlo.complex %x, %x : tensor<2xcomplex<f64>>
+           %3 = stablehlo.add %2, %2 : tensor<2xcomplex<f64>>
+           return %0, %1, %3 : tensor<2xf64>, tensor<2xf64>, tensor<2xcomplex<f64>>""",
+        "(%x: tensor<2xf64>) -> (tensor<2xf64>, tensor<2xf64>, tensor<2xcomplex<f64>>)",
+    )
+    x = np.array([1e-310, 5e-324])
+    log, root, twice = programs.simulate(source, x, unsupported_types="fallback")
+    assert np.allclose(log, np.log(x), rtol=1e-14, atol=0)
+    assert np.allclose(root, np.sqrt(x), rtol=1e-14, atol=0)
+    assert twice.tolist() == ((1 + 1j) * (x + x)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("wide", "value"),
+    [("f64", np.array([1.5, -3.25e100])), ("i64", np.array([-5, 2**62 + 1])), ("i8", np.array([5, -7], np.int8))],
+)
+def test_bits_of_a_number_are_as_many_booleans_and_back(wide, value):
+    count = 8 * value.itemsize
+    bits = np.unpackbits(value.view(np.uint8), bitorder="little").reshape(2, count).astype(np.bool_)
+    for source, target, x, wanted in (
+        (f"2x{wide}", f"2x{count}xi1", value, bits),
+        (f"2x{count}xi1", f"2x{wide}", bits, value),
+    ):
+        text = programs.module(
+            f"%0 = stablehlo.bitcast_convert %x : (tensor<{source}>) -> tensor<{target}>\nreturn %0 : tensor<{target}>",
+            f"(%x: tensor<{source}>) -> tensor<{target}>",
+        )
+        (got,) = programs.simulate(text, x, unsupported_types="fallback")
+        assert got.dtype == wanted.dtype
+        assert np.array_equal(got, wanted)

@@ -105,7 +105,9 @@ def _host_op(group: list[Operation]) -> Operation | None:
     if not outputs:
         return None
     body = Block(arg_types=[value.type for value in inputs])
-    values: dict[SSAValue, SSAValue] = dict(zip(inputs, body.args, strict=True))
+    doubles = any(spelling.is_double(value) for op in group for value in (*op.operands, *op.results))
+    arguments = spelling.keeping_denormals(body) if doubles else body.args
+    values: dict[SSAValue, SSAValue] = dict(zip(inputs, arguments, strict=True))
     for op in [*constants, *group]:
         copy = op.clone(values)
         for inner in copy.walk():

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from xdsl.dialects.builtin import IntAttr, IntegerType, ModuleOp, TensorType
+from xdsl.dialects.builtin import IntAttr, IntegerType, ModuleOp, TensorType, i1
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
@@ -83,6 +83,8 @@ def _needs_host(op: Operation, formats: frozenset[str]) -> bool:
         return False
     if op.name == "stablehlo.custom_call" and (row := find(target_of(op))) is not None and row.way == "host":
         return True
+    if op.name == "stablehlo.bitcast_convert" and len({_element(v) == i1 for v in _values(op)}) > 1:
+        return True  # the device holds an i1 in a byte
     for value in _values(op):
         row = ELEMENT_TYPES.get(str(_element(value)))
         if row is not None and row.data_format not in formats and not _is_wide(value):

@@ -1,18 +1,34 @@
 """Rewrites ops inside host ops so that XLA computes what the specification asks for.
 
-Without this, XLA's CPU orders complex numbers by their real parts alone, and keeps a NaN where `reduce_precision`
-leaves no mantissa bit.
+Without this, XLA's CPU orders complex numbers by their real parts alone, keeps a NaN where `reduce_precision` leaves no
+mantissa bit, makes denormals of double precision zero, and takes an i1 for eight bits where bits are converted.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import ComplexType, DenseIntOrFPElementsAttr, TensorType, i1
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BoolAttr,
+    ComplexType,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    Float64Type,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    StringAttr,
+    TensorType,
+    i1,
+    i32,
+    i64,
+)
+from xdsl.ir import Block, Operation, Region, SSAValue
 
+from opscope.base import ieee_denormals
 from opscope.compiler.dialects.stablehlo import CLASSES, spec_attr
 
 
@@ -24,6 +40,34 @@ def append(op: Operation, block: Block) -> list[SSAValue]:
         block.add_op(op)
         return list(op.results)
     return results
+
+
+def is_double(value: SSAValue) -> bool:
+    """Whether a value is of double precision, real or complex."""
+    element = value.type.element_type if isinstance(value.type, TensorType) else None
+    return isinstance(element.element_type if isinstance(element, ComplexType) else element, Float64Type)
+
+
+def keeping_denormals(block: Block) -> Sequence[SSAValue]:
+    """Begins `block` with the call after which XLA keeps denormals, and returns its arguments as that hands them on."""
+    if not block.args:
+        return ()
+    count = len(block.args)
+    alias = "#stablehlo.output_operand_alias<output_tuple_indices = {}, operand_index = {}, operand_tuple_indices = []>"
+    call = CLASSES["stablehlo.custom_call"].create(
+        operands=list(block.args),
+        result_types=[argument.type for argument in block.args],
+        attributes={
+            "call_target_name": StringAttr(ieee_denormals.TARGET),
+            "api_version": IntegerAttr(ieee_denormals.TYPED_IN_STABLEHLO, i32),
+            "has_side_effect": BoolAttr.from_bool(True),
+            "output_operand_aliases": ArrayAttr(
+                spec_attr(alias.format([number] if count > 1 else [], number), {}) for number in range(count)
+            ),
+        },
+    )
+    block.add_op(call)
+    return call.results
 
 
 def _make(block: Block, name: str, operands: list[SSAValue], result: Any, **attributes: Any) -> SSAValue:
@@ -66,7 +110,45 @@ def _nan_without_mantissa(op: Operation, block: Block) -> list[SSAValue] | None:
     return [_make(block, "select", [_compare(block, "NE", x, x), infinity, op.results[0]], kind)]
 
 
+def _single_bits(op: Operation, block: Block) -> list[SSAValue] | None:
+    """Returns the bits of a number as i1, the lowest first, or the number of such bits."""
+    (x,), kind, result = op.operands, op.operands[0].type, op.results[0].type
+    assert isinstance(kind, TensorType)
+    assert isinstance(result, TensorType)
+    if (kind.element_type == i1) == (result.element_type == i1):
+        return None
+    spread, packed = (kind, result) if kind.element_type == i1 else (result, kind)
+    shape = spread.get_shape()
+    *outer, count = shape
+    word = IntegerType(count, Signedness.UNSIGNED)
+    words, each = TensorType(word, outer), TensorType(word, shape)
+    places = _make(block, "iota", [], each, iota_dimension=IntegerAttr(len(outer), i64))
+    if packed is kind:
+        number = _make(block, "bitcast_convert", [x], words)
+        dims = DenseArrayBase.from_list(i64, list(range(len(outer))))
+        number = _make(block, "broadcast_in_dim", [number], each, broadcast_dimensions=dims)
+        bits = _make(block, "shift_right_logical", [number, places], each)
+        one = _make(block, "constant", [], each, value=DenseIntOrFPElementsAttr.from_list(each, [1]))
+        zero = _make(block, "constant", [], each, value=DenseIntOrFPElementsAttr.from_list(each, [0]))
+        return [_compare(block, "NE", _make(block, "and", [bits, one], each), zero)]
+    bits = _make(block, "shift_left", [_make(block, "convert", [x], each), places], each)
+    scalar = TensorType(word, [])
+    start = _make(block, "constant", [], scalar, value=DenseIntOrFPElementsAttr.from_list(scalar, [0]))
+    join = Block(arg_types=[scalar, scalar])
+    joined = _make(join, "or", list(join.args), scalar)
+    join.add_op(CLASSES["stablehlo.return"].create(operands=[joined]))
+    reduce = CLASSES["stablehlo.reduce"].create(
+        operands=[bits, start],
+        result_types=[words],
+        attributes={"dimensions": DenseArrayBase.from_list(i64, [len(outer)])},
+        regions=[Region(join)],
+    )
+    block.add_op(reduce)
+    return [_make(block, "bitcast_convert", [reduce.results[0]], packed)]
+
+
 _SPELLERS: dict[str, Callable[[Operation, Block], list[SSAValue] | None]] = {
+    "stablehlo.bitcast_convert": _single_bits,
     "stablehlo.maximum": _choose,
     "stablehlo.minimum": _choose,
     "stablehlo.reduce_precision": _nan_without_mantissa,
