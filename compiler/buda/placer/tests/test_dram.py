@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opscope.compiler.buda.placer.dram import FIRST, PICKERS, Channel, Request, channels_of, place_queues
+from opscope.compiler.buda.placer.dram import (
+    DRAM_TILES,
+    FIRST,
+    PICKERS,
+    SIZE,
+    WORKERS,
+    Channel,
+    Request,
+    channels_of,
+    place_queues,
+)
 from opscope.compiler.buda.planner import budget_of
 from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.target.system_desc import load_board
 
 KB = 1024
 
@@ -53,6 +66,28 @@ def test_closest_is_the_nearest_free_port() -> None:
     assert [part.channel for part in allocations["near"]] == [0, 2]
     far = place_queues([Request("far", KB, ((9, 9),), True)], budget_of("grayskull"), "CLOSEST")
     assert far["far"][0].channel == 6
+
+
+PLANS = {
+    "grayskull": ".0..2..4..6.. " + ".TTTTTTTTTTTT " * 5 + ".1..3..5..7.. " + ".TTTTTTTTTTTT " * 5,
+    "wormhole_b0": "0....2.... .TTTT.TTTT .TTTT3TTTT .TTTT4TTTT .TTTT.TTTT 1TTTT5TTTT .......... " + ".TTTT.TTTT " * 5,
+    "blackhole": "0........4....... ................. 1TTTTTTT.5TTTTTTT " + ".TTTTTTT..TTTTTTT " * 2
+    + "3TTTTTTT.7TTTTTTT " + ".TTTTTTT..TTTTTTT " * 3 + "2TTTTTTT.6TTTTTTT " + ".TTTTTTT..TTTTTTT " * 2,
+}  # fmt: skip
+"""Floor plans by rows of the NoC as tt-umd publishes them: T is a core, a digit the first port of that channel."""
+
+
+@pytest.mark.parametrize("arch", PLANS)
+def test_cores_and_ports_lie_as_on_the_floor_plan(arch: str) -> None:
+    rows = PLANS[arch].split()
+    at = {(x, y): mark for y, row in enumerate(rows) for x, mark in enumerate(row)}
+    columns_of_cores, rows_of_cores = WORKERS[arch]
+    assert SIZE[arch] == (len(rows[0]), len(rows))
+    assert set(product(columns_of_cores, rows_of_cores)) == {place for place, mark in at.items() if mark == "T"}
+    assert (len(rows_of_cores), len(columns_of_cores)) == load_board(arch).buda.grid
+    assert {place: str(number) for number, place in enumerate(DRAM_TILES[arch])} == {
+        place: mark for place, mark in at.items() if mark.isdigit()
+    }
 
 
 def test_room_is_given_on_to_later_epochs() -> None:
