@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from opscope.compiler.buda.configuration import OPTIONS, Configuration, NoEffect
+from opscope.compiler.buda.balancer.shapes import Grid
+from opscope.compiler.buda.balancer.tests.graphs import fork, matmul, one_tap_convolution
+from opscope.compiler.buda.configuration import OPTIONS, Configuration, NoEffect, with_formats
 from opscope.compiler.buda.graph_file import matmul_graph
+from opscope.compiler.buda.placer.epochs import PlacerOptions
 from opscope.compiler.buda.plan_to_binary import to_binary
 from opscope.compiler.buda.planner import BudaPlan, budget_of
 from opscope.compiler.commands.plan import plan_command
@@ -131,6 +134,79 @@ def test_chips_are_filled_in_the_order_asked_for() -> None:
 def test_a_wrong_value_is_one_line(options: dict, message: str) -> None:
     with pytest.raises(CompilerInputError, match=message):
         Configuration().set_configuration_options(**options)
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "value"),
+    [
+        ("place_on_one_row", (True, "true", "True", "1", 1, "yes"), True),
+        ("place_on_one_row", (False, "false", "0", 0, "No"), False),
+        ("balancer_policy", ("PolicyType.NLP", "nlp"), "NLP"),
+        ("math_fidelity", ("MathFidelity.HiFi2", "hifi2"), "HiFi2"),
+        ("default_df_override", ("DataFormat.Bfp8_b", "Bfp8_b"), "Bfp8_b"),
+        ("amp_level", (2, "2"), 2),
+        ("amp_level", (0, "0"), 0),
+        ("harvested_rows", ([[1, 11]], [1, 11], "1,11"), (1, 11)),
+        ("harvested_rows", ([5, 7],), (5, 7)),
+        ("op_intermediates_to_save", ("a, b,", ["a", "b"]), ("a", "b")),
+    ],
+)
+def test_a_value_is_read_as_python_and_the_command_line_write_it(name: str, words: tuple, value: object) -> None:
+    for word in words:
+        config = Configuration()
+        config.set_configuration_options(**{name: word})
+        assert (config.get(name), type(config.get(name))) == (value, type(value))
+
+
+def test_none_leaves_an_option_as_it_is() -> None:
+    config = Configuration()
+    config.set_configuration_options(amp_level=1)
+    config.set_configuration_options(amp_level=None)
+    assert config.values == {"amp_level": 1}
+
+
+@pytest.mark.parametrize(
+    ("options", "device"),
+    [
+        ({}, ("", 0)),
+        ({"harvested_rows": "1,11"}, ("", 2 + 2**11)),
+        ({"device_config": "gs_e300"}, ("e150", 2 + 2**11)),
+        ({"device_config": "wh_n150"}, ("n150", 2**11)),
+        ({"device_config": "gs_e300", "harvested_rows": []}, ("e150", 0)),
+    ],
+)
+def test_a_mask_has_a_bit_per_harvested_row(options: dict, device: tuple[str, int]) -> None:
+    config = Configuration()
+    config.set_configuration_options(**options)
+    assert config.device == device
+
+
+def test_breaks_sizes_and_placement_are_those_that_were_set() -> None:
+    graph, config = fork(), Configuration()
+    assert config.placer(graph) == PlacerOptions((), (), 1, True, (0,))
+    config.set_epoch_break(["e", "sum"])
+    config.set_chip_break("prod")
+    config.override_op_size("mm", (2, 3))
+    config.set_configuration_options(enable_auto_transposing_placement=False, chip_placement_policy="MMIO_LAST")
+    assert config.placer(graph, 3) == PlacerOptions(("e", "sum"), ("prod",), 3, False, (2, 1, 0))
+    legalizer = config.legalizer(graph)
+    assert {name: override.grid for name, override in legalizer.overrides.items()} == {"mm": Grid(2, 3)}
+    config.set_epoch_break("nowhere")
+    with pytest.raises(CompilerInputError, match="expected a node of fork, got 'nowhere'"):
+        config.placer(graph)
+
+
+def test_formats_are_of_everything_but_a_picker_and_the_fidelity_of_its_gather() -> None:
+    graph = with_formats(one_tap_convolution(), "Bfp8_b", "Float32", "LoFi")
+    assert {node.name: node.data_format for node in graph.nodes} == {
+        "picker": "Bfp2_b", "x": "Bfp8_b", "w": "Bfp8_b", "gather": "Bfp8_b", "mm": "Bfp8_b", "y": "Bfp8_b",
+    }  # fmt: skip
+    assert {op.name: (op.spec.acc_format, op.spec.math_fidelity) for op in graph.ops} == {
+        "gather": ("Float32", "HiFi2"), "mm": ("Float32", "LoFi"),
+    }  # fmt: skip
+    assert with_formats(one_tap_convolution(), None, None, None).nodes == one_tap_convolution().nodes
+    whole = with_formats(matmul(2, 2, 2, fmt="Int8"), "Bfp8_b", None, None)
+    assert {node.data_format for node in whole.nodes} == {"Int8"}
 
 
 def test_an_override_that_does_not_divide_is_one_line() -> None:

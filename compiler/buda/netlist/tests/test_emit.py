@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from opscope.compiler.buda.balancer.options import LegalizerOptions, OpOverride
+from opscope.compiler.buda.balancer.shapes import Grid
 from opscope.compiler.buda.balancer.tests.graphs import INPUT, fork, shape, z_pair
+from opscope.compiler.buda.fuse_ops import fuse_ops
 from opscope.compiler.buda.graph import BudaGraph, NodeKind, OpSpec
 from opscope.compiler.buda.graph_builder import GraphBuilder, Operand
 from opscope.compiler.buda.netlist.emit import netlist_of, op_line, to_yaml
@@ -88,6 +91,21 @@ def test_queues_say_who_writes_them_where_and_how_much(host: bool) -> None:
         assert queues["y"].addresses == ((0, 2 * 8 * 4 * TILE),)
 
 
+def test_the_host_sees_one_piece_and_cores_have_their_own() -> None:
+    """(8x12) over 2 x 3 cores: 4 x 4 tiles each, and 4 x 4 of the parameter for each column of cores."""
+    sizes = LegalizerOptions(overrides={"mm": OpOverride(Grid(2, 3), "n")})
+    options = PlacerOptions(epoch_breaks=("sum",))
+    queues = netlist(plan(fork(), budget_of("n150"), "MinimizeGrid", sizes, placer=options)).queues
+    tiles = {q.name: tuple(q.mblock[axis] * q.ublock[axis] for axis in range(2)) for q in queues.values()}
+    assert {name: (queues[name].grid_size, tiles[name]) for name in queues} == {
+        "x": ((1, 1), (8, 4)),
+        "w": ((1, 3), (4, 4)),
+        "e2e_mm_0": ((2, 3), (4, 4)),
+        "e2e_e_0": ((1, 1), (8, 12)),
+        "y": ((1, 1), (8, 12)),
+    }
+
+
 def test_the_passes_of_a_training_step_run_once() -> None:
     builder = GraphBuilder("step")
     builder.source("x", INPUT, shape(2, 2))
@@ -123,6 +141,22 @@ def reading(text: str, spec: OpSpec) -> BudaGraph:
 def test_tms_and_attributes_are_told_in_tt_budas_words(text: str, spec: OpSpec, words: str) -> None:
     (op,) = netlist(plan(reading(text, spec), budget_of("n150"), "MinimizeGrid")).ops.values()
     assert words in op_line(op)
+
+
+def test_steps_of_a_fused_op_tell_their_elements_but_for_the_last_which_has_the_ops() -> None:
+    builder = GraphBuilder("chain")
+    builder.source("x", NodeKind.INPUT, shape(2, 2), elements=(1, 33, 50))
+    builder.op("first", OpSpec("tanh", approximate=True), [Operand("x")], elements=(1, 33, 50))
+    builder.output("y", builder.op("second", OpSpec("abs"), [Operand("first")], elements=(1, 33, 50)))
+    made = netlist(plan(fuse_ops(builder.graph(), "wormhole_b0"), budget_of("n150"), "MinimizeGrid"))
+    ((steps,),) = (fused.schedules for fused in made.fused_ops.values())
+    assert [(step.name, step.inputs, step.output, step.attributes) for step in steps] == [
+        ("tanh.0", ("input0",), "dest", {"approximate_mode": True, "elements": [1, 33, 50]}),
+        ("abs.1", ("dest",), "output", {}),
+    ]
+    assert [(step.mblock, step.ublock) for step in steps] == [((1, 1), (2, 2))] * 2
+    (op,) = made.ops.values()
+    assert op.attributes == {"fused_op_id": 0, "elements": [1, 33, 50]}
 
 
 def test_what_is_cut_in_time_says_so() -> None:
