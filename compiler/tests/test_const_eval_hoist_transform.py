@@ -144,6 +144,33 @@ def test_numbers_per_channel_become_weights_and_a_bias(shape: tuple[int, ...], o
     assert np.linalg.norm(got - golden) <= 3e-3 * np.linalg.norm(golden)
 
 
+@pytest.mark.parametrize(
+    ("shape", "types", "op"),
+    [
+        ((8, 8, 1), ("input", "parameter", "parameter"), "multiply"),  # a number per pixel
+        ((8, 8, 64), ("input", "parameter", "parameter"), "subtract"),
+        ((64,), ("input", "parameter", "input"), "multiply"),  # another one in every run
+        ((64,), ("input", "parameter", "input"), "subtract"),
+        ((64,), ("input", "input", "parameter"), "multiply"),
+        ((1,), ("input", "parameter", "parameter"), "subtract"),  # no bias yet, and one number would not make one
+    ],
+)
+def test_what_is_no_number_per_channel_or_may_change_stays(
+    shape: tuple[int, ...], types: tuple[str, ...], op: str
+) -> None:
+    def function(x, w, s):  # type: ignore[no-untyped-def]
+        dims = ("NHWC", "HWIO", "NHWC")
+        y = jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=dims)
+        return y * s if op == "multiply" else y - s
+
+    args = [np.ones(s, np.float32) for s in ((1, 8, 8, 32), (3, 3, 32, 64), shape)]
+    ttir = api.stablehlo_to_ttir(programs.stablehlo(function, *args))
+    words = f'tt-populate-argument-types{{argument-types="main={",".join(types)}"}}'
+    run(parse(f"{words},ttir-implicit-broadcast-fold,ttir-fusing"), ttir)
+    names = [name.removeprefix("ttir.") for name in programs.op_names(ttir)]
+    assert [name for name in names if name != "reshape"] == ["conv2d", op]
+
+
 def pytorch(x, w, b, m, v, u):  # type: ignore[no-untyped-def]
     """Two convolutions, each with a batch norm and the second with a residual, channels first throughout."""
 

@@ -35,8 +35,9 @@ def _channels(op: RowOp, value: SSAValue, vector: SSAValue) -> RowOp | None:
     conv = maker(value, "conv2d")
     if conv is None or not read_once(value) or value.type != op.results[0].type:
         return None
-    size = shape_of(value)[-1]
-    fits = shape_of(vector)[-1:] in ((size,), (1,), ()) and prod(shape_of(vector)) in (size, 1)
+    size, count = shape_of(value)[-1], prod(shape_of(vector))
+    # As many numbers as channels may also be one per pixel.
+    fits = count == 1 or (count == size and shape_of(vector)[-1] == size)
     return conv if fits and is_computed_once(vector) else None
 
 
