@@ -8,12 +8,12 @@ message per op, each with the op's number; its output goes to the lane's log.
 from __future__ import annotations
 
 import dataclasses
-import gc
 import traceback
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from opscope.base import gc_pause
 from opscope.base.children import frames
 from opscope.base.children.inside import Parent
 from opscope.base.damage import Damaged
@@ -39,19 +39,18 @@ def serve(parent: Parent) -> None:
         return
     context = RunContext.from_json(first["context"])
     try:
-        backend = registry.load(context.backend)
-        missing = backend.available()
-        if missing:
-            raise InputError(
-                f"--backend {context.backend}", "a backend that works here", "a missing requirement", missing
-            )
-        target = backend.target(context.options)
-        _check_until(context, backend.stages)
-        fingerprint = backend.fingerprint()
-        _warm_up(backend)
-        # Imported objects stay in memory, so no collection during an op needs to walk them.
-        gc.collect()
-        gc.freeze()
+        with gc_pause.paused():
+            backend = registry.load(context.backend)
+            missing = backend.available()
+            if missing:
+                raise InputError(
+                    f"--backend {context.backend}", "a backend that works here", "a missing requirement", missing
+                )
+            target = backend.target(context.options)
+            _check_until(context, backend.stages)
+            fingerprint = backend.fingerprint()
+            _warm_up(backend)
+            gc_pause.set_aside()  # what was imported stays, so no collection during an op needs to walk it
     except InputError as error:
         parent.send({"input_error": [error.where, error.expected, error.got, error.hint]})
         return
