@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,11 @@ from opscope.reports.compare.diff import Diff, Label, compare
 from opscope.reports.compare.history import compared
 from opscope.reports.compare.isolated import labelled
 from opscope.reports.compare.outcomes import from_database, from_folder
-from opscope.reports.compare.run_selection import open_runs
+from opscope.reports.compare.run_selection import Listed, Runs, open_runs
 from opscope.reports.database.reading import read_database
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import fresh
-from opscope.reports.tests.nights import Op, night, op_id
+from opscope.reports.tests.nights import START, Op, night, op_id
 
 BAD = Op("compile_failed")
 OK = Op(pcc=0.99999, cycles=1000)
@@ -311,6 +312,38 @@ def test_the_newest_comparable_runs_are_taken(history: str, tmp_path: Path) -> N
     assert (diff.a.run_id, diff.b.run_id) == ("night05", "night06")
     assert diff.notes[-1] == "the newest run, night10, has no comparable one before it"
     assert (named.a.run_id, named.b.run_id) == ("night02", "night03")
+
+
+def test_a_run_follows_an_earlier_one_of_its_series_with_a_model_in_common() -> None:
+    late = Listed("late", START, "xla", frozenset("ab"))
+    early = Listed("early", START - timedelta(hours=1), "xla", frozenset("bc"))
+    assert late.follows(early)
+    assert not early.follows(late)
+    for change in ({"started": START}, {"series": "other"}, {"models": frozenset("c")}):
+        assert not late.follows(replace(early, **change))
+
+
+def test_without_a_database_the_folders_are_the_runs(tmp_path: Path) -> None:
+    """The newest first, of those that started together the one of most models; those that go on are left out."""
+    together = {"started": START + timedelta(days=1)}
+    night(tmp_path, 1, {"add": OK})
+    night(tmp_path, 2, {"add": OK, "sub": Op(uses={"n": 1})}, **together)
+    night(tmp_path, 3, {"add": OK}, outcome="running")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "run.json").write_text("no run")
+    runs = Runs(None, tmp_path)
+    assert [run.run_id for run in runs.listed()] == ["night02", "night01"]
+    assert runs.newest().models == {"m", "n"}
+    assert runs.read(runs.newest()).place == str(tmp_path / "night02")
+    assert runs.view("night01").run_id == "night01"
+    assert runs.before("night02", START + timedelta(days=3), runs.newest().series, ["m"]) == runs.listed()[1:]
+    night(tmp_path, 4, {"add": OK})
+    assert [run.run_id for run in runs.pair()] == ["night02", "night04"]
+    with pytest.raises(InputError) as caught:
+        Runs(None, tmp_path / "none").newest()
+    assert str(caught.value) == "RUN: expected a run, got none; try pytest --model mnist_mlp --op-by-op"
+    with pytest.raises(InputError, match="expected two comparable runs, got none; try publishing a second one"):
+        Runs(None, tmp_path / "none").pair()
 
 
 def test_runs_that_share_nothing_are_named_to_be_compared_all_the_same(tmp_path: Path) -> None:
