@@ -111,11 +111,11 @@ def _histogram(histogram: Histogram, limit: float | None) -> tuple[str, int]:
 
 def _bars(y: float, middle: float, bar: float, step: int, counts: Sequence[int], most: int) -> Iterator[str]:
     """Both bars of a bucket, with their counts at their ends; one element can be seen beside a million."""
-    for count, side, colour in zip(counts, (-1, 1), (LOW, HIGH), strict=True):
+    for count, left, colour in zip(counts, (True, False), (LOW, HIGH), strict=True):
         if not count:
             continue
         length = max(1.5, bar * count / most)
-        start = middle + side * 60
-        x = start - length if side < 0 else start
+        start = middle - 60 if left else middle + 60
+        x, end = (start - length, start - length - 4) if left else (start, start + length + 4)
         parts = f'<rect x="{x:.1f}" y="{y:g}" width="{length:.1f}" height="{step - 3}" fill="{colour}" opacity=".8"/>'
-        yield parts + _text(start + side * (length + 4), y + 11, f"{count:,}", SOFT, "end" if side < 0 else "start")
+        yield parts + _text(end, y + 11, f"{count:,}", SOFT, "end" if left else "start")

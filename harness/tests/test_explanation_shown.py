@@ -60,13 +60,21 @@ def test_cells_lie_in_a_grid_with_a_gap_between_batch_entries() -> None:
     assert 'viewBox="0 0 640 82" width="640" height="82"' in svg  # 22 + 22 + 4 + 22 + 2, and half a line
 
 
-@pytest.mark.parametrize(("columns", "side"), [(25, "21"), (40, "13"), (80, "6"), (200, "5")])
+@pytest.mark.parametrize(("columns", "side"), [(25, "21"), (40, "13"), (51, "9"), (80, "6"), (200, "5")])
 def test_cells_of_a_wide_map_are_smaller(columns: int, side: str) -> None:
     heat = HeatMap(cells=((2.5,) * columns,), what="root mean square of z", cell="face (16x16)", batch_rows=1)
     svg = result_picture(BARE.model_copy(update={"heat": heat}))
     assert {row[:2] for row in drawn(svg, "rect", "width", "height")} == {(side, side)}
     assert drawn(svg, "title")[-1] == (f"row 0, column {columns - 1}: 2.5",)
     assert drawn(svg, "text")[0] == ("root mean square of z, per face (16x16); darkest: 2.5",)
+
+
+def test_a_map_without_cells_has_no_darkest_one() -> None:
+    empty = BARE.model_copy(update={"heat": HEAT.model_copy(update={"cells": ()})})
+    assert drawn(result_picture(empty), "text")[0][0].endswith("darkest: 0.0%")
+    assert 'height="34"' in result_picture(empty)
+    told = text(Explanation(op_id="", op_name="", backend="", results=(empty,)))
+    assert told.endswith("share of wrong elements, @ up to 0.0%\n")
 
 
 def test_bars_grow_from_the_middle_to_both_sides() -> None:
@@ -129,7 +137,7 @@ def test_the_text_has_all_that_is_known() -> None:
 
 def test_what_is_not_known_is_not_said() -> None:
     worst = WORST.model_copy(update={"z": None, "place": "", "terms": (), "terms_note": ""})
-    spread = Histogram(edges=(0.0, 1.0), low=(0, 0), high=(1, 0))
+    spread = Histogram(edges=(0.0, 1.0), low=(12, 0), high=(1, 0))
     exact = BARE.model_copy(update={"wrong": 4, "count": 4, "worst": (worst,) * 12, "histogram": spread})
     told = text(Explanation(op_id="1" * 16, op_name="stablehlo.add", backend="test", results=(exact,))).splitlines()
     assert told == [
@@ -138,8 +146,10 @@ def test_what_is_not_known_is_not_said() -> None:
         "worst elements",
         *["  [3, 4]: expected 1, got 7"] * 8,
         "errors over their scale (|z|): elements too small | too large",
-        f"  {'':>24} 0       0 to 1       1 {'#' * 24}",
+        f"  {'#' * 24} 12       0 to 1        1 ##",
     ]
+    none = BARE.model_copy(update={"count": 4, "histogram": Histogram(edges=(0.0, 1.0), low=(0, 0), high=(0, 0))})
+    assert text(Explanation(op_id="", op_name="", backend="", results=(none,))) == "result 0: another shape\n"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ FLOAT32, HALF, EXACT = TABLE["Float32"], TABLE["Float16"], TABLE["exact"]
 INF, NAN = np.inf, np.nan
 
 
-def summed(golden: list[float], got: list[float], row=FLOAT32, step: int = 2) -> Sums:
+def summed(golden: Sequence[float], got: Sequence[float], row=FLOAT32, step: int = 2) -> Sums:
     sums = Sums()
     for start in range(0, len(golden), step):
         chunk = slice(start, start + step)
@@ -37,6 +38,21 @@ def test_correlation_and_spread_are_of_the_finite_values(step: int, offset: floa
     pcc, spread = pcc_of(sums, replace(FLOAT32, relative_l2=1e-9))
     assert pcc == pytest.approx(np.corrcoef(g, d)[0, 1], rel=1e-6)
     assert spread == pytest.approx(np.std(g) / np.sqrt(np.mean(g**2)), rel=1e-6)
+
+
+def test_what_is_not_finite_leaves_moments_around_zero_alone() -> None:
+    g, d = np.array([1, -1, 5]), np.array([2, -1, 4])
+    pcc, _ = pcc_of(summed([1, -1, INF, 5], [2, -1, INF, 4]), FLOAT32)
+    assert pcc == pytest.approx(np.corrcoef(g, d)[0, 1])
+
+
+def test_no_rounding_makes_a_correlation_more_than_whole() -> None:
+    rng = np.random.default_rng(0)
+    for factor in (1 / 3, -0.7):
+        for golden in rng.standard_normal((200, 7)):
+            pcc, _ = pcc_of(summed(golden, golden * factor, step=7), FLOAT32)
+            assert pcc == pytest.approx(np.sign(factor))
+            assert abs(pcc) <= 1
 
 
 @pytest.mark.parametrize(

@@ -234,6 +234,10 @@ def test_what_a_line_has_in_place_of_a_record_is_named(tmp_path: Path) -> None:
             {"op_id": "../up"},
             "op_id: Value error, expected a name without separators or control characters, got '../up'",
         ),
+        (
+            {"op_id": f"../{'x' * 100}"},
+            f"op_id: Value error, expected a name without separators or control characters, got '../{'x' * 77}'",
+        ),
         ({"uses": "many"}, "uses: Input should be a valid integer, unable to parse string as an integer"),
         ({"surprise": 1}, "surprise: Extra inputs are not permitted"),
     ):
@@ -253,6 +257,8 @@ def test_records_of_whole_models_that_are_gone_are_damage(run, capsys) -> None:
     folder, rows = run
     assert store.whole_tests(folder) == []
     whole = folder / store.WHOLE_FILE
+    whole.touch()
+    assert (store.whole_tests(folder), damage.losses()) == ([], 0)
     whole.write_bytes(store.line_of(result(rows[0])) + store.line_of(result(rows[1])))
     assert [test.op_id for test in store.whole_tests(folder)] == ["b", "a"]
     store.write_run(folder, record(ended=now()))
@@ -268,3 +274,42 @@ def test_records_of_whole_models_that_are_gone_are_damage(run, capsys) -> None:
     whole.unlink()
     assert store.whole_tests(folder) == []
     assert "0 lines instead of 1" in capsys.readouterr().err
+
+
+def test_a_torn_line_as_long_as_what_is_read_at_once_takes_no_whole_one_with_it(run) -> None:
+    folder, rows = run
+    with store.Journal(folder, "w") as journal:
+        journal.append(result(rows[0]))
+    path = folder / "journal" / "w.jsonl"
+    umask = os.umask(0)
+    os.umask(umask)
+    assert path.stat().st_mode & 0o777 == 0o644 & ~umask
+    for torn in (65535, 65536, 200_000):
+        path.write_bytes(path.read_bytes() + b"x" * torn)
+        with store.Journal(folder, "w") as journal:
+            journal.append(result(rows[1]))
+    assert len(path.read_bytes().splitlines()) == 4
+    assert [test.op_id for test in store.read_journal(folder)] == ["b", "a", "a", "a"]
+
+
+def test_a_damaged_row_of_the_manifest_is_named_by_its_line(run, capsys) -> None:
+    damage.forget()
+    folder, rows = run
+    path = folder / "manifest.jsonl"
+    header, first, second = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(header + first.replace(b"stablehlo.add", b"stablehlo.bad") + second)
+    assert store.read_manifest(folder)[1] == rows[1:]
+    assert "manifest.jsonl:2: damaged" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("escape", ["\\ud800", "\\uD800"])
+def test_a_lone_surrogate_stays_as_its_escape(escape: str, tmp_path: Path) -> None:
+    line = result(add_row(tmp_path, "op"), Status.RUN_FAILED, error="so it was").model_dump_json()
+    read = store.parse(OpTest, line.replace("so it was", f"so {escape} w\u00e4s").encode(), "w.jsonl:1")
+    assert read.error_message == "so \\ud800 w\u00e4s"
+
+
+def test_a_record_of_a_newer_opscope_is_refused(tmp_path: Path) -> None:
+    newer = result(add_row(tmp_path, "op")).model_copy(update={"schema_version": store.SCHEMA_VERSION + 1})
+    with pytest.raises(InputError, match=f"schema {store.SCHEMA_VERSION + 1}"):
+        store.parse(OpTest, newer.model_dump_json().encode(), "w.jsonl:1")

@@ -66,6 +66,11 @@ def device(fidelity="HiFi4", float_format=None):
         (device(float_format="Float16_b"), "transpose", "bf16", 0, 1),
         (DEVICE, "add", "i32", 0, 1),
         (DEVICE, "compare", "i1", 0, 1),
+        # What products read is narrowed, if it is not narrower anyway; what only adds reads what is there.
+        (replace(DEVICE, product_format="Bfp8_b"), "dot_general", "f32", 3e-2, 0.99),
+        (replace(DEVICE, product_format="Bfp8_b"), "add", "f32", 1e-5, 0.99999),
+        (replace(DEVICE, product_format="Bfp8_b"), "reduce", "f32", 4e-3, 0.9999),
+        (replace(device(float_format="Bfp4_b"), product_format="Bfp8_b"), "dot_general", "bf16", 0.5, 0.94),
         (device("LoFi"), "dot_general", "ui8", 0, 1),
     ],
 )
@@ -155,6 +160,7 @@ def test_goldens_by_formula_get_a_wider_margin():
         ("dot_general", [(4, 3, 5, 8), (3, 5, 4)], (8,), dot([0, 1, 2], [2, 0, 1]), 60),
         ("dot_general", [(8,), (16,)], (8, 16), dot([], []), 1),
         ("dot", [(8, 64), (64, 16)], (8, 16), {}, 64),
+        ("dot", [(8, 1), (1, 16)], (8, 16), {}, 1),
         ("convolution", [(1, 56, 56, 64), (3, 3, 64, 128)], (1, 56, 56, 128), CONV, 576),
         ("convolution", [(1, 28, 28, 256), (3, 3, 1, 256)], (1, 28, 28, 256), CONV, 9),
         ("convolution", [(1, 64, 9, 9), (64, 32, 3, 3)], (1, 64, 7, 7),
