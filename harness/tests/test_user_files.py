@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ from opscope.harness.prepare import prepare_models, user_files
 from opscope.harness.prepare.inputs import row_inputs
 from opscope.harness.prepare.preparation import Preparation
 from opscope.harness.record.errors import InputError
+from opscope.models import frontends
 
 JAX = """
 import numpy as np, jax.numpy as jnp
@@ -154,3 +157,38 @@ def test_modules_of_every_framework(tmp_path: Path, package: str, text: str) -> 
     assert header.by_outcome() == {"ran": 1}
     # The weights are the module's own, not drawn.
     assert not [source for row in rows for source in row.sources if source.kind == "seeded"]
+
+
+OPEN = {
+    "net.pb": """
+import sys, tensorflow as tf
+with tf.Graph().as_default() as graph:
+    tf.tanh(tf.compat.v1.placeholder(tf.float32, [None, 16], "x"))
+open(sys.argv[1], "wb").write(graph.as_graph_def().SerializeToString())
+""",
+    "net.onnx": """
+import sys, onnx
+from onnx import TensorProto, helper
+x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 16]) for name in "xy")
+graph = helper.make_graph([helper.make_node("Tanh", ["x"], ["y"])], "net", [x], [y])
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), sys.argv[1])
+""",
+}
+"""A file with an open dimension -> the program that writes it, in a process of its own: the frameworks abort others."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "framework", "shape"), [("net.pb", "graphdef", "x=4"), ("net.onnx", "onnx", "batch=4")]
+)
+def test_open_dimensions_take_the_sizes_of_shape(tmp_path: Path, name: str, framework: str, shape: str) -> None:
+    if missing := frontends.missing(framework):
+        pytest.skip(missing)
+    subprocess.run([sys.executable, "-c", OPEN[name], str(tmp_path / name)], check=True)
+    word = str(tmp_path / name)
+    _, rows = prepare_models.prepare(request_for(tmp_path, word, shape=shape))
+    assert [row.inputs[0].shape for row in rows if row.op_name == "stablehlo.tanh"] == [(4, 16)]
+    with pytest.raises(InputError, match=r"--shape x=4x15: expected sizes of .*, 16\], got \[4, 15\]"):
+        prepare_models.prepare(request_for(tmp_path, word, shape="x=4x15"))
+    with pytest.raises(InputError, match=r"expected inputs of fixed shape, got 'x' of .*; try --shape "):
+        prepare_models.prepare(request_for(tmp_path, word))
