@@ -46,8 +46,9 @@ def test_there_are_33() -> None:
 @pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if option.no_effect])
 def test_one_without_effect_says_so(name: str) -> None:
     value = 1 if name == "backend_opt_level" else "true"
-    with pytest.warns(NoEffect, match=f"{name}: has no effect here"):
+    with pytest.warns(NoEffect, match=f"{name}: has no effect here") as told:
         Configuration().set_configuration_options(**{name: value})
+    assert [warning.filename for warning in told] == [__file__]  # where it was set
 
 
 def test_formats_fidelity_and_dst() -> None:
@@ -171,7 +172,11 @@ def test_none_leaves_an_option_as_it_is() -> None:
         ({}, ("", 0)),
         ({"harvested_rows": "1,11"}, ("", 2 + 2**11)),
         ({"device_config": "gs_e300"}, ("e150", 2 + 2**11)),
+        ({"device_config": "gs_e150"}, ("e150", 0)),
         ({"device_config": "wh_n150"}, ("n150", 2**11)),
+        ({"device_config": "wh_n300"}, ("n300", 2**2 + 2**11)),
+        ({"device_config": "galaxy"}, ("n150", 0)),
+        ({"device_config": "bh_test"}, ("p150", 2**11)),
         ({"device_config": "gs_e300", "harvested_rows": []}, ("e150", 0)),
     ],
 )

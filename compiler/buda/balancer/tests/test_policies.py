@@ -11,11 +11,12 @@ from opscope.compiler.buda.balancer.legalizer import legalize_graph
 from opscope.compiler.buda.balancer.options import LegalizerOptions
 from opscope.compiler.buda.balancer.policies import POLICIES, PolicyOptions, policy
 from opscope.compiler.buda.balancer.policies.buckets import Pick, pick
-from opscope.compiler.buda.balancer.policies.nlp import least_prologue_volumes, target_cycles
+from opscope.compiler.buda.balancer.policies.nlp import least_prologue_volumes, target_cycles, target_rows
 from opscope.compiler.buda.balancer.policies.ribbon import _better, _quality
 from opscope.compiler.buda.balancer.shapes import Grid
 from opscope.compiler.buda.balancer.solver import Solver
 from opscope.compiler.buda.balancer.tests import graphs
+from opscope.compiler.buda.graph import BudaGraph
 from opscope.compiler.buda.planner import budget_of, plan
 from opscope.compiler.errors import CompilerInputError
 
@@ -117,6 +118,49 @@ def test_nlp_leaves_out_matmuls_that_could_be_much_faster() -> None:
     small, large = (min(m.cycles for m in solver.at(n) if m.grid == Grid(1, 1)) for n in ("small", "large"))
     assert small < 10_000 < large
     assert target_cycles(solver, {}) == 125_000
+
+
+@pytest.mark.parametrize(("tiles", "rows"), [(1, 1), (6, 1), (11, 1), (12, 2), (48, 8)])
+def test_nlp_wants_a_row_of_cores_for_six_rows_of_tiles(tiles: int, rows: int) -> None:
+    assert target_rows(graphs.unary(tiles, 2).node("op")) == rows
+
+
+def timed(rows: int, columns: int, cycles: int, rt: int = 4, ct: int = 3) -> Any:
+    """A model on a grid, with a share of rt x ct tiles for each core."""
+    return SimpleNamespace(grid=Grid(rows, columns), cycles=cycles, block=SimpleNamespace(rt=rt, ct=ct))
+
+
+def target(graph: BudaGraph, models: dict[str, tuple[Any, ...]], **volumes: int) -> int:
+    solver: Any = SimpleNamespace(graph=graph, at=lambda name: models[name])
+    return target_cycles(solver, volumes)
+
+
+@pytest.mark.parametrize(("volume", "cycles"), [(0, 120_000), (2, 120_000), (4, 72_000), (16, 54_000), (17, 54_000)])
+def test_nlps_target_is_the_smallest_grid_of_the_wanted_rows_and_a_fifth_more(volume: int, cycles: int) -> None:
+    """Two rows for twelve of tiles, and cores that keep the parameter; 45,000 where all that could are much faster."""
+    models = (timed(1, 1, 200_000), timed(2, 2, 60_000), timed(2, 1, 100_000), timed(4, 4, 10_000))
+    assert target(graphs.matmul(12, 4, 12), {"mm": models}, w=volume) == cycles
+
+
+@pytest.mark.parametrize(
+    ("fastest", "cycles"), [(10_000, 45_000), (37_500, 45_000), (50_000, 60_000), (150_000, 125_000)]
+)
+def test_nlps_target_has_bounds(fastest: int, cycles: int) -> None:
+    assert target(graphs.matmul(1, 1, 1), {"mm": (timed(1, 1, fastest, rt=1),)}) == cycles
+
+
+@pytest.mark.parametrize(
+    ("small", "share", "cycles"),
+    [
+        (67_999, (4, 3), 96_000),  # below 0.85 of what the slowest needs at best
+        (68_000, (4, 3), 81_600),
+        (50_000, (3, 3), 60_000),  # shares of less than 4 x 3 tiles set no bound
+        (50_000, (4, 2), 60_000),
+    ],
+)
+def test_nlp_leaves_out_what_is_much_faster_than_the_slowest(small: int, share: tuple[int, int], cycles: int) -> None:
+    models = {"small": (timed(1, 1, small, rt=1),), "large": (timed(8, 1, 80_000, *share), timed(1, 1, 9_000))}
+    assert target(PAIR, models) == cycles
 
 
 @pytest.mark.parametrize(("k", "cores"), [(4, 1), (64, 4), (256, 16)])
