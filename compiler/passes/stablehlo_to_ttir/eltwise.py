@@ -75,7 +75,9 @@ def bitcast_convert(e: Emit) -> SSAValue:
     if value.type == e.result_type:
         return value
     if "i1" in types:
-        raise e.refuse("expected elements of whole bytes, got i1: the device holds one in a byte; try --unsupported-types=fallback")
+        raise e.refuse(
+            "expected elements of whole bytes, got i1: the device holds one in a byte; try --unsupported-types=fallback"
+        )
     return e.emit("bitcast_convert", [value], e.result_type)
 
 
