@@ -10,6 +10,8 @@ import pytest
 from opscope.compiler.buda.balancer.shapes import Grid
 from opscope.compiler.buda.balancer.tests.graphs import one_tap_convolution
 from opscope.compiler.buda.graph import Node, NodeKind, TensorShape
+from opscope.compiler.buda.netlist.emit import netlist_of
+from opscope.compiler.buda.netlist.to_binary import to_binary as netlist_binary
 from opscope.compiler.buda.plan_to_binary import _core_buffer, _read_as, to_binary
 from opscope.compiler.buda.planner import budget_of, plan
 from opscope.compiler.target.system_desc import load_board
@@ -39,13 +41,17 @@ def test_each_row_of_cores_reads_its_own_part_of_a_picker() -> None:
 
 
 def test_each_queue_knows_its_tensor_but_a_pickers() -> None:
-    program = to_binary(plan(one_tap_convolution(), budget_of("n150")), load_board("n150"))
+    planned = plan(one_tap_convolution(), budget_of("n150"))
+    program = to_binary(planned, load_board("n150"))
     held = program.binary.programs[0].tensors
     tensors = {queue.name: queue.tensor for queue in program.binary.plan.queues}
     assert {name: held[at].shape for name, at in tensors.items() if at >= 0} == {
         "x": (1, 16 * 16, 128), "w": (1, 128, 128), "y": (1, 16 * 16, 128),
     }  # fmt: skip
     assert tensors["picker"] == -1  # the convolution's kernel makes it
+    rebuilt = netlist_binary(netlist_of(planned, program), "n150").binary.plan
+    assert [queue.name for queue in rebuilt.queues if queue.tensor == -1] == ["picker"]
+    assert all(queue.tensor >= -1 for queue in rebuilt.queues)
 
 
 def test_a_buffer_is_held_once_unless_said_otherwise() -> None:

@@ -17,6 +17,8 @@ from opscope.compiler.target.system_desc import SystemDesc, load_board
 
 DST_TILES = 8
 """Tiles of 16 bits in the half of Dst that one thread fills while the other empties its half (facts of the ISA)."""
+MOST_CHIPS = 32
+"""Chips that a netlist may name: a Galaxy has as many."""
 MOST_BUFFERED = 2
 """Micro blocks of an input that a kernel holds, unless the netlist sets a number."""
 
@@ -86,8 +88,10 @@ def _check_names(netlist: Netlist) -> None:
 def _check_cores(graph: Graph, board: SystemDesc) -> None:
     rows, cols = board.buda.grid
     taken: dict[tuple[int, int], str] = {}
-    if graph.target_device >= max(board.chips, 1) and graph.target_device > 31:
-        raise CompilerInputError(f"graphs.{graph.name}.target_device: expected a chip, got {graph.target_device}")
+    if graph.target_device >= MOST_CHIPS:
+        raise CompilerInputError(
+            f"graphs.{graph.name}.target_device: expected a chip from 0 to {MOST_CHIPS - 1}, got {graph.target_device}"
+        )
     for op in graph.ops:
         for core in op.cores:
             if core[0] >= rows or core[1] >= cols:

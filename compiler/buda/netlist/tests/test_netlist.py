@@ -144,6 +144,7 @@ BAD = {
     "no inputs": ("graphs.fwd_0_0.matmul_0.inputs", [], "expected a list of ops and queues"),
     "no instructions": ("programs.0.run_fwd_0", "endloop", "expected a list of instructions"),
     "an unknown instruction": ("programs.0.run_fwd_0.0", "jump", "expected allocate_queue, .*got 'jump'"),
+    "a chip too far": ("graphs.fwd_0_0.target_device", 32, "target_device: expected a chip from 0 to 31, got 32"),
     "windows": ("graphs.fwd_0_0.matmul_0.attributes", {"identity": True}, "expected those of a matmul"),
 }
 
@@ -168,6 +169,7 @@ RIGHT = {
     "up to the channel's end": ("queues.arg2.dram", [[1, 2**30 - 10400]]),
     "right behind another": ("queues.arg2.dram", [[0, 256 + 20 * 2080]]),
     "before another": ("queues.arg1.dram", [[1, 256 + 10400]]),
+    "the last chip": ("graphs.fwd_0_0.target_device", 31),
     "two entries": ("queues.arg1.entries", 2),
 }
 
