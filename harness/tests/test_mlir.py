@@ -15,7 +15,7 @@ from opscope.harness.prepare.mlir import context, load, to_bytecode
 from opscope.harness.prepare.mlir.door import ir, stablehlo
 from opscope.harness.prepare.mlir.locations import place_of, short_path
 from opscope.harness.prepare.mlir.single_op import constant
-from opscope.harness.prepare.mlir.values import DTYPES, ResourceError, constant_array, is_splat
+from opscope.harness.prepare.mlir.values import DTYPES, ResourceError, constant_array, is_splat, parameter_text
 from opscope.harness.prepare.split import split_module
 from opscope.harness.record.errors import InputError
 
@@ -244,3 +244,29 @@ def test_a_process_that_splits_does_not_import_jax_and_has_one_thread() -> None:
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert run.stdout.split() == ["False", "1"]
+
+
+@pytest.mark.parametrize(
+    ("array", "splat"),
+    [
+        (np.ones(5, np.float32), True), (np.float32([1, 2, 1]), False), (np.float32([1, 1, 2]), False),
+        (np.float32([1, 2, 2]), False), (np.float32([0.0, -0.0]), False), (np.ones((2, 3), np.int8)[:, ::2], True),
+        (np.broadcast_to(np.float32(3), (4, 4)), True), (np.float32(3).reshape(()), True), (np.zeros(0), False),
+    ],
+)  # fmt: skip
+def test_a_splat_has_the_same_bits_everywhere(array: np.ndarray, splat: bool) -> None:
+    assert is_splat(array) is splat
+
+
+def test_long_literals_are_shortened_to_their_type() -> None:
+    with context():
+        numbers = [ir.DenseI64ArrayAttr.get([1, 2])]
+        numbers += [ir.DenseElementsAttr.get(np.arange(count, dtype=np.int32)) for count in (32, 33)]
+        numbers += [ir.DenseElementsAttr.get(np.zeros(99, np.int32)), ir.DenseI64ArrayAttr.get(list(range(40)))]
+        texts = [parameter_text(attribute) for attribute in numbers]
+        assert texts[0] == "array<i64: 1, 2>"
+        assert texts[1].startswith("dense<[0, 1, 2,")
+        assert texts[2] == "dense<...> : tensor<33xi32>"
+        assert texts[3] == "dense<0> : tensor<99xi32>"
+        assert texts[4].endswith("38, 39>")
+    assert parameter_text(None) == "dense<...>"
