@@ -197,6 +197,13 @@ def test_a_place_that_is_worse_than_chance_is_named():
     assert placed((slice(16, 32), slice(32, 48)), 1.31)[1].startswith("face (batch 0, row 1, column 2)")
     assert placed((slice(32, 64), slice(0, 32)), 1.17)[1].startswith("tile (batch 0, row 1, column 0)")
     assert placed((slice(32, 64), slice(0, 32)), 1.15) == ("", "")
+    shared = Steps("sum", function=0.125, cut=(1e-12, 0.0))  # n elements with sqrt(n) independent errors
+    assert placed((slice(16, 32), slice(32, 48)), 1.95, shared) == ("", "")
+    assert placed((slice(16, 32), slice(32, 48)), 1.97, shared)[1].startswith(
+        "face (batch 0, row 1, column 2): expected a mean square of at most 3.83"
+    )
+    assert placed((5, slice(16, 32)), 2.57, shared) == ("", "")
+    assert placed((5, slice(16, 32)), 2.59, shared)[0] == "placed"
     block = Steps("sum", function=0.125, block=True)
     assert placed((5, slice(16, 32)), 2.15, block) == ("", "")
     assert placed((5, slice(16, 32)), 2.16, block)[0] == "placed"

@@ -28,7 +28,8 @@ SYSTEMATIC = 4.0
 """Deviations by which a mean may miss. Elements that share operands share their errors: N of them are taken for
 sqrt(N) independent ones (a product of two square matrices has 2 N operands for N results of sqrt(N) terms each)."""
 PLACED = 8.0
-"""Deviations by which a structure's mean square may exceed 1: 1 + 8 sqrt(2 / n)."""
+"""Deviations by which a structure's mean square may exceed 1: 1 + 8 sqrt(2 / n). Of n elements that share operands
+sqrt(n) are taken for independent, as for a mean: one weight is cut once for all places of a channel."""
 WORST = 1e9
 """z of an element that has an error and no scale."""
 
@@ -177,7 +178,8 @@ class Scores:
         total, slack = float(face_rows.sum()), BLOCK_SLACK if self.scale.steps.block else 1.0
         for group in places.groups(face_rows.reshape(rows, -1), last, self.shape):
             # The scale of a block format is known to a factor, and elements of a row share their operands' blocks.
-            allowed = (1 + PLACED * np.sqrt(2 / group.counts)) * slack**2
+            independent = np.sqrt(group.counts) if self.scale.steps.shared else group.counts
+            allowed = (1 + PLACED * np.sqrt(2 / independent)) * slack**2
             excess = group.sums / group.counts / allowed
             at = int(np.argmax(excess))
             if excess.flat[at] > 1:

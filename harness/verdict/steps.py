@@ -76,6 +76,11 @@ class Steps:
         return sum(self.cut) + self.left_out
 
     @property
+    def shared(self) -> bool:
+        """Whether elements of the result share errors: those of operands that several of them are made from."""
+        return self.law == "sum" and (self.cuts > 0 or self.stored > 0)
+
+    @property
     def operand(self) -> float:
         """Standard deviation of a product's relative error from cutting and storing its operands."""
         storing = 0.0 if self.block else self.stored
