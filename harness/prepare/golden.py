@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from opscope.base import damage, stored
+from opscope.base import damage, ieee_denormals, stored
 from opscope.base.damage import Damaged
 from opscope.base.digest import words_digest
 from opscope.harness.cache import export_folder
@@ -42,6 +42,9 @@ def _cpu() -> Any:
     os.environ.setdefault("NPROC", "1")
     from jaxlib import xla_client
 
+    xla_client.register_custom_call_target(
+        ieee_denormals.TARGET, ieee_denormals.capsule(), platform="cpu", api_version=ieee_denormals.TYPED
+    )
     return xla_client.make_cpu_client(asynchronous=False)
 
 
@@ -123,16 +126,21 @@ def take(buffer: Any) -> np.ndarray:
 
 
 def compile_module(
-    module: mlir.Module | bytes | str, cache_dir: Path | None = None, *, widen: bool = False
+    module: mlir.Module | bytes | str, cache_dir: Path | None = None, *, widen: bool = False, denormals: bool = False
 ) -> Executable:
     """Compiles a StableHLO module for the host; with `cache_dir`, executables are kept there and loaded again (1 ms).
 
     If `widen` is set, narrow floats are computed in float32 and results are rounded
-    (harness/prepare/mlir/upcast.py). Raises GoldenError if XLA refuses the module.
+    (harness/prepare/mlir/upcast.py). If `denormals` is set, they are kept, as in IEEE 754; XLA makes them zero.
+    Raises GoldenError if XLA refuses the module.
     """
     loaded = mlir.load(module)
     if widen:
         loaded = _widened(loaded)
+    if denormals:
+        from opscope.harness.prepare.mlir.denormals import keeping_denormals
+
+        loaded = keeping_denormals(loaded)
     path = None
     text = str(loaded.operation.get_asm(enable_debug_info=False))
     if "stablehlo.custom_call" in text:

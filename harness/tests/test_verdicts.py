@@ -153,6 +153,39 @@ def _divided(a, b):
         return (a / b).astype(np.float32)
 
 
+DOUBLE = """func.func @main(%a: tensor<4xf64>, %b: tensor<4xf64>) -> tensor<4xf64> {{
+  %0 = stablehlo.{} %a, %b : tensor<4xf64>
+  return %0 : tensor<4xf64>
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("op", "flushed", "got", "right"),
+    [
+        ("multiply", 0.0, 1e-310, True),
+        ("multiply", 0.0, 0.0, True),  # a host that flushes, like the golden
+        ("multiply", 0.0, 2e-310, False),
+        ("multiply", 0.0, -1e-310, False),
+        ("multiply", 0.0, 1e-300, False),
+        ("multiply", 0.0, np.nan, False),
+        ("add", 1e-10, 1e-10, True),
+        ("divide", 1e-290, 1e-290, True),
+        ("divide", 1e-290, 0.0, False),  # no denormal of double precision, though smaller than any float32
+    ],
+)
+def test_a_host_may_keep_denormals_of_double_precision_that_the_golden_lost(op, flushed, got, right):
+    a, b = np.array([1e-300, 1.0, 2.0, 3.0]), np.array([1e-10, 1.0, 2.0, 4.0])
+    known = Operands(f"stablehlo.{op}", DOUBLE.format(op).encode(), lambda: [a, b])
+    (golden,) = known.run([a, b])
+    assert golden[0] == pytest.approx(flushed, rel=1e-15, abs=0)
+    device = golden.copy()
+    device[0] = got
+    for target in (HOST, DEVICE):
+        (result,) = compare([golden], [device], f"stablehlo.{op}", target, operands=known)
+        assert result.passed is right, result
+        assert ("denormal_flush" in result.flags) is (right and flushed == 0 != got)
+
+
 # --- other hosts
 
 
@@ -163,6 +196,26 @@ def test_a_host_has_ieees_result_of_a_sum_and_its_own_of_a_function():
     for name in ("add", "multiply", "divide", "sqrt"):
         assert not judged(f"stablehlo.{name}", HOST, golden, near).passed
         assert judged(f"stablehlo.{name}", HOST, golden, np.nextafter(golden, np.float32(9))).passed
+
+
+def test_parts_of_complex_numbers_and_functions_keep_denormals_too():
+    x = np.array([1e-310, 5e-324, 1.0])
+    source = """func.func @main(%x: tensor<3xf64>) -> (tensor<3xf64>, tensor<3xcomplex<f64>>) {
+      %0 = stablehlo.log %x : tensor<3xf64>
+      %1 = stablehlo.complex %x, %0 : tensor<3xcomplex<f64>>
+      %2 = stablehlo.add %1, %1 : tensor<3xcomplex<f64>>
+      return %0, %2 : tensor<3xf64>, tensor<3xcomplex<f64>>
+    }"""
+    known = Operands("stablehlo.custom", source.encode(), lambda: [x])
+    golden = known.run([x])
+    assert np.isneginf(golden[0][:2]).all()
+    right = [np.log(x), 2 * (x + 1j * np.log(x))]
+    assert [check.passed for check in compare(golden, right, "stablehlo.custom", HOST, operands=known)] == [True, True]
+    wrong = [np.log(x) + 1, 2 * (x + 1j * np.log(x)) + 1]
+    assert [check.passed for check in compare(golden, wrong, "stablehlo.custom", HOST, operands=known)] == [
+        False,
+        False,
+    ]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, ml_dtypes.bfloat16])

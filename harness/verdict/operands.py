@@ -68,6 +68,15 @@ class Operands:
         except GoldenError as error:
             raise NotEvaluatedError(str(error)) from error
 
+    def run_with_denormals(self) -> list[np.ndarray]:
+        """The op on its own inputs, computed as IEEE 754 has it. Raises NotEvaluatedError if XLA refuses."""
+        from opscope.harness.prepare.golden import GoldenError, compile_module
+
+        try:
+            return compile_module(self.module, widen=True, denormals=True)(self.inputs)
+        except GoldenError as error:
+            raise NotEvaluatedError(str(error)) from error
+
     def _compiled(self) -> Executable:
         """The op's executable, compiled once."""
         if self._executable is None:

@@ -9,6 +9,11 @@ import numpy as np
 from opscope.harness.prepare.operand_sizes import is_float
 
 
+def smallest_normal(dtype: np.dtype) -> float:
+    """The smallest number of a float type that is no denormal; of narrow types with 8 exponent bits float32's."""
+    return float(np.finfo(dtype if dtype in (np.float16, np.float64) else np.float32).tiny)
+
+
 def legal_conversion(x: np.ndarray, golden: np.ndarray, got: np.ndarray) -> str | None:
     """Why `got` is no rounding to nearest of `x`; empty if it is one, None if one side is no float.
 
@@ -20,7 +25,7 @@ def legal_conversion(x: np.ndarray, golden: np.ndarray, got: np.ndarray) -> str 
         return None
     with np.errstate(invalid="ignore", over="ignore"):
         source, right, found = (np.ravel(array).astype(np.float64) for array in (x, golden, got))
-        tiny = float(np.finfo(np.float16).tiny if golden.dtype == np.float16 else np.finfo(np.float32).tiny)
+        tiny = smallest_normal(golden.dtype)
         farther = np.abs(source - found) > np.abs(source - right)
         farther &= ~((np.abs(right) < tiny) & (found == 0))
         # What rounds up to infinity was checked with the other values that are not finite.
@@ -41,9 +46,15 @@ def without_denormals(inputs: Sequence[np.ndarray]) -> list[np.ndarray] | None:
         if not is_float(x) or x.dtype.kind == "c" or x.dtype.itemsize < 2:
             flushed.append(x)
             continue
-        tiny = np.finfo(np.float16).tiny if x.dtype == np.float16 else np.finfo(np.float32).tiny
+        tiny = smallest_normal(x.dtype)
         with np.errstate(invalid="ignore"):  # bfloat16 compares a NaN with a warning
             denormal = (np.abs(x) < x.dtype.type(tiny)) & (x != 0)
         found |= bool(denormal.any())
         flushed.append(np.where(denormal, x.dtype.type(0), x))
     return flushed if found else None
+
+
+def has_double_denormals(arrays: Sequence[np.ndarray]) -> bool:
+    """Whether a number of double precision, or a part of one, is a denormal."""
+    doubles = [np.ravel(x).view(np.float64) for x in arrays if x.dtype in (np.float64, np.complex128)]
+    return any(bool(((np.abs(x) < smallest_normal(x.dtype)) & (x != 0)).any()) for x in doubles)

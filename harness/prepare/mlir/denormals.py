@@ -1,0 +1,40 @@
+"""Has a module hand its arguments through the call after which XLA keeps denormals (opscope/base/ieee_denormals.py)."""
+
+from __future__ import annotations
+
+from jaxlib.mlir import ir
+
+from opscope.base import ieee_denormals
+from opscope.harness.prepare.mlir.door import context, load, to_bytecode
+
+_ALIAS = "#stablehlo.output_operand_alias<output_tuple_indices = {}, operand_index = {}, operand_tuple_indices = []>"
+
+
+def keeping_denormals(module: ir.Module) -> ir.Module:
+    """A copy of the module whose `@main` begins with that call; a module without arguments is as it was."""
+    with context(), ir.Location.unknown():
+        copy = load(to_bytecode(module))
+        main = next(op for op in copy.body.operations if ir.StringAttr(op.attributes["sym_name"]).value == "main")
+        block = main.regions[0].blocks[0]
+        arguments = list(block.arguments)
+        if not arguments:
+            return copy
+        alone = len(arguments) == 1
+        aliases = ", ".join(_ALIAS.format([] if alone else [n], n) for n in range(len(arguments)))
+        with ir.InsertionPoint.at_block_begin(block):
+            call = ir.Operation.create(
+                "stablehlo.custom_call",
+                results=[argument.type for argument in arguments],
+                operands=arguments,
+                attributes={
+                    "call_target_name": ir.StringAttr.get(ieee_denormals.TARGET),
+                    "api_version": ir.IntegerAttr.get(
+                        ir.IntegerType.get_signless(32), ieee_denormals.TYPED_IN_STABLEHLO
+                    ),
+                    "has_side_effect": ir.BoolAttr.get(True),
+                    "output_operand_aliases": ir.Attribute.parse(f"[{aliases}]"),
+                },
+            )
+        for argument, result in zip(arguments, call.results, strict=True):
+            argument.replace_all_uses_except(result, [call])
+    return copy
