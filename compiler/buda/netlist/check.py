@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import inf
 
 from opscope.compiler.buda.balancer.shapes import largest_divisor
 from opscope.compiler.buda.netlist.fused import check_fused, fused_of
@@ -229,7 +230,7 @@ def _check_queues(netlist: Netlist, board: SystemDesc, order: dict[str, int]) ->
             raise CompilerInputError(f"{where}.df: expected a format of {board.arch}, got {queue.df}")
         for name in (op.name for op in ops.values() if queue.name in op.inputs):
             writer = home.get(queue.input, "")
-            if writer and order and order.get(writer, -1) > order.get(home[name], 1 << 30):
+            if writer and order and order.get(writer, -1) > order.get(home[name], inf):
                 raise CompilerInputError(f"{where}: expected {writer} to run before {home[name]}, got it after")
     _check_dram(netlist, board, order)
 
@@ -271,13 +272,13 @@ def _near(parts: list) -> Iterator[tuple]:
         open_.append(part)
 
 
-def _alive(netlist: Netlist, queue: Queue, order: dict[str, int]) -> tuple[int, int]:
+def _alive(netlist: Netlist, queue: Queue, order: dict[str, int]) -> tuple[float, float]:
     """Returns the first and last step of the program at which a queue holds data."""
     if queue.input == HOST:
-        return (-1, 1 << 30)
+        return (-1, inf)
     readers = [order.get(g.name, 0) for g in netlist.graphs for op in g.ops if queue.name in op.inputs]
     writers = [order.get(g.name, 0) for g in netlist.graphs for op in g.ops if op.name == queue.input]
-    return (min(writers, default=-1), max(readers, default=1 << 30))
+    return (min(writers, default=-1), max(readers, default=inf))
 
 
 __all__ = ["check", "core_buffers"]

@@ -116,6 +116,8 @@ BAD = {
     "same place in DRAM": ("queues.arg2.dram", [[0, 256]], "expected DRAM of its own"),
     "no such channel": ("queues.arg2.dram", [[8, 256]], "expected to lie in 8 channels"),
     "addresses": ("queues.arg1.dram", [], "expected 1 addresses"),
+    "an address too many": ("queues.arg1.dram", [[0, 256], [1, 256]], "expected 1 addresses for its grid, got 2"),
+    "no address": ("queues.arg0.host", [], "expected 1 addresses for its grid, got 0"),
     "a word too many": ("graphs.fwd_0_0.matmul_0.grid_lock", 1, "try grid_loc"),
     "missing": ("graphs.fwd_0_0.matmul_0.grid_size", None, "grid_size: expected 2 whole numbers"),
     "shapes": ("graphs.fwd_0_0.matmul_0.mblock", [9, 9], "expected"),
@@ -169,6 +171,7 @@ RIGHT = {
     "up to the channel's end": ("queues.arg2.dram", [[1, 2**30 - 10400]]),
     "right behind another": ("queues.arg2.dram", [[0, 256 + 20 * 2080]]),
     "before another": ("queues.arg1.dram", [[1, 256 + 10400]]),
+    "two places on the host": ("queues.arg0.host", [[0, 0], [0, 2**20]]),
     "the last chip": ("graphs.fwd_0_0.target_device", 31),
     "two entries": ("queues.arg1.entries", 2),
 }
