@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from opscope.compiler.buda.balancer.budget import Budget, dst_tiles
-from opscope.compiler.buda.balancer.enumerate import candidates, grids, micro_block, stream_dirs
-from opscope.compiler.buda.balancer.options import LegalizerOptions
+from opscope.compiler.buda.balancer.enumerate import candidates, grids, micro_block, stream_dirs, stream_factors
+from opscope.compiler.buda.balancer.options import LegalizerOptions, OpOverride
 from opscope.compiler.buda.balancer.shapes import Grid, divisors, largest_divisor
 from opscope.compiler.buda.balancer.tests import graphs
 from opscope.compiler.target.system_desc import load_board
@@ -61,6 +61,34 @@ def test_directions() -> None:
     convolution = graphs.seed_convolution()
     assert stream_dirs(convolution, convolution.node("mm"), PLAIN) == ("R",)
     assert stream_dirs(convolution, convolution.node("gather"), PLAIN) == ("R", "C", "RZ")
+
+
+@pytest.mark.parametrize(
+    ("fixed", "z", "dirs"), [("rz", 1, ("RZ",)), ("c", 3, ("C",)), ("n", 1, ("R", "C")), ("", 2, ("R", "C", "RZ"))]
+)
+def test_an_overridden_direction_is_the_only_one(fixed: str, z: int, dirs: tuple[str, ...]) -> None:
+    graph = graphs.matmul(4, 4, 4, z=z)
+    options = LegalizerOptions(overrides={"mm": OpOverride(stream_dir=fixed)})
+    assert stream_dirs(graph, graph.node("mm"), options) == dirs
+
+
+@pytest.mark.parametrize(
+    ("options", "fixed", "factors"),
+    [
+        ({}, OpOverride(), [1, 2, 4]),  # of the 8 rows that two rows of cores share
+        ({"streaming": False}, OpOverride(), [1]),
+        ({}, OpOverride(stream_dir="n"), [1]),
+        ({}, OpOverride(stream_shape=(4, 1)), [4]),
+        ({"manual_streaming": True}, OpOverride(), [1]),
+        ({"manual_streaming": True}, OpOverride(stream_dir="r"), [1, 2, 4]),
+        ({"manual_streaming": True}, OpOverride(stream_shape=(2, 1)), [2]),
+    ],
+)
+def test_options_and_overrides_say_how_often_an_op_is_cut(options: dict, fixed: OpOverride, factors: list[int]) -> None:
+    graph = graphs.matmul(8, 4, 12)
+    chosen = LegalizerOptions(overrides={"mm": fixed}, **options)
+    got = stream_factors(graph, graph.node("mm"), Grid(2, 3), "R", chosen)
+    assert [(stream.dir, stream.r, stream.c) for stream in got] == [("R", r, 1) for r in factors]
 
 
 def test_grids_of_a_reduction_do_not_divide_what_it_reduces() -> None:
