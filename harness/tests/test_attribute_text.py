@@ -28,7 +28,7 @@ def test_integers_are_read_and_put_back(text: str, values: tuple[int, ...], othe
 
 def test_anything_else_has_none() -> None:
     assert integers("dense<1.5> : tensor<2xf32>") == ()
-    with pytest.raises(ValueError, match="expected integers, got '#stablehlo.dot<>'"):
+    with pytest.raises(ValueError, match=r"expected integers, got '#stablehlo.dot<>'"):
         with_integers("#stablehlo.dot<>", [1])
 
 
