@@ -15,18 +15,16 @@ from typing import Any
 import numpy as np
 
 from opscope.base.children.inside import Parent
-from opscope.base.op_families import op_family
 from opscope.harness.backends import registry
 from opscope.harness.backends.base import Backend, Job, StageError
 from opscope.harness.prepare.golden import GoldenError, compile_module
 from opscope.harness.prepare.onnx_cases import CHANCE, INDEX, tensors
-from opscope.harness.prepare.split import split_module
+from opscope.harness.record.records import ResultCheck
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 from opscope.harness.suites.faults import Fault, Score
-from opscope.harness.verdict.compare import check
+from opscope.harness.suites.law import Law
 from opscope.harness.verdict.target import Target
-from opscope.harness.verdict.tolerance import TABLE, Tolerance, tolerance
 
 HOST = Target(card_type="host", float_format=None, math_fidelity="exact")
 NAN_IN_16_BITS = "a NaN that is rounded to 16 bits becomes infinity in the packer"
@@ -79,20 +77,20 @@ class _Judge:
             raise _AtFault(Fault.NEVER, "the stored answer is one draw of many")
         inputs, wanted = tensors(folder, "input"), tensors(folder, "output")
         module, feed, by_xla = self._imported(folder, inputs, wanted, entry)
-        names = _op_names(module)
-        imported_right = _agree(by_xla, wanted, entry, _loosest(names, wanted, HOST))
+        law = Law(module, feed)
+        imported_right = _agree(by_xla, wanted, entry, law, HOST)
         try:
             job = self._run(module, feed)
         except StageError as error:
             if not imported_right:
                 raise _AtFault(Fault.IMPORTER, f"XLA: {_difference(by_xla, wanted)}") from None
             raise _AtFault(*_refusal(error)) from None
-        within = _agree(job.outputs, wanted, entry, _loosest(names, wanted, self._target))
+        within = _agree(job.outputs, wanted, entry, law, self._target)
         if not within and not imported_right:
             raise _AtFault(Fault.IMPORTER, f"XLA: {_difference(by_xla, wanted)}")
         if not within:
             raise _AtFault(*_other_numbers(job.outputs, wanted, feed))
-        if within == "suite" and not self._accepted(names, job.outputs, wanted):
+        if within == "suite" and not _accepted(law.checks(wanted, job.outputs, self._target)):
             raise _AtFault(Fault.COMPARISON, "within the suite's tolerance, outside ours")
         return replace(row, ran_on=job.ran_on, within=within)
 
@@ -143,19 +141,14 @@ class _Judge:
         except Exception as error:
             raise _AtFault(Fault.IMPORTER, f"{type(error).__name__}: {error}") from error
         by_xla = _by_xla(module, feed)
-        row = _loosest(_op_names(module), wanted, HOST)
-        if not _agree(by_xla, wanted, entry, row) and not _rewritten_right(expanded, feed, wanted, entry, row):
+        law = Law(module, feed)
+        if not _agree(by_xla, wanted, entry, law, HOST) and not _rewritten_right(expanded, feed, wanted, entry, law):
             raise _AtFault(Fault.FRONTEND, f"the graph after rewriting: {_difference(by_xla, wanted)}")
         return module, feed, by_xla
 
-    def _accepted(self, names: Sequence[str], got: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> bool:
-        """Whether the harness's verdict takes the results."""
-        row = _loosest(names, wanted, self._target)
-        return all(check(want, have, row).passed for have, want in zip(got, wanted, strict=True))
-
 
 def _rewritten_right(
-    expanded: Any, feed: list[np.ndarray], wanted: list[np.ndarray], entry: dict[str, Any], row: Tolerance
+    expanded: Any, feed: list[np.ndarray], wanted: list[np.ndarray], entry: dict[str, Any], law: Law
 ) -> bool:
     """Whether the standard's reference gets the stored answers from the rewritten graph, or cannot run it."""
     from onnx.reference import ReferenceEvaluator
@@ -166,7 +159,7 @@ def _rewritten_right(
         arrays = [np.asarray(answer) for answer in answers]  # type: ignore[union-attr]
     except Exception:  # noqa: BLE001 - the reference lacks some ops; the importer then stays suspect
         return True
-    return bool(_agree(arrays, wanted, entry, row))
+    return bool(_agree(arrays, wanted, entry, law, HOST))
 
 
 def _by_xla(module: bytes, feed: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -176,31 +169,21 @@ def _by_xla(module: bytes, feed: Sequence[np.ndarray]) -> list[np.ndarray]:
         raise _AtFault(Fault.IMPORTER, f"XLA refuses the module: {error}") from error
 
 
-def _op_names(module: bytes) -> list[str]:
-    """Names of the ops of a module."""
-    return sorted({op.op_name for op in split_module(module, "case").ops.values()})
+def _accepted(checks: Sequence[ResultCheck]) -> bool:
+    """Whether the harness's verdict takes all results."""
+    return all(result.passed for result in checks)
 
 
-def _loosest(names: Sequence[str], results: Sequence[np.ndarray], target: Target) -> Tolerance:
-    """The row of the tolerance table that allows most, of the rows for a case's ops and results."""
-    elements = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f64"}
-    rows = [TABLE["exact"]]
-    for array in results:
-        element = elements.get(array.dtype.name, "i32")
-        for name in names:
-            ulp = target.error_bound(name) if target.error_bound else None
-            rows.append(tolerance(target, op_family(name), element, op_name=name, ulp=ulp))
-    return max(rows, key=lambda row: row.relative_l2)
-
-
-def _agree(got: Sequence[np.ndarray], wanted: Sequence[np.ndarray], entry: dict[str, Any], row: Tolerance) -> str:
-    """`suite` if the results are within the suite's tolerance, the row's name if within that, else empty."""
+def _agree(
+    got: Sequence[np.ndarray], wanted: Sequence[np.ndarray], entry: dict[str, Any], law: Law, target: Target
+) -> str:
+    """`suite` if the results are within the suite's tolerance, the verdict's row if within that, else empty."""
     if len(got) != len(wanted):
         return ""
-    pairs = list(zip(got, wanted, strict=True))
-    if all(_close(have, want, entry["rtol"], entry["atol"]) for have, want in pairs):
+    if all(_close(have, want, entry["rtol"], entry["atol"]) for have, want in zip(got, wanted, strict=True)):
         return "suite"
-    return row.name if all(check(want, have, row).passed for have, want in pairs) else ""
+    checks = law.checks(wanted, got, target)
+    return checks[0].tolerance if _accepted(checks) else ""
 
 
 def _close(got: np.ndarray, want: np.ndarray, rtol: float, atol: float) -> bool:

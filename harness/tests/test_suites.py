@@ -54,6 +54,61 @@ def test_a_nan_in_16_bits_excuses_only_what_it_reaches() -> None:
     assert _other_numbers([np.array([False, True, False])], [want], [x.astype(np.float32)])[0] is Fault.DEVICE
 
 
+CONV = b"""func.func @main(%x: tensor<1x256x6x6xf32>, %w: tensor<3x3x256x8xf32>) -> tensor<1x8x4x4xf32> {
+  %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[0, 1, i, o]->[b, f, 0, 1], window = {}
+    {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<1x256x6x6xf32>, tensor<3x3x256x8xf32>) -> tensor<1x8x4x4xf32>
+  return %0 : tensor<1x8x4x4xf32>
+}"""
+
+
+def test_a_convolution_is_judged_by_the_size_of_its_terms() -> None:
+    """A sum that cancels is off by a rounding of its terms, however small it is; one that lacks a term is wrong."""
+    pytest.importorskip("jax")
+    from opscope.harness.prepare.golden import compile_module
+    from opscope.harness.suites.law import Law
+    from opscope.harness.verdict.target import Target
+
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((1, 256, 6, 6), np.float32), rng.standard_normal((3, 3, 256, 8), np.float32)
+    # Halves of the channels that all but cancel.
+    x[:, 128:], w[:, :, 128:] = x[:, :128], -w[:, :, :128] * np.float32(1 + 1e-3)
+    (wanted,) = compile_module(CONV)([x, w])
+    law, device = Law(CONV, [x, w]), Target("sim-n150", None, "HiFi4", "Tf32")
+    error = rng.standard_normal(wanted.shape).astype(np.float32) * np.float32(2.0**-12 * np.sqrt(9 * 256))
+    assert np.abs(error).max() > 0.1 * np.abs(wanted).max()
+    assert all(check.passed for check in law.checks([wanted], [wanted + error], device))
+    wrong = wanted.copy()
+    wrong[0, 3, 2, 1] += 1
+    (check,) = law.checks([wanted], [wrong], device)
+    assert not check.passed
+    assert check.z_index == (0, 3, 2, 1)
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["one op", "two ops"])
+def test_a_complex_result_is_held_to_its_scale_and_not_to_its_bits(several: bool) -> None:
+    pytest.importorskip("jax")
+    from opscope.harness.prepare.golden import compile_module
+    from opscope.harness.suites.law import Law
+    from opscope.harness.suites.onnx_score import HOST
+
+    more = "%1 = stablehlo.exponential %0" if several else "%1 = stablehlo.multiply %x, %x"
+    module = f"""func.func @main(%x: tensor<64xcomplex<f32>>) -> tensor<64xcomplex<f32>> {{
+      {"%0 = stablehlo.multiply %x, %x : tensor<64xcomplex<f32>>" if several else ""}
+      {more} : tensor<64xcomplex<f32>>
+      return %1 : tensor<64xcomplex<f32>>
+    }}""".encode()
+    x = np.random.default_rng(1).standard_normal((64, 2), np.float32).view(np.complex64)[:, 0]
+    (wanted,) = compile_module(module)([x])
+    near = wanted * np.complex64(1 + 1e-7j)
+    assert not np.array_equal(near, wanted)
+    law = Law(module, [x])
+    assert law.checks([wanted], [near], HOST)[0].passed
+    wrong = wanted.copy()
+    wrong[5] += 1j * np.abs(wanted[5])
+    assert not law.checks([wanted], [wrong], HOST)[0].passed
+
+
 @pytest.mark.slow
 def test_a_sample_of_the_node_tests_of_onnx_has_no_fault_of_ours() -> None:
     pytest.importorskip("torch_mlir", reason="pip install -e '.[onnx]'")

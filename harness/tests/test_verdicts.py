@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from opscope.harness.backends.base import Target
+from opscope.harness.prepare.split import split_module
 from opscope.harness.record.records import TensorDesc
 from opscope.harness.tests.test_compare import BF16, BFP8, F32, INT, SITUATIONS
 from opscope.harness.verdict.compare import compare
@@ -265,6 +266,90 @@ def test_each_of_several_results_is_judged():
     first, second = compare(golden, got, "stablehlo.custom", DEVICE)
     assert (first.passed, second.passed) == (False, True)
     assert compare(golden, golden, "stablehlo.custom", DEVICE)[0].z_max == 0
+
+
+COMPOSITES = {
+    "own": """
+      func.func private @swish(%x: tensor<64x32xf32>) -> (tensor<64x32xf32>, tensor<64xf32>) {
+        %0 = stablehlo.logistic %x : tensor<64x32xf32>
+        %1 = stablehlo.multiply %x, %0 : tensor<64x32xf32>
+        %z = stablehlo.constant dense<0.0> : tensor<f32>
+        %2 = stablehlo.reduce(%1 init: %z) applies stablehlo.add across dimensions = [1]
+          : (tensor<64x32xf32>, tensor<f32>) -> tensor<64xf32>
+        return %1, %2 : tensor<64x32xf32>, tensor<64xf32>
+      }
+      func.func @main(%x: tensor<64x32xf32>) -> (tensor<64x32xf32>, tensor<64xf32>) {
+        %0:2 = stablehlo.composite "own.swish" %x {decomposition = @swish}
+          : (tensor<64x32xf32>) -> (tensor<64x32xf32>, tensor<64xf32>)
+        return %0#0, %0#1 : tensor<64x32xf32>, tensor<64xf32>
+      }""",
+    "chlo": """
+      func.func private @asinh(%x: tensor<64x32xf32>) -> tensor<64x32xf32> {
+        %0 = stablehlo.multiply %x, %x : tensor<64x32xf32>
+        %one = stablehlo.constant dense<1.0> : tensor<64x32xf32>
+        %1 = stablehlo.add %0, %one : tensor<64x32xf32>
+        %2 = stablehlo.sqrt %1 : tensor<64x32xf32>
+        %3 = stablehlo.add %x, %2 : tensor<64x32xf32>
+        %4 = stablehlo.log %3 : tensor<64x32xf32>
+        return %4 : tensor<64x32xf32>
+      }
+      func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> {
+        %0 = stablehlo.composite "chlo.asinh" %x {decomposition = @asinh, version = 1 : i32}
+          : (tensor<64x32xf32>) -> tensor<64x32xf32>
+        return %0 : tensor<64x32xf32>
+      }""",
+    "complex": """
+      func.func private @turn(%x: tensor<64x32xf32>) -> tensor<64x32xcomplex<f32>> {
+        %0 = stablehlo.cosine %x : tensor<64x32xf32>
+        %1 = stablehlo.sine %x : tensor<64x32xf32>
+        %2 = stablehlo.complex %0, %1 : tensor<64x32xcomplex<f32>>
+        return %2 : tensor<64x32xcomplex<f32>>
+      }
+      func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xcomplex<f32>> {
+        %0 = stablehlo.composite "own.turn" %x {decomposition = @turn}
+          : (tensor<64x32xf32>) -> tensor<64x32xcomplex<f32>>
+        return %0 : tensor<64x32xcomplex<f32>>
+      }""",
+}
+
+
+@pytest.mark.parametrize("target", [DEVICE, HOST], ids=["device", "host"])
+@pytest.mark.parametrize("name", COMPOSITES)
+def test_one_element_of_one_result_of_a_composite_is_wrong(name, target):
+    (op,) = split_module(COMPOSITES[name], name).ops.values()
+    assert op.op_name.startswith("stablehlo.composite")
+    x = np.random.default_rng(6).uniform(0.5, 2, (64, 32)).astype(np.float32)
+    known = Operands(op.op_name, op.bytecode, lambda: [x])
+    golden = known.run([x])
+
+    def passed(got):
+        return [
+            check.passed
+            for check in compare(golden, got, op.op_name, target, inputs=op.inputs, outputs=op.outputs,
+                                 params=op.op_params, operands=known)
+        ]  # fmt: skip
+
+    near = [result * np.float32(1 + 2.0**-23) for result in golden]
+    assert passed(near) == [True] * len(golden)
+    for wrong in range(len(golden)):
+        got = [result.copy() for result in near]
+        got[wrong].flat[77 % got[wrong].size] *= np.float32(1.1)
+        assert passed(got) == [number != wrong for number in range(len(golden))]
+        got[wrong].flat[77 % got[wrong].size] = np.nan
+        assert passed(got) == [number != wrong for number in range(len(golden))]
+
+
+@pytest.mark.parametrize("name", ["exponential", "maximum", "reduce", "dot_general", "composite", "convert", "select"])
+@pytest.mark.parametrize("got", [np.inf, -np.inf, 0.0, 1.0, 3e38])
+def test_no_number_stands_for_a_nan(name, got):
+    """A packer makes infinity of NaN, and what follows makes numbers of that: both are wrong."""
+    golden = np.array([1.0, np.nan, 2.0] * 8, ml_dtypes.bfloat16)
+    device = golden.copy()
+    assert judged(f"stablehlo.{name}", TARGETS[BF16.name], golden, device, inputs=[golden]).passed
+    device[1] = got
+    result = judged(f"stablehlo.{name}", TARGETS[BF16.name], golden, device, inputs=[golden])
+    assert not result.passed
+    assert "NaN or Inf: expected nan" in result.reason
 
 
 def _desc(array):
