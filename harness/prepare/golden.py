@@ -141,6 +141,7 @@ def compile_module(
         from opscope.harness.prepare.mlir.denormals import keeping_denormals
 
         loaded = keeping_denormals(loaded)
+    loaded = _with_single_bits(loaded)
     path = None
     text = str(loaded.operation.get_asm(enable_debug_info=False))
     if "stablehlo.custom_call" in text:
@@ -163,6 +164,13 @@ def _widened(module: mlir.Module) -> mlir.Module:
         return widened(module) or module
     except Exception:  # noqa: BLE001 - MLIR's verifier: this op has no float32 form
         return module
+
+
+def _with_single_bits(module: mlir.Module) -> mlir.Module:
+    """The module with conversions of bits from and to i1 spelled out."""
+    from opscope.harness.prepare.mlir.single_bits import with_single_bits
+
+    return with_single_bits(module)
 
 
 @functools.cache

@@ -167,3 +167,23 @@ def test_the_functions_of_lapack_are_loaded_for_the_module_that_calls_them() -> 
     [out] = golden.compile_module(factor)([np.float32([[4, 2], [2, 10]])])
     assert golden._initialise_lapack.cache_info().misses == 1
     assert np.tril(out).tolist() == [[2.0, 0.0], [1.0, 3.0]]
+
+
+@pytest.mark.parametrize(
+    ("wide", "value"),
+    [("f64", np.array([1.5, -3.25e100])), ("i8", np.array([5, -7], np.int8)), ("f32", np.array([1, -0.0], np.float32))],
+)
+def test_bits_of_a_number_are_as_many_booleans_and_back(wide, value):
+    """XLA takes an i1 for eight bits."""
+    count = 8 * value.itemsize
+    bits = np.unpackbits(value.view(np.uint8), bitorder="little").reshape(2, count).astype(np.bool_)
+    for source, target, x, wanted in (
+        (f"tensor<2x{wide}>", f"tensor<2x{count}xi1>", value, bits),
+        (f"tensor<2x{count}xi1>", f"tensor<2x{wide}>", bits, value),
+    ):
+        (got,) = golden.compile_module(f"""func.func @main(%x: {source}) -> {target} {{
+          %0 = stablehlo.bitcast_convert %x : ({source}) -> {target}
+          return %0 : {target}
+        }}""")([x])
+        assert got.dtype == wanted.dtype
+        assert got.tobytes() == wanted.tobytes()
