@@ -12,7 +12,7 @@ import pytest
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
 from opscope.harness.import_check.agreement import first_wrong
-from opscope.harness.import_check.hold import hold
+from opscope.harness.import_check.hold import drawing, hold
 from opscope.harness.limitations import limitation_file
 from opscope.harness.limitations.import_rows import judged_import, new_rows, outdated, passing
 from opscope.harness.limitations.limitations import GRACE, Limitation
@@ -20,7 +20,7 @@ from opscope.harness.page.summary import import_sections, imports_line
 from opscope.harness.prepare import prepare_models
 from opscope.harness.prepare.preparation import Preparation, tasks
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.records import ImportCheck, TensorDesc
+from opscope.harness.record.records import ImportCheck, OpRow, TensorDesc
 from opscope.harness.record.stages import ImportStatus, Stage
 from opscope.models import frontends
 from opscope.models.frontends import child, own_results
@@ -63,6 +63,13 @@ def test_a_limitation_names_the_model_the_framework_and_the_difference() -> None
     assert judged_import(AGREES, [ROW]).fails_run, "an unexpected pass"
     assert not judged_import(AGREES, [dataclasses.replace(ROW, strict=False)]).fails_run
     assert not judged_import(UNCHECKED, [dataclasses.replace(ROW, op=("*",))]).fails_run
+
+
+def test_numbers_that_each_implementation_draws_for_itself_are_not_compared() -> None:
+    add, rng, bits = (OpRow(op_id="0", op_name=f"stablehlo.{name}", inputs=(), outputs=(), uses=())
+                      for name in ("add", "rng", "rng_bit_generator"))  # fmt: skip
+    assert drawing([add, bits]) == ""
+    assert drawing([add, rng]).startswith("stablehlo.rng draws numbers")
 
 
 def test_rows_are_held_to_a_run_and_proposed_for_it() -> None:
