@@ -66,7 +66,7 @@ def test_a_limitation_names_the_model_the_framework_and_the_difference() -> None
 
 
 def test_numbers_that_each_implementation_draws_for_itself_are_not_compared() -> None:
-    add, rng, bits = (OpRow(op_id="0", op_name=f"stablehlo.{name}", inputs=(), outputs=(), uses=())
+    add, rng, bits = (OpRow(op_id="0", op_name=f"stablehlo.{name}", module=None, inputs=(), outputs=(), uses=())
                       for name in ("add", "rng", "rng_bit_generator"))  # fmt: skip
     assert drawing([add, bits]) == ""
     assert drawing([add, rng]).startswith("stablehlo.rng draws numbers")
