@@ -219,7 +219,7 @@ def to_markdown(rated: list[Score]) -> str:
     for score in rated:
         if not score.right:
             ops = ", ".join(op.split(".")[1] for op in score.ops[:4])
-            lines.append(f"| {score.number} | {ops} | {score.kind} | {score.why[:120]} |")
+            lines.append(f"| {score.number} | {ops} | {score.kind} | {score.why} |")
     return "\n".join(lines) + "\n"
 
 
