@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -188,8 +188,8 @@ def _is_not(node: cst.UnaryOperation) -> bool:
     return isinstance(node.operator, cst.Not)
 
 
-FIELDS = tuple(field.name for field in fields(Mutant))
-"""What a stored row of a mutant holds."""
+RULES = Path(__file__).read_bytes()
+"""What decides which mutants a file has, and what a stored row holds."""
 
 
 def of_file(root: Path, path: str) -> Iterator[Mutant]:
@@ -211,7 +211,7 @@ def all_mutants(root: Path, folders: Sequence[str] = FOLDERS, stored: Path | Non
     rows: dict[str, list[list[Any]]] = {}
     for file in files:
         path = file.relative_to(root).as_posix()
-        key = hashlib.sha256(f"{FIELDS}\n{path}\n".encode() + file.read_bytes()).hexdigest()
+        key = hashlib.sha256(b"\n".join([RULES, path.encode(), file.read_bytes()])).hexdigest()
         rows[key] = known.get(key) or [list(astuple(mutant)) for mutant in of_file(root, path)]
     if stored is not None:
         stored.write_text(json.dumps(known | rows))
