@@ -49,7 +49,7 @@ def _read(module: bytes) -> None:
     """Reads a module as compiling does, in the fork."""
     from jaxlib import xla_client
 
-    xla_client._xla.mlir.mlir_module_to_xla_computation(module)
+    xla_client._xla.mlir.mlir_module_to_xla_computation(module)  # pyright: ignore[reportPrivateImportUsage]
 
 
 @functools.cache
