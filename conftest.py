@@ -136,6 +136,19 @@ def pytest_collection() -> Iterator[None]:
     return collected
 
 
+_BEGINNINGS: dict[str, Any] = {}
+"""Module -> the state of its generator before its first test."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Has a test draw the same numbers from its module's generator RANDOM whatever has run before it."""
+    module: Any = getattr(item, "module", None)
+    generator = getattr(getattr(module, "RANDOM", None), "bit_generator", None)
+    if generator is not None:
+        generator.state = _BEGINNINGS.setdefault(module.__name__, generator.state)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def working_folder(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Path]:
     """The current folder of all tests, and of fixtures that outlive a test; outside of the checkout, and guarded."""

@@ -22,8 +22,8 @@ from opscope.harness.verdict.operands import Operands
 from opscope.harness.verdict.target import Target
 
 HOST = Target("host", None, "exact")
-RNG = np.random.default_rng(7)
-LEFT, RIGHT = (RNG.standard_normal((96, 64)).astype(np.float32), RNG.standard_normal((64, 80)).astype(np.float32))
+RANDOM = np.random.default_rng(7)
+LEFT, RIGHT = (RANDOM.standard_normal((96, 64)).astype(np.float32), RANDOM.standard_normal((64, 80)).astype(np.float32))
 GOLDEN = LEFT @ RIGHT
 
 
@@ -88,7 +88,7 @@ def test_kinds_of_wrong_results() -> None:
         assert explanation is not None
         assert explanation.hypothesis.startswith(said), explanation.hypothesis
     for size in (0.01, 1.0):
-        noisy = explained(GOLDEN + (size * RNG.standard_normal(GOLDEN.shape)).astype(np.float32))
+        noisy = explained(GOLDEN + (size * RANDOM.standard_normal(GOLDEN.shape)).astype(np.float32))
         assert noisy is not None
         assert not noisy.hypothesis
 
@@ -130,8 +130,8 @@ def test_an_element_is_the_sum_of_its_terms(monkeypatch: pytest.MonkeyPatch) -> 
     found, note = terms("stablehlo.dot_general", {"dot_dimension_numbers": dims}, LEFT, RIGHT).of((5, 9), 0)
     assert sum(float(term.value) for term in found) == pytest.approx(float(GOLDEN[5, 9]), rel=1e-4)
     assert not note
-    x = RNG.standard_normal((2, 7, 6, 4)).astype(np.float32)
-    kernel = RNG.standard_normal((3, 2, 2, 6)).astype(np.float32)
+    x = RANDOM.standard_normal((2, 7, 6, 4)).astype(np.float32)
+    kernel = RANDOM.standard_normal((3, 2, 2, 6)).astype(np.float32)
     params = {
         "dimension_numbers": "#stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>", "padding":
         "dense<[[1, 1], [0, 1]]> : tensor<2x2xi64>", "window_strides": "array<i64: 2, 1>",
