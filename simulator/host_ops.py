@@ -18,6 +18,7 @@ from opscope.base import ieee_denormals
 from opscope.base.children.ending import Cause, signal_name
 from opscope.base.children.inside import is_child
 from opscope.base.children.warm_fork import WarmFork
+from opscope.base.machine import memory_limit
 from opscope.simulator.errors import HostOpError
 
 READING_SECONDS = 60.0
@@ -63,7 +64,7 @@ def _reader() -> WarmFork:
 
 def _vet(module: bytes) -> None:
     """Raises ValueError if a process that reads the module does not survive it. An error of the parser is no crash."""
-    ending = _reader().run(module, seconds=READING_SECONDS)
+    ending = _reader().run(module, seconds=READING_SECONDS, memory=memory_limit(None))
     if not ending.ok:
         how = signal_name(ending.code) if ending.cause is Cause.SIGNAL else ending.text
         raise ValueError(f"one whose reading ended with {how}")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from opscope.base import stored
+from opscope.base import damage, stored
 from opscope.base.children.call import call
 from opscope.base.damage import Damaged
 from opscope.base.digest import file_digest, json_digest, words_digest
@@ -58,21 +58,23 @@ def cases(glob: str, cache: Path, max_cache: int) -> list[Case]:
         try:
             reasons = json.loads(stored.checked(folder, onnx_cases.INDEX).read_bytes())
             names = [name for name in reasons if fnmatch.fnmatchcase(name, glob)]
-            chosen = [name for name in names if not reasons[name]]
-            found = [
+            chosen = [
                 Case(name, stored.checked(folder, f"{name}.onnx"), stored.checked(folder, f"{name}.npz"))
-                for name in chosen
-            ]
+                for name in names if not reasons[name]
+            ]  # fmt: skip
         except Damaged as error:
             export_folder.discard(folder, error)
             continue
         export_folder.mark_used(folder)
         if not names:
             raise InputError(f"--model {SUITE}", "a name or glob of its cases", repr(glob), closest(glob, reasons, 3))
-        if not found:
+        if not chosen:
             got = f"{names[0]}: {reasons[names[0]]}"
             raise InputError(f"--model {SUITE}", "a case that can be a model", got, f"'{SUITE}/test_acos*'")
-        return found
+        if left_out := len(names) - len(chosen):
+            first = next(name for name in names if reasons[name])
+            damage.say(f"{SUITE}: {left_out} of {len(names)} cases are no models ({first}: {reasons[first]})")
+        return chosen
 
 
 def _key() -> str:
