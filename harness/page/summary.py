@@ -270,16 +270,10 @@ def _explanations(run_dir: Path, tests: Sequence[OpTest], console: Console) -> N
     """Prints why numbers are wrong, of the first few ops."""
     from rich.text import Text
 
-    from opscope.base import damage
     from opscope.harness.record import explanation, explanation_text
 
     for test in tests[:EXPLAINED]:
-        try:
-            known = explanation.of(run_dir, test)
-        except damage.Damaged as error:
-            damage.say(f"{error.where}: damaged ({error.got})")
-            continue
-        if known is not None:
+        if (known := explanation.shown(run_dir, test)) is not None:
             console.print(Text(f"\nWhy {title(test)} is wrong", "bold"), soft_wrap=True)
             for pieces in explanation_text.lines(known):
                 console.print(Text.assemble("  ", *((visible(text), style) for text, style in pieces)), soft_wrap=True)

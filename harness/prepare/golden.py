@@ -42,9 +42,7 @@ def _cpu() -> Any:
     os.environ.setdefault("NPROC", "1")
     from jaxlib import xla_client
 
-    xla_client.register_custom_call_target(
-        ieee_denormals.TARGET, ieee_denormals.capsule(), platform="cpu", api_version=ieee_denormals.TYPED
-    )
+    ieee_denormals.register(xla_client)
     return xla_client.make_cpu_client(asynchronous=False)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 
 from pydantic import FiniteFloat, ValidationError
 
-from opscope.base import stored
+from opscope.base import damage, stored
 from opscope.base.damage import Damaged
 from opscope.base.inner_path import inside
 from opscope.harness.record.field_types import InnerPath, Int
@@ -153,3 +153,12 @@ def of(run_dir: Path, test: OpTest) -> Explanation | None:
     """The explanation of a record in its run folder. Raises Damaged."""
     folder = folder_of(test)
     return None if folder is None else read(run_dir, folder)
+
+
+def shown(run_dir: Path, test: OpTest) -> Explanation | None:
+    """The explanation of a record for a page. Damage is said in one line, and the page does without it."""
+    try:
+        return of(run_dir, test)
+    except Damaged as error:
+        damage.say(f"{error.where}: damaged ({error.got})")
+        return None

@@ -113,6 +113,11 @@ class ModelFailure(Record):
     """File with the traceback, relative to the run folder."""
 
 
+def import_fails(status: str, expected: str) -> bool:
+    """Whether an import makes its run red: it differs and no limitation names it, or agrees although one does."""
+    return (status == ImportStatus.DIFFERS) is not bool(expected)
+
+
 class ImportCheck(Record):
     """Whether what was imported of a model computes what the model's own framework does, on equal inputs."""
 
@@ -138,7 +143,7 @@ class ImportCheck(Record):
     @property
     def fails_run(self) -> bool:
         """Whether the model is red: a difference that no limitation names, or none although one names it."""
-        return (self.status is ImportStatus.DIFFERS) is not bool(self.expected)
+        return import_fails(self.status, self.expected)
 
     @property
     def text(self) -> str:

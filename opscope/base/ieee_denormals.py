@@ -49,6 +49,20 @@ class _Frame(ctypes.Structure):
     ]  # fmt: skip
 
 
+def aliases(count: int) -> list[str]:
+    """Attributes of the call in StableHLO, one for each of its operands: each result lies where its operand does."""
+    return [
+        f"#stablehlo.output_operand_alias<output_tuple_indices = {[number] if count > 1 else []}, "
+        f"operand_index = {number}, operand_tuple_indices = []>"
+        for number in range(count)
+    ]
+
+
+def register(xla_client: Any) -> None:
+    """Makes the function known to jaxlib's CPU client, before that is made."""
+    xla_client.register_custom_call_target(TARGET, _capsule(), platform="cpu", api_version=TYPED)
+
+
 def _called(frame: Any) -> None:
     """Answers XLA's question for the interface's version, or sets the environment; an error would be no null."""
     asked, api = frame.contents.extension, frame.contents.api
@@ -68,7 +82,7 @@ _FUNCTION = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_Frame))(_called)
 
 
 @functools.cache
-def capsule() -> Any:
+def _capsule() -> Any:
     """The function, as `xla_client.register_custom_call_target` takes it."""
     new = ctypes.pythonapi.PyCapsule_New
     new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]

@@ -16,7 +16,8 @@ import sqlalchemy as sa
 
 from opscope.base.statuses import NOT_ATTEMPTED
 from opscope.harness.record.errors import InputError, closest
-from opscope.harness.record.stages import FAILED, ImportStatus, Stage, Status
+from opscope.harness.record.records import import_fails
+from opscope.harness.record.stages import FAILED, Stage, Status
 from opscope.harness.record.store import StoredRun, load_run
 from opscope.reports.database.database import DamagedValueError
 from opscope.reports.database.rows import RAN, compile_seconds, compiler_of, series_text, signature
@@ -241,10 +242,9 @@ def imports_of(connection: sa.Connection, run_ids: Sequence[str]) -> dict[str, s
     """`RunView.imports` of some runs; of a model in several of them what the last one says."""
     checked = sa.select(MODELS).where(MODELS.c.run_id.in_(run_ids), MODELS.c.import_status != "")
     rows = sorted(connection.execute(checked).mappings(), key=lambda row: run_ids.index(row["run_id"]))
-    # As `ImportCheck.fails_run`: a difference that no limitation names, or none although one names it.
-    red = {row["model"]: (row["import_status"] == ImportStatus.DIFFERS) is not bool(row["import_expected"])
-           for row in rows}  # fmt: skip
-    return {row["model"]: row["import_text"] for row in rows if red[row["model"]]}
+    newest = {row["model"]: row for row in rows}
+    red = (row for row in newest.values() if import_fails(row["import_status"], row["import_expected"]))
+    return {row["model"]: row["import_text"] for row in red}
 
 
 def aliases(connection: sa.Connection) -> dict[str, str]:

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from opscope.base import damage
 from opscope.harness.record import explanation, explanation_picture, explanation_text
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.stages import Status
@@ -41,12 +40,7 @@ def of_tests(run_dir: Path | None, tests: Iterable[OpTest]) -> dict[tuple[str, s
     for test in wrong:
         if len(found) == MOST:
             break
-        try:
-            known = explanation.of(run_dir, test)
-        except damage.Damaged as error:
-            damage.say(f"{error.where}: damaged ({error.got})")
-            continue
-        if known is not None:
+        if (known := explanation.shown(run_dir, test)) is not None:
             folder = Path(str(test.artifact)).parent
             found[test.op_id, test.backend] = [_why(result, folder, run_dir) for result in known.results]
     return found

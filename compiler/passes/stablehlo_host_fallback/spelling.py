@@ -52,8 +52,6 @@ def keeping_denormals(block: Block) -> Sequence[SSAValue]:
     """Begins `block` with the call after which XLA keeps denormals, and returns its arguments as that hands them on."""
     if not block.args:
         return ()
-    count = len(block.args)
-    alias = "#stablehlo.output_operand_alias<output_tuple_indices = {}, operand_index = {}, operand_tuple_indices = []>"
     call = CLASSES["stablehlo.custom_call"].create(
         operands=list(block.args),
         result_types=[argument.type for argument in block.args],
@@ -62,7 +60,7 @@ def keeping_denormals(block: Block) -> Sequence[SSAValue]:
             "api_version": IntegerAttr(ieee_denormals.TYPED_IN_STABLEHLO, i32),
             "has_side_effect": BoolAttr.from_bool(True),
             "output_operand_aliases": ArrayAttr(
-                spec_attr(alias.format([number] if count > 1 else [], number), {}) for number in range(count)
+                spec_attr(alias, {}) for alias in ieee_denormals.aliases(len(block.args))
             ),
         },
     )

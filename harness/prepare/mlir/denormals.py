@@ -7,8 +7,6 @@ from jaxlib.mlir import ir
 from opscope.base import ieee_denormals
 from opscope.harness.prepare.mlir.door import context, load, to_bytecode
 
-_ALIAS = "#stablehlo.output_operand_alias<output_tuple_indices = {}, operand_index = {}, operand_tuple_indices = []>"
-
 
 def keeping_denormals(module: ir.Module) -> ir.Module:
     """A copy of the module whose `@main` begins with that call; a module without arguments is as it was."""
@@ -19,8 +17,7 @@ def keeping_denormals(module: ir.Module) -> ir.Module:
         arguments = list(block.arguments)
         if not arguments:
             return copy
-        alone = len(arguments) == 1
-        aliases = ", ".join(_ALIAS.format([] if alone else [n], n) for n in range(len(arguments)))
+        aliases = ", ".join(ieee_denormals.aliases(len(arguments)))
         with ir.InsertionPoint.at_block_begin(block):
             call = ir.Operation.create(
                 "stablehlo.custom_call",
