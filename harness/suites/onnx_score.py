@@ -23,7 +23,7 @@ from opscope.harness.record.records import ResultCheck
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 from opscope.harness.suites.faults import Fault, Score
-from opscope.harness.suites.law import Law
+from opscope.harness.suites.module_verdict import ModuleVerdict
 from opscope.harness.verdict.target import Target
 
 HOST = Target(card_type="host", float_format=None, math_fidelity="exact")
@@ -77,20 +77,20 @@ class _Judge:
             raise _AtFault(Fault.NEVER, "the stored answer is one draw of many")
         inputs, wanted = tensors(folder, "input"), tensors(folder, "output")
         module, feed, by_xla = self._imported(folder, inputs, wanted, entry)
-        law = Law(module, feed)
-        imported_right = _agree(by_xla, wanted, entry, law, HOST)
+        verdict = ModuleVerdict(module, feed)
+        imported_right = _agree(by_xla, wanted, entry, verdict, HOST)
         try:
             job = self._run(module, feed)
         except StageError as error:
             if not imported_right:
                 raise _AtFault(Fault.IMPORTER, f"XLA: {_difference(by_xla, wanted)}") from None
             raise _AtFault(*_refusal(error)) from None
-        within = _agree(job.outputs, wanted, entry, law, self._target)
+        within = _agree(job.outputs, wanted, entry, verdict, self._target)
         if not within and not imported_right:
             raise _AtFault(Fault.IMPORTER, f"XLA: {_difference(by_xla, wanted)}")
         if not within:
             raise _AtFault(*_other_numbers(job.outputs, wanted, feed))
-        if within == "suite" and not _accepted(law.checks(wanted, job.outputs, self._target)):
+        if within == "suite" and not _accepted(verdict.checks(wanted, job.outputs, self._target)):
             raise _AtFault(Fault.COMPARISON, "within the suite's tolerance, outside ours")
         return replace(row, ran_on=job.ran_on, within=within)
 
@@ -141,14 +141,16 @@ class _Judge:
         except Exception as error:
             raise _AtFault(Fault.IMPORTER, f"{type(error).__name__}: {error}") from error
         by_xla = _by_xla(module, feed)
-        law = Law(module, feed)
-        if not _agree(by_xla, wanted, entry, law, HOST) and not _rewritten_right(expanded, feed, wanted, entry, law):
+        verdict = ModuleVerdict(module, feed)
+        if not _agree(by_xla, wanted, entry, verdict, HOST) and not _rewritten_right(
+            expanded, feed, wanted, entry, verdict
+        ):
             raise _AtFault(Fault.FRONTEND, f"the graph after rewriting: {_difference(by_xla, wanted)}")
         return module, feed, by_xla
 
 
 def _rewritten_right(
-    expanded: Any, feed: list[np.ndarray], wanted: list[np.ndarray], entry: dict[str, Any], law: Law
+    expanded: Any, feed: list[np.ndarray], wanted: list[np.ndarray], entry: dict[str, Any], verdict: ModuleVerdict
 ) -> bool:
     """Whether the standard's reference gets the stored answers from the rewritten graph, or cannot run it."""
     from onnx.reference import ReferenceEvaluator
@@ -159,7 +161,7 @@ def _rewritten_right(
         arrays = [np.asarray(answer) for answer in answers]  # type: ignore[union-attr]
     except Exception:  # noqa: BLE001 - the reference lacks some ops; the importer then stays suspect
         return True
-    return bool(_agree(arrays, wanted, entry, law, HOST))
+    return bool(_agree(arrays, wanted, entry, verdict, HOST))
 
 
 def _by_xla(module: bytes, feed: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -175,14 +177,18 @@ def _accepted(checks: Sequence[ResultCheck]) -> bool:
 
 
 def _agree(
-    got: Sequence[np.ndarray], wanted: Sequence[np.ndarray], entry: dict[str, Any], law: Law, target: Target
+    got: Sequence[np.ndarray],
+    wanted: Sequence[np.ndarray],
+    entry: dict[str, Any],
+    verdict: ModuleVerdict,
+    target: Target,
 ) -> str:
     """`suite` if the results are within the suite's tolerance, the verdict's row if within that, else empty."""
     if len(got) != len(wanted):
         return ""
     if all(_close(have, want, entry["rtol"], entry["atol"]) for have, want in zip(got, wanted, strict=True)):
         return "suite"
-    checks = law.checks(wanted, got, target)
+    checks = verdict.checks(wanted, got, target)
     return checks[0].tolerance if _accepted(checks) else ""
 
 

@@ -66,7 +66,7 @@ def test_a_convolution_is_judged_by_the_size_of_its_terms() -> None:
     """A sum that cancels is off by a rounding of its terms, however small it is; one that lacks a term is wrong."""
     pytest.importorskip("jax")
     from opscope.harness.prepare.golden import compile_module
-    from opscope.harness.suites.law import Law
+    from opscope.harness.suites.module_verdict import ModuleVerdict
     from opscope.harness.verdict.target import Target
 
     rng = np.random.default_rng(0)
@@ -74,7 +74,7 @@ def test_a_convolution_is_judged_by_the_size_of_its_terms() -> None:
     # Halves of the channels that all but cancel.
     x[:, 128:], w[:, :, 128:] = x[:, :128], -w[:, :, :128] * np.float32(1 + 1e-3)
     (wanted,) = compile_module(CONV)([x, w])
-    law, device = Law(CONV, [x, w]), Target("sim-n150", None, "HiFi4", "Tf32")
+    law, device = ModuleVerdict(CONV, [x, w]), Target("sim-n150", None, "HiFi4", "Tf32")
     error = rng.standard_normal(wanted.shape).astype(np.float32) * np.float32(2.0**-12 * np.sqrt(9 * 256))
     assert np.abs(error).max() > 0.1 * np.abs(wanted).max()
     assert all(check.passed for check in law.checks([wanted], [wanted + error], device))
@@ -89,7 +89,7 @@ def test_a_convolution_is_judged_by_the_size_of_its_terms() -> None:
 def test_a_complex_result_is_held_to_its_scale_and_not_to_its_bits(several: bool) -> None:
     pytest.importorskip("jax")
     from opscope.harness.prepare.golden import compile_module
-    from opscope.harness.suites.law import Law
+    from opscope.harness.suites.module_verdict import ModuleVerdict
     from opscope.harness.suites.onnx_score import HOST
 
     more = "%1 = stablehlo.exponential %0" if several else "%1 = stablehlo.multiply %x, %x"
@@ -102,7 +102,7 @@ def test_a_complex_result_is_held_to_its_scale_and_not_to_its_bits(several: bool
     (wanted,) = compile_module(module)([x])
     near = wanted * np.complex64(1 + 1e-7j)
     assert not np.array_equal(near, wanted)
-    law = Law(module, [x])
+    law = ModuleVerdict(module, [x])
     assert law.checks([wanted], [near], HOST)[0].passed
     wrong = wanted.copy()
     wrong[5] += 1j * np.abs(wanted[5])

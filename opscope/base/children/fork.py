@@ -66,17 +66,22 @@ def _status(child: int, seconds: float, memory: int | None) -> int | None:
             raise ChildEnded(Ending(Cause.MEMORY, f"{held >> 20} MiB resident, {memory >> 20} MiB allowed"))
 
 
+def die_quietly() -> None:
+    """Has this process, a fork, leave no core and print nothing: a native abort prints its stack."""
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    faulthandler.disable()
+    quiet = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(quiet, stream)
+
+
 def _run_and_leave(function: Callable[[], object], parent: int) -> None:
     """Runs the function in the fork; never returns."""
     code = _FAILED
     try:
         die_with_parent(parent)
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        faulthandler.disable()
-        quiet = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):  # a native abort prints its stack
-            os.dup2(quiet, stream)
+        die_quietly()
         with contextlib.suppress(Exception):
             function()
         code = 0

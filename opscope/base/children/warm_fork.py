@@ -7,9 +7,7 @@ a process's memory; a piece for a fork that is there costs a fraction of one.
 from __future__ import annotations
 
 import contextlib
-import faulthandler
 import os
-import resource
 import select
 import signal
 import socket
@@ -21,6 +19,7 @@ import warnings
 from collections.abc import Callable
 
 from opscope.base.children.ending import Cause, ChildEnded, Ending, of_return_code
+from opscope.base.children.fork import die_quietly
 from opscope.base.children.process_tree import usage
 
 _POLL_SECONDS = 0.05
@@ -155,12 +154,7 @@ def _serve(connection: socket.socket, function: Callable[[bytes], object]) -> No
     """The fork: takes data until its parent closes the connection; never returns."""
     try:
         _forget_signals()
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        faulthandler.disable()
-        quiet = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):  # a native abort prints its stack
-            os.dup2(quiet, stream)
+        die_quietly()
         descriptor = os.dup2(connection.detach(), 3)
         os.closerange(4, os.sysconf("SC_OPEN_MAX"))  # files and locks of the parent would stay open with the fork
         connection = socket.socket(fileno=descriptor)

@@ -18,7 +18,7 @@ SEVERAL = "stablehlo.composite"
 """What several ops are judged as: a part of a model."""
 
 
-class Law:
+class ModuleVerdict:
     """Judges results of one module on known inputs as a run would: a single op by its own law, several as a part."""
 
     def __init__(self, module: bytes, feed: Sequence[np.ndarray]) -> None:
