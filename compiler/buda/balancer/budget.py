@@ -8,8 +8,6 @@ from opscope.compiler.buda.balancer.shapes import Grid
 from opscope.compiler.target.formats import number_format
 from opscope.compiler.target.system_desc import SystemDesc
 
-DST_BYTES = 32 * 1024
-"""Bytes of the Dst register file; a kernel uses half of it while the other half is packed."""
 DRAM_BYTES_PER_CLOCK = {"grayskull": 10.5 * 1.073741824, "wormhole_b0": 20.4, "blackhole": 20.4}
 """Read bandwidth of one DRAM block that the balancer assumes: measured GiB/s at 1 GHz (tt-buda's descriptors)."""
 DRAM_SUBCHANNELS = {"grayskull": 1, "wormhole_b0": 3, "blackhole": 3}
@@ -45,6 +43,5 @@ class Budget:
 
 
 def dst_tiles(acc_format: str) -> int:
-    """Returns the tiles that half of Dst holds: 8 of 16 bits per datum, 4 of 32."""
-    datum = 4 if number_format(acc_format).bits == 32 else 2
-    return DST_BYTES // 2 // (1024 * datum)
+    """Returns the tiles that half of Dst's 32 KiB holds while the other half is packed: 8 of 16 bits, 4 of 32."""
+    return 4 if number_format(acc_format).bits == 32 else 8

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from itertools import count
 
 from opscope.compiler.buda.balancer.shapes import Grid
 from opscope.compiler.errors import CompilerInputError
@@ -84,6 +85,8 @@ class CoreGrid:
     """One chip's cores while an epoch fills it."""
 
     grid: Grid
+    chip: int = 0
+    epoch: int = 0
     taken: set[tuple[int, int]] = field(default_factory=set)
 
     def first_free(self, shape: Grid) -> tuple[int, int] | None:
@@ -99,12 +102,9 @@ class CoreGrid:
 
         On a chip that is taller than wide a new band has all remaining rows.
         """
-        for left in range(col - 1, -1, -1):
+        for left in reversed(range(col)):
             if (row, left) in self.taken:
-                height = 1
-                while row + height < self.grid.r and (row + height, left) in self.taken:
-                    height += 1
-                return height
+                return next(height for height in count(1) if (row + height, left) not in self.taken)
         return self.grid.r - row if self.grid.r > self.grid.c else 0
 
     def take(self, placement: Placement) -> None:
@@ -117,19 +117,19 @@ def place(ops: Iterable[OpToPlace], grid: Grid, options: PlacerOptions | None = 
     options = options or PlacerOptions()
     epochs: list[tuple[int, list[Placement]]] = []
     order = options.chip_order or tuple(range(options.chips))
-    cores, kind, turns = CoreGrid(grid), "", 0
-    chip = order[0]
+    cores, turns, chip = CoreGrid(grid), 0, order[0]
+    kind: str | None = None
     for op in ops:
         turn = op.name in options.chip_breaks and bool(epochs)
         if turn:
             turns += 1
             chip = order[turns % options.chips]
-        if not epochs or turn or op.name in options.epoch_breaks or op.epoch_type != kind:
+        if turn or op.name in options.epoch_breaks or op.epoch_type != kind:
             cores = _start(epochs, chip, grid)
-        placement = try_place(op, cores, chip, len(epochs) - 1, options.transpose)
+        placement = try_place(op, cores, options.transpose)
         if placement is None:
             cores = _start(epochs, chip, grid)
-            placement = try_place(op, cores, chip, len(epochs) - 1, options.transpose)
+            placement = try_place(op, cores, options.transpose)
         if placement is None:
             raise CompilerInputError(f"{op.name}: expected a grid within {grid} cores, got {op.grid}")
         cores.take(placement)
@@ -139,11 +139,12 @@ def place(ops: Iterable[OpToPlace], grid: Grid, options: PlacerOptions | None = 
 
 
 def _start(epochs: list[tuple[int, list[Placement]]], chip: int, grid: Grid) -> CoreGrid:
+    cores = CoreGrid(grid, chip, len(epochs))
     epochs.append((chip, []))
-    return CoreGrid(grid)
+    return cores
 
 
-def try_place(op: OpToPlace, cores: CoreGrid, chip: int, epoch: int, transpose: bool) -> Placement | None:
+def try_place(op: OpToPlace, cores: CoreGrid, transpose: bool) -> Placement | None:
     """Returns where the op would go beside the placed ones; None if it does not fit."""
     upright = cores.first_free(op.grid)
     lying = Grid(op.grid.c, op.grid.r)
@@ -152,8 +153,8 @@ def try_place(op: OpToPlace, cores: CoreGrid, chip: int, epoch: int, transpose: 
     if tall and (upright is None or cores.band_height(*upright) < op.grid.r):
         turned = cores.first_free(lying)
     if turned is not None and (upright is None or turned <= upright):
-        return Placement(op, chip, epoch, *turned, lying, transposed=True)
-    return None if upright is None else Placement(op, chip, epoch, *upright, op.grid)
+        return Placement(op, cores.chip, cores.epoch, *turned, lying, transposed=True)
+    return None if upright is None else Placement(op, cores.chip, cores.epoch, *upright, op.grid)
 
 
 def harvested_grid(grid: Grid, mask: int) -> Grid:

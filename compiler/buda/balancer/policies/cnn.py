@@ -9,7 +9,7 @@ from typing import ClassVar
 from opscope.compiler.buda.balancer.budget import Budget
 from opscope.compiler.buda.balancer.policies.base import Choice, PolicyOptions
 from opscope.compiler.buda.balancer.policies.buckets import pick
-from opscope.compiler.buda.balancer.policies.nlp import least_prologue_volumes
+from opscope.compiler.buda.balancer.policies.nlp import least_prologue_volumes, parameter_of
 from opscope.compiler.buda.balancer.solver import Solver
 
 MOST_SPARSE_CORES = 40
@@ -34,9 +34,7 @@ class Cnn:
             if node.spec.sparse is not None:
                 possible = tuple(m for m in possible if m.grid.volume <= MOST_SPARSE_CORES) or possible
             rows = max(model.grid.r for model in possible)
-            operands = solver.graph.operands(node.name)
-            volume = volumes.get(operands[1].producer, 0) if len(operands) > 1 else 0
-            picked = pick(possible, rows, None, volume)
+            picked = pick(possible, rows, None, volumes[parameter_of(solver.graph, node)])
             solver.set(node.name, picked.model)
             why = f"slowest of {picked.size} models in bucket {picked.bucket!r} ({rows} rows of cores)"
             chosen[node.name] = Choice(picked.model, why)

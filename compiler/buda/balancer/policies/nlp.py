@@ -6,6 +6,7 @@ matmuls, and each op takes the slowest model within it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -41,7 +42,7 @@ class Nlp:
         for node in solver.graph.ops:
             possible = solver.at(node.name)
             rows = target_rows(node)
-            picked = pick(possible, rows, target, volumes.get(_parameter(solver.graph, node), 0))
+            picked = pick(possible, rows, target, volumes[parameter_of(solver.graph, node)])
             solver.set(node.name, picked.model)
             best = "fastest" if picked.bucket.startswith("too_slow") else "slowest"
             why = (
@@ -57,7 +58,8 @@ def target_rows(node: Node) -> int:
     return max(1, node.shape.rt // ROWS_PER_CORE)
 
 
-def _parameter(graph: BudaGraph, node: Node) -> str:
+def parameter_of(graph: BudaGraph, node: Node) -> str:
+    """Returns the producer of an op's right operand; empty if it has none."""
     operands = graph.operands(node.name)
     return operands[1].producer if len(operands) > 1 else ""
 
@@ -66,18 +68,18 @@ def _dense_matmuls(graph: BudaGraph) -> list[Node]:
     return [node for node in graph.ops if node.spec.type == "matmul"]
 
 
-def least_prologue_volumes(solver: Solver) -> dict[str, int]:
+def least_prologue_volumes(solver: Solver) -> Counter[str]:
     """Returns parameter -> the smallest grid on which every matmul that reads it can keep it in L1."""
-    volumes: dict[str, int] = {}
+    volumes = Counter[str]()
     for node in _dense_matmuls(solver.graph):
         resident = [m.grid.volume for m in solver.at(node.name) if m.parameters[1] is not None]
         if resident:
-            name = _parameter(solver.graph, node)
-            volumes[name] = max(volumes.get(name, 0), min(resident))
+            name = parameter_of(solver.graph, node)
+            volumes[name] = max(volumes[name], min(resident))
     return volumes
 
 
-def target_cycles(solver: Solver, volumes: Mapping[str, int]) -> int:
+def target_cycles(solver: Solver, volumes: Counter[str]) -> int:
     """Returns the cycles that all ops should stay within: the needs of the fastest relevant matmul on a small grid."""
     matmuls = _dense_matmuls(solver.graph)
     fastest = [
@@ -86,7 +88,7 @@ def target_cycles(solver: Solver, volumes: Mapping[str, int]) -> int:
     least = FILTER * max(fastest, default=0)
     small = []
     for node in matmuls:
-        volume = volumes.get(_parameter(solver.graph, node), 0)
+        volume = volumes[parameter_of(solver.graph, node)]
         models = [m for m in solver.at(node.name) if m.grid.volume >= volume]
         if models:
             wanted = [m for m in models if m.grid.r == target_rows(node)] or models

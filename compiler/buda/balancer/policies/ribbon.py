@@ -71,7 +71,7 @@ class Ribbon:
             if node.spec.epoch_type != ops[0].spec.epoch_type:
                 break
             model, limit = self._pick(solver, budget, node, height)
-            placement = try_place(OpToPlace(node.name, model.grid), cores, 0, 0, transpose=True)
+            placement = try_place(OpToPlace(node.name, model.grid), cores, transpose=True)
             if placement is None:
                 break
             cores.take(placement)

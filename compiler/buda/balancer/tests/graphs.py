@@ -44,12 +44,12 @@ def unary(rt: int, ct: int, op: str = "exp", fmt: str = "Float16_b", into: str =
     return BudaGraph(op, nodes, (Edge("x", "op", 0, tms(into)), Edge("op", "y")))
 
 
-def stacked_unary(z: int, rt: int, into: str) -> BudaGraph:
+def stacked_unary(z: int, rt: int, into: str, columns: int = 2) -> BudaGraph:
     """exp of x, whose z is laid out over rows or columns on the way."""
-    after = shape(rt, 2, z)
+    after = shape(rt, columns, z)
     for tm in tms(into):
         after = tm.apply(after)
-    nodes = (Node("x", INPUT, shape(rt, 2, z)), Node("op", OP, after, op=OpSpec("exp")), Node("y", OUTPUT, after))
+    nodes = (Node("x", INPUT, shape(rt, columns, z)), Node("op", OP, after, op=OpSpec("exp")), Node("y", OUTPUT, after))
     return BudaGraph("stacked", nodes, (Edge("x", "op", 0, tms(into)), Edge("op", "y")))
 
 

@@ -7,6 +7,7 @@ import pytest
 from opscope.compiler.buda.balancer.constraints import (
     EdgeFailureReason,
     End,
+    _blocks_fit,
     _compatible,
     _directions_fit,
     edge_failure,
@@ -76,6 +77,60 @@ def test_which_directions_fit(produced: str, taken: str, has_z: bool, z_to_rows:
     assert _directions_fit(cut(produced), cut(taken), has_z, z_to_rows) is fits
 
 
+BOTH = {"R": StreamFactor("R", 2, 3), "C": StreamFactor("C", 2, 3)}
+"""Cut into 2 x 3 pieces, rows or columns first: no op is cut so today."""
+
+
+@pytest.mark.parametrize(
+    ("stream", "order", "ublock", "blocks", "grid", "fits", "dense"),
+    [
+        # A piece is a whole number of micro blocks each way.
+        (cut("R2"), "r", (3, 1), (1, 6), (1, 1), False, False),
+        (cut("R2"), "r", (1, 4), (4, 6), (1, 1), False, False),
+        (cut("C3"), "c", (3, 1), (8, 2), (1, 1), False, False),
+        # In the order in which it is read: any, or one line of micro blocks if it is cut both ways. For a dense
+        # product one line, or all of the lines that its cores hold.
+        (cut("R2"), "r", (2, 3), (1, 1), (1, 1), True, False),
+        (cut("R2"), "r", (2, 3), (1, 2), (1, 1), True, True),
+        (cut("R2"), "r", (2, 3), (2, 1), (1, 2), True, True),
+        (cut("R2"), "r", (2, 3), (2, 1), (2, 1), True, False),
+        (cut("R2"), "r", (4, 3), (1, 1), (1, 1), True, True),
+        (cut("C3"), "c", (2, 1), (1, 1), (1, 1), True, False),
+        (cut("C3"), "c", (2, 1), (4, 1), (1, 1), True, True),
+        (cut("C3"), "c", (2, 1), (2, 1), (2, 1), True, True),
+        (cut("C3"), "c", (2, 2), (1, 1), (1, 1), True, True),
+        (BOTH["R"], "r", (2, 2), (1, 1), (1, 1), False, True),
+        (BOTH["R"], "r", (2, 2), (2, 1), (2, 2), False, False),
+        (BOTH["R"], "r", (4, 1), (1, 1), (1, 1), True, True),
+        (BOTH["C"], "c", (2, 1), (1, 1), (1, 1), False, False),
+        (BOTH["C"], "c", (2, 2), (1, 1), (1, 1), True, True),
+        # Against that order it is as for a dense product.
+        (cut("R2"), "c", (1, 6), (1, 1), (1, 1), True, True),
+        (cut("R2"), "c", (2, 3), (2, 1), (1, 1), True, True),
+        (cut("R2"), "c", (2, 3), (1, 1), (2, 1), True, True),
+        (cut("R2"), "c", (2, 3), (1, 2), (1, 2), False, False),
+        (cut("C3"), "r", (8, 1), (1, 1), (1, 1), True, True),
+        (cut("C3"), "r", (4, 1), (1, 2), (1, 1), True, True),
+        (cut("C3"), "r", (4, 1), (1, 1), (1, 2), True, True),
+        (cut("C3"), "r", (4, 1), (2, 1), (2, 1), False, False),
+    ],
+)
+def test_how_a_piece_fits_into_the_blocks_that_read_it(
+    stream: StreamFactor,
+    order: str,
+    ublock: tuple[int, int],
+    blocks: tuple[int, int],
+    grid: tuple[int, int],
+    fits: bool,
+    dense: bool,
+) -> None:
+    """Pieces of 8 x 6 tiles, read in blocks of micro blocks on a grid; `dense` is what a dense product can read."""
+    graph = graphs.then_unary(8, 6, "")
+    edge, taken = graph.edges[1], End(WHOLE, Grid(*grid), BlockShape(1, *blocks, UBlock(*ublock)))
+    got = [_blocks_fit(graph, edge, stream, stream, taken, order, product) for product in (False, True)]
+    assert got == [fits, dense]
+
+
 @pytest.mark.parametrize(
     ("stream", "between", "piece"),
     [
@@ -90,6 +145,11 @@ def test_which_directions_fit(produced: str, taken: str, has_z: bool, z_to_rows:
         (WHOLE, "hslice(6);vstack(3)", (2, 24, 1)),
         (WHOLE, "hslice(6);vstack(3);hstack(2)", (1, 24, 2)),
         (cut("R2"), "hslice(3);hstack(3)", (2, 4, 6)),
+        (WHOLE, "vslice(4);hslice(3);hstack(6)", (2, 2, 12)),
+        (WHOLE, "vslice(4);hstack(2);hstack(2);vslice(2)", (2, 1, 24)),
+        (cut("C3"), "buda_unpad(3, 1)", (3, 5, 1)),
+        (cut("C3"), "buda_unpad(7, 5)", (3, 1, 1)),  # at least one tile
+        (WHOLE, "buda_pad(3, 1)", (1, 11, 7)),
     ],
 )
 def test_the_piece_that_a_consumer_sees(stream: StreamFactor, between: str, piece: tuple[int, int, int]) -> None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import csv
 import hashlib
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from opscope.compiler.buda.balancer import budget
 from opscope.compiler.buda.balancer.cycles import formulas, sparse
-from opscope.compiler.buda.balancer.cycles.estimate import unmeasured
+from opscope.compiler.buda.balancer.cycles.estimate import _conditions, estimate, theoretical, unmeasured
 from opscope.compiler.buda.balancer.cycles.formulas import Work
 from opscope.compiler.buda.balancer.cycles.weights import BY_ARCH, weights
+from opscope.compiler.buda.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor, UBlock
 from opscope.compiler.buda.balancer.tests import graphs
-from opscope.compiler.buda.graph import FIDELITIES
+from opscope.compiler.buda.graph import FIDELITIES, OpSpec
 from opscope.compiler.buda.placer import dram
 from opscope.compiler.buda.sparse_pattern import SparseShare
 from opscope.compiler.target.formats import number_format
@@ -169,6 +171,90 @@ def test_wormhole_has_a_table_for_two_formats(arch: str, fidelity: str, data_for
     by_stages = sparse.by_stages(work, 2, 12, weights(arch, "matmul_sparse", frozenset()))
     assert by_table != by_stages
     assert sparse.estimate(arch, fidelity, data_format, work, 2, SHARE, 12) == (by_table if tabled else by_stages)
+
+
+CORE, UNCUT, BLOCK = Grid(1, 1), StreamFactor(), BlockShape(2, 3, 1, UBlock(2, 4))
+"""Two macro blocks of 3 blocks of 2x4 tiles."""
+STEPS = (BufferModel.whole(BlockShape(2, 5, 1, UBlock(6, 4)), 2, "Float16_b"),) * 2
+"""Five steps of six tiles each."""
+
+
+@pytest.mark.parametrize(
+    ("op", "fmt", "cycles"),
+    [
+        ("add", "Float16_b", 3 * 293.96263856 + 24 * 50.43405251 * 2),
+        ("add", "Float32", 3 * 293.96263856 + 24 * 50.43405251 * 4),
+        ("add", "Bfp8_b", 3 * 293.96263856 + 24 * 50.43405251),
+        ("add", "Int32", 3 * 293.96263856 + 24 * 50.43405251),
+        ("multiply", "Float16", 3 * 261.21061127 + 24 * 54.83754362 * 2),
+        ("maximum", "Float32", 3 * 30.74320292 + 24 * 260.32786291),
+        ("sqrt", "Float32", 3 * 195 + 24 * 159),
+    ],
+)
+def test_the_cost_per_tile_of_a_binary_op_grows_with_the_width_of_floats(op: str, fmt: str, cycles: float) -> None:
+    node = graphs.unary(8, 8, op, fmt).node("op")
+    assert estimate("grayskull", node, CORE, UNCUT, BLOCK, ()) == int(2 * cycles)
+
+
+def test_each_op_has_its_formula() -> None:
+    """Of 15 steps of blocks, 15 * 6 * 8 products in two phases, and four times 24 spilled tiles."""
+    dense = graphs.matmul(8, 8, 8, math_fidelity="HiFi2").node("mm")
+    products, steps, phases = 15 * 6 * 8, 15, 2
+    wanted = 2 * (4 * 1321 + steps * 56 + products * 36 * phases)
+    assert estimate("grayskull", dense, CORE, UNCUT, BLOCK, STEPS) == wanted
+    wormhole = (15.51611247, 47.70099138, 93.19695147, 3.33289517)
+    counts = (products * phases, 4 * 24, steps, steps * 6 * 2 * (1 + 4))
+    for arch in ("wormhole_b0", "blackhole"):
+        got = estimate(arch, dense, CORE, UNCUT, BLOCK, STEPS)
+        assert got == pytest.approx(2 * sum(a * b for a, b in zip(wormhole, counts, strict=True)), abs=1)
+    depthwise = replace(dense, op=OpSpec("depthwise", "HiFi2"))
+    assert estimate("grayskull", depthwise, CORE, UNCUT, BLOCK, STEPS) == 2 * products * phases * 79
+    deep = replace(dense, op=OpSpec("reduce", reduce_dim="z"))
+    assert estimate("grayskull", deep, CORE, UNCUT, BLOCK, ()) == 2 * 24 * 287
+    assert estimate("grayskull", deep, CORE, UNCUT, BLOCK, (), 3) == 2 * 3 * (24 * 287 + 268)
+    flat = replace(dense, op=OpSpec("reduce", reduce_dim="r"))
+    assert estimate("grayskull", flat, CORE, UNCUT, BLOCK, ()) == 2 * (3 * 76 + 24 * 59)
+    odd = replace(dense, op=OpSpec("exp", reduce_dim="z"))
+    assert estimate("grayskull", odd, CORE, UNCUT, BLOCK, ()) == 2 * 24 * 2666
+
+
+def test_a_sparse_product_counts_the_tiles_of_a_row_of_cores() -> None:
+    """8 tiles over two rows of cores."""
+    gather, block = graphs.one_tap_convolution().node("gather"), BlockShape(1, 4, 2, UBlock(1, 2))
+    steps = (STEPS[0], BufferModel.whole(BlockShape(1, 4, 2, UBlock(4, 2)), 2, "Float16_b"))
+    work = Work(1, 8, 1, 2, 4, 4, FIDELITIES["HiFi2"])
+    wanted = sparse.by_stages(work, 2, 4, weights("grayskull", "matmul_sparse", frozenset()))
+    assert estimate("grayskull", gather, Grid(2, 1), UNCUT, block, steps) == wanted
+    share = gather.spec.pattern.share(2, 1, False, 1, 4)
+    wanted = sparse.by_table(work, 2, share, "HiFi2", 16)
+    assert estimate("wormhole_b0", gather, Grid(2, 1), UNCUT, block, steps) == wanted
+    assert estimate("wormhole_b0", gather, Grid(2, 1), StreamFactor("C", 2, 2), block, steps) == wanted
+    by_rows = sparse.by_table(work, 2, gather.spec.pattern.share(2, 2, False, 1, 4), "HiFi2", 16)
+    assert estimate("wormhole_b0", gather, Grid(2, 1), StreamFactor("R", 2, 1), block, steps) == by_rows != wanted
+
+
+def test_a_product_at_full_rate_takes_a_quarter_of_a_tile_a_row() -> None:
+    """2 * 24 output tiles, five steps of six tiles each, two phases; 32 or 16 cycles for a product of tiles."""
+    dense = graphs.matmul(8, 8, 8, math_fidelity="HiFi2").node("mm")
+    rates = {"grayskull": 32, "wormhole_b0": 16, "blackhole": 16}
+    for arch, rate in rates.items():
+        assert theoretical(arch, dense, BLOCK, STEPS) == 2 * 24 * 5 * 6 * 2 * rate
+    assert theoretical("grayskull", replace(dense, op=OpSpec("exp")), BLOCK, STEPS) == 0
+
+
+@pytest.mark.parametrize(
+    ("spec", "fmt", "held"),
+    [
+        (OpSpec("exp"), "Float32", ""),
+        (OpSpec("exp", approximate=True, vector="r"), "Float16_b", "approx vector_r"),
+        (OpSpec("exp", vector="c", l1_acc=True), "Bfp4_b", "vector_c l1_acc_en df_bfp"),
+        (OpSpec("reduce", reduce_dim="c"), "Int8", "dim_c df_int8"),
+        (OpSpec("reduce", reduce_dim="r"), "Int32", "df_int32"),
+    ],
+)
+def test_conditions_of_weights(spec: OpSpec, fmt: str, held: str) -> None:
+    node = replace(graphs.unary(1, 1).node("op"), op=spec, data_format=fmt)
+    assert _conditions(node) == frozenset(held.split())
 
 
 def rows(arch: str, name: str) -> list[dict[str, str]]:

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from opscope.compiler.buda.balancer.budget import Budget, dst_tiles
-from opscope.compiler.buda.balancer.enumerate import candidates, grids, micro_block, stream_dirs, stream_factors
+from opscope.compiler.buda.balancer.enumerate import (
+    candidates,
+    consumes_z_major,
+    grids,
+    micro_block,
+    parallelization,
+    stream_dirs,
+    stream_factors,
+)
 from opscope.compiler.buda.balancer.options import LegalizerOptions, OpOverride
-from opscope.compiler.buda.balancer.shapes import Grid, divisors, largest_divisor
+from opscope.compiler.buda.balancer.shapes import Grid, UBlock, divisors, largest_divisor
 from opscope.compiler.buda.balancer.tests import graphs
+from opscope.compiler.buda.graph import BudaGraph, Edge, Node, NodeKind, OpSpec
+from opscope.compiler.buda.sparse_pattern import SparsePattern
+from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target.system_desc import load_board
 
 GRAYSKULL, WORMHOLE = (Budget.of(load_board(name)) for name in ("grayskull", "wormhole_b0"))
@@ -92,6 +105,96 @@ def test_options_and_overrides_say_how_often_an_op_is_cut(options: dict, fixed: 
 
 
 def test_grids_of_a_reduction_do_not_divide_what_it_reduces() -> None:
-    graph = graphs.reduction(8, 12, "c")
-    assert {grid.c for grid in grids(graph.node("op"), GRAYSKULL, PLAIN)} == {1}
-    assert {grid.r for grid in grids(graph.node("op"), GRAYSKULL, PLAIN)} == {1, 2, 4, 8}
+    for dim, rows, columns in (("c", [1, 2, 4, 8], [1]), ("r", [1], [1, 2, 3, 4, 6, 12])):
+        graph = graphs.reduction(8, 12, dim)
+        assert grids(graph.node("op"), GRAYSKULL, PLAIN) == tuple(Grid(r, c) for r in rows for c in columns)
+    flat = OpSpec("exp", reduce_dim="c")
+    assert [parallelization(Node("op", NodeKind.OP, graphs.shape(8, 12, 4), op=spec)) for spec in (Z_SUM, flat)] == [
+        (8, 12), (8, 12),
+    ]  # fmt: skip
+
+
+def test_grids_fit_the_chip_and_are_those_that_are_asked_for() -> None:
+    node = graphs.unary(20, 48).node("op")
+    columns = [1, 2, 3, 4, 6, 8, 12]
+    assert grids(node, GRAYSKULL, PLAIN) == tuple(Grid(r, c) for r in (1, 2, 4, 5, 10) for c in columns)
+    assert grids(node, GRAYSKULL, LegalizerOptions(one_row=True)) == tuple(Grid(1, c) for c in columns)
+    fixed = LegalizerOptions(overrides={"op": OpOverride(Grid(10, 12))})
+    assert grids(node, GRAYSKULL, fixed) == (Grid(10, 12),)
+    message = "op: expected a grid that divides 20x48 tiles and fits 10x8, got 10x12; try 10x3, 10x4, 10x6, 10x8"
+    with pytest.raises(CompilerInputError, match=f"^{message}$"):
+        grids(node, WORMHOLE, fixed)
+
+
+@pytest.mark.parametrize(
+    ("between", "kind", "found"),
+    [
+        ("vslice(4);hstack(4)", "sparse_matmul", True),
+        ("vslice(4);hstack(2);hstack(2)", "sparse_matmul", True),
+        ("vslice(2);hstack(2);vslice(4);hstack(4)", "sparse_matmul", True),
+        ("vslice(4);hstack(2)", "sparse_matmul", False),
+        ("vslice(4)", "sparse_matmul", False),
+        ("hslice(2);vstack(2)", "sparse_matmul", False),
+        ("vslice(4);hstack(4);transpose", "sparse_matmul", False),
+        ("", "sparse_matmul", False),
+        ("vslice(4);hstack(4)", "exp", False),
+    ],
+)
+def test_rows_that_become_z_and_then_columns_are_a_convolution(between: str, kind: str, found: bool) -> None:
+    pattern = SparsePattern.of([(0, 0)], 8 * 32, 8 * 32)
+    spec = OpSpec(kind, sparse=pattern if kind == "sparse_matmul" else None)
+    graph = graphs.then_unary(8, 8, between)
+    nodes = tuple(replace(node, op=spec) if node.name == "first" else node for node in graph.nodes)
+    edges = (Edge("x", "first", 0), Edge("x", "first", 1), *graph.edges[1:]) if spec.sparse else graph.edges
+    graph = BudaGraph("pair", nodes, edges)
+    (edge,) = graph.operands("second")
+    assert consumes_z_major(graph, edge) is found
+    assert not consumes_z_major(graph, graph.operands("first")[0])
+    assert stream_dirs(graph, graph.node("second"), PLAIN)[:2] == (("R",) if found else ("R", "C"))
+
+
+def test_a_stack_of_what_was_not_sliced_is_none() -> None:
+    graph = graphs.stacked_unary(4, 2, "hstack(2)")
+    picker = replace(graph.nodes[0], kind=NodeKind.OP, op=OpSpec("sparse_matmul", sparse=ONE_TILE))
+    sources = (Node("p", NodeKind.CONSTANT, graphs.shape(2, 2)), Node("w", NodeKind.INPUT, graphs.shape(2, 2)))
+    into = (Edge("p", "x", 0), Edge("w", "x", 1))
+    graph = BudaGraph("stacked", (*sources, picker, *graph.nodes[1:]), (*into, *graph.edges))
+    assert not consumes_z_major(graph, graph.operands("op")[0])
+
+
+Z_SUM = OpSpec("reduce", reduce_dim="z")
+ONE_TILE = SparsePattern.of([(0, 0)], 2 * 32, 2 * 32)
+
+
+@pytest.mark.parametrize(
+    ("spec", "z", "factors", "dirs"),
+    [
+        (Z_SUM, 4, [1], ("R",)),  # all z of a piece are summed at once
+        (Z_SUM, 1, [1, 2, 4], ("R",)),
+        (OpSpec("reduce", reduce_dim="c"), 4, [1, 2, 4], ("R", "C", "RZ")),
+        (OpSpec("exp", reduce_dim="z"), 1, [1, 2, 4], ("R", "C")),
+        (OpSpec("exp"), 2, [1, 2, 4], ("R", "C", "RZ")),
+        (OpSpec("nop", padding_nop=True), 1, [1], ("R", "C")),
+        (OpSpec("tilizer"), 1, [1], ("R", "C")),
+        (OpSpec("embedding"), 1, [1], ("R", "C")),
+    ],
+)
+def test_which_ops_are_cut_in_time(spec: OpSpec, z: int, factors: list[int], dirs: tuple[str, ...]) -> None:
+    after = graphs.shape(8, 1 if spec.reduce_dim == "c" else 6, z if spec != Z_SUM else 1)
+    nodes = (Node("x", NodeKind.INPUT, graphs.shape(8, 6, z)), Node("op", NodeKind.OP, after, op=spec))
+    graph = BudaGraph("op", nodes, (Edge("x", "op"),))
+    got = stream_factors(graph, nodes[1], Grid(2, 1), "R", PLAIN)
+    assert [(stream.dir, stream.r, stream.c) for stream in got] == [("R", r, 1) for r in factors]
+    assert stream_dirs(graph, nodes[1], PLAIN) == dirs
+
+
+def test_columns_are_cut_as_far_as_cores_share_them() -> None:
+    graph = graphs.unary(8, 12)
+    got = stream_factors(graph, graph.node("op"), Grid(2, 3), "C", PLAIN)
+    assert [(stream.dir, stream.r, stream.c) for stream in got] == [("C", 1, c) for c in (1, 2, 4)]
+
+
+@pytest.mark.parametrize("kind", ["embedding", "tilizer"])
+def test_ops_whose_micro_block_is_one_tile_high(kind: str) -> None:
+    assert micro_block(graphs.unary(8, 6, kind).node("op"), 4, 6, 8) == UBlock(1, 6)
+    assert micro_block(graphs.unary(8, 6).node("op"), 4, 6, 8) == UBlock(4, 2)

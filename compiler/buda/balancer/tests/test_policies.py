@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -117,7 +118,7 @@ def test_nlp_leaves_out_matmuls_that_could_be_much_faster() -> None:
     solver = Solver(PAIR, {name: legal.models for name, legal in legalize_graph(PAIR, BUDGET).items()})
     small, large = (min(m.cycles for m in solver.at(n) if m.grid == Grid(1, 1)) for n in ("small", "large"))
     assert small < 10_000 < large
-    assert target_cycles(solver, {}) == 125_000
+    assert target_cycles(solver, Counter()) == 125_000
 
 
 @pytest.mark.parametrize(("tiles", "rows"), [(1, 1), (6, 1), (11, 1), (12, 2), (48, 8)])
@@ -132,7 +133,7 @@ def timed(rows: int, columns: int, cycles: int, rt: int = 4, ct: int = 3) -> Any
 
 def target(graph: BudaGraph, models: dict[str, tuple[Any, ...]], **volumes: int) -> int:
     solver: Any = SimpleNamespace(graph=graph, at=lambda name: models[name])
-    return target_cycles(solver, volumes)
+    return target_cycles(solver, Counter(volumes))
 
 
 @pytest.mark.parametrize(("volume", "cycles"), [(0, 120_000), (2, 120_000), (4, 72_000), (16, 54_000), (17, 54_000)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -50,6 +51,33 @@ def test_flip_flop_gives_each_epoch_the_other_half() -> None:
     assert [[part.channel for part in allocations[name]] for name in "abc"] == [[0, 1], [4, 5], [2, 3]]
 
 
+def test_flip_flop_puts_what_stays_on_all_channels_in_turn() -> None:
+    requests = [
+        queue("in", 9, stays=True),
+        queue("a", 5),
+        queue("b", 5, first=1, last=1),
+        queue("c", 1, first=3, last=3),
+    ]
+    got = place_queues(requests, budget_of("grayskull"), "ROUND_ROBIN_FLIP_FLOP")
+    assert [[part.channel for part in got[name]] for name in ("in", "a", "b", "c")] == [
+        [0, 1, 2, 3, 4, 5, 6, 7, 0], [0, 1, 2, 3, 0], [4, 5, 6, 7, 4], [5],
+    ]  # fmt: skip
+    alone = replace(budget_of("grayskull"), dram_channels=1)
+    got = place_queues([queue("a", 2), queue("b", 2, first=1, last=1)], alone, "ROUND_ROBIN_FLIP_FLOP")
+    assert [part.channel for name in "ab" for part in got[name]] == [0] * 4
+
+
+def test_what_its_channel_has_no_room_for_goes_to_the_first_that_has() -> None:
+    """Parts start at multiples of 32 bytes."""
+    requests = [queue("big", 2, (1 << 30) - 1024, stays=True), queue("small", 8, 800, stays=True)]
+    got = place_queues(requests, budget_of("grayskull"))
+    assert [(part.channel, part.address) for part in got["big"]] == [(0, 0x100), (1, 0x100)]
+    assert [part.channel for part in got["small"]] == [2, 3, 4, 5, 6, 7, 2, 2]
+    assert [part.address for part in got["small"]][-3:] == [0x100, 0x100 + 800, 0x100 + 1600]
+    odd = place_queues([queue("odd", 9, 33), queue("even", 8, 32), queue("one", 1, 1)], budget_of("grayskull"))
+    assert [part.address - 0x100 for name in ("odd", "even", "one") for part in odd[name][-1:]] == [64, 128, 96]
+
+
 def test_greatest_capacity_goes_where_most_is_free() -> None:
     requests = [queue("big", 1, 64 * KB, stays=True), queue("a", 7, stays=True), queue("b", 1, stays=True)]
     allocations = place_queues(requests, budget_of("grayskull"), "GREATEST_CAPACITY")
@@ -90,6 +118,34 @@ def test_cores_and_ports_lie_as_on_the_floor_plan(arch: str) -> None:
     }
 
 
+def hops(arch: str, core: tuple[int, int]) -> dict[tuple[int, int], int]:
+    """Links from a core to every place of the NoC, found by going from neighbour to neighbour."""
+    (width, height), (columns, rows) = SIZE[arch], WORKERS[arch]
+    found, edge = {(columns[core[1]], rows[core[0]]): 0}, [(columns[core[1]], rows[core[0]])]
+    for x, y in edge:
+        for step in ((1, 0), (-1, 0), (0, 1), (0, -1)):
+            place = (x + step[0]) % width, (y + step[1]) % height
+            if place not in found:
+                found[place] = found[x, y] + 1
+                edge.append(place)
+    return found
+
+
+@pytest.mark.parametrize("core", [(0, 0), (9, 0), (0, 7), (9, 7), (4, 3), (5, 5)])
+@pytest.mark.parametrize("arch", PLANS)
+def test_closest_goes_from_port_to_port_by_the_links_between(arch: str, core: tuple[int, int]) -> None:
+    """Parts of one core take every channel once, by distance, and then the nearest again."""
+    halves = 2 if arch == "wormhole_b0" else 1
+    ports, far = DRAM_TILES[arch], hops(arch, core)
+    nearest = sorted(range(len(ports)), key=lambda i: (far[ports[i]], i))
+    wanted = [channel for channel in nearest for _ in range(halves)]
+    request = Request("a", 32, (core,) * (len(wanted) + 1), stays=False)
+    other = Request("b", 32, (core,), stays=False, first_epoch=1, last_epoch=1)
+    got = place_queues([request, other], budget_of(arch), "CLOSEST")
+    assert [part.channel for part in got["a"]] == [*wanted, wanted[0]]
+    assert got["b"][0].channel == wanted[0]
+
+
 def test_room_is_given_on_to_later_epochs() -> None:
     requests = [queue(f"e{i}", 8, 768 << 20, first=i, last=i + 1) for i in range(0, 8, 2)]
     allocations = place_queues(requests, budget_of("grayskull"))
@@ -101,6 +157,11 @@ def test_the_first_bytes_hold_the_hosts_barrier() -> None:
         got = channels_of(budget_of(arch))
         assert (got[0].start, len(got)) == (first, channels)
         assert got[0].start + got[0].size == (got[1].start if arch == "wormhole_b0" else got[1].start + got[1].size)
+        halves, size = (2, 1 << 30) if arch == "wormhole_b0" else (1, budget_of(arch).dram_channel_bytes)
+        assert [(each.start, each.start + each.size) for each in got] == [
+            (size if halves == 2 and number % 2 else first, size * (1 + number % halves)) for number in range(channels)
+        ]
+        assert [each.free_bytes for each in got] == [each.size for each in got]
 
 
 def test_a_channel_gives_the_smallest_range_that_fits_and_joins_what_comes_back() -> None:
@@ -136,8 +197,14 @@ def test_the_largest_and_the_earliest_queue_is_placed_first() -> None:
 
 
 def test_what_does_not_fit_is_one_line() -> None:
-    with pytest.raises(CompilerInputError, match=r"expected room for .* bytes of queue a, got at most"):
+    message = (
+        "dram: expected room for 943718400 bytes of queue a, got at most 130023168 in one channel; try fewer entries"
+    )
+    with pytest.raises(CompilerInputError, match=f"^{message}$"):
         place_queues([queue("a", 9, 900 << 20, stays=True)], budget_of("grayskull"))
+    full = [queue("a", 8, (1 << 30) - 256, stays=True), queue("b", 1, 1)]
+    with pytest.raises(CompilerInputError, match="room for 32 bytes of queue b, got at most 0 in one channel"):
+        place_queues(full, budget_of("grayskull"))
     with pytest.raises(CompilerInputError, match="dram placement: expected ROUND_ROBIN"):
         place_queues([], budget_of("grayskull"), "NEAREST")
 
