@@ -82,6 +82,16 @@ def test_a_golden_that_varies_less_than_its_format_resolves_has_no_correlation()
         assert found == (None if pcc is None else pytest.approx(pcc), pytest.approx(1e-3, rel=1e-3))
 
 
+def test_what_varies_by_a_millionth_of_the_other_side_has_no_correlation() -> None:
+    """A deviation of 1 beside one of 1e6: their squares are in the ratio that rounding may make of a constant."""
+    for small, pcc in ((1, None), (1.001, 1)):
+        for sides in (([1e6, -1e6], [small, -small]), ([small, -small], [1e6, -1e6])):
+            assert pcc_of(summed(*sides), FLOAT32)[0] == (None if pcc is None else pytest.approx(pcc))
+    whole = summed([1, -1], [1, -1])  # its spread is 1
+    assert pcc_of(whole, replace(FLOAT32, relative_l2=1.0)) == (None, 1.0)
+    assert pcc_of(whole, replace(FLOAT32, relative_l2=0.999)) == (pytest.approx(1), 1.0)
+
+
 @pytest.mark.parametrize(
     ("golden", "got", "said"),
     [

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from opscope.harness.verdict.places import index_of, name_of
+from opscope.harness.verdict.places import blocks_of, groups, index_of, name_of
 from opscope.harness.verdict.scores import Scale, Scores, chunks
 from opscope.harness.verdict.steps import Steps
 
@@ -87,6 +87,16 @@ def test_the_largest_is_found_wherever_it_is_and_whatever_its_sign():
     assert scored(BOUND, [1.0, 1.0], [0.0, 0.0]).at == -1
     assert scored(BOUND, [1.0, 1.0, 1.0], [-0.25, 0.25, 0.125]).at == 1  # of both signs the one that is too large
     assert scored(BOUND, np.ones(32), np.full(32, 0.25), step=16).at == 0  # of several the first
+    # Nothing is worse than an error without a scale.
+    error = np.where(np.arange(32) == 20, 1e9, 0.25)
+    worst = scored(BOUND, np.where(np.arange(32) == 3, 0.0, 1.0), error, step=16)
+    assert (worst.largest, worst.at) == (1e9, 3)
+
+
+def test_a_result_without_rows_is_one_element():
+    scores = Scores(Scale(ADDED), ())
+    scores.take(0, np.array([1.0]), np.array([0.25]))
+    assert (scores.largest, scores.count, scores.wrong()) == (2.0, 1, ("", ""))
 
 
 @pytest.mark.parametrize(
@@ -121,6 +131,7 @@ def test_a_mean_error_is_asked_for_from_64_elements_on():
     assert question(ADDED, 64, offset=1.42) == "systematic"
     assert question(ADDED, 64, offset=1.41) == ""
     assert question(ADDED, 62, offset=1.45) == ""
+    assert question(ADDED, 256, offset=1.0) == ""  # the limit itself
     assert question(ADDED, 4096, offset=0.51) == "systematic"
     assert question(ADDED, 4096, offset=-0.51) == "systematic"
     assert question(ADDED, 4096, offset=0.499) == ""
@@ -129,6 +140,13 @@ def test_a_mean_error_is_asked_for_from_64_elements_on():
     assert question(ADDED, 4096, slope=-0.501 / 8) == "systematic"
     assert question(BOUND, 4096, slope=1 / 8) == ""
     assert question(BOUND, 4096, slope=1.03 / 8) == "largest"
+
+
+def test_a_part_may_be_off_by_its_function_above_and_twice_that_below():
+    """What a part loses is both its loss and its chance, and the packer's unit comes on top."""
+    for slope, asked in ((0.5, ""), (0.51, "systematic"), (-1.0, ""), (-1.01, "systematic")):
+        golden = np.where(np.arange(64) % 2, 1.0, -1.0)
+        assert scored(Steps("part", function=0.5), golden, slope * golden).wrong()[0] == asked
 
 
 def test_ties_and_cuts_are_no_systematic_error():
@@ -171,6 +189,15 @@ def test_a_place_that_is_the_whole_result_has_nothing_elsewhere():
     golden, signs = np.ones((1, 16)), np.where(np.arange(16) % 2, 1.0, -1.0)
     said = "face row (batch 0, row 0, block 0): expected a mean square of at most 3.83, got 4 (0 elsewhere)"
     assert scored(ADDED, golden, 2 * 0.125 * signs).wrong() == ("placed", said)
+
+
+def test_a_place_may_have_just_as_much_as_chance_allows():
+    """A tile of 32 elements: 1 + 8 sqrt(2 / 32) is 3, the mean of 24 elements at 4 and 8 at zero."""
+    signs = np.where(np.arange(32) % 2, 0.125, -0.125)
+    z = np.where(np.arange(32) % 4 == 0, 0.0, 2.0)
+    assert scored(ADDED, np.ones(32), z * signs).wrong() == ("", "")
+    z[4] = 0.25
+    assert scored(ADDED, np.ones(32), z * signs).wrong()[1].startswith("tile (batch 0, row 0, column 0)")
 
 
 def test_a_place_that_is_worse_than_chance_is_named():
@@ -234,6 +261,38 @@ def test_a_batch_entry_is_a_place_too():
         question, said = scored(ADDED, golden, error).wrong()
         assert question == asked
     assert said == "batch (entry 1): expected a mean square of at most 1.18, got 1.19 (0.25 elsewhere)"
+
+
+@pytest.mark.parametrize(
+    ("shape", "structures"),
+    [
+        ((), {"face row": [1], "face": [1], "tile": [1]}),
+        ((20,), {"face row": [16, 4], "face": [16, 4], "tile": [20], "last column": [1]}),
+        ((1, 2), {"face row": [2], "face": [2], "tile": [2], "last column": [1]}),
+        ((2, 1), {"face row": [1, 1], "face": [2], "tile": [2], "last row": [1]}),
+        ((2, 1, 1), {"face row": [1, 1], "face": [1, 1], "tile": [1, 1], "batch": [1, 1]}),
+        ((1, 34, 33),
+         {"face row": [16, 16, 1] * 34, "face": [256, 256, 16] * 2 + [32, 32, 2],
+          "tile": [1024, 32, 64, 2], "last row": [33], "last column": [34]}),
+    ],
+)  # fmt: skip
+def test_structures_and_their_numbers_of_elements(shape, structures):
+    """Of z that is 1 everywhere each structure sums to its number of elements."""
+    ones = np.ones(shape or (1,)).reshape(-1, shape[-1] if shape else 1)
+    face_rows = np.add.reduceat(ones, np.arange(0, ones.shape[1], 16), axis=1)
+    found = list(groups(face_rows, ones[:, -1], shape))
+    assert {group.kind: group.counts.ravel().tolist() for group in found} == structures
+    assert {group.kind: group.sums.ravel().tolist() for group in found} == structures
+
+
+def test_a_block_is_16_values_of_a_row():
+    falling = np.arange(64.0, 0.0, -1).reshape(2, 32)
+    assert blocks_of(falling).tolist() == [[64.0] * 16 + [48.0] * 16, [32.0] * 16 + [16.0] * 16]
+    assert blocks_of(falling[:, :17]).tolist() == [[64.0] * 16 + [48.0], [32.0] * 16 + [16.0]]
+    assert blocks_of(np.eye(16)).tolist() == np.ones((16, 16)).tolist()
+    for shape in ((0,), (3, 0), (0, 16), (0, 20)):
+        assert blocks_of(np.zeros(shape)).shape == shape
+    assert blocks_of(np.array(3.0)) == 3.0
 
 
 @pytest.mark.parametrize(

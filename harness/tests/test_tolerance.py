@@ -54,6 +54,9 @@ def device(fidelity="HiFi4", float_format=None):
         (device(float_format="Bfp8_b"), "add", "f32", 3e-2, 0.99),
         (device(float_format="Bfp4_b"), "dot_general", "bf16", 0.5, 0.94),
         (device(float_format="Float32"), "add", "bf16", 6e-3, 0.999),
+        (replace(DEVICE, matrix_format=None), "dot_general", "f32", 1e-5, 0.99999),
+        (replace(device("HiFi2"), matrix_format=None), "dot_general", "bf16", 1.5e-2, 0.99),
+        (replace(HOST, matrix_format="Tf32"), "dot_general", "f32", 1e-5, 0.99999),
         (replace(DEVICE, narrow_dst=True), "dot_general", "bf16", 4e-2, 0.999),
         (replace(device("LoFi"), narrow_dst=True), "dot_general", "bf16", 8e-2, 0.99),
         (replace(DEVICE, narrow_dst=True), "multiply", "bf16", 6e-3, 0.999),
@@ -131,6 +134,7 @@ def test_a_body_decides_what_a_reduction_computes(op, body, element, float_forma
         ("add", "f32", None, 0.5, 2 * 2**-23),
         ("tanh", "f32", None, 4, 16 * 2**-23),
         ("negate", "f32", None, 0, 0),
+        ("abs", "f32", None, 1, 4 * 2**-23),
         ("tanh", "f32", None, None, 1e-5),
         ("tanh", "bf16", None, 4, 6e-3),
         ("tanh", "f32", "Float16_b", 4, 6e-3),
@@ -140,6 +144,7 @@ def test_a_body_decides_what_a_reduction_computes(op, body, element, float_forma
 def test_a_stated_error_bound_tightens_float32_outside_the_matrix_unit(op, element, float_format, ulp, l2):
     row = tolerance(device(float_format=float_format), op_family(f"stablehlo.{op}"), element, ulp=ulp)
     assert row.relative_l2 == pytest.approx(l2)
+    assert row.exact is (ulp == 0)
 
 
 def test_only_elements_of_their_own_are_judged_without_outliers():
@@ -167,11 +172,22 @@ def test_goldens_by_formula_get_a_wider_margin():
          {"dimension_numbers": "#stablehlo.conv<[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]>"}, 288),
         ("reduce_window", [(1, 8, 8, 3), ()], (1, 4, 4, 3), {"window_dimensions": "array<i64: 1, 3, 3, 1>"}, 9),
         ("add", [(8,), (8,)], (8,), {}, 1),
+        ("reduce", [(8,), ()], (8,), {}, 1),
+        ("reduce", [(100,), ()], (), {}, 100),
+        ("reduce", [(5, 0), ()], (0,), {}, 1),
+        ("reduce", [], (8,), {}, 1),
+        ("reduce", [(8, 100)], None, {}, 1),
+        ("dot_general", [(8, 64)], (8, 16), dot([1], [0]), 1),
+        ("convolution", [(1, 5, 5, 1), (1, 1, 1, 8)], (1, 5, 5, 8), CONV, 1),
+        ("convolution", [(1, 5, 5, 2), (3, 3, 2, 1)], (1, 3, 3, 1), CONV, 18),
+        ("convolution", [(1, 5, 5, 2), (3, 3, 2, 4)], (1, 3, 3, 4), {}, 18),
+        ("reduce_window", [(8, 8), ()], (8, 8), {"window_dimensions": "array<i64: 1, 1>"}, 1),
+        ("reduce_window", [(8, 8), ()], (8, 8), {}, 1),
     ],
 )  # fmt: skip
 def test_inner_sizes(op, shapes, out, params, inner):
     descs = [TensorDesc(shape=shape, data_type="f32") for shape in shapes]
-    result = [TensorDesc(shape=out, data_type="f32")]
+    result = [] if out is None else [TensorDesc(shape=out, data_type="f32")]
     assert inner_size(op_family(f"stablehlo.{op}"), descs, result, params) == inner
 
 

@@ -45,17 +45,20 @@ def index_of(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def _split(flat: int, shape: tuple[int, ...]) -> tuple[int, int, int]:
     """Batch entry, row and column of an element."""
-    columns = shape[-1] if shape else 1
-    rows = shape[-2] if len(shape) > 1 else 1
+    rows, columns = _matrix(shape)
     rest, column = divmod(flat, columns)
     return (*divmod(rest, rows), column)
+
+
+def _matrix(shape: tuple[int, ...]) -> tuple[int, int]:
+    """The last two dims."""
+    return shape[-2] if len(shape) > 1 else 1, shape[-1] if shape else 1
 
 
 def groups(face_rows: np.ndarray, last_column: np.ndarray, shape: tuple[int, ...]) -> Iterator[Group]:
     """All structures of a tensor. `face_rows` holds z^2 summed over 16 columns, one row per row of the tensor;
     `last_column` holds z^2 of the last one."""
-    columns = shape[-1] if shape else 1
-    rows = shape[-2] if len(shape) > 1 else 1
+    rows, columns = _matrix(shape)
     blocks = face_rows.shape[-1]
     cube = face_rows.reshape(-1, rows, blocks)
     widths = np.minimum(FACE, columns - FACE * np.arange(blocks))
@@ -87,7 +90,7 @@ def _by_columns(cube: np.ndarray) -> np.ndarray:
 def blocks_of(size: np.ndarray) -> np.ndarray:
     """The largest of each block of 16 sizes along the last dim, which share an exponent in a block format; in their
     shape."""
-    if not size.ndim or not size.size:
+    if not size.ndim:
         return size
     columns = size.shape[-1]
     if columns % FACE:

@@ -111,7 +111,7 @@ class Scores:
         with np.errstate(divide="ignore", invalid="ignore"):
             z = error / scale
             part = golden / scale
-        if not (self.largest < WORST and math.isfinite(float(z.sum())) and math.isfinite(float(part.sum()))):
+        if not (self.largest < WORST and math.isfinite(float(z.sum()))):  # not finite wherever the scale is zero
             z = np.clip(np.nan_to_num(z, nan=0.0, posinf=WORST, neginf=-WORST), -WORST, WORST)
             part = np.where(np.isfinite(part), part, 0.0)
         high, low = float(z.max()), float(z.min())

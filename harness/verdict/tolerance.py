@@ -198,7 +198,7 @@ def _sums(kind: str, body: str | None) -> bool:
 def _matrix_row(target: Target, stored: str, accumulator: str = "") -> Tolerance:
     """The row of `stored` in the matrix unit at the target's fidelity; where there is none, the format's own."""
     stored = ROW_OF_FORMAT.get(stored, stored)
-    if target.math_fidelity == "exact" or (stored == "Float32" and target.matrix_format is None):
+    if stored == "Float32" and target.matrix_format is None:
         return TABLE[stored]
     matrix = f"{stored} matrix {target.math_fidelity}"
     return TABLE.get(f"{matrix}, {accumulator}") or TABLE.get(matrix) or TABLE[stored]
