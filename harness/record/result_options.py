@@ -219,6 +219,6 @@ def record_fields() -> dict[str, tuple[Any, Any]]:
     fields: dict[str, tuple[Any, Any]] = {}
     for name, option in OPTIONS.items():
         if option.column:
-            text = option.default is None and types[name] == str | None
+            text = types[name] == str | None
             fields[name] = (str, "") if text else (types[name], option.default)
     return fields

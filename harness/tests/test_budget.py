@@ -111,3 +111,38 @@ def test_times_are_read(tmp_path: Path, text: str, seconds: float) -> None:
 def test_other_times_are_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(InputError, match=r"^--budget: expected a time above 0, got .*; try 30m, 90s or 1h30m"):
         resolve({"budget": text}, tmp_path, {})
+
+
+def test_an_op_that_took_less_than_a_second_is_no_cheaper_than_it_was(tmp_path: Path, context: RunContext) -> None:
+    """Uses per second: 1 / 0.2, 1 / 0.1, 2 / 0.1, and at most 1 / 1e-6 of what took no time."""
+    times = {"slow": 0.2, "quick": 0.1, "used": 0.1, "free": 0.0, "twice": 0.0}
+    pasts = {op_id: history.Past(False, seconds) for op_id, seconds in times.items()}
+    rows = [row("slow"), row("quick"), row("used", 2), row("free"), row("twice", 2)]
+    assert budget.order(rows, tmp_path, context, pasts=pasts) == ("twice", "free", "used", "quick", "slow")
+
+
+def test_only_the_budget_leaves_an_op_out(context: RunContext) -> None:
+    for status, reason, out in (
+        (Status.NOT_RUN, "budget", True), (Status.NOT_RUN, "interrupted", False), (Status.SKIPPED, "budget", False),
+    ):  # fmt: skip
+        test = build_test(row("x"), context, status=status, started=START, error=reason)
+        assert budget.left_out(test) is out
+
+
+def test_ten_runs_are_looked_at_and_none_that_nothing_is_asked_of(tmp_path: Path, context: RunContext) -> None:
+    past(tmp_path, "20260101-a", ("old", Status.CRASHED, 1.0))
+    past(tmp_path, "20260102-b", ("x", Status.CRASHED, 1.0))
+    for day in range(3, 12):
+        past(tmp_path, f"202601{day:02}-c", ("y", Status.SUCCESS, 1.0))
+    past(tmp_path, "20260109-now", ("x", Status.SUCCESS, 7.0), ("now", Status.SUCCESS, 7.0))  # the run itself
+    failed, fine = history.Past(True, 1.0), history.Past(False, 1.0)
+    assert history.past_of_ops(tmp_path, context, ["x", "y", "old"]) == {"y": fine}
+    (tmp_path / ".opscope/runs/20260111-c/journal/w1.jsonl").unlink()
+    assert history.past_of_ops(tmp_path, context, ["y"]) == {"y": fine}
+    past(tmp_path, "20260111-c", ("x", Status.CRASHED, 1.0))
+    assert history.past_of_ops(tmp_path, context, ["x", "y", "old"]) == {"x": failed, "y": fine}
+
+
+def test_of_two_records_of_one_attempt_the_later_tells(tmp_path: Path, context: RunContext) -> None:
+    past(tmp_path, "20260101-a", ("x", Status.CRASHED, 3.0), ("x", Status.SUCCESS, 1.0))
+    assert history.past_of_ops(tmp_path, context, ["x"]) == {"x": history.Past(failed=False, seconds=1.0)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opscope.harness.record.ledger import ledger, line
+from opscope.harness.record.ledger import by_backend, ledger, line
 from opscope.harness.record.optest import RunContext, build_test, now, unrun_test
 from opscope.harness.record.records import ManifestHeader
 from opscope.harness.record.stages import Status
@@ -55,3 +55,26 @@ def test_the_record_of_an_unsplittable_op_is_counted_apart(tmp_path):
     counts = ledger(header, rows, tests)
     assert counts.adds_up
     assert (counts.unique, counts.unsplittable) == (2, 1)
+
+
+def test_each_backend_has_a_line_and_each_model_one_for_all(tmp_path):
+    header, rows, tests = parts(tmp_path)
+    header = header.model_copy(update={"module_ops": {"toy": 11, "empty": 0, "lost": 3}})
+    books = by_backend(header, rows, [*tests, tests[0].model_copy(update={"backend": "old"})], ["reference", "xla"])
+    assert line(books).split("; ") == [
+        "reference: 2 unique ops = 2 success",
+        "xla: 2 unique ops ≠ 0",
+        "toy: 11 ops = 4 uses of unique ops + 2 unsplittable + 5 structural",
+        "empty: 0 ops = 0 uses of unique ops + 0 unsplittable + 0 structural",
+        "lost: 3 ops ≠ 0 uses of unique ops + 0 unsplittable + 0 structural",
+    ]
+    assert not books["reference"].adds_up
+    assert ledger(header.model_copy(update={"module_ops": {"toy": 11, "empty": 0}}), rows, tests).adds_up
+
+
+def test_labels_of_what_was_run_again_are_counted_by_name(tmp_path):
+    header, rows, tests = parts(tmp_path)
+    tests = [test.model_copy(update={"stability": label}) for test, label in zip(tests, ("flaky", ""), strict=True)]
+    assert ledger(header, rows, tests).stability == {"flaky": 1}
+    counts = ledger(header, rows, [tests[0], tests[1].model_copy(update={"stability": "deterministic"})])
+    assert list(counts.stability.items()) == [("deterministic", 1), ("flaky", 1)]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
-from opscope.harness.record.origin import ci_job, git_state, mask_url, origin
+from opscope.harness.record import origin as module
+from opscope.harness.record.origin import ci_job, git_state, mask_url, masked, origin
 
 
 @pytest.mark.parametrize(
@@ -63,6 +65,44 @@ def test_the_ci_job_is_githubs():
         }
     )  # fmt: skip
     assert job == ("nightly/sweep/7", "https://github.com/a/b/actions/runs/7/attempts/2", "main")
+    ci = {"GITHUB_ACTIONS": "true", "GITHUB_JOB": "sweep", "GITHUB_HEAD_REF": "mine", "GITHUB_REF_NAME": "2/merge"}
+    assert ci_job(ci) == ("sweep", "", "mine")
+    assert ci_job(ci | {"GITHUB_SERVER_URL": "https://h", "GITHUB_RUN_ATTEMPT": "2"})[1] == ""
+    assert ci_job(ci | {"GITHUB_REPOSITORY": "a/b"})[1] == ""
+    run = {"GITHUB_SERVER_URL": "https://h", "GITHUB_REPOSITORY": "a/b", "GITHUB_RUN_ID": "7"}
+    assert ci_job(ci | run)[1] == ci_job(ci | run | {"GITHUB_RUN_ATTEMPT": "1"})[1] == "https://h/a/b/actions/runs/7"
+
+
+def test_a_checkout_without_a_branch_gets_it_from_the_ci(monkeypatch):
+    monkeypatch.setattr(module, "ci_job", lambda environment: ("job", "url", "ci-branch"))
+    backend = Path("elsewhere")
+    states = {module.HOME: ("1" * 40, True, ""), backend: ("2" * 40, False, "b")}
+    monkeypatch.setattr(module, "git_state", states.get)
+    made = origin([], {}, backend)
+    assert (made.revision, made.dirty, made.branch) == ("1" * 40, True, "ci-branch")
+    assert (made.backend_revision, made.backend_dirty, made.ci_job, made.ci_url) == ("2" * 40, False, "job", "url")
+    states[module.HOME] = ("1" * 40, False, "own")
+    made = origin([], {})
+    assert (made.branch, made.backend_revision, made.backend_dirty) == ("own", "1" * 40, False)
+
+
+def test_options_are_stored_as_json_has_them():
+    value = {1: [True, 2, 0.5, None], "path": Path("a/b"), "urls": ("x://a:b@c",)}
+    assert masked(value) == {"1": [True, 2, 0.5, None], "path": "a/b", "urls": ["x://a:***@c"]}
+    assert masked({"x"}) == ["x"]
+
+
+def test_a_processor_is_named_by_the_system_or_else_by_python(tmp_path, monkeypatch):
+    file = tmp_path / "cpuinfo"
+    monkeypatch.setattr(module, "Path", lambda name: file)
+    monkeypatch.setattr("platform.machine", lambda: "x86")
+    for text, processor, name in (
+        ("flags: a b\nmodel name\t: A CPU: 3 GHz\n", "p", "A CPU: 3 GHz"), ("flags: a\n", "p", "p"), (None, "", "x86"),
+    ):  # fmt: skip
+        file.unlink(missing_ok=True) if text is None else file.write_text(text)
+        monkeypatch.setattr("platform.processor", lambda processor=processor: processor)
+        assert module.cpu_name.__wrapped__() == name
+    assert module.versions(["pytest", "no-such-package"]) == {"pytest": metadata.version("pytest")}
 
 
 def test_versions_cost_no_import():

@@ -50,3 +50,16 @@ def test_messages_are_one_short_line():
     assert shorten("a\n b") == "a b"
     assert len(shorten("word " * 100)) <= 200
     assert shorten("word " * 100).endswith("…")
+    assert shorten("x" * 200) == "x" * 200
+    assert shorten("x" * 201) == "x" * 199 + "…"
+    assert shorten("abc def", 5) == "abc…"
+    assert shorten("abc def", 7) == "abc def"
+
+
+def test_only_the_beginning_of_a_report_is_read():
+    """65,536 characters, of which a signature counts the first 2,000 without what differs between machines."""
+    assert shorten("x" + " " * 65534 + "yz") == "x y"
+    assert shorten("x\ud800") == "x\\ud800"
+    assert signature("run", "y" * 2000 + "z") == signature("run", "y" * 2001)
+    assert signature("run", "y" * 1999 + "z") != signature("run", "y" * 2000)
+    assert len(signature("run", "y")) == 12

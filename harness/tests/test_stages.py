@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opscope.harness.record.records import StageTime
-from opscope.harness.record.stages import Stage, in_order
+from opscope.harness.record.stages import Stage, Status, failed_status, in_order
 
 
 def test_a_word_of_somebodys_own_is_a_stage_and_always_the_same_one():
@@ -30,3 +30,18 @@ def test_own_stages_stand_where_ops_climbed_them():
     assert in_order(seen, climbs) == ["split", "compile", "link", "pack", "run", "compare"]
     assert in_order({"compare", "never-climbed", "split"}, []) == ["split", "never-climbed", "compare"]
     assert in_order({"vm", "flow", "input"}, []) == ["input", "flow", "vm"]
+    assert in_order({"link", "vm", "run"}, [["link", "vm"]]) == ["link", "vm", "run"]  # nobody asks for `split`
+    assert in_order({"lost", "lent"}, []) == ["lent", "lost"]
+    # The longest climb is heard first, and a stage stays where it was put.
+    assert in_order({"split", "a", "b", "c"}, [["b", "a"], ["a", "b", "c"]]) == ["split", "a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("stage", "status"),
+    [
+        (Stage.RUN, Status.RUN_FAILED), (Stage.COMPARE, Status.GOLDEN_FAILED), (Stage.COMPILE, Status.COMPILE_FAILED),
+        (Stage("link"), Status.COMPILE_FAILED),
+    ],
+)  # fmt: skip
+def test_what_fails_before_the_run_did_not_compile(stage, status):
+    assert failed_status(stage) is status

@@ -1,0 +1,276 @@
+"""The comparison of a result as a whole: each limit on both of its sides, and every word that is said of what is wrong.
+
+All figures are exact in binary, so that a value can lie on its limit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from opscope.harness.backends.base import Target
+from opscope.harness.record.records import WHOLE_MODEL, ResultCheck, TensorDesc
+from opscope.harness.verdict import compare as module
+from opscope.harness.verdict.compare import TRUNCATES, check, check_cancelling, check_truncated, compare
+from opscope.harness.verdict.moments import TINY
+from opscope.harness.verdict.scores import Scale
+from opscope.harness.verdict.steps import Steps
+from opscope.harness.verdict.tolerance import TABLE, Tolerance
+
+QUARTER = Tolerance("quarter", 0.25, 0.9)
+"""Single elements may be off by 2.5 of themselves, all without outliers by 1."""
+BLOCK = Tolerance("block", 0.125, 0.9, block=True)
+"""Single elements may be off by half of their block's largest value."""
+DEVICE, HOST = Target("sim-n150", None, "HiFi4", "Tf32"), Target("host", None, "exact")
+
+
+def wide(*values: float) -> np.ndarray:
+    return np.array(values, np.float64)
+
+
+def outlier(first: float, others: float, count: int = 64) -> np.ndarray:
+    return np.where(np.arange(count) == 0, first, others).astype(np.float64)
+
+
+def varied(first: float, second: float, count: int = 64) -> np.ndarray:
+    """10, with a deviation of 1 that alternates, scaled by `first`, and one beside it, scaled by `second`."""
+    number = np.arange(count)
+    return 10 + first * np.where(number % 2, 1.0, -1.0) + second * np.where(number // 2 % 2, 1.0, -1.0)
+
+
+@pytest.mark.parametrize(
+    ("golden", "got", "row", "reason"),
+    [
+        (np.ones(4), np.full(4, 1.25), QUARTER, ""),
+        (np.ones(4), np.full(4, 1.375), QUARTER, "relative L2: expected at most 0.25, got 0.375"),
+        (np.zeros(4), wide(0, -0.25, 0, 0), QUARTER, ""),
+        (np.zeros(4), wide(0, -0.3, 0, 0), QUARTER, "golden is all zero: expected at most 0.25, got 0.3"),
+        (outlier(4096, 1), outlier(4096, 2), QUARTER, ""),
+        (outlier(4096, 1), outlier(4096, 2.125), QUARTER,
+         "relative L2 without outliers: expected at most 1, got 1.12"),
+        (outlier(4096, 1), outlier(4096, 2.125), replace(QUARTER, by_element=False), ""),
+        # The error of single elements is asked for first; at its limit it is right.
+        (outlier(4096, 1), outlier(4096, 3.5), QUARTER, "relative L2 without outliers: expected at most 1, got 2.5"),
+        (outlier(4096, 1), outlier(4096, 3.625), QUARTER,
+         "relative error of 95% of the elements: expected at most 2.5, got 2.62"),
+        (outlier(4096, 1), outlier(4096, 3.5), replace(QUARTER, by_element=False), ""),
+        (outlier(4096, 1), outlier(4096, 3.625), replace(QUARTER, by_element=False),
+         "relative error of 50% of the elements: expected at most 2.5, got 2.62"),
+        # A block's small values may be off by half of its largest; what is no whole block is not looked at.
+        (np.repeat([4096.0, 1.0], 16), np.repeat([4096.0, 1.5], 16), BLOCK, ""),
+        (np.repeat([4096.0, 1.0], [16, 32]), np.repeat([4096.0, 1.625], [16, 32]), BLOCK,
+         "relative error of 50% of the elements: expected at most 0.5, got 0.625"),
+        (np.repeat([4096.0, 1.0], [1, 14]), np.repeat([4096.0, 9.0], [1, 14]), BLOCK, ""),
+        (np.repeat([0.0, 1.0], [16, 15]), np.repeat([0.0, 1.125], [16, 15]), BLOCK, ""),
+        # Half of the norm of what varies is 1 - (limit / spread)^2 / 4 of its correlation; the spread is 1 / sqrt(101).
+        (varied(1, 0), varied(1, 0.875), Tolerance("t", 0.09, 0.99, by_element=False),
+         "PCC: expected at least 0.795475, got 0.752577"),
+        (varied(1, 0), varied(1, 0.625), Tolerance("t", 0.09, 0.99, by_element=False), ""),
+        (varied(1, 0), varied(1, 0.5), Tolerance("t", 0.05, 0.9, by_element=False),
+         "PCC: expected at least 0.9, got 0.894427"),
+        (wide(3, 5, 7, 9), wide(3, 5, 7.5, 8), TABLE["exact"],
+         "2 of 4 values differ: expected 7.0, got 7.5 at element 2"),
+        (wide(3, 5), wide(3, 5), TABLE["exact"], ""),
+    ],
+)  # fmt: skip
+def test_the_limits_of_a_whole_and_what_is_said_beyond_them(
+    golden: np.ndarray, got: np.ndarray, row: Tolerance, reason: str
+) -> None:
+    result = check(golden, got, row)
+    assert (result.reason, result.passed, result.tolerance) == (reason, not reason, row.name)
+    assert result.max_abs == float(np.max(np.abs(got - golden)))
+
+
+def test_a_correlation_that_is_just_what_is_required_is_right() -> None:
+    row = Tolerance("t", 0.05, 0.5, by_element=False)
+    pcc = check(varied(1, 0), varied(1, 0.5), row).pcc
+    assert pcc == pytest.approx(1 / np.sqrt(1.25))
+    assert check(varied(1, 0), varied(1, 0.5), replace(row, pcc=pcc)).passed
+    assert not check(varied(1, 0), varied(1, 0.5), replace(row, pcc=np.nextafter(pcc, 1))).passed
+
+
+def test_the_figures_of_a_whole() -> None:
+    result = check(wide(3, 4), wide(3, 3), QUARTER)
+    assert (result.relative_l2, result.max_abs, result.z_max, result.flags) == (0.2, 1.0, None, ())
+    assert check(np.zeros(2), np.zeros(2), QUARTER).relative_l2 == 0.0
+    assert check(np.zeros(2), wide(0, 0.5), QUARTER).relative_l2 is None
+    empty = np.zeros((0, 4), np.float32)
+    assert check(empty, empty, QUARTER) == ResultCheck(
+        passed=True, pcc=None, relative_l2=0.0, max_abs=0.0, tolerance="quarter"
+    )
+
+
+def test_the_largest_is_told_even_if_it_is_the_first_element() -> None:
+    steps = Steps("bound", function=0.125)
+    result = check(np.ones((2, 2)), np.array([[1.125, 1.0], [1.0, 1.0]]), QUARTER, Scale(steps))
+    assert (result.passed, result.z_max, result.z_limit, result.question) == (True, 1.0, 1.02, "")
+    assert (result.z_index, result.z_place) == ((0, 0), "tile (0, 0, 0), face 0, row 0")
+    result = check(np.ones((2, 2)), np.array([[1.25, 1.0], [1.0, 1.0]]), QUARTER, Scale(steps))
+    assert (result.question, result.reason) == (
+        "largest",
+        "largest error: expected at most 1.02 of its scale, got 2 at (0, 0), tile (0, 0, 0), face 0, row 0: "
+        "expected 1, got 1.25",
+    )
+    right = check(np.ones((2, 2)), np.ones((2, 2)), QUARTER, Scale(steps))
+    assert (right.z_max, right.z_index, right.z_place) == (0.0, (), "")
+    # Exact values have no scale.
+    assert check(np.ones(2), np.ones(2), TABLE["exact"], Scale(steps)).z_max is None
+
+
+def test_beside_a_golden_of_zeros_an_error_is_held_to_the_row_or_where_operands_are_known_to_next_to_nothing() -> None:
+    scale = Scale(Steps("bound", function=0.125))
+    for strict, limit in ((False, 0.25), (True, 1e-5)):
+        assert check(np.zeros(4), wide(0, 0, limit, 0), QUARTER, scale, strict=strict).passed
+        result = check(np.zeros(4), wide(0, 0, 1.01 * limit, 0), QUARTER, scale, strict=strict)
+        assert (result.passed, result.question) == (False, "largest")
+    assert result.reason.startswith("largest error: expected at most 1.02 of its scale, got 1e+09 at (2,), ")
+    result = check(np.zeros(4), wide(0, 0, 0.5, 0), QUARTER, scale)
+    assert result.reason == "golden is all zero: expected at most 0.25, got 0.5"
+
+
+def test_discrete_values_are_counted_and_the_first_that_differs_is_named() -> None:
+    golden = np.array([[1, 2, 3], [4, 5, 6]], np.int32)
+    result = check(golden, golden + np.array([[0, 3, 0], [0, 0, -7]], np.int32), TABLE["exact"])
+    assert result == ResultCheck(
+        passed=False, pcc=None, relative_l2=None, max_abs=7.0, tolerance="exact",
+        reason="2 of 6 values differ: expected 2, got 5 at (0, 1)",
+    )  # fmt: skip
+    equal = ResultCheck(passed=True, pcc=None, relative_l2=0.0, max_abs=0.0, tolerance="exact")
+    assert check(golden, golden.copy(), TABLE["exact"]) == equal
+    nibbles = np.arange(-8, 8).astype(ml_dtypes.int4)
+    assert check(nibbles, nibbles.copy(), TABLE["exact"]) == equal
+
+
+@pytest.mark.parametrize(
+    ("golden", "got", "reason"),
+    [
+        (np.zeros((2, 3)), np.zeros((3, 2)), "shape: expected 2x3, got 3x2"),
+        (np.zeros(()), np.zeros(1), "shape: expected scalar, got 1"),
+        (np.zeros(2, np.float32), np.zeros(2, ml_dtypes.bfloat16), "element type: expected f32, got bf16"),
+        (np.zeros(2, bool), np.zeros(2, np.int8), "element type: expected i1, got i8"),
+    ],
+)
+def test_another_shape_or_type_is_refused(golden: np.ndarray, got: np.ndarray, reason: str) -> None:
+    refused = ResultCheck(passed=False, pcc=None, relative_l2=None, max_abs=None, tolerance="quarter", reason=reason)
+    assert check(golden, got, QUARTER) == refused
+
+
+def test_robust_errors_are_of_the_finite_elements_that_are_no_denormals() -> None:
+    """All that is asked of single elements: a share, the largest error in it, the error of all but the outliers."""
+    errors = module._robust_errors
+    assert errors(wide(1, 1, 1, 100), wide(1, 1, 1, 150), QUARTER)[2] == pytest.approx(50 / np.sqrt(10003))
+    assert errors(wide(1, 1, 1, 101), wide(1, 1, 1, 150), QUARTER)[2] == 0.0
+    assert errors(wide(TINY, np.inf, np.nan), wide(2 * TINY, np.inf, np.nan), QUARTER) == (0.95, 1.0, 1.0)
+    assert errors(wide(TINY / 2, 0), wide(TINY, 1), QUARTER) == (0.95, 0.0, 0.0)
+    assert errors(np.ones(3), np.full(3, 1.5), QUARTER) == (0.95, 0.5, 0.5)
+    assert errors(np.ones(16), np.full(16, 1.5), BLOCK) == (0.5, 0.5, 0.0)
+    assert errors(np.full(15, np.inf), np.full(15, np.inf), BLOCK) == (0.5, 0.0, 0.0)
+    blocks = np.where(np.arange(48) % 16 == 3, -8.0, 1.0)  # the largest of each is 8
+    blocks[20] = np.inf
+    assert errors(blocks, np.where(np.isinf(blocks), blocks, blocks + 1), BLOCK) == (0.5, 0.125, 0.0)
+
+
+def test_a_sample_is_taken_at_an_odd_stride() -> None:
+    values = np.arange(20.0)
+    for count, step in ((30, 1), (20, 1), (11, 1), (10, 3), (7, 3), (6, 3), (5, 5), (2, 11)):
+        golden, got = module._sample(values, values + 1, count)
+        assert golden.tolist() == list(range(0, 20, step))
+        assert got.tolist() == [value + 1 for value in golden]
+
+
+# --- sums that cancel, and models that truncate
+
+PLAIN = check(np.ones(1), np.full(1, 9.0), QUARTER)
+SUM = Tolerance("sum", 2.0**-8, by_element=False)
+"""Of its terms a cancelling element may be off by 2^-8, on the median by ten times that."""
+
+
+def test_an_element_cancels_below_a_quarter_of_its_terms() -> None:
+    assert check_cancelling(wide(1, -1), wide(9, 9), SUM, wide(4, 4), PLAIN) is PLAIN
+    assert check_cancelling(wide(np.inf, 1), wide(9, 9), SUM, wide(np.inf, np.inf), PLAIN) is PLAIN
+    result = check_cancelling(wide(0.5, 1), wide(0.5 + 2.0**-6, 1), SUM, wide(4, 4), PLAIN)
+    assert result == PLAIN.model_copy(update={"passed": True, "reason": "", "flags": ("cancellation",)})
+    result = check_cancelling(wide(0.5, -0.5, 1), wide(0.5, -0.5 + 2.0**-5, 1), SUM, wide(4, 4, 4), PLAIN)
+    assert (result.passed, result.flags) == (False, ())
+    assert result.reason == "cancelling sum: expected at most 0.00391 of its terms, got 0.00552 (median 0.00391)"
+
+
+def test_most_cancelling_elements_are_right_by_themselves() -> None:
+    """One with large terms lifts what all together may be off by, not what half of them may."""
+    sizes, golden = wide(4096, 1, 1), np.zeros(3)
+    allowed = 10 * 2.0**-8
+    assert check_cancelling(golden, wide(0, allowed, allowed), SUM, sizes, PLAIN).passed
+    result = check_cancelling(golden, wide(0, 0.0625, 0.0625), SUM, sizes, PLAIN)
+    assert result.reason == "cancelling sum: expected at most 0.00391 of its terms, got 2.16e-05 (median 0.0625)"
+
+
+def test_what_does_not_cancel_is_judged_as_if_the_rest_were_not_there() -> None:
+    golden, sizes = wide(0.5, 1, 1), wide(4, 4, 4)
+    result = check_cancelling(golden, wide(0.5, 1, 1.5), SUM, sizes, PLAIN)
+    assert (result.passed, result.flags) == (False, ("cancellation",))
+    assert result.reason == "relative L2: expected at most 0.00391, got 0.354"
+    flagged = check_cancelling(wide(0.5, 1e-310, 1), wide(0.5, 0, 1), SUM, wide(4, 1e-310, 4), PLAIN)
+    assert flagged.flags == ("denormal_flush", "cancellation")
+
+
+def test_a_model_is_no_shorter_than_its_truncations_make_it() -> None:
+    least = 1 - 3 * TRUNCATES
+    for length, judged in ((least, True), (np.nextafter(least, 0), False), (np.nextafter(1, 0), True), (1.0, False)):
+        result = check_truncated(wide(1), wide(length), QUARTER, 3, PLAIN)
+        assert (result is not PLAIN) is judged
+        assert result.passed is judged
+    assert check_truncated(np.zeros(2), wide(0, 1), QUARTER, 3, PLAIN) is PLAIN
+    assert check_truncated(wide(1), wide(np.nan), QUARTER, 3, PLAIN) is PLAIN
+
+
+def test_a_shorter_model_is_judged_by_its_direction() -> None:
+    golden = wide(8, 8, 8, 8)
+    got = golden * (1 - TRUNCATES) + wide(4, 4, -4, -4)
+    result = check_truncated(golden, got, QUARTER, 1, PLAIN)
+    assert (result.passed, result.flags, result.max_abs) == (False, ("truncation",), PLAIN.max_abs)
+    assert result.reason == "relative L2: expected at most 0.25, got 0.501"
+    result = check_truncated(golden, got, replace(QUARTER, relative_l2=0.75), 1, PLAIN)
+    assert (result.passed, result.reason, result.flags) == (True, "", ("truncation",))
+    part = check_truncated(golden, got, replace(QUARTER, relative_l2=0.75), 1, PLAIN, Steps("bound", function=0.25))
+    assert part.reason.startswith("largest error: expected at most 1.02 of its scale, got 2 ")
+
+
+# --- which check a result gets
+
+
+def test_each_result_that_is_missing_is_refused() -> None:
+    one, two = np.ones(4, np.float32), np.ones(4, np.float32)
+    for golden, got in (([one, two], [one]), ([one], [one, two])):
+        first, second = compare(golden, got, "stablehlo.add", DEVICE)
+        assert first.passed
+        assert (second.passed, second.tolerance) == (False, "count")
+        assert second.reason == f"expected {len(golden)} results, got {len(got)}"
+
+
+def test_a_result_without_a_description_is_of_its_arrays_type() -> None:
+    numbers, one = np.arange(4, dtype=np.int32), np.ones(4, ml_dtypes.bfloat16)
+    desc = [TensorDesc(shape=(4,), data_type="i32")]
+    found = compare([numbers, one, one], [numbers, one, one], "stablehlo.add", DEVICE, outputs=desc)
+    assert [result.tolerance for result in found] == ["exact", "Float16_b", "Float16_b"]
+
+
+def test_without_a_number_of_products_nothing_is_put_down_to_truncation() -> None:
+    golden = varied(1, 0)
+    got = 0.9995 * golden + np.where(np.arange(64) // 2 % 2, 2.0, -2.0)
+    golden, got = golden.astype(np.float32), got.astype(np.float32)
+    for params, flags in (({}, ()), ({"products_in_a_row": "0"}, ()), ({"products_in_a_row": "1"}, ("truncation",))):
+        (result,) = compare([golden], [got], WHOLE_MODEL, DEVICE, params=params)
+        assert (result.passed, result.flags) == (False, flags)
+    (result,) = compare([golden], [got], WHOLE_MODEL, HOST, params={"products_in_a_row": "1"})
+    assert result.flags == ()
+
+
+def test_only_a_sort_may_exchange_the_payloads_of_equal_keys() -> None:
+    keys, payload = np.array([1, 1, 2], np.int32), np.float32([5, 6, 7])
+    swapped = payload[[1, 0, 2]]
+    for name, passed in (("sort", True), ("custom", False)):
+        checks = compare([keys, payload], [keys, swapped], f"stablehlo.{name}", HOST, params={"dimension": "0 : i64"})
+        assert [result.passed for result in checks] == [True, passed]

@@ -1,0 +1,81 @@
+"""The options that decide a result: their defaults, what of them records hold, and which words set them again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from opscope.harness.record.field_types import Int
+from opscope.harness.record.result_options import OPTIONS, Decides, ResultOptions, record_fields
+
+DEFAULTS: dict[str, Any] = {
+    "arch": "n150", "data_format": None, "math_fidelity": None, "workflow": "split", "unsupported_types": "fail",
+    "optimization_level": 0, "amp_level": 0, "inputs": "captured", "weights": None, "shape": None, "seed": 0,
+    "training": False, "dtype": "float32", "until": None,
+}  # fmt: skip
+
+
+def test_what_nobody_sets_has_its_default() -> None:
+    assert ResultOptions().model_dump() == DEFAULTS
+    assert ResultOptions.of({"seed": None, "arch": "e150", "reruns": 3}) == ResultOptions(arch="e150")
+    assert ResultOptions.of({"seed": 0, "training": False, "amp_level": 1}).model_dump() == DEFAULTS | {"amp_level": 1}
+    assert ResultOptions(workflow="full").unsupported_types == "fallback"
+    # The default of an option that follows from another is not known before.
+    assert {name: option.default for name, option in OPTIONS.items()} == DEFAULTS | {"unsupported_types": None}
+    assert all(len(option.help) > 10 for option in OPTIONS.values())
+
+
+def test_every_option_decides_one_thing() -> None:
+    options = ResultOptions(seed=5)
+    assert options.values(Decides.CLIMB) == {"workflow": "split", "until": None}
+    assert list(options.values(Decides.PROGRAM)) == ["inputs", "weights", "shape", "seed", "training", "dtype"]
+    assert options.values(*Decides) == DEFAULTS | {"seed": 5}
+
+
+def test_a_record_holds_empty_text_for_what_was_not_given() -> None:
+    recorded = {
+        "arch": "n150", "data_format": "", "math_fidelity": "", "workflow": "split", "optimization_level": 0,
+        "amp_level": 0, "shape": "",
+    }  # fmt: skip
+    assert ResultOptions().recorded() == recorded
+    assert {name: default for name, (_, default) in record_fields().items()} == recorded
+    assert [kind for kind, _ in record_fields().values()] == [str, str, str, str, int, int, str]
+    assert ResultOptions(shape="b=2", amp_level=2).recorded() == recorded | {"shape": "b=2", "amp_level": 2}
+
+
+def test_the_words_that_set_what_differs() -> None:
+    usual = ResultOptions(arch="e150")
+    assert ResultOptions(arch="e150").flags(usual) == []
+    options = ResultOptions(seed=3, training=True, math_fidelity="lofi", amp_level=2)
+    assert options.flags(usual) == [
+        "--arch", "n150", "--math-fidelity", "LoFi", "--amp-level", "2", "--seed", "3", "--training",
+    ]  # fmt: skip
+    # What is not given cannot be set back by a word.
+    assert ResultOptions().flags(ResultOptions(data_format="Bfp8_b")) == []
+
+
+def test_a_level_is_0_1_or_2() -> None:
+    for level in (0, 1, 2, "1"):
+        assert ResultOptions(optimization_level=level).optimization_level == int(level)
+    with pytest.raises(ValidationError, match="one of 0, 1, 2"):
+        ResultOptions(amp_level=3)
+
+
+def test_numbers_of_records_have_64_bits() -> None:
+    numbers = TypeAdapter(Int)
+    for number in (-(2**63), 2**63 - 1):
+        assert numbers.validate_python(number) == number
+    for number in (-(2**63) - 1, 2**63):
+        with pytest.raises(ValidationError):
+            numbers.validate_python(number)
+
+
+def test_an_option_of_a_record_is_not_checked_for_its_words() -> None:
+    """A record tells what was once asked for, even if no board has that name any more."""
+    from opscope.harness.record.records import OpTest
+
+    assert issubclass(OpTest, BaseModel)
+    fields = {name: OpTest.model_fields[name].annotation for name in ("arch", "optimization_level")}
+    assert fields == {"arch": str, "optimization_level": int}

@@ -1,0 +1,50 @@
+"""Ops that a user names: by name, family, id or the beginning of an id; and what is said of a word that names none."""
+
+from __future__ import annotations
+
+import pytest
+
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import OpRow
+from opscope.harness.record.selection import find_op_ids, matches_globs
+
+IDS = ("abc1", "abc2", "abc3", "abd9", "abd9x", "xyz1")
+ROWS = [OpRow(op_id=op_id, op_name="stablehlo.add", module="m") for op_id in IDS]
+ROWS.append(OpRow(op_id="gone", op_name="stablehlo.custom_call:Foo", module=None))
+
+
+@pytest.mark.parametrize(
+    ("globs", "matched"),
+    [
+        (["stablehlo.dot_general"], True), (["dot_*"], True), (["matmul"], True), (["abc1"], True),
+        (["add", "abc?"], True), (["general"], False), (["stablehlo"], False), (["MATMUL"], False), ([], False),
+    ],
+)  # fmt: skip
+def test_a_pattern_is_of_a_name_with_or_without_dialect_a_family_or_an_id(globs: list[str], matched: bool) -> None:
+    assert matches_globs(OpRow(op_id="abc1", op_name="stablehlo.dot_general", module="m"), globs) is matched
+
+
+def test_an_id_or_the_beginning_of_one_is_enough() -> None:
+    assert find_op_ids(ROWS, ["xyz1"]) == {"xyz1"}
+    assert find_op_ids(ROWS, ["x", "abc2", "xy"]) == {"xyz1", "abc2"}
+    assert find_op_ids(ROWS, ["abd9"]) == {"abd9"}  # another one begins with it
+    assert find_op_ids(ROWS, ["abd9x"]) == {"abd9x"}
+    assert find_op_ids(ROWS, []) == set()
+
+
+@pytest.mark.parametrize(
+    ("word", "got"),
+    [
+        ("ab", "'ab', with which 5 ids begin; try abc1, abc2, abc3"),
+        ("abd", "'abd', with which 2 ids begin; try abd9, abd9x"),
+        ("abx1", "'abx1'; try abc1, abd9x"),
+        ("abcc", "'abcc'; try abc3, abc2, abc1"),
+        ("bc", "'bc'; try abc3, abc2, abc1"),
+        ("", "''; try --run-dir RUN --collect-only -q"),
+        ("gone", "'gone'; try --run-dir RUN --collect-only -q"),
+    ],
+)
+def test_a_word_that_names_no_op_or_several_is_refused(word: str, got: str) -> None:
+    with pytest.raises(InputError) as caught:
+        find_op_ids(ROWS, ["xyz1", word], "--ops")
+    assert str(caught.value) == f"--ops: expected the id of an op of the run, got {got}"
