@@ -37,15 +37,13 @@ def pieces(values: Sequence[float]) -> list[Piece]:
     if count < NEEDED:
         return [Piece(0, count, median(values))] if count else []
     price = PRICE * _noise(values)
-    best: list[float] = [0.0] + [float("inf")] * count
-    cut: list[int] = [0] * (count + 1)
-    for stop in range(LEAST, count + 1):
-        for start in range(stop - LEAST + 1):
-            part = values[start:stop]
-            level = median(part)
-            cost = best[start] + sum(abs(value - level) for value in part) + (price if start else 0.0)
-            if cost < best[stop]:
-                best[stop], cut[stop] = cost, start
+    best = {0: -price}  # the first piece needs no cut
+    cut: dict[int, int] = {}
+    for stop, _ in enumerate(values, 1):
+        costs = {start: best[start] + price + _distance(values[start:stop]) for start in best if stop - start >= LEAST}
+        if costs:
+            cut[stop] = min(costs, key=costs.__getitem__)
+            best[stop] = costs[cut[stop]]
     reversed_pieces: list[Piece] = []
     stop = count
     while stop:
@@ -53,6 +51,12 @@ def pieces(values: Sequence[float]) -> list[Piece]:
         reversed_pieces.append(Piece(start, stop, median(values[start:stop])))
         stop = start
     return reversed_pieces[::-1]
+
+
+def _distance(part: Sequence[float]) -> float:
+    """The sum of distances from the median."""
+    level = median(part)
+    return sum(abs(value - level) for value in part)
 
 
 def _noise(values: Sequence[float]) -> float:

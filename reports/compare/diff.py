@@ -204,18 +204,18 @@ def _label(old: Outcome | None, new: Outcome | None, b: RunView, slower: Slower 
     if not new.attempted:
         missing = [name for name in b.missing if not name.startswith("model ")]
         return Label.NEVER_RUN, new.status.replace("_", " ") + (f" ({', '.join(missing)} missing)" if missing else "")
-    attempted_before = old is not None and old.attempted
+    before = old if old is not None and old.attempted else None
     if new.bad:
-        if not attempted_before or old is None or not old.bad:
-            return Label.NEW, "" if attempted_before else "first attempt"
-        if old.reason == new.reason:
+        if before is None or not before.bad:
+            return Label.NEW, "" if before else "first attempt"
+        if before.reason == new.reason:
             return Label.PERSISTING, ""
-        return Label.REASON_CHANGED, _reasons(old, new)
-    if not attempted_before or old is None:
+        return Label.REASON_CHANGED, _reasons(before, new)
+    if before is None:
         return Label.ADDED, ""
-    if old.bad:
+    if before.bad:
         return Label.FIXED, f"a limitation still names it: {new.expected}" if new.expected else ""
-    return _worse(old, new, slower)
+    return _worse(before, new, slower)
 
 
 def _reasons(old: Outcome, new: Outcome) -> str:

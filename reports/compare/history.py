@@ -67,18 +67,20 @@ class Measure:
     unit: str
     factor: float
     """Factor from a stored value to the unit."""
+    digits: int
+    """Shown behind the point."""
     least: float
     """Growth below this is noise of the machine."""
     get: Callable[[Outcome], float | None]
 
     def shown(self, value: float) -> str:
         """A value in the measure's unit."""
-        return f"{self.factor * value:.1f}" if self.factor > 1 else f"{value:.0f}"
+        return f"{self.factor * value:.{self.digits}f}"
 
 
 MEASURES = (
-    Measure("compile time", "compile_seconds", "ms", 1000.0, LEAST_SECONDS, lambda op: op.compile_seconds),
-    Measure("cycles", "cycles", "cycles", 1.0, 1.0, lambda op: None if op.ran_on == "simulator" else op.cycles),
+    Measure("compile time", "compile_seconds", "ms", 1000.0, 1, LEAST_SECONDS, lambda op: op.compile_seconds),
+    Measure("cycles", "cycles", "cycles", 1.0, 0, 1.0, lambda op: None if op.ran_on == "simulator" else op.cycles),
 )
 """Cycles of the simulator have no noise and need no history (diff.py): those of silicon do."""
 

@@ -214,7 +214,7 @@ def _before(connection: sa.Connection, row: Row) -> Row | None:
     kind = sa.select(NIGHTS.c.kind).where(NIGHTS.c.night_id == row["night_id"]).scalar_subquery()
     own_models, earlier_models = NIGHT_MODELS.alias(), NIGHT_MODELS.alias()
     common = (
-        sa.select(sa.literal(1))
+        sa.select(own_models.c.model)
         .where(
             own_models.c.night_id == row["night_id"],
             own_models.c.series == row["series"],

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.stages import Stage
 from opscope.reports.commands.compare import diff as command
+from opscope.reports.compare import history as history_of_times
 from opscope.reports.compare import readiness
 from opscope.reports.compare.diff import Diff, Label, compare
 from opscope.reports.compare.history import compared
@@ -270,18 +271,54 @@ GROWTH: dict[str, tuple[tuple[float, ...], Label]] = {
     # Fewer than five runs are no history.
     "four": ((0, 0, 0, 20, 20, 40, 40), Label.SAME),
     "five": ((0, 0, 20, 20, 20, 40, 40), Label.SLOWER),
+    # What comes with the run before is measured against the one before that.
+    "high_before": ((20, 20, 20, 31, 20, 40, 40), Label.SLOWER),
+    "long": ((500, 500, 500, 500, 500, 800, 800), Label.SLOWER),
 }
 """Op -> its compile times in ms (0: not in the run) and what the last run says of it."""
 
+ACROSS: dict[str, tuple[tuple[float, ...], str]] = {
+    # Between the fifth run and the seventh: a step that came with the fifth was told before.
+    "came_before": ((100, 100, 100, 100, 151, 200, 200), ""),
+    "came_after": ((100, 100, 100, 100, 140, 200, 200), "compile time 100.0 -> 200.0 ms since night06"),
+    # A run that took no time at all says nothing.
+    "no_time": ((100, 100, 100, 100, None, 200, 200), "compile time 100.0 -> 200.0 ms since night06"),
+}  # fmt: skip
+"""Op -> its compile times (None: zero) and what the seventh run says of it beside the fifth."""
 
-def test_growth_that_counts(tmp_path: Path) -> None:
+
+def test_growth_that_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = fresh(tmp_path / "db.sqlite")
     for number in range(7):
-        ops = {name: Op(compile_ms=levels[number]) for name, (levels, _) in GROWTH.items() if levels[number]}
+        levels = {name: each[number] for name, (each, _) in (GROWTH | ACROSS).items()}
+        ops = {name: Op(compile_ms=level or 0.0) for name, level in levels.items() if level != 0}
         publish(night(tmp_path, number + 1, ops), url)
     with open_runs(url) as runs:
-        labels = {row.op_name.removeprefix("stablehlo."): row.label for row in compared(runs).rows}
-    assert labels == {name: label for name, (_, label) in GROWTH.items()}
+        found = {row.op_name.removeprefix("stablehlo."): row for row in compared(runs).rows}
+        across = {row.op_name.removeprefix("stablehlo."): row for row in compared(runs, "night05", "night07").rows}
+        fewer = compared(runs, "night03", "night04").notes, compared(runs, "night04", "night05").notes
+        # A history of at most five runs is enough for those of the last five, and none between others.
+        monkeypatch.setattr(history_of_times, "RUNS", 5)
+        short = compared(runs), compared(runs, "night02", "night07")
+    assert {name: found[name].label for name in GROWTH} == {name: label for name, (_, label) in GROWTH.items()}
+    assert found["long"].note == "compile time 500.0 -> 800.0 ms since night06"
+    assert {name: across[name].note for name in ACROSS} == {name: note for name, (_, note) in ACROSS.items()}
+    assert [bool(notes) for notes in fewer] == [True, False]
+    assert [len(diff.notes) for diff in short] == [0, 1]
+    assert {row.op_name for row in short[0].rows if row.label == Label.SLOWER} >= {"stablehlo.five", "stablehlo.long"}
+
+
+CYCLES: dict[str, tuple[tuple[int, ...], str]] = {
+    # Just 1.3 times the run before is not looked at; a level of just 1.25 times the one before is not slower.
+    "looked_at_limit": ((1000, 1000, 1000, 1000, 1300, 1300), ""),
+    "looked_at": ((1000, 1000, 1000, 1000, 1301, 1301), "cycles 1000 -> 1301 cycles since night05"),
+    "level_limit": ((1000, 1000, 1000, 950, 1250, 1250), ""),
+    "level": ((1000, 1000, 1000, 950, 1251, 1251), "cycles 1000 -> 1251 cycles since night05"),
+    # Nor is a growth of one cycle.
+    "one_cycle": ((2, 2, 2, 1, 3, 3), ""),
+    "two_cycles": ((2, 2, 2, 2, 4, 4), "cycles 2 -> 4 cycles since night05"),
+}
+"""Op on silicon -> its cycles and what the sixth run says of it."""
 
 
 def test_cycles_of_silicon_have_a_history_and_those_of_the_simulator_need_none(tmp_path: Path) -> None:
@@ -290,6 +327,8 @@ def test_cycles_of_silicon_have_a_history_and_those_of_the_simulator_need_none(t
         cycles = 1000 if number < 5 else 1400
         ops = {"silicon": Op(cycles=cycles + number % 2, more={"ran_on": "device"})}
         ops["simulator"] = Op(cycles=cycles)
+        for name, (levels, _) in CYCLES.items():
+            ops[name] = Op(cycles=levels[number - 1], more={"ran_on": "device"})
         publish(night(tmp_path, number, ops), url)
     with open_runs(url) as runs:
         notes = {row.op_name: (row.label, row.note) for row in compared(runs).rows}
@@ -298,6 +337,9 @@ def test_cycles_of_silicon_have_a_history_and_those_of_the_simulator_need_none(t
     assert notes["stablehlo.simulator"] == (Label.SAME, "")
     assert first["stablehlo.silicon"][0] == Label.SLOWER
     assert first["stablehlo.simulator"] == (Label.SLOWER, "40 % more cycles")
+    assert {name: notes[f"stablehlo.{name}"][1] for name in CYCLES} == {
+        name: note for name, (_, note) in CYCLES.items()
+    }
 
 
 def test_the_newest_comparable_runs_are_taken(history: str, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from opscope.base.tests.resealed import reseal
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import ModelFailure
 from opscope.harness.record.stages import ModelStatus
+from opscope.reports.compare import history
 from opscope.reports.compare.night_diff import newest_night
 from opscope.reports.compare.night_views import night_named, night_of, night_view
 from opscope.reports.compare.readiness import newest_views
@@ -302,8 +303,9 @@ def test_four_shards_published_one_by_one_count_as_one_run(url: str, tmp_path: P
     assert winners == [(f"stablehlo.{name}", f"night{shard:02}") for shard, name in enumerate(ops, 1)]
 
 
-def test_a_night_is_slower_by_the_rows_that_count(url: str, tmp_path: Path) -> None:
+def test_a_night_is_slower_by_the_rows_that_count(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that was made anew superseded the fast one of the fourth night, so the fifth confirms the step."""
+    monkeypatch.setattr(history, "RUNS", 5)  # as many nights as there are
 
     def ops(level: float) -> dict[str, Op]:
         return {"slow": Op(uses={"a": 1, "b": 1}, compile_ms=level), "same": Op(uses={"a": 1}, compile_ms=20.0)}

@@ -47,3 +47,29 @@ def test_no_other_cut_is_cheaper(values: list[float]) -> None:
     places = range(1, len(values))
     best = min(cost(cuts) for count in range(len(values)) for cuts in combinations(places, count))
     assert cost(tuple(piece.start for piece in pieces(values)[1:])) == pytest.approx(best)
+
+
+def test_the_noise_is_the_median_step_or_a_hundredth_of_the_level() -> None:
+    assert _noise([1.0, 2.0, 4.0, 7.0]) == 2.0
+    assert _noise([100.0, 100.0, 100.0, 101.0]) == 1.0
+    assert _noise([-100.0, -100.0, -100.0]) == 1.0
+    assert _noise([0.0, 0.0, 0.0]) == 1e-9
+
+
+@pytest.mark.parametrize(
+    ("values", "bounds"),
+    [
+        # The noise is 1: a cut has to save more than 6.
+        ([100.0] * 5 + [103.0] * 2, [(0, 7)]),
+        ([100.0] * 5 + [103.5] * 2, [(0, 5), (5, 7)]),
+        # Two values are the fewest of a level, and five those of a series.
+        ([100.0] * 4 + [200.0], [(0, 5)]),
+        ([100.0] * 3 + [200.0] * 2, [(0, 3), (3, 5)]),
+        ([100.0] * 2 + [200.0] * 3, [(0, 2), (2, 5)]),
+        ([100.0] * 2 + [200.0] * 2, [(0, 4)]),
+        ([100.0] * 2 + [200.0] * 2 + [300.0] * 2, [(0, 2), (2, 4), (4, 6)]),
+    ],
+)
+def test_where_a_level_begins(values: list[float], bounds: list[tuple[int, int]]) -> None:
+    assert [(piece.start, piece.stop) for piece in pieces(values)] == bounds
+    assert [piece.level for piece in pieces(values)] == [median(values[start:stop]) for start, stop in bounds]
