@@ -331,17 +331,17 @@ class _Splitter:
         inputs: tuple[int, ...],
     ) -> str:
         """The canonical id of `op` in its place."""
-        token_of = {n: self._token(n) for n in embedded}
+        token_of: dict[int | None, str] = {n: self._token(n) for n in embedded}
         for i, n in enumerate(inputs):
             token_of[n] = f"a{i}:{self.type_tokens[n]}"
         if has_regions:
-            return digest(self.identity.text(op, lambda value: token_of.get(env.get(value, -1))))
+            return digest(self.identity.text(op, lambda value: token_of.get(env.get(value))))
         attributes = tuple(attribute_items(op)) if len(op.attributes) else ()
         tokens = self.type_tokens
         key = (name, attributes, *[token_of.get(n, TOKEN) for n in operands], "->", *[tokens[n] for n in results])
         op_id = self.ids.get(key)
         if op_id is None:
-            text = self.identity.text(op, lambda value: token_of.get(env.get(value, -1), TOKEN))
+            text = self.identity.text(op, lambda value: token_of.get(env.get(value), TOKEN))
             op_id = self.ids[key] = digest(text)
         return op_id
 

@@ -124,11 +124,8 @@ def _domain_distribution(split: SplitModule, node: Node, index: int) -> str:
         return default_distribution(split.values[value].data_type)
     if node.name == "stablehlo.select" and value == node.operands[0] and (forced := _never_nan(split, node)):
         return forced
-    # The same value twice: the first time as the first operand that it is, then as the next.
-    earlier = node.inputs[:index].count(value)
-    places = [place for place, operand in enumerate(node.operands) if operand == value]
     operands = [split.values[operand] for operand in node.operands]
-    return distribution_of(node.name, places[min(earlier, len(places) - 1)], operands, split.ops[node.op_id].op_params)
+    return distribution_of(node.name, node.operands.index(value), operands, split.ops[node.op_id].op_params)
 
 
 def _never_nan(split: SplitModule, node: Node) -> str:
