@@ -1,0 +1,367 @@
+"""One model from its request to its export folder, with a child that plays its part: steps, ends and refusals."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from opscope.base import damage
+from opscope.base.children.ending import Cause, ChildEnded, Ending
+from opscope.harness.cache import export_folder, upkeep
+from opscope.harness.cache.export_folder import JOURNAL
+from opscope.harness.prepare import make_folder, prepare_child
+from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
+from opscope.harness.prepare.argument_files import FileValue
+from opscope.harness.prepare.make_folder import Unpreparable
+from opscope.harness.prepare.preparation import Preparation, Task, _as_input_error, request_of, tasks
+from opscope.harness.prepare.split import split_module
+from opscope.harness.record.errors import InputError
+from opscope.models.arguments import ArgSpec
+
+FINE = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.tanh %a : tensor<4xf32>
+  return %0 : tensor<4xf32> }"""
+GIB = 2**30
+
+
+def test_what_a_request_leaves_out() -> None:
+    assert asdict(Preparation(("m",))) == {
+        "models": ("m",), "dtype": "float32", "inputs": "captured", "weights": None, "shape": None, "seed": 0,
+        "cache_dir": None, "max_cache": upkeep.MAX_CACHE, "folders": (), "training": False,
+        "max_tensor_bytes": 2 * GIB, "max_live_bytes": 8 * GIB, "op_seconds": 300.0, "seconds": 900.0, "memory": None,
+        "until": None,
+    }  # fmt: skip
+    assert request_of({"models": ["a", "b"], "folders": ["c"], "seed": 3}) == Preparation(
+        ("a", "b"), folders=("c",), seed=3
+    )
+    assert request_of({"models": ["a"]}) == Preparation(("a",))
+    allowance = Preparation(("m",), seconds=5.0, memory=GIB).allowance()
+    assert (allowance.seconds, allowance.memory, allowance.budget_is_spent) == (5.0, GIB, False)
+    assert Preparation(("m",), until=0.0).allowance().budget_is_spent
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("here: expected a, got b; try c", ("here", "a", "b", "c")),
+        ("here: expected a, got b", ("here", "a", "b", "")),
+        ("something else", ("--model", "a model", "something else", "")),
+    ],
+)
+def test_another_rooms_error_keeps_its_words(text: str, said: tuple[str, ...]) -> None:
+    error = _as_input_error(ValueError(text))
+    assert (error.where, error.expected, error.got, error.hint) == said
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"dtype": "float64"}, "--dtype: expected bfloat16 or float32, got 'float64'; try float32"),
+        ({"inputs": "none"}, "--inputs: expected captured or random, or an .npz file, got 'none'; try captured"),
+        ({"seed": "one"}, "--seed: expected an integer, got 'one'; try 0"),
+        ({"models": ()}, "--model: expected at least one model, got none; try "),
+        ({"training": True}, "--training: expected a model that can be trained, got '{}/a.mlir', a StableHLO file"),
+        ({"models": ("{}/a.mlir", "{}/b/a.mlir")},
+         "--model: expected models with different names, got two named 'a'; try renaming a file"),
+        ({"models": ("{}/none.mlir",)},
+         "--model: expected the path of a StableHLO file, got '{}/none.mlir', which is not a file"),
+        ({"models": ("{}/none.py",)},
+         "--model: expected the path of a Python file, got '{}/none.py', which is not a file"),
+        ({"models": ("mnist_mlp",), "shape": "arg0=4"},
+         "--shape: expected a model file that leaves sizes open, got the model mnist_mlp; try leaving it out"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_prepared_is_one_line(tmp_path: Path, options: dict[str, Any], line: str) -> None:
+    (tmp_path / "b").mkdir()
+    for name in ("a.mlir", "b/a.mlir"):
+        (tmp_path / name).write_text(FINE)
+    values: dict[str, Any] = {"models": ("{}/a.mlir",), "cache_dir": str(tmp_path / "cache")} | options
+    values["models"] = tuple(model.format(tmp_path) for model in values["models"])
+    with pytest.raises(InputError) as caught:
+        tasks(Preparation(**values))
+    assert str(caught.value).startswith(line.format(tmp_path))
+
+
+def test_a_model_named_twice_is_one_and_its_place_is_not_part_of_its_key(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    for name in ("a.mlir", "b/a.mlir"):
+        (tmp_path / name).write_text(FINE)
+    cache = str(tmp_path / "cache")
+    [task] = tasks(Preparation((f"{tmp_path}/a.mlir", f"{tmp_path}/*.mlir"), cache_dir=cache))
+    [moved] = tasks(Preparation((f"{tmp_path}/b/a.mlir",), cache_dir=cache))
+    assert (task.name, task.path, task.missing, task.unreadable, task.entry) == ("a", f"{tmp_path}/a.mlir", "", "", "")
+    assert task.folder == moved.folder
+    assert Path(task.folder).parent == tmp_path / "cache" / "exports"
+    seeds = [tasks(Preparation((task.path,), cache_dir=cache, **more))[0].folder
+             for more in ({"seed": 1}, {"max_live_bytes": 1}, {"max_tensor_bytes": 1}, {"inputs": "random"})]  # fmt: skip
+    assert len({task.folder, *seeds}) == 5
+
+
+# --- the parent
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Task:
+    request = Preparation(("fine",), cache_dir=str(tmp_path), op_seconds=2.5)
+    return Task("fine", "fine.mlir", None, "", str(tmp_path / "exports" / "key"), request)
+
+
+Play = Callable[[Path, Callable[[dict[str, Any]], None], Callable[[], None]], Ending]
+"""What a child does: its folder, what takes its events, and the check of its op."""
+
+
+def played(monkeypatch: pytest.MonkeyPatch, *plays: Play, line: str = "Fatal: it fell") -> list[dict[str, Any]]:
+    """Children that do what they are told, one after another; the tasks that they got."""
+    got: list[dict[str, Any]] = []
+
+    def call(function: str, given: dict[str, Any], **more: Any) -> Any:
+        got.append({**given, "fatal_ops": dict(given["fatal_ops"])})
+        try:
+            ending = plays[len(got) - 1](Path(given["temporary"]), more["on_message"], more["watch"])
+        except ChildEnded as ended:
+            ending = ended.ending
+        return SimpleNamespace(ending=ending, log=SimpleNamespace(last_line=lambda: line))
+
+    monkeypatch.setattr(make_folder, "call", call)
+    return got
+
+
+def evaluating(text: str, ending: Ending) -> Play:
+    def play(folder: Path, take: Any, watch: Any) -> Ending:
+        if text:
+            (folder / JOURNAL).write_text(text.ljust(256))
+        return ending
+
+    return play
+
+
+FELL, LATE, DONE = Ending(Cause.SIGNAL, "", 11), Ending(Cause.TIMEOUT, ""), Ending(Cause.RETURNED, "")
+BEGIN = {"event": "stage", "model": "fine", "stage": "export", "done": 0, "total": 1}
+
+
+def test_a_child_that_an_op_ends_is_followed_by_one_without_that_op(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    got = played(monkeypatch, evaluating("0a stablehlo.add at net.py:7", FELL), evaluating("0b stablehlo.exp", LATE),
+                 evaluating("", DONE))  # fmt: skip
+    told: list[dict[str, Any]] = []
+    make_folder.make(task, Allowance(60), told.append)
+    assert [each["fatal_ops"] for each in got] == [
+        {}, {"0a": "XLA gave no value (signal SIGSEGV): Fatal: it fell"},
+        {"0a": "XLA gave no value (signal SIGSEGV): Fatal: it fell",
+         "0b": "XLA gave no value (more than 2.5 s): Fatal: it fell"},
+    ]  # fmt: skip
+    assert told == [BEGIN] * 3
+    assert {each["exported"] for each in got} == {""}
+    assert not list(Path(task.folder).parent.iterdir()), "what was unfinished is removed"
+
+
+@pytest.mark.parametrize(
+    ("plays", "line"),
+    [
+        ([evaluating("", FELL)], "signal SIGSEGV at export: Fatal: it fell"),
+        ([evaluating("0a stablehlo.add", FELL)] * 2, "signal SIGSEGV at golden of stablehlo.add: Fatal: it fell"),
+        ([evaluating("", LATE)],
+         "timeout at export: more than 60 s for all steps of the model; try --prepare-timeout"),
+    ],
+)  # fmt: skip
+def test_a_child_that_ends_elsewhere_ends_its_model(
+    task: Task, monkeypatch: pytest.MonkeyPatch, plays: list[Play], line: str
+) -> None:
+    played(monkeypatch, *plays)
+    with pytest.raises(Unpreparable) as caught:
+        make_folder.make(task, Allowance(60), lambda event: None)
+    assert str(caught.value) == line
+
+
+def test_twenty_ops_of_a_model_may_end_its_child(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    falls = [evaluating(f"{number:02} stablehlo.op{number}", FELL) for number in range(21)]
+    got = played(monkeypatch, *falls[:20], evaluating("", DONE), line="x" * 300)
+    make_folder.make(task, Allowance(60), lambda event: None)
+    assert len(got[-1]["fatal_ops"]) == 20
+    assert got[1]["fatal_ops"] == {"00": f"XLA gave no value (signal SIGSEGV): {'x' * 200}"}
+    played(monkeypatch, *falls, line="")
+    with pytest.raises(Unpreparable, match="signal SIGSEGV at golden of stablehlo.op20: no output"):
+        make_folder.make(task, Allowance(60), lambda event: None)
+
+
+def test_a_folder_that_is_whole_counts_however_its_child_ended(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    played(monkeypatch, evaluating("", FELL))
+    monkeypatch.setattr(export_folder, "complete", lambda folder: folder == Path(task.folder))
+    make_folder.make(task, Allowance(60), lambda event: None)
+
+
+def test_no_time_and_no_file_are_told_before_a_child_starts(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ModelRefused, match=r"fine\.mlir: expected a readable file, got gone"):
+        make_folder.make(replace(task, unreadable="gone"), Allowance(60), lambda event: None)
+    with pytest.raises(BudgetSpent, match="its beginning"):
+        make_folder.make(task, Allowance(0), lambda event: None)
+    allowance = Allowance(60, until=0.0)
+    monkeypatch.setattr(allowance, "left", iter((1.0, *[0.0] * 9)).__next__)
+    for text, step in (("", "export"), ("0a stablehlo.add", "golden")):
+        played(monkeypatch, evaluating(text, FELL))
+        monkeypatch.setattr(allowance, "left", iter((1.0, *[0.0] * 9)).__next__)
+        with pytest.raises(BudgetSpent, match=f"^{step}$"):
+            make_folder.make(task, allowance, lambda event: None)
+
+
+def test_what_a_child_says_is_told_or_raised(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    damaged: list[str] = []
+    monkeypatch.setattr(damage, "say", damaged.append)
+    progress = {"event": "stage", "model": "fine", "stage": "golden", "done": 1, "total": 2}
+
+    def saying(*events: dict[str, Any]) -> Play:
+        def play(folder: Path, take: Any, watch: Any) -> Ending:
+            for event in events:
+                take(event)
+            return DONE
+
+        return play
+
+    told: list[dict[str, Any]] = []
+    played(monkeypatch, saying(progress, {"event": "damage", "line": "a file"}))
+    allowance = Allowance(60)
+    make_folder.make(task, allowance, told.append)
+    assert (told, damaged, allowance.step) == ([BEGIN, progress], ["a file"], "golden")
+    error = {"event": "error", "where": "net", "expected": "a", "got": "b", "hint": "c"}
+    for events, kind, line in (
+        (error, ModelRefused, "net: expected a, got b; try c"),
+        (error | {"where": "cache folder"}, InputError, "cache folder: expected a, got b; try c"),
+        ({"event": "error", "got": "ValueError: x"}, Unpreparable, "ValueError: x"),
+    ):
+        played(monkeypatch, saying(events))
+        with pytest.raises(kind) as caught:
+            make_folder.make(task, Allowance(60), lambda event: None)
+        assert (str(caught.value), type(caught.value)) == (line, kind)
+
+
+def test_an_op_is_late_by_the_time_since_its_journal_changed(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(make_folder.time, "monotonic", lambda: now[0])
+
+    def play(folder: Path, take: Any, watch: Callable[[], None]) -> Ending:
+        journal = folder / JOURNAL
+        watch()  # there is none yet
+        journal.write_text("")
+        now[0] += 100
+        watch()  # no op yet
+        journal.write_text("0a stablehlo.add".ljust(256))
+        watch()
+        now[0] += 2
+        watch()
+        with journal.open("r+") as file:
+            file.write("0b")
+        stamp = journal.stat().st_mtime_ns + 1000
+        os.utime(journal, ns=(stamp, stamp))
+        now[0] += 2
+        watch()
+        now[0] += 2
+        watch()
+        now[0] += 1
+        with pytest.raises(ChildEnded) as caught:
+            watch()
+        assert caught.value.ending == Ending(Cause.TIMEOUT, "more than 2.5 s")
+        return DONE
+
+    played(monkeypatch, play)
+    make_folder.make(task, Allowance(1000), lambda event: None)
+
+
+# --- the child
+
+
+def task_of(folder: Path, text: str, **more: Any) -> dict[str, Any]:
+    (folder / "cache" / "exports").mkdir(parents=True)
+    (folder / "fine.mlir").write_text(text)
+    (folder / "making").mkdir()
+    request = asdict(Preparation(("fine",), cache_dir=str(folder / "cache"), **more))
+    return {"request": request, "name": "fine", "path": str(folder / "fine.mlir"), "entry": "", "exported": "",
+            "temporary": str(folder / "making"), "folder": str(folder / "cache" / "exports" / "key"),
+            "fatal_ops": {}}  # fmt: skip
+
+
+def test_a_child_tells_its_steps(tmp_path: Path) -> None:
+    told: list[tuple[Any, ...]] = []
+    task = task_of(tmp_path, FINE)
+    prepare_child.make(task, lambda event, **more: told.append((event, *more.values())))
+    assert told == [
+        ("stage", "fine", "export", 1, 1), ("stage", "fine", "split", 0, 1), ("stage", "fine", "split", 1, 1),
+        ("stage", "fine", "golden", 1, 1),
+    ]  # fmt: skip
+    header, [row] = export_folder.read_manifest(Path(task["folder"]))
+    assert (header.models, header.export_dirs) == (("fine",), (task["folder"],))
+    assert (header.module_ops, header.structural) == ({"fine": 2}, {"fine": 1})
+    assert (row.sources[0].law, row.sources[0].seed, bool(row.golden)) == ("normal:1", 0, True)
+    assert row.provenance.startswith("captured:fine-")
+    assert [len(part) for part in row.provenance.split(":")[1].split("-")] == [4, 12]
+    assert not (Path(task["folder"]) / JOURNAL).exists()
+
+
+def test_as_much_may_live_as_four_of_the_largest_values(tmp_path: Path) -> None:
+    lines = "\n".join(f"%{n + 1} = stablehlo.tanh %{n} : tensor<4xf32>" for n in range(5)).replace("%0 ", "%a ")
+    names, types = ", ".join(f"%{n + 1}" for n in range(5)), ", ".join(["tensor<4xf32>"] * 5)
+    text = f"func.func @main(%a: tensor<4xf32>) -> ({types}) {{\n{lines}\nreturn {names} : {types} }}"
+    task = task_of(tmp_path, text.replace("%5 = stablehlo.tanh", "%5 = stablehlo.cosine"), max_tensor_bytes=16,
+                   max_live_bytes=0)  # fmt: skip
+    prepare_child.make(task, lambda event, **more: None)
+    rows = export_folder.read_manifest(Path(task["folder"]))[1]
+    assert [row.no_golden for row in rows] == ["", "80 bytes of values alive at once are above the cap of 64 bytes"]
+
+
+@pytest.mark.parametrize(
+    ("error", "event"),
+    [
+        (InputError("net", "a", "b", "c"), {"where": "net", "expected": "a", "got": "b", "hint": "c"}),
+        (ValueError("  first\nsecond"), {"got": "ValueError: first"}),
+        (ValueError("x" * 300), {"got": f"ValueError: {'x' * 188}"}),
+        (ValueError(" "), {"got": "ValueError: "}),
+        (PermissionError(13, "Permission denied"), {"where": "cache folder", "expected": "a writable folder"}),
+    ],
+)
+def test_a_child_sends_its_error(error: Exception, event: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[dict[str, Any]] = []
+
+    def fall(task: Any, emit: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(prepare_child, "make", fall)
+    monkeypatch.setattr(damage, "show_by", lambda show: show("a damaged file"))
+    parent: Any = SimpleNamespace(task=lambda: {"temporary": "/cache/exports/making"}, send=sent.append)
+    prepare_child.prepare(parent)
+    assert sent[0] == {"event": "damage", "line": "a damaged file"}
+    assert len(sent) == 2
+    assert sent[1].items() >= {"event": "error", **event}.items()
+
+
+def test_a_programs_digest_is_of_all_that_its_values_depend_on() -> None:
+    def digest(text: str, laws: tuple[str, ...] = ("normal:1",), values: dict[int, FileValue] | None = None) -> str:
+        return prepare_child.program_digest(split_module(text), laws, values)
+
+    own = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+      %c = stablehlo.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>
+      %0 = stablehlo.add %a, %c : tensor<4xf32>
+      return %0 : tensor<4xf32> }"""
+    splat = own.replace("[1.0, 2.0, 3.0, 4.0]", "1.0")
+    others = [
+        digest(own, ("normal:2",)), digest(own.replace("add", "multiply")), digest(own.replace("4.0]", "5.0]")),
+        digest(splat), digest(splat.replace("dense<1.0>", "dense<2.0>")), digest(own.replace("%a, %c", "%c, %a")),
+        digest(own, values={0: FileValue("a.npy", "01")}), digest(own, values={0: FileValue("a.npy", "02")}),
+        digest(own, values={1: FileValue("a.npy", "01")}), digest(own.replace("tensor<4xf32>", "tensor<4xf64>")),
+    ]  # fmt: skip
+    assert len({digest(own), *others}) == 1 + len(others)
+    assert digest(own) == digest(own.replace("stablehlo.add %a, %c : tensor<4xf32>",
+                                             'stablehlo.add %a, %c : tensor<4xf32> loc("here")'))  # fmt: skip
+    assert {len(each) for each in others} == {12}
+
+
+def test_arguments_are_inputs_or_parameters() -> None:
+    specs = tuple(ArgSpec(name, (), "float32", "", role=role) for name, role in (("x", "input"), ("w", "parameter")))
+    exported: Any = SimpleNamespace(arguments=specs)
+    assert prepare_child.argument_types("m", exported) == ("input", "parameter")
+    assert prepare_child.argument_types(f"m{prepare_child.TRAINING}", exported) == ()
