@@ -56,7 +56,7 @@ class _Scheduler:
         readers = {name: sum(edge.consumer in names for edge in self.graph.users(name)) for name in names}
         held: dict[str, int] = {}
         """Member -> the buffer that its result waits in."""
-        before = -1
+        before: int | None = None
         """The buffer of the step before, if Dst may pass its result on."""
         for node in self.members:
             edges = operands_in_order(self.graph, node)
@@ -71,20 +71,17 @@ class _Scheduler:
                     if not readers[edge.producer]:
                         freed.append(held.pop(edge.producer))
                 tms.append(tuple(tm for tm in edge.tms if tm.name == "tile_broadcast"))
-            if before in freed and self._reads_dest(node, inputs, tms, _buffer(before)):
+            if before is not None and before in freed and self._reads_dest(node, inputs, tms, _buffer(before)):
                 inputs[inputs.index(_buffer(before))] = DEST
                 self.steps[-1] = replace(self.steps[-1], output=DEST)
                 freed.remove(before)
             last = node is self.members[-1]
-            buffer = -1
-            if not last:
-                buffer = next(i for i in range(len(self.members)) if i not in held.values())
-                held[node.name] = buffer
+            buffer = held[node.name] = next(i for i in range(len(self.members)) if i not in held.values())
             self.steps.append(Step(
                 f"{node.spec.type}.{len(self.steps)}", node.spec, tuple(inputs), OUTPUT if last else _buffer(buffer),
                 tuple(tms) if any(tms) else (), tuple(_buffer(i) for i in freed), node.elements, node.name,
             ))  # fmt: skip
-            before = -1 if node.spec.relu or node.spec.type == "maximum" else buffer
+            before = None if node.spec.relu or node.spec.type == "maximum" else buffer
         steps, count = _numbered(self.steps)
         return Fused(len(self.entering), count, (steps,)), self.entering
 

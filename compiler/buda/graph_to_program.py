@@ -168,10 +168,9 @@ class _Builder:
         """Returns the op's result."""
         spec, edges = node.spec, self.graph.operands(node.name)
         seen = [elements_after(self.graph.node(edge.producer).extent, edge.tms) for edge in edges]
-        dst = "Float32" if spec.acc_format == "Float32" else spec.acc_format
         numerics = Numerics(
             spec.math_fidelity,
-            dst,
+            spec.acc_format,
             self.u_kt.get(node.name, 0) if spec.type == "matmul" else 0,
             spec.intermediate_format or node.data_format,
             spec.approximate,

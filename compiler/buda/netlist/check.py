@@ -136,7 +136,7 @@ def _check_formats(netlist: Netlist, graph: Graph, op: Op, board: SystemDesc) ->
     if len(op.in_df) != len(op.inputs):
         raise CompilerInputError(f"{where}.in_df: expected {len(op.inputs)} formats, got {len(op.in_df)}")
     for key, name in (*((f"in_df[{i}]", df) for i, df in enumerate(op.in_df)), ("out_df", op.out_df)):
-        if name not in board.formats and name not in ("Bfp2", "Bfp2_b"):
+        if name not in board.formats:
             raise CompilerInputError(
                 f"{where}.{key}: expected a format of {board.arch} ({', '.join(board.formats)}), got {name}"
             )
@@ -226,11 +226,11 @@ def _check_queues(netlist: Netlist, board: SystemDesc, order: dict[str, int]) ->
             raise CompilerInputError(
                 f"{where}.{queue.loc}: expected {parts or 1} addresses for its grid, got {len(queue.addresses)}"
             )
-        if queue.df not in board.formats and queue.df not in ("Bfp2", "Bfp2_b"):
+        if queue.df not in board.formats:
             raise CompilerInputError(f"{where}.df: expected a format of {board.arch}, got {queue.df}")
         for name in (op.name for op in ops.values() if queue.name in op.inputs):
             writer = home.get(queue.input, "")
-            if writer and order and order.get(writer, -1) > order.get(home[name], inf):
+            if order.get(writer, 0) > order.get(home[name], inf):
                 raise CompilerInputError(f"{where}: expected {writer} to run before {home[name]}, got it after")
     _check_dram(netlist, board, order)
 
@@ -275,10 +275,10 @@ def _near(parts: list) -> Iterator[tuple]:
 def _alive(netlist: Netlist, queue: Queue, order: dict[str, int]) -> tuple[float, float]:
     """Returns the first and last step of the program at which a queue holds data."""
     if queue.input == HOST:
-        return (-1, inf)
+        return (0, inf)
     readers = [order.get(g.name, 0) for g in netlist.graphs for op in g.ops if queue.name in op.inputs]
     writers = [order.get(g.name, 0) for g in netlist.graphs for op in g.ops if op.name == queue.input]
-    return (min(writers, default=-1), max(readers, default=inf))
+    return (min(writers), max(readers, default=inf))
 
 
 __all__ = ["check", "core_buffers"]

@@ -125,7 +125,7 @@ def _tile(row: _Reader) -> tuple[int, int]:
 def _dst(name: str) -> str:
     """Returns the format of Dst for `acc_df`: a float of fewer bits stands for 16-bit datums with its exponents."""
     accumulated = number_format(name)
-    if not accumulated.is_float or accumulated.bits >= 16:
+    if not accumulated.is_float or accumulated.bits == 32:
         return name
     return "Float16" if accumulated.register_exponent_bits == 5 else "Float16_b"
 
