@@ -98,8 +98,10 @@ def test_a_model_named_twice_is_one_and_its_place_is_not_part_of_its_key(tmp_pat
     assert (task.name, task.path, task.missing, task.unreadable, task.entry) == ("a", f"{tmp_path}/a.mlir", "", "", "")
     assert task.folder == moved.folder
     assert Path(task.folder).parent == tmp_path / "cache" / "exports"
-    seeds = [tasks(Preparation((task.path,), cache_dir=cache, **more))[0].folder
-             for more in ({"seed": 1}, {"max_live_bytes": 1}, {"max_tensor_bytes": 1}, {"inputs": "random"})]  # fmt: skip
+    changes: tuple[dict[str, Any], ...] = (
+        {"seed": 1}, {"max_live_bytes": 1}, {"max_tensor_bytes": 1}, {"inputs": "random"},
+    )  # fmt: skip
+    seeds = [tasks(Preparation((task.path,), cache_dir=cache, **more))[0].folder for more in changes]
     assert len({task.folder, *seeds}) == 5
 
 
@@ -187,7 +189,7 @@ def test_twenty_ops_of_a_model_may_end_its_child(task: Task, monkeypatch: pytest
     assert len(got[-1]["fatal_ops"]) == 20
     assert got[1]["fatal_ops"] == {"00": f"XLA gave no value (signal SIGSEGV): {'x' * 200}"}
     played(monkeypatch, *falls, line="")
-    with pytest.raises(Unpreparable, match="signal SIGSEGV at golden of stablehlo.op20: no output"):
+    with pytest.raises(Unpreparable, match=r"signal SIGSEGV at golden of stablehlo\.op20: no output"):
         make_folder.make(task, Allowance(60), lambda event: None)
 
 
