@@ -83,7 +83,8 @@ def _needs_host(op: Operation, formats: frozenset[str]) -> bool:
         return False
     if op.name == "stablehlo.custom_call" and (row := find(target_of(op))) is not None and row.way == "host":
         return True
-    if op.name == "stablehlo.bitcast_convert" and len({_element(v) == i1 for v in _values(op)}) > 1:
+    elements = {_element(v) for v in _values(op)}
+    if op.name == "stablehlo.bitcast_convert" and i1 in elements and elements != {i1}:
         return True  # the device holds an i1 in a byte
     for value in _values(op):
         row = ELEMENT_TYPES.get(str(_element(value)))

@@ -44,14 +44,13 @@ def batch_norm_training(e: Emit) -> list[SSAValue]:
     shape = shape_of(value)
     (feature,) = e.ints("feature_index")
     kind: Any = value.type
-    vector = e.op.results[1].type
     others = [i for i in range(len(shape)) if i != feature]
     along = [n if i == feature else 1 for i, n in enumerate(shape)]
     count = e.full((), kind.element_type, prod(shape[i] for i in others))
 
     def average(tensor: SSAValue) -> SSAValue:
-        total = e.emit("sum", [tensor], vector, dim_arg=others, keep_dim=False)
-        return e.emit("div", [total, count], vector)
+        total = e.emit("sum", [tensor], scale.type, dim_arg=others, keep_dim=False)
+        return e.emit("div", [total, count], scale.type)
 
     mean = average(value)
     centred = e.emit("subtract", [value, e.reshape(mean, along)], kind)
@@ -68,7 +67,6 @@ def batch_norm_grad(e: Emit) -> list[SSAValue]:
     epsilon: Any = e.attr("epsilon")
     assert isinstance(epsilon, FloatAttr)
     kind: Any = value.type
-    vector = e.op.results[1].type
     along = [n if i == feature else 1 for i, n in enumerate(shape)]
     others = [i for i in range(len(shape)) if i != feature]
 
@@ -79,6 +77,7 @@ def batch_norm_grad(e: Emit) -> list[SSAValue]:
     def total(tensor: SSAValue) -> SSAValue:
         return e.emit("sum", [tensor], vector, dim_arg=others, keep_dim=False)
 
+    vector = scale.type
     scale, mean, variance = (e.reshape(v, along) for v in (scale, mean, variance))
     spread = binary("add", variance, e.full(along, kind.element_type, epsilon.value.data))
     deviation = e.emit("sqrt", [spread], spread.type)
