@@ -1,0 +1,284 @@
+"""What is told of failures and of names that are nothing: outcomes, owners, ids, lists of three, and stored values."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import WHOLE_MODEL
+from opscope.harness.record.stages import Stage
+from opscope.reports.compare import op_history, outcomes, readiness, whole_models
+from opscope.reports.compare.outcomes import cluster_of, from_database, from_folder
+from opscope.reports.compare.owned import Owned, own_diff, own_missing, own_plan
+from opscope.reports.compare.run_selection import open_runs
+from opscope.reports.compare.unblock import curve, missing, plan
+from opscope.reports.database.database import DamagedValueError, open_database
+from opscope.reports.database.owners import Rule
+from opscope.reports.publish import bulk
+from opscope.reports.publish.publish import publish
+from opscope.reports.tests.night_runs import fresh
+from opscope.reports.tests.nights import Op, night, op_id
+from opscope.reports.tests.test_diff_rows import compare, op, run
+
+MANY = {
+    "add": Op(uses={"a": 2}), "x.add": Op(uses={"b": 1}), "y.add": Op("crashed", uses={"c": 1}),
+    "z.add": Op("crashed", uses={"d": 1}, error="", more={"crash_kind": "SIGSEGV", "expected": "notyet: soon"}),
+    "w.sub": Op(uses={"a": 1}, more={"expected": "never: unneeded"}), "lost": Op("unsplittable", uses={"a": 3}),
+    "idle": Op("not_run", uses={"a": 1}),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Five runs of the same ops."""
+    folder = tmp_path_factory.mktemp("runs")
+    url = fresh(folder / "db.sqlite")
+    for number in range(1, 6):
+        publish(night(folder, number, MANY), url)
+    return folder
+
+
+@pytest.fixture
+def connection(built: Path) -> Any:
+    with open_database(f"sqlite:///{built}/db.sqlite") as connection:
+        yield connection
+
+
+def test_an_outcome_without_a_test_has_nothing_to_tell(built: Path, connection: sa.Connection) -> None:
+    for view in (from_folder(built / "night01"), from_database(connection, "night01")):
+        lost, idle = view.ops[op_id("lost")], view.ops[op_id("idle")]
+        nothing = (None, None, None, 0.0, "none", "", False, "")
+        for each in (lost, idle):
+            assert (each.pcc, each.cycles, each.l1_peak_bytes, each.compile_seconds, each.ran_on, each.expected,
+                    each.flaky, each.artifact) == nothing  # fmt: skip
+        assert (lost.failed_stage, lost.error, lost.stage, lost.bad, lost.attempted) == (
+            "split", "it broke", "split", True, True,
+        )  # fmt: skip
+        assert (idle.failed_stage, idle.error, idle.bad, idle.attempted) == ("", "", False, False)
+        assert lost.cluster == "unsplittable split stablehlo.lost"
+        fell = view.ops[op_id("z.add")]
+        assert (fell.error, fell.crash, fell.expected) == ("SIGSEGV", "SIGSEGV", "notyet: soon")
+        assert fell.reason == ("crashed", "stablehlo-to-ttir", fell.signature, "SIGSEGV")
+        assert (view.workflow, view.models, view.missing, view.imports) == ("split", ("a", "b", "c", "d"), (), {})
+    assert cluster_of("abc", "crashed", "run", "add") == "abc"
+    assert cluster_of("", "crashed", "run", "add") == "crashed run add"
+
+
+def test_three_of_many_names_are_told(connection: sa.Connection) -> None:
+    newest = "night05, night04, night03"
+    with pytest.raises(InputError) as caught:
+        from_database(connection, "???", "RUN_B")
+    told = f"RUN_B: expected a run folder or the id of a published run, got `???`; try {newest}"
+    assert str(caught.value) == told
+    with pytest.raises(InputError) as caught:
+        op_history.find(connection, "???", (), None)
+    assert str(caught.value).endswith("got `???`; try d, c, b")
+    url = str(connection.engine.url)
+    with open_runs(url) as runs, pytest.raises(InputError) as caught:
+        readiness.newest_views(runs, ["???", "a"])
+    assert str(caught.value) == "MODEL: expected a model that a run has, got `???, a`; try d, c, b"
+
+
+def test_ids_of_ops_of_a_name_are_told(connection: sa.Connection) -> None:
+    adds = sorted(op_id(name) for name in ("add", "x.add", "y.add", "z.add"))
+    assert op_history._similar_ids(connection, "add") == f"{', '.join(adds[:3])} ... (4 ops)"
+    assert op_history._similar_ids(connection, "x.add") == op_id("x.add")
+    assert op_history._similar_ids(connection, "stablehlo.lost") == op_id("lost")
+    assert op_history._similar_ids(connection, op_id("idle")[:8]) == op_id("idle")
+    assert op_history._similar_ids(connection, "dd") == ""
+    connection.execute(sa.text("UPDATE ops SET op_name = 'chlo.x' WHERE op_name = 'stablehlo.add'"))
+    assert op_history._similar_ids(connection, "add") == ", ".join(sorted(op_id(f"{word}.add") for word in "xyz"))
+    connection.rollback()
+
+
+def test_an_op_is_told_with_its_places_and_uses(connection: sa.Connection) -> None:
+    found = op_history.find(connection, op_id("z.add"), [Rule("c", cluster="crashed*"), Rule("rest")], None)
+    assert (found["what"], found["op_name"], found["once"], found["models"]) == ("op", "stablehlo.z.add", [], {"d": 1})
+    assert [row["owner"] for row in found["history"]] == ["rest"] * len(found["history"])
+    assert op_history.op(connection, "0" * 16, (), None) is None
+    failing = op_history.find(connection, "night01", [Rule("d", model="d"), Rule("rest")], None)["failing"]
+    assert [(row["op_name"], row["owner"], row["known"], row["uses"]) for row in failing] == [
+        ("stablehlo.lost", "rest", "", 3),
+        *sorted((("stablehlo.y.add", "rest", "", 1), ("stablehlo.z.add", "d", "notyet: soon", 1)),
+                key=lambda row: op_id(row[0].partition(".")[2])),
+    ]  # fmt: skip
+    told = op_history.find(connection, "night01", (), None)
+    assert told["statuses"] == {"crashed": 2, "not_run": 1, "success": 3, "unsplittable": 1}
+
+
+def test_names_are_asked_for_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [str(number) for number in range(1001)]
+    assert [len(piece) for piece in outcomes.pieces_of(names)] == [500, 500, 1]
+    assert [name for piece in outcomes.pieces_of(names) for name in piece] == names
+    assert list(outcomes.pieces_of([])) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("status = 'odd'", "expected one of a record, got 'odd'"), ("cycles = 'many'", "expected a number, got 'many'"),
+        ("pcc = 'x'", "expected a number, got 'x'"), ("compile_seconds = 'x'", "expected a number, got 'x'"),
+    ],
+)  # fmt: skip
+def test_a_value_that_is_none_of_its_column_is_told(connection: sa.Connection, change: str, told: str) -> None:
+    connection.execute(sa.text(f"UPDATE op_tests SET {change} WHERE op_id = '{op_id('add')}'"))
+    with pytest.raises(DamagedValueError, match=told):
+        from_database(connection, "night01")
+    connection.rollback()
+
+
+# --- owners
+
+RULES = [Rule("crashes", cluster="SIGSEGV run *"), Rule("exp", op="*.exp"), Rule("split", stage="split"),
+         Rule("zoo", model="zoo*")]  # fmt: skip
+
+
+def test_each_kind_of_failure_has_its_owner() -> None:
+    owned = Owned(RULES)
+
+    def of(**more: Any) -> str:
+        test = {"failed_stage": None, "stage_reached": Stage.RUN, "error_signature": None, "crash_kind": None,
+                "status": "crashed", "op_name": "stablehlo.add", "models": ("a",)}  # fmt: skip
+        return owned.owner_of(SimpleNamespace(**test | more))  # type: ignore[arg-type]
+
+    assert of(crash_kind="SIGSEGV") == "crashes"
+    assert of(crash_kind="SIGSEGV", error_signature="abc") == ""
+    assert of(crash_kind="SIGSEGV", failed_stage=Stage.SPLIT) == "split"
+    assert of(models=("a", "zoo_b")) == "zoo"
+    assert Owned([Rule("c", cluster="crashed run *")]).owner_of_unsplittable("x", "a") == ""
+    assert owned.owner_of_unsplittable("stablehlo.add", ["a"]) == "split"
+    assert Owned([Rule("u", cluster="unsplittable split x")]).owner_of_unsplittable("x", ["a"]) == "u"
+    row = {"failed_stage": None, "stage_reached": "run", "error_signature": None, "status": "crashed", "model": "m"}
+    whole = Owned([Rule("whole", cluster=f"crashed run {WHOLE_MODEL}"), Rule("late", stage="compare")])
+    assert whole.owner_of_model(row) == "whole"
+    assert whole.owner_of_model({**row, "failed_stage": "compare", "error_signature": "abc"}) == "late"
+    assert whole.owner_of_model({**row, "error_signature": "abc"}) == ""
+    assert [Owned((), team).lists("a") for team in (None, "a", "b")] == [True, True, False]
+
+
+def test_a_team_sees_its_rows_causes_and_counts() -> None:
+    a = run(op("exp"), op("add"), op("sub", "crashed"))
+    b = run(op("exp", "crashed", signature="s1"), op("add", "crashed", crash="SIGSEGV", failed_stage="run"), op("sub"))
+    diff = compare(a, b)
+    everybody = own_diff(diff, RULES)
+    assert {row.op_id: row.owner for row in everybody.rows} == {"exp": "exp", "add": "crashes", "sub": ""}
+    own = own_diff(diff, RULES, "exp")
+    assert ([row.op_id for row in own.rows], dict(own.counts)) == (["exp"], {"NEW": 1})
+    assert [cluster["cluster"] for cluster in own.clusters] == ["s1"]
+    fixes = plan({"m": b})
+    assert [fix.owner for fix in own_plan(fixes, RULES).fixes] == ["crashes", "exp"]
+    assert [fix.fix for fix in own_plan(fixes, RULES, "exp").fixes] == ["s1"]
+    rows = missing(b, "m")
+    assert [row["owner"] for row in own_missing(rows, "m", RULES)] == ["crashes", "exp"]
+    assert [row["op_id"] for row in own_missing(rows, "m", RULES, "crashes")] == ["add"]
+    quiet = compare(a, a)
+    assert {row.owner for row in own_diff(quiet, [Rule("all")]).rows} == {"", "all"}, "what is right has no owner"
+
+
+def test_a_fix_tells_its_first_op_and_what_it_blocks() -> None:
+    bad = {"signature": "s", "error": "", "failed_stage": ""}
+    x = op("x", "crashed", uses_of={"m": 2, "n": 1}, repro="x", **bad)
+    y = op("y", "crashed", uses_of={"m": 9}, repro="y", expected="never", **bad)
+    view = run(x, y, op("z", "timeout"), models=("m", "n", "o"))
+    fixes = plan(dict.fromkeys(view.models, view))
+    first, second = fixes.fixes
+    assert (first.fix, first.op_names, first.stage, first.error, first.ops, first.uses, first.models, first.alone,
+            first.known, first.repro) == (
+        "s", ("stablehlo.x", "stablehlo.y"), "compare", "crashed", 2, 12, ("m", "n"), 1, 1, "y",
+    )  # fmt: skip
+    assert (second.alone, second.models, second.uses) == (0, ("m",), 1)
+    assert (fixes.whole, fixes.unknown, fixes.by) == (("o",), {}, "cluster")
+    rows = missing(view, "m")
+    assert [(row["op_id"], row["uses"], row["depth"], row["cluster"]) for row in rows] == [
+        ("y", 9, 0, "s"), ("x", 2, 0, "s"), ("z", 1, 0, "timeout compare stablehlo.z"),
+    ]  # fmt: skip
+    deep = run(op("a", "timeout", stage="split"), op("b", "timeout", stage="run"), op("c", "not_run", stage="odd"))
+    assert [(row["op_id"], row["depth"], row["cluster"]) for row in missing(deep, "m")] == [
+        ("a", 0, "timeout split stablehlo.a"), ("b", 1, "timeout run stablehlo.b"), ("c", 2, ""),
+    ]  # fmt: skip
+
+
+def test_of_equally_good_bundles_the_smaller_and_then_the_more_used_one_goes_first() -> None:
+    def order(needs: dict[str, set[str]], **weight: int) -> list[str]:
+        return [step.fix for step in curve(needs, weight)][1:]
+
+    assert order({"p": {"a", "b"}, "q": {"a", "b"}, "r": {"c"}}) == ["c", "a", "b"]
+    assert order({"p": {"a"}, "q": {"b"}}) == ["a", "b"]
+    assert order({"p": {"a"}, "q": {"b"}}, a=1, b=2) == ["b", "a"]
+    assert order({"p": {"a", "b"}}, b=1) == ["b", "a"]
+    assert order({"p": {"a", "b"}, "q": {"a", "c"}, "r": {"a", "b", "c"}}, c=1) == ["c", "a", "b"]
+
+
+# --- models as one program
+
+
+def test_a_model_as_one_program_is_shown_in_words() -> None:
+    row: dict[str, Any] = {
+        "model": "m", "backend": "xla", "status": "success", "error_message": None, "pcc": None, "relative_l2": None,
+        "ran_on": "host", "intermediates": None, "jump_op_id": None, "jump_op_name": "stablehlo.add",
+        "jump_path": "main/3", "jump_location": "net.py:7", "jump_pcc": None, "jump_pcc_before": 0.5,
+    }  # fmt: skip
+    assert whole_models._shown(row, "team") == {
+        "model": "m", "backend": "xla", "status": "success", "jump": "", "error": "", "pcc": "", "l2": "",
+        "ran_on": "host", "compared": "", "owner": "team",
+    }  # fmt: skip
+    row |= {"error_message": "low", "pcc": 0.98765432, "relative_l2": 0.01234, "intermediates": 12345,
+            "jump_op_id": "0a"}  # fmt: skip
+    shown = whole_models._shown(row, "")
+    assert (shown["error"], shown["pcc"], shown["l2"], shown["compared"]) == ("low", "0.9876543", "0.012", "12,345")
+    assert shown["jump"] == "stablehlo.add [0a] main/3 net.py:7"
+    row["jump_pcc"] = 0.25
+    assert whole_models._shown(row, "")["jump"].endswith(": PCC 0.500000 before, 0.250000 after")
+
+
+# --- values on their way to the database
+
+
+def test_values_are_converted_once_per_column() -> None:
+    assert bulk._real(1.5) == 1.5
+    assert [bulk._real(value) for value in (math.nan, math.inf, -math.inf)] == [None] * 3
+    with pytest.raises(DamagedValueError, match="expected a number, got 'x'"):
+        bulk._real("x")  # type: ignore[arg-type]
+    assert bulk._text("a\0b") == "a\\0b"
+    assert bulk.json_text({"a": math.nan, "b": [1, "x\0"]}) in ('{"a":null,"b":[1,"x\\\\0"]}',)
+    east = datetime(2026, 11, 1, 3, 30, 0, 250, tzinfo=timezone(timedelta(hours=1)))
+    utc = datetime(2026, 11, 1, 2, 30, 0, 250, tzinfo=UTC)
+    for value in (east, utc, utc.replace(tzinfo=None)):
+        assert (bulk._utc(value), bulk._utc(value).tzinfo) == (utc, UTC)
+        assert bulk._utc_text(value) == "2026-11-01 02:30:00.000250"
+
+
+def test_only_an_error_of_the_driver_is_wrapped(connection: sa.Connection) -> None:
+    driver_error, other = sqlite3.OperationalError("driver"), ValueError("ours")
+    assert bulk._wrapped(connection, other) is other
+    assert isinstance(bulk._wrapped(connection, driver_error), sa.exc.DBAPIError)
+    without: Any = SimpleNamespace(dialect=SimpleNamespace(dbapi=None))
+    assert bulk._wrapped(without, driver_error) is driver_error
+
+
+def test_errors_and_limitations_are_stored_with_the_times_of_their_runs(connection: sa.Connection) -> None:
+    errors = connection.execute(sa.text("SELECT message, stage FROM errors ORDER BY message")).all()
+    assert [tuple(row) for row in errors] == [("SIGSEGV", "stablehlo-to-ttir"), ("it broke", "stablehlo-to-ttir")]
+    limitations = connection.execute(sa.text("SELECT limitation, kind, first_seen, last_seen FROM limitations")).all()
+    assert [tuple(map(str, row)) for row in limitations] == [
+        ("notyet: soon", "notyet", "2026-11-02 02:00:00.000000", "2026-11-06 02:00:00.000000")
+    ]
+
+
+def test_what_is_inserted_is_counted(connection: sa.Connection) -> None:
+    table = sa.Table("some", sa.MetaData(), sa.Column("a", sa.Double()), sa.Column("b", sa.Text()))
+    table.create(connection)
+    assert bulk.insert(connection, table, [(math.nan, "x\0"), (2.0, None), (None, "y")]) == 3
+    assert bulk.insert(connection, table, [(1.0, "z")], clean=True) == 1
+    assert bulk.insert(connection, table, []) == 0
+    rows = [tuple(row) for row in connection.execute(sa.text("SELECT a, b FROM some"))]
+    assert rows == [(None, "x\\0"), (2.0, None), (None, "y"), (1.0, "z")]
+    connection.rollback()
