@@ -63,7 +63,7 @@ def save(path: Path | BinaryIO, array: np.ndarray) -> None:
     import numpy as np
 
     array = np.ascontiguousarray(array).reshape(array.shape)
-    if array.dtype.kind == "V" or array.dtype.isbuiltin != 1:
+    if array.dtype.isbuiltin != 1:
         array = array.view(f"u{array.dtype.itemsize}")
     np.save(path, array, allow_pickle=False)
 
@@ -83,6 +83,7 @@ def load(path: Path, shape: Sequence[int], name: str) -> np.ndarray:
         got = " ".join(str(error).split())[:120]
         raise ValueError(f"{path}: expected an array that opscope stored, got {got}; try preparing again") from error
     if not isinstance(stored, np.ndarray):  # the bytes are an archive's
+        stored.close()
         raise ValueError(f"{path}: expected an array that opscope stored, got an archive; try preparing again")
     if stored.shape != tuple(shape) or stored.dtype.itemsize != dtype.itemsize:
         expected = f"{tuple(shape)} of {name}"
