@@ -16,6 +16,7 @@ from opscope.harness.record.records import WHOLE_MODEL, ResultCheck, TensorDesc
 from opscope.harness.verdict import compare as module
 from opscope.harness.verdict.compare import TRUNCATES, check, check_cancelling, check_truncated, compare
 from opscope.harness.verdict.moments import TINY
+from opscope.harness.verdict.operands import Operands
 from opscope.harness.verdict.scores import Scale
 from opscope.harness.verdict.steps import Steps
 from opscope.harness.verdict.tolerance import TABLE, Tolerance
@@ -274,3 +275,65 @@ def test_only_a_sort_may_exchange_the_payloads_of_equal_keys() -> None:
     for name, passed in (("sort", True), ("custom", False)):
         checks = compare([keys, payload], [keys, swapped], f"stablehlo.{name}", HOST, params={"dimension": "0 : i64"})
         assert [result.passed for result in checks] == [True, passed]
+
+
+class AskedError(Exception):
+    """The operands of an op were loaded."""
+
+
+def asking(name: str) -> Operands:
+    def load() -> list[np.ndarray]:
+        raise AskedError
+
+    return Operands(name, b"", load)
+
+
+@pytest.mark.parametrize(
+    ("name", "data_format", "asked"),
+    [
+        ("stablehlo.cholesky", None, True),  # which values its elements are made of is not seen
+        ("stablehlo.dot_general", None, False),
+        ("stablehlo.add", "Float16_b", False),
+        (WHOLE_MODEL, None, False),
+    ],
+)
+def test_a_small_error_asks_for_operands_only_where_the_golden_does_not_say_what_it_may_be(
+    name: str, data_format: str | None, asked: bool
+) -> None:
+    golden = np.eye(8, dtype=np.float32) + 1
+    target = replace(DEVICE, float_format=data_format)
+    (equal,) = compare([golden], [golden.copy()], name, target, operands=asking(name))
+    assert equal.passed
+    near = golden * np.float32(1 + 2.0**-20)
+    if asked:
+        with pytest.raises(AskedError):
+            compare([golden], [near], name, target, operands=asking(name))
+    else:
+        assert compare([golden], [near], name, target, operands=asking(name))[0].passed
+
+
+@pytest.mark.parametrize("name", ["tanh", "convert", "dot_general", "cholesky", "transpose"])
+@pytest.mark.parametrize("data_format", [None, "Bfp8_b"])
+def test_another_shape_or_type_is_wrong_whatever_the_operands_are(name: str, data_format: str | None) -> None:
+    golden = np.ones((4, 4), np.float32)
+    target, op = replace(DEVICE, float_format=data_format), f"stablehlo.{name}"
+    for got in (golden[:3], golden.astype(ml_dtypes.bfloat16)):
+        (result,) = compare([golden], [got], op, target, operands=asking(op))
+        assert result.reason.startswith(("shape: expected 4x4, got 3x4", "element type: expected f32, got bf16"))
+
+
+def test_a_conversion_need_not_be_nearest_after_another_loss_or_in_8_bits() -> None:
+    """A device that stores Float16_b has no ten bits behind the leading one; a packer cuts what FP8 cannot hold."""
+    half = np.full(4, 1 + 2.0**-10, np.float16)
+    stored = replace(DEVICE, float_format="Float16_b")
+    for target, passed in ((stored, True), (DEVICE, False)):
+        known = Operands("stablehlo.convert", b"", lambda: [half])
+        got = np.ones(4, np.float32)
+        (result,) = compare([half.astype(np.float32)], [got], "stablehlo.convert", target, operands=known)
+        assert (result.passed, result.question) == (passed, "" if passed else "rounding")
+    single = np.full(4, 1.2, np.float32)
+    known = Operands("stablehlo.convert", b"", lambda: [single])
+    golden = single.astype(ml_dtypes.float8_e5m2)
+    assert golden.tolist() == [1.25] * 4
+    (result,) = compare([golden], [golden * 0 + 1], "stablehlo.convert", DEVICE, operands=known)
+    assert result.passed

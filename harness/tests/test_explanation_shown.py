@@ -21,6 +21,8 @@ from opscope.harness.record.explanation import (
 )
 from opscope.harness.record.explanation_picture import picture, result_picture
 from opscope.harness.record.explanation_text import level, lines, percent, text
+from opscope.harness.record.stages import Status
+from opscope.harness.tests.run_folder import NAMES, record_of
 
 HEAT = HeatMap(cells=((0.5, 0.0), (0.25, 1.0)), what="share of wrong elements", cell="tile (32x32)", batch_rows=1)
 SPREAD = Histogram(edges=(0.0, 1.0, 2.0, 4.0, 8.0), low=(0, 1, 0, 0, 0), high=(0, 0, 0, 4, 0))
@@ -185,3 +187,23 @@ def test_a_map_without_a_largest_cell_is_damage(tmp_path: Path) -> None:
         else:
             with pytest.raises(Damaged, match="1 unexpected values"):
                 record.read(tmp_path, "")
+
+
+def test_only_a_comparison_leads_to_an_explanation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    known = Explanation(op_id="1" * 16, op_name="stablehlo.add", backend="test", results=(BARE, FULL))
+    folder = tmp_path / "artifacts" / "1" / "compare-null"
+    folder.mkdir(parents=True)
+    (folder / record.JSON).write_bytes(stored.sealed(known.model_dump_json(), record.JSON))
+    for artifact, found in (
+        ("artifacts/1/compare-null/compare.txt", known), ("artifacts/1/compare-xla/compare.txt", None),
+        ("artifacts/1/compare-null/other.txt", None), ("artifacts/1/other/compare.txt", None), (None, None),
+    ):  # fmt: skip
+        test = record_of(tmp_path, next(iter(NAMES)), Status.GOLDEN_FAILED, artifact=artifact)
+        assert record.of(tmp_path, test) == record.shown(tmp_path, test) == found
+    assert (known.hypothesis, known.model_copy(update={"results": (BARE,)}).hypothesis) == ("a guess", "")
+    test = record_of(tmp_path, next(iter(NAMES)), Status.GOLDEN_FAILED, artifact="artifacts/1/compare-null/compare.txt")
+    (folder / record.JSON).unlink()
+    (folder / record.JSON).symlink_to(tmp_path / "elsewhere")
+    assert record.shown(tmp_path, test) is None
+    said = capsys.readouterr().err
+    assert said == f"opscope: {folder}/compare.json: damaged (a path that leads out of its folder, or by a link)\n"

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
+from opscope.base import damage
 from opscope.harness.record import isolation
 from opscope.harness.record.optest import RunContext, build_test
 from opscope.harness.record.records import OpRow, OpTest, Use
@@ -41,7 +44,12 @@ def test_both_kinds_are_labelled_and_nothing_else(tmp_path: Path) -> None:
     assert {(one.op_id, one.label, one.path) for one in found} == {
         ("only_alone", isolation.ONLY_ALONE, "main/2"), ("only_inside", isolation.ONLY_INSIDE, "main/5"),
     }  # fmt: skip
-    assert any("alone: golden_failed: off; in the model: amplifies" in text for _, text in isolation.lines(found))
+    assert isolation.lines(found) == [
+        (isolation.ONLY_ALONE, "stablehlo.tanh [only_alone] in net on reference, main/2 (net (a.py:1)): "
+         "alone: golden_failed: off; in the model: amplifies"),
+        (isolation.ONLY_INSIDE, "stablehlo.tanh [only_inside] in net on reference, main/5 (net (a.py:1)): "
+         "alone: success; in the model: jump"),
+    ]  # fmt: skip
     isolation.write(tmp_path, found[:1])
     assert isolation.of_run(tmp_path, [whole], tests) == found[:1], "what the run wrote counts"
 
@@ -50,3 +58,41 @@ def test_a_model_without_its_values_labels_nothing(tmp_path: Path) -> None:
     whole = model(tmp_path, [("only_alone", "right")])
     (tmp_path / "values.jsonl").unlink()
     assert isolation.of_run(tmp_path, [whole], [alone("only_alone", Status.GOLDEN_FAILED)]) == []
+
+
+def test_an_op_without_a_golden_or_another_backend_says_nothing_of_its_model(tmp_path: Path) -> None:
+    """Nor is anything said of a model that did not show its values."""
+    whole = model(tmp_path, [("b", "right"), ("a", "right"), ("c", "right")])
+    tests = [
+        alone("a", Status.CRASHED), alone("b", Status.GOLDEN_FAILED), alone("c", Status.NO_GOLDEN),
+        alone("a", Status.SUCCESS).model_copy(update={"backend": "other"}),
+        alone("b", Status.SUCCESS).model_copy(update={"workflow": "full"}),
+    ]  # fmt: skip
+    found = isolation.of_run(tmp_path, [whole], tests)
+    assert [(one.op_id, one.backend) for one in found] == [("a", "reference"), ("b", "reference")]
+    for change in ({"intermediates": 0}, {"intermediates": None}, {"artifact": None}):
+        assert isolation.of_run(tmp_path, [whole.model_copy(update=change)], tests) == []
+
+
+def test_damaged_values_and_a_damaged_list_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    damage.forget()
+    whole, tests = model(tmp_path, [("a", "right")]), [alone("a", Status.CRASHED)]
+    (tmp_path / isolation.FILE).write_text('{"artefacts": [{"label": 1}]}')
+    assert len(isolation.of_run(tmp_path, [whole], tests)) == 1
+    assert "isolation.json: damaged (no isolation artefacts)" in capsys.readouterr().err
+    (tmp_path / isolation.FILE).write_text("{")
+    assert len(isolation.of_run(tmp_path, [whole], tests)) == 1
+    assert "isolation.json: damaged (something else (" in capsys.readouterr().err
+    (tmp_path / isolation.FILE).write_text("[]")  # as older runs have it
+    assert isolation.of_run(tmp_path, [whole], tests) == []
+    (tmp_path / isolation.FILE).unlink()
+    (tmp_path / "values.jsonl").write_text("no JSON\n")
+    assert isolation.of_run(tmp_path, [whole], tests) == []
+    said = capsys.readouterr().err
+    assert "values.jsonl: damaged (Expecting value: line 1" in said
+    assert "; its model is not compared with its ops" in said
+    (tmp_path / "values.jsonl").unlink()
+    (tmp_path / "values.jsonl").symlink_to(tmp_path / "gone")
+    assert isolation.of_run(tmp_path, [whole], tests) == []
+    assert "values.jsonl: damaged (a path that leads out of its folder, or by a link)" in capsys.readouterr().err
+    assert damage.losses() == 4

@@ -28,6 +28,13 @@ def test_a_changed_bit_is_found_in_copies_and_in_digests(monkeypatch, copied):
     assert before.overwritten(inputs) == (0, 2)
 
 
+def test_inputs_are_copied_up_to_a_size_in_all(monkeypatch):
+    inputs = [np.zeros(3, np.int8), np.zeros(5, np.int8)]
+    for most, kept in ((8, np.ndarray), (7, bytes)):
+        monkeypatch.setattr(overwritten_inputs, "COPIED", most)
+        assert {type(each) for each in InputSnapshot(inputs)._before} == {kept}
+
+
 def test_a_view_that_is_not_contiguous_counts_by_its_elements():
     whole = np.arange(12).reshape(3, 4)
     before = InputSnapshot([whole.T])

@@ -1,0 +1,197 @@
+"""Where the record of an op comes from, with a lane that is a list: the journal, kept verdicts, a run, or no time."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opscope.harness.climb import result_cache
+from opscope.harness.climb.climber import Climber, Terms
+from opscope.harness.climb.result_cache import ResultCache, key
+from opscope.harness.lanes.flight import Ready
+from opscope.harness.limitations.limitations import Limitation
+from opscope.harness.record import store
+from opscope.harness.record.optest import RunContext, build_test, now
+from opscope.harness.record.records import OpRow, OpTest, Use
+from opscope.harness.record.stages import Stage, Status
+
+READY = Ready("sim-n150", "reference-1", (Stage.COMPILE, Stage.RUN), "", "HiFi4", "1-abc", lasting=True)
+ROW = OpRow(op_id="x1", op_name="stablehlo.add", module="m", uses=(Use(model="m", path="main/0"),))
+KNOWN = Limitation(("stablehlo.add",), "reference", Stage.COMPILE, "unsupported", "no such kernel")
+
+
+class FakeLane:
+    """Gives the records that it was given, one after the other."""
+
+    last_ready: Ready | None = None
+
+    def __init__(self, *ends: Status, there: bool = False) -> None:
+        self.ends, self.there, self.did = list(ends), there, []
+
+    def start(self) -> None:
+        self.did.append("start")
+
+    def ready(self) -> Ready:
+        return READY
+
+    def has_record(self, row: OpRow) -> bool:
+        return self.there
+
+    def run(self, row: OpRow, *, attempt: int = 1) -> OpTest:
+        self.did.append(f"{row.op_id} {attempt}")
+        return ended(self.ends.pop(0), row, attempt=attempt)
+
+    def arrivals(
+        self, rows: Iterable[OpRow], attempts: Mapping[str, int], in_time: Callable[[], bool] = lambda: True
+    ) -> Iterator[str]:
+        return reversed([row.op_id for row in rows if in_time()][1:])
+
+    def fresh(self) -> None:
+        self.did.append("fresh")
+
+    def close(self) -> None:
+        self.did.append("close")
+
+
+def ended(status: Status, row: OpRow = ROW, **fields: Any) -> OpTest:
+    failed = {"error": "no kernel", "failed_stage": Stage.COMPILE} if status is Status.COMPILE_FAILED else {}
+    return build_test(row, RunContext("old", "/old"), status=status, started=now(), **(failed | fields))
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> RunContext:
+    return RunContext("new", str(tmp_path / "run"))
+
+
+def climbed(context: RunContext, lane: FakeLane, terms: Terms, row: OpRow = ROW) -> tuple[OpTest, str, int]:
+    """The record of one op, its verdict and how many records the journal has then."""
+    with Climber(context, lane, "w", terms) as climber:
+        test, verdict = climber.climb(row)
+    return test, verdict.outcome, len(list(store.read_journal(Path(context.run_dir))))
+
+
+def test_an_op_runs_once_unless_its_failure_is_news(context: RunContext) -> None:
+    lane = FakeLane(Status.COMPILE_FAILED, Status.COMPILE_FAILED, Status.SUCCESS)
+    test, outcome, lines = climbed(context, lane, Terms(reruns=2, attempts={"x1": 4}))
+    assert lane.did == ["x1 4", "fresh", "x1 4", "fresh", "x1 4", "close"]
+    assert (test.status, test.stability, test.attempt, outcome, lines) == (
+        Status.COMPILE_FAILED, "flaky", 4, "fail", 1,
+    )  # fmt: skip
+    lane = FakeLane(Status.COMPILE_FAILED)
+    test, outcome, _ = climbed(context, lane, Terms(reruns=2, limitations=[KNOWN]))
+    assert (lane.did, test.stability, outcome) == (["x1 1", "close"], "", "xfail")
+    assert test.expected
+    lane = FakeLane(Status.SUCCESS)
+    assert climbed(context, lane, Terms(reruns=2))[1] == "pass"
+    assert lane.did == ["x1 1", "close"]
+
+
+def test_a_recorded_op_is_judged_anew_and_not_written_again(context: RunContext) -> None:
+    recorded = {"x1": ended(Status.COMPILE_FAILED)}
+    for limitations, outcome in (((), "fail"), ((KNOWN,), "xfail")):
+        lane = FakeLane()
+        with Climber(context, lane, "w", Terms(recorded=recorded, limitations=limitations)) as climber:
+            assert climber.climb(ROW)[1].outcome == outcome
+        assert lane.did == ["close"]
+    assert not list(Path(context.run_dir).rglob("*.jsonl"))
+
+
+@pytest.mark.parametrize(("left", "there", "ran"), [(60.0, False, True), (-1.0, False, False), (-1.0, True, True)])
+def test_after_the_deadline_only_what_has_arrived_is_taken(
+    context: RunContext, left: float, there: bool, ran: bool
+) -> None:
+    lane = FakeLane(Status.SUCCESS, there=there)
+    test, _, _ = climbed(context, lane, Terms(deadline=time.time() + left, attempts={"x1": 2}))
+    assert lane.did == ["x1 2", "close"][not ran :]
+    assert (test.status, test.attempt) == (Status.SUCCESS if ran else Status.NOT_RUN, 2)
+    assert test.error_message == (None if ran else "budget")
+
+
+def test_a_kept_verdict_is_taken_unless_it_is_news_that_has_no_label(context: RunContext, tmp_path: Path) -> None:
+    cache = ResultCache(tmp_path / "cache", context, READY)
+    cache.keep(ROW, ended(Status.COMPILE_FAILED), READY)
+    for terms, taken in (
+        (Terms(cache), True), (Terms(cache, reruns=1, limitations=[KNOWN]), True), (Terms(cache, reruns=1), False),
+        (Terms(reruns=1), False),
+    ):  # fmt: skip
+        lane = FakeLane(Status.COMPILE_FAILED, Status.COMPILE_FAILED)
+        test, _, _ = climbed(context, lane, terms)
+        assert (test.cached_from == "old") is taken
+        assert lane.did[:-1] == ([] if taken else ["x1 1", "fresh", "x1 1"])
+    lane = FakeLane(Status.COMPILE_FAILED, Status.COMPILE_FAILED)
+    lane.last_ready = READY
+    assert climbed(context, lane, Terms(cache, reruns=1))[0].stability == "deterministic"
+    assert climbed(context, FakeLane(), Terms(cache, reruns=1))[0].cached_from == "old", "now it has one"
+
+
+def test_records_come_as_they_arrive_and_the_rest_in_order(context: RunContext, tmp_path: Path) -> None:
+    rows = [ROW.model_copy(update={"op_id": name}) for name in ("a", "b", "c", "d", "kept", "known")]
+    cache = ResultCache(tmp_path / "cache", context, READY)
+    cache.keep(rows[4], ended(Status.SUCCESS, rows[4]), READY)
+    terms = Terms(cache, recorded={"known": ended(Status.SUCCESS, rows[5])})
+    climber = Climber(context, FakeLane(), "w", terms)
+    assert [row.op_id for row in climber.arrivals(rows)] == ["kept", "known", "d", "c", "b", "a"]
+
+
+# --- what is kept
+
+
+def explained(folder: Path, **sizes: int) -> OpTest:
+    """A wrong result whose explanation has files of these sizes."""
+    place = folder / "artifacts" / "x1" / "compare-reference"
+    place.mkdir(parents=True, exist_ok=True)
+    for name, size in sizes.items():
+        (place / name.replace("_", ".")).write_bytes(b"x" * size)
+    return ended(Status.GOLDEN_FAILED, artifact="artifacts/x1/compare-reference/compare.txt")
+
+
+def test_a_diagnostic_of_a_megabyte_is_kept_and_a_longer_one_is_not(
+    context: RunContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(result_cache, "ARTIFACT_BYTES", 10)
+    cache = ResultCache(tmp_path / "cache", context, READY)
+    for size, kept in ((11, False), (10, True)):
+        cache.keep(ROW, explained(Path(context.run_dir), compare_txt=size), READY)
+        assert cache.has(ROW) is kept
+    found = cache.find(ROW)
+    assert found is not None
+    assert (Path(context.run_dir) / str(found.artifact)).read_text() == "x" * 10
+
+
+def test_files_beside_an_explanation_are_kept_up_to_a_megabyte_in_all(
+    context: RunContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(result_cache, "ARTIFACT_BYTES", 10)
+    cache = ResultCache(tmp_path / "cache", context, READY)
+    cache.keep(ROW, explained(Path(context.run_dir), a_svg=4, b_npy=7, c_json=6, d_json=1, compare_txt=3), READY)
+    entry = cache._store.get(key(ROW, context, READY))
+    assert entry is not None
+    assert {name: base64.b64decode(text) for name, text in entry["files"].items()} == {
+        "a.svg": b"xxxx", "c.json": b"xxxxxx",
+    }  # fmt: skip
+    other = RunContext("other", str(tmp_path / "other"))
+    found = ResultCache(tmp_path / "cache", other, READY).find(ROW)
+    assert found is not None
+    assert found.artifact == "artifacts/x1/compare-reference/compare.txt"
+    names = sorted(path.name for path in (tmp_path / "other" / "artifacts" / "x1" / "compare-reference").iterdir())
+    assert names == ["a.svg", "c.json", "compare.txt"]
+
+
+def test_what_is_flaky_or_the_machines_doing_is_not_kept(context: RunContext, tmp_path: Path) -> None:
+    cache = ResultCache(tmp_path / "cache", context, READY)
+    for test in (
+        ended(Status.RUN_FAILED, flaky=True), ended(Status.RUN_FAILED, error="MemoryError"), ended(Status.CRASHED),
+        ended(Status.RUN_FAILED, artifact="artifacts/x1/gone.txt"),
+    ):  # fmt: skip
+        cache.keep(ROW, test, READY)
+        assert not cache.has(ROW)
+    assert len(key(ROW, context, READY)) == 32
+    cache.keep(ROW, ended(Status.RUN_FAILED, error="no kernel"), READY)
+    found = cache.find(ROW)
+    assert found is not None
+    assert (found.artifact, found.attempt, found.cached_from) == (None, 1, "old")
