@@ -101,10 +101,12 @@ def _needs_whole_line(tm: Tm, shape: TensorShape, stream: StreamFactor, ublock_o
 def _transpose_streams(
     graph: BudaGraph, edge: Edge, shape: TensorShape, stream: StreamFactor, ublock_order: str
 ) -> bool:
-    user = graph.node(edge.consumer)
-    ends = graph.users(user.name)
-    feeds_output = user.kind is NodeKind.OUTPUT or (
-        len(ends) == 1 and graph.node(ends[0].consumer).kind is NodeKind.OUTPUT
-    )
     turned = graph.read_order(edge) != ublock_order
-    return (stream.r == 1 or stream.c == 1) and (turned or shape.rt == 1 or shape.ct == 1 or feeds_output)
+    in_order = turned or shape.rt == 1 or shape.ct == 1 or leads_to_output(graph, graph.node(edge.consumer))
+    return (stream.r == 1 or stream.c == 1) and in_order
+
+
+def leads_to_output(graph: BudaGraph, user: Node) -> bool:
+    """Whether a node is an output, or an op whose result is nothing but one."""
+    ends = [graph.node(edge.consumer).kind for edge in graph.users(user.name)]
+    return user.kind is NodeKind.OUTPUT or ends == [NodeKind.OUTPUT]

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from opscope.compiler.buda.balancer import buffers
-from opscope.compiler.buda.balancer.access import Access, access
+from opscope.compiler.buda.balancer.access import Access, access, leads_to_output
 from opscope.compiler.buda.balancer.budget import Budget, dst_tiles
 from opscope.compiler.buda.balancer.cycles.estimate import estimate
 from opscope.compiler.buda.balancer.enumerate import candidates, consumes_z_major, micro_block, parallelization
@@ -16,7 +16,7 @@ from opscope.compiler.buda.balancer.op_model import Candidate, OpModel, l1_usage
 from opscope.compiler.buda.balancer.options import LegalizerOptions
 from opscope.compiler.buda.balancer.padding import padding_fits
 from opscope.compiler.buda.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor, divisors
-from opscope.compiler.buda.graph import BudaGraph, Node, NodeKind
+from opscope.compiler.buda.graph import BudaGraph, Node
 from opscope.compiler.errors import CompilerInputError
 
 
@@ -96,7 +96,7 @@ def surroundings(graph: BudaGraph, node: Node) -> Hashable:
             user.op.padding_nop if user.op else False,
             user.op.epoch_type if user.op else "",
             graph.read_order(edge),
-            [graph.node(end.consumer).kind for end in graph.users(user.name)] == [NodeKind.OUTPUT],
+            leads_to_output(graph, user),
         )
         for edge in graph.users(node.name)
         for user in (graph.node(edge.consumer),)

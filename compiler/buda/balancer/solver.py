@@ -61,8 +61,8 @@ class Solver:
 
     def set(self, name: str, model: OpModel) -> None:
         """Chooses a model that is still possible. Raises CompilerInputError for another."""
-        index = next((i for i, candidate in enumerate(self.models[name]) if candidate is model), -1)
-        if index < 0 or not self._domains[name] >> index & 1:
+        index = next((i for i, candidate in enumerate(self.models[name]) if candidate is model), None)
+        if index is None or not self._domains[name] >> index & 1:
             raise CompilerInputError(f"{name}: expected one of {len(self.at(name))} possible op models, got another")
         while True:
             trail = {name: self._domains[name]}
@@ -133,7 +133,7 @@ class Solver:
         source, target = graph.node(edge.producer), graph.node(edge.consumer)
         # Models of equal ops are the same objects, so that their tuples stand for the ops themselves.
         z = graph.operand_shape(edge).z
-        operands = tuple((e.tms, graph.node(e.producer).op is None) for e in graph.operands(edge.consumer))
+        operands = tuple((e.tms, graph.node(e.producer).kind) for e in graph.operands(edge.consumer))
         key = (
             id(producers[0]), id(consumers[0]), edge.operand, edge.tms, source.shape, source.op, target.op, z,
             graph.read_order(edge), operands,

@@ -84,7 +84,7 @@ class Ribbon:
 
     def _pick(self, solver: Solver, budget: Budget, node: Node, height: int) -> tuple[OpModel, int]:
         possible = solver.at(node.name)
-        sources = tuple(solver.graph.node(e.producer).op is None for e in solver.graph.operands(node.name))
+        sources = tuple(solver.graph.node(e.producer).kind for e in solver.graph.operands(node.name))
         sinks = tuple(solver.graph.node(e.consumer).kind for e in solver.graph.users(node.name))
         key = (solver.domain(node.name), id(solver.models[node.name][0]), height, sources, sinks)
         if key not in self._best:
@@ -100,13 +100,12 @@ class Ribbon:
 
 def _better(candidate: tuple[OpModel, int], current: tuple[OpModel, int], height: int, target: int) -> bool:
     """Whether the candidate is preferred: rows near the band's, few columns if fast enough, near the target, large."""
-    shape, best_shape = _shape(candidate[0], height), _shape(current[0], height)
-    if shape != best_shape:
-        return shape < best_shape
     both_fast = candidate[1] <= target and current[1] <= target
-    if both_fast and candidate[0].grid.c != current[0].grid.c:
-        return candidate[0].grid.c < current[0].grid.c
-    return _quality(*candidate, target) < _quality(*current, target)
+    ours, best = (
+        (_shape(model, height), both_fast * model.grid.c, _quality(model, limit, target))
+        for model, limit in (candidate, current)
+    )
+    return ours < best
 
 
 def _shape(model: OpModel, height: int) -> tuple[int, int]:

@@ -166,9 +166,9 @@ def two_matmuls() -> BudaGraph:
     return BudaGraph("product", nodes, (*edges, Edge("product", "y")))
 
 
-def z_pair() -> BudaGraph:
+def z_pair(z: int = 4) -> BudaGraph:
     """exp of exp of a tensor with four z."""
-    deep = shape(8, 8, 4)
+    deep = shape(8, 8, z)
     nodes = (
         Node("x", INPUT, deep),
         Node("first", OP, deep, op=OpSpec("exp")),

@@ -86,6 +86,10 @@ def test_a_transpose_on_the_way_to_an_output_keeps_the_order() -> None:
     shared = pair("transpose")
     shared = BudaGraph("shared", shared.nodes, (*shared.edges, Edge("read", "y", 1)))
     assert for_users(shared, cut("R2"), "r") == (False, 1)
+    builder = GraphBuilder("direct")
+    builder.op("made", OpSpec("exp"), [builder.source("x", INPUT, shape(*SQUARE))])
+    builder.output("y", Operand.parse("made | transpose"))
+    assert for_users(builder.graph(), cut("R2"), "r") == (True, 1)
 
 
 def test_the_host_cannot_undo_z_inside_pieces() -> None:

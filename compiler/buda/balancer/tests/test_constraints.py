@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from opscope.compiler.buda.balancer.constraints import (
@@ -10,6 +12,7 @@ from opscope.compiler.buda.balancer.constraints import (
     _blocks_fit,
     _compatible,
     _directions_fit,
+    _turns_z_to_rows,
     edge_failure,
     piece_shape,
 )
@@ -160,9 +163,43 @@ def test_the_piece_that_a_consumer_sees(stream: StreamFactor, between: str, piec
 
 
 def test_what_was_not_sliced_is_not_put_together() -> None:
-    graph = graphs.stacked_unary(4, 2, "vstack(4)")
-    got = piece_shape(graph, graph.edges[0], WHOLE)
-    assert (got.z, got.rt, got.ct) == (4, 2, 2)
+    for stack in ("vstack(4)", "vstack(2)", "hstack(2)"):
+        graph = graphs.stacked_unary(4, 2, stack)
+        got = piece_shape(graph, graph.edges[0], WHOLE)
+        assert (got.z, got.rt, got.ct) == (4, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("z", "made", "taken", "wrong"),
+    [
+        (1, "RZ2", "R2", None),
+        (2, "RZ2", "R2", EdgeFailureReason.TStreamIllegalTStreamDir),
+        (2, "RZ2", "RZ2", None),
+        (1, "C2", "C2", None),
+        (1, "C2", "R", EdgeFailureReason.TStreamAntiUblockOrderStacking),
+    ],
+)
+def test_pieces_of_an_elementwise_op(z: int, made: str, taken: str, wrong: EdgeFailureReason | None) -> None:
+    """Of 8 x 8 tiles, read whole; z inside each piece matters where there is more than one."""
+    graph = graphs.z_pair(z)
+    consumer = End(cut(taken), Grid(1, 1), BlockShape(2, 1, 1, UBlock(4, 8) if made != "C2" else UBlock(8, 4)))
+    assert edge_failure(graph, graph.edges[1], cut(made), consumer) is wrong
+
+
+def test_which_ops_turn_z_into_rows() -> None:
+    """A sum over z, and both operands of the product of a convolution."""
+    chain = graphs.chain(2)
+    for spec, turns in (
+        (OpSpec("reduce", reduce_dim="z"), True),
+        (OpSpec("reduce", reduce_dim="c"), False),
+        (OpSpec("exp", reduce_dim="z"), False),
+        (OpSpec("exp"), False),
+    ):
+        nodes = tuple(replace(node, op=spec) if node.name == "e1" else node for node in chain.nodes)
+        assert _turns_z_to_rows(BudaGraph("sum", nodes, chain.edges), chain.edges[1]) is turns
+    convolution = graphs.seed_convolution()
+    assert [_turns_z_to_rows(convolution, edge) for edge in convolution.operands("mm")] == [True, True]
+    assert not _turns_z_to_rows(convolution, convolution.operands("gather")[1])
 
 
 def product_of_ops() -> BudaGraph:

@@ -194,7 +194,23 @@ def test_columns_are_cut_as_far_as_cores_share_them() -> None:
     assert [(stream.dir, stream.r, stream.c) for stream in got] == [("C", 1, c) for c in (1, 2, 4)]
 
 
+def test_a_sparse_product_with_z_inside_has_the_same_rows_of_every_tap_in_each_piece() -> None:
+    """Two taps of eight rows: at most eight pieces on one row of cores, four on two; by rows twice as many."""
+    picker = SparsePattern.of_convolution((16, 16), (2, 1), (1, 1), ((0, 1), (0, 0)))
+    graph = graphs.convolution(picker, 4, 4)
+    node = graph.node("gather")
+    assert stream_dirs(graph, node, PLAIN) == ("R", "C", "RZ")
+
+    def pieces(rows: int, direction: str) -> list[int]:
+        return [stream.r for stream in stream_factors(graph, node, Grid(rows, 1), direction, PLAIN)]
+
+    assert [pieces(1, "RZ"), pieces(2, "RZ"), pieces(8, "RZ")] == [[1, 2, 4, 8], [1, 2, 4], [1]]
+    assert [pieces(1, "R"), pieces(2, "R"), pieces(16, "R")] == [[1, 2, 4, 8, 16], [1, 2, 4, 8], [1]]
+    assert pieces(16, "RZ") == [1], "an op that is not cut is looked at later"
+
+
 @pytest.mark.parametrize("kind", ["embedding", "tilizer"])
 def test_ops_whose_micro_block_is_one_tile_high(kind: str) -> None:
-    assert micro_block(graphs.unary(8, 6, kind).node("op"), 4, 6, 8) == UBlock(1, 6)
-    assert micro_block(graphs.unary(8, 6).node("op"), 4, 6, 8) == UBlock(4, 2)
+    for columns, free in ((6, UBlock(4, 2)), (3, UBlock(2, 3))):
+        assert micro_block(graphs.unary(8, 6, kind).node("op"), 4, columns, 8) == UBlock(1, columns)
+        assert micro_block(graphs.unary(8, 6).node("op"), 4, columns, 8) == free

@@ -181,6 +181,22 @@ def test_what_a_sparse_product_can_encode(
     assert got == (Illegal(Reason.IllegalSparseMatmul, long) if detail else None)
 
 
+def test_the_least_inner_block_that_keeps_the_order_has_to_be_encoded() -> None:
+    """The first piece reads the second column, the second one the first: only blocks of two columns go forward."""
+    node = graphs.one_tap_convolution().node("gather")
+    node = replace(node, op=replace(node.spec, sparse=SparsePattern(2, 4, ((0, 1, 1), (1, 0, 1)))))
+    by_rows, by_columns = StreamFactor("R", 2, 1), StreamFactor("C", 1, 2)
+    high, higher = (BlockShape(1, 2**14, 1, UBlock(u_rt, 1)) for u_rt in (1, 2))
+    assert _sparse_encoding(node, Grid(1, 1), by_rows, high) is None
+    got = _sparse_encoding(node, Grid(1, 1), by_rows, higher)
+    assert got is not None
+    assert "inner blocks of 2 exceed" in got.detail
+    assert _sparse_encoding(node, Grid(2, 1), by_columns, high) is None
+    got = _sparse_encoding(node, Grid(2, 1), by_rows, high)
+    assert got is not None
+    assert got.detail == "no inner block keeps the order of 2 rows"
+
+
 def test_an_op_without_a_legal_model_is_one_line() -> None:
     tiny = replace(BUDGET, l1_usable=2 * TILE)
     with pytest.raises(CompilerInputError) as told:

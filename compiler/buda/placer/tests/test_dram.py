@@ -49,6 +49,8 @@ def test_flip_flop_gives_each_epoch_the_other_half() -> None:
     requests = [queue("a", 2), queue("b", 2, first=1, last=1), queue("c", 2, first=2, last=2)]
     allocations = place_queues(requests, budget_of("grayskull"), "ROUND_ROBIN_FLIP_FLOP")
     assert [[part.channel for part in allocations[name]] for name in "abc"] == [[0, 1], [4, 5], [2, 3]]
+    unsaid = Request("a", KB, ((0, 0),), stays=False)
+    assert (unsaid.first_epoch, unsaid.last_epoch) == (0, 0)
 
 
 def test_flip_flop_puts_what_stays_on_all_channels_in_turn() -> None:
