@@ -343,11 +343,11 @@ class BudaGraph:
 
     @cached_property
     def _operands(self) -> dict[str, tuple[Edge, ...]]:
-        return _group(self.edges, "consumer", lambda edge: edge.operand)
+        return _group(sorted(self.edges, key=lambda edge: edge.operand), "consumer")
 
     @cached_property
     def _users(self) -> dict[str, tuple[Edge, ...]]:
-        return _group(self.edges, "producer", lambda _: 0)
+        return _group(self.edges, "producer")
 
     @cached_property
     def ublock_orders(self) -> dict[str, str]:
@@ -404,8 +404,8 @@ class BudaGraph:
         return apply_tms(self.node(edge.producer).shape, edge.tms)
 
 
-def _group(edges: tuple[Edge, ...], end: str, key) -> dict[str, tuple[Edge, ...]]:
+def _group(edges: Iterable[Edge], end: str) -> dict[str, tuple[Edge, ...]]:
     groups: dict[str, list[Edge]] = {}
     for edge in edges:
         groups.setdefault(getattr(edge, end), []).append(edge)
-    return {name: tuple(sorted(group, key=key)) for name, group in groups.items()}
+    return {name: tuple(group) for name, group in groups.items()}

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from opscope.compiler.buda.balancer.options import LegalizerOptions, OpOverride
 from opscope.compiler.buda.balancer.shapes import Grid
 from opscope.compiler.buda.balancer.tests.graphs import fork, matmul, one_tap_convolution
 from opscope.compiler.buda.configuration import OPTIONS, Configuration, NoEffect, with_formats
@@ -130,6 +131,12 @@ def test_chips_are_filled_in_the_order_asked_for() -> None:
         ({"balancer_polizy": "NLP"}, "try balancer_policy"),
         ({"default_df_override": "Float12"}, "default_df_override: expected"),
         ({"enable_t_streaming": "maybe"}, "expected true or false, got 'maybe'"),
+        ({"amp_level": 3}, "amp_level: expected a whole number from 0 to 2, got 3"),
+        ({"backend_opt_level": 5}, "backend_opt_level: expected a whole number from 0 to 4, got 5"),
+        ({"backend_opt_level": -1}, "backend_opt_level: expected a whole number from 0 to 4, got -1"),
+        ({"chip_placement_policy": "LAST"}, "^chip_placement_policy: expected MMIO_LAST, SNAKE, got 'LAST'$"),
+        ({"zzz": 1}, "^option: expected one of TT-Buda's, got 'zzz'; try --list-options$"),
+        ({"enable_": 1}, r"^option: expected one of TT-Buda's, got 'enable_'; try \w+, \w+, \w+$"),
     ],
 )
 def test_a_wrong_value_is_one_line(options: dict, message: str) -> None:
@@ -157,6 +164,14 @@ def test_a_value_is_read_as_python_and_the_command_line_write_it(name: str, word
         config = Configuration()
         config.set_configuration_options(**{name: word})
         assert (config.get(name), type(config.get(name))) == (value, type(value))
+
+
+@pytest.mark.parametrize("level", [0, 4])
+def test_levels_without_effect_are_read_all_the_same(level: int) -> None:
+    config = Configuration()
+    with pytest.warns(NoEffect):
+        config.set_configuration_options(backend_opt_level=level)
+    assert config.values == {"backend_opt_level": level}
 
 
 def test_none_leaves_an_option_as_it_is() -> None:
@@ -199,6 +214,37 @@ def test_breaks_sizes_and_placement_are_those_that_were_set() -> None:
     config.set_epoch_break("nowhere")
     with pytest.raises(CompilerInputError, match="expected a node of fork, got 'nowhere'"):
         config.placer(graph)
+
+
+def test_options_change_what_they_name_and_leave_the_rest_of_the_legalizers() -> None:
+    graph, config = fork(), Configuration()
+    base = LegalizerOptions(
+        streaming=False, manual_streaming=True, one_row=True, enumerate_u_kt=False, max_matmul_t=7,
+        overrides={"mm": OpOverride(Grid(1, 1), "n"), "e": OpOverride(u_kt=3)},
+    )  # fmt: skip
+    kept = config.legalizer(graph, base)
+    shown = ("streaming", "manual_streaming", "one_row", "enumerate_u_kt", "max_matmul_t", "overrides")
+    assert [getattr(kept, name) for name in shown] == [getattr(base, name) for name in shown]
+    config.override_op_size("mm", (2, 3))
+    config.set_configuration_options(
+        enable_t_streaming=True, manual_t_streaming=False, place_on_one_row=False, enable_enumerate_u_kt=True
+    )
+    made = config.legalizer(graph, base)
+    assert [getattr(made, name) for name in shown[:5]] == [True, False, False, True, 7]
+    assert made.overrides == {"mm": OpOverride(Grid(2, 3), "n"), "e": OpOverride(u_kt=3)}
+    assert base.overrides["mm"].grid == Grid(1, 1)
+    plain = Configuration().legalizer(graph)
+    assert [getattr(plain, name) for name in shown[:5]] == [True, False, False, True, 0]
+
+
+def test_a_card_of_the_options_goes_before_the_one_asked_for_and_there_is_one_chip() -> None:
+    config = Configuration()
+    config.set_chip_break("sum")
+    made = config.plan(fork(), "e150")
+    assert (made.budget.arch, [epoch.chip for epoch in made.epochs]) == ("grayskull", [0, 0])
+    config.set_configuration_options(device_config="wh_n300")
+    assert config.plan(fork(), "e150").budget.arch == "wormhole_b0"
+    assert [op.name for op in config.plan(fork(), "e150").graph.ops] == ["mm", "e", "sum", "prod"]
 
 
 def test_formats_are_of_everything_but_a_picker_and_the_fidelity_of_its_gather() -> None:

@@ -54,6 +54,22 @@ def test_only_what_a_later_epoch_reads_goes_to_dram() -> None:
     assert apart.switch_cycles()[0] == int(2 * 48 * 2080 / (8 * 10.5 * 2**30 / 1e9))
 
 
+def test_programs_and_routes_fill_what_tt_buda_reserves_for_them() -> None:
+    """56 KiB and 65,408 bytes for each core in use, at 10.5 GiB per second and channel."""
+    planned = plan(graphs.chain(4), budget_of("grayskull"), placer=PlacerOptions(epoch_breaks=("e2",)))
+    cores = [epoch.cores for epoch in planned.epochs]
+    assert planned.load_bytes() == tuple(count * 122752 for count in cores)
+    assert planned.load_cycles() == tuple(int(count * 122752 / (8 * 10.5 * 2**30 / 1e9)) for count in cores)
+    assert planned.cycles == sum(epoch.cycles for epoch in planned.epochs)
+
+
+def test_a_result_crosses_once_however_many_epochs_read_it() -> None:
+    """The product is read in the next epoch, and the exponential in both; what an output takes crosses to none."""
+    planned = plan(graphs.fork(), budget_of("n150"), placer=PlacerOptions(epoch_breaks=("e", "sum", "prod")))
+    assert planned.crossing_bytes() == (96 * 2080, 96 * 2080, 96 * 2080, 0)
+    assert planned.switch_cycles() == tuple(int(2 * size / (6 * 20.4)) for size in planned.crossing_bytes())
+
+
 def test_harvested_rows_are_not_used() -> None:
     buda_plan = plan(graphs.matmul(64, 4, 64), budget_of("grayskull", 2050), "Ribbon")
     assert buda_plan.budget.grid.r == 8

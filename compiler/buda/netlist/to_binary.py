@@ -50,8 +50,9 @@ def to_binary(netlist: Netlist, board: str = "", parameters: dict[str, int] | No
 
 def _pipe_reserve(netlist: Netlist, system: SystemDesc) -> int:
     """Returns how much of the planner's reserve for pipes the netlist's ops leave free, in bytes."""
-    most = max((sum(b.bytes for b in core_buffers(netlist, g, op)) for g in netlist.graphs for op in g.ops), default=0)
-    return min(PIPE_RESERVE, PIPE_RESERVE + system.buda.l1_usable - most)
+    room = PIPE_RESERVE + system.buda.l1_usable
+    free = (room - sum(b.bytes for b in core_buffers(netlist, g, op)) for g in netlist.graphs for op in g.ops)
+    return min((PIPE_RESERVE, *free))
 
 
 def _executed(netlist: Netlist, parameters: dict[str, int] | None) -> dict[str, None]:
