@@ -182,6 +182,29 @@ def test_a_sample_is_taken_at_an_odd_stride() -> None:
         assert got.tolist() == [value + 1 for value in golden]
 
 
+def test_of_many_elements_every_third_is_looked_at() -> None:
+    """Half a million of them; at an odd stride, so that they fall in every column."""
+    golden = np.ones(1 << 20)
+    got = np.where(np.arange(1 << 20) % 3, 2.0, 1.0)
+    assert module._robust_errors(golden, got, QUARTER) == (0.95, 0.0, 0.0)
+    assert module._robust_errors(golden[: 1 << 19], got[: 1 << 19], QUARTER)[1] == 1.0
+
+
+def test_both_parts_of_a_complex_number_have_its_sizes() -> None:
+    golden = np.array([[3 + 4j, 1], [2j, 8 - 8j]], np.complex128)
+    sizes = np.array([[1.0, 2.0], [3.0, 4.0]])
+    scale = Scale(Steps("bound", function=0.125), moved=sizes)
+    for number, index in enumerate(np.ndindex(2, 2)):
+        for part, unit in enumerate((1, 1j)):
+            size = 0.125 * abs((golden[index].real, golden[index].imag)[part]) + sizes[index]
+            got = golden.copy()
+            got[index] += size * unit
+            result = check(golden, got, QUARTER, scale)
+            assert (result.z_max, result.z_index) == (1.0, (number // 2, 2 * (number % 2) + part))
+    single = Scale(Steps("sum", function=0.125, added=1.0), terms=np.array(2.0))
+    assert check(np.array(0j), np.array(4 + 0j), QUARTER, single).z_max == 2.0
+
+
 # --- sums that cancel, and models that truncate
 
 PLAIN = check(np.ones(1), np.full(1, 9.0), QUARTER)
@@ -337,3 +360,41 @@ def test_a_conversion_need_not_be_nearest_after_another_loss_or_in_8_bits() -> N
     assert golden.tolist() == [1.25] * 4
     (result,) = compare([golden], [golden * 0 + 1], "stablehlo.convert", DEVICE, operands=known)
     assert result.passed
+
+
+@pytest.mark.parametrize(
+    ("steps", "asked"),
+    [
+        (Steps("sum", function=0.125), False),
+        (Steps("sum", function=0.125, stored=0.25), False),  # what storing costs a sum is in its own scale
+        (Steps("sum", function=0.125, block=True), False),
+        (Steps("sum", function=0.125, stored=0.25, block=True), True),
+        (Steps("part", function=0.125), True),
+        (Steps("bound", function=0.125), True),
+    ],
+)
+def test_a_sum_asks_how_far_it_moves_only_where_its_operands_are_rounded_to_blocks(steps: Steps, asked: bool) -> None:
+    sizes = np.full(4, 2.0, np.float32)
+    known = asking("stablehlo.dot_general")
+    known.kept = lambda: [sizes]
+    golden, got = [np.ones(4)], [np.full(4, 1.0625)]
+    if asked:
+        with pytest.raises(AskedError):
+            module._by_operands(golden, got, 0, QUARTER, steps, known)
+    else:
+        assert module._by_operands(golden, got, 0, QUARTER, steps, known).passed
+
+
+def test_both_parts_of_a_complex_number_move_with_its_size() -> None:
+    """3 + 4j has the size 5: what its steps cost of that is added to how far the op moves, for both parts."""
+    steps = Steps("bound", function=0.125, packed=0.25, declared=0.0625, cut=(0.5, 0.0))
+    known = asking("stablehlo.multiply")
+    known.moved = lambda steps, golden: [np.ones(1)]
+    part = 3 * (0.125 + 0.5 + 0.25 + 0.0625)
+    error = part + 1 + 5 * (0.125 + 0.25 + 2 * 0.0625 + 0.5)
+    golden = np.array([3 + 4j], np.complex64)
+    result = module._by_operands([golden], [golden + np.complex64(error)], 0, QUARTER, steps, known)
+    assert (result.z_max, result.z_index) == (1.0, (0,))
+    sums = asking("stablehlo.dot_general")
+    sums.kept = lambda: [np.full(1, 5, np.float32)]
+    assert module._by_operands([golden], [golden], 0, QUARTER, Steps("sum", function=0.125), sums).passed

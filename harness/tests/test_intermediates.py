@@ -370,3 +370,55 @@ def test_a_function_that_calls_itself_or_has_no_body_is_not_copied() -> None:
     assert 'call @outside(%0) : (tensor<4xf32>) -> tensor<4xf32> "main/1"(' in text
     assert 'call @again(%0) : (tensor<4xf32>) -> tensor<4xf32> "main/0@again/1"(' in text
     assert "again/1@again" not in text
+
+
+def test_the_first_results_of_a_node_count_and_none_after_the_end() -> None:
+    x = np.arange(1, 17, dtype=np.float32).reshape(4, 4)
+    watch = watched_by_hand(TWO, [x], {"main/0": x, "main/1": -x})
+    watch.seen("main/1", lambda: pytest.fail("its results were fetched again"))
+    assert [one.verdict for one in watch.in_order()] == ["right", "right"]
+    watch.close()
+    watch.seen("main/2", lambda: pytest.fail("the walk has ended"))
+    assert sorted(watch.found) == ["main/0", "main/1"]
+    assert watch.lines().count("\n") == 2
+    assert watch.first_jump() is None
+
+
+def test_no_value_is_held_once_its_last_reader_is_judged() -> None:
+    x = np.arange(1, 17, dtype=np.float32).reshape(4, 4)
+    watch = Watch(split_module(TWO), [x], EXACT, None)
+    watch.begin(frozenset({"main/0", "main/1", "main/2"}))
+    for path, value, held in (("main/0", x, [64]), ("main/1", -x, [64, 64]), ("main/2", -2 * x, [])):
+        watch.seen(path, lambda value=value: [value])
+        assert [each.nbytes for each in watch._values.values()] == held
+        assert watch._held == sum(held)
+
+
+@pytest.mark.parametrize(("most", "members"), [(1, [2, 3]), (2, [1, 2, 3]), (3, [0, 1, 2, 3]), (64, [0, 1, 2, 3])])
+def test_what_was_fused_is_looked_for_up_to_a_number(
+    most: int, members: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("opscope.harness.verdict.intermediates.MOST_FUSED", most)
+    watch = Watch(split_module(FOUR), [np.ones((4, 4), np.float32)], EXACT, None)
+    watch.begin(frozenset({"main/3"}))
+    assert [node.path for node in watch._fused(watch.nodes["main/3"])] == [f"main/{n}" for n in members]
+    assert len(watch._read_by(watch.nodes["main/3"])) == 1
+
+
+def test_an_op_that_reads_nothing_has_no_error_before_it() -> None:
+    module = """func.func @main(%x: tensor<4xi32>) -> (tensor<4xi32>, tensor<4xf32>) {
+      %0 = stablehlo.iota dim = 0 : tensor<4xi32>
+      %1 = stablehlo.add %0, %x : tensor<4xi32>
+      %2 = stablehlo.convert %1 : (tensor<4xi32>) -> tensor<4xf32>
+      return %1, %2 : tensor<4xi32>, tensor<4xf32>
+    }"""
+    count = np.arange(4, dtype=np.int32)
+    wrong = np.array([0, 1, 2, 5], np.int32)
+    device = {"main/0": wrong.astype(np.int64), "main/1": wrong + 1, "main/2": (wrong + 1).astype(np.float32)}
+    first, second, third = watched_by_hand(module, [np.ones(4, np.int32)], device).in_order()
+    assert (first.error, first.error_before, first.pcc_before) == (0.25, 0.0, None)
+    assert (first.verdict, second.verdict, third.verdict) == ("jump", "right", "right")
+    assert (second.error, second.error_before) == (0.25, 0.25)
+    assert third.error == pytest.approx(2 / np.sqrt(30))
+    right = watched_by_hand(module, [np.ones(4, np.int32)], {"main/0": count.astype(np.int64)}).in_order()
+    assert [one.verdict for one in right] == ["right"]

@@ -313,3 +313,119 @@ def test_a_record_of_a_newer_opscope_is_refused(tmp_path: Path) -> None:
     newer = result(add_row(tmp_path, "op")).model_copy(update={"schema_version": store.SCHEMA_VERSION + 1})
     with pytest.raises(InputError, match=f"schema {store.SCHEMA_VERSION + 1}"):
         store.parse(OpTest, newer.model_dump_json().encode(), "w.jsonl:1")
+
+
+def test_a_run_is_named_by_60_characters_of_its_models_at_most(tmp_path: Path) -> None:
+    started = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    runs = tmp_path / ".opscope/runs"
+    assert store.default_run_dir(["x" * 61], started, tmp_path).name == f"20260102-030405-{'x' * 60}"
+    assert store.default_run_dir([], started, tmp_path) == runs / "20260102-030405-run"
+    for name in ("20260102-030405-run", "20260102-030405-run-2"):
+        (runs / name).mkdir(parents=True)
+    assert store.default_run_dir([], started, tmp_path) == runs / "20260102-030405-run-3"
+    assert store.artifact_dir(tmp_path, "op") == tmp_path / "artifacts" / "op"
+
+
+def test_lines_that_are_gone_are_told(run, capsys) -> None:
+    """A manifest says how many rows follow, a run that has ended how many lines each segment has."""
+    damage.forget()
+    folder, rows = run
+    for writer, row in zip(("a", "b"), rows, strict=True):
+        with store.Journal(folder, writer) as journal:
+            journal.append(result(row))
+            journal.append(result(row, attempt=2))
+    manifest, second = folder / "manifest.jsonl", folder / "journal" / "b.jsonl"
+    store.write_run(folder, record(ended=now()))
+    assert [len(store.load_run(folder).tests), damage.losses()] == [2, 0]
+    second.write_bytes(second.read_bytes().splitlines(keepends=True)[0])
+    manifest.write_bytes(b"".join(manifest.read_bytes().splitlines(keepends=True)[:2]))
+    header, kept = store.read_manifest(folder)
+    assert (header.models, [row.op_id for row in kept]) == (("toy",), ["b"])
+    assert [test.attempt for test in store.read_journal(folder)] == [1, 2, 1]
+    said = capsys.readouterr().err
+    assert "manifest.jsonl: damaged (1 lines instead of 2)" in said
+    assert "journal/b.jsonl: damaged (1 lines instead of 2)" in said
+    second.unlink()
+    assert len(list(store.read_journal(folder))) == 2
+    assert "journal/b.jsonl: damaged (no such file)" in capsys.readouterr().err
+    assert damage.losses() == 3
+    manifest.write_bytes(b"")
+    with pytest.raises(InputError, match="expected a manifest, got an empty file; try running the models again"):
+        store.read_manifest(folder)
+
+
+def test_lines_that_came_after_a_runs_end_are_no_damage(run, capsys) -> None:
+    damage.forget()
+    folder, rows = run
+    store.write_run(folder, record(ended=now()))
+    with store.Journal(folder, "w") as journal:
+        journal.append(result(rows[0]))
+    assert len(list(store.read_journal(folder))) == 1
+    assert (damage.losses(), capsys.readouterr().err) == (0, "")
+
+
+def test_a_run_without_digests_is_said_to_be_unverified_once(run, capsys) -> None:
+    damage.forget()
+    folder, rows = run
+    with store.Journal(folder, "w") as journal:
+        journal.append(result(rows[0]))
+    for path in (folder / "manifest.jsonl", folder / "journal" / "w.jsonl"):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        path.write_text("".join(json.dumps({k: v for k, v in line.items() if k != "digest"}) + "\n" for line in lines)
+                        .replace('"lines": 2, ', ""))  # fmt: skip
+    assert [test.op_id for test in store.load_run(folder).tests] == ["b"]
+    unverified = f"opscope: {folder}: unverified (written without digests, by an older opscope)\n"
+    assert capsys.readouterr().err == unverified
+    assert damage.losses() == 0
+    (folder / "journal" / "w.jsonl").write_text("\n{}\n")
+    assert list(store.read_journal(folder)) == []
+    assert "w.jsonl:2: damaged (" in capsys.readouterr().err
+
+
+def test_small_files_of_a_run_have_digests_too(tmp_path: Path, capsys) -> None:
+    damage.forget()
+    path = tmp_path / "plan.json"
+    assert store.read_json(path, "a plan") is None
+    assert store.write_json(path, {"a": [1]}) == path
+    assert store.read_json(path, "a plan") == {"a": [1]}
+    assert capsys.readouterr().err == ""
+    whole = path.read_bytes()
+    for content, got in (
+        (whole.replace(b"[", b"]"), "another content"),
+        (b"{", "something else ("),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(InputError) as caught:
+            store.read_json(path, "a plan")
+        assert str(caught.value).startswith(f"{path}: expected a plan, got {got}")
+        assert str(caught.value).endswith("; try a copy of the run folder, or a new run")
+    path.write_text("[3]")
+    assert store.read_json(path, "a plan") == [3]
+    assert f"{tmp_path}: unverified" in capsys.readouterr().err
+    with pytest.raises(InputError, match="got Is a directory; try another --out"):
+        store.write_json(tmp_path, {}, "another --out")
+
+
+def test_a_model_that_ran_whole_counts_by_its_last_record(run) -> None:
+    folder, rows = run
+    first = result(rows[0]).model_copy(update={"op_name": "model", "model_name": "m"})
+    (folder / store.WHOLE_FILE).write_bytes(store.line_of(first))
+    later = first.model_copy(update={"status": Status.CRASHED})
+    other = first.model_copy(update={"backend": "xla"})
+    assert store.whole_models(folder, []) == [first]
+    assert store.whole_models(folder, [later, result(rows[1]), other]) == [later, other]
+
+
+def test_results_of_devices_are_kept_up_to_a_size_and_the_largest_go_first(run) -> None:
+    folder, _ = run
+    sizes = {"a": 5, "b": 3, "c": 4}
+    place = folder / "artifacts" / "x" / "compare-null"
+    place.mkdir(parents=True)
+    for limit, kept in ((None, "abc"), (12, "abc"), (11, "bc"), (7, "bc"), (6, "b"), (2, "")):
+        for name, size in sizes.items():
+            (place / f"result-{name}.npy").write_bytes(b"x" * size)
+        (place / "compare.txt").write_bytes(b"x" * 100)
+        options = {} if limit is None else {"repro_size": limit}
+        store.write_run(folder, record(ended=now()).model_copy(update={"origin": Origin(options=options)}))
+        assert "".join(sorted(path.stem[-1] for path in place.glob("*.npy"))) == kept
+        assert (place / "compare.txt").exists()

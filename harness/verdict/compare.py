@@ -266,8 +266,8 @@ def _flat(sizes: np.ndarray | None) -> np.ndarray | None:
 
 
 def _doubled(sizes: np.ndarray | None) -> np.ndarray | None:
-    """Sizes of complex numbers for both of their parts."""
-    return None if sizes is None else np.repeat(sizes, 2, axis=-1) if sizes.ndim else np.repeat(sizes, 2)
+    """Sizes of complex numbers for both of their parts, in one row."""
+    return None if sizes is None else np.repeat(sizes, 2)
 
 
 def _check_discrete(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> ResultCheck:

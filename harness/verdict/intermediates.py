@@ -154,7 +154,7 @@ class Watch:
         for value, array, own_error, result_check in zip(node.outputs, got, errors, checks, strict=True):
             self._errors[value] = own_error, result_check.pcc
             self._keep(value, array)
-        limit = min((row.relative_l2 for row in rows), default=0.0)
+        limit = min(row.relative_l2 for row in rows)
         verdict = "right"
         # An error that is no number is above every limit.
         if not error <= max(limit, GROWTH * error_before):
