@@ -12,7 +12,7 @@ from opscope.compiler.buda.balancer.legalizer import legalize_graph
 from opscope.compiler.buda.balancer.options import LegalizerOptions
 from opscope.compiler.buda.balancer.policies import POLICIES, PolicyOptions, policy
 from opscope.compiler.buda.balancer.policies.buckets import Pick, pick
-from opscope.compiler.buda.balancer.policies.nlp import least_prologue_volumes, target_cycles, target_rows
+from opscope.compiler.buda.balancer.policies.nlp import least_prologue_volumes, parameter_of, target_cycles, target_rows
 from opscope.compiler.buda.balancer.policies.ribbon import _better, _quality
 from opscope.compiler.buda.balancer.shapes import Grid
 from opscope.compiler.buda.balancer.solver import Solver
@@ -124,6 +124,11 @@ def test_nlp_leaves_out_matmuls_that_could_be_much_faster() -> None:
 @pytest.mark.parametrize(("tiles", "rows"), [(1, 1), (6, 1), (11, 1), (12, 2), (48, 8)])
 def test_nlp_wants_a_row_of_cores_for_six_rows_of_tiles(tiles: int, rows: int) -> None:
     assert target_rows(graphs.unary(tiles, 2).node("op")) == rows
+
+
+def test_the_right_operand_is_the_parameter() -> None:
+    for graph, producer in ((graphs.chain(1), ""), (graphs.matmul(1, 1, 1), "w"), (graphs.sum_of(3, 1, 1), "x1")):
+        assert parameter_of(graph, graph.ops[0]) == producer
 
 
 def timed(rows: int, columns: int, cycles: int, rt: int = 4, ct: int = 3) -> Any:
