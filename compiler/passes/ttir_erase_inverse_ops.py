@@ -150,7 +150,7 @@ def _moves_on(value: SSAValue) -> bool:
     while read_once(value):
         (use,) = value.uses
         reader = use.operation
-        if not isinstance(reader, RowOp) or not reader.name.startswith("ttir."):
+        if not isinstance(reader, RowOp):
             return False
         if reader.ROW.ttir == "reshape":
             return True

@@ -47,6 +47,7 @@ from opscope.compiler.dialects.ttnn_layout import layout_of
 from opscope.compiler.errors import CompilerInputError, StageFailure
 from opscope.compiler.ir import door
 from opscope.compiler.ir.functions import functions, kind_of
+from opscope.compiler.ir.text import parse as parse_module
 from opscope.compiler.ir.text import parse_attribute
 from opscope.compiler.passes.tt_populate_argument_types import KEY
 from opscope.compiler.pipelines.pipeline import parse, run
@@ -57,7 +58,9 @@ _OP = re.compile(r"([\w, ]+) = (\w+)\(([\w, ]*)\)((?: \w+=\S+)*) : ([\w, ]+?)(?:
 
 
 def read(text: str) -> ModuleOp:
-    """The module of these lines, or of StableHLO."""
+    """The module of these lines, of StableHLO, or of MLIR as xDSL reads it, which begins with `builtin.module`."""
+    if text.startswith("builtin.module"):
+        return parse_module(text)
     if "func.func" in text:
         return door.read(text)
     block, values, words = Block(), dict[str, SSAValue](), list[str]()
@@ -118,7 +121,8 @@ def written(module: ModuleOp) -> Iterator[str]:
         names: dict[SSAValue, str] = {}
         for value, letter in zip(func.body.blocks[0].args, string.ascii_lowercase, strict=False):
             names[value] = letter
-            yield f"{letter}: {_kind(value)}"
+            word = func.arg_attrs.data[value.index].data.get(KEY) if func.arg_attrs is not None else None
+            yield f"{letter}: {_kind(value)}" + (f" {word.word.data}" if isinstance(word, ArgumentTypeAttr) else "")
         for op in func.body.blocks[0].ops:
             operands = ", ".join(names[v] for v in op.operands)
             if isinstance(op, ReturnOp):
@@ -152,7 +156,7 @@ def _kind(value: SSAValue) -> str:
 def _attrs(op: Operation) -> str:
     values: dict[str, Any] = dict(op.attributes)
     if isinstance(op, RowOp):
-        values = op.read() | {key: op.properties[key] for key in op.properties if key.endswith("_config")}
+        values |= op.read() | {key: op.properties[key] for key in op.properties if key.endswith("_config")}
     return "".join(f" {key}={_word(value)}" for key, value in values.items() if key not in ("module", "shape"))
 
 

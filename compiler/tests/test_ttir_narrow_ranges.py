@@ -133,7 +133,16 @@ def test_a_minimum_bounds_what_has_no_sign(order: str) -> None:
     assert least("i64", 7) is None  # may be far below
 
 
-@pytest.mark.parametrize(("low", "high", "known"), [(-4, 9, True), (-INDEX_LIMIT - 1, 9, False), (-4, 2**40, False)])
+@pytest.mark.parametrize(
+    ("low", "high", "known"),
+    [
+        (-4, 9, True),
+        (-INDEX_LIMIT, INDEX_LIMIT, True),
+        (-INDEX_LIMIT - 1, 9, False),
+        (-4, INDEX_LIMIT + 1, False),
+        (-4, 2**40, False),
+    ],
+)
 def test_a_clamp_bounds_what_the_host_holds(low: int, high: int, known: bool) -> None:
     body = (
         f"{constant('l', low, low + 1)}{constant('h', high - 1, high)}%r = stablehlo.clamp %l, %x, %h : tensor<2xi64>"
@@ -163,3 +172,73 @@ def test_a_source_is_what_was_only_moved() -> None:
     assert not is_source(value(A + "%r = stablehlo.add %x, %a : tensor<2xi64>", signature=signature))
     joined = "%r = stablehlo.concatenate %x, %a, dim = 0 : (tensor<2xi64>, tensor<2xi64>) -> tensor<4xi64>"
     assert not is_source(value(A + joined, "tensor<4xi64>", signature))
+
+
+SOURCES = {
+    "a conversion": ("%r = stablehlo.convert %i : (tensor<2xi8>) -> tensor<2xi64>", "tensor<2xi64>"),
+    "a transposition": ("%r = stablehlo.transpose %y, dims = [1, 0] : (tensor<2x3xi64>) -> tensor<3x2xi64>",
+                        "tensor<3x2xi64>"),
+    "a slice": ("%r = stablehlo.slice %x [0:1] : (tensor<2xi64>) -> tensor<1xi64>", "tensor<1xi64>"),
+    "repeated": ("%r = stablehlo.broadcast_in_dim %x, dims = [1] : (tensor<2xi64>) -> tensor<3x2xi64>",
+                 "tensor<3x2xi64>"),
+    "joined": ("%r = stablehlo.concatenate %x, %x, dim = 0 : (tensor<2xi64>, tensor<2xi64>) -> tensor<4xi64>",
+               "tensor<4xi64>"),
+}  # fmt: skip
+OTHERS = {
+    "reversed": ("%r = stablehlo.reverse %x, dims = [0] : tensor<2xi64>", "tensor<2xi64>"),
+    "a constant": ("%r = stablehlo.constant dense<[1, 2]> : tensor<2xi64>", "tensor<2xi64>"),
+    "negated": ("%r = stablehlo.negate %x : tensor<2xi64>", "tensor<2xi64>"),
+}
+HELD = "%x: tensor<2xi64>, %y: tensor<2x3xi64>, %i: tensor<2xi8>"
+
+
+@pytest.mark.parametrize("name", [*SOURCES, *OTHERS])
+def test_what_saturates_once_by_how_it_is_made(name: str) -> None:
+    assert is_source(value(*(SOURCES | OTHERS)[name], HELD)) is (name in SOURCES)
+
+
+LONG = "tensor<2xi64>"
+KNOWN: dict[str, tuple[str, Range, Range]] = {
+    "zero by zero": (constant("a", 0, 0) + f"%r = stablehlo.divide %a, %a : {LONG}", (-1, 1), (-1, 1)),
+    "reversed": (constant("a", -3, 5) + f"%r = stablehlo.reverse %a, dims = [0] : {LONG}", (-3, 5), (-3, 5)),
+    "a conversion of what 31 bits hold": (
+        constant("a", 0, 2**31 - 1, "ui64") + f"%r = stablehlo.convert %a : (tensor<2xui64>) -> {LONG}",
+        (0, 2**31 - 1), (0, 2**31 - 1),
+    ),
+    "a conversion of one more": (
+        constant("a", 0, 2**31, "ui64") + f"%r = stablehlo.convert %a : (tensor<2xui64>) -> {LONG}",
+        (0, 2**31), (0, INDEX_LIMIT),
+    ),
+    "a conversion of what is not known": (f"%r = stablehlo.convert %u : (tensor<2xui64>) -> {LONG}", None,
+                                          (-INDEX_LIMIT, INDEX_LIMIT)),
+    "a float": (f"%r = stablehlo.convert %f : (tensor<2xf32>) -> {LONG}", None, None),
+    "clamped between bounds of which the lower one is above": (
+        constant("l", 3, 9) + constant("h", -2, 5) + f"%r = stablehlo.clamp %l, %x, %h : {LONG}", (-2, 9), (-2, 9),
+    ),
+    "a sum, clamped": (
+        constant("l", -1, 0) + constant("h", 4, 5) + f"%s = stablehlo.add %x, %x : {LONG}\n"
+        f"%r = stablehlo.clamp %l, %s, %h : {LONG}", None, None,
+    ),
+    "clamped at what is not known": (constant("l", -1, 0) + f"%r = stablehlo.clamp %l, %x, %x : {LONG}", None,
+                                     (-INDEX_LIMIT, INDEX_LIMIT)),
+    "the least of signed numbers": (constant("a", 0, 7) + f"%r = stablehlo.minimum %x, %a : {LONG}", None,
+                                    (-INDEX_LIMIT, INDEX_LIMIT)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_with_and_without_narrowed_inputs(name: str) -> None:
+    body, wide, narrowed = KNOWN[name]
+    signature = "%x: tensor<2xi64>, %u: tensor<2xui64>, %f: tensor<2xf32>"
+    assert (bounds(body, signature=signature), bounds(body, signature=signature, saturated=True)) == (wide, narrowed)
+
+
+def test_an_iota_and_a_gather_are_bounded_by_what_they_hold() -> None:
+    counted = "%r = stablehlo.iota dim = 0 : tensor<3x7xi64>"
+    assert bounds(counted, "tensor<3x7xi64>") == (0, 7)
+    gathered = (
+        A + '%r = "stablehlo.gather"(%a, %i) {dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], '
+        "start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1>} : "
+        "(tensor<2xi64>, tensor<4x1xi64>) -> tensor<4xi64>"
+    )
+    assert bounds(gathered, "tensor<4xi64>", "%i: tensor<4x1xi64>") == (-3, 5)
