@@ -122,7 +122,7 @@ def written(module: ModuleOp) -> Iterator[str]:
         for value, letter in zip(func.body.blocks[0].args, string.ascii_lowercase, strict=False):
             names[value] = letter
             word = func.arg_attrs.data[value.index].data.get(KEY) if func.arg_attrs is not None else None
-            yield f"{letter}: {_kind(value)}" + (f" {word.word.data}" if isinstance(word, ArgumentTypeAttr) else "")
+            yield f"{letter}: {kind(value)}" + (f" {word.word.data}" if isinstance(word, ArgumentTypeAttr) else "")
         for op in func.body.blocks[0].ops:
             operands = ", ".join(names[v] for v in op.operands)
             if isinstance(op, ReturnOp):
@@ -133,14 +133,15 @@ def written(module: ModuleOp) -> Iterator[str]:
             place = f" @{op.location.desc.data}" if isinstance(op.location, NameLoc) else ""
             yield (
                 f"{results + ' = ' * bool(op.results)}{op.name.removeprefix('ttir.')}({operands}){_attrs(op)}"
-                f" : {', '.join(map(_kind, op.results))}{place}"
+                f" : {', '.join(map(kind, op.results))}{place}"
             )
             if "module" in op.properties:
                 inside = door.read(op.properties["module"].data)  # type: ignore[attr-defined]
                 yield from (f"  {line}" for line in written(inside))
 
 
-def _kind(value: SSAValue) -> str:
+def kind(value: SSAValue) -> str:
+    """Shape and element type of a value; in ttnn also its place, its format and how it is spread."""
     if not isinstance(value.type, TensorType):
         return str(value.type)
     words = ["x".join(map(str, (*value.type.get_shape(), value.type.element_type)))]

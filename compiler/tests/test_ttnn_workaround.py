@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from opscope.compiler import api
+from opscope.compiler.ir.context import context
+from opscope.compiler.passes.ttir_to_ttnn import TtirToTtnn
+from opscope.compiler.passes.ttnn_workaround import TtnnWorkaround
 from opscope.compiler.target import binary
-from opscope.compiler.tests import programs
+from opscope.compiler.tests import listing, programs
 
 
 def test_more_tensors_than_a_concat_takes() -> None:
@@ -21,6 +25,21 @@ def test_more_tensors_than_a_concat_takes() -> None:
     )
     (got,) = programs.simulate(source, *(np.float32([i]) for i in range(count)))
     np.testing.assert_array_equal(got, np.arange(count, dtype=np.float32))
+
+
+@pytest.mark.parametrize(("count", "parts"), [(64, []), (65, [64, 1]), (129, [64, 64, 1])])
+def test_a_concat_of_more_than_64_is_one_of_parts(count: int, parts: list[int]) -> None:
+    names = [f"a{i}" for i in range(count)]
+    arguments = "\n".join(f"{name}: 2x3xbf16" for name in names)
+    module = listing.read(f"{arguments}\nc = concat({', '.join(names)}) dim=1 : 2x{3 * count}xbf16\nreturn c")
+    TtirToTtnn().apply(context(), module)
+    TtnnWorkaround().apply(context(), module)
+    module.verify()
+    *made, whole = (op for op in module.walk() if op.name == "ttnn.concat")
+    assert [len(op.operands) for op in made] == parts
+    assert [listing.kind(op.results[0]) for op in made] == [f"2x{3 * part}xbf16 dram bf16" for part in parts]
+    assert listing.kind(whole.results[0]) == f"2x{3 * count}xbf16 dram bf16"
+    assert list(whole.operands) == [op.results[0] for op in made] or not parts
 
 
 def test_a_moved_block_float_keeps_its_bits() -> None:
