@@ -17,6 +17,8 @@ from opscope.compiler.target.plan import Allocation, BlockPlan, CoreBuffer, Epoc
 from opscope.compiler.target.program import Binary
 from opscope.compiler.target.system_desc import SystemDesc
 
+WHOLE = Grid(1, 1)
+"""The grid of a queue in one part, as the host sees it."""
 HOST_ENTRIES = 2
 """Entries of a queue that the host fills or empties: one is in use while the other is written."""
 
@@ -110,9 +112,8 @@ def queues(
     for node in graph.nodes:
         if node.kind is NodeKind.OUTPUT:
             (edge,) = graph.operands(node.name)
-            grid, block = Grid(1, 1), BlockShape.of(node.shape, Grid(1, 1), StreamFactor(), UBlock(1, 1))
             where = "host" if host_outputs else "dram"
-            plans.append(_queue(node, edge.producer, program, "queue", grid, block, where, 0))
+            plans.append(_queue(node, edge.producer, program, "queue", WHOLE, _block(node, WHOLE), where, 0))
             if not host_outputs:
                 size = plans[-1].entry_bytes * plans[-1].entries
                 requests.setdefault(0, []).append(Request(node.name, size, ((0, 0),), True))
@@ -127,17 +128,18 @@ def queues(
             if not leaves and node.name not in cut:
                 continue
             model = models[node.name]
-            queue = _queue(node, node.name, program, "queue", model.grid, model.block, "dram", placement.chip)
+            block = _block(node, WHOLE) if model.grid == WHOLE else model.block
+            queue = _queue(node, node.name, program, "queue", model.grid, block, "dram", placement.chip)
             request = Request(queue.name, queue.entry_bytes, tuple(_cores(placement)), False, placement.epoch, last)
         else:
             first = readers[0]
             operand = next(e.operand for e in graph.users(node.name) if e.consumer == first.op.name)
-            grid, block = _read_as(node, models[first.op.name], operand)
-            resident = node.kind.is_resident
-            queue = _queue(
-                node, "HOST", program, "ram" if resident else "queue", grid if resident else Grid(1, 1), block,
-                "host" if host_inputs and not resident else "dram", first.chip,
-            )  # fmt: skip
+            if node.kind.is_resident:
+                grid, block = _read_as(node, models[first.op.name], operand)
+                queue = _queue(node, "HOST", program, "ram", grid, block, "dram", first.chip)
+            else:
+                where = "host" if host_inputs else "dram"
+                queue = _queue(node, "HOST", program, "queue", WHOLE, _block(node, WHOLE), where, first.chip)
             cores = tuple(_cores(first))[: queue.grid[0] * queue.grid[1]]
             request = Request(queue.name, queue.entry_bytes * queue.entries, cores, True, first.epoch, last)
         plans.append(queue)
@@ -165,8 +167,6 @@ def _placed_queues(
 def _queue(
     node: Node, source: str, program: GraphProgram, kind: str, grid: Grid, block: BlockShape, location: str, chip: int
 ) -> QueuePlan:
-    if grid == Grid(1, 1) and kind == "queue":
-        block = BlockShape.of(node.shape, grid, StreamFactor(), UBlock(1, 1))
     name = f"e2e_{node.name}_0" if node.kind is NodeKind.OP else node.name
     held = block.t * block.tiles * node.tile_bytes
     entries = HOST_ENTRIES if kind == "queue" and node.kind is not NodeKind.OP else 1
@@ -188,7 +188,12 @@ def _read_as(node: Node, model: OpModel, operand: int) -> tuple[Grid, BlockShape
         wanted.r if shape.rt % wanted.r == 0 else 1,
         wanted.c if shape.ct % wanted.c == 0 else 1,
     )
-    return grid, BlockShape.of(shape, grid, StreamFactor(), UBlock(1, 1))
+    return grid, _block(node, grid)
+
+
+def _block(node: Node, grid: Grid) -> BlockShape:
+    """Returns the block of a queue over a grid: micro blocks of one tile."""
+    return BlockShape.of(node.shape, grid, StreamFactor(), UBlock(1, 1))
 
 
 def _cores(placement: Placement) -> list[tuple[int, int]]:
