@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.children.inside import Parent
+from opscope.harness.import_check import conditioning
 from opscope.harness.import_check.agreement import first_wrong
 from opscope.harness.prepare.inputs import row_golden
 from opscope.harness.prepare.whole_manifest import whole_rows
@@ -34,9 +35,10 @@ def compare_import(parent: Parent) -> dict[str, Any]:
     check = check.model_copy(update={"z_max": wrong[2]})
     if wrong[1]:
         update: dict[str, Any] = {"status": ImportStatus.DIFFERS, "output": wrong[0], "error": wrong[1]}
-        if task["nodes"] is not None:
+        check = conditioning.explained(check.model_copy(update=update), expected, row, folder)
+        if check.status is ImportStatus.DIFFERS and task["nodes"] is not None:
             from opscope.harness.import_check import first_node
 
-            update["node"] = first_node.find(task["nodes"], task["environment"], Path(task["cache_dir"]))
-        check = check.model_copy(update=update)
+            node = first_node.find(task["nodes"], task["environment"], Path(task["cache_dir"]))
+            check = check.model_copy(update={"node": node})
     return check.model_dump(mode="json")

@@ -132,7 +132,7 @@ class ImportCheck(Record):
     output: Int | None = None
     """The first result that differs."""
     error: str = ""
-    """How it differs, or why it was not checked."""
+    """How it differs, why it was not checked, or why it agrees although its scale is exceeded."""
     z_max: float | None = None
     """The largest error over its own scale; of a result that differs that one's."""
     node: str = ""
@@ -149,7 +149,7 @@ class ImportCheck(Record):
     def text(self) -> str:
         """The check in one line, without the model's name."""
         if self.status is ImportStatus.AGREES:
-            return self.expected or f"agrees with {self.held_to}"
+            return self.expected or f"agrees with {self.held_to}" + f", {self.error}" * bool(self.error)
         if self.status is ImportStatus.NOT_CHECKED:
             return f"import not checked: {self.error}"
         place = f" at {self.node}" if self.node else ""
