@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from tokenize import TokenError
 from typing import TYPE_CHECKING, BinaryIO
 
 from opscope.base import regular_file
@@ -79,7 +80,7 @@ def load(path: Path, shape: Sequence[int], name: str) -> np.ndarray:
     regular_file.check(path)
     try:
         stored = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OverflowError) as error:  # what its header leads NumPy to
+    except (ValueError, EOFError, OverflowError, SyntaxError, TokenError) as error:  # what its header leads NumPy to
         got = " ".join(str(error).split())[:120]
         raise ValueError(f"{path}: expected an array that opscope stored, got {got}; try preparing again") from error
     if not isinstance(stored, np.ndarray):  # the bytes are an archive's

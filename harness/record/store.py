@@ -197,7 +197,7 @@ class Journal:
         line = line_of(test)
         try:
             descriptor = self._open()
-            end = os.lseek(descriptor, 0, os.SEEK_END)
+            end = os.fstat(descriptor).st_size
             written = os.write(descriptor, line)
             if written != len(line):
                 # A disk that fills up takes part of a line: take it back, so that the segment ends whole.
@@ -229,7 +229,7 @@ class Journal:
 
 def _drop_torn_tail(descriptor: int) -> None:
     """Cuts a line that a killed writer left unfinished, so that the next one starts at a line's start."""
-    size = os.lseek(descriptor, 0, os.SEEK_END)
+    size = os.fstat(descriptor).st_size
     end = size
     while end:
         start = max(0, end - 65536)

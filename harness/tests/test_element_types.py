@@ -77,4 +77,13 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="expected an array that opscope stored") as caught:
             load(file, (2,), "f64")
         assert said in str(caught.value)
-        assert len(str(caught.value)) < len(str(file)) + 200
+    for header, said in (
+        (b"(", "EOF in multi-line statement"), (b"  x\n y", "unindent does not match"),
+        (b"[" + b"1, " * 200 + b"]", "Header"),
+    ):  # fmt: skip
+        file.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+        with pytest.raises(ValueError, match="expected an array that opscope stored") as caught:
+            load(file, (2,), "f64")
+        got = str(caught.value).removeprefix(f"{file}: expected an array that opscope stored, got ")
+        assert said in got
+    assert len(got.removesuffix("; try preparing again")) == 120

@@ -422,3 +422,27 @@ def test_an_op_that_reads_nothing_has_no_error_before_it() -> None:
     assert third.error == pytest.approx(2 / np.sqrt(30))
     right = watched_by_hand(module, [np.ones(4, np.int32)], {"main/0": count.astype(np.int64)}).in_order()
     assert [one.verdict for one in right] == ["right"]
+
+
+def test_a_watch_waits_for_all_ops_that_have_results_and_for_no_constant() -> None:
+    watch = Watch(split_module(SCALED_SUM.replace("BODY", "add")), [np.ones((8, 64), np.float32)], EXACT, None)
+    assert watch.expected == dict.fromkeys(("main/1", "main/2"), (TensorDesc(shape=(8,), data_type="f32"),))
+    assert (watch.seconds, watch.in_order(), watch.lines()) == (0.0, [], "")
+
+
+def test_of_values_that_were_fused_away_the_worst_error_and_the_least_correlation_are_passed_on() -> None:
+    """The sum reads what was made of two values that are shown: one is off by 0.1 %, the other the other way round."""
+    module = """func.func @main(%x: tensor<4x4xf32>, %n: tensor<4xi32>) -> tensor<4x4xf32> {
+      %0 = stablehlo.abs %x : tensor<4x4xf32>
+      %1 = stablehlo.negate %x : tensor<4x4xf32>
+      %2 = stablehlo.add %0, %1 : tensor<4x4xf32>
+      %3 = stablehlo.negate %2 : tensor<4x4xf32>
+      return %3 : tensor<4x4xf32>
+    }"""
+    x = np.arange(1, 17, dtype=np.float32).reshape(4, 4)
+    turned = -x[::-1, ::-1]
+    for first, second in ((x * np.float32(1.001), turned), (turned * np.float32(-1), -x * np.float32(1.001))):
+        device = {"main/0": first, "main/1": second, "main/3": x * 0}
+        one, two, last = watched_by_hand(module, [x, np.zeros(4, np.int32)], device).in_order()
+        assert (last.error_before, last.pcc_before) == (max(one.error, two.error), min(one.pcc, two.pcc))
+        assert last.pcc_before == pytest.approx(-1)

@@ -55,6 +55,17 @@ def test_git_state_follows_the_checkout(tmp_path):
     assert git_state(tmp_path)[1] is True
 
 
+def test_a_git_that_hangs_is_given_up_after_ten_seconds(tmp_path, monkeypatch):
+    waited = []
+
+    def run(command, timeout, **_):
+        waited.append(timeout)
+        raise subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert (git_state(tmp_path), waited) == (("", False, ""), [10])
+
+
 def test_the_ci_job_is_githubs():
     assert ci_job({}) == ("", "", "")
     job = ci_job(

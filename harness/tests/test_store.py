@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from opscope.base import damage
+from opscope.base import damage, stored
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, build_test, now
@@ -102,7 +102,7 @@ def test_a_journal_survives_sigkill(run):
     folder, _rows = run
     script = f"""
 from pathlib import Path
-from opscope.base import damage
+from opscope.base import damage, stored
 from opscope.harness.record import store
 from opscope.harness.tests.test_store import result
 folder = Path({str(folder)!r})
@@ -130,7 +130,7 @@ def test_a_full_disk_is_one_line_and_costs_no_earlier_record(run):
     script = f"""
 import resource, signal
 from pathlib import Path
-from opscope.base import damage
+from opscope.base import damage, stored
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.tests.test_store import result
@@ -358,6 +358,7 @@ def test_lines_that_came_after_a_runs_end_are_no_damage(run, capsys) -> None:
     damage.forget()
     folder, rows = run
     store.write_run(folder, record(ended=now()))
+    assert b'\n "run_id": "r1",\n' in (folder / "run.json").read_bytes()
     with store.Journal(folder, "w") as journal:
         journal.append(result(rows[0]))
     assert len(list(store.read_journal(folder))) == 1
@@ -390,6 +391,7 @@ def test_small_files_of_a_run_have_digests_too(tmp_path: Path, capsys) -> None:
     assert store.read_json(path, "a plan") == {"a": [1]}
     assert capsys.readouterr().err == ""
     whole = path.read_bytes()
+    assert whole.endswith(b'"a": [\n  1\n ]\n}\n')
     for content, got in (
         (whole.replace(b"[", b"]"), "another content"),
         (b"{", "something else ("),
@@ -429,3 +431,16 @@ def test_results_of_devices_are_kept_up_to_a_size_and_the_largest_go_first(run) 
         store.write_run(folder, record(ended=now()).model_copy(update={"origin": Origin(options=options)}))
         assert "".join(sorted(path.stem[-1] for path in place.glob("*.npy"))) == kept
         assert (place / "compare.txt").exists()
+
+
+def test_a_manifest_tells_which_of_its_lines_have_a_digest_and_need_not_say_how_many_there_are(run) -> None:
+    damage.forget()
+    folder, _ = run
+    path = folder / "manifest.jsonl"
+    assert [line.verified for line in store.lines_of_manifest(folder)] == [True] * 3
+    _, *rest = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(header(folder).model_dump_json().encode() + b"\n" + b"".join(rest))
+    assert [line.verified for line in store.lines_of_manifest(folder)] == [False, True, True]
+    path.write_bytes(stored.sealed(header(folder).model_dump_json()) + b"\n")
+    assert store.read_manifest(folder) == (header(folder), [])
+    assert damage.losses() == 0

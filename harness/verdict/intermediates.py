@@ -270,8 +270,8 @@ class Watch:
 
     def _error_of(self, value: int) -> tuple[float, float | None]:
         """Error and PCC of a value; of one that was fused away, those of what it was computed from."""
-        stack, worst, least = [value], 0.0, None
-        met: set[int] = set()
+        stack, errors = [value], [0.0]
+        met, pccs = set[int](), list[float]()
         while stack:
             number = stack.pop()
             if number in met:
@@ -279,11 +279,11 @@ class Watch:
             met.add(number)
             if number in self._errors:
                 error, pcc = self._errors[number]
-                worst = error if not error <= worst else worst
-                least = pcc if least is None or (pcc is not None and pcc < least) else least
+                errors.append(error)
+                pccs += [] if pcc is None else [pcc]
             elif (maker := self._producer.get(number)) is not None:
                 stack.extend(maker.operands)
-        return worst, least
+        return max(errors), min(pccs, default=None)
 
     def _keep(self, value: int, array: np.ndarray) -> None:
         """Keeps a value of the device until its last reader has been judged."""
