@@ -14,7 +14,7 @@ from opscope.compiler.target.formats import number_format
 def divisors(n: int) -> tuple[int, ...]:
     """Returns all divisors of `n`, ascending."""
     low = [d for d in range(1, math.isqrt(n) + 1) if n % d == 0]
-    return tuple(dict.fromkeys([*low, *(n // d for d in reversed(low))]))
+    return (*low, *(n // d for d in reversed(low) if d * d != n))
 
 
 def largest_divisor(n: int, limit: int) -> int:

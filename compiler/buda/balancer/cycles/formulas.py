@@ -39,7 +39,7 @@ def _whole(cycles: float) -> int:
 
 def elementwise(work: Work, weights: tuple[float, ...], format_weight: int = 1) -> int:
     """Estimates unary, binary and reduce ops: a cost per micro block and a cost per tile."""
-    per_ublock, per_tile = weights[:2]
+    per_ublock, per_tile = weights
     return _whole(work.t * (work.ublocks * per_ublock + work.tiles * per_tile * format_weight))
 
 

@@ -50,12 +50,12 @@ def _bucket(model: OpModel, target_rows: int, target_cycles: int | None, min_vol
 
 def matches_rows(model: OpModel, target_rows: int) -> bool:
     """Whether the grid has the wanted rows, or would have them when transposed, which is not done for matmuls."""
-    grid = model.grid
-    turned = grid.c < grid.r and grid.c == target_rows and not model.spec.is_matmul
-    return grid.r == target_rows or turned
+    rows = model.grid.r
+    return target_rows in ((rows,) if model.spec.is_matmul else (rows, min(rows, model.grid.c)))
 
 
 def prologue_fits(model: OpModel, min_volume: int) -> bool:
     """Whether a matmul holds its parameter in L1 if it should; ops without such a parameter always do."""
-    wants = model.spec.type == "matmul" and any(b is not None for b in (*model.parameters[1:2], *model.dram[1:2]))
-    return not wants or (model.parameters[1] is not None and model.grid.volume >= min_volume)
+    if model.spec.type != "matmul" or (model.parameters[1] is None and model.dram[1] is None):
+        return True
+    return model.parameters[1] is not None and model.grid.volume >= min_volume

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from opscope.compiler.buda.balancer.buffers import input_buffers, intermediate_buffers, output_buffer, parameter_buffers
+from opscope.compiler.buda.balancer.buffers import (
+    input_buffers,
+    intermediate_buffers,
+    is_picker,
+    output_buffer,
+    parameter_buffers,
+)
 from opscope.compiler.buda.balancer.op_model import OpModel
 from opscope.compiler.buda.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor, UBlock
 from opscope.compiler.buda.balancer.tests.graphs import (
@@ -123,6 +132,18 @@ def test_its_inner_block_is_as_deep_as_what_they_leave() -> None:
     assert [depth(kept + 4 * step, columns) for columns in (1, 2)] == [2, 4]
 
 
+def test_room_for_its_encoding_is_kept_for_inner_blocks_of_one_tile() -> None:
+    """512 strips of 6 bytes, blocks and tiles of 2 bytes: two tiles of 4 KiB, of which deeper blocks need one."""
+    picker, core = SparsePattern(512, 512, tuple((row, row, 1) for row in range(512))), Grid(1, 2)
+    graph = convolution(picker, 4, 4)
+    node = graph.node("gather")
+    output = BlockShape.of(node.shape, core, StreamFactor(), UBlock(1, 2))
+    kept = sum(number_format(name).buda_tile_bytes * tiles for name, tiles in (("Bfp2_b", 2), ("UInt32", 2)))
+    held = [input_buffers(graph, node, core, StreamFactor(), output, kept + 4 * 4 * TILE - less, 0) for less in (0, 1)]
+    assert [buffers[1].block_shape.ublock.rt for buffers in held] == [4, 2]
+    assert [buffers[2].l1_size_tiles for buffers in held] == [1, 1]
+
+
 def test_a_sparse_product_that_is_cut_by_columns_has_all_its_rows_at_once() -> None:
     """The second of two taps starts over: cut by rows, the inner block would have to be all 8 tiles deep."""
     picker = SparsePattern.of_convolution((16, 16), (2, 1), (1, 1), ((0, 1), (0, 0)))
@@ -187,6 +208,14 @@ def test_partial_results_in_a_format_of_their_own_are_held_once(spec: OpSpec, fo
     assert [(b.data_format, b.held, b.factor) for b in held] == [(name, 6, 1) for name in formats]
 
 
+def test_steps_of_a_fused_op_leave_a_micro_block_each() -> None:
+    fused: Any = SimpleNamespace(intermediates=3)
+    for said, held_as in (("", "Float16_b"), ("Float32", "Float32")):
+        node = Node("op", OP, shape(8, 6), op=OpSpec("fused_op", fused=fused, intermediate_format=said))
+        output = output_buffer(node, BlockShape(2, 3, 1, BLOCK), 3)
+        assert intermediate_buffers(node, output) == (BufferModel(BlockShape(1, 1, 1, BLOCK), 2, 1, held_as),) * 3
+
+
 def test_a_resident_parameter_is_shared_out_over_the_cores_as_far_as_it_divides() -> None:
     graph = product("matmul")
     left, right, bias = parameter_buffers(graph, graph.node("op"), Grid(2, 4))
@@ -194,6 +223,8 @@ def test_a_resident_parameter_is_shared_out_over_the_cores_as_far_as_it_divides(
     assert right == BufferModel(BlockShape(1, 2, 2, UBlock(1, 1)), 4, 1, "Bfp8_b")
     assert bias == BufferModel(BlockShape(1, 4, 2, UBlock(1, 1)), 8, 1, "Float16")
     sparse = one_tap_convolution()
+    nodes = [sparse.node("gather"), sparse.node("gather"), graph.node("op"), graph.node("op")]
+    assert [is_picker(node, operand) for node, operand in zip(nodes, (0, 1, 0, 1), strict=True)] == [True, *[False] * 3]
     assert parameter_buffers(sparse, sparse.node("gather"), Grid(1, 1)) == (None, None)
 
 

@@ -100,6 +100,8 @@ def test_the_dense_formulas_by_hand() -> None:
     """Two macro blocks of 3 blocks of 2x4 tiles; 3 steps of 5 tiles in 2 phases: 9 steps, 360 products, 48 spills."""
     work = Work(2, 3, 2, 4, 3, 5, 2)
     assert work.tiles == 24
+    plain = Work(2, 3, 2, 4)
+    assert (plain.m_k, plain.u_kt, plain.phases) == (1, 1, 1)
     assert formulas.elementwise(work, (10.0, 1.0)) == 2 * (30 + 24)
     assert formulas.elementwise(work, (10.0, 1.0), 4) == 2 * (30 + 24 * 4)
     assert formulas.reduce_z(work, (10.0, 1.0, 100.0), 3) == 2 * 3 * (30 + 24 + 100)

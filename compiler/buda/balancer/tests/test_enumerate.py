@@ -36,7 +36,7 @@ def test_budgets_are_those_of_tt_buda() -> None:
     assert Budget.of(load_board("p150")).placeholder
 
 
-@pytest.mark.parametrize("n", [1, 2, 12, 97, 392, 4096])
+@pytest.mark.parametrize("n", [1, 2, 4, 6, 12, 97, 392, 4096])
 def test_divisors(n: int) -> None:
     assert divisors(n) == tuple(d for d in range(1, n + 1) if n % d == 0)
     assert largest_divisor(n, 10) == max(d for d in range(1, 11) if n % d == 0)

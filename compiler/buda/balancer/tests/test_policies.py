@@ -35,8 +35,12 @@ def test_names_are_those_of_tt_buda() -> None:
     assert list(POLICIES) == ["MaximizeTMinimizeGrid", "MinimizeGrid", "Random", "NLP", "CNN", "Ribbon"]
     assert policy("default").name == "NLP"
     assert policy("minimizegrid").name == "MinimizeGrid"
-    with pytest.raises(CompilerInputError, match=r"got 'Robin'; try Ribbon"):
-        policy("Robin")
+    made: Any = [policy("Random", PolicyOptions(3, 4)), policy("Random")]
+    assert [each.options for each in made] == [PolicyOptions(3, 4), PolicyOptions(seed=0, target_cycles=0)]
+    for name, near in (("Robin", "Ribbon"), ("randbon", "Random, Ribbon"), ("0", ", ".join(POLICIES))):
+        message = f"policy: expected one of {', '.join(POLICIES)}, got {name!r}; try {near}"
+        with pytest.raises(CompilerInputError, match=f"^{message}$"):
+            policy(name)
 
 
 def test_minimize_grid_takes_the_smallest() -> None:
@@ -86,6 +90,8 @@ def candidate(rows: int, columns: int, cycles: int, kind: str = "exp", resident:
         (candidate(3, 3, 100), "bad_rows"),
         (candidate(3, 2, 100), "best"),  # on its side
         (candidate(2, 2, 100), "best"),
+        (candidate(3, 4, 100), "bad_rows"),
+        (candidate(1, 2, 100), "bad_rows"),
         (candidate(3, 2, 100, "matmul"), "bad_rows"),  # no matmul is turned
         (candidate(2, 3, 100, "matmul", resident=True), "best"),  # as many cores as it needs
         (candidate(2, 2, 100, "matmul", resident=True), "failed_prologue"),

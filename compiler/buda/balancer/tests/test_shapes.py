@@ -36,6 +36,7 @@ def test_directions_of_pieces(direction: str, by_rows: bool, z_major: bool, orde
     assert (stream.t, stream.none, stream.by_rows, stream.z_major) == (6, False, by_rows, z_major)
     assert [stream.follows(each) for each in "rc"] == [order == "r", order == "c"]
     assert stream.transposed == StreamFactor(transposed, 3, 2)
+    assert StreamFactor() == StreamFactor("R", 1, 1)
     assert [StreamFactor(direction, r, c).none for r, c in ((1, 1), (2, 1), (1, 2))] == [True, False, False]
 
 
