@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import ml_dtypes
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from opscope.base.digest import file_digest
-from opscope.harness.prepare.argument_files import FileValue, label, values
+from opscope.harness.prepare.argument_files import FileValue, files, label, shapes, values
 from opscope.harness.prepare.mlir import load, to_bytecode
 from opscope.harness.prepare.program import Node, Program
 from opscope.harness.prepare.split import split_module
@@ -85,6 +86,30 @@ def test_six_names_are_listed(tmp_path: Path, count: int, listed: str) -> None:
     names = [f"a{number}" for number in range(count)]
     with pytest.raises(InputError, match=rf"arguments \({listed}\)"):
         values(exported(*names), DESCS[:1] * count, tmp_path, brought(tmp_path, zz=A))
+
+
+def test_shapes_are_read_from_headers_of_both_versions(tmp_path: Path) -> None:
+    path = tmp_path / "in.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, version in (("one", (1, 0)), ("two", (2, 0))):
+            with archive.open(f"{name}.npy", "w") as file:
+                np.lib.format.write_array(file, A, version)
+    assert shapes(path) == (("one", (2, 3)), ("two", (2, 3)))
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("text", b"\x93NUMPX\x01\x00")
+    with pytest.raises(InputError, match=r"--inputs: expected an .npz file of arrays, got .* \(text is not an array\)"):
+        shapes(path)
+
+
+def test_files_of_options_are_there_and_of_their_kind(tmp_path: Path) -> None:
+    for name in ("in.npz", "w.safetensors"):
+        (tmp_path / name).write_bytes(b"")
+    inputs, weights = str(tmp_path / "in.npz"), str(tmp_path / "w.safetensors")
+    assert files(inputs, weights) == {"--weights": weights, "--inputs": inputs}
+    assert files("captured", None) == {}
+    for given in (("captured", inputs), ("captured", str(tmp_path / "no.safetensors")), (f"{inputs}.npz", None)):
+        with pytest.raises(InputError, match=r"^--(weights|inputs): expected a \.(safetensors|npz) file, got '"):
+            files(*given)
 
 
 def test_the_label_names_options_and_what_their_files_hold(tmp_path: Path) -> None:

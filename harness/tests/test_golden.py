@@ -90,7 +90,7 @@ def test_regions_constants_and_captures_are_widened() -> None:
 def test_executables_are_kept_and_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     x = bf16(4, 4096)
     [first] = golden.compile_module(SUM, tmp_path, widen=True)([x])
-    assert len(list((tmp_path / "executables").iterdir())) == 1
+    assert [len(file.name) for file in (tmp_path / "executables").iterdir()] == [32]
     monkeypatch.setattr(golden, "_compile", lambda module, path: pytest.fail("compiled again"))
     [second] = golden.compile_module(SUM, tmp_path, widen=True)([x])
     assert first.tobytes() == second.tobytes()

@@ -55,9 +55,17 @@ def test_drawn_again(kind: str, tmp_path: Path) -> None:
 
 def test_incomplete_sources_are_refused(tmp_path: Path) -> None:
     desc = TensorDesc(shape=(2,), data_type="f32")
-    for source in (Source(kind="captured"), Source(kind="seeded", law="ones"), Source(kind="elsewhere")):
+    full = {"law": "ones", "seed": 0, "index": 0}
+    seeded = [Source(kind="seeded", **{name: value for name, value in full.items() if name != left}) for left in full]  # type: ignore[arg-type]
+    for source in (Source(kind="captured"), *seeded, Source(kind="seeded", law="ones"), Source(kind="elsewhere")):
         with pytest.raises(ValueError, match="expected"):
             materialise(source, desc, tmp_path)
+    desc = TensorDesc(shape=(9,), data_type="f32")
+    drawn = [
+        materialise(Source(kind="random", law="normal:1", seed=seed, index=1), desc, tmp_path, given).tobytes()
+        for seed, given in ((None, 3), (3, None), (3, 4), (0, 3), (None, 0))
+    ]
+    assert drawn[0] == drawn[1] == drawn[2] != drawn[3] == drawn[4]
 
 
 def test_no_framework_is_imported() -> None:

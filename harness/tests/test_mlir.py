@@ -250,7 +250,8 @@ def test_a_process_that_splits_does_not_import_jax_and_has_one_thread() -> None:
     ("array", "splat"),
     [
         (np.ones(5, np.float32), True), (np.float32([1, 2, 1]), False), (np.float32([1, 1, 2]), False),
-        (np.float32([1, 2, 2]), False), (np.float32([0.0, -0.0]), False), (np.ones((2, 3), np.int8)[:, ::2], True),
+        (np.float32([1, 2, 2]), False), (np.float32([1, 1, 2, 1]), False),
+        (np.float32([0.0, -0.0]), False), (np.ones((2, 3), np.int8)[:, ::2], True),
         (np.broadcast_to(np.float32(3), (4, 4)), True), (np.float32(3).reshape(()), True), (np.zeros(0), False),
     ],
 )  # fmt: skip

@@ -44,6 +44,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_a_word_names_cases_with_their_graphs_and_inputs(cache: Path, word: str, names: list[str]) -> None:
     found = tasks(Preparation((word,), cache_dir=str(cache)))
+    assert len(node_tests._key()) == 20
     assert [task.name for task in found] == [f"suite:onnx.{name}" for name in names]
     for task, name in zip(found, names, strict=True):
         assert task.export is not None

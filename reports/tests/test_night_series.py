@@ -226,3 +226,17 @@ def test_a_night_is_counted_anew_when_the_one_before_it_comes_late(tmp_path: Pat
         rows = [tuple(row) for row in connection.execute(sa.text(query))]
     third = "nightly-20261104-020000"
     assert rows == [(FIRST, "", 0, 0, 0), (SECOND, FIRST, 1, 1, 1), (third, SECOND, 1, 1, 1)]
+
+
+def test_a_series_that_nobody_ran_is_a_row_all_the_same(tmp_path: Path) -> None:
+    url = fresh(tmp_path / "db.sqlite")
+    for number in (1, 2):
+        publish(shard_run(tmp_path, record(number, backends=("reference", "xla")), number, OPS), url)
+    query = (
+        "SELECT series, status, missing, asked, models_missing, previous_night FROM night_series ORDER BY started, 1"
+    )
+    with open_database(url) as connection:
+        rows = [tuple(row) for row in connection.execute(sa.text(query))]
+    nobody = ("xla n150", "partial", "model a, model b", 2, 2, "")
+    of_runs = (SERIES.format("n150"), "complete", "", 2, 0)
+    assert rows == [(*of_runs, ""), nobody, (*of_runs, FIRST), nobody]

@@ -18,6 +18,7 @@ from opscope.reports.commands.publish import publish as publish_command
 from opscope.reports.database.database import open_database
 from opscope.reports.database.rows import signature
 from opscope.reports.database.schema import DROPPED, OP_TESTS, RUNS
+from opscope.reports.publish import publish as publishing
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.sample_run import OPS, make_run, op_id
 
@@ -60,11 +61,13 @@ def test_every_record_comes_back_as_it_was(run_dir: Path, tmp_path: Path) -> Non
         assert stored["host"] == run.record.origin.host
 
 
-def test_publishing_twice_changes_nothing(run_dir: Path, tmp_path: Path) -> None:
+def test_publishing_twice_changes_nothing(run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = f"sqlite:///{tmp_path / 'db.sqlite'}"
     first = publish(run_dir, url)
     before = dump(tmp_path / "db.sqlite")
-    assert publish(run_dir, url) == first
+    with monkeypatch.context() as without:
+        without.setattr(publishing.rows, "read", lambda *_: pytest.fail("read again"))
+        assert publish(run_dir, url) == first
     assert dump(tmp_path / "db.sqlite") == before
     with sqlite3.connect(tmp_path / "db.sqlite") as connection:
         connection.execute("UPDATE runs SET published = NULL")  # as if other code had made the rows

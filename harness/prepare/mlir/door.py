@@ -96,7 +96,8 @@ def _parse_bytecode(data: bytes, where: str) -> Module:
     handler: Any = context().attach_diagnostic_handler(lambda d: bool(notes.append(d.message)) or True)
     try:
         with context():
-            if b"StableHLO_v" in data[:64]:
+            head, _, _ = data.partition(b"\0")  # up to the end of the producer's name
+            if b"StableHLO_v" in head:
                 return stablehlo.deserialize_portable_artifact(context(), data)
             return ir.Module.parse(data)
     except (ir.MLIRError, ValueError) as error:
