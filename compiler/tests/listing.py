@@ -123,21 +123,30 @@ def written(module: ModuleOp) -> Iterator[str]:
             names[value] = letter
             word = func.arg_attrs.data[value.index].data.get(KEY) if func.arg_attrs is not None else None
             yield f"{letter}: {kind(value)}" + (f" {word.word.data}" if isinstance(word, ArgumentTypeAttr) else "")
-        for op in func.body.blocks[0].ops:
-            operands = ", ".join(names[v] for v in op.operands)
-            if isinstance(op, ReturnOp):
-                yield f"return {operands}".strip()
-                continue
-            names.update({value: f"v{len(names) + i}" for i, value in enumerate(op.results)})
-            results = ", ".join(names[v] for v in op.results)
-            place = f" @{op.location.desc.data}" if isinstance(op.location, NameLoc) else ""
-            yield (
-                f"{results + ' = ' * bool(op.results)}{op.name.removeprefix('ttir.')}({operands}){_attrs(op)}"
-                f" : {', '.join(map(kind, op.results))}{place}"
-            )
-            if "module" in op.properties:
-                inside = door.read(op.properties["module"].data)  # type: ignore[attr-defined]
-                yield from (f"  {line}" for line in written(inside))
+        yield from _lines(func.body.blocks[0], names)
+
+
+def _lines(block: Block, names: dict[SSAValue, str]) -> Iterator[str]:
+    """The lines of a block's ops, with those of their regions; `names` gets the names of their results."""
+    for op in block.ops:
+        operands = ", ".join(names[v] for v in op.operands)
+        if op.name in ("func.return", "stablehlo.return"):
+            yield f"return {operands}".strip()
+            continue
+        names.update({value: f"v{len(names) + i}" for i, value in enumerate(op.results)})
+        results = ", ".join(names[v] for v in op.results)
+        place = f" @{op.location.desc.data}" if isinstance(op.location, NameLoc) else ""
+        yield (
+            f"{results + ' = ' * bool(op.results)}{op.name.removeprefix('ttir.')}({operands}){_attrs(op)}"
+            f" : {', '.join(map(kind, op.results))}{place}"
+        )
+        for region in op.regions:
+            names.update({value: f"v{len(names) + i}" for i, value in enumerate(region.block.args)})
+            yield f"  ({', '.join(names[v] for v in region.block.args)})"
+            yield from (f"  {line}" for line in _lines(region.block, names))
+        if "module" in op.properties:
+            inside = door.read(op.properties["module"].data)  # type: ignore[attr-defined]
+            yield from (f"  {line}" for line in written(inside))
 
 
 def kind(value: SSAValue) -> str:

@@ -9,6 +9,7 @@ from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.ir import door
 from opscope.compiler.ir.functions import functions
 from opscope.compiler.ir.text import parse
+from opscope.compiler.passes import inline
 from opscope.compiler.pipelines import pipeline
 from opscope.compiler.tests import programs
 
@@ -92,3 +93,12 @@ def test_functions_of_stablehlo_are_inlined_where_regions_call_them() -> None:
     assert programs.op_names(module).count("stablehlo.add") == 1
     (got,) = programs.simulate(source, np.array(True), np.float32(3))
     assert got == 6
+
+
+def test_a_function_may_be_as_large_as_the_limit_with_all_that_it_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three operations of @twice (itself, its sum and its return), and as many of @main."""
+    monkeypatch.setattr(inline, "LARGEST", 6)
+    assert inlined("twice")
+    monkeypatch.setattr(inline, "LARGEST", 5)
+    with pytest.raises(CompilerInputError, match="@main: expected at most 5 ops with all that it calls, got 6"):
+        inlined("twice")

@@ -77,6 +77,8 @@ def test_arguments_and_results_lie_in_dram() -> None:
         (32, 16, 32, (8, 8), 16),
         (98, 2, 49, (8, 2), 2),
         (9, 7, 9, (5, 7), 7),
+        (1, 1, 1, (1, 1), 1),
+        (0, 3, 1, (1, 3), 3),
     ],
 )
 def test_the_sharding_on_most_cores_comes_first(

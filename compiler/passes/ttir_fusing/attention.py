@@ -21,8 +21,11 @@ def attention(op: RowOp) -> list[RowOp] | None:
     if rank != 4 or softmax.read()["dimension"] % rank != rank - 1:
         return None
     scores, mask = _masked(softmax.operands[0])
-    product, scale = _scaled(scores)
-    if product is None or product.read()["transpose_a"] or len(shape_of(product.results[0])) != rank:
+    found = _scaled(scores)
+    if found is None:
+        return None
+    product, scale = found
+    if product.read()["transpose_a"] or len(shape_of(product.results[0])) != rank:
         return None
     query, key = product.operands
     new_ops: list[RowOp] = []
@@ -49,22 +52,23 @@ def _masked(value: SSAValue) -> tuple[SSAValue, SSAValue | None]:
     op = maker(value, "add")
     if op is not None and read_once(value):
         for scores, mask in orders(op):
-            if shape_of(scores) == shape_of(value) and _scaled(scores)[0] is not None:
+            if shape_of(scores) == shape_of(value) and _scaled(scores) is not None:
                 return scores, mask
     return value, None
 
 
-def _scaled(value: SSAValue) -> tuple[RowOp | None, float]:
-    """Returns (product, number) for a matrix product scaled by a number and read by one op alone, else (None, 1)."""
+def _scaled(value: SSAValue) -> tuple[RowOp, float] | None:
+    """Returns (product, number) for a matrix product scaled by a number and read by one op alone, else None."""
     if not read_once(value):
-        return None, 1.0
+        return None
     op = maker(value, "multiply", "div")
-    if op is not None:
-        pairs = orders(op) if op.ROW.ttir == "multiply" else [tuple(op.operands)]
-        for inner, by in pairs:
-            number = splat(by)
-            product = maker(inner, "matmul")
-            if number and product is not None and read_once(inner):
-                return product, number if op.ROW.ttir == "multiply" else 1.0 / number
-        return None, 1.0
-    return maker(value, "matmul"), 1.0
+    if op is None:
+        product = maker(value, "matmul")
+        return (product, 1.0) if product is not None else None
+    pairs = orders(op) if op.ROW.ttir == "multiply" else [tuple(op.operands)]
+    for inner, by in pairs:
+        number = splat(by)
+        product = maker(inner, "matmul")
+        if number and product is not None and read_once(inner):
+            return product, number if op.ROW.ttir == "multiply" else 1.0 / number
+    return None

@@ -50,5 +50,5 @@ def narrows(op: RowOp) -> bool:
     return _width(op.operands[0]) == 32 and _width(op.results[0]) == 16
 
 
-def _width(value: SSAValue) -> int:
-    return WIDTHS.get(str(element(value)), 0)
+def _width(value: SSAValue) -> int | None:
+    return WIDTHS.get(str(element(value)))
