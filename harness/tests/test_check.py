@@ -137,7 +137,8 @@ def test_discrete_values_are_counted_and_the_first_that_differs_is_named() -> No
     result = check(golden, golden + np.array([[0, 3, 0], [0, 0, -7]], np.int32), TABLE["exact"])
     assert result == ResultCheck(
         passed=False, pcc=None, relative_l2=None, max_abs=7.0, tolerance="exact",
-        reason="2 of 6 values differ: expected 2, got 5 at (0, 1)",
+        reason="2 of 6 values differ: expected 2, got 5 at (0, 1), tile (0, 0, 0), face 0, row 0",
+        z_index=(0, 1), z_place="tile (0, 0, 0), face 0, row 0",
     )  # fmt: skip
     equal = ResultCheck(passed=True, pcc=None, relative_l2=0.0, max_abs=0.0, tolerance="exact")
     assert check(golden, golden.copy(), TABLE["exact"]) == equal

@@ -279,8 +279,12 @@ def _check_discrete(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> Resu
     first = int(np.argmax(wrong))
     g, d = golden.flat[first], got.flat[first]
     largest = float(np.max(np.abs(golden[wrong].astype(np.float64) - got[wrong].astype(np.float64))))
-    reason = f"{count} of {golden.size} values differ: expected {g}, got {d} at {index_of(first, golden.shape)}"
-    return ResultCheck(passed=False, pcc=None, relative_l2=None, max_abs=largest, tolerance=row.name, reason=reason)
+    index, place = index_of(first, golden.shape), name_of(first, golden.shape)
+    reason = f"{count} of {golden.size} values differ: expected {g}, got {d} at {index}, {place}"
+    return ResultCheck(
+        passed=False, pcc=None, relative_l2=None, max_abs=largest, tolerance=row.name, reason=reason, z_index=index,
+        z_place=place,
+    )  # fmt: skip
 
 
 # --- floats
