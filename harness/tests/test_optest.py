@@ -95,7 +95,7 @@ def test_a_backend_is_called_by_its_files_name(backend: str, label: str) -> None
 @pytest.mark.parametrize(
     ("status", "expected", "red", "text"),
     [
-        (ImportStatus.AGREES, "", False, "agrees with torch 2"),
+        (ImportStatus.AGREES, "", False, "agrees with torch 2, off"),
         (ImportStatus.AGREES, "unexpected pass: x", True, "unexpected pass: x"),
         (ImportStatus.DIFFERS, "", True, "import_differs: torchax 1 against torch 2, result 0 at n/Mod: off"),
         (ImportStatus.DIFFERS, "known: x", False, "import_differs: torchax 1 against torch 2, result 0 at n/Mod: off"),
@@ -108,6 +108,8 @@ def test_an_import_in_one_line(status: ImportStatus, expected: str, red: bool, t
     assert (check.fails_run, check.text) == (red, text)
     bare = check.model_copy(update={"output": None, "node": ""})
     assert bare.text == text.replace(", result 0 at n/Mod", "")
+    if status is ImportStatus.AGREES:
+        assert check.model_copy(update={"error": ""}).text == text.removesuffix(", off")
 
 
 @pytest.mark.parametrize(
