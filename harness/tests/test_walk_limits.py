@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 from opscope.harness.cache.export_folder import JOURNAL
+from opscope.harness.prepare import golden
 from opscope.harness.prepare import walk as walking
 from opscope.harness.prepare.inputs import row_inputs, row_term_sizes
 from opscope.harness.prepare.live_golden import LiveGolden
@@ -54,6 +57,14 @@ LOOP = """func.func @main(%x: tensor<4xf32>, %n: tensor<i32>) -> (tensor<4xf32>,
   %2 = stablehlo.cosine %0 : tensor<4xf32>
   return %1#1, %2 : tensor<4xf32>, tensor<4xf32> }"""
 GIB = 2**30
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_once() -> Iterator[None]:
+    """The same op in several tests is compiled for the first of them alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(golden, "compile_module", functools.cache(golden.compile_module))
+        yield
 
 
 def walked(text: str, folder: Path, **options: Any) -> Walked:
