@@ -104,6 +104,23 @@ def test_an_edge_without_partners_is_cut() -> None:
     assert solver.at(first) == by_rows
 
 
+def test_a_model_that_fits_to_no_other_is_gone_wherever_it_stands() -> None:
+    """Of one op there is only a model that is cut by rows, of the other that and one that is cut by columns."""
+    graph = graphs.chain(2)
+    legal = legalize_graph(graph, BUDGET)["e0"].models
+    by_rows, by_cols = (
+        next(m for m in legal if m.stream == cut and m.grid == Grid(1, 1))
+        for cut in (StreamFactor("R", 2, 1), StreamFactor("C", 1, 2))
+    )
+    for both in ((by_rows, by_cols), (by_cols, by_rows)):
+        for models in ({"e0": (by_rows,), "e1": both}, {"e0": both, "e1": (by_rows,)}):
+            solver = Solver(graph, models)
+            assert not solver.cuts
+            assert (solver.at("e0"), solver.at("e1")) == ((by_rows,), (by_rows,))
+    alone = Solver(graphs.unary(4, 12), {"op": (by_rows, by_cols)})
+    assert alone.domain("op") == 0b11
+
+
 def test_only_possible_models_are_chosen() -> None:
     solver = solver_of(GRAPHS["convolution"])
     first, other = solver.at("gather")[:2]
