@@ -15,8 +15,11 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Lock
 
 from ci.mutation import covering, equivalent, known, mutants, tree, trial
 from ci.mutation.mutants import Mutant
@@ -71,25 +74,33 @@ def control(folder: Path, outcomes: dict[Mutant, Outcome], found: covering.Cover
 
 
 def tried(
-    folder: Path, sample: Sequence[Mutant], found: covering.Covering, stored: Path, again: bool
+    folders: Sequence[Path], sample: Sequence[Mutant], found: covering.Covering, stored: Path, again: bool
 ) -> dict[Mutant, Outcome]:
-    """The outcome of each mutant of the sample; those that a stopped run stored are taken over.
+    """The outcome of each mutant of the sample, one at a time in each of the copies.
 
-    With `again` that holds only for those that were noticed.
+    Those that a stopped run stored are taken over; with `again` only those that were noticed.
     """
     lines = [json.loads(line) for line in stored.read_text().splitlines()] if stored.exists() else []
     before = {line["mutant"]: Outcome(**line["outcome"]) for line in lines}
-    outcomes: dict[Mutant, Outcome] = {}
-    for number, mutant in enumerate(sample, 1):
-        outcome = before.get(mutant.name)
-        if outcome is None or (again and outcome.ending != CAUGHT):
-            outcome = try_one(folder, mutant, found)
+    outcomes = {mutant: before[mutant.name] for mutant in sample if mutant.name in before}
+    left = [each for each in sample if each not in outcomes or (again and outcomes[each].ending != CAUGHT)]
+    free, turn = SimpleQueue[Path](), Lock()
+    for folder in folders:
+        free.put(folder)
+
+    def work(mutant: Mutant) -> None:
+        outcome = try_one(folder := free.get(), mutant, found)
+        free.put(folder)
+        with turn:
+            outcomes[mutant] = outcome
             with stored.open("a") as journal:
                 journal.write(json.dumps({"mutant": mutant.name, "outcome": outcome.__dict__}) + "\n")
             text = f"{mutant.path}:{mutant.line} {outcome.ending}: {outcome.by}"
-            print(f"{number}/{len(sample)} {text} ({outcome.seconds} s)", flush=True)
-        outcomes[mutant] = outcome
-    return outcomes
+            print(f"{len(outcomes)}/{len(sample)} {text} ({outcome.seconds} s)", flush=True)
+
+    with ThreadPoolExecutor(len(folders)) as threads:
+        list(threads.map(work, left))
+    return {mutant: outcomes[mutant] for mutant in sample}
 
 
 def report(folder: Path, outcomes: dict[Mutant, Outcome], marks: int) -> float:
@@ -121,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="seed of the draw (default: 1)")
     parser.add_argument("--least", type=float, default=85.0, help="percentage that has to be noticed (default: 85)")
     parser.add_argument("--only", nargs="*", default=mutants.FOLDERS, metavar="FOLDER", help="folders to draw from")
-    parser.add_argument("--jobs", type=int, default=2, help="processes of the coverage run (default: 2)")
+    parser.add_argument("--jobs", type=int, default=2, help="copies that are tried side by side (default: 2)")
     parser.add_argument("--keep-coverage", action="store_true", help="take the last coverage run, if there is one")
     parser.add_argument(
         "--refresh", nargs="+", default=[], metavar="TEST", help="test files to run anew under coverage"
@@ -129,7 +140,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--again", action="store_true", help="try those that were not noticed again")
     parser.add_argument("--known", action="store_true", help="only prove that mutants of known.yaml end as it says")
     options = parser.parse_args(arguments)
-    folder = tree.make()
+    copies = 1 if options.known else options.jobs
+    folder, *more = [tree.make(tree.BUILD / f"tree-{number}") for number in range(copies)]
     if options.known:
         mistakes = list(known.mistakes(folder))
         print("\n".join(mistakes) or f"{known.TABLE.name}: all as expected")
@@ -141,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     marked, unfit = equivalent.marked(folder, everything)
     sample = mutants.draw((each for each in everything if each not in marked), options.count, options.seed)
     started = time.monotonic()
-    outcomes = tried(folder, sample, found, tree.BUILD / f"outcomes-{options.seed}.jsonl", options.again)
+    outcomes = tried([folder, *more], sample, found, tree.BUILD / f"outcomes-{options.seed}.jsonl", options.again)
     if unfit_tests := control(folder, outcomes, found):
         outcomes |= {mutant: try_one(folder, mutant, found) for mutant in unfit_tests}
     rate = report(folder, outcomes, len(marked))

@@ -15,7 +15,7 @@ BUILD = ROOT / "build" / "mutation"
 """The folder of all that a mutation run makes."""
 
 
-def make(folder: Path = BUILD / "tree") -> Path:
+def make(folder: Path) -> Path:
     """Copies all tracked and new files anew to `folder`, and the environment if there is none yet; returns `folder`."""
     command = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()

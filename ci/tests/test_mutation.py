@@ -108,13 +108,13 @@ def test_a_mutant_that_only_some_of_its_tests_could_try_is_not_decided(
     monkeypatch.setattr(trial, "attempt", attempt)
     (tmp_path / "test_a.py").touch()
     inside = [mutant for mutant in found if mutant.function == "inside"]
-    outcomes = tried(tmp_path, inside, known, tmp_path / "outcomes.jsonl", again=False)
+    outcomes = tried([tmp_path], inside, known, tmp_path / "outcomes.jsonl", again=False)
     assert {each.ending for each in outcomes.values()} == {UNDECIDED}
     assert asked == [["test_a.py::a", "test_a.py::c"]] * len(inside)
-    assert tried(tmp_path, inside, known, tmp_path / "outcomes.jsonl", again=False) == outcomes
+    assert tried([tmp_path], inside, known, tmp_path / "outcomes.jsonl", again=False) == outcomes
     assert len(asked) == len(inside)
     assert report(tmp_path, outcomes, 0) == 0
-    tried(tmp_path, inside, known, tmp_path / "outcomes.jsonl", again=True)
+    tried([tmp_path], inside, known, tmp_path / "outcomes.jsonl", again=True)
     assert len(asked) == 2 * len(inside)
 
 
