@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import WHOLE_MODEL
 from opscope.harness.record.stages import Stage
-from opscope.reports.compare import op_history, outcomes, readiness, whole_models
+from opscope.reports.compare import history, op_history, outcomes, readiness, whole_models
 from opscope.reports.compare.outcomes import cluster_of, from_database, from_folder
 from opscope.reports.compare.owned import Owned, own_diff, own_missing, own_plan
 from opscope.reports.compare.run_selection import open_runs
@@ -29,7 +29,7 @@ from opscope.reports.tests.nights import Op, night, op_id
 from opscope.reports.tests.test_diff_rows import compare, op, run
 
 MANY = {
-    "add": Op(uses={"a": 2}), "x.add": Op(uses={"b": 1}), "y.add": Op("crashed", uses={"c": 1}),
+    "add": Op(uses={"a": 12}), "x.add": Op(uses={"b": 1}), "y.add": Op("crashed", uses={"c": 1}),
     "z.add": Op("crashed", uses={"d": 1}, error="", more={"crash_kind": "SIGSEGV", "expected": "notyet: soon"}),
     "w.sub": Op(uses={"a": 1}, more={"expected": "never: unneeded"}), "lost": Op("unsplittable", uses={"a": 3}),
     "idle": Op("not_run", uses={"a": 1}),
@@ -112,6 +112,18 @@ def test_an_op_is_told_with_its_places_and_uses(connection: sa.Connection) -> No
     ]  # fmt: skip
     told = op_history.find(connection, "night01", (), None)
     assert told["statuses"] == {"crashed": 2, "not_run": 1, "success": 3, "unsplittable": 1}
+
+
+def test_ten_places_of_an_op_are_told(connection: sa.Connection) -> None:
+    connection.execute(sa.text("UPDATE uses SET location = path WHERE path NOT LIKE '%.add.0'"))
+    places = [op_history.find(connection, op_id(name), (), None)["places"] for name in ("add", "lost", "x.add")]
+    connection.rollback()
+    assert (len(places[0]), places[0]) == (10, sorted({f"main/add.{number}" for number in range(12)} & set(places[0])))
+    assert places[1:] == [["main/lost.0", "main/lost.1", "main/lost.2"], []]
+
+
+def test_every_history_is_as_long_as_the_others() -> None:
+    assert (op_history.NIGHTS, readiness.HISTORY, history.RUNS) == (30, 30, 30)
 
 
 def test_names_are_asked_for_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
