@@ -187,3 +187,10 @@ def test_bits_of_a_number_are_as_many_booleans_and_back(wide, value):
         }}""")([x])
         assert got.dtype == wanted.dtype
         assert got.tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("  first\nsecond", "first"), ("x" * 201, "x" * 200), ("", "ValueError"), (" \n", "ValueError")]
+)
+def test_an_error_of_xla_is_its_first_line(text: str, line: str) -> None:
+    assert golden._short(ValueError(text)) == line

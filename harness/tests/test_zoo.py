@@ -34,6 +34,8 @@ def test_published_sizes_are_met_by_every_framework() -> None:
 
 def test_the_zoo_is_wide() -> None:
     listed = zoo.listing()
+    sizes = {m["name"]: zoo.Sizes(m["parameters"], m["ops"], m["unique_ops"]) for m in listed}
+    assert sizes == {name: zoo.table()[name] for name in sizes}
     assert {m["framework"] for m in listed} >= {"jax", "torch", "flax", "equinox"}
     families = {m["family"] for m in listed if m["framework"] == "torch"}
     assert families >= {
