@@ -118,7 +118,7 @@ def _floating(values: np.ndarray) -> bool:
 def _marks(values: np.ndarray) -> np.ndarray:
     """0 where a value is finite; Inf, -Inf and NaN tell apart."""
     wide = _wide(values)
-    return np.where(np.isnan(wide), 3, np.where(np.isfinite(wide), 0, 1 + (wide.real > 0)))
+    return np.where(np.isnan(wide), 3, np.where(np.isfinite(wide), 0, 1 + (np.real(wide) > 0)))
 
 
 def _wide(values: np.ndarray) -> np.ndarray:

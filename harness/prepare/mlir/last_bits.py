@@ -71,7 +71,7 @@ def moved(module: ir.Module, seed: int) -> ir.Module:
     """A copy of a module in which each element of each rounded result moves by a unit in its last place, up or down."""
     with context(), ir.Location.unknown():
         copy = parse(to_bytecode(module))
-        functions: dict[tuple[ir.Type, bool], str] = {}
+        functions: dict[tuple[ir.RankedTensorType, bool], str] = {}
         for op in [op for function in copy.body.operations for op in _program(function.operation)]:
             word = op.name.partition(".")[2]
             for result in op.results if word in ROUNDING else ():
@@ -97,8 +97,9 @@ def _program(op: ir.Operation) -> Iterator[ir.Operation]:
 
 def _rounded(type_: ir.Type) -> ir.RankedTensorType | None:
     """The type, if it is a tensor of known sizes whose elements can be moved."""
-    known = isinstance(type_, ir.RankedTensorType) and type_.has_static_shape
-    return type_ if known and str(type_.element_type) in _TYPES else None
+    if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape:
+        return None
+    return type_ if str(type_.element_type) in _TYPES else None
 
 
 def _function(name: str, type_: ir.RankedTensorType, whole: bool, seed: int) -> str:
