@@ -74,13 +74,13 @@ def _sufficient_fidelity(op: RowOp, highest: str) -> str:
     left, right = (layout.layout_of(v) for v in op.operands[:2])
     if left is None or right is None or op.ROW.ttir == "scaled_dot_product_attention":
         return highest  # attention multiplies exponentials too, which use all bits
-    left_fits, right_fits = _bits(left) <= LEFT_HIGH, _bits(right) <= RIGHT_HIGH
+    left_fits, right_fits = mantissa_bits(left) <= LEFT_HIGH, mantissa_bits(right) <= RIGHT_HIGH
     needed = "lofi" if left_fits and right_fits else "hifi2" if left_fits else "hifi3" if right_fits else "hifi4"
     order = list(FIDELITIES)
     return order[min(order.index(highest), order.index(needed))]
 
 
-def _bits(encoding: layout.TTNNLayoutAttr) -> int:
+def mantissa_bits(encoding: layout.TTNNLayoutAttr) -> int:
     """Returns the bits of a format's mantissa, including the leading one."""
     held = number_format(encoding.data_type)
     if held.kind == "block":

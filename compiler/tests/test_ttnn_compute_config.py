@@ -8,9 +8,13 @@ import numpy as np
 import pytest
 
 from opscope.compiler import api
+from opscope.compiler.dialects.ttnn_layout import tile_layout
 from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.passes.ttnn_compute_config import LEFT_HIGH, RIGHT_HIGH, mantissa_bits
 from opscope.compiler.target import binary
+from opscope.compiler.target.formats import number_format
 from opscope.compiler.tests import programs
+from opscope.simulator.kernels.eltwise import SRC_A_HIGH, SRC_B_HIGH
 
 
 def numerics(kernel, function, *args, board="n150", **options):
@@ -43,3 +47,22 @@ def test_unknown_fidelity_is_refused():
     a = np.ones((4, 4), np.float32)
     with pytest.raises(CompilerInputError, match="math fidelity: expected one of LoFi"):
         numerics("matmul", jnp.matmul, a, a, math_fidelity="HiFi5")
+
+
+def test_a_phase_reads_the_bits_that_the_simulated_unit_keeps():
+    """The left operand lies in SrcB, the right one in SrcA, both as float32 patterns of 23 bits after the leading 1."""
+    fraction = 2**23 - 1
+    assert 1 + (SRC_B_HIGH & fraction).bit_count() == LEFT_HIGH
+    assert 1 + (SRC_A_HIGH & fraction).bit_count() == RIGHT_HIGH
+
+
+@pytest.mark.parametrize(
+    ("name", "bits"),
+    [
+        ("Float32", 24), ("Float16_b", 8), ("Float16", 11), ("Bfp8", 7), ("Bfp8_b", 7), ("Bfp4_b", 3), ("Bfp2_b", 1),
+        ("Lf8", 3), ("Fp8_e4m3", 4), ("Int32", 32),
+    ],
+)  # fmt: skip
+def test_bits_of_a_mantissa_with_the_leading_one(name: str, bits: int):
+    """A datum of a block has a sign and the leading one beside its exponent, which all 16 share."""
+    assert mantissa_bits(tile_layout((32, 32), number_format(name).ttcore)) == bits

@@ -67,7 +67,7 @@ def outline(func: FuncOp, chosen: Iterable[int]) -> None:
         op.detach()
     end = block.last_op
     assert end is not None
-    for level in range(max(levels.values(), default=0) + 1):
+    for level in sorted(set(levels.values())):
         group = [op for op in ops if op in host and levels[op] == level]
         if group and (made := _host_op(group)) is not None:
             block.insert_op_before(made, end)
