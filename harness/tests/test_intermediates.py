@@ -313,9 +313,12 @@ def test_a_fused_sum_whose_terms_cancel_is_judged_by_their_size() -> None:
     x[:, ::2] *= -1
     x[:, 0] += 1
     off = np.where(np.arange(8) % 2, np.float32(1e-3), np.float32(-1e-3))
-    for body, right, verdict in (("add", x.sum(axis=1), "amplifies"), ("maximum", x.max(axis=1), "jump")):
-        off_here = off if body == "add" else off * right
-        watch = watched_by_hand(SCALED_SUM.replace("BODY", body), [x], {"main/2": -(right + off_here)})
+    for body, right, verdict, unit in (
+        ("add", x.sum(axis=1), "amplifies", 1), ("add", x.sum(axis=1), "amplifies", 2.0**-12),
+        ("maximum", x.max(axis=1), "jump", 1),
+    ):  # fmt: skip
+        off_here = (right + (off if body == "add" else off * right)) * np.float32(unit)
+        watch = watched_by_hand(SCALED_SUM.replace("BODY", body), [x * np.float32(unit)], {"main/2": -off_here})
         (one,) = watch.in_order()
         assert one.verdict == verdict, body
 
