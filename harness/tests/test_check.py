@@ -171,6 +171,8 @@ def test_robust_errors_are_of_the_finite_elements_that_are_no_denormals() -> Non
     assert errors(np.ones(16), np.full(16, 1.5), BLOCK) == (0.5, 0.5, 0.0)
     assert errors(np.full(15, np.inf), np.full(15, np.inf), BLOCK) == (0.5, 0.0, 0.0)
     blocks = np.where(np.arange(48) % 16 == 3, -8.0, 1.0)  # the largest of each is 8
+    small = np.where(np.arange(16) == 5, np.inf, 0.25)  # what is infinite is no block's largest, nor is 1 in its place
+    assert errors(small, small + 0.125, BLOCK) == (0.5, 0.5, 0.0)
     blocks[20] = np.inf
     assert errors(blocks, np.where(np.isinf(blocks), blocks, blocks + 1), BLOCK) == (0.5, 0.125, 0.0)
 

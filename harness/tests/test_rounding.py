@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from opscope.harness.verdict.rounding import legal_conversion, without_denormals
+from opscope.harness.verdict.rounding import has_double_denormals, legal_conversion, without_denormals
 
 BF16 = ml_dtypes.bfloat16
 
@@ -51,3 +51,17 @@ def test_denormals_of_operands_become_zero():
     assert [each.dtype for each in flushed] == [each.dtype for each in inputs]
     assert without_denormals([array(1), array(1e-39, dtype=BF16)]) is not None
     assert without_denormals([np.array([1e-39 + 1j], np.complex64)]) is None
+
+
+def test_the_smallest_normal_number_is_no_denormal():
+    single, double = np.finfo(np.float32).tiny, np.finfo(np.float64).tiny
+    assert legal_conversion(array(single), array(single), array(0)).startswith("1 of 1 values")
+    assert without_denormals([array(single, -single)]) is None
+    # Of a complex number neither part is made zero.
+    assert without_denormals([np.array([1e-39 + 0j], np.complex64)]) is None
+    for values, found in (
+        ([0.0, 1.0, double, -double], False), ([1.0, 5e-324], True), ([-double / 2], True), ([np.inf, np.nan], False),
+    ):  # fmt: skip
+        assert has_double_denormals([array(1), np.array(values)]) is found
+    assert has_double_denormals([np.array([1 + 1e-310j])])
+    assert not has_double_denormals([array(1e-39), np.array([1e-39], np.complex64), np.array([1], np.int64)])

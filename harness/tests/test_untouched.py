@@ -33,6 +33,11 @@ def test_inputs_are_copied_up_to_a_size_in_all(monkeypatch):
     for most, kept in ((8, np.ndarray), (7, bytes)):
         monkeypatch.setattr(overwritten_inputs, "COPIED", most)
         assert {type(each) for each in InputSnapshot(inputs)._before} == {kept}
+    monkeypatch.undo()
+    monkeypatch.setattr(overwritten_inputs, "_bytes", lambda array: np.zeros(1))
+    monkeypatch.setattr(overwritten_inputs, "_digest", lambda array: b"")
+    for size, kept in ((64 << 20, np.ndarray), ((64 << 20) + 1, bytes)):  # 64 MiB
+        assert type(InputSnapshot([np.broadcast_to(np.int8(0), size)])._before[0]) is kept
 
 
 def test_a_view_that_is_not_contiguous_counts_by_its_elements():
