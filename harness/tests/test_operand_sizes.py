@@ -233,3 +233,19 @@ def test_a_result_without_rows_moves_by_its_own_perturbations():
     held = Operands("stablehlo.negate", to_bytecode(load(text, "test")), lambda: [x])
     (found,) = held.moved(Steps("part", stored=2.0**-8), held.run([x]))
     assert found == pytest.approx(3 * 2.0**-8, rel=1e-3)
+
+
+def test_a_sum_over_rows_moves_by_the_root_of_squares_of_what_its_terms_lost():
+    x = np.random.default_rng(3).standard_normal((8, 16), dtype=np.float32)
+    held = operands("stablehlo.reduce", SUM, [x])
+    (found,) = held.moved(Steps("sum", stored=2.0**-8), held.run([x]))
+    np.testing.assert_allclose(found, 2.0**-8 * np.sqrt(np.square(x.astype(np.float64)).sum(axis=1)), rtol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "body", "runs"), [("transpose", None, 1), ("reduce", "stablehlo.maximum", 2)])
+def test_what_is_only_moved_is_run_once_and_what_is_chosen_with_both_signs(name, body, runs):
+    ran = []
+    held = Operands(f"stablehlo.{name}", b"", lambda: [np.float32([2, -4])], body)
+    held._compiled = lambda: lambda inputs: ran.append(inputs[0].tolist()) or inputs
+    assert held.moved(Steps("bound", stored=0.25), [np.zeros(2)])[0].tolist() == [0.5, 1.0]
+    assert ran == [[0.5, 1.0], [-0.5, -1.0]][:runs]
