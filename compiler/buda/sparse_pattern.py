@@ -6,7 +6,7 @@ below the other) and then a dense one with the weights.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import pairwise, product
@@ -114,12 +114,7 @@ class SparsePattern:
         key = (grid_r, t, z_major)
         if key not in self._stepped:
             slices = self._cut_rows(*key)
-            steps = set()
-            for core in range(grid_r if slices is not None else 0):
-                columns = [[c for _, c, _ in piece[core]] for piece in slices or ()]
-                spans = [(min(cs), max(cs)) for cs in columns if cs]
-                steps |= {(last, first) for (_, last), (first, _) in pairwise(spans)}
-            self._stepped[key] = None if slices is None else frozenset(steps)
+            self._stepped[key] = None if slices is None else frozenset(_forward(slices))
         return self._stepped[key]
 
     def share(self, grid_r: int, t: int, z_major: bool, u_rt: int, u_kt: int) -> SparseShare:
@@ -171,6 +166,14 @@ class SparsePattern:
             piece, core = divmod(part, grid_r)
             slices[piece][core].append((at * groups + group, col, identity))
         return slices
+
+
+def _forward(slices: list[list[list[tuple[int, int, int]]]]) -> Iterator[tuple[int, int]]:
+    """Yields (last column of a piece, first column of the core's next one)."""
+    for pieces in zip(*slices, strict=True):
+        columns = [[col for _, col, _ in piece] for piece in pieces]
+        spans = [(min(cols), max(cols)) for cols in columns if cols]
+        yield from ((last, first) for (_, last), (first, _) in pairwise(spans))
 
 
 def picked_pixels(

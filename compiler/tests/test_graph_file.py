@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from opscope.compiler.buda.graph import BudaGraph, NodeKind
+from opscope.compiler.buda.graph import BudaGraph, NodeKind, OpSpec, TensorShape, Tm
+from opscope.compiler.buda.graph_builder import GraphBuilder, Operand, result_shape
 from opscope.compiler.buda.graph_file import matmul_graph, read_graph
+from opscope.compiler.buda.sparse_pattern import Windows
 from opscope.compiler.errors import CompilerInputError
 
 
@@ -29,7 +31,21 @@ def test_a_product_by_one_word(word: str, data_format: str, fidelity: str) -> No
     assert [graph.node(name).kind for name in "xw"] == [NodeKind.INPUT, NodeKind.PARAMETER]
 
 
-@pytest.mark.parametrize("word", ["matmul:64x96", "matmul:64x0x32", "matmul:axbxc", "matmul:1x1x1:Float32:LoFi:more"])
+def test_the_smallest_product_is_one_element() -> None:
+    assert [str(node.shape) for node in matmul_graph("matmul:1x1x1").nodes] == ["1x1x1 tiles"] * 4
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "matmul:64x96",
+        "matmul:0x1x1",
+        "matmul:1x1x0",
+        "matmul:64x0x32",
+        "matmul:axbxc",
+        "matmul:1x1x1:Float32:LoFi:more",
+    ],
+)
 def test_what_is_no_product_is_one_line(word: str) -> None:
     with pytest.raises(CompilerInputError, match=r"expected matmul:MxKxN\[:format\[:fidelity\]\], got '" + word):
         matmul_graph(word)
@@ -83,3 +99,71 @@ def test_a_file_says_a_convolution(tmp_path: Path) -> None:
     assert (picker.shape.rt, picker.shape.ct) == (9, 2)
     assert (gather.shape.rt, gather.shape.ct) == (9, 1)
     assert gather.spec.pattern.taps == 9
+
+
+def test_a_convolution_moves_by_one_without_edges_unless_said_otherwise(tmp_path: Path) -> None:
+    def gather(more: str = "", of_picker: str = "") -> BudaGraph:
+        picker = f"p: {{convolution: {{size: [8, 9], kernel: [3, 2]{more}}}{of_picker}}}"
+        return read(tmp_path, f"nodes: {{{picker}, x: {{input: [96, 32]}}, g: {{op: sparse_matmul, inputs: [p, x]}}}}")
+
+    plain = gather()
+    assert str(plain.node("p").shape) == "1x12x3 tiles"  # 6 taps of 6 x 8 pixels, over 72
+    assert plain.node("g").spec.pattern.windows == Windows((8, 9), (3, 2), (1, 1), ((0, 0), (0, 0)), (1, 1))
+    more = gather(", stride: [2, 3], padding: [[0, 1], [2, 3]], dilation: [1, 2]")
+    assert more.node("g").spec.pattern.windows == Windows((8, 9), (3, 2), (2, 3), ((0, 1), (2, 3)), (1, 2))
+    formats = [made.node("p").data_format for made in (plain, gather(of_picker=", data_format: Bfp8"))]
+    assert formats == ["Bfp2_b", "Bfp8"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[]", "expected a mapping with `nodes`, got none; try a file as in docs/planning.md"),
+        ("{nodes: [x]}", "expected a mapping with `nodes`, got none; try a file as in docs/planning.md"),
+        ("nodes: {x: {}}", "x: expected input, parameter, constant, convolution or op, got []"),
+        ("nodes: {x: {op: exp}}", "expected a graph as in docs/planning.md, got: KeyError('inputs')"),
+    ],
+)
+def test_a_file_that_is_no_graph_is_named(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(CompilerInputError) as caught:
+        read(tmp_path, text)
+    assert str(caught.value) == f"{tmp_path / 'some.yaml'}: {told}"
+    gone = tmp_path / "gone.yaml"
+    with pytest.raises(CompilerInputError) as caught:
+        read_graph(gone)
+    assert str(caught.value) == f"{gone}: expected a readable graph file, got: no such file or directory"
+
+
+def test_shapes_of_results_follow_from_operands() -> None:
+    left, right = TensorShape(1, 2, 3, 4), TensorShape(1, 2, 4, 5)
+    for kind in ("matmul", "sparse_matmul", "depthwise"):
+        assert result_shape("m", OpSpec(kind), [left, right]) == TensorShape(1, 2, 3, 5)
+    reduced = {dim: str(result_shape("r", OpSpec("reduce", reduce_dim=dim), [left])) for dim in "zrc"}
+    assert reduced == {"z": "1x3x4 tiles", "r": "2x1x4 tiles", "c": "2x3x1 tiles"}
+    assert result_shape("a", OpSpec("add"), [left, right]) == left
+    for spec, shapes, told in (
+        (OpSpec("add"), [], "expected operands, got none"),
+        (OpSpec("matmul"), [left], "expected two operands, got one"),
+        (OpSpec("reduce", reduce_dim="w"), [left], "expected reduce_dim r, c or z, got 'w'"),
+    ):
+        with pytest.raises(CompilerInputError, match=f"^n: {told}$"):
+            result_shape("n", spec, shapes)
+
+
+def test_a_builder_has_a_format_of_its_own_and_each_name_once() -> None:
+    builder, tiles = GraphBuilder("b", "Bfp8"), TensorShape(1, 1, 2, 3)
+    x = builder.source("x", NodeKind.INPUT, tiles)
+    y = builder.op("y", OpSpec("exp"), [builder.source("w", NodeKind.INPUT, tiles, "Float16")], "Int8")
+    wide = builder.op("z", OpSpec("splice"), [x], shape=TensorShape(1, 1, 7, 9))
+    builder.output("o", Operand(y.producer, (Tm("transpose"),)))
+    builder.output("p", wide)
+    graph = builder.graph()
+    assert [(node.name, node.data_format, str(node.shape)) for node in graph.nodes] == [
+        ("x", "Bfp8", "1x2x3 tiles"), ("w", "Float16", "1x2x3 tiles"), ("y", "Int8", "1x2x3 tiles"),
+        ("z", "Bfp8", "1x7x9 tiles"), ("o", "Int8", "1x3x2 tiles"), ("p", "Bfp8", "1x7x9 tiles"),
+    ]  # fmt: skip
+    assert [(e.producer, e.consumer, e.operand) for e in graph.edges] == [
+        ("w", "y", 0), ("x", "z", 0), ("y", "o", 0), ("z", "p", 0),
+    ]  # fmt: skip
+    with pytest.raises(CompilerInputError, match=r"^graph b: expected unique names, got x twice$"):
+        builder.source("x", NodeKind.INPUT, tiles)

@@ -10,7 +10,10 @@ from opscope.compiler.buda.balancer.constraints import End, edge_failure
 from opscope.compiler.buda.balancer.policies import POLICIES
 from opscope.compiler.buda.balancer.tests import graphs
 from opscope.compiler.buda.configuration import Configuration
+from opscope.compiler.buda.graph import NodeKind, OpSpec, TensorShape
+from opscope.compiler.buda.graph_builder import GraphBuilder, Operand
 from opscope.compiler.buda.placer.epochs import PlacerOptions
+from opscope.compiler.buda.plan_report import plan_lines
 from opscope.compiler.buda.planner import BudaPlan, budget_of, plan
 
 
@@ -68,6 +71,18 @@ def test_a_result_crosses_once_however_many_epochs_read_it() -> None:
     planned = plan(graphs.fork(), budget_of("n150"), placer=PlacerOptions(epoch_breaks=("e", "sum", "prod")))
     assert planned.crossing_bytes() == (96 * 2080, 96 * 2080, 96 * 2080, 0)
     assert planned.switch_cycles() == tuple(int(2 * size / (6 * 20.4)) for size in planned.crossing_bytes())
+
+
+def test_the_pass_of_an_epoch_is_told_where_there_are_several() -> None:
+    builder = GraphBuilder("step")
+    builder.source("x", NodeKind.INPUT, TensorShape(1, 1, 2, 2))
+    builder.op("there", OpSpec("exp"), [Operand("x")])
+    builder.output("y", builder.op("back", OpSpec("exp", epoch_type="backward"), [Operand("there")]))
+    planned = plan(builder.graph(), budget_of("n150"))
+    epochs = [line.partition(":")[0] for line in plan_lines(planned) if line.startswith("epoch")]
+    assert epochs == ["epoch 0 chip 0 forward", "epoch 1 chip 0 backward"]
+    inference = plan_lines(plan(graphs.chain(2), budget_of("n150")))
+    assert [line.partition(":")[0] for line in inference if line.startswith("epoch")] == ["epoch 0 chip 0"]
 
 
 def test_harvested_rows_are_not_used() -> None:

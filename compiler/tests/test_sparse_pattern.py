@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from opscope.compiler.buda.sparse_pattern import SparsePattern, picked_pixels
+from opscope.compiler.buda.sparse_pattern import SparsePattern, SparseShare, Windows, picked_pixels
 from opscope.compiler.errors import CompilerInputError
 
 
@@ -87,7 +87,36 @@ def test_an_index_names_a_tile_and_its_place() -> None:
     assert pattern.most_inner_tiles(1, 8) == 1 << 11
     assert pattern.most_inner_tiles(1 << 13, 8) == 0
 
+    assert [pattern.most_inner_tiles(1 << 13, u_rt) for u_rt in (1, 2, 3, 4)] == [4, 2, 0, 0]
+    assert SparsePattern(1, 1, ()).unique_tiles == 1
+
+
+def test_a_share_is_encoded_by_strips_blocks_and_tiles() -> None:
+    """6 bytes for each strip, and for each empty piece's; 2 for each block and tile."""
+    diagonal = SparsePattern.of_convolution((16, 16), (1, 1), (1, 1), ((0, 0), (0, 0)))
+    assert diagonal.share(1, 1, False, 2, 2) == SparseShare(8, 4, 4, 2, 6 * 4 + 2 * (4 + 8))
+    assert diagonal.share(2, 1, False, 1, 1) == SparseShare(4, 4, 4, 2, 6 * 4 + 2 * (4 + 4))
+    one = SparsePattern.of([(0, 0), (96, 31)], 128, 32)
+    assert (one.tiles, one.taps, one.unique_tiles) == (((0, 0, 1), (3, 0, 2)), 1, 3)
+    assert one.share(1, 4, False, 1, 1) == SparseShare(2, 2, 2, 3, 6 * 4 + 2 * (2 + 2))
+    # The busiest of two rows of cores in each count: the second has no tile, but a strip for each piece.
+    corner = SparsePattern.of([(0, 0), (32, 32)], 128, 64)
+    assert corner.share(2, 1, False, 1, 1) == SparseShare(2, 2, 2, 2, 6 * 2 + 2 * (2 + 2))
+    with pytest.raises(CompilerInputError, match=r"of 4 rows: expected a grid and a t that divide it, got 3 and 1$"):
+        one.share(3, 1, False, 1, 1)
+
+
+def test_windows_are_dense_unless_said_otherwise() -> None:
+    size, kernel, stride, padding = (5, 7), (3, 2), (2, 1), ((1, 0), (0, 2))
+    assert Windows(size, kernel, stride, padding).dilation == (1, 1)
+    assert picked_pixels(size, kernel, stride, padding) == picked_pixels(size, kernel, stride, padding, (1, 1))
+    pattern = SparsePattern.of_convolution(size, kernel, stride, padding)
+    assert pattern.windows == Windows(size, kernel, stride, padding, (1, 1))
+    assert pattern.taps == 6
+
 
 def test_only_whole_tiles() -> None:
     with pytest.raises(CompilerInputError, match=r"sparse matrix: expected whole tiles, got 33x32 elements"):
         SparsePattern.of([(0, 0)], 33, 32)
+    with pytest.raises(CompilerInputError, match=r"sparse matrix: expected whole tiles, got 32x33 elements"):
+        SparsePattern.of([(0, 0)], 32, 33)

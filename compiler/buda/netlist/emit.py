@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 from typing import Any
 
 import yaml
@@ -39,7 +40,7 @@ def netlist_of(planned: BudaPlan, program: PlannedProgram) -> Netlist:
                 for e in graph.operands(node.name)
             ]
             model = planned.choices[node.name].model
-            number = -1
+            number: int | None = None
             if node.spec.fused is not None:  # Equal fused ops are one entry of the file.
                 row = fused_row(len(fused), node.spec.fused, model)
                 number = fused.setdefault(_flow(_fused_row(row)), row).id
@@ -77,7 +78,7 @@ def _op(
     inputs: tuple[str, ...],
     start: tuple[int, int],
     turned: bool,
-    fused: int,
+    fused: int | None,
 ) -> Op:
     spec, block, edges = node.spec, model.block, graph.operands(node.name)
     return Op(
@@ -101,7 +102,7 @@ def _op(
         untilize_output=any(graph.node(e.consumer).kind is NodeKind.OUTPUT for e in graph.users(node.name)),
         tms={e.operand: tuple(str(tm) for tm in e.tms) for e in edges if e.tms},
         attributes={
-            **({"fused_op_id": fused} if spec.fused is not None else {}),
+            **({"fused_op_id": fused} if fused is not None else {}),
             **dict(_attributes(graph, node, model, edges)),
         },
     )
@@ -269,7 +270,7 @@ def op_line(op: Op) -> str:
 
 
 def _flow(value: Any) -> str:
-    text = yaml.dump(value, Dumper=_Dumper, default_flow_style=True, width=1 << 30, sort_keys=False)
+    text = yaml.dump(value, Dumper=_Dumper, default_flow_style=True, width=inf, sort_keys=False)
     return text.removesuffix("\n").removesuffix("\n...")
 
 

@@ -109,21 +109,22 @@ def _calculate(where: str, argument: Any, values: dict[str, int]) -> None:
         raise CompilerInputError(f"{where}: expected [variable, {'|'.join(OPERATIONS)}, ...], got {argument!r}")
     out, operation, *rest = argument
     numbers = [_value(where, word, values) for word in rest]
-    own = 0 if operation == "set" else _value(where, out, values)
+    if operation != "set":
+        numbers.insert(0, _value(where, out, values))
     match operation, numbers:
         case "set", [value]:
-            own = value
-        case "add", [a, b]:
-            own = a + b
-        case "mul", [a, b]:
-            own = a * b
-        case "inc", [step]:
-            own += step
-        case "incwrap", [step, wrap] if wrap > 0:
-            own = (own + step) % wrap
+            result = value
+        case "add", [_, a, b]:
+            result = a + b
+        case "mul", [_, a, b]:
+            result = a * b
+        case "inc", [own, step]:
+            result = own + step
+        case "incwrap", [own, step, wrap] if wrap > 0:
+            result = (own + step) % wrap
         case _:
             raise CompilerInputError(f"{where}: expected operands of {operation}, got {rest!r}")
-    values[str(out)] = own
+    values[str(out)] = result
 
 
 def _execution(where: str, argument: Any, values: dict[str, int]) -> Execution:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from opscope.compiler.buda.balancer.options import LegalizerOptions, OpOverride
 from opscope.compiler.buda.balancer.shapes import Grid
-from opscope.compiler.buda.balancer.tests.graphs import INPUT, fork, shape, z_pair
+from opscope.compiler.buda.balancer.tests.graphs import INPUT, fork, one_tap_convolution, shape, unary, z_pair
 from opscope.compiler.buda.fuse_ops import fuse_ops
 from opscope.compiler.buda.graph import BudaGraph, NodeKind, OpSpec
 from opscope.compiler.buda.graph_builder import GraphBuilder, Operand
@@ -38,6 +39,52 @@ def test_an_op_reads_a_queue_of_what_another_epoch_made_and_the_op_itself_in_its
     assert {op.name: op.inputs for op in netlist(forked()).ops.values()} == {
         "mm": ("x", "w"), "e": ("mm",), "sum": ("e2e_mm_0", "e2e_e_0"), "prod": ("sum", "e2e_e_0"),
     }  # fmt: skip
+
+
+def test_what_is_cut_waits_in_a_queue_of_its_own_epoch() -> None:
+    """Both ops run in one epoch; the exponential reads the product's queue, and the sum the product itself."""
+    together = plan(fork(), budget_of("n150"), "MinimizeGrid")
+    cut = netlist(replace(together, cuts=together.graph.operands("e")))
+    assert {op.name: op.inputs for op in cut.ops.values()} == {
+        "mm": ("x", "w"), "e": ("e2e_mm_0",), "sum": ("mm", "e"), "prod": ("sum", "e"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("board", "tail"), [("e150", ""), ("n150", "_temporal_epoch_0")])
+def test_a_netlist_line_by_line(board: str, tail: str) -> None:
+    """Two tiles by one; the host's queues are one behind the other."""
+    planned = plan(unary(1, 2), budget_of(board), "MinimizeGrid")
+    text = to_yaml(netlist_of(planned, to_binary(planned, load_board(board))))
+    queue = "grid_size: [1, 1], t: 1, mblock: [1, 2], ublock: [1, 1], ublock_order: r, tile_dim: [32, 32]"
+    place = "df: Float16_b, target_device: 0, loc: host, host: [[0,"
+    assert text.partition("programs:")[0].splitlines() == [
+        "# exp",
+        f"devices: {{arch: {planned.budget.arch}}}",
+        "queues:",
+        f"  x: {{input: HOST, type: queue, entries: 2, {queue}, {place} 0x0]]}}",
+        f"  y: {{input: op, type: queue, entries: 2, {queue}, {place} 0x2080]]}}",
+        "graphs:",
+        f"  fwd_0_0{tail}:",
+        "    target_device: 0",
+        "    input_count: 1",
+        "    op: {type: exp, grid_loc: [0, 0], grid_size: [1, 1], inputs: [x], untilize_output: true, t: 1, "
+        "mblock: [1, 1], ublock: [1, 2], buf_size_mb: 2, input_buf_min_size_tiles: [4], ublock_order: r, "
+        "in_df: [Float16_b], out_df: Float16_b, intermed_df: Float16_b, acc_df: Float16_b, math_fidelity: HiFi3}",
+    ]
+
+
+def test_a_gather_tells_its_windows_and_what_its_encoding_needs() -> None:
+    """The diagonal of 8x8 tiles: the zero tile and the identity."""
+    planned = plan(one_tap_convolution(), budget_of("n150"), "MinimizeGrid")
+    gather, product = netlist(planned).ops.values()
+    model = planned.choices["gather"].model
+    assert gather.attributes == {
+        "m_k": model.m_k, "u_kt": model.u_kt, "identity": True, "num_sparse_tiles": 2,
+        "num_index_tiles": model.inputs[2].l1_size_tiles,
+        "windows": {"size": [16, 16], "kernel": [1, 1], "stride": [1, 1], "padding": [[0, 0], [0, 0]],
+            "dilation": [1, 1]},
+    }  # fmt: skip
+    assert (gather.type, product.type, set(product.attributes)) == ("matmul", "matmul", {"m_k", "u_kt"})
 
 
 def test_ops_are_in_blocks_of_eight_tiles() -> None:

@@ -227,11 +227,54 @@ def test_the_interpreter_counts_pointers_round() -> None:
         (("varinst", ["$c", "add", 1]), r"expected operands of add, got \[1\]"),
         (("varinst", ["$d", "inc", 1]), r"expected a variable that is declared, got '\$d'; try \$c"),
         (("varinst", ["$c", "inc", True]), "expected a variable that is declared, got True"),
+        (("varinst", ["$d", "add", 1, 2]), r"expected a variable that is declared, got '\$d'; try \$c"),
+        (("varinst", ["$c", "set", 1, 2]), r"expected operands of set, got \[1, 2\]"),
+        (("varinst", ["$c", "incwrap", 1, -1]), r"expected operands of incwrap, got \[1, -1\]"),
+        (("execute", "g"), "expected a graph_name, got 'g'"),
+        (("execute", {"graph_name": 3}), "expected a graph_name, got {'graph_name': 3}"),
+        (("execute", {"graph_name": "g", "queue_settings": {"x": 3}}), "expected the settings of queue x, got 3"),
+        (("loop", 0), r"programs.run\[1\]: expected an endloop, got none"),
+        (("endloop", None), r"programs.run\[1\]: expected a loop before endloop, got none"),
     ],
 )
 def test_what_the_interpreter_cannot_do_is_one_line(instruction: tuple[str, object], message: str) -> None:
     with pytest.raises(CompilerInputError, match=message):
         list(executions(Program("run", (("var", {"$c": 5}), instruction))))
+
+
+def test_the_interpreter_names_what_there_is() -> None:
+    def told(*lines: tuple[str, object]) -> str:
+        with pytest.raises(CompilerInputError) as caught:
+            list(executions(Program("run", lines)))
+        return str(caught.value)
+
+    unknown = "expected a variable that is declared, got '$q'; try"
+    assert told(("loop", "$q"), ("endloop", None)) == f"programs.run[0]: {unknown} var: {{$c_zero: 0}}"
+    five = ("var", [f"${name}" for name in "abcde"])
+    assert told(five, ("varinst", ["$q", "inc", 1])) == f"programs.run[1]: {unknown} $a, $b, $c, $d"
+    assert told(("loop", 2), ("loop", 2)).startswith("programs.run[1]: expected an endloop")
+    assert told(("loop", 0), ("endloop", None)) == (
+        "programs.run[0]: expected a loop of 1 or more rounds, got 0 (for ever)"
+    )
+
+
+def test_what_is_not_given_is_one_and_what_is_only_declared_zero() -> None:
+    settings = {"x": {"a": "$a", "b": "$b", "word": "b", "number": 7}}
+    lines = (
+        ("param", None), ("param", ["$a"]), ("var", ["$b"]), ("var", {"$c": 5}), ("loop", "$a"),
+        ("varinst", ["$c", "incwrap", 1, 1]), ("varinst", ["$b", "add", "$c", "$a"]),
+        ("execute", {"graph_name": "g", "queue_settings": settings}), ("endloop", None),
+        ("execute", {"graph_name": "h", "queue_settings": None}), ("execute", {"graph_name": "i"}),
+    )  # fmt: skip
+    for given, a in ((None, 1), ({}, 1), ({"a": 2}, 2)):
+        steps = list(executions(Program("run", lines), given))
+        assert [step.graph for step in steps] == [*["g"] * a, "h", "i"]
+        assert steps[0].queue_settings == {"x": {"a": a, "b": a, "word": "b", "number": 7}}
+        assert steps[-1].queue_settings == {}
+    (zero,) = executions(
+        Program("run", (lines[2], ("execute", {"graph_name": "g", "queue_settings": {"x": {"b": "$b"}}})))
+    )
+    assert zero.queue_settings == {"x": {"b": 0}}
 
 
 def test_the_interpreter_computes() -> None:
@@ -250,11 +293,16 @@ def test_the_interpreter_computes() -> None:
 
 def test_a_program_that_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = (("loop", 1 << 19), ("loop", 1 << 19), ("endloop", None), ("endloop", None))
+    assert interpret.MOST_STEPS == 1_000_000
     monkeypatch.setattr(interpret, "MOST_STEPS", 1000)
     with pytest.raises(CompilerInputError, match="expected an end within 1000"):
         list(executions(Program("run", lines)))
     just = (("loop", 499), ("execute", {"graph_name": "g"}), ("endloop", None))  # 1 + 2 * 499 instructions
     assert len(list(executions(Program("run", just)))) == 499
+    last = ("execute", {"graph_name": "g"})
+    assert len(list(executions(Program("run", (*just, last))))) == 500
+    with pytest.raises(CompilerInputError, match="expected an end within 1000"):
+        list(executions(Program("run", (*just, last, last))))
     ends = (("execute", {"graph_name": "g"}), ("endprogram", None), ("loop", 1 << 19), ("endloop", None))
     assert len(list(executions(Program("run", ends)))) == 1
 
