@@ -12,7 +12,7 @@ from typing import Any
 
 from xdsl.dialects.builtin import IntAttr, IntegerType, ModuleOp, TensorType, i1
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from opscope.compiler.errors import StageFailure
 from opscope.compiler.ir.context import context
@@ -45,7 +45,7 @@ def choose(module: ModuleOp, func: FuncOp, outline: Outline, formats: frozenset[
         # Ops that only read the first of them may be narrowed once those have gone.
         chosen |= _first(ops, left) if trials < PATIENCE else left
         trials += 1
-    return chosen | _sources_only(ops, chosen)
+    return chosen | _sources_only(func.body.blocks[0], chosen)
 
 
 def _first(ops: list[Operation], numbers: set[int]) -> set[int]:
@@ -118,11 +118,12 @@ def _touched(op: Operation) -> list[SSAValue]:
     return [*op.operands, *op.results]
 
 
-def _sources_only(ops: list[Operation], chosen: set[int]) -> set[int]:
+def _sources_only(block: Block, chosen: set[int]) -> set[int]:
     """Returns ops without operands that only chosen ops read, so that the host makes these values itself."""
+    (*ops, _) = block.ops
     numbers = {op: number for number, op in enumerate(ops)}
     readers: dict[Operation, set[int | None]] = {}
-    for op in (*ops, *(o.next_op for o in ops[-1:] if o.next_op is not None)):
+    for op in block.ops:
         for value in (*op.operands, *captured(op.regions)):
             if isinstance(value.owner, Operation):
                 reader = None if isinstance(op, ReturnOp) else numbers[op]
