@@ -32,7 +32,7 @@ MANY = {
     "add": Op(uses={"a": 12}), "x.add": Op(uses={"b": 1}), "y.add": Op("crashed", uses={"c": 1}),
     "z.add": Op("crashed", uses={"d": 1}, error="", more={"crash_kind": "SIGSEGV", "expected": "notyet: soon"}),
     "w.sub": Op(uses={"a": 1}, more={"expected": "never: unneeded"}), "lost": Op("unsplittable", uses={"a": 3}),
-    "idle": Op("not_run", uses={"a": 1}),
+    "idle": Op("not_run", uses={"a": 1}), "slow": Op("timeout", uses={"b": 1}, error=""),
 }  # fmt: skip
 
 
@@ -102,16 +102,19 @@ def test_ids_of_ops_of_a_name_are_told(connection: sa.Connection) -> None:
 def test_an_op_is_told_with_its_places_and_uses(connection: sa.Connection) -> None:
     found = op_history.find(connection, op_id("z.add"), [Rule("c", cluster="crashed*"), Rule("rest")], None)
     assert (found["what"], found["op_name"], found["once"], found["models"]) == ("op", "stablehlo.z.add", [], {"d": 1})
-    assert [row["owner"] for row in found["history"]] == ["rest"] * len(found["history"])
+    for name in ("z.add", "slow"):  # with an error and without one
+        history = op_history.find(connection, op_id(name), [Rule("rest")], None)["history"]
+        assert {row["owner"] for row in history} == {"rest"}
     assert op_history.op(connection, "0" * 16, (), None) is None
     failing = op_history.find(connection, "night01", [Rule("d", model="d"), Rule("rest")], None)["failing"]
     assert [(row["op_name"], row["owner"], row["known"], row["uses"]) for row in failing] == [
         ("stablehlo.lost", "rest", "", 3),
-        *sorted((("stablehlo.y.add", "rest", "", 1), ("stablehlo.z.add", "d", "notyet: soon", 1)),
+        *sorted((("stablehlo.y.add", "rest", "", 1), ("stablehlo.z.add", "d", "notyet: soon", 1),
+                 ("stablehlo.slow", "rest", "", 1)),
                 key=lambda row: op_id(row[0].partition(".")[2])),
     ]  # fmt: skip
     told = op_history.find(connection, "night01", (), None)
-    assert told["statuses"] == {"crashed": 2, "not_run": 1, "success": 3, "unsplittable": 1}
+    assert told["statuses"] == {"crashed": 2, "not_run": 1, "success": 3, "timeout": 1, "unsplittable": 1}
 
 
 def test_ten_places_of_an_op_are_told(connection: sa.Connection) -> None:
