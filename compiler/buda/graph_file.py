@@ -74,22 +74,38 @@ def _graph(raw: dict[str, Any], stem: str) -> BudaGraph:
     builder = GraphBuilder(str(raw.get("name", stem)), _format(raw.get("data_format", "Float16_b")))
     pickers: dict[str, SparsePattern] = {}
     for name, row in raw["nodes"].items():
+        if not isinstance(row, dict):
+            raise CompilerInputError(f"{name}: expected a mapping, such as {{input: [32, 64]}}, got {row!r}")
         fmt = _format(row["data_format"]) if "data_format" in row else ""
         if kind := next((SOURCES[key] for key in row if key in SOURCES), None):
-            builder.source(name, kind, TensorShape.of(row[kind.value]), fmt)
+            builder.source(name, kind, TensorShape.of(_sizes(f"{name}: {kind.value}", row[kind.value])), fmt)
         elif "convolution" in row:
             pickers[name] = pattern = _picker(row["convolution"])
             shape = TensorShape.of((pattern.rows * TILE, pattern.cols * TILE))
             builder.source(name, NodeKind.CONSTANT, shape, fmt or PICKER_FORMAT)
         elif "op" in row:
-            operands = [Operand.parse(text) for text in row["inputs"]]
+            operands = [Operand.parse(text) for text in _texts(f"{name}: inputs", row.get("inputs"))]
             builder.op(name, _spec(name, row, raw, pickers.get(operands[0].producer)), operands, fmt)
         else:
             raise CompilerInputError(f"{name}: expected input, parameter, constant, convolution or op, got {list(row)}")
-    for text in raw.get("outputs", ()):
+    for text in _texts("outputs", raw.get("outputs", [])):
         operand = Operand.parse(text)
         builder.output(f"{operand.producer}.output", operand)
     return builder.graph()
+
+
+def _sizes(where: str, value: object) -> list[int]:
+    """A shape in elements. Raises CompilerInputError."""
+    if isinstance(value, list) and value and all(type(size) is int and size > 0 for size in value):
+        return value
+    raise CompilerInputError(f"{where}: expected a list of positive sizes, such as [32, 64], got {value!r}")
+
+
+def _texts(where: str, value: object) -> list[str]:
+    """Names of nodes, TMs among them. Raises CompilerInputError."""
+    if isinstance(value, list) and all(isinstance(text, str) for text in value):
+        return value
+    raise CompilerInputError(f"{where}: expected a list of names, such as [x, w], got {value!r}")
 
 
 def _spec(name: str, row: dict[str, Any], raw: dict[str, Any], picker: SparsePattern | None) -> OpSpec:

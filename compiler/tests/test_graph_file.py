@@ -121,7 +121,16 @@ def test_a_convolution_moves_by_one_without_edges_unless_said_otherwise(tmp_path
         ("[]", "expected a mapping with `nodes`, got none; try a file as in docs/planning.md"),
         ("{nodes: [x]}", "expected a mapping with `nodes`, got none; try a file as in docs/planning.md"),
         ("nodes: {x: {}}", "x: expected input, parameter, constant, convolution or op, got []"),
-        ("nodes: {x: {op: exp}}", "expected a graph as in docs/planning.md, got: KeyError('inputs')"),
+        ("nodes: {x: 3}", "x: expected a mapping, such as {input: [32, 64]}, got 3"),
+        ("nodes: {x: {op: exp}}", "x: inputs: expected a list of names, such as [x, w], got None"),
+        ("nodes: {x: {op: exp, inputs: [[y]]}}", "x: inputs: expected a list of names, such as [x, w], got [['y']]"),
+        ("nodes: {x: {input: [4]}}\noutputs: x", "outputs: expected a list of names, such as [x, w], got 'x'"),
+        ("nodes: {x: {input: 32}}", "x: input: expected a list of positive sizes, such as [32, 64], got 32"),
+        ("nodes: {x: {input: []}}", "x: input: expected a list of positive sizes, such as [32, 64], got []"),
+        (
+            "nodes: {x: {parameter: [1, 0]}}",
+            "x: parameter: expected a list of positive sizes, such as [32, 64], got [1, 0]",
+        ),
     ],
 )
 def test_a_file_that_is_no_graph_is_named(tmp_path: Path, text: str, told: str) -> None:
