@@ -152,3 +152,14 @@ def test_nothing_is_written_or_read_through_a_link(run: Path, tmp_path: Path) ->
         journal.append(test)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "secret"]
     assert secret.read_text() == "theirs"
+
+
+def test_what_decides_something_is_read_only_as_it_was_stored(run: Path) -> None:
+    folder = f"artifacts/{next(iter(run_folder.NAMES))}"
+    assert artifacts.read(run, f"{folder}/compile.txt", "run-1") == b"why compile.txt"
+    (run / folder / "new.txt").write_bytes(b"came later")
+    assert artifacts.read(run, f"{folder}/new.txt", "run-1") == b"came later"
+    for content in (b"why compile.tyt", b"why"):
+        (run / folder / "compile.txt").write_bytes(content)
+        with pytest.raises(damage.Damaged, match="got another content"):
+            artifacts.read(run, f"{folder}/compile.txt", "run-1")

@@ -91,13 +91,17 @@ def test_journals_of_any_kind_are_forgiven(tmp_path: Path, context: RunContext) 
     lines = [json.dumps(good), "[]", "not JSON", '{"op_id": "y"}', json.dumps(good | {"status": "odd"}), '{"torn']
     journal.write_text("\n".join(lines))
     assert history.past_of_ops(tmp_path, context, ["x"]) == {"x": history.Past(failed=False, seconds=2.0)}
+    # A record without the number of its attempt is of the first.
+    again = good | {"attempt": 1, "stages": [{"stage": "run", "seconds": 3}]}
+    journal.write_text("\n".join(map(json.dumps, (good, again))))
+    assert history.past_of_ops(tmp_path, context, ["x"]) == {"x": history.Past(failed=False, seconds=3.0)}
 
 
 def test_what_was_never_measured_is_estimated_by_its_peers() -> None:
     rows = [row("a"), row("b"), row("c"), row("d"), row("e", name="stablehlo.dot")]
     known = {name: history.Past(False, seconds) for name, seconds in (("a", 1.0), ("b", 2.0), ("c", 9.0))}
     assert history.estimates(rows, known) == {"a": 1.0, "b": 2.0, "c": 9.0, "d": 2.0, "e": 2.0}
-    assert set(history.estimates(rows, {}).values()) == {history.DEFAULT_SECONDS}
+    assert set(history.estimates(rows, {}).values()) == {0.1}
 
 
 @pytest.mark.parametrize(

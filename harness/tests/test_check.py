@@ -193,6 +193,13 @@ def test_of_many_elements_every_third_is_looked_at() -> None:
     assert module._robust_errors(golden[: 1 << 19], got[: 1 << 19], QUARTER)[1] == 1.0
 
 
+def test_of_many_blocks_as_many_elements_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """64 of 192 elements are 4 of 12 blocks: every third."""
+    monkeypatch.setattr(module, "_SAMPLE", 64)
+    wrong = np.where(np.arange(12) % 3, 2.0, 1.0)
+    assert module._robust_errors(np.ones(192), np.repeat(wrong, 16), BLOCK) == (0.5, 0.0, 0.0)
+
+
 def test_both_parts_of_a_complex_number_have_its_sizes() -> None:
     golden = np.array([[3 + 4j, 1], [2j, 8 - 8j]], np.complex128)
     sizes = np.array([[1.0, 2.0], [3.0, 4.0]])
