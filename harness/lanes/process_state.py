@@ -40,6 +40,8 @@ _PR_SET_PDEATHSIG, _PR_GET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUB
 """From linux/prctl.h."""
 _LIBC = ctypes.CDLL(None)
 _STATUS = re.compile(rb"^(Uid|Gid|Groups|SigBlk|SigIgn|SigCgt|CapEff|NoNewPrivs|Seccomp):\t(.*)$", re.MULTILINE)
+_OF_C_LIBRARY = 1 << 32 - 1 | 1 << 33 - 1
+"""glibc's SIGCANCEL and SIGSETXID, as bits of the masks: it takes the second when the first thread starts."""
 _SIGNALS = tuple(
     number
     for name in ("SIGINT", "SIGTERM", "SIGALRM", "SIGCHLD", "SIGUSR1", "SIGUSR2", "SIGPIPE", "SIGHUP")
@@ -279,7 +281,12 @@ def _set_death_signal(before: int) -> None:
 
 
 def _status() -> dict[bytes, bytes]:
-    return dict(_STATUS.findall(_read("/proc/self/status")))
+    """Lines of /proc about the process; masks of signals without those that the C library keeps for its threads."""
+    lines = dict(_STATUS.findall(_read("/proc/self/status")))
+    return {
+        name: b"%016x" % (int(value, 16) & ~_OF_C_LIBRARY) if name.startswith(b"Sig") else value
+        for name, value in lines.items()
+    }
 
 
 def _set_handlers(before: list[Any]) -> None:

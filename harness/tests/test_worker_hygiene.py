@@ -142,6 +142,11 @@ def test_what_loads_lazily_is_no_change(connection: int, tmp_path: Path) -> None
             file.close()
 
 
+def test_handlers_of_the_c_library_for_its_threads_are_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_state, "_read", lambda path: b"Uid:\t0\t0\nSigCgt:\t0000000180000200\n")
+    assert process_state._status() == {b"Uid": b"0\t0", b"SigCgt": b"0000000000000200"}
+
+
 def test_a_description_is_short() -> None:
     row = process_state.Row("x", lambda: 0)
     assert len(row.described("y" * 1000, 1)) < 210
