@@ -191,10 +191,11 @@ def _resolve(word: str, request: Preparation) -> list[Named]:
     """The models that `word` names. Raises InputError if it names none."""
     if (pattern := node_tests.pattern(word)) is not None:
         return _node_tests(pattern, request)
-    users = user_files.named(word)
-    if users is None and not Path(word).exists() and Path(word).suffix in user_files.FORMATS:
+    if not Path(word).exists() and Path(word).suffix in user_files.FORMATS:
         files = sorted(map(Path, glob.glob(word)))  # noqa: PTH207 - Path.glob takes no absolute pattern
-        return [named for file in files for named in _resolve(str(file), request)]
+        if files:
+            return [named for file in files for named in _resolve(str(file), request)]
+    users = user_files.named(word)
     if users is not None and not (users.framework == "python" and registered_in(users.path)):
         name = users.name + (registry.TRAINING if request.training else "")
         return [Named(name, users.path, users.framework, users.files, entry=users.entry, users=True)]

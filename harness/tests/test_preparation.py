@@ -105,6 +105,21 @@ def test_a_model_named_twice_is_one_and_its_place_is_not_part_of_its_key(tmp_pat
     assert len({task.folder, *seeds}) == 5
 
 
+def test_a_glob_names_files_of_other_formats_too(tmp_path: Path) -> None:
+    for name in ("a.onnx", "b.onnx", "c.tflite", "d[1].onnx"):
+        (tmp_path / name).write_bytes(b"")
+
+    def named(word: str) -> list[tuple[str, str]]:
+        found = tasks(Preparation((f"{tmp_path}/{word}",), cache_dir=str(tmp_path / "cache")))
+        return [(Path(task.path).name, task.export.framework if task.export else "") for task in found]
+
+    assert named("[ab].onnx") == [("a.onnx", "onnx"), ("b.onnx", "onnx")]
+    assert named("*.tflite") == [("c.tflite", "tflite")]
+    assert named("d[1].onnx") == [("d[1].onnx", "onnx")], "a file of that very name is no pattern"
+    with pytest.raises(InputError, match=r"--model: expected the path of a \.onnx file, got .*, which is not a file"):
+        named("x*.onnx")
+
+
 # --- the parent
 
 

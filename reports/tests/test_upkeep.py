@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from opscope.harness.record.errors import InputError
 from opscope.reports.commands.db import db
+from opscope.reports.compare import op_history
 from opscope.reports.database.database import head, open_database
 from opscope.reports.publish.publish import publish
 from opscope.reports.publish.upkeep import add_alias, age_of, prune, read_only_role, statistics
@@ -142,6 +143,11 @@ def test_upgrade_makes_what_is_not_there_and_changes_nothing_that_is(tmp_path: P
 def test_an_alias_joins_two_histories(url: str) -> None:
     done = run("alias", op_id("gone"), op_id("sum"), "--reason", "ids of version 2", "--db", url)
     assert done.output == f"{op_id('gone')} continues as {op_id('sum')}; 2 nights were counted again\n"
+    with open_database(url) as connection:
+        for name in ("gone", "sum"):
+            found = op_history.op(connection, op_id(name), (), None)
+            assert found is not None
+            assert (found["op_id"], found["once"]) == (op_id("sum"), [op_id("gone")])
     joined = f"SELECT status FROM night_ops WHERE op_id = '{op_id('sum')}' ORDER BY started"
     assert ask(url, joined) == [("crashed",), ("success",)]
     assert ("FIXED",) in ask(url, f"SELECT label FROM night_changes WHERE op_id = '{op_id('sum')}'")
