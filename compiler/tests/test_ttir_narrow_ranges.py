@@ -221,6 +221,10 @@ KNOWN: dict[str, tuple[str, Range, Range]] = {
     ),
     "clamped at what is not known": (constant("l", -1, 0) + f"%r = stablehlo.clamp %l, %x, %x : {LONG}", None,
                                      (-INDEX_LIMIT, INDEX_LIMIT)),
+    "one of two, of which one is not known": (
+        constant("a", 0, 7) + "%m = stablehlo.constant dense<[true, false]> : tensor<2xi1>\n"
+        f"%r = stablehlo.select %m, %x, %a : tensor<2xi1>, {LONG}", None, (-INDEX_LIMIT, INDEX_LIMIT),
+    ),
     "the least of signed numbers": (constant("a", 0, 7) + f"%r = stablehlo.minimum %x, %a : {LONG}", None,
                                     (-INDEX_LIMIT, INDEX_LIMIT)),
 }  # fmt: skip

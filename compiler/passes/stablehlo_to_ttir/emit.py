@@ -149,7 +149,7 @@ class Emit:
     def full(self, shape: Sequence[int], element: Any, number: float) -> SSAValue:
         """Returns a tensor filled with one value; a float must be exact in f32."""
         fill: Attribute = (
-            IntegerAttr((int(number) + 2**31) % 2**32 - 2**31, i32)
+            IntegerAttr(int(number), i32)  # xDSL wraps an unsigned one
             if hasattr(element, "width")
             else FloatAttr(float(number), f32)
         )

@@ -6,7 +6,6 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from opscope.compiler.ops.shapes import shape_of
 from opscope.compiler.passes.stablehlo_to_ttir.body import combination
 from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
 from opscope.compiler.passes.stablehlo_to_ttir.regions import lowered, read_around
@@ -40,7 +39,7 @@ def scatter(e: Emit) -> list[SSAValue]:
 def select_and_scatter(e: Emit) -> SSAValue:
     """Lowers the backward pass of pooling: the selected element of each window gets the window's source value."""
     assert e.functions is not None
-    rank = len(shape_of(e.operands[0]))
+    rank = len(e.result_shape)
     select, join = e.op.regions
     combine = combination(join, e.result_type.element_type)
     bodies = [select] if combine else [select, join]
