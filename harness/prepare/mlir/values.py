@@ -188,7 +188,8 @@ def _number(text: str, dtype: np.dtype) -> Any:
         return np.array(int(text, 16), f"u{dtype.itemsize}").view(dtype)[()]
     if text in ("true", "false"):
         return text == "true"
-    return np.array(float(text)).astype(dtype)[()] if "." in text or "e" in text else np.array(int(text)).astype(dtype)
+    # MLIR writes every float with a point.
+    return np.array(float(text)).astype(dtype)[()] if "." in text else np.array(int(text)).astype(dtype)
 
 
 def parameter_text(attr: ir.Attribute | None) -> str:
