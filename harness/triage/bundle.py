@@ -172,6 +172,9 @@ class _Values:
         from opscope.harness.record.element_types import save
 
         source, desc = row.sources[index], row.inputs[index]
+        if any(size < 0 for size in desc.shape):
+            self.note = "an input has an open dimension, so it has no values; --shape of a run binds it"
+            return source
         if not self._keep:
             if source.kind != "captured":
                 self.note = self.note or "inputs are generated again, from distribution and seed"

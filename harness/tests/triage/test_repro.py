@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import OpRow, Source, TensorDesc
 from opscope.harness.tests.backends import hidden
 from opscope.harness.tests.triage.runs import binary, run
 from opscope.harness.triage import after_run, bundle, from_run, in_child
@@ -208,3 +209,13 @@ def test_a_module_that_kills_what_reads_it_is_one_line(failed, tmp_path: Path, m
     with pytest.raises(InputError, match="opscope repro: expected an op whose module can be read, got the end of what"):
         in_child.write(tmp_path / "out", row, test, origin, "opscope repro")
     assert not (tmp_path / "out").exists()
+
+
+def test_an_open_dimension_has_no_values(tmp_path: Path) -> None:
+    source = Source(kind="seeded", law="normal:1", seed=0, index=0)
+    row = OpRow(op_id="0", op_name="model", module=None, inputs=(TensorDesc(shape=(-1, 4), data_type="f32"),),
+                outputs=(), uses=(), sources=(source,))  # fmt: skip
+    values = bundle._Values(tmp_path, tmp_path, {}, keep=True)
+    assert values.source(row, 0) == source
+    assert values.note == "an input has an open dimension, so it has no values; --shape of a run binds it"
+    assert values.size == 0
