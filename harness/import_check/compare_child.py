@@ -1,4 +1,4 @@
-"""The child that compares a walk's results with those of the model's own framework."""
+"""The children that compare a walk's results with those of the model's own framework, and explain a difference."""
 
 from __future__ import annotations
 
@@ -35,10 +35,21 @@ def compare_import(parent: Parent) -> dict[str, Any]:
     check = check.model_copy(update={"z_max": wrong[2]})
     if wrong[1]:
         update: dict[str, Any] = {"status": ImportStatus.DIFFERS, "output": wrong[0], "error": wrong[1]}
-        check = conditioning.explained(check.model_copy(update=update), expected, row, folder)
-        if check.status is ImportStatus.DIFFERS and task["nodes"] is not None:
+        if task["nodes"] is not None:
             from opscope.harness.import_check import first_node
 
-            node = first_node.find(task["nodes"], task["environment"], Path(task["cache_dir"]))
-            check = check.model_copy(update={"node": node})
+            update["node"] = first_node.find(task["nodes"], task["environment"], Path(task["cache_dir"]))
+        check = check.model_copy(update=update)
     return check.model_dump(mode="json")
+
+
+def explain_import(parent: Parent) -> dict[str, Any]:
+    """What the model's response to rounding makes of a check that differs, as JSON.
+
+    The task: `check`, `folder` and `own` as above.
+    """
+    task = parent.task()
+    folder, (row,) = Path(task["folder"]), whole_rows([Path(task["folder"])])
+    _, expected = own_results.read(Path(task["own"]))
+    check = ImportCheck.model_validate(task["check"])
+    return conditioning.explained(check, expected, row, folder).model_dump(mode="json")

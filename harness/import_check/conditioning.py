@@ -16,8 +16,10 @@ import numpy as np
 from opscope.harness.prepare import golden, mlir
 from opscope.harness.prepare.inputs import row_golden, row_inputs
 from opscope.harness.prepare.mlir import last_bits
+from opscope.harness.prepare.operand_sizes import is_float
 from opscope.harness.record.records import ImportCheck, OpRow
 from opscope.harness.record.stages import ImportStatus
+from opscope.harness.verdict import operands
 
 DRAWS = 3
 """Responses that are computed, each with directions of its own."""
@@ -37,7 +39,7 @@ class Size(NamedTuple):
     @classmethod
     def of(cls, values: np.ndarray) -> Size:
         """The size of finite values; 0 of none."""
-        magnitudes = np.abs(_wide(values))
+        magnitudes = np.abs(operands.wide(values))
         return cls(float(np.sqrt(np.mean(magnitudes**2))), float(magnitudes.max())) if values.size else cls(0.0, 0.0)
 
     def within(self, other: Size, factor: float) -> bool:
@@ -63,7 +65,7 @@ def explained(check: ImportCheck, expected: Sequence[np.ndarray], row: OpRow, fo
         responses = list(_responses(row, folder, got))
     except golden.GoldenError:
         return check
-    floats = [index for index, each in enumerate(got) if _floating(each)]
+    floats = [index for index, each in enumerate(got) if is_float(each)]
     by_result = [(_difference(expected[i], got[i]), [each[i] for each in responses], Size.of(_finite(got[i])))
                  for i in floats]  # fmt: skip
     findings = [finding(*each) for each in by_result]
@@ -75,7 +77,7 @@ def explained(check: ImportCheck, expected: Sequence[np.ndarray], row: OpRow, fo
         update = {"status": ImportStatus.NOT_CHECKED, "error": f"it is ill-conditioned: {words}; {check.error}"}
     else:
         update = {"status": ImportStatus.AGREES, "error": f"within {FACTOR:g} times what rounding makes of it: {words}"}
-    return check.model_copy(update={**update, "output": None})
+    return check.model_copy(update={**update, "output": None, "node": ""})
 
 
 def finding(error: Size, responses: Sequence[Size], size: Size) -> Finding:
@@ -92,8 +94,7 @@ def finding(error: Size, responses: Sequence[Size], size: Size) -> Finding:
 
 def _responses(row: OpRow, folder: Path, got: Sequence[np.ndarray]) -> Iterator[list[Size]]:
     """How far each result moves, for each draw. Raises GoldenError if XLA does not take the module."""
-    if row.module is None:
-        return
+    assert row.module is not None, "a whole model has a module"
     module, arguments = mlir.load(folder / row.module), row_inputs(row, folder)
     for seed in range(1, DRAWS + 1):
         moved = mlir.to_bytecode(last_bits.moved(module, seed))
@@ -105,37 +106,27 @@ def _comparable(want: np.ndarray, have: np.ndarray) -> bool:
     """Whether two results differ at most in the values of finite floats."""
     if want.shape != have.shape:
         return False
-    if not _floating(have):
+    if not is_float(have):
         return bool(np.array_equal(want, have))
-    return _floating(want) and bool(np.array_equal(_marks(want), _marks(have)))
-
-
-def _floating(values: np.ndarray) -> bool:
-    """Whether elements are floats or complex; `V` are the narrow types of ml_dtypes."""
-    return values.dtype.kind in "fc" or (values.dtype.kind == "V" and "float" in values.dtype.name)
+    return is_float(want) and bool(np.array_equal(_marks(want), _marks(have)))
 
 
 def _marks(values: np.ndarray) -> np.ndarray:
     """0 where a value is finite; Inf, -Inf and NaN tell apart."""
-    wide = _wide(values)
+    wide = operands.wide(values)
     return np.where(np.isnan(wide), 3, np.where(np.isfinite(wide), 0, 1 + (np.real(wide) > 0)))
-
-
-def _wide(values: np.ndarray) -> np.ndarray:
-    """Values in the widest type of their kind."""
-    return values.astype(np.complex128 if values.dtype.kind == "c" else np.float64)
 
 
 def _finite(values: np.ndarray) -> np.ndarray:
     """The finite ones, in one row."""
-    wide = _wide(values)
+    wide = operands.wide(values)
     return wide[np.isfinite(wide)]
 
 
 def _difference(want: np.ndarray, have: np.ndarray) -> Size:
     """The size of what finite elements differ by."""
-    if not _floating(have):
+    if not is_float(have):
         return Size(0.0, 0.0)
-    left, right = _wide(want), _wide(have)
+    left, right = operands.wide(want), operands.wide(have)
     both = np.isfinite(left) & np.isfinite(right)
     return Size.of(left[both] - right[both])

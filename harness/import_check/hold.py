@@ -122,9 +122,18 @@ def _check(task: Task, folder: Path, claims: Claims) -> ImportCheck:
             "opscope.harness.import_check.compare_child:compare_import", orders, seconds=allowance.left(),
             memory=allowance.memory,
         )  # fmt: skip
-    if outcome.result is None:
-        return _ended(task, outcome, allowance, "the comparison")
-    return ImportCheck.model_validate(outcome.result)
+        if outcome.result is None:
+            return _ended(task, outcome, allowance, "the comparison")
+        check = ImportCheck.model_validate(outcome.result)
+        if check.status is ImportStatus.DIFFERS:
+            # In a child of its own: whatever ends it, the difference has been seen and stays.
+            question = {"check": outcome.result, "folder": str(folder), "own": str(own)}
+            answer = call(
+                "opscope.harness.import_check.compare_child:explain_import", question, seconds=allowance.left(),
+                memory=allowance.memory,
+            )  # fmt: skip
+            check = ImportCheck.model_validate(answer.result or outcome.result)
+    return check
 
 
 def _ended(task: Task, outcome: Outcome, allowance: Allowance, at: str) -> ImportCheck:

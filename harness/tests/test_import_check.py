@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opscope.base.children.call import call as call_child
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
 from opscope.harness.import_check.agreement import first_wrong
@@ -139,7 +140,7 @@ def checked(tmp_path: Path, word: str, **options: object) -> ImportCheck:
 
 
 @pytest.mark.slow
-def test_an_exporter_that_drops_a_relu_is_found(tmp_path: Path) -> None:
+def test_an_exporter_that_drops_a_relu_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "made.py"
     path.write_text(MODEL)
     (task,) = tasks(Preparation((str(path),), cache_dir=str(tmp_path / "cache")))
@@ -162,6 +163,16 @@ def test_an_exporter_that_drops_a_relu_is_found(tmp_path: Path) -> None:
     assert "largest error" in check.error
     # With another seed, the framework runs in its own process, as it does where only the walk knows the inputs.
     assert checked(tmp_path, str(path), seed=1).status is ImportStatus.DIFFERS
+    # Whatever ends the child that looks for an explanation, the difference stays.
+    calls: list[str] = []
+
+    def call(target: str, *task: object, **limits: object) -> object:
+        calls.append(target.rpartition(":")[2])
+        return call_child(target.replace("explain_import", "no_such_function"), *task, **limits)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("opscope.harness.import_check.hold.call", call)
+    assert checked(tmp_path, str(path), seed=2).status is ImportStatus.DIFFERS
+    assert "explain_import" in calls
 
 
 @pytest.mark.slow
