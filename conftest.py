@@ -7,11 +7,13 @@ user's folders fails, and so does a test that starts a process which could.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +32,9 @@ SEED = 1
 
 VARIABLES = ("OPSCOPE_", "XDG_", "PYTEST_", "GITHUB_")
 """How variables begin that decide what a run does, where its files lie or which page it writes to."""
+
+SELDOM = (20_000, 20, 20)
+"""When garbage is collected while tests run. At Python's own thresholds it takes a thirtieth of their time."""
 
 KNOBS = frozenset({"OPSCOPE_COLLECT_DATA", "OPSCOPE_KILLS", "OPSCOPE_MEASURE_POSTGRES", "OPSCOPE_PICTURES",
                    "OPSCOPE_RECORDS"})  # fmt: skip
@@ -106,6 +111,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if getattr(config.option, "randomly_seed", None) == "default":
         config.option.randomly_seed = SEED
     config.add_cleanup(gc_pause.restorer())  # of what pytest_collection sets aside
+    config.add_cleanup(partial(gc.set_threshold, *gc.get_threshold()))
+    gc.set_threshold(*SELDOM)
     if hasattr(config, "workerinput"):  # of xdist, whose controller has done so
         home, folders = config.workerinput["user"]  # type: ignore[attr-defined]
         config.stash[USER] = User(home, tuple(folders))

@@ -249,6 +249,8 @@ def ran_on(compiled: bytes) -> str:
 
 def op_table() -> tuple[OpRow, ...]:
     """Returns every row of the op table."""
+    from opscope.compiler.ops import families  # noqa: F401 - fills the table, if nothing was compiled before
+
     return tuple(TABLE)
 
 

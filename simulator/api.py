@@ -38,6 +38,7 @@ __all__ = [
     "UnsupportedFormat",
     "UnsupportedKernel",
     "WrongBoard",
+    "cuts_result",
     "error_bound",
     "kernels",
 ]
@@ -54,3 +55,12 @@ def error_bound(kernel: str) -> float:
     Raises KeyError for an unknown kernel.
     """
     return KERNELS[kernel].max_ulp
+
+
+def cuts_result(kernel: str) -> bool:
+    """Whether a kernel leaves the rounding of its result to the store into a Dst of 16 bits, which cuts; not if exact.
+
+    Raises KeyError for an unknown kernel.
+    """
+    row = KERNELS[kernel]
+    return row.unit == "sfpu" and not row.rounds and row.max_ulp > 0

@@ -14,8 +14,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from opscope.harness.prepare.export import export_file, export_model
+from opscope.harness.prepare.input_distributions import argument_distributions
 from opscope.harness.prepare.split import split_module
-from opscope.harness.prepare.walk import Limits, WalkTask, argument_distributions, walk
+from opscope.harness.prepare.walk import Limits, WalkTask, walk
 from opscope.models import registry
 
 PRODUCTS = 40

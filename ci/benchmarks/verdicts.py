@@ -25,12 +25,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kernels", type=int, default=100, help="kernels that are wrong in one place only")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--models", nargs="*", default=MODELS)
+    parser.add_argument("--dtype", default="float32", help="element type of the models")
     options = parser.parse_args(arguments)
     models = tuple(options.models)
     settings = len(options.models) * len(FORMATS) * len(FIDELITIES)
     faults = -(-options.faults // settings)
-    missed = _table("fault", FAULTS, outcomes(options.seed, faults, models) if faults else (), LEAST)
-    return int(missed | _table("broken kernel", PLACED, kernel_outcomes(options.seed, options.kernels, models), 1.0))
+    missed = _table("fault", FAULTS, outcomes(options.seed, faults, models, options.dtype) if faults else (), LEAST)
+    broken = kernel_outcomes(options.seed, options.kernels, models, options.dtype)
+    return int(missed | _table("broken kernel", PLACED, broken, 1.0))
 
 
 def _table(title: str, kinds: Iterable[str], outcomes: Iterable[Outcome], least: float) -> bool:

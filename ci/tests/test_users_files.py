@@ -26,7 +26,11 @@ def outcomes(folder: Path, *words: str) -> dict[str, set[str]]:
     shutil.copy(CONFTEST, checkout)
     settings = dict.fromkeys(("OPSCOPE_BACKEND", "OPSCOPE_PUBLISH", "XDG_RUNTIME_DIR", "GITHUB_JOB"), "the user's")
     settings |= {"HOME": str(home), "OPSCOPE_CACHE_DIR": str(cache)}
-    flags = ["-p", "no:randomly", "-p", "no:cacheprovider", "-q", "-rA", "--tb=no"]
+    # Without plugins that take long to import.
+    flags = [
+        word for name in ("randomly", "hypothesispytest", "benchmark", "cacheprovider") for word in ("-p", f"no:{name}")
+    ]
+    flags += ["-q", "-rA", "--tb=no"]
     done = subprocess.run(
         [sys.executable, "-P", "-m", "pytest", *flags, *words], cwd=checkout, env=os.environ | settings,
         capture_output=True, text=True, check=False,

@@ -11,6 +11,7 @@ import click
 
 from opscope.base import regular_file
 from opscope.base.file_names import resolved
+from opscope.base.model_files import ModelFiles
 from opscope.compiler import passes
 from opscope.compiler.errors import CompilerInputError, StageFailure
 
@@ -28,6 +29,12 @@ class InputProblem(click.ClickException):
 
 @click.command("compile", short_help="Compile a StableHLO file to ttir, ttnn or a flatbuffer.")
 @click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--shape",
+    multiple=True,
+    metavar="NAME=SIZE",
+    help="A size for an open dimension (batch=4), or all sizes of an argument (arg0=4x16); several, or as a,b.",
+)
 @click.option(
     "--to", "target", type=click.Choice(TARGETS), default="flatbuffer", show_default=True, help="Stage to stop after."
 )
@@ -73,8 +80,11 @@ class InputProblem(click.ClickException):
 @click.option(
     "--dump-ir", type=click.Path(path_type=Path), help="Folder for the IR before the first stage and after each stage."
 )
+@click.pass_context
 def compile_command(
+    ctx: click.Context,
     file: Path,
+    shape: tuple[str, ...],
     target: str,
     arch: str,
     data_format: str | None,
@@ -87,11 +97,14 @@ def compile_command(
     output: Path | None,
     dump_ir: Path | None,
 ) -> None:
-    """Compile a StableHLO FILE (text, bytecode or portable artifact) with the reference compiler."""
+    """Compile a StableHLO FILE (text, bytecode or portable artifact) with the reference compiler.
+
+    FILE.mlir:FUNCTION is one of several models in a file. Open dimensions take sizes from --shape.
+    """
     from opscope.compiler import api
     from opscope.compiler.ir.text import to_text
 
-    module = _read(file)
+    module = _model(file, ",".join(shape), ctx.find_object(ModelFiles))
     try:
         system_desc = api.load_board(arch)
     except ValueError as error:
@@ -112,7 +125,7 @@ def compile_command(
             ir = api.ttir_to_ttnn(ir, system_desc, options)
         if target == "flatbuffer":
             data = api.ttnn_to_flatbuffer(ir, system_desc, options)
-            path = output or file.with_suffix(".ttnn")
+            path = output or _binary_of(file)
             if resolved(path) == resolved(file):
                 raise InputProblem(f"{file}: expected another file for the binary, got the input itself; try -o")
             _write(path, data)
@@ -202,6 +215,24 @@ def _is_ours(data: bytes) -> bool:
         return False
     code = re.sub(rb"//[^\n]*", b"", data)
     return b'"ttir.' in code or b'"ttnn.' in code
+
+
+def _binary_of(file: Path) -> Path:
+    """`net.ttnn` of `net.mlir`, `net.fn.ttnn` of `net.mlir:fn`."""
+    path, _, name = str(file).rpartition(":")
+    return Path(path).with_suffix(f".{name}.ttnn") if path and not file.exists() else file.with_suffix(".ttnn")
+
+
+def _model(file: Path, shape: str, files: ModelFiles | None) -> bytes:
+    """The one module that FILE and --shape mean; without a reader, and of standard input, the bytes as they are."""
+    if files is None or str(file) == "-":
+        if shape:
+            raise InputProblem(f"--shape: expected a file of a model, which `opscope compile` reads, got {file}")
+        return _read(file)
+    try:
+        return files.read(str(file), shape or None)
+    except ValueError as error:
+        raise InputProblem(" ".join(str(error).split())) from error
 
 
 def _read(path: Path) -> bytes:

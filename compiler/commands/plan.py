@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from opscope.base import regular_file
+from opscope.base.plugins import plugins
 from opscope.compiler.commands.compile import InputProblem
 from opscope.compiler.errors import CompilerInputError, StageFailure
 
@@ -155,9 +156,7 @@ def _stablehlo(source: str) -> bytes:
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise CompilerInputError(f"{path}: expected a readable graph or StableHLO file, got: {reason}") from error
-    from importlib.metadata import entry_points
-
-    for entry in entry_points(group="opscope.sources"):
+    for entry in plugins("opscope.sources"):
         try:
             return entry.load()(source)
         except ValueError as error:

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Any
 
 from opscope.base.op_families import op_family
+from opscope.base.plugins import plugins
 from opscope.compiler.ops import families as _families  # noqa: F401  (fills the table)
 from opscope.compiler.ops.custom_calls import TARGETS
 from opscope.compiler.ops.row import TABLE, Lowering, OpRow
@@ -99,7 +99,7 @@ def _entry(row: OpRow) -> Coverage:
 @cache
 def known_limits() -> tuple[Any, ...]:
     """Expected failures beside the table: each has `covers(op)`, `types`, `condition`, `stage`, `kind`, `reason`."""
-    return tuple(limit for point in entry_points(group=LIMITS) for limit in point.load()())
+    return tuple(limit for point in plugins(LIMITS) for limit in point.load()())
 
 
 def _types_in_classes(types: Iterable[str], classes: Iterable[str]) -> bool:

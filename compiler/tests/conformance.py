@@ -63,10 +63,11 @@ def scores(take: Callable[[int], bool] = lambda number: True, level: int = 0) ->
     device, target = Device("n150"), Reference().target(ResultOptions(arch="n150"))
     for case, source, inputs, expected in programs.conformance():
         if take(case["n"]):
-            yield _score(case, source, inputs, expected, device, target, level)
+            yield score_of(case, source, inputs, expected, device, target, level)
 
 
-def _score(case: Any, source: str, inputs: Any, expected: Any, device: Device, target: Target, level: int) -> Score:
+def score_of(case: Any, source: str, inputs: Any, expected: Any, device: Device, target: Target, level: int) -> Score:
+    """Runs one case, compiled at an optimization level, and compares its results with the stored ones."""
     number, ops, kind = case["n"], tuple(case["ops"]), "device"
     options = api.CompileOptions(optimization_level=level)
     try:

@@ -18,6 +18,7 @@ from opscope.compiler.pipelines.buda import legalise
 from opscope.compiler.target import binary
 from opscope.compiler.target.plan import Plan
 from opscope.compiler.target.system_desc import load_board
+from opscope.compiler.tests import programs
 from opscope.compiler.translations.ttir_to_graph.host import host_part
 from opscope.compiler.translations.ttir_to_graph.lowering import lowered
 from opscope.simulator.api import Device
@@ -35,15 +36,15 @@ class Lowered:
 def lowered_function(function: Callable[..., Any], *shapes: tuple[int, ...], seed: int = 0) -> Lowered:
     rng = np.random.default_rng(seed)
     args = [(rng.standard_normal(shape) / max(1, shape[0]) ** 0.5).astype(np.float32) for shape in shapes]
-    jitted = jax.jit(function)
-    ttir = api.stablehlo_to_ttir(jitted.lower(*args).as_text())
+    ttir = api.stablehlo_to_ttir(jax.jit(function).lower(*args).as_text())
     legalise(ttir)
     low = lowered(ttir, "test")
     entry = next(op for op in ttir.body.block.ops if isinstance(op, FuncOp))
     host, board = host_part(entry, low.contents), load_board("n150")
     data = api.ttnn_to_flatbuffer(api.ttir_to_ttnn(host.module, board), board)
     results = Device("n150").load(data).run(args).outputs
-    return Lowered(low.builder.graph(), host.queues(results), [np.asarray(r) for r in jax.tree.leaves(jitted(*args))])
+    golden = [np.asarray(r) for r in jax.tree.leaves(programs.jit(function)(*args))]
+    return Lowered(low.builder.graph(), host.queues(results), golden)
 
 
 def run(program: PlannedProgram, queues: dict[str, np.ndarray], *, placed: bool = True, per_core: bool = False) -> Any:

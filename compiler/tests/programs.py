@@ -16,12 +16,26 @@ from opscope.simulator.api import Device
 BOARD = api.load_board("n150")
 CASES = Path(__file__).parents[3] / "shared" / "data"
 
+QUICKLY: dict[str, str | bool | int] = {
+    "xla_backend_optimization_level": 0,
+    "xla_cpu_use_fusion_emitters": False,
+    "xla_cpu_parallel_codegen_split_count": 1,
+}
+"""XLA's options for a program that runs once, on small inputs: compiling takes longer than anything else here."""
+
 
 def stablehlo(function: Callable[..., Any], *args: Any) -> str:
     """StableHLO text of a jitted function."""
     import jax
 
     return str(jax.jit(function, keep_unused=True).lower(*args).compiler_ir("stablehlo"))
+
+
+def jit(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`jax.jit` for a golden: compiled in a fraction of the time."""
+    import jax
+
+    return jax.jit(function, compiler_options=QUICKLY)
 
 
 def module(body: str, signature: str) -> str:
@@ -38,9 +52,12 @@ def simulate(source: str | bytes, *inputs: Any, **options: Any) -> list[np.ndarr
 def xla(source: str, *inputs: Any) -> list[np.ndarray]:
     """Outputs of the module on XLA's CPU."""
     import jax
+    from jaxlib import xla_client
 
     device = jax.devices("cpu")[0]
-    program = device.client.compile_and_load(source, (device,))
+    options = xla_client.CompileOptions()
+    options.env_option_overrides = list(QUICKLY.items())
+    program = device.client.compile_and_load(source, (device,), options)
     with jax.enable_x64(True):
         placed = [jax.device_put(np.asarray(i), device) for i in inputs]
     return [np.asarray(o[0]) for o in program.execute_sharded(placed).disassemble_into_single_device_arrays()]

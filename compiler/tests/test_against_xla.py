@@ -42,7 +42,7 @@ def check_all(cases: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]], tole
     arguments = [list(args) for _, args in cases.values()]
     wide = [[a.astype(F) if getattr(a, "dtype", None) == B else a for a in args] for args in arguments]
     shapes = jax.eval_shape(together, arguments)
-    golden = jax.jit(lambda a: jax.tree.map(lambda x, s: x.astype(s.dtype), together(a), shapes))(wide)
+    golden = programs.jit(lambda a: jax.tree.map(lambda x, s: x.astype(s.dtype), together(a), shapes))(wide)
     flat = jax.tree.leaves(arguments)
     results = programs.simulate(programs.stablehlo(together, arguments), *flat)
     names = [n for n, r in zip(cases, golden, strict=True) for _ in jax.tree.leaves(r)]

@@ -48,7 +48,8 @@ def test_all_cases(level):
         assert counts["device right"] + counts["host right"] >= 0.9 * ran, op
     if not level:
         page = PAGE.read_text(encoding="utf-8")
-        assert page == to_markdown(all_scores), "expected the current page; try `make conformance`"
+        own_part = page.partition("\n## The node tests of ONNX")[0]
+        assert own_part == to_markdown(all_scores), "expected the current page; try `make conformance`"
 
 
 def test_a_case_is_judged_by_its_own_check():

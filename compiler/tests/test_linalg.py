@@ -82,7 +82,7 @@ def test_batch_norm_grad():
         m, v = jnp.mean(x, (0, 2), keepdims=True), jnp.var(x, (0, 2), keepdims=True)
         return scale[:, None] * (x - m) / jnp.sqrt(v + 0.01) + offset[:, None]
 
-    want = jax.jit(lambda *args: jax.vjp(normalise, *args[:3])[1](args[3]))(x, scale, np.zeros(5, F), g)
+    want = programs.jit(lambda *args: jax.vjp(normalise, *args[:3])[1](args[3]))(x, scale, np.zeros(5, F), g)
     for got, gradient in zip(programs.simulate(NORM_GRAD, x, scale, mean, variance, g), want, strict=True):
         np.testing.assert_allclose(got, gradient, atol=5 * MATRIX * np.abs(gradient).max())
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -96,3 +99,8 @@ def test_an_op_is_added_by_one_row_and_one_kernel():
         # Later tests of this process see the table as it is in the files.
         del TABLE._by_stablehlo["chlo.is_neg_inf"], TABLE._by_ttir["example_is_neg_inf"]
         del TABLE._by_ttnn["example_is_neg_inf"]
+
+
+def test_the_op_table_is_full_before_anything_is_compiled() -> None:
+    code = "from opscope.compiler.api import op_table; print(any(row.stablehlo == 'chlo.erf' for row in op_table()))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"

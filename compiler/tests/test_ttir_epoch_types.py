@@ -13,6 +13,7 @@ from opscope.compiler.api import planned_binaries
 from opscope.compiler.buda.configuration import Configuration
 from opscope.compiler.depths import Compilation, CompileDepth, compile_to
 from opscope.compiler.dialects.epoch_types import EPOCH_TYPES, epoch_type
+from opscope.compiler.tests import programs
 from opscope.simulator.api import Device
 
 ORDER = list(EPOCH_TYPES)
@@ -86,7 +87,7 @@ def test_epochs_keep_apart_and_numbers_are_jaxs() -> None:
     inputs = [np.ascontiguousarray(queues[name], np.float32) for name in c.program.graph.sources]
     executable = Device(c.board).load(data)
     outs, by_core = executable.run(inputs).outputs, executable.run(inputs, per_core=True).outputs
-    golden = [np.asarray(one) for one in jax.jit(step)(*arguments())]
+    golden = [np.asarray(one) for one in programs.jit(step)(*arguments())]
     held = dict(zip((number for number, _, _ in c.lowering.results), outs, strict=True))
     for one, other in zip(outs, by_core, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -142,7 +143,7 @@ def test_a_models_training_step_is_planned_run_and_right() -> None:
     outs, by_core = executable.run(inputs).outputs, executable.run(inputs, per_core=True).outputs
     built = training_step(model.build("float32"))
     names = [spec.name for spec in built.arguments]
-    golden = jax.tree.leaves(jax.jit(lambda *a: built.forward(dict(zip(names, a, strict=True))))(*args))
+    golden = jax.tree.leaves(programs.jit(lambda *a: built.forward(dict(zip(names, a, strict=True))))(*args))
     for (number, _, _), out, placed in zip(c.lowering.results, outs, by_core, strict=True):
         np.testing.assert_array_equal(out, placed)
         expected = np.asarray(golden[number])

@@ -20,7 +20,9 @@ BIG = 2**40
 
 def wide(function, *args):
     with jax.enable_x64(True):
-        return programs.stablehlo(function, *args), [np.asarray(r) for r in jax.tree.leaves(jax.jit(function)(*args))]
+        return programs.stablehlo(function, *args), [
+            np.asarray(r) for r in jax.tree.leaves(programs.jit(function)(*args))
+        ]
 
 
 def check(function, *args):

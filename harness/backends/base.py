@@ -177,6 +177,10 @@ class Backend(ABC):
     in_op_table: bool = False
     """Whether `opscope ops` shows this backend's expected failures: its ops are those of the op table."""
 
+    forkable: bool = False
+    """Whether `fingerprint` and `warm_up` start no thread. Lanes are then forks of a process that has called both,
+    if the backend is one of this folder: a process with threads cannot be forked safely."""
+
     @abstractmethod
     def target(self, options: ResultOptions) -> Target:
         """Returns the target that `options` ask for. Raises InputError if there is no such board or format."""

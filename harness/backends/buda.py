@@ -30,6 +30,7 @@ class Buda(Backend):
 
     name = "buda"
     lasting = True
+    forkable = True
     compile_depths = NAMES
     stages = (*map(Stage, DEPTHS), Stage.RUN)
 

@@ -54,7 +54,10 @@ class Command(Backend):
     def fingerprint(self) -> str:
         """A hash of the YAML file, the files that it names, the tools' files and the versions that they print."""
         parts = [file_digest(self._file.path)]
-        parts += [_contents(Path(_tool_path(tool) or tool)) for tool in self._file.requires]
+        parts += [
+            _contents(Path(_tool_path(tool) or tool))
+            for tool in dict.fromkeys((*self._file.requires, *self._file.tools))
+        ]
         for pattern in self._file.fingerprint:
             parts += [_contents(path) for path in sorted(Path(self._file.path.parent).glob(pattern))]
         if self._file.version:
@@ -124,7 +127,7 @@ class Command(Backend):
 
 def _tool_path(tool: str) -> str | None:
     """Returns the path of a tool on PATH or in the interpreter's folder; None if it is in neither."""
-    if tool in ("{python}", "python"):
+    if tool == "python":
         return sys.executable
     folder = Path(sys.executable).parent
     return shutil.which(tool) or shutil.which(tool, path=str(folder))

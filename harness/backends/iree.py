@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 from functools import cache
 from importlib import import_module, metadata, util
 from typing import Any
 
 import numpy as np
 
+from opscope.base.installing import install_command
 from opscope.harness.backends.base import Backend, Job, StageError, Target, exact_host
 from opscope.harness.record.element_types import numpy_dtype
 from opscope.harness.record.records import TensorDesc
@@ -65,7 +67,7 @@ class Iree(Backend):
 
     def target(self, options: ResultOptions) -> Target:
         """The host in exact IEEE arithmetic. Raises InputError if the options ask for a device's number formats."""
-        return exact_host(self.name, options)
+        return replace(exact_host(self.name, options), sums_in_own_type=True)
 
     def fingerprint(self) -> str:
         """The versions of compiler and runtime, and the flags with which they are called."""
@@ -104,7 +106,7 @@ class Iree(Backend):
         """Returns None if compiler and runtime are installed."""
         # `find_spec` of a submodule imports its parent, which is missing if neither is installed.
         packages_found = util.find_spec("iree") and util.find_spec("iree.compiler") and util.find_spec("iree.runtime")
-        return None if packages_found else "pip install 'opscope[iree]'"
+        return None if packages_found else install_command("iree")
 
     def _close(self) -> None:
         if self._invocation is not None:

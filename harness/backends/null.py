@@ -16,6 +16,7 @@ class Null(Backend):
 
     name = "null"
     lasting = True
+    forkable = True
     stages = (Stage.COMPILE, Stage.RUN)
 
     def target(self, options: ResultOptions) -> Target:

@@ -39,6 +39,7 @@ class Reference(Backend):
     lasting = True
     takes_apart = True
     in_op_table = True
+    forkable = True
     stages = (
         Stage.STABLEHLO_TO_TTIR,
         Stage.TTIR_TO_TTNN,
@@ -58,6 +59,7 @@ class Reference(Backend):
             matrix_format="Tf32",
             narrow_dst=not board.has_fp32_dst,
             error_bound=_error_bound,
+            cuts_result=_cuts_result,
         )
 
     def fingerprint(self) -> str:
@@ -233,12 +235,28 @@ def float_format_of(board: SystemDesc, requested: str | None) -> str | None:
 @cache
 def _error_bound(op_name: str) -> float | None:
     """Returns the error bound of the kernel that computes the floats of an op; None if several kernels do."""
-    from opscope.compiler.api import op_table
     from opscope.simulator.api import error_bound
+
+    kernel = _kernel_of(op_name)
+    return None if kernel is None else error_bound(kernel)
+
+
+@cache
+def _cuts_result(op_name: str) -> bool:
+    """Whether the one kernel that computes the floats of an op leaves rounding to the store into Dst, which cuts."""
+    from opscope.simulator.api import cuts_result
+
+    kernel = _kernel_of(op_name)
+    return kernel is not None and cuts_result(kernel)
+
+
+def _kernel_of(op_name: str) -> str | None:
+    """The kernel outside the matrix unit that computes the floats of an op; None if several kernels do."""
+    from opscope.compiler.api import op_table
 
     for row in op_table():
         if row.stablehlo == op_name and "float" in row.dtypes:
-            return error_bound(row.kernel_name) if row.lowering == "row" and not row.matrix else None
+            return row.kernel_name if row.lowering == "row" and not row.matrix else None
     return None
 
 

@@ -13,11 +13,12 @@ import importlib.util
 import re
 import sys
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from opscope.base.plugins import plugins
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import backend_label
 
@@ -149,7 +150,7 @@ def _is_path(backend: str) -> bool:
 
 
 def _entry_points() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=GROUP)}
+    return {point.name: point for point in plugins(GROUP)}
 
 
 def _closest(backend: str) -> str:

@@ -27,6 +27,7 @@ class StablehloInterpreter(Backend):
 
     name = "stablehlo-interpreter"
     lasting = True
+    forkable = True
     stages = (Stage.LEGALIZE, Stage.RUN)
 
     def target(self, options: ResultOptions) -> Target:

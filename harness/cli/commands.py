@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 import click
 
+from opscope.base.plugins import plugins
 from opscope.base.terminal import console
 from opscope.harness.record.errors import InputError
 from opscope.harness.settings.settings import BY_NAME, SETTINGS, Resolved, project_folder, resolve
@@ -139,7 +139,7 @@ def show(
     if what is None and run_dir is None:
         raise InputError("opscope show", "a run folder", "no run in .opscope/runs", "opscope show RUN_DIR")
     if run_dir is None or team is not None:
-        for point in entry_points(group=SHOWS):
+        for point in plugins(SHOWS):
             name = str(what) if run_dir is None else store.read_run(run_dir).run_id
             point.load()(name, url, team, owners_file, as_json)
         return

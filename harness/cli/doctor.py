@@ -12,6 +12,7 @@ from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
 
+from opscope.base.installing import install_command
 from opscope.base.results_folder import results_folder
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.origin import mask_url
@@ -121,7 +122,11 @@ def _framework(name: str) -> tuple[str, str]:
     from opscope.models import frontends
 
     found = ", ".join(f"{package} {version}" for package, version in frontends.versions(name).items() if version)
-    return (found or "not installed", frontends.install(name) if frontends.missing(name) else "")
+    absent = ", ".join(frontends.absent(name))
+    if not absent:
+        return found, ""
+    # What is there comes last: a line that begins with it reads as if it did not work.
+    return f"without {absent}{f' (there is {found})' if found else ''}", frontends.install(name)
 
 
 def _frameworks() -> Iterator[Finding]:
@@ -152,8 +157,8 @@ def _connect(url: str) -> tuple[str, str]:
     try:
         engine = sqlalchemy.create_engine(url)
     except ImportError as error:
-        extra = "'opscope[postgres]'" if error.name == "psycopg" else error.name
-        return f"{masked}: no driver", f"pip install {extra}"
+        remedy = install_command("postgres") if error.name == "psycopg" else f"pip install {error.name}"
+        return f"{masked}: no driver", remedy
     try:
         with engine.connect():
             return f"{masked} ({engine.dialect.name})", ""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
+from importlib.metadata import EntryPoint, PackageNotFoundError, version
 from typing import Any
 
 import click
 
 from opscope.base import damage
+from opscope.base.model_files import ModelFiles
+from opscope.base.plugins import plugins
 from opscope.base.terminal import visible_output
 
 GROUP = "opscope.commands"
@@ -33,7 +35,7 @@ class Verbs(click.Group):
 
     def _entries(self) -> dict[str, EntryPoint]:
         """The entry points by name of command."""
-        return {entry.name: entry for entry in entry_points(group=GROUP)}
+        return {entry.name: entry for entry in plugins(GROUP)}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The commands in the order of SECTIONS, then all others by name."""
@@ -98,11 +100,21 @@ def root() -> None:
     """
 
 
+def _read(word: str, shape: str | None) -> bytes:
+    from opscope.harness.cli.read_file import read
+
+    return read(word, shape)
+
+
+FILES = ModelFiles(_read)
+"""How commands of other rooms read models: `opscope compile` as a sweep does."""
+
+
 def main(arguments: Sequence[str] | None = None) -> Any:
     """Runs the command line. Bad input ends in one line on stderr and exit code 2."""
     damage.forget()
     try:
-        return root.main(args=None if arguments is None else list(arguments), prog_name="opscope")
+        return root.main(args=None if arguments is None else list(arguments), prog_name="opscope", obj=FILES)
     except SystemExit as ended:
         if damage.losses() and not ended.code:
             return sys.exit(DAMAGED)

@@ -18,7 +18,7 @@ from opscope.base.children.child import Child, Deadline
 from opscope.base.children.ending import Cause, ChildEnded, Ending
 from opscope.base.damage import Damaged
 from opscope.base.machine import memory_limit
-from opscope.harness.lanes import memory
+from opscope.harness.lanes import memory, worker_ahead
 from opscope.harness.lanes.flight import Flight, Ready
 from opscope.harness.lanes.leftovers import Leftovers, leftovers
 from opscope.harness.record.errors import InputError
@@ -90,6 +90,7 @@ class Lane:
                 self._child = Child(
                     "opscope.harness.lanes.worker:serve", memory=self.memory_limit, threads=self.config.thread_limit,
                     environment=self.config.environment, log=self._log,
+                    ahead=worker_ahead.call_for(self.config.context.backend),
                 )  # fmt: skip
             except OSError as error:
                 raise InputError("lane", "a process that can be started", str(error),

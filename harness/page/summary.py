@@ -25,6 +25,7 @@ from opscope.harness.record.records import (
     OpTest,
     RunRecord,
 )
+from opscope.harness.record.selection import count_deselected
 from opscope.harness.record.spared_work import savings
 from opscope.harness.record.stages import FAILED, ImportStatus, Status, in_order
 from opscope.harness.record.store import artifact_dir
@@ -246,6 +247,9 @@ def show(run: Run, console: Console) -> None:
         line("the budget is spent: ops that did not run count as not_run", TERMINAL["known"])
     if record.outcome == "partial":
         line("shares are missing or unfinished: their ops count as not_run", TERMINAL["known"])
+    if (deselected := count_deselected(run.tests)) and not again:
+        kept = "diff, unblock, readiness and dashboards keep to the last run of all ops, if there is one"
+        line(f"{deselected} of {len(run.tests)} ops were deselected: {kept}", TERMINAL["known"])
     for saving in savings(run.rows, run.tests).lines:
         line(saving, "cyan")
     for part in run.ledger_line.split("; "):

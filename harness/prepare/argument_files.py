@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opscope.base.digest import file_digest
+from opscope.base.installing import install_command
 from opscope.harness.cache.export_folder import VALUES
 from opscope.harness.record.errors import InputError, closest
 
@@ -143,7 +144,7 @@ def _from_safetensors(path: str) -> Iterator[tuple[str, np.ndarray]]:
         from safetensors import SafetensorError, safe_open
     except ImportError:
         raise InputError(
-            "--weights", "safetensors to be installed", "no such package", "pip install -e '.[weights]'"
+            "--weights", "safetensors to be installed", "no such package", install_command("weights")
         ) from None
     try:
         with safe_open(path, framework="np") as file:

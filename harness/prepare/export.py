@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from opscope.models import frontends
 from opscope.models.frontends import child
 from opscope.models.frontends.base import ExportResult, Source
 from opscope.models.registry import Model
+
+if TYPE_CHECKING:
+    from opscope.harness.prepare.mlir import Module
 
 Exported = ExportResult
 """A model as StableHLO, and its arguments; a file has none, as no distributions of its arguments are known."""
@@ -45,16 +49,24 @@ def export_file(path: Path, model: str = "", shape: str | None = None) -> Export
     Open dimensions take the sizes of `shape` (mlir/open_shapes.py). Raises InputError for anything else.
     """
     from opscope.harness.prepare import mlir
+
+    module = one_model(mlir.load(path), str(path), model, shape)
+    return Exported(mlir.to_bytecode(module), (), "file")
+
+
+def one_model(module: Module, where: str, model: str = "", shape: str | None = None) -> Module:
+    """A file's module, or one `model` of it, without blocks that branch and with the sizes of `shape`; as export_file.
+
+    Raises InputError, which names `where`."""
     from opscope.harness.prepare.mlir import branches
 
-    module = mlir.load(path)
     if model:
         from opscope.harness.prepare.mlir import file_models
 
-        module = file_models.select(module, model, str(path))
-    module = branches.structured(module, str(path))
+        module = file_models.select(module, model, where)
+    module = branches.structured(module, where)
     if shape:
         from opscope.harness.prepare.mlir import open_shapes
 
-        module = open_shapes.bind(module, shape, str(path))
-    return Exported(mlir.to_bytecode(module), (), "file")
+        module = open_shapes.bind(module, shape, where)
+    return module

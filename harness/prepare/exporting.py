@@ -22,7 +22,7 @@ from opscope.harness.cache import export_folder, upkeep
 from opscope.harness.cache.claims import Claims
 from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
 from opscope.models import frontends
-from opscope.models.frontends import own_results
+from opscope.models.frontends import own_results, packages_ahead
 from opscope.models.frontends.base import Source
 
 EXPORTED = "exported"
@@ -139,9 +139,11 @@ def _run(export: Export, folder: Path, allowance: Allowance, own: Own | None) ->
         if until and time.monotonic() > until[0]:
             raise ChildEnded(Ending(Cause.TIMEOUT, "took its share of the time"))
 
+    frontend = frontends.get(export.framework)
     outcome = call(
         "opscope.models.frontends.child:export", task, seconds=allowance.left(), memory=allowance.memory,
-        on_message=take, watch=watch, environment=frontends.get(export.framework).environment,
+        on_message=take, watch=watch, environment=frontend.environment,
+        ahead=packages_ahead.call_for(frontend),
     )  # fmt: skip
     if last["event"] == EXPORTED:
         if own is not None and not outcome.ending.ok:

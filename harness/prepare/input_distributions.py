@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
+from opscope.harness.prepare.program import Node, SplitModule
+from opscope.harness.prepare.split import KEEPS_SPLAT
 from opscope.harness.record.records import TensorDesc
 
 POSITIVE = "uniform:0.1:4"
@@ -130,3 +134,52 @@ def distribution_of(op_name: str, index: int, inputs: Sequence[TensorDesc], para
         table = FLOAT_DISTRIBUTIONS if floating else INTEGER_DISTRIBUTIONS
         distribution = table.get(word, {}).get(index) if data_type != "i1" else None
     return distribution or default_distribution(data_type)
+
+
+def argument_distributions(split: SplitModule) -> list[str]:
+    """A distribution for each argument of a program without its own: the one that suits the first op that uses it."""
+    users: dict[int, tuple[Node, int]] = {}
+    for node in split.program.walk():
+        for index, value in enumerate(node.inputs):
+            users.setdefault(value, (node, index))
+    return [
+        domain_distribution(split, *users[value])
+        if value in users
+        else default_distribution(split.values[value].data_type)
+        for value in split.program.arguments
+    ]
+
+
+def domain_distribution(split: SplitModule, node: Node, index: int) -> str:
+    """The distribution for input `index` of `node`, within the domain of its op.
+
+    An input of the single-op module is an operand of the op, though not always the one of that number: constants are
+    embedded. What a region captures is no operand and takes any value.
+    """
+    value = node.inputs[index]
+    if value not in node.operands:
+        return default_distribution(split.values[value].data_type)
+    if node.name == "stablehlo.select" and value == node.operands[0] and (forced := _never_nan(split, node)):
+        return forced
+    operands = [split.values[operand] for operand in node.operands]
+    return distribution_of(node.name, node.operands.index(value), operands, split.ops[node.op_id].op_params)
+
+
+def _never_nan(split: SplitModule, node: Node) -> str:
+    """The distribution of the predicate of a selection one side of which is NaN throughout; empty if none is.
+
+    Such a side stands for what is out of range (a lookup that fills), which no index in its domain chooses.
+    """
+    maker_of_value = {value: maker for maker in split.program.walk() for value in maker.results}
+    for side, distribution in zip(node.operands[1:], ("bool:0", "bool:1"), strict=True):
+        maker = maker_of_value.get(side)
+        while maker is not None and maker.name in KEEPS_SPLAT:  # the splitter embeds what a splat is spread to
+            maker = maker_of_value.get(maker.operands[0])
+        array = None if maker is None else maker.value
+        if (
+            array is not None
+            and not any(array.strides)
+            and bool(np.isnan(array.reshape(-1)[:1].astype(np.float32)).all())
+        ):
+            return distribution
+    return ""

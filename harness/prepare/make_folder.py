@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from opscope.base import damage
+from opscope.base import damage, jobs_ahead
 from opscope.base.children.call import Outcome, call
 from opscope.base.children.ending import Cause, ChildEnded, Ending
 from opscope.harness.cache import export_folder, upkeep
@@ -59,22 +59,26 @@ def make(task: Task, allowance: Allowance, report: Callable[[Event], None]) -> N
     except OSError as error:
         raise export_folder.unwritable("cache folder", exports, error) from None
     fatal_ops: dict[str, str] = {}
+    threads = jobs_ahead.threads()
     claims.hold(temporary)
     try:
         while True:
-            outcome = _run_child(task, module, temporary, fatal_ops, allowance, report)
+            outcome = _run_child(task, module, temporary, fatal_ops, threads, allowance, report)
             # Whole, however its maker ended afterwards.
             if outcome.ending.ok or export_folder.complete(Path(task.folder)):
                 return
             if allowance.budget_is_spent:
                 raise BudgetSpent("golden" if _evaluating(temporary) else allowance.step)
             op = _evaluating(temporary)
+            late = outcome.ending.cause is Cause.TIMEOUT
+            if threads and (temporary / JOURNAL).exists() and not late and allowance.left():
+                threads = 0  # which of the ops under way has ended the child is known where there is only one
+                continue
             op_id, _, op_text = op.partition(" ")
             line = outcome.log.last_line()[:200] or "no output"
             if not op or not allowance.left() or op_id in fatal_ops or len(fatal_ops) >= MAX_CRASHES:
                 at = f"golden of {op_text}" if op else allowance.step
                 raise Unpreparable(allowance.reason(outcome.ending, at, line))
-            late = outcome.ending.cause is Cause.TIMEOUT
             how = f"more than {task.request.op_seconds:g} s" if late else outcome.ending.kind
             fatal_ops[op_id] = f"XLA gave no value ({how}): {line}"
     finally:
@@ -89,14 +93,14 @@ def _evaluating(temporary: Path) -> str:
 
 
 def _run_child(
-    task: Task, module: str, temporary: Path, fatal_ops: Mapping[str, str], allowance: Allowance,
-    report: Callable[[Event], None],
+    task: Task, module: str, temporary: Path, fatal_ops: Mapping[str, str], threads: int,
+    allowance: Allowance, report: Callable[[Event], None],
 ) -> Outcome:  # fmt: skip
     """One child at work until it ends; it is late once one op is under evaluation for more than `op_seconds`, or all
     that the model may take is used up.
 
-    `module` is the exporter's folder, empty for a StableHLO file. Raises InputError or Unpreparable if the child
-    reports one.
+    `module` is the exporter's folder, empty for a StableHLO file; `threads` compile ops before they are needed. Raises
+    InputError or Unpreparable if the child reports one.
     """
     error: Event = {}
     journal, seconds = temporary / JOURNAL, task.request.op_seconds
@@ -126,7 +130,13 @@ def _run_child(
 
     if not module:  # the child's own first word comes after seconds of imports
         report({"event": "stage", "model": task.name, "stage": "export", "done": 0, "total": 1})
-    arguments = {**asdict(task), "exported": module, "temporary": str(temporary), "fatal_ops": fatal_ops}
+    arguments = {
+        **asdict(task),
+        "exported": module,
+        "temporary": str(temporary),
+        "fatal_ops": fatal_ops,
+        "compile_threads": threads,
+    }
     outcome = call(
         "opscope.harness.prepare.prepare_child:prepare", arguments, seconds=allowance.left(), memory=allowance.memory,
         on_message=take, watch=check_op,

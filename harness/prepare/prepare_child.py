@@ -46,8 +46,8 @@ def prepare(parent: Parent) -> None:
 
 
 def make(task: dict[str, Any], emit: Emit) -> None:
-    """Writes the export folder for `task`, which is a `preparation.Task` with `exported`, `temporary` and
-    `fatal_ops`."""
+    """Writes the export folder for `task`, which is a `preparation.Task` with `exported`, `temporary`,
+    `fatal_ops` and `compile_threads`."""
     request, name, temporary = task["request"], task["name"], Path(task["temporary"])
 
     def stage(which: str, done: int, total: int) -> None:
@@ -68,7 +68,8 @@ def make(task: dict[str, Any], emit: Emit) -> None:
     split = split_module(exported.bytecode, name)
     stage("split", 1, 1)
     from opscope.harness.prepare import whole_row
-    from opscope.harness.prepare.walk import Limits, WalkTask, argument_distributions, walk
+    from opscope.harness.prepare.input_distributions import argument_distributions
+    from opscope.harness.prepare.walk import Limits, WalkTask, walk
 
     limits = Limits(request["max_tensor_bytes"], max(request["max_live_bytes"], 4 * request["max_tensor_bytes"]))
     disk_space.check(split, limits, temporary, name, random=request["inputs"] == "random")
@@ -93,6 +94,7 @@ def make(task: dict[str, Any], emit: Emit) -> None:
             cache_dir=Path(request["cache_dir"]),
             limits=limits,
             fatal_ops=task["fatal_ops"],
+            compile_threads=task["compile_threads"],
             random=request["inputs"] == "random",
             frontend=exported.frontend,
             on_progress=lambda done, total: stage("golden", done, total),

@@ -8,22 +8,25 @@ random inputs by the distribution of their domain, so that the walk reaches the 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from opscope.base.jobs_ahead import JobsAhead
 from opscope.harness.cache.export_folder import JOURNAL, OPS, VALUES
 from opscope.harness.prepare import golden, operand_sizes
-from opscope.harness.prepare.input_distributions import default_distribution, distribution_of
+from opscope.harness.prepare.input_distributions import domain_distribution
 from opscope.harness.prepare.program import Node, Program, SingleOp, SplitModule
-from opscope.harness.prepare.split import KEEPS_SPLAT
 from opscope.harness.record.element_types import NUMPY_NAMES, byte_size, load, numpy_dtype, save, size_text
 from opscope.harness.record.records import OpRow, Source, TensorDesc
 from opscope.models.seeding import draw
 
+SMALL = 16 << 20
+"""Bytes of operands and results up to which compiling takes longer than running what was not optimised."""
 LINE = 256
 """Bytes of a line of the walk's journal."""
 
@@ -65,6 +68,9 @@ class WalkTask:
     """Ops that crashed an earlier walk -> how. They are not evaluated again."""
     value_files: Mapping[int, str] = field(default_factory=dict)
     """Argument -> file below `folder` with its value, where that is not drawn by its distribution."""
+    compile_threads: int = 0
+    """On how many threads ops are compiled before they are needed. With none, each is compiled when it is needed, and
+    what ends the process is the doing of the op in the journal."""
     random: bool = False
     """Whether all inputs are random, so that no op reads what another computed."""
     frontend: str = ""
@@ -99,55 +105,6 @@ def walk(plan: WalkTask) -> Walked:
     return Walked([walker.row(op) for op in plan.split.ops.values()], results)
 
 
-def argument_distributions(split: SplitModule) -> list[str]:
-    """A distribution for each argument of a program without its own: the one that suits the first op that uses it."""
-    users: dict[int, tuple[Node, int]] = {}
-    for node in split.program.walk():
-        for index, value in enumerate(node.inputs):
-            users.setdefault(value, (node, index))
-    return [
-        _domain_distribution(split, *users[value])
-        if value in users
-        else default_distribution(split.values[value].data_type)
-        for value in split.program.arguments
-    ]
-
-
-def _domain_distribution(split: SplitModule, node: Node, index: int) -> str:
-    """The distribution for input `index` of `node`, within the domain of its op.
-
-    An input of the single-op module is an operand of the op, though not always the one of that number: constants are
-    embedded. What a region captures is no operand and takes any value.
-    """
-    value = node.inputs[index]
-    if value not in node.operands:
-        return default_distribution(split.values[value].data_type)
-    if node.name == "stablehlo.select" and value == node.operands[0] and (forced := _never_nan(split, node)):
-        return forced
-    operands = [split.values[operand] for operand in node.operands]
-    return distribution_of(node.name, node.operands.index(value), operands, split.ops[node.op_id].op_params)
-
-
-def _never_nan(split: SplitModule, node: Node) -> str:
-    """The distribution of the predicate of a selection one side of which is NaN throughout; empty if none is.
-
-    Such a side stands for what is out of range (a lookup that fills), which no index in its domain chooses.
-    """
-    maker_of_value = {value: maker for maker in split.program.walk() for value in maker.results}
-    for side, distribution in zip(node.operands[1:], ("bool:0", "bool:1"), strict=True):
-        maker = maker_of_value.get(side)
-        while maker is not None and maker.name in KEEPS_SPLAT:  # the splitter embeds what a splat is spread to
-            maker = maker_of_value.get(maker.operands[0])
-        array = None if maker is None else maker.value
-        if (
-            array is not None
-            and not any(array.strides)
-            and bool(np.isnan(array.reshape(-1)[:1].astype(np.float32)).all())
-        ):
-            return distribution
-    return ""
-
-
 def journal_line(op: SingleOp) -> bytes:
     """An op as the journal of the walk names it: id, name and place, padded so that it covers the line before."""
     place = op.uses[0].location if op.uses else ""
@@ -167,6 +124,7 @@ class Walker:
         self.provenance: dict[str, str] = {}
         self.stored: set[int] = set()
         self.executables: dict[str, golden.Executable | str] = {}
+        self.ahead = JobsAhead(self.jobs(), plan.compile_threads) if plan.compile_threads else None
         self.journal = os.open(plan.folder / JOURNAL, os.O_WRONLY | os.O_CREAT)
         self.live_bytes = 0
         self.computed: set[int] = set()
@@ -175,6 +133,8 @@ class Walker:
 
     def close(self) -> None:
         """Ends the journal: nothing is under evaluation any more."""
+        if self.ahead is not None:
+            self.ahead.close()
         os.ftruncate(self.journal, 0)
         os.close(self.journal)
 
@@ -323,7 +283,7 @@ class Walker:
 
     def random(self, op: SingleOp, node: Node, index: int) -> tuple[Source, Any]:
         """A random input by the distribution of the op's domain."""
-        distribution = _domain_distribution(self.split, node, index)
+        distribution = domain_distribution(self.split, node, index)
         source = Source(kind="random", law=distribution, seed=self.plan.seed, index=index)
         return source, golden.put(self.draw(op.inputs[index], distribution, index))
 
@@ -343,12 +303,25 @@ class Walker:
 
     # --- ops -----------------------------------------------------------------------------------------------------
 
+    def jobs(self) -> Iterator[tuple[str, Callable[[], Callable[[], golden.Executable]]]]:
+        """The ops that are most likely evaluated, in the order of their first use."""
+        for op in self.split.ops.values():
+            if not op.unsplittable and op.op_id not in self.plan.fatal_ops and not self.too_large(op):
+                yield op.op_id, partial(self.begin_compiling, op)
+
+    def begin_compiling(self, op: SingleOp) -> Callable[[], golden.Executable]:
+        """The first half of compiling an op; its result is the other."""
+        descs = *op.inputs, *op.outputs
+        small = sum(byte_size(desc.shape, desc.data_type) for desc in descs) <= SMALL
+        optimised = not (small and golden.same_at_any_level(op.op_name, [desc.data_type for desc in descs]))
+        return golden.begin_compiling(op.bytecode, self.plan.cache_dir, widen=True, optimised=optimised)
+
     def executable(self, op: SingleOp) -> golden.Executable | str:
         """The op's executable, or why there is none."""
         executable = self.executables.get(op.op_id)
         if executable is None:
             try:
-                executable = golden.compile_module(op.bytecode, self.plan.cache_dir, widen=True)
+                executable = self.begin_compiling(op)() if self.ahead is None else self.ahead.take(op.op_id)
             except golden.GoldenError as error:
                 executable = f"XLA does not compile it: {error}"
             self.executables[op.op_id] = executable

@@ -89,7 +89,8 @@ def _share(value: object) -> str:
 _SIZE_OF = re.compile(r"([^=,\s]+)=([1-9]\d{0,9}(?:x[1-9]\d{0,9})*)")
 
 
-def _sizes(value: object) -> str:
+def sizes_of(value: object) -> str:
+    """`a=1,b=4x16` of such texts or of a mapping, sorted by name. Raises InputError for anything else."""
     pairs = value.items() if isinstance(value, Mapping) else ()
     parts = [f"{name}={'x'.join(map(str, size)) if isinstance(size, tuple | list) else size}" for name, size in pairs]
     if not isinstance(value, Mapping):
@@ -118,7 +119,7 @@ Share = Annotated[str, BeforeValidator(_share)]
 """`2/4`: the second of four shares."""
 File = Annotated[str, BeforeValidator(absolute)]
 """The path of a file."""
-Sizes = Annotated[str, BeforeValidator(_sizes)]
+Sizes = Annotated[str, BeforeValidator(sizes_of)]
 """`arg0=4x16,batch=4`: sizes of dimensions by name; a mapping or a list of such words is read too."""
 Scheduler = Annotated[
     Text, Field(pattern=r"^(tcp|tls|ws|wss)://\S+:\d+/?$"),

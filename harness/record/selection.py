@@ -1,20 +1,59 @@
-"""Finds the ops of a manifest that a user names: by name, family, id or the beginning of an id."""
+"""Finds the ops of a manifest that a user names: by name, family, id or the beginning of an id; and tells the runs in
+which only some ops were selected."""
 
 from __future__ import annotations
 
 import difflib
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from opscope.base.op_families import op_family
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow
+from opscope.harness.record.stages import Status
+
+DESELECTED = "deselected"
+"""The error of a record whose op `--ops`, `-k`, `--lf` or the name of a test did not select."""
+
+
+class Ended(Protocol):
+    """What says of a record whether its op was selected."""
+
+    @property
+    def status(self) -> str:
+        """A status of the ledger."""
+        ...
+
+    @property
+    def error_message(self) -> str | None:
+        """Why the op ended so."""
+        ...
+
+
+def count_deselected(tests: Iterable[Ended]) -> int:
+    """Number of ops that the user left out of a run. It says nothing of its models as a whole, if there is one."""
+    return sum(test.status == Status.SKIPPED and test.error_message == DESELECTED for test in tests)
 
 
 def matches_globs(row: OpRow, globs: Sequence[str]) -> bool:
     """Whether one of the patterns of `--ops` matches the op's name, with or without dialect, its family or its id."""
     names = {row.op_name, row.op_name.partition(".")[2], op_family(row.op_name), row.op_id}
     return any(fnmatch.fnmatchcase(name, glob) for glob in globs for name in names)
+
+
+def unmatched_globs(rows: Sequence[OpRow], globs: Sequence[str]) -> tuple[str, ...]:
+    """A line for each pattern of `--ops` that matches no op, with the names that are closest to it."""
+    lines = []
+    for glob in globs:
+        if any(matches_globs(row, [glob]) for row in rows):
+            continue
+        names = sorted({name for row in rows for name in (row.op_name.partition(".")[2], op_family(row.op_name))})
+        word = glob.strip("*").rpartition(".")[2]
+        near = ", ".join(difflib.get_close_matches(word, names, n=3, cutoff=0.6))
+        hint = near or "--collect-only -q, which lists the ops"
+        lines.append(f"--ops: expected the name, family or id of an op of the run, got {glob!r}; try {hint}")
+    return tuple(lines)
 
 
 def find_op_ids(rows: Sequence[OpRow], op_ids: Sequence[str], where: str = "--op") -> set[str]:

@@ -37,6 +37,8 @@ from opscope.harness.record.records import SCHEMA_VERSION, WHOLE_MODEL, Manifest
 
 RUN_FILE, MANIFEST_FILE, JOURNAL_DIR, ARTIFACT_DIR = "run.json", "manifest.jsonl", "journal", artifacts.ARTIFACT_DIR
 
+SELECTION_FILE = "selection.json"
+"""Ids of the selected ops, where these are not all."""
 WHOLE_FILE = "whole.jsonl"
 """Records of models that ran as one program before any op."""
 MODELS_DIR = "models"

@@ -17,6 +17,7 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, backend_label, now, unrun_test
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.result_options import ResultOptions
+from opscope.harness.record.selection import DESELECTED, unmatched_globs
 from opscope.harness.record.stages import ModelStatus, Status
 from opscope.harness.record.store import StoredRun
 from opscope.harness.record.workflows import FULL, SPLIT, WORKFLOWS
@@ -78,7 +79,8 @@ def close(plan: RunPlan, selected: set[str] | None, *, interrupted: bool) -> Clo
             isolation.write(plan.run_dir, isolation.artefacts(whole_tests, plan.run_dir, _kept_alone(plan)))
     except InputError as error:
         problem = problem or str(error)
-    page = replace(page_of(run, plan.run_dir), notes=limitation_notes.notes(run, _rows(plan)))
+    notes = (*unmatched_globs(plan.rows, plan.orders.globs), *limitation_notes.notes(run, _rows(plan)))
+    page = replace(page_of(run, plan.run_dir), notes=notes)
     if not all(books.adds_up for books in page.ledgers.values()):
         problem = "the ledger does not add up: an op of the manifest or of a model is lost"
     return Closed(page, problem, run._replace(tests=store.in_order(run.rows, run.tests)), [*attempts, *unrun])
@@ -130,7 +132,7 @@ def _unrun(row: OpRow, plan: RunPlan, selected: set[str] | None) -> OpTest:
         return unrun_test(row, plan.orders.context, Status.SKIPPED, whole_models.SPARED)
     deselected = not plan.again and selected is not None and nodeid(row, plan.tag) not in selected
     if deselected:
-        return unrun_test(row, plan.orders.context, Status.SKIPPED, "deselected")
+        return unrun_test(row, plan.orders.context, Status.SKIPPED, DESELECTED)
     return unrun_test(row, plan.orders.context, Status.NOT_RUN, "the run ended before this op")
 
 

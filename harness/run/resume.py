@@ -23,9 +23,6 @@ from opscope.harness.settings.settings import BY_NAME
 if TYPE_CHECKING:
     from opscope.harness.prepare.preparation import Preparation
 
-SELECTION_FILE = "selection.json"
-"""File with the ids of the selected ops, if these are not all."""
-
 ANEW = frozenset(
     {"cluster", "publish", "publish_timeout", "no_report", "budget", "budget_history", "no_cache", "max_cache"}
 )
@@ -78,7 +75,7 @@ def attempts(tests: Iterable[OpTest]) -> dict[str, int]:
 def select(run_dir: Path, rows: Iterable[OpRow], selected: Iterable[str]) -> None:
     """Stores which ops are selected, unless these are all ops or the selection is already stored."""
     chosen = set(selected)
-    path = run_dir / SELECTION_FILE
+    path = run_dir / store.SELECTION_FILE
     if path.exists() or chosen == {row.op_id for row in rows if row.module is not None}:
         return
     with contextlib.suppress(InputError):  # a full disk is reported by the journal
@@ -87,7 +84,7 @@ def select(run_dir: Path, rows: Iterable[OpRow], selected: Iterable[str]) -> Non
 
 def selection(run_dir: Path) -> tuple[str, ...] | None:
     """Ids of the selected ops; None means all. Raises InputError if the file is unreadable."""
-    path = run_dir / SELECTION_FILE
+    path = run_dir / store.SELECTION_FILE
     value = store.read_json(path, "a list of op ids")
     try:
         # Older runs hold the list itself.

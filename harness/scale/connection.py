@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from opscope.base.installing import install_command
 from opscope.harness.record.errors import InputError
 from opscope.harness.scale.blobs import mark
 
@@ -40,7 +41,7 @@ class Connection:
             from distributed import Client
         except ImportError:
             raise InputError(
-                "--cluster", "the package distributed", "no such package", "pip install -e '.[cluster]'"
+                "--cluster", "the package distributed", "no such package", install_command("cluster")
             ) from None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of other versions on the other side: what counts is compared below

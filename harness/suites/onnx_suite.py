@@ -12,6 +12,7 @@ from typing import Any
 
 from opscope.base.children.call import call
 from opscope.base.children.ending import Cause
+from opscope.base.installing import install_command
 from opscope.harness.prepare.onnx_cases import INDEX, Choice
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import DEFAULT_BACKEND
@@ -35,7 +36,7 @@ def scores(
 
     missing = [name for name in ("onnx", "torch_mlir") if util.find_spec(name) is None]
     if missing:
-        raise InputError("suite:onnx", "the ONNX frontend", f"no {', '.join(missing)}", "pip install -e '.[onnx]'")
+        raise InputError("suite:onnx", "the ONNX frontend", f"no {', '.join(missing)}", install_command("onnx"))
     with tempfile.TemporaryDirectory(prefix="opscope-suite-") as folder:
         outcome = call("opscope.harness.prepare.onnx_cases:write", {"folder": folder, "choice": asdict(choice)},
                        seconds=WRITE_SECONDS)  # fmt: skip

@@ -11,10 +11,10 @@ import pytest
 
 from opscope.base.digest import file_digest
 from opscope.harness.prepare.argument_files import FileValue, files, label, shapes, values
+from opscope.harness.prepare.input_distributions import argument_distributions
 from opscope.harness.prepare.mlir import load, to_bytecode
 from opscope.harness.prepare.program import Node, Program
 from opscope.harness.prepare.split import split_module
-from opscope.harness.prepare.walk import argument_distributions
 from opscope.harness.prepare.whole_row import products_in_a_row
 from opscope.harness.record.element_types import load as load_array
 from opscope.harness.record.errors import InputError

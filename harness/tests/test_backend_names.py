@@ -54,7 +54,7 @@ def test_the_core_names_no_backend_but_the_default() -> None:
 def test_a_flag_in_the_source_is_the_flag_of_the_class(name: str) -> None:
     backend = registry.load(name)
     assert isinstance(backend, Backend)
-    for flag in ("lasting", "takes_apart", "in_op_table"):
+    for flag in ("lasting", "takes_apart", "in_op_table", "forkable"):
         assert registry.declares(name, flag) is getattr(backend, flag), flag
 
 

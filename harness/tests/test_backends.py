@@ -145,6 +145,12 @@ def test_the_target_says_what_its_functions_and_its_dst_can_do():
     assert [target.error_bound(f"stablehlo.{name}") for name in names] == [0.5, 4, 0, 0, None, None, None]
     assert target.error_bound("chlo.erf") == 2
     assert target.error_bound("chlo.lgamma") is None  # many ops once it is legalised
+    assert target.cuts_result is not None
+    cuts = ("chlo.erf", "stablehlo.log", "stablehlo.tanh", "stablehlo.abs", "stablehlo.add", "stablehlo.clamp")
+    assert [target.cuts_result(name) for name in cuts] == [True, True, False, False, False, False]
+    assert registry.load("xla").target(ResultOptions()).cuts_result is None
+    assert registry.load("iree").target(ResultOptions()).sums_in_own_type
+    assert not registry.load("xla").target(ResultOptions()).sums_in_own_type
     assert not target.narrow_dst
     assert registry.load("reference").target(ResultOptions(arch="e150")).narrow_dst
     assert registry.load("xla").target(ResultOptions()).error_bound is None

@@ -210,6 +210,41 @@ def test_tools_that_are_not_there_are_named(tmp_path):
         registry.load("nowhere.yaml")
 
 
+def test_a_tool_may_lie_beside_the_file(tmp_path):
+    """`{here}` is known before any op: whether the tool is there, its digest and its version."""
+    text = """version: ["{here}/tool", --version]
+stages:
+  - name: pack
+    command: ["{here}/tool", "{input}", "{output}"]
+"""
+    missing = backend_of(tmp_path, text).available()
+    assert missing == f"an absolute path, or another PATH (not on PATH: {tmp_path}/tool)"
+    tool = tmp_path / "tool"
+    tool.write_text("#!/bin/sh\n[ $1 = --version ] && cat $(dirname $0)/version || cp $1 $2\n")
+    tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
+    prints = []
+    for version in ("one", "two"):
+        (tmp_path / "version").write_text(version)
+        prints.append(backend_of(tmp_path, text).fingerprint())
+    assert prints[0] != prints[1]
+    backend = backend_of(tmp_path, text)
+    assert backend.available() is None
+    backend.climb(Stage("pack"), job_of())
+
+
+def test_a_file_may_require_nothing(tmp_path, monkeypatch):
+    """A tool that only the lanes' machines have; where it is there, it is part of the fingerprint all the same."""
+    text = "requires: []\n" + STAGE.replace("cp", "no-such-tool") % ""
+    backend = backend_of(tmp_path, text)
+    assert backend.available() is None
+    before = backend.fingerprint()
+    tool = tmp_path / "no-such-tool"
+    tool.write_text("#!/bin/sh\n")
+    tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert backend.fingerprint() != before
+
+
 def test_tt_mlirs_tools_are_a_file_of_their_own(monkeypatch):
     backend = registry.load("ttmlir")
     assert [str(stage) for stage in backend.stages] == [

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from opscope.base.installing import install_command
 from opscope.harness.cli import doctor
 from opscope.harness.settings.settings import resolve
+from opscope.models import frontends
 
 
 def found(tmp_path: Path, **given: object) -> dict[str, doctor.Finding]:
@@ -22,6 +24,14 @@ def test_every_part_is_examined(tmp_path: Path) -> None:
     assert got["framework jax"].usable
     assert all(bool(f.remedy) != f.usable for f in got.values()), "a remedy exactly where something is not usable"
     json.dumps(doctor.as_json(list(got.values())))
+
+
+def test_a_framework_says_first_what_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beginning with the packages that are there, the line read as if these did not work."""
+    monkeypatch.setattr(frontends, "versions", lambda name: {"jax": "0.10.2", "keras": ""})
+    keras = found(tmp_path)["framework keras"]
+    assert (keras.usable, keras.found) == (False, "without keras (there is jax 0.10.2)")
+    assert keras.remedy == install_command("keras")
 
 
 def test_a_database_that_does_not_answer(tmp_path: Path) -> None:

@@ -46,6 +46,26 @@ def made(
         return exported(export_of(path, **options), tmp_path / "cache", 1 << 30, claims, Allowance(seconds))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only there are exporters forks")
+def test_an_exporter_is_a_fork_that_has_its_framework_and_no_model(tmp_path: Path) -> None:
+    """Two models in turn: what the first one did to JAX and to its own process is not there for the second."""
+    seen = tmp_path / "seen.txt"
+    facts = "os.getppid(), jax.config.jax_enable_x64, hasattr(jax, 'spoiled'), len(os.listdir('/proc/self/task'))"
+    before = "; ".join([
+        "import jax, os",
+        f"print({facts}, file=open({str(seen)!r}, 'a'))",
+        "jax.config.update('jax_enable_x64', True)",
+        "jax.spoiled = True",
+    ])  # fmt: skip
+    for number in range(2):
+        made(tmp_path, f'w["x"] + {number}', before)
+    first, second = seen.read_text().splitlines()
+    assert first == second
+    parent, *rest = first.split()
+    assert rest == ["False", "False", "1"]
+    assert b"fork_server" in Path(f"/proc/{parent}/cmdline").read_bytes()
+
+
 def test_what_is_handed_over_is_kept_until_a_source_changes(tmp_path: Path) -> None:
     folder = made(tmp_path)
     handed = handed_over(folder)

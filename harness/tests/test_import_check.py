@@ -183,6 +183,11 @@ def test_a_model_agrees_and_is_not_checked_above_the_cap_or_on_random_inputs(tmp
     assert checked(tmp_path, str(path), seed=1).status is ImportStatus.AGREES, "in a process of its own"
     assert checked(tmp_path, str(path), dtype="bfloat16").status is ImportStatus.AGREES
     assert "its ops have random inputs" in checked(tmp_path, str(path), inputs="random").error
+    giant = tmp_path / "giant.py"
+    giant.write_text(MODEL.replace('name="made", family="toy"', 'name="large", family="toy", giant=True'))
+    large = checked(tmp_path, str(giant))
+    assert large.status is ImportStatus.NOT_CHECKED, "llama3_8b in small: its weights are drawn for no op"
+    assert large.error == "its ops have random inputs, no result is the model's (its arguments are 160 numbers)"
     small = checked(tmp_path / "small", str(path), max_live_bytes=100, max_tensor_bytes=25)
     assert small.status is ImportStatus.NOT_CHECKED
     assert "above the cap" in small.error
@@ -192,10 +197,18 @@ NODES = {
     "mod": ("Mod", {}, [("a", "INT32", (6,)), ("b", "INT32", (6,))], ("INT32", (6,)), "node_0/Mod"),
     "ceil": ("MaxPool", {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}, [("x", "FLOAT", (1, 1, 4, 4))],
              ("FLOAT", (1, 1, 2, 2)), "node_0/MaxPool"),
+    "any": ("ReduceMax", {"keepdims": 0}, [("x", "BOOL", (6,))], ("BOOL", ()), "node_0/ReduceMax"),
+    "all": ("ReduceMin", {"keepdims": 0}, [("x", "BOOL", (6,))], ("BOOL", ()), "node_0/ReduceMin"),
     "right": ("MaxPool", {"kernel_shape": [2, 2], "strides": [2, 2]}, [("x", "FLOAT", (1, 1, 4, 4))],
               ("FLOAT", (1, 1, 2, 2)), ""),
 }  # fmt: skip
 """torch-mlir's own errors, beside what it does right: op, attributes, inputs, result, the node that is to blame."""
+VALUES = {
+    "mod": {"a": np.array([-4, 7, 5, 4, -7, 8], np.int32), "b": np.array([2, -3, 8, -2, 3, 5], np.int32)},
+    "any": {"x": np.zeros(6, np.bool_)},
+    "all": {"x": np.ones(6, np.bool_)},
+}
+"""Inputs that show an error which drawn ones may hide."""
 
 
 def onnx_file(folder: Path, name: str) -> Path:
@@ -207,7 +220,7 @@ def onnx_file(folder: Path, name: str) -> Path:
     node = helper.make_node(kind, [n for n, _, _ in inputs], ["y"], **attributes)
     graph = helper.make_graph([node], "net", infos, [result])
     onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), folder / f"{name}.onnx"
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), folder / f"{name}.onnx"
     )
     return folder / f"{name}.onnx"
 
@@ -216,9 +229,8 @@ def onnx_file(folder: Path, name: str) -> Path:
 @pytest.mark.parametrize("name", NODES)
 def test_torch_mlirs_own_errors_are_found_and_the_node_is_named(tmp_path: Path, name: str) -> None:
     path, options = onnx_file(tmp_path, name), {}
-    if name == "mod":
-        values = {"a": np.array([-4, 7, 5, 4, -7, 8], np.int32), "b": np.array([2, -3, 8, -2, 3, 5], np.int32)}
-        np.savez(tmp_path / "values.npz", **values)
+    if name in VALUES:
+        np.savez(tmp_path / "values.npz", **VALUES[name])
         options["inputs"] = str(tmp_path / "values.npz")
     check = checked(tmp_path, str(path), **options)
     node = NODES[name][-1]

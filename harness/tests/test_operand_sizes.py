@@ -200,6 +200,17 @@ def test_an_operand_of_zeros_loses_nothing():
     assert not held.moved(Steps("sum", stored=2.0**-8), held.run(held.inputs))[0].any()
 
 
+def test_a_zero_beside_large_values_of_its_block_loses_nothing():
+    """A sum of zeros is zero, so that a ghost there has no scale."""
+    terms = np.random.default_rng(5).standard_normal((8, 16), dtype=np.float32)
+    terms[3], terms[5, ::2] = 0, 0
+    held = operands("stablehlo.reduce", SUM, [terms])
+    (found,) = held.moved(Steps("sum", stored=2.0**-7, block=True), held.run(held.inputs))
+    lost = 2.0**-7 * np.abs(terms).max(axis=1) * np.sqrt((terms != 0).sum(axis=1))
+    np.testing.assert_allclose(found, lost, rtol=1e-5)
+    assert found[3] == 0
+
+
 def test_one_operand_that_is_chosen_moves_by_what_it_lost_and_by_the_constant_beside_it():
     """The largest of x and 2, where x is 1 or 5: it moves by x's own loss and by that of the result."""
     x = np.where(np.arange(160).reshape(4, 40) % 2, np.float32(1), np.float32(5))

@@ -19,6 +19,7 @@ from opscope.harness.record.optest import RunContext, build_test, now
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.tests.ops import FAULTY, add_row
+from opscope.harness.tests.without_plugins import WITHOUT_PLUGINS
 
 REFUSED = "compile_failed at compile"
 ENDS = {
@@ -191,7 +192,7 @@ def test_another_plugins_option_of_that_name_is_read_and_left_to_it(tmp_path: Pa
         "  %0 = stablehlo.custom_call @nobody(%a) : (tensor<2xf32>) -> tensor<2xf32>\n  return %0 : tensor<2xf32>\n}\n"
     )
     words = ["--model", "net.mlir", "--op-by-op", "--no-report", "--no-cache"] if ops else ["--collect-only", "-q"]
-    command = [sys.executable, "-P", "-m", "pytest", "-p", "no:benchmark", "-p", "pytest_rerunfailures", *words]
+    command = [sys.executable, "-P", "-m", "pytest", *WITHOUT_PLUGINS, "-p", "pytest_rerunfailures", *words]
     run = subprocess.run([*command, "--reruns", "1"], cwd=tmp_path, capture_output=True, text=True, check=False,
                          env={**os.environ, "PYTHONPATH": str(tmp_path)})  # fmt: skip
     assert f"they see {'None' if ops else '1'}" in run.stdout, run.stdout + run.stderr

@@ -169,12 +169,37 @@ def test_what_is_lost_is_no_systematic_error_up_to_its_size():
         (Steps("bound", function=1.0, packed=0.125, declared=0.25), 0.0625),
         (Steps("bound", function=1.0, packed=0.25, cut=(0.25, 0.125)), 0.0625 + 0.375),
         (Steps("bound", function=1.0, packed=0.25, cut=(0.25, 0.0), stored=0.125, block=True), 0.0625 + 0.25 + 0.25),
+        (Steps("bound", function=1.0, packed=0.25, declared=0.25, short=0.25), 0.0625 + 0.25),
+        (Steps("bound", function=1.0, packed=0.25, block=True, short=0.125), 0.0625 + 0.125),
     ):
         size = steps.function + steps.cuts + max(steps.packed, steps.declared) + steps.declared
         chance = 0.5 * size  # of 4,096 elements
         for limit in (-lost - chance, 0.8 * 0.25 + chance):
             assert question(steps, 4096, slope=0.99 * limit) == ""
             assert question(steps, 4096, slope=1.01 * limit) == "systematic"
+
+
+def test_a_result_that_is_cut_is_a_unit_off_what_was_not_rounded_itself():
+    for steps, result in (
+        (Steps("bound", packed=0.25), 0.25),
+        (Steps("bound", packed=0.25, short=0.25), 0.5),
+        (Steps("bound", packed=0.25, declared=0.25, short=0.25), 0.5),  # neighbours of one format
+        (Steps("bound", packed=0.25, declared=0.125, short=0.25), 0.625),
+        (Steps("bound", packed=0.125, declared=0.25, short=0.125), 0.5),
+    ):
+        assert steps.result == result
+        assert scale(steps).tolist() == (result * SIZE).tolist()
+    block = Steps("bound", packed=0.25, short=0.25, block=True)
+    assert scale(block, golden=np.ones((2, 16))).tolist() == np.full((2, 16), 0.25).tolist()
+
+
+def test_a_mean_of_too_few_different_values_is_not_asked_for():
+    steps = Steps("bound", function=1.0, packed=0.25)
+    golden = np.where(np.arange(4096) % 2, 1.0, -1.0)
+    scores = scored(steps, golden, -0.9 * golden)
+    assert scores.wrong()[0] == scores.wrong(lambda: True)[0] == "systematic"
+    assert scores.wrong(lambda: False) == ("", "")
+    assert scored(steps, golden, 2 * golden).wrong(lambda: False)[0] == "largest"
 
 
 def test_sums_are_in_units_of_the_scale():

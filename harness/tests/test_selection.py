@@ -6,7 +6,7 @@ import pytest
 
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow
-from opscope.harness.record.selection import find_op_ids, matches_globs
+from opscope.harness.record.selection import find_op_ids, matches_globs, unmatched_globs
 
 IDS = ("abc1", "abc2", "abc3", "abd9", "abd9x", "xyz1")
 ROWS = [OpRow(op_id=op_id, op_name="stablehlo.add", module="m") for op_id in IDS]
@@ -48,3 +48,14 @@ def test_a_word_that_names_no_op_or_several_is_refused(word: str, got: str) -> N
     with pytest.raises(InputError) as caught:
         find_op_ids(ROWS, ["xyz1", word], "--ops")
     assert str(caught.value) == f"--ops: expected the id of an op of the run, got {got}"
+
+
+def test_a_pattern_that_matches_nothing_is_told_with_the_closest_op() -> None:
+    rows = [OpRow(op_id="abc1", op_name=name, module="m") for name in ("stablehlo.convolution", "stablehlo.add")]
+    said = unmatched_globs(rows, ["*convolutoin", "add", "stablehlo.convolutoin*", "qqq"])
+    begin = "--ops: expected the name, family or id of an op of the run, got"
+    assert said == (
+        f"{begin} '*convolutoin'; try convolution",
+        f"{begin} 'stablehlo.convolutoin*'; try convolution",
+        f"{begin} 'qqq'; try --collect-only -q, which lists the ops",
+    )

@@ -73,8 +73,15 @@ F32_SUM = {"added": 2 * p(-24), "function": 2 * p(-24)}
         (lambda: of(HOST, "add", "f64"), Steps("bound", function=4 * p(-53), packed=p(-53))),
         (lambda: of(HOST, "add", "complex<f32>"), Steps("bound", function=1e-5)),
         (lambda: of(HOST, "tanh", "f32"), Steps("bound", function=1e-5)),
+        (lambda: of(HOST, "sine", "f32"), Steps("bound", function=1e-5, reduced=p(-23))),
+        (lambda: of(HOST, "chlo.tan", "f64"), Steps("bound", function=1e-10, packed=p(-53))),
+        (lambda: of(DEVICE, "cosine", "f32", ulp=4), Steps("bound", function=4 * 4 * p(-23))),
         (lambda: of(held("Float16_b", "LoFi"), "add", "bf16"), Steps("bound", function=1e-5 + 8 * p(-8), **BF16)),
         (lambda: of(HOST, "dot_general", "f32"), Steps("sum", **F32_SUM)),
+        (lambda: of(replace(HOST, sums_in_own_type=True), "dot_general", "bf16", 8),
+         Steps("sum", added=0.5 * p(-8) * 3, function=2 * p(-24), **BF16)),
+        (lambda: of(replace(HOST, sums_in_own_type=True), "dot_general", "f32", 4),
+         Steps("sum", added=4 * p(-24), function=2 * p(-24))),
         (lambda: of(HOST, "dot_general", "f64", 9), Steps("sum", added=6 * p(-53), function=2 * p(-53), packed=p(-53))),
         (lambda: of(HOST, "dot_general", "bf16"), Steps("sum", **F32_SUM, **BF16)),
         (lambda: of(DEVICE, "dot_general", "f32"), Steps("sum", cut=F32_CUT, **F32_SUM)),
@@ -119,6 +126,43 @@ def test_steps(found: Callable[[], Steps | None], steps: Steps | None):
     assert [x for each in astuple(got) for x in (each if isinstance(each, tuple) else [each])][1:] == pytest.approx(
         [x for each in astuple(steps) for x in (each if isinstance(each, tuple) else [each])][1:], rel=1e-12
     )
+
+
+ERF = {"function": 16 * 2 * p(-23)}
+CUTS = replace(DEVICE, cuts_result=lambda name: name == "chlo.erf")
+
+
+@pytest.mark.parametrize(
+    ("data_format", "op", "element", "steps"),
+    [
+        (None, "chlo.erf", "f32", Steps("bound", **ERF)),
+        (None, "chlo.erf", "bf16", Steps("bound", **ERF, **BF16, short=p(-8))),
+        (None, "chlo.erf", "f16", Steps("bound", **ERF, packed=p(-11), declared=p(-11), short=p(-11))),
+        ("Float16_b", "chlo.erf", "f32", Steps("bound", **ERF, stored=p(-8), packed=p(-8), short=p(-8))),
+        ("Float32", "chlo.erf", "bf16", Steps("bound", **ERF, declared=p(-8))),
+        ("Bfp8_b", "chlo.erf", "f32", Steps("bound", function=16 * 2 * p(-23) + 2 * p(-8), **BFP8, short=p(-8))),
+        (None, "tanh", "bf16", Steps("bound", function=4 * 2 * p(-23), **BF16)),
+        (None, "transpose", "bf16", None),
+        ("Lf8", "transpose", "f32", Steps("bound", stored=p(-3), packed=p(-3), short=p(-3))),
+        (None, "convert", "f8E5M2", Steps("bound", function=4 * 2 * p(-23), packed=p(-3), declared=p(-3), short=p(-3))),
+    ],
+)  # fmt: skip
+def test_what_a_store_or_a_packer_cuts(data_format: str | None, op: str, element: str, steps: Steps | None):
+    got = of(replace(CUTS, float_format=data_format), op, element, ulp=2)
+    assert got == steps
+    if got is not None and got.short:
+        assert of(replace(HOST, float_format=data_format), op, element, ulp=2).short == 0.0  # a host rounds
+
+
+@pytest.mark.parametrize(("element", "halves"), [("bf16", 0), ("f16", 3), ("f32", 0)])
+def test_a_golden_that_is_rounded_step_by_step_is_farther_off(element: str, halves: int):
+    unit_of = {"bf16": p(-8), "f16": p(-11), "f32": 0.0}[element]
+    plain = of(DEVICE, "tanh", element, ulp=4)
+    assert of(DEVICE, "exponential_minus_one", element, ulp=4) == replace(
+        plain, function=plain.function + halves * unit_of
+    )
+    formula = of(DEVICE, "chlo.cosh", element, ulp=4)
+    assert of(DEVICE, "chlo.asinh", element, ulp=4) == replace(formula, function=formula.function + 3 * unit_of)
 
 
 def test_an_operands_deviation_is_half_of_all_that_it_may_lose():

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from opscope.harness.page import summary
 from opscope.harness.record import store
+from opscope.harness.record.selection import DESELECTED
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.run import finish_run
 from opscope.harness.tests import run_folder
@@ -63,6 +64,17 @@ def test_ops_of_a_killed_run_count_as_not_run(tmp_path: Path) -> None:
     assert {t.status for t in page.tests} == {Status.NOT_RUN}
     assert page.ledger.adds_up
     assert "2 unique ops = 2 not_run" in shown(page)
+
+
+def test_a_run_of_selected_ops_says_what_does_not_count_it(tmp_path: Path) -> None:
+    folder = run_folder.write(tmp_path / "run", tests=False)
+    first, second, _ = NAMES
+    assert "deselected" not in shown(finish_run.stored_page(folder))
+    with store.Journal(folder, "main") as journal:
+        journal.append(run_folder.record_of(folder, first, Status.STOPPED))
+        journal.append(run_folder.record_of(folder, second, Status.SKIPPED, error=DESELECTED))
+    line = "1 of 2 ops were deselected: diff, unblock, readiness and dashboards keep to the last run of all ops"
+    assert line in shown(finish_run.stored_page(folder), width=200)
 
 
 def test_json_has_the_documented_shape(page: summary.Run) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 import pytest
 
+from opscope.harness.backends import registry
 from opscope.harness.backends.base import Target
 from opscope.harness.prepare.split import split_module
 from opscope.harness.record.records import TensorDesc
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.tests.test_compare import BF16, BFP8, F32, INT, SITUATIONS
 from opscope.harness.verdict.compare import compare
 from opscope.harness.verdict.operands import Operands
@@ -106,6 +110,81 @@ def test_a_conversion_gives_a_nearest_number(x, device, right):
     assert result.passed is right, result
     if not right:
         assert result.question in ("rounding", "largest")
+
+
+# --- results that are cut
+
+
+CARD = registry.load("reference").target(ResultOptions(arch="n150"))
+ROUNDED = replace(CARD, cuts_result=None)
+FORCED = registry.load("reference").target(ResultOptions(arch="n150", data_format="Float16_b"))
+VALUES = np.random.default_rng(2).uniform(0.2, 2.0, (256, 512)).astype(np.float32)
+
+
+def test_a_function_whose_results_the_device_cuts_to_16_bits_is_right():
+    """chlo.erf: every result is the truncated one, 0.28 % too short on the mean."""
+    golden, got = VALUES.astype(ml_dtypes.bfloat16), cut(VALUES)
+    assert judged("chlo.erf", CARD, golden, got).passed
+    assert judged("chlo.erf", ROUNDED, golden, got).question == "systematic"
+    assert judged("stablehlo.tanh", CARD, golden, got).question == "systematic"  # its kernel rounds
+    shorter = cut(VALUES * np.float32(0.997))
+    assert not judged("chlo.erf", CARD, golden, shorter).passed
+    down = cut(np.nextafter(got, got.dtype.type(0)).astype(np.float32))  # one unit too few everywhere
+    assert not judged("chlo.erf", CARD, golden, down).passed
+    longer = cut(VALUES * np.float32(1.01))
+    assert not judged("chlo.erf", CARD, golden, longer).passed
+
+
+def test_a_float32_result_in_16_bits_is_up_to_a_unit_short():
+    got = cut(VALUES).astype(np.float32)
+    assert judged("chlo.erf", FORCED, VALUES, got).passed
+    assert judged("chlo.erf", replace(FORCED, cuts_result=None), VALUES, got).question == "largest"
+    assert not judged("chlo.erf", FORCED, VALUES, got * np.float32(0.996)).passed
+
+
+@pytest.mark.parametrize("values", [1, 63, 64])
+def test_equal_operands_are_all_rounded_alike(values):
+    """Nearly a unit too short throughout: of a few values that is no mean of chance."""
+    golden = np.resize(np.float32(1) + 2.0**-7 * (np.arange(values, dtype=np.float32) + 0.99), 1 << 20)
+    result = judged("chlo.erf", FORCED, golden, cut(golden).astype(np.float32))
+    assert result.question == ("" if values < 64 else "systematic")
+
+
+def test_denormal_operands_change_only_the_elements_that_they_reach():
+    """A suite's stored answer is not XLA's: where no denormal reaches, it stands."""
+    x = np.float32([1e-40, 2.0, 3.0, 4.0])
+    stored = np.float32([5e37, 0.5, 0.125, 0.25])
+
+    def run(values):
+        return [
+            np.where(values[0] == 0, np.float32(1e38), np.where(values[0] < 1, stored, 1 / np.maximum(values[0], 1)))
+        ]
+
+    for third, right in ((0.125, True), (1 / 3, False)):
+        got = np.float32([1e38, 0.5, third, 0.25])
+        result = judged("stablehlo.cbrt", DEVICE, stored, got, inputs=[x], run=run)
+        assert result.passed is right, result
+        assert ("denormal_flush" in result.flags) is right
+
+
+@pytest.mark.parametrize(("name", "function"), [("sine", np.sin), ("tan", np.tan)])
+def test_a_host_takes_multiples_of_pi_away_in_float32(name, function):
+    x = np.linspace(0.001, 0.01, 40, dtype=np.float32)
+    golden = function(x)
+    for off, right in ((1e-7, True), (3e-7, False)):
+        got = golden + np.float32(off)
+        args = {"inputs": [x], "run": lambda values: [function(values[0])]}
+        assert judged(f"stablehlo.{name}", HOST, golden, got, **args).passed is right
+        assert not judged(f"stablehlo.{name}", CARD, golden, got, **args).passed
+
+
+def test_an_infinity_out_of_place_has_its_place():
+    golden = np.ones((2, 40, 50), np.float32)
+    got = golden.copy()
+    got[1, 33, 17] = np.inf
+    result = judged("stablehlo.divide", DEVICE, golden, got)
+    assert (result.passed, result.question) == (False, "")
+    assert (result.z_index, result.z_place) == ((1, 33, 17), "tile (1, 1, 0), face 1, row 1")
 
 
 # --- exact rules

@@ -11,9 +11,10 @@ import pytest
 
 from opscope.harness.prepare import golden
 from opscope.harness.prepare.export import Exported, export_model
+from opscope.harness.prepare.input_distributions import argument_distributions
 from opscope.harness.prepare.inputs import row_golden, row_inputs
 from opscope.harness.prepare.split import split_module
-from opscope.harness.prepare.walk import Limits, Missing, Walked, WalkTask, argument_distributions, walk
+from opscope.harness.prepare.walk import Limits, Missing, Walked, WalkTask, walk
 from opscope.harness.record.records import OpRow
 from opscope.models import registry
 from opscope.models.seeding import draw

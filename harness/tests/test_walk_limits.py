@@ -14,20 +14,12 @@ import pytest
 from opscope.harness.cache.export_folder import JOURNAL
 from opscope.harness.prepare import golden
 from opscope.harness.prepare import walk as walking
+from opscope.harness.prepare.input_distributions import argument_distributions
 from opscope.harness.prepare.inputs import row_inputs, row_term_sizes
 from opscope.harness.prepare.live_golden import LiveGolden
 from opscope.harness.prepare.program import Node, Program
 from opscope.harness.prepare.split import split_module
-from opscope.harness.prepare.walk import (
-    Limits,
-    Missing,
-    Walked,
-    Walker,
-    WalkTask,
-    argument_distributions,
-    last_uses,
-    walk,
-)
+from opscope.harness.prepare.walk import Limits, Missing, Walked, Walker, WalkTask, last_uses, walk
 from opscope.harness.record.element_types import numpy_dtype
 from opscope.models.seeding import draw
 
@@ -70,7 +62,7 @@ def compiled_once() -> Iterator[None]:
 def walked(text: str, folder: Path, **options: Any) -> Walked:
     split = split_module(text, "m")
     folder.mkdir(exist_ok=True)
-    task = WalkTask(split, options.pop("laws", argument_distributions(split)), 3, folder, "captured:m:3", **options)
+    task = WalkTask(split, options.pop("distributions", argument_distributions(split)), 3, folder, "captured:m:3", **options)
     return walk(task)
 
 

@@ -98,9 +98,9 @@ class Ran:
         return lost * total + rounded * size * (total > 0)
 
 
-def rows_of(model: str) -> tuple[Path, list[OpRow]]:
+def rows_of(model: str, dtype: str = "float32") -> tuple[Path, list[OpRow]]:
     """The export folder of a model, and its ops that have a golden."""
-    header, rows = prepare_models.prepare(Preparation((model,)))
+    header, rows = prepare_models.prepare(Preparation((model,), dtype=dtype))
     return Path(header.export_dirs[0]), [row for row in rows if row.module and row.golden]
 
 
@@ -302,13 +302,15 @@ PATIENCE = 12
 """Ops in a row that may have no place for a fault before the next class has its turn."""
 
 
-def outcomes(seed: int, per_setting: int, models: tuple[str, ...] = MODELS) -> Iterator[Outcome]:
+def outcomes(
+    seed: int, per_setting: int, models: tuple[str, ...] = MODELS, dtype: str = "float32"
+) -> Iterator[Outcome]:
     """`per_setting` faults for each model, format and fidelity, of all classes in turn."""
     rng = random.Random(seed)
     kinds = list(FAULTS)
     turn, failed = 0, 0
     for model in models:
-        folder, rows = rows_of(model)
+        folder, rows = rows_of(model, dtype)
         rows = floats_of(rows)
         for data_format in FORMATS:
             for fidelity in FIDELITIES:
@@ -361,13 +363,15 @@ def _told(ran: Ran, kind: str, wrong: np.ndarray, mask: np.ndarray) -> Outcome:
 # --- broken kernels
 
 
-def kernel_outcomes(seed: int, count: int, models: tuple[str, ...] = MODELS) -> Iterator[Outcome]:
+def kernel_outcomes(
+    seed: int, count: int, models: tuple[str, ...] = MODELS, dtype: str = "float32"
+) -> Iterator[Outcome]:
     """`count` kernels that are wrong in one element or in one row of a face, of ops of the models in turn.
 
     Each ran an op on its captured inputs, and changed its first result; what changes nothing is drawn again.
     """
     rng = random.Random(seed)
-    exports = [rows_of(model) for model in models]
+    exports = [rows_of(model, dtype) for model in models]
     settings = [(data_format, fidelity) for data_format in FORMATS for fidelity in FIDELITIES]
     made = 0
     while made < count:

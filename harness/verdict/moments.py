@@ -41,6 +41,8 @@ class Sums:
     unequal: int = 0
     first_unequal: int = -1
     reason: str = ""
+    wrong_at: int = -1
+    """The element that `reason` speaks of."""
 
 
 def gather(sums: Sums, start: int, g: np.ndarray, d: np.ndarray, row: Tolerance, scores: Scores | None = None) -> None:
@@ -91,6 +93,7 @@ def settle(sums: Sums, start: int, g: np.ndarray, d: np.ndarray, row: Tolerance)
         differs &= ~saturated
     if differs.any():
         at = int(np.argmax(differs))
+        sums.wrong_at = start + at
         sums.reason = f"NaN or Inf: expected {g[at]:.6g}, got {d[at]:.6g} at element {start + at}"
     both = np.isfinite(g) & np.isfinite(d)
     sums.finite -= int(np.count_nonzero(~both))

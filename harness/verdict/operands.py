@@ -110,10 +110,11 @@ class Operands:
             return self._sampled(steps, golden)
 
     def _off(self, x: np.ndarray, steps: Steps) -> np.ndarray | None:
-        """What storing `x` may cost each of its elements, float64; None for integers."""
+        """What storing `x` may cost each of its elements, float64; None for integers. A zero is stored as zero, also
+        beside the largest value of its block."""
         if not is_float(x):
             return None
-        return steps.stored * (block_largest(x) if steps.block else magnitude(x))
+        return steps.stored * (np.where(x == 0, 0.0, block_largest(x)) if steps.block else magnitude(x))
 
     def _carried(self, widths: Sequence[np.ndarray | None]) -> list[np.ndarray]:
         """Of an op that hands on its operands: it hands on how far they are off."""
@@ -154,7 +155,7 @@ class Operands:
             if self.op_name in _CHOOSING:
                 return [widths[0] + self._constant(rate, golden[0])]
         step = max(rate, STEP)
-        totals = [self._constant(rate, array) for array in golden]
+        totals = [self._constant(rate, array) + _reduced(self.op_name, steps, array) for array in golden]
         for number, x in enumerate(self.inputs):
             if not is_float(x):
                 continue
@@ -202,6 +203,12 @@ class Operands:
         return [
             x if width is None else (sign * width).astype(x.dtype) for x, width in zip(self.inputs, widths, strict=True)
         ]
+
+
+def _reduced(op_name: str, steps: Steps, golden: np.ndarray) -> np.ndarray | float:
+    """How far a periodic function moves where its operand is off by `steps.reduced`: by its derivative, at most 1 of a
+    sine, 1 + y^2 of a tangent."""
+    return steps.reduced * (1 + magnitude(golden) ** 2) if op_name.endswith(".tan") else steps.reduced
 
 
 def _size(x: np.ndarray) -> np.ndarray:

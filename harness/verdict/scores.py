@@ -8,6 +8,7 @@ scale is what `Steps` cost times the size of what was rounded; docs/verdicts.md 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,7 +24,8 @@ LEAST_LIMIT = 2.5
 TIES = 0.8
 """Share of its unit roundoff by which a packer that rounds ties away lifts values that are all ties, on the mean."""
 SYSTEMATIC_FROM = 64
-"""Elements from which a mean is asked for."""
+"""Elements from which a mean is asked for; of a bound also different values of the golden, since elements that are
+computed from equal operands are all rounded alike."""
 SYSTEMATIC = 4.0
 """Deviations by which a mean may miss. Elements that share operands share their errors: N of them are taken for
 sqrt(N) independent ones (a product of two square matrices has 2 N operands for N results of sqrt(N) terms each)."""
@@ -54,7 +56,7 @@ class Scale:
                 steps.declared * size + rounded * places.blocks_of(size.reshape(-1, min(columns, size.size))).ravel()
             )
         else:
-            packed = (rounded + steps.declared) * size if rounded else None
+            packed = steps.result * size if rounded else None
         if steps.law == "bound":
             # What storing operands costs is known once they are evaluated.
             own = steps.function + steps.cuts
@@ -137,11 +139,14 @@ class Scores:
             return BLOCK_SLACK if self.scale.steps.block else SLACK
         return max(LEAST_LIMIT, 1 + math.sqrt(2 * math.log(max(self.count, 1))))
 
-    def wrong(self) -> tuple[str, str]:
-        """Which question is answered wrongly and how, in words; empty if none is."""
+    def wrong(self, several: Callable[[], bool] = lambda: True) -> tuple[str, str]:
+        """Which question is answered wrongly and how, in words; empty if none is.
+
+        `several` says whether the golden has enough different values for a mean (asked only where the mean is off).
+        """
         if self.largest > self.limit:
             return "largest", f"expected at most {self.limit:.3g} of its scale, got {self.largest:.3g}"
-        if said := self._systematic():
+        if (said := self._systematic()) and several():
             return "systematic", said
         if said := self._placed():
             return "placed", said
@@ -155,7 +160,7 @@ class Scores:
         slope = self.along / self.golden_squares
         chance = SYSTEMATIC * self.count**0.25 / math.sqrt(self.golden_squares)
         rounded = max(steps.packed, steps.declared)
-        lost = steps.cuts + (2 * steps.stored if steps.block else 0.0)
+        lost = steps.cuts + steps.short + (2 * steps.stored if steps.block else 0.0)
         if steps.law == "part":
             lost = chance = steps.function
         low, high = -lost - 0.25 * rounded - chance, TIES * rounded + chance

@@ -20,7 +20,12 @@ class Target:
     """What float32 becomes inside the matrix unit: `Tf32`, or None if it stays float32."""
     narrow_dst: bool = False
     """Whether the matrix unit adds up in 16 bits."""
+    sums_in_own_type: bool = False
+    """Whether a host adds floats of 16 bits up in their own type, as IREE does, instead of in float32."""
     product_format: str | None = None
     """Forced format of what products read and write, narrower than that (mixed precision); None: `float_format`."""
     error_bound: Callable[[str], float | None] | None = field(default=None, compare=False)
     """Op name -> bound of the device's float32 error in units in the last place; None if it states none."""
+    cuts_result: Callable[[str], bool] | None = field(default=None, compare=False)
+    """Op name -> whether the device cuts the op's results, instead of rounding them, where it computes floats of 16
+    bits; None: it never does."""

@@ -13,6 +13,7 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
+from opscope.base.installing import install_command
 from opscope.models.frontends.base import Frontend
 
 HERE = Path(__file__).resolve().parent
@@ -46,15 +47,19 @@ def versions(framework: str) -> dict[str, str]:
 
 def missing(framework: str) -> str:
     """Returns which packages of the framework are missing and the command that installs them; empty if none is."""
+    packages = absent(framework)
+    return f"{', '.join(packages)} not installed; try {install(framework)}" if packages else ""
+
+
+def absent(framework: str) -> list[str]:
+    """Returns the packages that the framework needs and that are not installed."""
     optional = get(framework).optional
-    absent = [package for package, version in versions(framework).items() if not version and package not in optional]
-    return f"{', '.join(absent)} not installed; try {install(framework)}" if absent else ""
+    return [package for package, version in versions(framework).items() if not version and package not in optional]
 
 
 def install(framework: str) -> str:
     """Returns the command that installs what a frontend needs."""
-    extra = get(framework).extra
-    return f"pip install -e '.[{extra}]'" if extra else "pip install -e ."
+    return install_command(get(framework).extra)
 
 
 @cache

@@ -63,6 +63,8 @@ class Frontend(Protocol):
     """The extra in pyproject.toml that installs them; empty if they are always installed."""
     environment: Mapping[str, str]
     """Environment variables of its process."""
+    forkable_packages: tuple[str, ...]
+    """Packages that start no thread when they are imported. Exporters are forks of a process that has imported them."""
 
     def build(self, source: Source) -> Any:
         """Builds the model as its author wrote it. Raises `Refused` if there is no such model, else what it raises."""

@@ -24,6 +24,7 @@ class GraphDef:
     optional: tuple[str, ...] = ()
     extra: str = "tf"
     environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
+    forkable_packages: tuple[str, ...] = ()
 
     def build(self, source: Source) -> TfBuilt:
         """Returns the graph with its weights as arguments. A registered model gives the bytes of a GraphDef."""

@@ -24,6 +24,7 @@ class Jax:
     optional: tuple[str, ...] = ()
     extra: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
+    forkable_packages: tuple[str, ...] = ("jax",)
     recorded_packages: tuple[str, ...] = ("jax",)
     """The packages whose versions records show."""
 

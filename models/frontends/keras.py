@@ -22,6 +22,7 @@ class Keras:
     optional: tuple[str, ...] = ()
     extra: str = "keras"
     environment: Mapping[str, str] = field(default_factory=lambda: {"KERAS_BACKEND": "jax"})
+    forkable_packages: tuple[str, ...] = ()
 
     def build(self, source: Source) -> Built:
         """Returns the model as a function of its variables and inputs."""

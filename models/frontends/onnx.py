@@ -23,6 +23,7 @@ class Onnx:
     optional: tuple[str, ...] = ()
     extra: str = "onnx"
     environment: Mapping[str, str] = field(default_factory=dict)
+    forkable_packages: tuple[str, ...] = ()
 
     def build(self, source: Source) -> OnnxBuilt:
         """Returns the graph with its weights as arguments."""

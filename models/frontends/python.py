@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opscope.base.installing import install_command
 from opscope.base.old_names import ROOMS
 from opscope.models.frontends.base import ExportResult, NoOwnResults, Refused, Source
 from opscope.models.frontends.jax import compiled_results, lower, package_versions
@@ -33,6 +34,7 @@ class Python:
     optional: tuple[str, ...] = tuple(sorted({package for of in PACKAGES.values() for package in of} - {"jax"}))
     extra: str = ""
     environment: Mapping[str, str] = field(default_factory=lambda: {"KERAS_BACKEND": "jax"})
+    forkable_packages: tuple[str, ...] = ()
 
     def build(self, source: Source) -> Converted:
         """Returns the model in the file, with the values of its weights and example inputs."""
@@ -55,7 +57,7 @@ class Python:
             loaded = load(Path(source.path), source.entry)
         except ModuleNotFoundError as error:
             name = str(error.name)
-            hint = f"pip install -e '.[{name}]'" if name in PACKAGES else f"pip install {name}"
+            hint = install_command(name) if name in PACKAGES else f"pip install {name}"
             if name in ROOMS:
                 hint = f"opscope.{name}, if you mean opscope's own"
             where = f"--model {source.path}"

@@ -25,6 +25,7 @@ class Tf:
     optional: tuple[str, ...] = ()
     extra: str = "tf"
     environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
+    forkable_packages: tuple[str, ...] = ()
 
     def build(self, source: Source) -> TfBuilt:
         """Returns a registered model (`arguments.Built`, of TensorFlow's ops) or the signature of a SavedModel."""

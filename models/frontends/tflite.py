@@ -31,6 +31,7 @@ class TfLite:
     optional: tuple[str, ...] = ()
     extra: str = "tflite"
     environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
+    forkable_packages: tuple[str, ...] = ()
 
     def build(self, source: Source) -> OnnxBuilt:
         """Returns the file's graph in ONNX. Float weights are arguments, integer ones constants."""

@@ -51,6 +51,7 @@ class Torch:
     optional: tuple[str, ...] = ()
     extra: str = "torch"
     environment: Mapping[str, str] = field(default_factory=dict)
+    forkable_packages: tuple[str, ...] = ()
 
     def build(self, source: Source) -> TorchBuilt:
         """What the registered `build` returns."""

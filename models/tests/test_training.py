@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opscope.compiler.tests import programs
 from opscope.models import frontends, registry
 from opscope.models.arguments import ArgSpec, Built
 from opscope.models.seeding import draw
@@ -52,7 +53,7 @@ def test_the_step_is_that_of_optax() -> None:
 def test_a_models_own_loss_counts() -> None:
     built = step(mlp(lambda results: 3 * results[1].sum()))
     values = drawn(built)
-    loss, *_ = built.forward(values)
+    loss, *_ = programs.jit(built.forward)(values)
     expected = 3 * np.tanh(values["x"] @ values["w"] + values["b"]).sum()
     np.testing.assert_allclose(loss, expected, rtol=1e-5)
 

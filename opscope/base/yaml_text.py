@@ -6,7 +6,6 @@ dates that do not exist or numbers of many digits are no YAML errors. All of tha
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +20,6 @@ MOST_NODES = 5_000_000
 """Nodes after aliases are followed. A netlist of 1,000 ops has some 100,000."""
 MOST_BYTES = 256 << 20
 """Bytes of a file."""
-
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class YamlError(ValueError):
@@ -58,19 +54,23 @@ def parse_yaml(text: str) -> Any:
 def parse_with_nodes(text: str) -> tuple[Any, Node | None]:
     """The values in a text and its root node, which knows the lines; None for an empty text. Raises YamlError."""
     import yaml
+    from yaml.composer import Composer
+    from yaml.cyaml import CSafeLoader
 
-    class Limited(yaml.SafeLoader):
+    # libyaml scans and parses four times as fast as Python; its composer cannot count, so ours is before it.
+    class Limited(Composer, CSafeLoader):
         """Counts nodes and levels while the text is composed, before any value is made."""
 
         def __init__(self, stream: str) -> None:
-            super().__init__(stream)
+            CSafeLoader.__init__(self, stream)
+            Composer.__init__(self)
             self.level = 0
             self.sizes: dict[int, int] = {}
 
         def compose_node(self, parent: Any, index: Any) -> Any:
             """Composes a node. Its size is one and that of what it contains, also by an alias."""
             self.level += 1
-            event = self.peek_event()
+            event: Any = self.peek_event()
             line = event.start_mark.line + 1 if event.start_mark else None
             if self.level > DEEPEST:
                 raise YamlError(f"more than {DEEPEST} levels", line)
@@ -92,8 +92,6 @@ def parse_with_nodes(text: str) -> tuple[Any, Node | None]:
             value = super().construct_object(node, deep)
             if isinstance(value, int) and value.bit_length() > 64:
                 raise YamlError("a number of more than 64 bits", node.start_mark.line + 1)
-            if isinstance(value, str) and not value.isascii() and _SURROGATE.search(value):
-                raise YamlError("half a surrogate pair", node.start_mark.line + 1)
             return value
 
     try:

@@ -46,8 +46,8 @@ def diff(
 
     Each op gets one label: NEW, FIXED, PERSISTING, REASON-CHANGED, PCC-DROP, SLOWER, VANISHED, NEVER-RUN. RUN_A and
     RUN_B are run folders, ids in the database, or the ids or dates of nights. Without them, compare the two newest
-    comparable runs (same backend, board and options, a model in common). With one, compare it with the newest
-    comparable run or night before it. Nights are compared series by series.
+    comparable runs (same backend, board and options, a model in common; no later run of selected ops). With one,
+    compare it with the newest comparable run or night before it. Nights are compared series by series.
     """
     from opscope.reports.compare import diff as comparison
     from opscope.reports.compare.night_diff import diffs
@@ -88,23 +88,26 @@ def unblock(
     """Rank fixes by the models and uses that they help, and list the fixes that complete models fastest.
 
     With RUN (a folder, an id or a night), look at the models of that run, or at each series of that night. Without it,
-    look at every model in its newest run of the same series (backend, board, options) as the newest run.
+    look at every model in its newest run of the same series (backend, board, options) as the newest run. A later run of
+    selected ops (--ops, -k) is left out.
     """
     from opscope.reports.compare import unblock as ranking
     from opscope.reports.compare.night_diff import names_night
     from opscope.reports.compare.night_views import night_named, night_view, series_of
     from opscope.reports.compare.owned import own_plan
-    from opscope.reports.compare.readiness import newest_views, views_of
-    from opscope.reports.compare.run_selection import open_runs
+    from opscope.reports.compare.readiness import newer_selections, newest_views, views_of
+    from opscope.reports.compare.run_selection import Listed, left_out_line, open_runs
     from opscope.reports.database.owners import rules_here
     from opscope.reports.pages.unblock_page import show_plan
     from opscope.reports.records.terminal import Page
 
+    left_out: list[Listed] = []
     with open_runs(url) as runs:
         night = run is not None and runs.folder(run) is None and names_night(runs.connection, run)
         if run is None:
             runs.newest()
             views = [newest_views(runs)]
+            left_out = newer_selections(runs, views[0])
         elif night and runs.connection is not None:
             night_id = night_named(runs.connection, run)
             all_series = series_of(runs.connection, night_id)
@@ -114,12 +117,13 @@ def unblock(
         rules = rules_here(runs.connection, owners_file, team=team)
     plans = [own_plan(ranking.plan(plan, by), rules, team) for plan in views]
     if as_json:
-        plans_as_json = [ranking.as_json(plan) for plan in plans]
+        names = {"left_out": [run.run_id for run in left_out]}
+        plans_as_json = [ranking.as_json(plan) | names for plan in plans]
         print_json({"series": plans_as_json} if night else plans_as_json[0])
     else:
         page = Page()
         for plan in plans:
-            show_plan(plan, page, limit, team)
+            show_plan(plan, page, limit, team, left_out_line(left_out))
 
 
 @click.command(short_help="List the ops that keep a model from running as a whole.")
@@ -133,11 +137,14 @@ def unblock(
 def readiness(
     model: str, run: str | None, url: str | None, team: str | None, owners_file: Path | None, limit: int, as_json: bool
 ) -> None:  # fmt: skip
-    """List the ops that keep MODEL from running as a whole, and how many there were in each earlier run."""
+    """List the ops that keep MODEL from running as a whole, and how many there were in each earlier run.
+
+    A later run of selected ops (--ops, -k) is left out.
+    """
     from opscope.harness.record.errors import InputError, closest
     from opscope.reports.compare.owned import own_missing
-    from opscope.reports.compare.readiness import history, newest_views, nights_of
-    from opscope.reports.compare.run_selection import open_runs
+    from opscope.reports.compare.readiness import history, newer_selections, newest_views, nights_of
+    from opscope.reports.compare.run_selection import left_out_line, open_runs
     from opscope.reports.compare.unblock import missing
     from opscope.reports.database.owners import rules_here
     from opscope.reports.pages.unblock_page import show_readiness
@@ -148,11 +155,13 @@ def readiness(
         if model not in view.models:
             hint = closest(model, view.models, 3)
             raise InputError("MODEL", f"a model of run {view.run_id}", f"`{model}`", hint)
+        left_out = newer_selections(runs, {model: view}) if run is None else []
         earlier = history(runs, view, model)
         nights = nights_of(runs.connection, view, model)
         rules = rules_here(runs.connection, owners_file, team=team)
     rows = own_missing(missing(view, model), model, rules, team)
     if as_json:
-        print_json({"model": model, "run_id": view.run_id, "missing": rows, "history": earlier, "nights": nights})
+        print_json({"model": model, "run_id": view.run_id, "missing": rows, "history": earlier, "nights": nights,
+                    "left_out": [run.run_id for run in left_out]})  # fmt: skip
     else:
-        show_readiness(view, model, rows, earlier, Page(), limit, nights)
+        show_readiness(view, model, rows, earlier, Page(), limit, nights, left_out_line(left_out))

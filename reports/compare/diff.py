@@ -135,6 +135,8 @@ def compare(a: RunView, b: RunView, slower: Slower | None = None) -> Diff:
             )
         elif run.outcome != "complete":
             notes.append(f"the {which} run is {run.outcome}; ops without a result count as not run")
+        if run.deselected:
+            notes.append(f"{run.deselected} of {len(run.ops)} ops were deselected in the {which} run (--ops, -k)")
     return Diff(
         a, b, tuple(rows), {str(label): counts[label] for label in Label if counts[label]}, tuple(rates(a, b)),
         tuple(clusters(rows)), tuple(changes(a, b)), tuple(notes),

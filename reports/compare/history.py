@@ -12,7 +12,7 @@ from opscope.reports.compare.change_points import NEEDED, pieces
 from opscope.reports.compare.diff import Diff, Slower, compare
 from opscope.reports.compare.isolated import labelled
 from opscope.reports.compare.outcomes import Outcome, RunView, aliases, pieces_of
-from opscope.reports.compare.run_selection import Listed, Runs
+from opscope.reports.compare.run_selection import Listed, Runs, left_out_line
 from opscope.reports.database.schema import NIGHTS, OP_TESTS
 from opscope.reports.database.schema_nights import NIGHT_SERIES
 
@@ -163,12 +163,14 @@ def compared(runs: Runs, run_a: str | None = None, run_b: str | None = None) -> 
     """
     if run_a is None:
         early, late = runs.pair()
-        newest = runs.newest()
+        newest = runs.counting()[0]
         diff = _compared(runs, runs.read(early), runs.read(late))
-        if newest.run_id == late.run_id:
-            return diff
-        note = f"the newest run, {newest.run_id}, has no comparable one before it"
-        return replace(diff, notes=(*diff.notes, note))
+        notes = list(diff.notes)
+        if newest.run_id != late.run_id:
+            notes.append(f"the newest run, {newest.run_id}, has no comparable one before it")
+        newer = [run for run in runs.left_out() if run.started > late.started and run.series == late.series]
+        notes += filter(None, [left_out_line(newer)])
+        return replace(diff, notes=tuple(notes))
     if run_b is None:
         late_view = runs.view(run_a)
         return _compared(runs, runs.read(comparable(runs, late_view)), late_view)

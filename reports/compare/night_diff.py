@@ -12,13 +12,17 @@ from opscope.reports.compare.diff import Diff, compare
 from opscope.reports.compare.history import compared, slower_between_nights
 from opscope.reports.compare.night_views import is_night, night_named, night_view, series_of
 from opscope.reports.compare.run_selection import Runs
+from opscope.reports.database.rows import SELECTION
 from opscope.reports.database.schema import NIGHTS
 from opscope.reports.database.schema_nights import NIGHT_SERIES
 
 
 def newest_night(connection: sa.Connection) -> str | None:
-    """The newest night, or None if a single run is newer. Of nights that started together, the one with most models."""
-    newest = sa.select(sa.func.max(NIGHTS.c.started)).scalar_subquery()
+    """The newest night, or None if a single run is newer; a run of selected ops does not count.
+
+    Of nights that started together, the one with most models.
+    """
+    newest = sa.select(sa.func.max(NIGHTS.c.started)).where(NIGHTS.c.kind != SELECTION).scalar_subquery()
     query = sa.select(NIGHTS.c.night_id, NIGHTS.c.kind, NIGHTS.c.models).where(NIGHTS.c.started == newest)
     night = max(connection.execute(query), key=lambda row: (len(row.models), row.night_id), default=None)
     return night.night_id if night is not None and night.kind == "night" else None

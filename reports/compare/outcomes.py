@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from opscope.base.statuses import NOT_ATTEMPTED
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.records import import_fails
+from opscope.harness.record.selection import DESELECTED
 from opscope.harness.record.stages import FAILED, Stage, Status
 from opscope.harness.record.store import StoredRun, load_run
 from opscope.reports.database.database import DamagedValueError
@@ -127,6 +128,11 @@ class RunView:
     """Models and shards that were expected and are missing."""
     imports: Mapping[str, str] = field(default_factory=dict)
     """Model -> how its import differs from its framework, where that makes a run red."""
+
+    @property
+    def deselected(self) -> int:
+        """Number of ops that the user left out of the run (`--ops`, `-k`)."""
+        return sum(op.status == Status.SKIPPED and op.error == DESELECTED for op in self.ops.values())
 
     @property
     def workflow(self) -> str:

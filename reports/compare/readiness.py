@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,12 +19,12 @@ HISTORY = 30
 
 
 def newest_views(runs: Runs, models: Sequence[str] = ()) -> dict[str, RunView]:
-    """Model -> its newest run, among the runs of the newest run's series.
+    """Model -> its newest run, among the runs of the newest run's series; `newer_selections` are left out.
 
     Runs on another backend or board or with other options do not count here. Raises InputError for a model that no run
     has.
     """
-    listed = runs.listed()
+    listed = runs.counting()
     newest = listed[0] if not models else _newest_with(listed, models)
     newest_of_models: dict[str, Listed] = {}
     for run in listed:
@@ -36,6 +36,18 @@ def newest_views(runs: Runs, models: Sequence[str] = ()) -> dict[str, RunView]:
         views[run.run_id] = runs.read(run)
     views_of_models = {model: views[run.run_id] for model, run in sorted(newest_of_models.items())}
     return {model: views_of_models[model] for model in models} if models else views_of_models
+
+
+def newer_selections(runs: Runs, views: Mapping[str, RunView]) -> list[Listed]:
+    """The runs of selected ops that are newer than the run in which their model was looked at, and were left out."""
+    return [
+        run
+        for run in runs.left_out()
+        if any(
+            model in views and run.series == views[model].series and run.started > views[model].started
+            for model in run.models
+        )
+    ]
 
 
 def _newest_with(listed: Sequence[Listed], models: Sequence[str]) -> Listed:

@@ -12,12 +12,13 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.store import RUN_FILE, read_run, runs_root
+from opscope.harness.record.selection import count_deselected
+from opscope.harness.record.store import RUN_FILE, SELECTION_FILE, load_run, read_run, runs_root
 from opscope.reports.compare.night_views import night_view
 from opscope.reports.compare.outcomes import RunView, from_database, from_folder
 from opscope.reports.database.reading import database_url, exists, read_database
-from opscope.reports.database.rows import RAN, series_text
-from opscope.reports.database.schema import MODELS, RUNS
+from opscope.reports.database.rows import RAN, SELECTION, series_text
+from opscope.reports.database.schema import MODELS, NIGHTS, RUNS
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,20 @@ class Listed:
     folder: Path | None = None
     night: str = ""
     """The night to read instead, if the run is one of several in its series (shards, or runs again)."""
+    selection: bool = False
+    """Whether the user left out ops (`--ops`, `-k`), so that it does not say how its models are."""
 
     def follows(self, other: Listed) -> bool:
         """Whether it can be compared with `other`: an earlier run of the same series, with a model in common."""
         return other.started < self.started and other.series == self.series and bool(other.models & self.models)
+
+
+def left_out_line(runs: Sequence[Listed]) -> str:
+    """Says which runs of selected ops were left out, the newest first; empty if there is none."""
+    if not runs:
+        return ""
+    newest = f"run {runs[0].run_id}" if len(runs) == 1 else f"{len(runs)} runs, the newest of them {runs[0].run_id}"
+    return f"left out: {newest}, because only some ops were selected (--ops, -k)"
 
 
 @dataclass(frozen=True)
@@ -87,6 +98,25 @@ class Runs:
         runs = _in_database(self.connection) if self.connection is not None else list(_in_folders(self.root))
         return sorted(runs, key=lambda run: (run.started, len(run.models), run.run_id), reverse=True)
 
+    def counting(self) -> list[Listed]:
+        """The runs that say how models are, newest first: all but those that `left_out` names."""
+        return [run for run, aside in self._sorted_out() if not aside]
+
+    def left_out(self) -> list[Listed]:
+        """The runs of selected ops all of whose models an earlier run of the series tried whole, newest first."""
+        return [run for run, aside in self._sorted_out() if aside]
+
+    def _sorted_out(self) -> list[tuple[Listed, bool]]:
+        """Every run that has ended, newest first, and whether it is left out."""
+        whole: dict[str, set[str]] = {}  # series -> models that a run so far tried whole
+        runs = []
+        for run in reversed(self.listed()):
+            models = whole.setdefault(run.series, set())
+            runs.append((run, run.selection and run.models <= models))
+            if not run.selection:
+                models |= run.models
+        return runs[::-1]
+
     def newest(self) -> Listed:
         """The newest run. Raises InputError if there is none."""
         runs = self.listed()
@@ -95,19 +125,22 @@ class Runs:
         return runs[0]
 
     def before(self, run_id: str, started: datetime, series: str, models: Sequence[str]) -> list[Listed]:
-        """Earlier runs of the same series with a model in common, the newest first."""
+        """Earlier runs of the same series with a model in common, the newest first, without those left out."""
         this = Listed(run_id, started, series, frozenset(models))
-        return [run for run in self.listed() if run.run_id != run_id and this.follows(run)]
+        return [run for run in self.counting() if run.run_id != run_id and this.follows(run)]
 
     def pair(self) -> tuple[Listed, Listed]:
         """The two newest comparable runs, the older first. Raises InputError where no two are."""
-        runs = self.listed()
+        both = self._sorted_out()
+        runs, aside = ([run for run, left in both if left is which] for which in (False, True))
         for place, late in enumerate(runs):
             for early in runs[place + 1 :]:
                 if late.follows(early):
                     return early, late
         got = f"{len(runs)} of which no two share backend, board, options and a model" if runs else "none"
-        hint = f"opscope diff {runs[1].run_id} {runs[0].run_id}" if len(runs) > 1 else "publishing a second one"
+        if aside:
+            got = f"{len(runs)}, and {len(aside)} of selected ops only"
+        hint = f"opscope diff {both[1][0].run_id} {both[0][0].run_id}" if len(both) > 1 else "publishing a second one"
         raise InputError("opscope diff", "two comparable runs", got, hint)
 
 
@@ -130,13 +163,14 @@ def _in_database(connection: sa.Connection) -> list[Listed]:
     ran = sa.select(MODELS.c.run_id, MODELS.c.model).where(MODELS.c.outcome == RAN)
     for run_id, model in connection.execute(ran):
         models.setdefault(run_id, set()).add(model)
-    query = sa.select(RUNS.c.run_id, RUNS.c.started, RUNS.c.series, RUNS.c.night_id)
+    query = sa.select(RUNS.c.run_id, RUNS.c.started, RUNS.c.series, RUNS.c.night_id, NIGHTS.c.kind)
+    query = query.outerjoin(NIGHTS, NIGHTS.c.night_id == RUNS.c.night_id)
     rows = connection.execute(query.where(RUNS.c.outcome != "running")).all()
     of_night = Counter((row.night_id, row.series) for row in rows)
     return [
         Listed(run_id, started, series, frozenset(models.get(run_id, ())), None,
-               night_id if of_night[night_id, series] > 1 else "")
-        for run_id, started, series, night_id in rows
+               night_id if of_night[night_id, series] > 1 else "", kind == SELECTION)
+        for run_id, started, series, night_id, kind in rows
     ]  # fmt: skip
 
 
@@ -148,4 +182,15 @@ def _in_folders(root: Path) -> Iterator[Listed]:
             continue  # another schema, or no run of ours: it can still be named
         if record.outcome != "running":
             key = series_text(record.backend, record.arch, record.origin.options)
-            yield Listed(record.run_id, record.started, key, frozenset(record.models), path.parent)
+            selection = _is_selection(path.parent)
+            yield Listed(record.run_id, record.started, key, frozenset(record.models), path.parent, "", selection)
+
+
+def _is_selection(run_dir: Path) -> bool:
+    """Whether ops were deselected in a run. The file alone does not say so: `--op` writes it beside a whole run too."""
+    if not (run_dir / SELECTION_FILE).is_file():
+        return False
+    try:
+        return bool(count_deselected(load_run(run_dir).tests))
+    except InputError:
+        return False

@@ -19,6 +19,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, Operati
 
 from opscope.base.digest import words_digest
 from opscope.base.file_names import as_text
+from opscope.base.installing import install_command
 from opscope.base.results_folder import make_folder, results_folder
 from opscope.base.time_limit import expired
 from opscope.harness.record.errors import InputError
@@ -49,6 +50,9 @@ REFUSED = re.compile(
 )
 """Messages with which PostgreSQL refuses a login. libpq gives no SQLSTATE for a failed connection, so the text decides;
 a server with messages in another language counts as unreachable."""
+
+_SOURCE = re.compile(r"\b(?:FROM|JOIN) (\w+)")
+"""What a SELECT reads from."""
 
 ADVISORY_LOCK = 0x6F7073636F7065
 """Key of PostgreSQL's lock around a migration (the bytes of `opscope`)."""
@@ -89,7 +93,7 @@ def usable_url(url: str, where: str = "--to") -> sa.URL:
     try:
         parsed.get_dialect().import_dbapi()
     except ImportError as error:
-        extra = "pip install 'opscope[postgres]'"
+        extra = install_command("postgres")
         raise InputError(where, "an installed database driver", f"no module `{error.name}`", extra) from error
     return parsed
 
@@ -207,11 +211,12 @@ def head() -> str:
 def views() -> dict[str, str]:
     """Name of each view -> its SELECT, ordered so that each view comes after the views that it reads."""
     selects = {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOM / "views").glob("*.sql"))}
+    sources = {name: set(_SOURCE.findall(select)) for name, select in selects.items()}
     ordered: dict[str, str] = {}
 
     def add(name: str) -> None:
         for other in selects:
-            if other != name and other not in ordered and re.search(rf"\b(?:FROM|JOIN) {other}\b", selects[name]):
+            if other != name and other not in ordered and other in sources[name]:
                 add(other)
         ordered[name] = selects[name]
 

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
 
+from opscope.base.installing import install_command
 from opscope.harness.record.errors import InputError
 from opscope.reports.database.database import (
     all_views,
@@ -60,7 +61,7 @@ def read_database(url: str, where: str = "--db") -> Iterator[sa.Connection]:
     try:
         engine = _engine(parsed)
     except ImportError as error:
-        extra = "pip install 'opscope[postgres]'"
+        extra = install_command("postgres")
         raise InputError(where, "an installed database driver", f"no module `{error.name}`", extra) from error
     hint = ""
     try:

@@ -12,6 +12,7 @@ from opscope.base.digest import words_digest
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import ManifestHeader, OpRow, OpTest, RunRecord, TensorDesc, fails_run
 from opscope.harness.record.result_options import OPTIONS
+from opscope.harness.record.selection import count_deselected
 from opscope.harness.record.stages import Stage
 from opscope.harness.record.store import StoredRun, latest, read_run, whole_models
 from opscope.reports.database.schema import DROPPED, OP_TESTS
@@ -34,6 +35,8 @@ NO_IMPORT = {"import_status": "", "import_text": "", "import_expected": ""}
 
 RAN = "ran"
 """Outcome of a model that has a module; the other outcomes are reasons why there is none."""
+SELECTION = "selection"
+"""Kind of night of a single run in which ops were deselected."""
 
 
 class Published(NamedTuple):
@@ -109,9 +112,10 @@ def night_row(published: Published) -> Row:
         more = {"night_id": night.night_id, "kind": "night", "label": night.label, "config_hash": night.config_hash}
         return plain({**fields, **more})
     record = published.record
+    kind = SELECTION if count_deselected(latest(published.attempts)) else "run"
     return plain(
         {
-            "night_id": record.run_id, "kind": "run", "name": record.run_id, "started": record.started, "zone": "UTC",
+            "night_id": record.run_id, "kind": kind, "name": record.run_id, "started": record.started, "zone": "UTC",
             "label": f"{record.started:%Y-%m-%d %H:%M}", "config": {}, "config_hash": "", "models": [], "backends": [],
             "archs": [], "data_formats": [], "shards": 0, "demo": False,
         }

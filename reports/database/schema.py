@@ -64,7 +64,8 @@ NIGHTS = sa.Table(
     count("shards"),
     sa.Column("demo", sa.Boolean(), nullable=False),
 )
-"""`kind` is `night`, or `run` for a single run; `label` is the date and time in the night's time zone."""
+"""`kind` is `night`, or `run` for a single run, or `selection` for one in which ops were deselected. `label` is the
+date and time in the night's time zone."""
 
 NIGHT_CELLS = sa.Table(
     "night_cells",

@@ -98,6 +98,10 @@ def _write_run(folder: Path, night: Night, recorded: RecordedRun, models: Sequen
     return run_dir
 
 
+WRONG_Z, WORSE_Z = 40.0, 0.9
+"""The largest error of a wrong result, and of one that is less exact but right, over its limit."""
+
+
 def _origin(night: Night, recorded: RecordedRun) -> Origin:
     versions = dict(recorded.record.origin.versions)
     if night.number < JAXLIB_CHANGES:
@@ -149,11 +153,7 @@ def _changed(
         fields["cycles"] = round(recorded_test["cycles"] * change.cycles)
         fields["device_ns"] = recorded_test["device_ns"] * change.cycles
     if change.pcc is not None:
-        fields["pcc"] = min(change.pcc, recorded_test.get("pcc") or 1.0)
-        checks = [dict(stage) for stage in recorded_test.get("results", ())]
-        if checks:
-            checks[0] |= {"pcc": fields["pcc"], "passed": change.status is not Status.GOLDEN_FAILED}
-        fields["results"] = checks
+        fields |= _worse_numbers(change.pcc, change.status is Status.GOLDEN_FAILED, recorded_test)
     if change.status is None or change.failed is None:
         return fields
     passed = [stage for stage in stages if not _from(stage["stage"], change.failed, stages)]
@@ -165,8 +165,23 @@ def _changed(
         else None,
     }  # fmt: skip
     if change.status is not Status.GOLDEN_FAILED:
-        fields |= {"pcc": None, "results": (), "cycles": None, "device_ns": None, "l1_peak_bytes": None,
-                   "dram_peak_bytes": None, "ran_on": "none"}  # fmt: skip
+        fields |= {"pcc": None, "z_max": None, "z_place": "", "question": "", "results": (), "cycles": None,
+                   "device_ns": None, "l1_peak_bytes": None, "dram_peak_bytes": None, "ran_on": "none"}  # fmt: skip
+    return fields
+
+
+def _worse_numbers(pcc: float, wrong: bool, recorded_test: Line) -> dict[str, Any]:
+    """The fields of numbers that are worse than recorded: beyond the limit of the largest error, or close to it."""
+    fields: dict[str, Any] = {"pcc": min(pcc, recorded_test.get("pcc") or 1.0)}
+    checks = [dict(check) for check in recorded_test.get("results", ())]
+    if checks:
+        question = "largest" if wrong else ""
+        checks[0] |= {"pcc": fields["pcc"], "passed": not wrong, "question": question}
+        fields["question"] = question
+        if (limit := checks[0].get("z_limit")) is not None:
+            z = checks[0]["z_max"] = limit * (WRONG_Z if wrong else WORSE_Z)
+            fields["z_max"] = z if wrong else max(check.get("z_max") or 0.0 for check in checks)
+    fields["results"] = checks
     return fields
 
 

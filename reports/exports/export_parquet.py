@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
+from opscope.base.installing import install_command
 from opscope.harness.record.errors import InputError
 from opscope.reports.database.frame_types import COUNT, LIST, NUMBER, TEXT, TIME, TRUTH
 from opscope.reports.exports.export_csv import table
@@ -26,7 +27,7 @@ def render(run: Exported) -> bytes:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
-        hint = "pip install 'opscope[parquet]'"
+        hint = install_command("parquet")
         raise InputError("--format parquet", "pyarrow", f"no module `{error.name}`", hint) from error
     answer = table(run)
     columns = zip(*answer.rows, strict=True) if answer.rows else ([] for _ in answer.columns)

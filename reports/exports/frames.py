@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
 
+from opscope.base.installing import install_command
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.result_options import OPTIONS, record_fields
 from opscope.reports.compare.night_diff import diffs
@@ -206,7 +207,7 @@ def _typed_frame(types: Mapping[str, str], rows: Iterable[Mapping[Any, Any]]) ->
     try:
         import pandas as pd
     except ImportError as error:
-        hint = "pip install 'opscope[frames]'"
+        hint = install_command("frames")
         raise InputError("opscope.frames", "pandas", f"no module `{error.name}`", hint) from error
     rows = list(rows)
     return pd.DataFrame(

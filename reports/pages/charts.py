@@ -1,4 +1,4 @@
-"""The charts of report.html as Vega-Lite specifications, built with Altair from the rows of reports/pages/page_rows.py.
+"""The charts of report.html as Vega-Lite specifications, from the rows of reports/pages/page_rows.py.
 
 Colours of stages and statuses come from opscope/base/statuses.py; sizes and text colours come from the page
 (assets/report.js).
@@ -11,6 +11,7 @@ from typing import Any
 
 from opscope.base.statuses import NOT_RUN, OTHER_STAGE, STAGES, STATUSES, SUPPORT
 from opscope.harness.record.stages import in_order
+from opscope.reports.pages.vega_lite import Spec, channel, chart, layer, tooltip
 
 Row = dict[str, Any]
 
@@ -24,20 +25,17 @@ LEAST = 1e-6
 """Where an exact result stands on a logarithmic axis."""
 
 
-def charts(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
+def charts(rows: Sequence[Row]) -> dict[str, Spec]:
     """Name of each place in the page -> its chart's specification; a chart without data is left out."""
-    import altair as alt
-
     by_place = {
-        "chart-ladder-ops": _ladder(alt, rows, "ops", "unique ops"),
-        "chart-ladder-uses": _ladder(alt, rows, "uses", "uses in the models"),
-        "chart-heat": _heat(alt, rows),
-        "chart-time": _time(alt, rows),
-        "chart-cycles": _cycles(alt, rows),
-        "chart-z": _z(alt, rows),
+        "chart-ladder-ops": _ladder(rows, "ops", "unique ops"),
+        "chart-ladder-uses": _ladder(rows, "uses", "uses in the models"),
+        "chart-heat": _heat(rows),
+        "chart-time": _time(rows),
+        "chart-cycles": _cycles(rows),
+        "chart-z": _z(rows),
     }
-    # Altair would check each specification against a schema of 1 MB; a test does that once for all reports.
-    return {name: chart.to_dict(validate=False) for name, chart in by_place.items() if chart is not None}
+    return {name: specification for name, specification in by_place.items() if specification is not None}
 
 
 def stage_colours(stages: Iterable[str]) -> dict[str, str]:
@@ -50,13 +48,9 @@ def status_colours() -> dict[str, str]:
     return {status: word.colour for status, word in STATUSES.items()}
 
 
-def _scale(alt: Any, colours: dict[str, str], used: set[str]) -> Any:
+def _scale(colours: dict[str, str], used: set[str]) -> Spec:
     shown = {str(name): colour for name, colour in colours.items() if str(name) in used}
-    return alt.Scale(domain=list(shown), range=list(shown.values()))
-
-
-def _data(alt: Any, rows: list[Row]) -> Any:
-    return alt.Data(values=rows)
+    return {"domain": list(shown), "range": list(shown.values())}
 
 
 def _bar_height(rows: int) -> int:
@@ -64,7 +58,7 @@ def _bar_height(rows: int) -> int:
     return max(60, 22 * rows)
 
 
-def _ladder(alt: Any, rows: Sequence[Row], weight: str, title: str) -> Any:
+def _ladder(rows: Sequence[Row], weight: str, title: str) -> Spec:
     cells: dict[tuple[str, str], int] = {}
     for row in rows:
         key = (row["kind"], row["furthest"])
@@ -77,20 +71,17 @@ def _ladder(alt: Any, rows: Sequence[Row], weight: str, title: str) -> Any:
         {"kind": kind, "stage": stage, "count": count, "step": order.index(stage)}
         for (kind, stage), count in cells.items()
     ]
-    return (
-        alt.Chart(_data(alt, data), height=_bar_height(len({kind for kind, _ in cells})), width="container")
-        .mark_bar(cornerRadius=1)
-        .encode(
-            y=alt.Y("kind:N", title=None, sort="-x"),
-            x=alt.X("count:Q", title=title, axis=alt.Axis(tickMinStep=1)),
-            color=alt.Color("stage:N", title="furthest stage", scale=_scale(alt, colours, stages)),
-            order=alt.Order("step:Q", sort="descending"),
-            tooltip=[alt.Tooltip(f"{name}:N") for name in ("kind", "stage")] + [alt.Tooltip("count:Q", title=title)],
-        )
-    )
+    bars = {
+        "y": channel("kind:N", title=None, sort="-x"),
+        "x": channel("count:Q", title=title, axis={"tickMinStep": 1}),
+        "color": channel("stage:N", title="furthest stage", scale=_scale(colours, stages)),
+        "order": channel("step:Q", sort="descending"),
+        "tooltip": tooltip("kind:N", "stage:N", channel("count:Q", title=title)),
+    }
+    return chart(_bar_height(len({kind for kind, _ in cells})), layer("bar", bars, data, cornerRadius=1))
 
 
-def _heat(alt: Any, rows: Sequence[Row]) -> Any:
+def _heat(rows: Sequence[Row]) -> Spec | None:
     """Pass rate by model and op family: the share of attempted ops that are right, on the host or on a device."""
     cells: dict[tuple[str, str], list[int]] = {}
     for row in rows:
@@ -107,15 +98,16 @@ def _heat(alt: Any, rows: Sequence[Row]) -> Any:
         for (model, kind), (right, attempted) in sorted(cells.items())
     ]  # fmt: skip
     height = _bar_height(len({model for model, _ in cells}))
-    base = alt.Chart(_data(alt, data), width="container", height=height).encode(
-        x=alt.X("kind:N", title=None, axis=alt.Axis(labelAngle=-40)),
-        y=alt.Y("model:N", title=None),
-        tooltip=["model:N", "kind:N", "right:Q", "attempted:Q", alt.Tooltip("share:Q", format=".1%")],
-    )  # fmt: skip
-    colour = alt.Color("share:Q", title="right, of attempted", legend=alt.Legend(format=".0%"),
-                       scale=alt.Scale(domain=[0, 0.5, 1], range=WORST_TO_BEST))  # fmt: skip
-    text = base.mark_text(fontSize=10).encode(text="told:N", color=alt.value("#1b1f24"))
-    return alt.layer(base.mark_rect(cornerRadius=2).encode(color=colour), text)
+    both = {
+        "x": channel("kind:N", title=None, axis={"labelAngle": -40}),
+        "y": channel("model:N", title=None),
+        "tooltip": tooltip("model:N", "kind:N", "right:Q", "attempted:Q", channel("share:Q", format=".1%")),
+    }
+    colour = channel("share:Q", title="right, of attempted", legend={"format": ".0%"},
+                     scale={"domain": [0, 0.5, 1], "range": WORST_TO_BEST})  # fmt: skip
+    cell = layer("rect", {**both, "color": colour}, cornerRadius=2)
+    text = layer("text", {**both, "text": channel("told:N"), "color": {"value": "#1b1f24"}}, fontSize=10)
+    return chart(height, cell, text, rows=data)
 
 
 def _label(row: Row) -> str:
@@ -127,7 +119,7 @@ def _op_fields(row: Row) -> Row:
     return {"op": _label(row), "id": row["id"], "types": row["types"], "uses": row["uses"]}
 
 
-def _time(alt: Any, rows: Sequence[Row]) -> Any:
+def _time(rows: Sequence[Row]) -> Spec | None:
     slow = sorted((row for row in rows if row["seconds"]), key=lambda row: -row["seconds"])[:MOST]
     data = [
         {**_op_fields(row), "stage": stage, "ms": 1000 * seconds, "all": 1000 * row["seconds"], "step": step}
@@ -138,44 +130,38 @@ def _time(alt: Any, rows: Sequence[Row]) -> Any:
         return None
     climbs = [[stage for stage, _ in row["stages"]] for row in slow]
     shown = in_order({row["stage"] for row in data}, climbs)
-    return (
-        alt.Chart(_data(alt, data), height=_bar_height(len(slow)), width="container")
-        .mark_bar(cornerRadius=1)
-        .encode(
-            y=alt.Y("op:N", title=None, sort=[_label(row) for row in slow]),
-            x=alt.X("ms:Q", title="milliseconds"),
-            color=alt.Color("stage:N", title=None, scale=_scale(alt, stage_colours(shown), set(shown))),
-            order=alt.Order("step:Q"),
-            tooltip=["op:N", "types:N", "stage:N", alt.Tooltip("ms:Q", format=".3~f"),
-                     alt.Tooltip("all:Q", title="all stages, ms", format=".3~f")],
-        )
-    )  # fmt: skip
+    bars = {
+        "y": channel("op:N", title=None, sort=[_label(row) for row in slow]),
+        "x": channel("ms:Q", title="milliseconds"),
+        "color": channel("stage:N", title=None, scale=_scale(stage_colours(shown), set(shown))),
+        "order": channel("step:Q"),
+        "tooltip": tooltip("op:N", "types:N", "stage:N", channel("ms:Q", format=".3~f"),
+                           channel("all:Q", title="all stages, ms", format=".3~f")),
+    }  # fmt: skip
+    return chart(_bar_height(len(slow)), layer("bar", bars, data, cornerRadius=1))
 
 
-def _cycles(alt: Any, rows: Sequence[Row]) -> Any:
+def _cycles(rows: Sequence[Row]) -> Spec | None:
     heavy = sorted((row for row in rows if row["cycles"]), key=lambda row: -row["cycles"])[:MOST]
     if not heavy:
         return None
     data = [{**_op_fields(row), "cycles": row["cycles"], "all": row["cycles"] * row["uses"], "kind": row["kind"],
              "us": row["device_us"]} for row in heavy]  # fmt: skip
-    return (
-        alt.Chart(_data(alt, data), height=_bar_height(len(heavy)), width="container")
-        .mark_bar(cornerRadius=1)
-        .encode(
-            y=alt.Y("op:N", title=None, sort=[_label(row) for row in heavy]),
-            x=alt.X("cycles:Q", title="device cycles of one execution", axis=alt.Axis(format="~s")),
-            color=alt.Color("kind:N", title=None, scale=alt.Scale(scheme="tableau10")),
-            tooltip=["op:N", "types:N", alt.Tooltip("cycles:Q", format=","), alt.Tooltip("us:Q", title="µs"),
-                     "uses:Q", alt.Tooltip("all:Q", title="cycles of all uses", format=",")],
-        )
-    )  # fmt: skip
+    bars = {
+        "y": channel("op:N", title=None, sort=[_label(row) for row in heavy]),
+        "x": channel("cycles:Q", title="device cycles of one execution", axis={"format": "~s"}),
+        "color": channel("kind:N", title=None, scale={"scheme": "tableau10"}),
+        "tooltip": tooltip("op:N", "types:N", channel("cycles:Q", format=","), channel("us:Q", title="µs"), "uses:Q",
+                           channel("all:Q", title="cycles of all uses", format=",")),
+    }  # fmt: skip
+    return chart(_bar_height(len(heavy)), layer("bar", bars, data, cornerRadius=1))
 
 
 TITLES = {"z": "largest z over its limit (above 1 is wrong)", "alone": "largest z", "l2": "relative L2 error"}
 """What the chart of errors shows: the first that any op has."""
 
 
-def _z(alt: Any, rows: Sequence[Row]) -> Any:
+def _z(rows: Sequence[Row]) -> Spec | None:
     """How large the largest error of each op is over what it may be; of old records, which have no z, relative L2."""
     measured = [(row, *figure) for row in rows if (figure := _figure(row)) is not None]
     if not measured:
@@ -186,22 +172,19 @@ def _z(alt: Any, rows: Sequence[Row]) -> Any:
             for row, kind, value in measured if kind == what]  # fmt: skip
     data = sorted(data, key=lambda row: -row["share"])[:MOST_POINTS]
     title = TITLES[what]
-    points = (
-        alt.Chart(_data(alt, data), height=_bar_height(len({row["kind"] for row in data})), width="container")
-        .mark_circle(size=70, opacity=0.75)
-        .encode(
-            y=alt.Y("kind:N", title=None),
-            yOffset=alt.YOffset("id:N"),
-            x=alt.X("share:Q", title=title, scale=alt.Scale(type="log"), axis=alt.Axis(format="~g", tickCount=8)),
-            color=alt.Color("status:N", title=None, scale=_scale(alt, status_colours(), {r["status"] for r in data})),
-            tooltip=["op:N", "types:N", alt.Tooltip("z:Q", format=".4~g"),
-                     alt.Tooltip("share:Q", title=title, format=".4~g"), "status:N"],
-        )
-    )  # fmt: skip
-    if what != "z":
-        return points
-    limit = alt.Chart(_data(alt, [{"share": 1}])).mark_rule(strokeDash=[4, 4], color=STATUSES["golden_failed"].colour)
-    return alt.layer(limit.encode(x="share:Q"), points)
+    points = {
+        "y": channel("kind:N", title=None),
+        "yOffset": channel("id:N"),
+        "x": channel("share:Q", title=title, scale={"type": "log"}, axis={"format": "~g", "tickCount": 8}),
+        "color": channel("status:N", title=None, scale=_scale(status_colours(), {row["status"] for row in data})),
+        "tooltip": tooltip("op:N", "types:N", channel("z:Q", format=".4~g"),
+                           channel("share:Q", title=title, format=".4~g"), "status:N"),
+    }  # fmt: skip
+    layers = [layer("circle", points, data, size=70, opacity=0.75)]
+    if what == "z":
+        colour = STATUSES["golden_failed"].colour
+        layers.insert(0, layer("rule", {"x": channel("share:Q")}, [{"share": 1}], strokeDash=[4, 4], color=colour))
+    return chart(_bar_height(len({row["kind"] for row in data})), *layers)
 
 
 def _figure(row: Row) -> tuple[str, float] | None:

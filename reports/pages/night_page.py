@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 
+from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
 from opscope.reports.compare.diff import compare
 from opscope.reports.compare.history import slower_between_nights
@@ -90,7 +91,10 @@ def _series_of(connection: sa.Connection, night_id: str) -> Iterator[NightSeries
     common = set.intersection(*name_words) if name_words else set()
     for full_name in names:
         this_series = (NIGHT_SERIES.c.night_id == night_id) & (NIGHT_SERIES.c.series == full_name)
-        row = connection.execute(sa.select(NIGHT_SERIES).where(this_series)).mappings().one()
+        row = connection.execute(sa.select(NIGHT_SERIES).where(this_series)).mappings().one_or_none()
+        if row is None:
+            got = f"`{night_id}`, a run of selected ops, which nights leave out"
+            raise InputError("NIGHT", "a night or a run of whole models", got, "its run folder")
         view = night_view(connection, night_id, full_name)
         name = " ".join(word for word in full_name.split() if word not in common) if len(names) > 1 else ""
         yield NightSeries(name, row, view, _tests(connection, view, name))

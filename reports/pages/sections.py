@@ -21,6 +21,7 @@ from opscope.reports.compare.readiness import views_of
 from opscope.reports.compare.run_selection import Runs
 from opscope.reports.compare.unblock import FixPlan, plan
 from opscope.reports.database.reading import exists, read_database
+from opscope.reports.pages.vega_lite import Spec, channel, chart, layer, tooltip
 from opscope.reports.records.terminal import percent
 
 MOST_ROWS = 200
@@ -82,26 +83,21 @@ def _fixes(fix_plan: FixPlan) -> dict[str, Any]:
     return {"plan": fix_plan, "rows": fix_plan.fixes[:MOST_FIXES], "more": max(0, len(fix_plan.fixes) - MOST_FIXES)}
 
 
-def unlock_chart(fix_plan: FixPlan) -> dict[str, Any] | None:
+def unlock_chart(fix_plan: FixPlan) -> Spec | None:
     """The unlock curve as a Vega-Lite specification; None for a single model, whose curve has no information."""
     if len(fix_plan.models) < 2 or len(fix_plan.curve) < 2:
         return None
-    import altair as alt
-
     error = {fix.fix: fix.error for fix in fix_plan.fixes}
     data = [{"fixes": step.fixes, "whole": step.whole, "fix": step.fix, "error": error.get(step.fix, ""),
              "models": ", ".join(step.unlocked)} for step in fix_plan.curve]  # fmt: skip
-    chart = (
-        alt.Chart(alt.Data(values=data), height=220, width="container")
-        .mark_line(interpolate="step-after", point=True, color=STATUSES["success"].colour)
-        .encode(
-            x=alt.X("fixes:Q", title="fixes, the best first", axis=alt.Axis(format="d", tickCount=_ticks(len(data)))),
-            y=alt.Y("whole:Q", title="whole models", scale=alt.Scale(domain=[0, len(fix_plan.models)]),
-                    axis=alt.Axis(format="d", tickCount=_ticks(len(fix_plan.models)))),
-            tooltip=["fixes:Q", "whole:Q", "fix:N", "error:N", "models:N"],
-        )
-    )  # fmt: skip
-    return chart.to_dict(validate=False)
+    steps = {
+        "x": channel("fixes:Q", title="fixes, the best first", axis={"format": "d", "tickCount": _ticks(len(data))}),
+        "y": channel("whole:Q", title="whole models", scale={"domain": [0, len(fix_plan.models)]},
+                     axis={"format": "d", "tickCount": _ticks(len(fix_plan.models))}),
+        "tooltip": tooltip("fixes:Q", "whole:Q", "fix:N", "error:N", "models:N"),
+    }  # fmt: skip
+    style = {"interpolate": "step-after", "point": True, "color": STATUSES["success"].colour}
+    return chart(220, layer("line", steps, data, **style))
 
 
 def _ticks(most: int) -> int:

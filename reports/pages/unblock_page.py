@@ -11,10 +11,12 @@ from opscope.reports.compare.unblock import FixPlan
 from opscope.reports.records.terminal import Page
 
 
-def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None) -> None:
-    """Prints the ranking and the unlock curve, or that there is nothing to fix."""
+def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None, left_out: str = "") -> None:
+    """Prints the ranking and the unlock curve, or that there is nothing to fix; `left_out` is a line about runs."""
     runs = ", ".join(f"{run['run_id']} ({run['backend']}, {run['arch']})" for run in plan.runs)
     page.line(f"{len(plan.models)} models, {len(plan.whole)} of them whole, in the newest run of each: {runs}", "bold")
+    if left_out:
+        page.line(left_out, TERMINAL["known"])
     if plan.unknown:
         page.line("not attempted: " + ", ".join(f"{count} ops of {model}" for model, count in plan.unknown.items()))
     if not plan.fixes:
@@ -51,10 +53,16 @@ def _bar(part: int, whole: int, width: int = 20) -> str:
 
 
 def show_readiness(view: RunView, model: str, rows: list[dict[str, Any]], earlier: list[dict[str, Any]], page: Page,
-                   most: int, nights: Sequence[dict[str, Any]] = ()) -> None:  # fmt: skip
+                   most: int, nights: Sequence[dict[str, Any]] = (), left_out: str = "") -> None:  # fmt: skip
     """Prints which failures keep one model from being whole, and how their number changed."""
     last = earlier[-1]
     page.line(f"{model} on {view.backend} ({view.arch}), run {view.run_id}", "bold")
+    if left_out:
+        page.line(left_out, TERMINAL["known"])
+    if view.deselected:
+        page.line(
+            f"{view.deselected} of {len(view.ops)} ops were deselected in this run (--ops, -k)", TERMINAL["known"]
+        )
     page.line(
         f"{last['ops']} unique ops = {last['right']} right + {last['missing']} missing + "
         f"{last['not_attempted']} not attempted",

@@ -15,32 +15,34 @@ import platformdirs
 
 from opscope.base import damage, stored
 from opscope.base.damage import Damaged
-
-VEGA_LITE = "6.4"
-"""The version of Vega-Lite that Altair's specifications use (a test compares it with Altair's own constant)."""
+from opscope.reports.pages import vega_lite
 
 
-def cache_file() -> Path:
-    """The file that caches the text, below OPSCOPE_CACHE_DIR or the user's cache folder."""
-    root = Path(os.environ.get("OPSCOPE_CACHE_DIR") or platformdirs.user_cache_dir("opscope"))
-    return root / "javascript" / f"vega-lite-{VEGA_LITE}-vl-convert-{version('vl-convert-python')}.js"
+def cache_files() -> tuple[Path, ...]:
+    """The files that may cache the text: below OPSCOPE_CACHE_DIR, if that is set, and below the user's cache folder."""
+    roots = filter(None, (os.environ.get("OPSCOPE_CACHE_DIR"), platformdirs.user_cache_dir("opscope")))
+    name = f"vega-lite-{vega_lite.VERSION}-vl-convert-{version('vl-convert-python')}.js"
+    return tuple(Path(root, "javascript", name) for root in roots)
 
 
 def javascript() -> str:
     """Returns the JavaScript, safe inside a `<script>` element; it defines `window.vegaEmbed`."""
-    path = cache_file()
-    try:
-        text = stored.read_bytes(path).decode()
-        with contextlib.suppress(OSError):
-            os.utime(path)  # the files used most recently are removed last
-        return text
-    except Damaged as error:
-        damage.say(f"{error.where}: damaged ({error.got}); it is assembled again")
-    except OSError:
-        pass
+    paths = cache_files()
+    for path in paths:
+        try:
+            text = stored.read_bytes(path).decode()
+        except Damaged as error:
+            damage.say(f"{error.where}: damaged ({error.got}); it is assembled again")
+        except OSError:
+            pass
+        else:
+            with contextlib.suppress(OSError):
+                os.utime(path)  # the files used most recently are removed last
+            return text
     text = assemble()
-    with contextlib.suppress(OSError):  # without the cache, only the next report is two seconds slower
-        stored.write_bytes(path, text.encode())
+    for path in paths:  # a run with a new cache folder then finds it in the user's
+        with contextlib.suppress(OSError):  # without the cache, only the next report is two seconds slower
+            stored.write_bytes(path, text.encode())
     return text
 
 
@@ -48,6 +50,6 @@ def assemble() -> str:
     """Assembles the JavaScript again."""
     import vl_convert
 
-    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
+    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=vega_lite.VERSION)
     # A closing tag inside a string would close the element around the script.
     return re.sub(r"</(script)", r"<\\/\1", bundle, flags=re.IGNORECASE).replace("<!--", "<\\!--")

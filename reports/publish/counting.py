@@ -2,11 +2,15 @@
 
 `count_night` makes all rows of a night in schema_nights.py anew, and those of the nights that are compared with it. The
 result depends on the records in the database alone, not on the order in which they came.
+
+A run of selected ops has no rows there once an earlier run tried its models whole: everything that speaks of the newest
+night of a model would else call the ops that were left out unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,7 +18,7 @@ import sqlalchemy as sa
 from opscope.harness.record.stages import ModelStatus
 from opscope.reports.compare.night_views import night_view, series_of
 from opscope.reports.compare.outcomes import RunView
-from opscope.reports.database.rows import RAN, series_by_backend
+from opscope.reports.database.rows import RAN, SELECTION, series_by_backend
 from opscope.reports.database.schema import MODELS, NIGHT_CELLS, NIGHTS, OP_TESTS, RUNS
 from opscope.reports.database.schema_nights import COUNTED, NIGHT_COUNTS, NIGHT_MODELS, NIGHT_PAIRS, NIGHT_SERIES
 from opscope.reports.publish import bulk, counting_sql, night_counts
@@ -37,20 +41,46 @@ def count_night(connection: sa.Connection, night_id: str, where: str = "--to") -
     night = connection.execute(sa.select(NIGHTS).where(NIGHTS.c.night_id == night_id)).mappings().one_or_none()
     if night is None:
         return
-    rows = connection.execute(sa.select(RUNS).where(RUNS.c.night_id == night_id)).mappings()
+    rows = connection.execute(sa.select(RUNS).where(RUNS.c.night_id == night_id)).mappings().all()
     runs = [backend_run for row in rows for backend_run in _by_backend(dict(row))]
     previous_series = connection.scalars(
         sa.select(NIGHT_SERIES.c.series).where(NIGHT_SERIES.c.night_id == night_id)
     ).all()
     for table in reversed(COUNTED):
         connection.execute(sa.delete(table).where(table.c.night_id == night_id))
-    if not runs and night["kind"] == "run":
+    if not runs and night["kind"] != "night":
         connection.execute(sa.delete(NIGHTS).where(NIGHTS.c.night_id == night_id))
     else:
         _count(connection, dict(night), runs)
     series = {run["series"] for run in runs} | set(previous_series)
     for later in _followers(connection, dict(night), series):
         _compare(connection, *later)
+    if night["kind"] != SELECTION:
+        for selection_id in selections(connection, night["started"], [row["series"] for row in rows]):
+            count_night(connection, selection_id, where)
+
+
+def selections(connection: sa.Connection, since: datetime, series: Sequence[str] = ()) -> list[str]:
+    """The runs of selected ops that started later than `since`, the oldest first; of the `series` of runs, if given."""
+    query = sa.select(NIGHTS.c.night_id).where(NIGHTS.c.kind == SELECTION, NIGHTS.c.started > since)
+    if series:
+        query = query.join(RUNS, RUNS.c.night_id == NIGHTS.c.night_id).where(RUNS.c.series.in_(series))
+    return list(connection.scalars(query.order_by(NIGHTS.c.started, NIGHTS.c.night_id)))
+
+
+def _left_out(connection: sa.Connection, night: Row, runs: Sequence[Row]) -> bool:
+    """Whether this is a run of selected ops all of whose models ran in an earlier run in which no op was deselected."""
+    if night["kind"] != SELECTION or not runs:
+        return False
+    ran = sa.select(MODELS.c.model).where(MODELS.c.outcome == RAN)
+    whole = (
+        ran.join(RUNS, RUNS.c.run_id == MODELS.c.run_id)
+        .join(NIGHTS, NIGHTS.c.night_id == RUNS.c.night_id)
+        .where(NIGHTS.c.kind != SELECTION, RUNS.c.outcome != "running", RUNS.c.started < night["started"])
+        .where(RUNS.c.series == sa.select(RUNS.c.series).where(RUNS.c.run_id == runs[0]["run_id"]).scalar_subquery())
+    )
+    own = set(connection.scalars(ran.where(MODELS.c.run_id == runs[0]["run_id"])))
+    return own <= set(connection.scalars(whole.distinct()))
 
 
 def _by_backend(run: Row) -> list[Row]:
@@ -67,6 +97,8 @@ def _count(connection: sa.Connection, night: Row, runs: list[Row]) -> None:
             OP_TESTS.c.night_id == night["night_id"], ~OP_TESTS.c.superseded_by.in_(["", runs[0]["run_id"]])
         )
         connection.execute(alone.values(superseded_by=""))
+    if _left_out(connection, night, runs):
+        return
     models_of_series = _models(connection, night, runs)
     for series, models in models_of_series.items():
         row = _series_row(night, series, [run for run in runs if run["series"] == series], models, runs)

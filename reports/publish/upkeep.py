@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from opscope.harness.record.errors import InputError
 from opscope.reports.database.database import open_database, parse_url, schema_version, shown
 from opscope.reports.database.reading import read_database
+from opscope.reports.database.rows import SELECTION
 from opscope.reports.database.schema import (
     ERRORS,
     LIMITATIONS,
@@ -27,7 +28,7 @@ from opscope.reports.database.schema import (
     USES,
 )
 from opscope.reports.database.schema_nights import NIGHT_SERIES
-from opscope.reports.publish.counting import count_night
+from opscope.reports.publish.counting import count_night, selections
 
 UNITS = {"h": 1 / 24, "d": 1, "w": 7}
 
@@ -64,7 +65,8 @@ def prune(url: str, keep: timedelta, dry_run: bool = False, now: datetime | None
         later = sorted(set(followers))
         connection.execute(sa.delete(RUNS).where(RUNS.c.night_id.in_(old)))
         connection.execute(sa.delete(NIGHTS).where(NIGHTS.c.started < before))
-        for night_id in later:
+        # A run of selected ops counts where the whole run before it is gone.
+        for night_id in [*later, *selections(connection, before)]:
             count_night(connection, night_id, "--db")
         _sweep(connection)
     return removed
@@ -100,7 +102,7 @@ def statistics(url: str) -> dict[str, Any]:
             "schema": schema_version(connection),
             "bytes": _size(connection, url),
             "nights": kinds.get("night", 0),
-            "runs_alone": kinds.get("run", 0),
+            "runs_alone": kinds.get("run", 0) + kinds.get(SELECTION, 0),
             "first": str(first)[:16] if first else None,
             "last": str(last)[:16] if last else None,
             "rows": rows,

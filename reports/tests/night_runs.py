@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shutil
 import tempfile
 from collections.abc import Mapping
 from datetime import timedelta
@@ -28,6 +29,12 @@ def _template() -> bytes:
 def fresh(path: Path) -> str:
     """The URL of an empty database at `path`."""
     path.write_bytes(_template())
+    return f"sqlite:///{path}"
+
+
+def copy_of(url: str, path: Path) -> str:
+    """The URL of a copy at `path` of the SQLite database at `url`: what several tests begin with is published once."""
+    shutil.copyfile(url.removeprefix("sqlite:///"), path)
     return f"sqlite:///{path}"
 
 

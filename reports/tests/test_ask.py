@@ -22,6 +22,7 @@ from opscope.harness.record.stages import Stage
 from opscope.reports.commands.ask import sql as command
 from opscope.reports.database.ask import Answer, as_csv, ask, questions
 from opscope.reports.publish.publish import publish
+from opscope.reports.tests.night_runs import fresh
 from opscope.reports.tests.nights import Op, night, op_id
 
 F = "f32[8,8] -> f32[8,8]"
@@ -86,7 +87,7 @@ EXPECTED: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("ask")
-    return fill(folder, f"sqlite:///{folder}/db.sqlite")
+    return fill(folder, fresh(folder / "db.sqlite"))
 
 
 def fill(folder: Path, url: str) -> str:
@@ -129,7 +130,7 @@ def test_shapes_that_fail_beside_shapes_that_pass(tmp_path: Path) -> None:
     run_dir = night(tmp_path, 1, {"add": good, "add2": bad, "log": good})
     manifest = run_dir / "manifest.jsonl"
     reseal(manifest, lambda line: line.replace("stablehlo.add2", "stablehlo.add"))
-    url = f"sqlite:///{tmp_path}/db.sqlite"
+    url = fresh(tmp_path / "db.sqlite")
     publish(run_dir, url)
     assert ask(url, "shape_dependent").rows == (
         ("reference", "n150", "stablehlo.add", 1, 1, F, F, "not a multiple of 32"),

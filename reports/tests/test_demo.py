@@ -17,6 +17,7 @@ from opscope.harness.record.store import load_run
 from opscope.reports.database.owners import owner
 from opscope.reports.demo import recorded, replay, story
 from opscope.reports.publish.publish import publish
+from opscope.reports.tests.night_runs import fresh
 from opscope.reports.tests.sample_run import make_run
 
 LAST = datetime(2026, 11, 20, 2, tzinfo=UTC)
@@ -48,6 +49,18 @@ def test_the_runs_of_a_night_are_whole(night: Path) -> None:
         assert len(run.tests) == len(run.rows) == len(source.ops)
         assert run.record.origin.ci_job == replay.MARK
         assert {test.config["note"] for test in run.tests} == {replay.MARK}
+
+
+def test_numbers_have_their_z_and_wrong_ones_are_beyond_its_limit(night: Path) -> None:
+    tests = [test for folder in sorted(night.iterdir()) for test in load_run(folder).tests]
+    measured = [test for test in tests if test.results and test.results[0].z_limit is not None]
+    assert len(measured) > len(tests) / 3, "exact ops have none"
+    for test in measured:
+        check = test.results[0]
+        assert (check.z_max > check.z_limit, check.question) == (not check.passed, "" if check.passed else "largest")
+        largest = max(each.z_max for each in test.results if each.z_max is not None)
+        assert (test.z_max, test.question) == (largest if check.passed else check.z_max, check.question)
+    assert {test.status for test in measured} == {Status.SUCCESS, Status.GOLDEN_FAILED}
 
 
 def test_what_fails_leaves_its_log(night: Path) -> None:
@@ -98,7 +111,7 @@ def test_statuses_are_possible() -> None:
 
 
 def test_it_does_not_mix_with_real_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    url = f"sqlite:///{tmp_path / 'real.sqlite'}"
+    url = fresh(tmp_path / "real.sqlite")
     publish(make_run(tmp_path / "run"), url)
     with pytest.raises(SystemExit) as end:
         main(["demo", "--to", url, "--runs", str(tmp_path / "runs"), "--nights", "1"])

@@ -22,7 +22,7 @@ from opscope.reports.compare.outcomes import from_database, from_folder
 from opscope.reports.compare.run_selection import Listed, Runs, open_runs
 from opscope.reports.database.reading import read_database
 from opscope.reports.publish.publish import publish
-from opscope.reports.tests.night_runs import fresh
+from opscope.reports.tests.night_runs import copy_of, fresh
 from opscope.reports.tests.nights import START, Op, night, op_id
 
 BAD = Op("compile_failed")
@@ -100,7 +100,7 @@ def test_a_row_names_models_reasons_and_numbers(found: Diff) -> None:
 
 
 def test_the_database_says_what_the_folders_say(nights: tuple[Path, Path], tmp_path: Path, found: Diff) -> None:
-    url = f"sqlite:///{tmp_path}/db.sqlite"
+    url = fresh(tmp_path / "db.sqlite")
     for folder in nights:
         publish(folder, url)
     with read_database(url) as connection:
@@ -113,8 +113,9 @@ def test_an_outcome_has_all_that_a_record_says(tmp_path: Path) -> None:
     more = {"crash_kind": "SIGSEGV", "artifact": "artifacts/x/e.txt", "expected": "notyet: here", "flaky": True}
     right = Op(uses={"m": 3, "n": 1}, pcc=0.5, cycles=7, compile_ms=20.0, more={"l1_peak_bytes": 64})
     folder = night(tmp_path, 1, {"bad": Op("crashed", more=more), "right": right, "lost": Op("unsplittable")})
-    publish(folder, f"sqlite:///{tmp_path}/db.sqlite")
-    with read_database(f"sqlite:///{tmp_path}/db.sqlite") as connection:
+    url = fresh(tmp_path / "db.sqlite")
+    publish(folder, url)
+    with read_database(url) as connection:
         views = [from_folder(folder), from_database(connection, "night01")]
     for view in views:
         bad, good, lost = (view.ops[op_id(name)] for name in ("bad", "right", "lost"))
@@ -219,17 +220,24 @@ def test_flaky_and_known_failures_fail_no_gate(tmp_path: Path) -> None:
 # --- which runs
 
 
-@pytest.fixture
-def history(tmp_path: Path) -> str:
+@pytest.fixture(scope="module")
+def six_nights(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Six nights: one op compiles slower from the fifth on, one had a slow night, one fails at the end."""
-    url = f"sqlite:///{tmp_path}/db.sqlite"
+    folder = tmp_path_factory.mktemp("six-nights")
+    url = fresh(folder / "db.sqlite")
     for number in range(1, 7):
         slow = 20.0 if number < 5 else 40.0
         spike = 90.0 if number == 6 else 20.0
         ops = {"slow": Op(compile_ms=slow + number % 2), "spike": Op(compile_ms=spike + number % 3),
                "breaks": OK if number < 6 else BAD}  # fmt: skip
-        publish(night(tmp_path, number, ops), url)
+        publish(night(folder, number, ops), url)
     return url
+
+
+@pytest.fixture
+def history(six_nights: str, tmp_path: Path) -> str:
+    """The six nights, in a database of the test's own."""
+    return copy_of(six_nights, tmp_path / "db.sqlite")
 
 
 def test_a_compile_time_is_slower_once_a_second_run_confirms_it(history: str) -> None:
@@ -252,7 +260,7 @@ def test_a_step_is_told_once(history: str, tmp_path: Path) -> None:
 
 
 def test_a_fast_run_on_a_higher_level_makes_the_next_no_step(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/fast.sqlite"
+    url = fresh(tmp_path / "fast.sqlite")
     for number, level in enumerate((20, 20, 20, 20, 40, 40, 20, 40, 40), 1):
         publish(night(tmp_path, number, {"op": Op(compile_ms=level + number % 2)}), url)
     with open_runs(url) as runs:
@@ -389,7 +397,7 @@ def test_without_a_database_the_folders_are_the_runs(tmp_path: Path) -> None:
 
 
 def test_runs_that_share_nothing_are_named_to_be_compared_all_the_same(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/db.sqlite"
+    url = fresh(tmp_path / "db.sqlite")
     for number, arch in ((1, "n150"), (2, "p150")):
         publish(night(tmp_path, number, {"slow": OK}, arch=arch), url)
     with open_runs(url) as runs, pytest.raises(InputError) as caught:

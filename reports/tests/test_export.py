@@ -26,6 +26,7 @@ from opscope.reports.database.rows import is_failure
 from opscope.reports.exports import frames
 from opscope.reports.exports.export_optest import tensors
 from opscope.reports.publish.publish import publish
+from opscope.reports.tests.night_runs import fresh
 from opscope.reports.tests.nights import Op, night, op_id
 from opscope.reports.tests.sample_run import NASTY, OPS, make_run
 
@@ -169,7 +170,7 @@ def test_junit_counts_as_pytest_does(run_dir: Path, tmp_path: Path) -> None:
 
 
 def test_csv_is_the_frame_from_folder_and_database(run_dir: Path, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/db.sqlite"
+    url = fresh(tmp_path / "db.sqlite")
     publish(run_dir, url)
     text = export(str(run_dir), "--format", "csv", "-o", "-")
     again = export("20261120-120000-demo", "--format", "csv", "-o", "-", "--db", url)
@@ -267,7 +268,7 @@ def test_the_reader_of_builder_tests_gets_each_op_as_it_ended(
 
 def test_parquet_is_the_frame(run_dir: Path, tmp_path: Path) -> None:
     pq = pytest.importorskip("pyarrow.parquet", reason="pip install 'opscope[parquet]'")
-    url = f"sqlite:///{tmp_path}/db.sqlite"
+    url = fresh(tmp_path / "db.sqlite")
     publish(run_dir, url)
     path = Path(export(str(run_dir), "--format", "parquet", "-o", str(tmp_path)).strip())
     table = pq.read_table(path)
@@ -283,7 +284,7 @@ def test_parquet_is_the_frame(run_dir: Path, tmp_path: Path) -> None:
 
 
 def test_the_database_exports_what_the_folder_does(run_dir: Path, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/db.sqlite"
+    url = fresh(tmp_path / "db.sqlite")
     publish(run_dir, url)
     both = [
         export(name, "--format", kind, "--job-id", "7", "-o", "-", "--db", url)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pandas as pd
 import pytest
 import sqlalchemy as sa
 
+from opscope.base.installing import install_command
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import load_run
 from opscope.reports.database.ask import ask
@@ -128,7 +130,8 @@ def test_nights_are_compared_series_by_series(tmp_path: Path) -> None:
 
 def test_without_pandas_the_error_says_what_to_install(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(InputError, match=r"expected pandas, got no module `pandas`; try pip install 'opscope\[frames"):
+    wanted = re.escape(f"expected pandas, got no module `pandas`; try {install_command('frames')}")
+    with pytest.raises(InputError, match=wanted):
         frames.op_tests(url)
 
 

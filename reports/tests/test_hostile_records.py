@@ -17,6 +17,7 @@ from opscope.harness.cli.main import root
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.reports.publish.publish import publish
+from opscope.reports.tests.night_runs import fresh
 from opscope.reports.tests.sample_run import make_run, op_id
 
 HOSTILE = ("\x1b]0;t\x07\x1b[2J\x9b31m\x00\x7f\u202eevil\u2066\ud800\r\b\n\tx\U000e0041 %s %n {} {0} [red]x[/red] [/] "
@@ -176,7 +177,7 @@ def test_a_pipe_or_a_device_in_place_of_a_file_is_one_line(folder: Path, name: s
 def test_half_a_surrogate_pair_is_kept_as_an_escape(folder: Path) -> None:
     run_dir = make_run(folder / "run", run_id="run")
     changed(run_dir / "journal" / "main.jsonl", lambda test: {**test, "error_message": "a\ud800b"}, line=2)
-    publish(run_dir, f"sqlite:///{folder}/db.sqlite")
+    publish(run_dir, fresh(folder / "db.sqlite"))
     query = "SELECT error_message AS e FROM op_tests WHERE error_message LIKE 'a%'"
     answer = CliRunner().invoke(root, ["sql", query, "--json", "--db", "sqlite:///db.sqlite"])
     assert json.loads(answer.output) == [{"e": "a\\ud800b"}]

@@ -19,7 +19,7 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import StageTime
 from opscope.harness.record.stages import Stage
 from opscope.harness.record.store import load_run
-from opscope.reports.pages import vega
+from opscope.reports.pages import vega, vega_lite
 from opscope.reports.pages.charts import charts
 from opscope.reports.pages.html import render, write_report
 from opscope.reports.pages.page_rows import op_rows
@@ -155,16 +155,24 @@ def test_the_heatmap_counts_what_was_attempted(report: Path) -> None:
 
 
 def test_the_javascript_is_that_of_altairs_vega_lite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert altair.SCHEMA_VERSION.removeprefix("v").startswith(f"{vega.VEGA_LITE}.")
+    assert altair.SCHEMA_VERSION.removeprefix("v").startswith(f"{vega_lite.VERSION}.")
     text = vega.javascript()
     assert "vegaEmbed" in text
     assert not re.search(r"</script|<!--", text, re.IGNORECASE)
     monkeypatch.setenv("OPSCOPE_CACHE_DIR", str(tmp_path))
-    vega.cache_file().parent.mkdir()
-    stored.write_bytes(vega.cache_file(), b"kept")
+    [own, users] = vega.cache_files()
+    assert vega.javascript() == text, "a new cache folder has it from the user's"
+    assert users.exists()
+    own.parent.mkdir()
+    stored.write_bytes(own, b"kept")
     assert vega.javascript() == "kept"
-    vega.cache_file().write_bytes(vega.cache_file().read_bytes()[:-1] + b"T")
+    own.write_bytes(own.read_bytes()[:-1] + b"T")
     assert vega.javascript() == text
+    users.write_bytes(b"")
+    monkeypatch.setattr(vega, "assemble", lambda: "assembled again")
+    assert vega.javascript() == "assembled again"
+    assert [stored.read_bytes(path) for path in (own, users)] == [b"assembled again"] * 2
+    users.unlink()
 
 
 def test_a_run_without_a_single_result_still_has_a_page(tmp_path: Path) -> None:

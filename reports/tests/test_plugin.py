@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from opscope.base.installing import install_command
 from opscope.harness.record.store import load_run
+from opscope.harness.tests.without_plugins import WITHOUT_PLUGINS
 
 Done = subprocess.CompletedProcess[str]
 
@@ -21,7 +23,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def sweep(folder: Path, *options: str, model: tuple[str, str] = ("--model", "mnist_mlp")) -> Done:
-    command = [Path(sys.executable).with_name("pytest"), *model, "--op-by-op", "--backend", "null", *options]
+    command = [Path(sys.executable).with_name("pytest"), *WITHOUT_PLUGINS, *model]
+    command += ["--op-by-op", "--backend", "null", *options]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
 
 
@@ -96,21 +99,34 @@ def test_no_report_means_none(folder: Path) -> None:
     assert "report.html" not in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("scheme", "told"),
-    [
-        (
-            "mysql",
-            "a SQLite or PostgreSQL URL, got `mysql`; try sqlite:///results.sqlite or postgresql://user@host/name",
-        ),
-        (
-            "postgresql+pg8000",
-            "an installed database driver, got no module `pg8000`; try pip install 'opscope[postgres]'",
-        ),
-    ],
-)
-def test_a_bad_url_is_refused_before_an_op_runs(folder: Path, scheme: str, told: str) -> None:
-    done = sweep(folder, "--run-dir", str(folder / "fourth"), "--publish", f"{scheme}://ann:hunter2@host/db")
-    assert done.returncode == 2
-    assert done.stderr.splitlines() == [f"--publish: expected {told}"]
+REFUSED = {
+    "mysql": "a SQLite or PostgreSQL URL, got `mysql`; try sqlite:///results.sqlite or postgresql://user@host/name",
+    "postgresql+pg8000": f"an installed database driver, got no module `pg8000`; try {install_command('postgres')}",
+}
+"""Scheme of a URL that nothing can publish to -> what the line says of it."""
+
+ONE_AFTER_ANOTHER = """
+import json, sys, pytest
+for words in json.loads(sys.argv[1]):
+    print("code", int(pytest.main(words)), file=sys.stderr)
+"""
+
+
+def test_a_bad_url_is_refused_before_an_op_runs(folder: Path) -> None:
+    # One process for both: most of the time goes into starting pytest.
+    run = [
+        *WITHOUT_PLUGINS,
+        "--model",
+        "mnist_mlp",
+        "--op-by-op",
+        "--backend",
+        "null",
+        "--run-dir",
+        str(folder / "fourth"),
+    ]
+    asked = [[*run, "--publish", f"{scheme}://ann:hunter2@host/db"] for scheme in REFUSED]
+    command = [sys.executable, "-P", "-c", ONE_AFTER_ANOTHER, json.dumps(asked)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    expected = [line for told in REFUSED.values() for line in (f"--publish: expected {told}", "code 2")]
+    assert (done.returncode, done.stderr.splitlines()) == (0, expected)
     assert not (folder / "fourth").exists()

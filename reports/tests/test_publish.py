@@ -20,6 +20,7 @@ from opscope.reports.database.rows import signature
 from opscope.reports.database.schema import DROPPED, OP_TESTS, RUNS
 from opscope.reports.publish import publish as publishing
 from opscope.reports.publish.publish import publish
+from opscope.reports.tests.night_runs import fresh
 from opscope.reports.tests.sample_run import OPS, make_run, op_id
 
 
@@ -36,7 +37,7 @@ def run_dir(tmp_path: Path) -> Path:
 
 
 def test_every_record_comes_back_as_it_was(run_dir: Path, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'db.sqlite'}"
+    url = fresh(tmp_path / "db.sqlite")
     counts = publish(run_dir, url)
     run = load_run(run_dir)
     assert counts["op_tests"] == len(OPS) == len(Status) + 3
@@ -62,7 +63,7 @@ def test_every_record_comes_back_as_it_was(run_dir: Path, tmp_path: Path) -> Non
 
 
 def test_publishing_twice_changes_nothing(run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    url = f"sqlite:///{tmp_path / 'db.sqlite'}"
+    url = fresh(tmp_path / "db.sqlite")
     first = publish(run_dir, url)
     before = dump(tmp_path / "db.sqlite")
     with monkeypatch.context() as without:
@@ -77,7 +78,7 @@ def test_publishing_twice_changes_nothing(run_dir: Path, tmp_path: Path, monkeyp
 
 
 def test_two_runs_share_their_ops(run_dir: Path, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'db.sqlite'}"
+    url = fresh(tmp_path / "db.sqlite")
     publish(run_dir, url)
     publish(make_run(tmp_path / "other", run_id="another"), url)
     with open_database(url) as connection:
@@ -86,7 +87,7 @@ def test_two_runs_share_their_ops(run_dir: Path, tmp_path: Path) -> None:
 
 
 def test_of_two_attempts_both_are_kept_and_the_later_counts(run_dir: Path, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'db.sqlite'}"
+    url = fresh(tmp_path / "db.sqlite")
     publish(run_dir, url)
     failed = next(test for test in load_run(run_dir).tests if test.status is Status.RUN_FAILED)
     with Journal(run_dir, "again") as journal:
@@ -102,7 +103,7 @@ def test_of_two_attempts_both_are_kept_and_the_later_counts(run_dir: Path, tmp_p
 
 
 def test_another_run_of_the_same_id_is_not_overwritten(run_dir: Path, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'db.sqlite'}"
+    url = fresh(tmp_path / "db.sqlite")
     publish(run_dir, url)
     record = load_run(run_dir).record
     origin = record.origin.model_copy(update={"host": "another-host"})

@@ -15,6 +15,7 @@ from opscope.dashboards.viz import columns, metrics
 from opscope.reports.database.database import open_database, views
 from opscope.reports.database.renamed import COLUMNS, UNTIL, VIEWS
 from opscope.reports.publish.publish import publish
+from opscope.reports.tests.night_runs import fresh
 from opscope.reports.tests.sample_run import make_run
 
 QUERIES = Path(__file__).parent.parent / "queries"
@@ -23,7 +24,7 @@ QUERIES = Path(__file__).parent.parent / "queries"
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sa.Connection]:
     folder = tmp_path_factory.mktemp("renamed")
-    url = f"sqlite:///{folder / 'db.sqlite'}"
+    url = fresh(folder / "db.sqlite")
     publish(make_run(folder / "run"), url)
     with open_database(url) as connection:
         yield connection

@@ -17,6 +17,7 @@ from opscope.reports.compare.unblock import plan
 from opscope.reports.pages.html import context, write_report
 from opscope.reports.pages.sections import since_last
 from opscope.reports.publish.publish import publish
+from opscope.reports.tests.night_runs import fresh
 from opscope.reports.tests.nights import Op, night
 from opscope.reports.tests.sample_run import NASTY
 
@@ -26,7 +27,7 @@ LATE = {"exp": Op("run_failed", uses={"a": 1, "b": 2}, error=NASTY), "log": Op()
 
 @pytest.fixture
 def place(tmp_path: Path) -> tuple[Path, str]:
-    url = f"sqlite:///{tmp_path}/db.sqlite"
+    url = fresh(tmp_path / "db.sqlite")
     publish(night(tmp_path, 1, EARLY), url)
     return night(tmp_path, 2, LATE), url
 
@@ -58,6 +59,6 @@ def test_without_an_earlier_run_or_a_fault_there_is_no_section(tmp_path: Path) -
         assert "Since the last comparable run" not in text
         assert "What to fix first" not in text
     assert not (tmp_path / "none.sqlite").exists()
-    url = f"sqlite:///{tmp_path}/db.sqlite"
+    url = fresh(tmp_path / "db.sqlite")
     publish(run_dir, url)  # the run itself, published again, is no earlier run
     assert since_last(from_folder(run_dir), url) is None

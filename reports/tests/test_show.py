@@ -11,22 +11,29 @@ from click.testing import CliRunner
 
 from opscope.harness.cli.commands import show
 from opscope.harness.record.errors import InputError
-from opscope.reports.tests.night_runs import fresh, publish_night
+from opscope.reports.tests.night_runs import copy_of, fresh, publish_night
 from opscope.reports.tests.nights import Op, op_id
 
 OWNERS = "owners: [{team: lowering, op: stablehlo.add}, {team: models}]\n"
 
 
+@pytest.fixture(scope="module")
+def two_nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of two runs, and of the database that both were published to."""
+    folder = tmp_path_factory.mktemp("two-nights")
+    url = fresh(folder / "db.sqlite")
+    ops = {"add": Op(uses={"a": 2, "b": 1}, pcc=0.9999, cycles=40), "exp": Op("crashed", uses={"b": 1})}
+    publish_night(url, folder / "1", 1, ops)
+    publish_night(url, folder / "2", 2, {**ops, "add": Op("compile_failed", uses={"a": 2, "b": 1})})
+    return folder
+
+
 @pytest.fixture
-def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def url(two_nights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ci").mkdir()
     (tmp_path / "ci" / "owners.yaml").write_text(OWNERS)
-    url = fresh(tmp_path / "db.sqlite")
-    ops = {"add": Op(uses={"a": 2, "b": 1}, pcc=0.9999, cycles=40), "exp": Op("crashed", uses={"b": 1})}
-    publish_night(url, tmp_path / "1", 1, ops)
-    publish_night(url, tmp_path / "2", 2, {**ops, "add": Op("compile_failed", uses={"a": 2, "b": 1})})
-    return url
+    return copy_of(f"sqlite:///{two_nights}/db.sqlite", tmp_path / "db.sqlite")
 
 
 def shown(url: str, name: str, *words: str) -> Any:
@@ -59,12 +66,12 @@ def test_a_model_with_its_ladder_its_blockers_and_its_trend(url: str) -> None:
     assert [row["op_name"] for row in lane["blockers"]] == ["stablehlo.exp"]
 
 
-def test_a_run_that_only_the_database_has(url: str, tmp_path: Path) -> None:
+def test_a_run_that_only_the_database_has(url: str, two_nights: Path) -> None:
     run = shown(url, "night02")
     assert run["statuses"] == {"compile_failed": 1, "crashed": 1}
     assert [row["owner"] for row in shown(url, "night02", "--owner", "models")["failing"]] == ["models"]
     # Of a folder, too, only the rows of the team are shown.
-    folder = shown(url, str(tmp_path / "2" / "night02"), "--owner", "lowering")
+    folder = shown(url, str(two_nights / "2" / "night02"), "--owner", "lowering")
     assert [row["op_name"] for row in folder["failing"]] == ["stablehlo.add"]
 
 

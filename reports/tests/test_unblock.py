@@ -17,6 +17,7 @@ from opscope.reports.compare.readiness import history, views_of
 from opscope.reports.compare.run_selection import open_runs
 from opscope.reports.compare.unblock import curve, missing, plan
 from opscope.reports.publish.publish import publish
+from opscope.reports.tests.night_runs import fresh
 from opscope.reports.tests.nights import Op, night, op_id
 
 
@@ -103,7 +104,7 @@ def test_readiness_lists_what_is_missing(tmp_path: Path) -> None:
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    url = f"sqlite:///{tmp_path}/db.sqlite"
+    url = fresh(tmp_path / "db.sqlite")
     publish(night(tmp_path, 1, OPS), url)
     publish(night(tmp_path, 2, {**OPS, "exp2": Op(uses={"b": 2})}), url)
     publish(night(tmp_path, 3, {"sort": Op(uses={"c": 1})}), url)  # another night has one model only

@@ -17,19 +17,25 @@ from opscope.reports.compare import op_history
 from opscope.reports.database.database import head, open_database
 from opscope.reports.publish.publish import publish
 from opscope.reports.publish.upkeep import add_alias, age_of, prune, read_only_role, statistics
-from opscope.reports.tests.night_runs import fresh, publish_night
+from opscope.reports.tests.night_runs import copy_of, fresh, publish_night
 from opscope.reports.tests.nights import Op, night, op_id
 
 EARLY = {"add": Op(uses={"a": 2}), "gone": Op("crashed", uses={"a": 1}, error="it fell")}
 LATE = {"add": Op("compile_failed", uses={"a": 2}), "sum": Op(uses={"a": 1})}
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    url = fresh(tmp_path / "db.sqlite")
-    publish_night(url, tmp_path / "1", 1, EARLY)
-    publish_night(url, tmp_path / "9", 9, LATE)
+@pytest.fixture(scope="module")
+def two_nights(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("two-nights")
+    url = fresh(folder / "db.sqlite")
+    publish_night(url, folder / "1", 1, EARLY)
+    publish_night(url, folder / "9", 9, LATE)
     return url
+
+
+@pytest.fixture
+def url(two_nights: str, tmp_path: Path) -> str:
+    return copy_of(two_nights, tmp_path / "db.sqlite")
 
 
 def run(*words: str) -> Result:

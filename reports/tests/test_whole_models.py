@@ -17,7 +17,7 @@ from opscope.reports.compare.whole_models import WHOLE_MODELS
 from opscope.reports.database.database import open_database
 from opscope.reports.database.rows import series_text
 from opscope.reports.publish.publish import publish
-from opscope.reports.tests.night_runs import record, shard_run
+from opscope.reports.tests.night_runs import fresh, record, shard_run
 from opscope.reports.tests.nights import Op
 from opscope.reports.tests.sample_run import make_run
 
@@ -29,7 +29,7 @@ def test_a_model_is_a_row_with_where_its_error_jumps(tmp_path: Path) -> None:
     (_, dot, *_) = load_run(run_dir).tests
     whole = dot.model_copy(update={"op_name": WHOLE_MODEL, "op_id": "f" * 16, "jump": jump, "intermediates": 9})
     (run_dir / WHOLE_FILE).write_text(f"{whole.model_dump_json()}\n{{torn")
-    url = f"sqlite:///{tmp_path}/db.sqlite"
+    url = fresh(tmp_path / "db.sqlite")
     publish(run_dir, url)
     publish(run_dir, url)
     with open_database(url) as connection:
@@ -57,7 +57,7 @@ def _page(*words: str) -> list[list[str]]:
 
 def test_a_night_shows_its_models_as_one_program_with_owners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    url = f"sqlite:///{tmp_path}/db.sqlite"
+    url = fresh(tmp_path / "db.sqlite")
     (_, dot, *_) = load_run(make_run(tmp_path / "of")).tests
     whole = dot.model_copy(update={"op_name": WHOLE_MODEL, "op_id": "f" * 16, "backend": "reference"})
     broken = whole.model_copy(update={

@@ -72,9 +72,7 @@ def choose(op: Operation) -> OpRow:
         message = f"complex numbers: the device's registers and packers know no complex number format{WAY_OUT}"
         raise StageFailure(STAGE, op.name, message, kind="never")
     if any(isinstance(v.type, TensorType) and DYNAMIC_INDEX in v.type.get_shape() for v in values):
-        message = (
-            "dynamic shape: a program's buffers are placed when it is compiled; try sizes for it (--shape of a run)"
-        )
+        message = "dynamic shape: a program's buffers are placed when it is compiled; try sizes for it (--shape)"
         raise StageFailure(STAGE, op.name, message, kind="never")
     decisive = kinds[0] if kinds else ""
     for row in rows:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,6 +74,9 @@ class CommandFile:
     stages: tuple[CommandStage, ...]
     form: str = "bytecode"
     requires: tuple[str, ...] = ()
+    """Tools without which the backend is not usable here; none if the file says `[]`."""
+    tools: tuple[str, ...] = ()
+    """The first word of each command."""
     install: str = ""
     version: tuple[str, ...] = ()
     fingerprint: tuple[str, ...] = ()
@@ -101,13 +107,15 @@ def read(path: Path) -> CommandFile:
         raise InputError(where, "a list `stages`", "none", "docs/backends.md")
     stages = tuple(_stage(row, f"{where}: stage {number}", number == 1) for number, row in enumerate(rows, 1))
     _check_order(stages, where)
+    tools = tuple(dict.fromkeys(_settled((stage.command[0] for stage in stages), path)))
     return CommandFile(
         path=path,
         stages=stages,
         form=_word(table, "module", where, FORMS, "bytecode"),
-        requires=_words(table, "requires", where) or tuple(dict.fromkeys(_tool(stage) for stage in stages)),
+        requires=tools if table.get("requires") is None else _settled(_words(table, "requires", where), path),
+        tools=tools,
         install=str(table.get("install") or ""),
-        version=_words(table, "version", where),
+        version=_settled(_words(table, "version", where), path),
         fingerprint=_words(table, "fingerprint", where),
         environment={str(key): str(value) for key, value in _table(table.get("environment"), where).items()},
         card=str(table.get("card") or "host"),
@@ -178,8 +186,11 @@ def _check_order(stages: tuple[CommandStage, ...], where: str) -> None:
         raise InputError(where, "`run` as the last stage", ", ".join(names))
 
 
-def _tool(stage: CommandStage) -> str:
-    return stage.command[0]
+def _settled(words: Iterable[str], path: Path) -> tuple[str, ...]:
+    """The words with those placeholders filled in that are the same for every op; the others stay as they are."""
+    values = {"here": str(path.parent.resolve()), "python": sys.executable}
+    values |= {f"env:{name}": value for name, value in os.environ.items()}
+    return tuple(_BRACES.sub(lambda match: values.get(match[1] or "", match[0]), word) for word in words)
 
 
 def _table(value: Any, where: str, allowed: frozenset[str] | None = None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,32 @@ from typing import Any
 import pytest
 
 from opscope.harness.cache import export_folder
+from opscope.harness.tests.without_plugins import WITHOUT_PLUGINS
 
 MODEL = "mnist_mlp"
+
+
+ONE_AFTER_ANOTHER = """
+import contextlib, io, json, os, sys
+import pytest
+from opscope.harness.cli.main import main
+
+def code(words):
+    if words[0] == "pytest":
+        return int(pytest.main(words[1:]))
+    try:
+        main(words[1:])
+    except SystemExit as end:
+        return end.code or 0
+
+done = []
+for words, environment in json.loads(sys.argv[1]):
+    os.environ |= environment
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        done.append([code(words), out.getvalue(), err.getvalue()])
+print(json.dumps(done))
+"""
 
 
 @dataclass(frozen=True)
@@ -46,14 +70,28 @@ class Place:
         )  # fmt: skip
         return Done(done.returncode, done.stdout, done.stderr)
 
+    def one_after_another(self, *commands: Sequence[str], **environment: str) -> list[Done]:
+        """Runs `pytest WORDS` and `opscope WORDS` in one process: starting one takes longer than most of them.
+
+        `environment` is that of the last command alone.
+        """
+        asked = [(command, environment if command is commands[-1] else {}) for command in commands]
+        done = self.run("python", "-P", "-c", ONE_AFTER_ANOTHER, json.dumps(asked))
+        assert (done.code, done.err) == (0, ""), done.out + done.err
+        return [Done(code, out, err) for code, out, err in json.loads(done.out)]
+
     def command(self, *words: str) -> list[str]:
         """The console script of this interpreter."""
         return [str(Path(sys.executable).with_name(words[0])), *words[1:]]
 
     def pytest(self, *words: str, backend: str = "null", report: bool = False, **environment: str) -> Done:
         """`pytest --model mnist_mlp --op-by-op WORDS`, by default on the backend that costs nothing."""
-        words = ("--model", MODEL, "--op-by-op", "--backend", backend, *words)
-        return self.run("pytest", *words, *(() if report else ("--no-report",)), **environment)
+        return self.run(*self.sweep(*words, backend=backend, report=report), **environment)
+
+    def sweep(self, *words: str, backend: str = "null", report: bool = False) -> tuple[str, ...]:
+        """The command of `pytest`, above."""
+        words = ("pytest", "--model", MODEL, "--op-by-op", "--backend", backend, *words)
+        return (*words, *(() if report else ("--no-report",)))
 
     def runs(self) -> list[Path]:
         """The run folders, oldest first: their names begin with the time."""
@@ -77,8 +115,7 @@ def place(tmp_path: Path) -> Place:
     keep = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     ours = {
         "COLUMNS": "120",
-        # Plugins of the tests' own venv that a sweep does not need and that take long to import.
-        "PYTEST_ADDOPTS": "-p no:hypothesispytest -p no:benchmark -p no:jaxtyping -p no:randomly",
+        "PYTEST_ADDOPTS": " ".join(WITHOUT_PLUGINS),
     }
     return Place(tmp_path, keep | ours)
 

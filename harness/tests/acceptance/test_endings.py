@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -146,15 +147,10 @@ BAD_WORDS = [
 
 
 def test_bad_words_are_one_line(place: Place) -> None:
-    # One process for all of them: most of the time goes into starting pytest.
-    script = "import json, sys, pytest\nfor words in json.loads(sys.argv[1]):\n"
-    script += "    print('code', int(pytest.main(words)), file=sys.stderr)\n"
-    done = place.run("python", "-c", script, json.dumps([words for words, _ in BAD_WORDS]))
-    assert (done.code, done.out) == (0, "")
-    lines = done.err.splitlines()
-    assert lines[1::2] == ["code 2"] * len(BAD_WORDS), done.err
-    for line, (_, expected) in zip(lines[::2], BAD_WORDS, strict=True):
-        assert expected in line
+    every = place.one_after_another(*(("pytest", *words) for words, _ in BAD_WORDS))
+    for done, (_, expected) in zip(every, BAD_WORDS, strict=True):
+        assert (done.code, done.out) == (2, "")
+        assert expected in one_line(done.err)
     assert not place.runs()
 
 
@@ -163,32 +159,33 @@ def test_bad_ops_and_old_runs(place: Place) -> None:
     run = place.runs()[-1]
     op_id = place.records()[0]["op_id"]
     wrong = ("0" if op_id[0] != "0" else "1") + op_id[1:]
-    done = place.run("pytest", "--op-by-op", "--op", wrong)
-    assert done.code == 2
-    assert f"try {op_id}" in one_line(done.err)
-    for name, words in (
-        ("run.json", ("opscope", "show", str(run))),
-        ("manifest.jsonl", ("pytest", "--op-by-op", "--op", op_id)),
-    ):
-        text = (run / name).read_text()
+    for name in ("run.json", "manifest.jsonl"):
+        path = Path(shutil.copytree(run, place.folder / f"older {name}")) / name
         # As an older opscope wrote it: without digests.
-        older = re.sub(r'"digest":"\w+",', "", re.sub(r'"schema_version": ?1', '"schema_version": 0', text))
-        (run / name).write_text(older)
-        done = place.run(*words)
+        older = re.sub(r'"schema_version": ?1', '"schema_version": 0', path.read_text())
+        path.write_text(re.sub(r'"digest":"\w+",', "", older))
+    no_op, *old = place.one_after_another(
+        ("pytest", "--op-by-op", "--op", wrong),
+        ("opscope", "show", "older run.json"),
+        ("pytest", "--op-by-op", "--run-dir", "older manifest.jsonl", "--op", op_id),
+    )
+    assert no_op.code == 2
+    assert f"try {op_id}" in one_line(no_op.err)
+    for done in old:
         assert (done.code, done.out) == (2, "")
         assert "expected schema 1, got schema 0" in one_line(done.err)
-        (run / name).write_text(text)
 
 
 def test_a_disk_that_refuses(place: Place) -> None:
     blocked = place.folder / "file"
     blocked.write_text("")
-    done = place.pytest("--run-dir", str(blocked / "run"))
-    assert done.code == 2
-    assert "expected a writable place, got Not a directory" in one_line(done.err)
-    done = place.pytest("--seed", "77", OPSCOPE_CACHE_DIR=str(blocked / "cache"))
-    assert done.code == 2
-    assert "expected a writable folder, got" in one_line(done.err)
+    run, cache = place.one_after_another(
+        place.sweep("--run-dir", str(blocked / "run")), place.sweep("--seed", "77"),
+        OPSCOPE_CACHE_DIR=str(blocked / "cache"),
+    )  # fmt: skip
+    assert run.code == cache.code == 2
+    assert "expected a writable place, got Not a directory" in one_line(run.err)
+    assert "expected a writable folder, got" in one_line(cache.err)
     assert not place.runs()
 
 

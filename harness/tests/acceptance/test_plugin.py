@@ -82,12 +82,14 @@ def test_hostile_folder(hostile: Place, results: Counts) -> None:
         assert place in done.out
 
 
-def test_hostile_folder_on_the_path(hostile: Place, results: Counts) -> None:
-    script = "import sys, pytest; sys.path.insert(0, ''); sys.exit(pytest.main(sys.argv[1:]))"
-    arguments = ["--model", MODEL, "--op-by-op", "--backend", "null", "--no-report"]
-    done = hostile.run("python", "-c", script, *arguments)
+def test_hostile_folder_on_the_path_and_processes_stay_light(hostile: Place, results: Counts) -> None:
+    script = "import sys, pytest; sys.path.insert(0, ''); code = pytest.main(sys.argv[1:]); "
+    script += "print('loaded:', [m for m in ('jax', 'jaxlib', 'numpy', 'xdsl') if m in sys.modules]); sys.exit(code)"
+    done = hostile.run("python", "-c", script, *hostile.sweep("-q")[1:])
     assert done.code == 0, done.out + done.err
-    assert set(results(done.out)) == {"passed"}
+    said, _, loaded = done.out.rpartition("loaded: ")
+    assert loaded == "[]\n"
+    assert set(results(said)) == {"passed"}
 
 
 @pytest.mark.slow
@@ -105,12 +107,11 @@ def test_two_workers_give_the_records_of_one(place: Place, results: Counts, back
 
 
 def test_lists_without_writing(place: Place) -> None:
-    done = place.pytest("--collect-only", "-q")
+    done, alone = place.one_after_another(place.sweep("--collect-only", "-q"), ("pytest", "--op-by-op"))
     assert done.code == 0
     tests = [line for line in done.lines if line.startswith(f"{MODEL}::stablehlo.")]
     assert len(tests) > 10
     assert not place.runs()
-    alone = place.run("pytest", "--op-by-op")
     assert alone.code == 0
     assert MODEL in alone.out
 
@@ -128,22 +129,22 @@ def test_a_plugin_that_shuffles_tests_changes_no_order(place: Place, workers: tu
 
 
 def test_selection_skips_the_rest(place: Place, results: Counts) -> None:
-    done = place.pytest("-k", "matmul or reduce", "-q")
-    assert done.code == 0
+    done, by_name = place.one_after_another(
+        place.sweep("-k", "matmul or reduce", "-q"), place.sweep("--ops", "dot_gen*")
+    )
+    assert done.code == by_name.code == 0
+    kinds, names = (place.records(run) for run in place.runs())
     counts = results(done.out)
     assert counts["deselected"] > counts["passed"] > 0
-    tests = place.records()
-    ran = [t for t in tests if t["status"] == "stopped"]
+    ran = [t for t in kinds if t["status"] == "stopped"]
     assert {t["op_kind"] for t in ran} == {"matmul", "reduce"}
     assert len(ran) == counts["passed"]
-    assert Counter(t["status"] for t in tests)["skipped"] == counts["deselected"]
+    assert Counter(t["status"] for t in kinds)["skipped"] == counts["deselected"]
     assert "opscope:" not in done.out, "-q is quiet"
-    assert not (place.runs()[-1] / "report.html").exists()
+    assert not (place.runs()[0] / "report.html").exists()
     assert not (place.folder / ".opscope" / "opscope.sqlite").exists()
-    done = place.pytest("--ops", "dot_gen*")
-    assert done.code == 0
-    assert {t["op_name"] for t in place.records() if t["status"] != "skipped"} == {"stablehlo.dot_general"}
-    assert {t["error_message"] for t in place.records() if t["status"] == "skipped"} == {"deselected"}
+    assert {t["op_name"] for t in names if t["status"] != "skipped"} == {"stablehlo.dot_general"}
+    assert {t["error_message"] for t in names if t["status"] == "skipped"} == {"deselected"}
 
 
 @pytest.mark.slow
@@ -183,12 +184,3 @@ def test_stops_at_the_first_failure(place: Place, picky: str) -> None:
     assert statuses["compile_failed"] == 1
     assert statuses["not_run"] > 10
     assert "≠" not in done.out
-
-
-def test_pytest_processes_stay_light(place: Place) -> None:
-    script = "import sys, pytest; code = pytest.main(sys.argv[1:]); "
-    script += "print('loaded:', [m for m in ('jax', 'jaxlib', 'numpy', 'xdsl') if m in sys.modules]); sys.exit(code)"
-    arguments = ["--model", MODEL, "--op-by-op", "--backend", "null", "--no-report", "-q"]
-    done = place.run("python", "-c", script, *arguments)
-    assert done.code == 0, done.out + done.err
-    assert done.lines[-1] == "loaded: []"

@@ -24,13 +24,14 @@ BOTH = ("--backend", "reference", "--backend", "xla")
 def test_what_cannot_be_asked_for_is_one_line(place: Place):
     (place.folder / "bad.yaml").write_text("stages: [{name: pack, command: [cp, '{inptu}', '{output}']}]\n")
     bad = f"{place.folder}/bad.yaml: stage 1 (pack): expected a placeholder, got {{inptu}}; try input"
-    for words, line in (
-        (("--backend", "bad.yaml"), bad),
-        (("--backend", "xla"), "--backend: expected each backend once, got 'xla' twice; try --backend xla"),
-        (("--backend", "nul"), "--backend: expected a backend, got 'nul'; try null"),
-        (("--backend", "command"), "--backend command: expected a YAML file with stage commands, got none"),
-    ):
-        done = place.pytest(*words, backend="xla")
+    told = {
+        "bad.yaml": bad,
+        "xla": "--backend: expected each backend once, got 'xla' twice; try --backend xla",
+        "nul": "--backend: expected a backend, got 'nul'; try null",
+        "command": "--backend command: expected a YAML file with stage commands, got none",
+    }
+    commands = [place.sweep("--backend", other, backend="xla") for other in told]
+    for line, done in zip(told.values(), place.one_after_another(*commands), strict=True):
         assert done.code == 2
         assert done.err.startswith(line), done.err
         assert len(done.err.strip().splitlines()) == 1

@@ -18,6 +18,7 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow, Source, TensorDesc
 from opscope.harness.tests.backends import hidden
 from opscope.harness.tests.triage.runs import binary, run
+from opscope.harness.tests.without_plugins import WITHOUT_PLUGINS
 from opscope.harness.triage import after_run, bundle, from_run, in_child
 from opscope.harness.triage.cli import repro
 from opscope.harness.triage.replay import replay
@@ -148,7 +149,7 @@ def test_run_sh_and_the_test_work_from_a_clean_checkout(failed, tmp_path: Path) 
     told = subprocess.run([folder / "run.sh", "--json"], cwd=tmp_path, env=env, capture_output=True, text=True).stdout
     assert json.loads(told)["error_signature"] == tests[0].error_signature
     for backend, words in (("", "1 failed"), ("xla", "1 passed")):
-        command = [sys.executable, "-P", "-m", "pytest", "-p", "no:benchmark", "-q", str(folder / "test_repro.py")]
+        command = [sys.executable, "-P", "-m", "pytest", *WITHOUT_PLUGINS, "-q", str(folder / "test_repro.py")]
         extra = {"OPSCOPE_BACKEND": backend} if backend else {}
         done = subprocess.run(command, cwd=tmp_path, env={**keep, "PYTHONPATH": str(checkout), **extra}, text=True,
                               capture_output=True)  # fmt: skip

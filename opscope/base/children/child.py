@@ -16,15 +16,16 @@ import socket
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from opscope.base.children import cgroup, frames
 from opscope.base.children.capped_log import CappedLog
 from opscope.base.children.ending import Cause, ChildEnded, Ending, of_return_code
 from opscope.base.children.environment import child_environment
+from opscope.base.children.forked import fork
 from opscope.base.children.inside import RAISED
-from opscope.base.children.process import Process
+from opscope.base.children.process import Process, Program
 from opscope.base.children.process_tree import is_stopped, usage
 from opscope.base.children.sender import name_senders, receive_from
 
@@ -47,6 +48,22 @@ class Deadline:
         return max(0.0, self._at - time.monotonic())
 
 
+def _start(
+    function: str, connection: int, output: int, environment: dict[str, str], token: str, ahead: Sequence[str]
+) -> Program:
+    """Starts the process of a child: as a fork of one that has its modules, or else by a command."""
+    mark = f"OPSCOPE_CHILD_{token}"
+    environment = {**environment, mark: "1"}
+    program = fork(function, connection, output, environment, mark, ahead)
+    if program is not None:
+        return program
+    command = [sys.executable, "-P", "-m", "opscope.base.children.inside"]
+    return Process(
+        [*command, str(connection), str(os.getpid()), function], output,
+        environment=environment, descriptors=(connection,), mark=mark,
+    )  # fmt: skip
+
+
 class Child:
     """The process, the socket to it, its output and the handle that is readable once it ends; a context manager."""
 
@@ -58,9 +75,12 @@ class Child:
         threads: int | None = None,
         environment: Mapping[str, str] | None = None,
         log: CappedLog | None = None,
+        ahead: Sequence[str] = (),
     ) -> None:
         """Starts `function`, written `package.module:name`, without waiting for it.
 
+        `ahead` is a function, written likewise, and its arguments: where children are forks, the process that they are
+        forks of calls it once. It must start no thread, and a child must do by itself what it did not get.
         `memory` is how many bytes the child and its descendants may hold in RAM, `threads` how many threads they may
         have; `environment` is added to `child_environment`. Raises OSError if no process can be started.
         """
@@ -74,15 +94,10 @@ class Child:
             ours.close()
             theirs.close()
             raise
-        command = [sys.executable, "-P", "-m", "opscope.base.children.inside"]
         token = frames.new_token()
-        mark = f"OPSCOPE_CHILD_{token.hex()}"
         self._cgroup = cgroup.make()
         try:
-            self._process = Process(
-                [*command, str(theirs.fileno()), str(os.getpid()), function], write,
-                environment={**child_environment(environment), mark: "1"}, descriptors=(theirs.fileno(),), mark=mark,
-            )  # fmt: skip
+            self._process = _start(function, theirs.fileno(), write, child_environment(environment), token.hex(), ahead)
         except OSError:
             if self._cgroup is not None:
                 self._cgroup.kill()
@@ -93,8 +108,7 @@ class Child:
             theirs.close()
             os.close(write)
         self.pid = self._process.pid
-        # Readable once the process has ended. On other systems than Linux, every wait checks instead.
-        self._handle = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else None
+        self._handle = self._process.open_handle()
         self._socket, self._output = ours, read
         ours.setblocking(False)
         os.set_blocking(read, False)

@@ -1,4 +1,4 @@
-"""The child's side: `python -P -m opscope.base.children.inside FD PARENT FUNCTION`, as `child.Child` starts it.
+"""The child's side: `python -P -m opscope.base.children.inside FD PARENT FUNCTION`, or `run` in a forked process.
 
 FUNCTION is written `package.module:name` and takes a `Parent`. The process dies with its parent. If a signal kills it,
 its stack goes to the log. The connection begins with the token of its frames, then, on a line, the folder of a cgroup
@@ -19,6 +19,9 @@ from typing import Any
 from opscope.base import gc_pause
 from opscope.base.children import frames
 from opscope.base.children.parent_death import become_reaper, die_with_parent
+
+_children: set[int] = set()
+"""The number of this process, if it is such a child; a fork of it is none."""
 
 _FORKED = 71
 """Exit code of a forked copy that tried to answer."""
@@ -92,17 +95,22 @@ def last_message(parent: Parent, function: str) -> dict[str, Any]:
 
 def is_child() -> bool:
     """Whether this process is such a child: how it ends is told by its parent, so it needs none of its own to crash."""
-    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    return spec is not None and spec.name == "opscope.base.children.inside"
+    return os.getpid() in _children
 
 
-def main(words: list[str]) -> None:
-    """Entry point. Does not return."""
-    descriptor, parent, function = words
-    die_with_parent(int(parent))
-    faulthandler.enable()
+def count_as_child() -> None:
+    """Has `is_child` say so of this process."""
+    _children.add(os.getpid())
+
+
+def run(descriptor: int, parent: int, function: str) -> None:
+    """Runs FUNCTION for the connection `descriptor`, as a child of process `parent`. Does not return."""
+    die_with_parent(parent)
     become_reaper()
-    endpoint = socket.socket(fileno=int(descriptor))
+    # The module may be loaded twice: as `__main__` here, and by its name for whoever asks `is_child`.
+    importlib.import_module("opscope.base.children.inside").count_as_child()
+    faulthandler.enable()
+    endpoint = socket.socket(fileno=descriptor)
     endpoint.set_inheritable(False)  # programs that the function starts get no hold of it
     connection = Parent(endpoint, *_preamble(endpoint))
     last = last_message(connection, function)
@@ -119,4 +127,4 @@ def main(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])

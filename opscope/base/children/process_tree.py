@@ -51,6 +51,19 @@ def descendants(pid: int) -> list[int]:
     return below
 
 
+def children_of(pid: int) -> list[int]:
+    """The processes whose parent is `pid`, as Linux tells; empty if it has ended."""
+    try:
+        return _tasks(pid)[1]
+    except OSError:
+        return []
+
+
+def threads_of(pid: int) -> int:
+    """How many threads a process has, as Linux tells. Raises OSError if it has ended."""
+    return _tasks(pid)[0]
+
+
 def kill(pid: int) -> None:
     """Kills the process group that `pid` leads and all its descendants, also those in sessions of their own.
 
@@ -137,7 +150,11 @@ def _tasks(pid: int) -> tuple[int, list[int]]:
     folder = f"{_PROC}/{pid}/task"
     with os.scandir(folder) as entries:
         threads = [entry.name for entry in entries]
-    return len(threads), [int(child) for thread in threads for child in _read(f"{folder}/{thread}/children").split()]
+    children: list[int] = []
+    for thread in threads:
+        with contextlib.suppress(OSError):  # it has ended since, and its children are another thread's
+            children += map(int, _read(f"{folder}/{thread}/children").split())
+    return len(threads), children
 
 
 # Called after every op. Without the objects of pathlib and text files it takes a third of the time.

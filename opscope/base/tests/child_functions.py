@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import ctypes
+import faulthandler
+import gc
 import os
+import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 from opscope.base.children.call import call
-from opscope.base.children.inside import Parent
+from opscope.base.children.inside import Parent, is_child
 
 
 def add(parent: Parent) -> int:
@@ -25,6 +29,56 @@ def add(parent: Parent) -> int:
 
 def environment(parent: Parent) -> dict[str, Any]:
     return {**{name: os.environ.get(name, "") for name in parent.task()["names"]}, "path": sys.path}
+
+
+def describe(parent: Parent) -> dict[str, Any]:
+    """What a function may find of the process that it runs in."""
+    parent.task()
+    descriptors = [int(path.name) for path in Path("/proc/self/fd").iterdir()]
+    kinds = {number: _kind_of(number) for number in descriptors if _kind_of(number)}
+    marks = [name for name in os.environ if name.startswith("OPSCOPE_CHILD_")]
+    return {
+        "environment": {name: value for name, value in os.environ.items() if name not in marks}, "marks": len(marks),
+        "C library's environment": subprocess.run(["env", "-0"], capture_output=True, check=True).stdout.count(b"\0"),
+        "folder": str(Path.cwd()), "path": sys.path, "flags": list(sys.flags), "arguments": len(sys.argv),
+        "descriptors": sorted(kinds.values()), "inherited": [fd for fd in kinds if os.get_inheritable(fd)],
+        "leads": [os.getpid() == os.getsid(0), os.getpid() == os.getpgid(0)],
+        "signals": {str(int(number)): repr(signal.getsignal(number)).partition(" at ")[0]
+                    for number in signal.valid_signals()},
+        "blocked": sorted(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, []))),
+        "limits": [resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")],
+        "threads": threading.active_count(), "is a child": is_child(), "faults": faulthandler.is_enabled(),
+        "collects": gc.isenabled(), "nice": os.nice(0), "encodings": [sys.stdout.encoding, sys.getfilesystemencoding()],
+        "buffered": [sys.stdout.write_through, sys.stdout.isatty()],
+    }  # fmt: skip
+
+
+def _kind_of(descriptor: int) -> str:
+    """What a descriptor leads to; empty if it is closed."""
+    try:
+        return str(Path(f"/proc/self/fd/{descriptor}").readlink()).partition(":")[0]
+    except OSError:
+        return ""
+
+
+def kind(parent: Parent) -> str:
+    """Whether this process is a fork of the server or an interpreter of its own."""
+    parent.task()
+    return "fork" if b"fork_server" in Path("/proc/self/cmdline").read_bytes() else "interpreter"
+
+
+def called_ahead(parent: Parent) -> list[list[str]]:
+    """The calls of `note` that this process, or the one that it is a fork of, has seen."""
+    parent.task()
+    return NOTED
+
+
+NOTED: list[list[str]] = []
+
+
+def note(*words: str) -> None:
+    """Called ahead: keeps its words, or fails if there is none."""
+    NOTED.append([words[0], *words[1:]])
 
 
 def echo(parent: Parent) -> None:
@@ -47,9 +101,9 @@ def harm(parent: Parent) -> None:
     if how == "fault":
         ctypes.string_at(0)
     if how == "garbage":
-        os.write(int(sys.argv[1]), b"no frame")
+        os.write(parent.descriptor, b"no frame")
     if how == "hang up":
-        os.close(int(sys.argv[1]))
+        os.close(parent.descriptor)
     if how == "fill memory":
         held = bytearray(os.urandom(1 << 20) * 200)
         assert held

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -35,3 +38,16 @@ def test_a_process_and_its_children_count(monkeypatch, tmp_path, elsewhere):
     finally:
         child.communicate(b"\n\n")
     assert process_tree.usage(child.pid) == (0, 0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
+def test_a_thread_that_ends_while_it_is_looked_at_hides_no_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = [SimpleNamespace(name=name) for name in ("0", str(os.getpid()))]  # the first is there no more
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        monkeypatch.setattr(process_tree.os, "scandir", lambda _: nullcontext(entries))
+        assert child.pid in process_tree.children_of(os.getpid())
+    finally:
+        monkeypatch.undo()
+        child.kill()
+        child.communicate()

@@ -9,6 +9,7 @@
 --   error_message: the error; for FIXED, the error that it had
 --   status: how it ended in this night
 --   flaky: `flaky` if repeated attempts disagreed
+--   z_max: the largest z of the op in this night: its error over its scale
 --   run_id: the run whose verdict counts
 SELECT d.night_id, d.started, d.backend, d.arch, d.series, d.backend || ' ' || d.arch AS platform,
        CASE WHEN d.started = l.started THEN 1 ELSE 0 END AS newest,
@@ -16,6 +17,8 @@ SELECT d.night_id, d.started, d.backend, d.arch, d.series, d.backend || ' ' || d
        m.uses, d.expected, d.cluster, d.failed_stage, d.error_message, d.status_before, d.status_now AS status, d.owner,
        d.pcc_before, d.pcc_now, d.cycles_before, d.cycles_now, d.compile_ms_before, d.compile_ms_now,
        CASE WHEN d.flaky THEN 'flaky' ELSE '' END AS flaky,
+       (SELECT MAX(t.z_max) FROM op_tests t WHERE t.night_id = d.night_id AND t.series = d.series AND t.op_id = d.op_id
+        AND t.superseded_by = '') AS z_max,
        -- Single values, not a join: what a chart does not show is not looked for.
        (SELECT t.run_id FROM op_tests t WHERE t.night_id = d.night_id AND t.series = d.series AND t.op_id = d.op_id
         AND t.superseded_by = '' LIMIT 1) AS run_id,

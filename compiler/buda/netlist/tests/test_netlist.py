@@ -80,7 +80,7 @@ def text_of(board: str = "e150") -> str:
 
 def changed(path: str, value: object, board: str = "e150") -> str:
     """The netlist of a layer with one value replaced: `graphs.fwd_0_0.matmul_0.grid_loc`."""
-    raw = yaml.safe_load(text_of(board))
+    raw = yaml.load(text_of(board), yaml.CSafeLoader)
     *keys, last = path.split(".")
     at = raw
     for key in keys:
@@ -89,7 +89,7 @@ def changed(path: str, value: object, board: str = "e150") -> str:
         del at[last]
     else:
         at[int(last) if isinstance(at, list) else last] = value
-    return yaml.safe_dump(raw, sort_keys=False)
+    return yaml.dump(raw, Dumper=yaml.CSafeDumper, sort_keys=False)
 
 
 BAD = {

@@ -1,0 +1,154 @@
+"""Ops are compiled before the walk needs them, some of them without optimisation: no value changes by it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from opscope.harness.prepare import golden
+from opscope.harness.prepare.export import export_model
+from opscope.harness.prepare.golden import same_at_any_level
+from opscope.harness.prepare.input_distributions import argument_distributions
+from opscope.harness.prepare.program import SingleOp
+from opscope.harness.prepare.split import split_module
+from opscope.harness.prepare.walk import SMALL, Walker, WalkTask, walk
+from opscope.harness.record.element_types import numpy_dtype
+from opscope.models import registry
+
+SPECIAL = np.array(
+    [
+        0.0,
+        -0.0,
+        0.5,
+        1.5,
+        2.5,
+        -0.5,
+        np.inf,
+        -np.inf,
+        np.nan,
+        1e-40,
+        -1e-40,
+        3e38,
+        1e10,
+        -(2.0**31),
+        2.0**63,
+        255,
+        65504,
+    ]
+)
+"""Where an operation may be written in more than one way: halves, ends of types, zeros, denormals, no numbers."""
+
+TWICE = """
+func.func @main(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %0 = stablehlo.add %a, %a : tensor<8x8xf32>
+  %1 = stablehlo.multiply %0, %a : tensor<8x8xf32>
+  %2 = stablehlo.tanh %1 : tensor<8x8xf32>
+  %3 = stablehlo.add %2, %a : tensor<8x8xf32>
+  %4 = stablehlo.subtract %3, %a : tensor<8x8xf32>
+  return %4 : tensor<8x8xf32>
+}"""
+
+
+def test_a_walk_with_threads_finds_what_one_without_finds(tmp_path: Path) -> None:
+    split = split_module(TWICE, "m")
+    folders = []
+    for threads in (0, 2):
+        folder = tmp_path / str(threads)
+        folder.mkdir()
+        task = WalkTask(split, argument_distributions(split), 0, folder, "captured:m:0", compile_threads=threads)
+        walked = walk(task)
+        assert [row.op_name.partition(".")[2] for row in walked.rows if row.golden] == [
+            "add", "multiply", "tanh", "add", "subtract",
+        ]  # fmt: skip
+        folders.append({path.name: path.read_bytes() for path in sorted((folder / "values").iterdir())})
+    assert folders[0] == folders[1] != {}
+
+
+def test_only_small_ops_of_one_rounding_are_not_optimised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    optimised = {}
+    monkeypatch.setattr(golden, "begin_compiling", lambda code, cache, widen, optimised: optimised)
+    for name, size in (("add", 8), ("tanh", 8), ("add", SMALL)):
+        tensor = f"tensor<{size}xf32>"
+        text = f"func.func @main(%a: {tensor}) -> {tensor} {{ %0 = stablehlo.{name} %a{', %a' * (name == 'add')} : {tensor} return %0 : {tensor} }}"  # noqa: E501
+        split = split_module(text, "m")
+        [op] = split.ops.values()
+        walker = Walker(WalkTask(split, ["normal:1"], 0, tmp_path, ""))
+        optimised[name, size] = walker.begin_compiling(op)
+        walker.close()
+    assert optimised == {("add", 8): False, ("tanh", 8): True, ("add", SMALL): True}
+    assert not same_at_any_level("stablehlo.multiply", ["complex<f32>"])
+    assert not same_at_any_level("stablehlo.sort", ["f32"])
+
+
+def text_of(operation: str, operands: str, result: str) -> str:
+    kinds = operands.split()
+    names = [f"%{index}" for index in range(len(kinds))]
+    arguments = ", ".join(f"{name}: tensor<64x{kind}>" for name, kind in zip(names, kinds, strict=True))
+    types = ", ".join(f"tensor<64x{kind}>" for kind in kinds)
+    code = f"%r = stablehlo.{operation.replace('@', ', '.join(names))} : ({types}) -> tensor<64x{result}>"
+    return f"func.func @main({arguments}) -> tensor<64x{result}> {{ {code} return %r : tensor<64x{result}> }}"
+
+
+OPERATIONS = [
+    ("maximum @", "f32 f32", "f32"),
+    ("divide @", "f32 f32", "f32"),
+    ("clamp @", "f32 f32 f32", "f32"),
+    ("sign @", "bf16", "bf16"),
+    ("round_nearest_even @", "f32", "f32"),
+    ("convert @", "f32", "i8"),
+    ("convert @", "f32", "ui64"),
+    ("compare LT, @", "f16 f16", "i1"),
+    ("divide @", "i8 i8", "i8"),
+    ("select @", "i1 f32 f32", "f32"),
+]
+
+
+@pytest.mark.parametrize(("operation", "operands", "result"), OPERATIONS)
+def test_bits_are_the_same_without_optimisation(operation: str, operands: str, result: str) -> None:
+    [op] = split_module(text_of(operation, operands, result), "m").ops.values()
+    assert_same_bits(op)
+
+
+@pytest.mark.slow
+def test_bits_of_all_ops_of_the_suite_are_the_same_without_optimisation() -> None:
+    split = split_module(export_model(registry.get("suite:ops")).bytecode, "m")
+    assert sum(assert_same_bits(op) for op in split.ops.values()) > 500
+
+
+def assert_same_bits(op: SingleOp) -> bool:
+    """Holds an op that is not optimised to one that is, on special values. False if it always is, or XLA refuses it."""
+    types = [desc.data_type for desc in (*op.inputs, *op.outputs)]
+    if op.unsplittable or not same_at_any_level(op.op_name, types):
+        return False
+    try:
+        pair = [golden.begin_compiling(op.bytecode, widen=True, optimised=which)() for which in (True, False)]
+    except golden.GoldenError:
+        return False
+    for seed in range(2):
+        generator = np.random.default_rng(seed)
+        arrays = [values(tuple(desc.shape), numpy_dtype(desc.data_type), generator) for desc in op.inputs]
+        for optimised, plain in zip(*(executable(arrays) for executable in pair), strict=True):
+            assert bits(optimised) == bits(plain), op.op_name
+    return True
+
+
+def bits(array: np.ndarray) -> bytes:
+    """The bytes of an array. Every NaN is the same one: processors choose among its bits by the order of operands."""
+    if array.dtype.kind in "iub":
+        return array.tobytes()
+    with np.errstate(invalid="ignore"):  # of a signalling NaN
+        absent = np.isnan(array.astype(np.complex128))
+    return np.where(absent, np.zeros_like(array), array).tobytes() + absent.tobytes()
+
+
+def values(shape: tuple[int, ...], dtype: np.dtype, generator: np.random.Generator) -> np.ndarray:
+    if dtype.kind in "iu":
+        ends = np.iinfo(dtype)
+        return generator.integers(ends.min, ends.max, shape, dtype=dtype, endpoint=True)
+    if dtype.kind == "b":
+        return generator.integers(0, 2, shape).astype(bool)
+    drawn = np.where(generator.random(shape) < 0.5, generator.choice(SPECIAL, shape), generator.standard_normal(shape))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return drawn.astype(dtype)

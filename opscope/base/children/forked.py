@@ -1,0 +1,259 @@
+"""Children that are forks of a server which has their modules already (`fork_server`), where that makes no difference.
+
+Each process has at most one server, started when it is first needed. `fork` returns None where a child must be a new
+interpreter: on other systems than Linux, where the child's settings differ in what an interpreter or a library reads
+once at its start, where its module starts threads, where coverage is measured, or where no server can be started.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import resource
+import select
+import socket
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from opscope.base.children import fork_server, process_tree
+from opscope.base.children.environment import child_environment
+from opscope.base.children.process import Program
+
+_OURS = "opscope."
+"""Only modules of our own are imported by the server: those of others may do anything when they are imported."""
+
+_READ_AT_START = (
+    "PYTHON", "LD_", "LC_", "LANG", "TZ", "MALLOC_", "GLIBC_", "OMP_", "OPENBLAS_", "MKL_", "NPROC", "NPY_", "XLA_",
+    "JAX_", "TF_", "FAKETIME", "ASAN_", "UBSAN_", "COVERAGE_", "COV_",
+)  # fmt: skip
+"""How the variables begin that an interpreter, the C library or an extension module reads once, when it starts."""
+
+_MEASURED = ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
+"""Variables by which each new interpreter measures coverage, as a fork would not."""
+
+_LIMITS = tuple(getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
+_PATIENCE = 120.0
+"""Seconds that a server may take to import what a child needs. It is ended after them, and its children with it."""
+_KILLED = -9
+"""The return code of a child whose server has ended: it dies with it."""
+
+
+class Forked(Program):
+    """A fork of the server."""
+
+    def __init__(self, pid: int, answers: socket.socket, mark: str) -> None:
+        self.pid, self._answers, self._mark = pid, answers, mark
+        self._code: int | None = None
+
+    def open_handle(self) -> int | None:
+        """A new file descriptor that is readable once the program has ended."""
+        return os.dup(self._answers.fileno())
+
+    def wait(self, seconds: float | None) -> int | None:
+        """Returns the return code (negative for a signal), or None if the program still runs after `seconds`."""
+        if self._code is None and _is_readable(self._answers, seconds):
+            # Only looked at, so that the handle stays readable.
+            answer = self._answers.recv(64, socket.MSG_PEEK)
+            self._code = int(answer) if answer else _KILLED
+        return self._code
+
+    def is_open(self) -> bool:
+        """Whether `kill` has not been called."""
+        return self._answers.fileno() >= 0
+
+    def kill(self) -> None:
+        """Ends the program and all its descendants at once. If it has already ended, ends what it has left behind."""
+        if not self.is_open():
+            return
+        super().kill()
+        self._answers.close()
+
+    def _kill_strays(self) -> None:
+        process_tree.kill_marked(self._mark)
+        # What the program forked has no mark, since Linux shows an environment as it was when a program began.
+        with contextlib.suppress(OSError):
+            self._answers.recv(64)  # the return code, which is known
+            self._answers.send(fork_server.ASK_STRAYS)
+            self._answers.recv(64)
+
+
+class _Server:
+    """The connection to a server of this process."""
+
+    def __init__(self, settings: object, environment: Mapping[str, str]) -> None:
+        """Starts the server. Raises OSError if it cannot be started."""
+        self.settings = settings
+        self._children: weakref.WeakSet[Forked] = weakref.WeakSet()
+        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._requests.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, fork_server.LARGEST_REQUEST)
+        command = [sys.executable, "-P", "-m", "opscope.base.children.fork_server", str(theirs.fileno())]
+        try:
+            with theirs:
+                self._popen = subprocess.Popen(
+                    [*command, str(os.getpid())], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), env=dict(environment), cwd="/",
+                    start_new_session=True,
+                )  # fmt: skip
+        except OSError:
+            self._requests.close()
+            raise
+
+    def fork(self, task: dict[str, Any], connection: int, output: int, mark: str) -> Forked | None:
+        """Has the server fork a child. None if it will not. Raises OSError if it has ended."""
+        folder = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            request = fork_server.Request(connection, output, theirs.fileno(), folder)
+            try:
+                socket.send_fds(self._requests, [json.dumps(task).encode()], list(request))
+            except OSError:
+                ours.close()
+                raise
+            finally:
+                theirs.close()
+        finally:
+            os.close(folder)
+        try:
+            answer = ours.recv(64) if _is_readable(ours, _PATIENCE) else b""
+        except ConnectionError:
+            answer = b""
+        if answer and int(answer) != fork_server.NO_FORK:
+            child = Forked(int(answer), ours, mark)
+            self._children.add(child)
+            return child
+        ours.close()
+        if not answer:
+            self._popen.kill()
+            self._popen.wait()
+            raise ConnectionResetError("the fork server has ended, or is stuck")
+        return None
+
+    def has_ended(self) -> bool:
+        """Whether the server has ended. Its children have ended with it."""
+        return self._popen.poll() is not None
+
+    def has_children(self) -> bool:
+        """Whether a child of the server is not yet done with."""
+        return any(child.is_open() for child in self._children)
+
+    def close(self) -> None:
+        """Ends the server, and with it the children that it still has."""
+        self._requests.close()
+        self._popen.kill()  # it may be importing
+        self._popen.wait()
+
+    def forget(self) -> None:
+        """Leaves a server that is another process's, of which this one is a fork."""
+        self._requests.close()
+        self._popen.returncode = 0  # it is not ours to wait for
+
+
+class _Place:
+    """Where the servers of a process are kept: the one that forks, and those that still have children."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.server: _Server | None = None
+        self._replaced: list[_Server] = []
+        self.refused: set[tuple[str, ...]] = set()
+        """Modules, with the calls ahead of them, that start threads."""
+
+    def ready(self, environment: Mapping[str, str]) -> _Server | None:
+        """The server, which has the settings of this process as they are now; None if a child needs others."""
+        usual, limits = child_environment(), _limits()
+        settings = _read_at_start(usual), limits
+        if _read_at_start(environment) != settings[0]:
+            return None
+        if self.server is not None and (self.server.settings != settings or self.server.has_ended()):
+            self.replace()
+        if self.server is None:
+            self.server = _Server(settings, {name: value for name, value in usual.items() if not _is_mark(name)})
+        return self.server
+
+    def replace(self) -> None:
+        """Has the next child get another server. The one of today ends once its children are done with."""
+        if self.server is not None:
+            self._replaced.append(self.server)
+            self.server = None
+        for server in [each for each in self._replaced if not each.has_children()]:
+            self._replaced.remove(server)
+            server.close()
+
+    def close(self) -> None:
+        """Ends the servers and their children."""
+        servers = [*self._replaced, self.server]
+        self.server, self._replaced = None, []
+        for server in servers:
+            if server is not None:
+                server.close()
+
+    def after_fork(self) -> None:
+        """Has a fork of this process begin without a server."""
+        for server in (*self._replaced, self.server):
+            if server is not None:
+                server.forget()
+        self.lock, self.server, self._replaced = threading.Lock(), None, []
+
+
+_place = _Place()
+atexit.register(_place.close)
+if sys.platform == "linux":
+    os.register_at_fork(after_in_child=_place.after_fork)
+
+
+def fork(
+    function: str, connection: int, output: int, environment: Mapping[str, str], mark: str, ahead: Sequence[str] = ()
+) -> Forked | None:
+    """Starts `function`, written `package.module:name`, in a fork of the server; None where it needs an interpreter.
+
+    `connection` and `output` are file descriptors, `mark` the name of a variable of `environment` that no other child
+    has. `ahead` is a function, written likewise, and its arguments, which the server calls once before it forks.
+    """
+    module = function.partition(":")[0]
+    if sys.platform != "linux" or not module.startswith(_OURS) or any(map(environment.get, _MEASURED)):
+        return None
+    with _place.lock:
+        needs = module, *ahead
+        if needs in _place.refused:
+            return None
+        task = {"function": function, "ahead": list(ahead), "environment": dict(environment)}
+        try:
+            server = _place.ready(environment)
+            forked = server and server.fork(task, connection, output, mark)
+        except (OSError, ValueError):  # no process, descriptor or folder, a name that is no text, no server any more
+            if _place.server is not None and _place.server.has_ended():
+                _place.replace()
+            return None
+        if server is not None and forked is None:
+            _place.refused.add(needs)
+            _place.replace()
+        return forked
+
+
+def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a process takes from its environment once and for all, when it starts."""
+    return {name: value for name, value in environment.items() if name.startswith(_READ_AT_START)}
+
+
+def _limits() -> tuple[object, ...]:
+    """What a process takes from its parent once and for all, when it starts."""
+    with open("/proc/self/status", encoding="utf-8") as file:  # noqa: PTH123  asking the kernel for it would change it
+        mask = next((line for line in file if line.startswith("Umask")), "")
+    return mask, os.geteuid(), os.nice(0), os.sched_getaffinity(0), [resource.getrlimit(number) for number in _LIMITS]
+
+
+def _is_mark(name: str) -> bool:
+    return name.startswith("OPSCOPE_CHILD_")
+
+
+def _is_readable(connection: socket.socket, seconds: float | None) -> bool:
+    """Whether the connection can be read from, or has ended, within some seconds."""
+    poll = select.poll()  # `select.select` takes no descriptor above 1023
+    poll.register(connection, select.POLLIN)
+    return bool(poll.poll(None if seconds is None else seconds * 1000))
