@@ -34,6 +34,7 @@ FORBIDDEN = {
     "compiler/target/stray.py": ("import xdsl.ir", "compiler.target knows no IR"),
     "compiler/buda/balancer/stray.py": ("import xdsl.ir", "the planner and netlists know no IR"),
     "simulator/stray_jax.py": ("import jax", "simulator and reports import neither jax nor xdsl"),
+    "simulator/kernels/stray.py": ("import opscope.simulator.host", "the device does not know its host"),
     "harness/record/stray.py": ("import opscope.harness.run.api", "the packages of harness stand on each other"),
     "compiler/target/stray_api.py": ("import opscope.compiler.api", "the packages of compiler stand on each other"),
     "reports/records/stray.py": ("import opscope.reports.pages.html", "the packages of reports stand on each other"),
