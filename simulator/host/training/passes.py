@@ -1,0 +1,181 @@
+"""The three programs of a training step, as JAX functions of named arrays.
+
+A microbatch runs forward, and what the backward pass needs of it is kept; later it runs backward, and its gradients are
+added to those of the microbatches before; the optimizer then takes their sum. So each program can be compiled, placed
+and run alone, and any number of microbatches may lie between the first and the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from opscope.models.arguments import ArgSpec, Built
+
+if TYPE_CHECKING:
+    from jax import Array
+
+    from opscope.simulator.host.optimizers import Optimizer
+
+Function: TypeAlias = "Callable[[Mapping[str, Array], Sequence[Array]], Sequence[Array]]"
+"""Parameters by name, and inputs -> outputs."""
+Described: TypeAlias = "tuple[tuple[int, ...], str]"
+"""Shape, and NumPy's name of the element type."""
+
+RATE = "learning_rate"
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One program: its function takes a mapping of names and returns a list."""
+
+    kind: str
+    """`forward`, `backward` or `optimizer`: the type of its epochs."""
+    built: Built
+    results: tuple[str, ...]
+    """The names of its results, in their order."""
+
+
+def parameter(name: str) -> str:
+    """The name of a parameter's value."""
+    return f"parameter.{name}"
+
+
+def gradient(name: str) -> str:
+    """The name of a parameter's gradient, summed over the microbatches so far."""
+    return f"gradient.{name}"
+
+
+def state(name: str, key: str) -> str:
+    """The name of what an optimizer keeps for a parameter."""
+    return f"state.{name}.{key}"
+
+
+def forward_and_backward(
+    function: Function,
+    parameters: Mapping[str, Described],
+    inputs: Sequence[Described],
+    trained: Sequence[str],
+    loss: bool,
+    recompute: bool = False,
+) -> tuple[Pass, Pass]:
+    """Returns both passes of a function.
+
+    With `loss` its outputs are losses, whose own gradients are one; without, the backward pass takes those of the
+    outputs from the next device. It returns those of the floating inputs for the device before. With `recompute`
+    nothing but inputs is kept, and the backward pass computes the rest again. Raises what the function raises.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    arguments = {parameter(name): described for name, described in parameters.items()}
+    arguments |= {f"input.{i}": described for i, described in enumerate(inputs)}
+    floating = [f"input.{i}" for i, (_, dtype) in enumerate(inputs) if jnp.issubdtype(jnp.dtype(dtype), jnp.floating)]
+    varied = [parameter(name) for name in trained] + floating
+    kept = _Kept()
+
+    def forward(values: Mapping[str, Array]) -> list[Array]:
+        fixed = {name: value for name, value in values.items() if name not in varied}
+
+        def call(*arrays: Array) -> list[Array]:
+            at = fixed | dict(zip(varied, arrays, strict=True))
+            weights = {name: at[parameter(name)] for name in parameters}
+            return list(function(weights, [at[f"input.{i}"] for i in range(len(inputs))]))
+
+        outputs, pull = jax.vjp(jax.checkpoint(call) if recompute else call, *(values[name] for name in varied))
+        return [*outputs, *kept.take(pull, values)]
+
+    shapes = jax.eval_shape(forward, {name: jax.ShapeDtypeStruct(*described) for name, described in arguments.items()})
+    count = len(shapes) - len(kept.own)
+    outputs = shapes[:count]
+    names = tuple(f"output.{i}" for i in range(count))
+    ahead = Pass("forward", _built(forward, arguments), (*names, *kept.own))
+
+    described = {
+        **arguments,
+        **{name: (s.shape, s.dtype.name) for name, s in zip(kept.own, shapes[count:], strict=True)},
+    }
+    read = {name: described[name] for name in dict.fromkeys(kept.leaves)}
+    if not loss:
+        read |= {f"output_gradient.{i}": (s.shape, s.dtype.name) for i, s in enumerate(outputs)}
+    read |= {gradient(name): parameters[name] for name in trained}
+
+    def backward(values: Mapping[str, Array]) -> list[Array]:
+        with jax.named_scope("backward"):
+            if loss:
+                incoming = [jnp.ones(s.shape, s.dtype) for s in outputs]
+            else:
+                incoming = [values[f"output_gradient.{i}"] for i in range(count)]
+            own = kept.pull(values)(incoming)
+            sums = [values[gradient(name)] + new for name, new in zip(trained, own, strict=False)]
+            return [*sums, *own[len(trained) :]]
+
+    before = tuple(f"input_gradient.{name.removeprefix('input.')}" for name in floating)
+    behind = Pass("backward", _built(backward, read), (*map(gradient, trained), *before))
+    return ahead, behind
+
+
+class _Kept:
+    """What a backward pass needs: arguments of the forward pass, and values that only it has."""
+
+    def __init__(self) -> None:
+        self.leaves: list[str] = []
+        """The name of each leaf of the pull-back, in order."""
+        self.own: list[str] = []
+        """The names of those that are not arguments."""
+        self._tree: Any = None
+
+    def take(self, pull: Any, arguments: Mapping[str, Array]) -> list[Array]:
+        """Notes how a pull-back is put together, and returns the values that are not arguments."""
+        import jax
+
+        leaves, self._tree = jax.tree.flatten(pull)
+        by_identity = {id(value): name for name, value in arguments.items()}
+        self.leaves, self.own, values = [], [], []
+        for leaf in leaves:
+            name = by_identity.get(id(leaf))
+            if name is None:
+                name = by_identity[id(leaf)] = f"kept.{len(values)}"
+                self.own.append(name)
+                values.append(leaf)
+            self.leaves.append(name)
+        return values
+
+    def pull(self, values: Mapping[str, Array]) -> Callable[[list[Array]], tuple[Array, ...]]:
+        """Puts the pull-back together again."""
+        import jax
+
+        return jax.tree.unflatten(self._tree, [values[name] for name in self.leaves])
+
+
+def optimizer_pass(optimizer: Optimizer, parameters: Mapping[str, Described]) -> Pass:
+    """Returns the program that updates these parameters; its results are the new weights, then the new states."""
+    import jax
+
+    states = {name: optimizer.start(shape) for name, (shape, _) in parameters.items()}
+    arguments: dict[str, Described] = {}
+    for name, described in parameters.items():
+        arguments |= {parameter(name): described, gradient(name): described}
+        arguments |= {state(name, key): (value.shape, "float32") for key, value in states[name].items()}
+    arguments[RATE] = ((), "float32")
+
+    def step(values: Mapping[str, Array]) -> list[Array]:
+        with jax.named_scope("optimizer"):
+            weights, kept = [], []
+            for name, (_, dtype) in parameters.items():
+                before = {key: values[state(name, key)] for key in states[name]}
+                rate = values[RATE].astype(dtype)
+                weight, after = optimizer.rule(values[parameter(name)], values[gradient(name)], before, rate)
+                weights.append(weight)
+                kept += [after[key] for key in states[name]]
+        return weights + kept
+
+    results = [parameter(name) for name in parameters]
+    results += [state(name, key) for name in parameters for key in states[name]]
+    return Pass("optimizer", _built(step, arguments), tuple(results))
+
+
+def _built(function: Callable[[Mapping[str, Array]], list[Array]], arguments: Mapping[str, Described]) -> Built:
+    specs = (ArgSpec(name, shape, dtype, "normal:1", "input") for name, (shape, dtype) in arguments.items())
+    return Built(function, tuple(specs))
