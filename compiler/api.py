@@ -10,7 +10,7 @@ import io
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -206,7 +206,9 @@ def planned_binaries(compilation: Compilation) -> tuple[bytes, bytes]:
     assert compilation.netlist is not None
     board = load_board("n150")
     host = ttnn_to_flatbuffer(ttir_to_ttnn(compilation.host.module, board), board)
-    return host, binary.write(to_binary(compilation.netlist, compilation.board).binary)
+    made, planned = to_binary(compilation.netlist, compilation.board).binary, compilation.program
+    assert planned is not None
+    return host, binary.write(replace(made, harvested=planned.binary.harvested, chip_ids=planned.binary.chip_ids))
 
 
 def describe_io(compiled: ModuleOp | bytes) -> IoDesc:

@@ -71,6 +71,8 @@ class Compilation:
     board: str
     configuration: Configuration = field(default_factory=Configuration)
     name: str = "program"
+    chip_ids: tuple[int, ...] = (0,)
+    """The chips that the program may use."""
     single_op: bool = False
     """An op by itself: its arguments are all inputs, none is a model's parameter."""
     reached: CompileDepth | None = None
@@ -101,6 +103,7 @@ def _init(c: Compilation) -> None:
 
     board, mask = c.configuration.device
     c.board = board or c.board
+    c.configuration.harvested(len(c.chip_ids))
     try:
         budget_of(c.board, mask)
     except ValueError as error:
@@ -195,7 +198,7 @@ def _balanced(c: Compilation) -> None:
     policy = c.configuration.get("balancer_policy", "default")
     c.plan = plan(
         c.graph, budget_of(c.board, mask), policy, c.configuration.legalizer(c.graph), None,
-        c.configuration.placer(c.graph),
+        c.configuration.placer(c.graph, chip_ids=c.chip_ids),
     )  # fmt: skip
 
 
@@ -206,7 +209,8 @@ def _pre_netlist(c: Compilation) -> None:
 
     assert c.plan is not None
     dram = c.configuration.get("dram_placement_algorithm", "ROUND_ROBIN")
-    c.program = to_binary(c.plan, load_board(c.board), dram=dram)
+    masks = c.configuration.harvested(len(c.chip_ids))
+    c.program = to_binary(c.plan, load_board(c.board), dram=dram, harvested=masks, chip_ids=c.chip_ids)
 
 
 def _netlist(c: Compilation) -> None:
@@ -214,12 +218,14 @@ def _netlist(c: Compilation) -> None:
     from opscope.compiler.buda.netlist.check import check
     from opscope.compiler.buda.netlist.emit import netlist_of, to_yaml
     from opscope.compiler.buda.netlist.parse import parse
+    from opscope.compiler.buda.netlist.to_binary import with_programs
 
     assert c.plan is not None
     assert c.program is not None
     c.netlist_text = to_yaml(netlist_of(c.plan, c.program))
     c.netlist = parse(c.netlist_text, c.name)
     check(c.netlist)
+    c.program = with_programs(c.program, c.netlist)
 
 
 STEPS: dict[CompileDepth, Callable[[Compilation], None]] = {

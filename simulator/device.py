@@ -13,9 +13,9 @@ import numpy as np
 from opscope.compiler.target.binary import BinaryError, read
 from opscope.compiler.target.formats import FORMATS, host_dtype
 from opscope.compiler.target.plan import PlacedOp, Plan
-from opscope.compiler.target.program import ControlParams, Operation, Program, TensorDesc, programs_of
+from opscope.compiler.target.program import Binary, ControlParams, Operation, Program, TensorDesc, programs_of
 from opscope.compiler.target.system_desc import Profile as CoreProfile
-from opscope.compiler.target.system_desc import SystemDesc, load_board
+from opscope.compiler.target.system_desc import SystemDesc, base_and_mask, holds_rows, load_board
 from opscope.simulator.arithmetic import PLAIN, Arithmetic
 from opscope.simulator.errors import (
     BadBinary,
@@ -87,17 +87,13 @@ class Device:
             decoded = read(binary)
         except BinaryError as error:
             raise BadBinary(str(error)) from error
-        if decoded.board != self.system.board:
-            raise WrongBoard(
-                f"load: expected a program for {self.system.board}, got one for {decoded.board}; "
-                f"try to compile with --arch {self.system.board}"
-            )
+        _check_board(decoded, self.system)
         if not decoded.programs:
             raise BadBinary("load: expected at least one program, got none; try to compile again")
         for program in decoded.programs:
             _check_program(program, self.system)
         _check_bodies(decoded.programs)
-        check_plan(decoded.plan, decoded.programs[0], self.system)
+        check_plan(decoded, load_board(decoded.board))
         return Executable(decoded.programs, self, decoded.plan)
 
 
@@ -348,6 +344,23 @@ def _value(values: dict[int, np.ndarray], tensor: int, where: str) -> np.ndarray
     if tensor not in values:
         raise KernelError(f"{where}: expected tensor {tensor} to be written and not freed, got none")
     return values[tensor]
+
+
+def _check_board(binary: Binary, system: SystemDesc) -> None:
+    """Checks that a board is the one of a program, or has all rows of cores of the one of a plan. Raises WrongBoard."""
+    if binary.board == system.board:
+        return
+    try:
+        (board, wanted), (own, switched_off) = base_and_mask(binary.board), base_and_mask(system.board)
+    except ValueError as error:
+        raise WrongBoard(f"load: expected a program for {system.board}, got one for {binary.board!r}") from error
+    masks = [wanted | mask for mask in binary.harvested or (0,)]
+    if board != own or not binary.plan.ops or not all(holds_rows(system.arch, switched_off, mask) for mask in masks):
+        raise WrongBoard(
+            f"load: expected a program for {system.board}, got one for {binary.board}"
+            f"{f' without the rows of {list(masks)}' if any(masks) else ''}; "
+            f"try to compile with --arch {system.board}"
+        )
 
 
 def _check_program(program: Program, system: SystemDesc) -> None:

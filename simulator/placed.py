@@ -13,18 +13,21 @@ from collections.abc import Iterator
 import numpy as np
 
 from opscope.compiler.target.allocation import Banks, Buffer, map_of
+from opscope.compiler.target.interpret import HostProgramError, check_program
 from opscope.compiler.target.plan import PIPE_RESERVE, PlacedOp, Plan
-from opscope.compiler.target.program import Program, SliceParams, SparseMatmulParams
-from opscope.compiler.target.system_desc import SystemDesc
+from opscope.compiler.target.program import Binary, Program, SliceParams, SparseMatmulParams
+from opscope.compiler.target.system_desc import SystemDesc, also_harvested
 from opscope.simulator.errors import BadBinary, OutOfMemory
 from opscope.simulator.kernels.buda import picked_rows
 from opscope.simulator.kernels.registry import Call, Images, Kernel
 from opscope.simulator.per_core import Rectangle, operand_parts
 
 
-def check_plan(plan: Plan, program: Program, system: SystemDesc) -> None:
+def check_plan(binary: Binary, system: SystemDesc) -> None:
     """Checks a plan. Raises BadBinary if no chip can execute it, OutOfMemory if a core's buffers do not fit."""
-    rows, cols = system.buda.grid
+    plan, program = binary.plan, binary.programs[0]
+    grids = chip_grids(binary, system)
+    check_programs(plan)
     if plan.pipe_reserve > PIPE_RESERVE:
         raise BadBinary(f"plan: expected at most {PIPE_RESERVE} bytes reserved for pipes, got {plan.pipe_reserve}")
     taken: dict[tuple[int, int, int, int], str] = {}
@@ -35,6 +38,7 @@ def check_plan(plan: Plan, program: Program, system: SystemDesc) -> None:
         known = all(0 <= number < len(program.operations) for number in (*op.steps, op.operation))
         if not known or (op.epoch, op.chip) not in epochs:
             raise BadBinary(f"plan: expected {op.name} to name an operation and an epoch of the program, got neither")
+        rows, cols = grids[op.chip]
         for row, col in op.cores():
             key = (op.epoch, op.chip, row, col)
             if not (0 <= row < rows and 0 <= col < cols):
@@ -49,6 +53,44 @@ def check_plan(plan: Plan, program: Program, system: SystemDesc) -> None:
                 raise BadBinary(f"plan: expected a queue between {producer.name} and {op.name}, got none")
             if producer.epoch > op.epoch:
                 raise BadBinary(f"plan: expected {producer.name} not after {op.name}, got epoch {producer.epoch}")
+
+
+def chip_grids(binary: Binary, system: SystemDesc) -> dict[int, tuple[int, int]]:
+    """Chip of the plan -> rows and columns of its cores that are not switched off.
+
+    Raises BadBinary if the plan uses a chip that it was not made for, or masks do not go with the chips.
+    """
+    used = {item.chip for item in (*binary.plan.epochs, *binary.plan.ops, *binary.plan.queues)}
+    chips = binary.chip_ids or tuple(sorted(used))
+    masks = binary.harvested or (0,) * len(chips)
+    if len(set(chips)) < len(chips) or any(chip < 0 for chip in chips) or len(masks) != len(chips):
+        raise BadBinary(f"plan: expected chips that differ and a mask for each, got {chips} and {masks}")
+    if strangers := used - set(chips):
+        raise BadBinary(f"plan: expected chips of {list(chips)}, got {min(strangers)}; try to compile again")
+    try:
+        return {chip: also_harvested(system, mask).buda.grid for chip, mask in zip(chips, masks, strict=True)}
+    except ValueError as error:
+        raise BadBinary(f"plan: {error}") from error
+
+
+def check_programs(plan: Plan) -> None:
+    """Checks a plan's programs. Raises BadBinary if one names what is not there, or has a loop without an end."""
+    graphs, queues = {epoch.graph for epoch in plan.epochs}, {queue.name for queue in plan.queues}
+    names = [program.name for program in plan.programs]
+    if len(set(names)) < len(names):
+        raise BadBinary(f"plan: expected programs with different names, got {names}")
+    for program in plan.programs:
+        try:
+            check_program(program)
+        except HostProgramError as error:
+            raise BadBinary(f"plan: {error}") from error
+        for line in program.instructions:
+            if line.code == "execute" and line.graph not in graphs:
+                raise BadBinary(f"plan: expected {program.name} to execute a graph, got {line.graph!r}")
+            named = [settings.queue for settings in line.settings]
+            named += line.names if line.code in ("allocate_queue", "deallocate_queue") else []
+            if strangers := set(named) - queues:
+                raise BadBinary(f"plan: expected {program.name} to name queues, got {min(strangers)!r}")
 
 
 def planned_operations(plan: Plan) -> dict[int, PlacedOp]:

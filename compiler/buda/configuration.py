@@ -11,6 +11,7 @@ Setting an option that is not implemented here gives a warning of class `NoEffec
 
 from __future__ import annotations
 
+import json
 import re
 import warnings
 from collections.abc import Callable, Iterable
@@ -74,12 +75,26 @@ def _integer(low: int, high: int) -> Callable[[Any], int]:
     return read
 
 
-def _rows(value: Any) -> tuple[int, ...]:
-    """Parses the rows of one chip: `[[1, 11]]`, `[1, 11]` or `1,11`."""
-    rows = [int(number) for number in re.findall(r"-?\d+", str(value))]
-    for row in rows:
-        if row not in HARVESTABLE_ROWS:
-            raise ValueError("rows 1-5 and 7-11")
+Rows = tuple[int, ...]
+
+
+def _rows(value: Any) -> Rows | tuple[Rows, ...]:
+    """Parses rows of cores: of every chip as `[1, 11]` or `1,11`, of one chip after another as `[[1, 11], [2]]`."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value if value.lstrip().startswith("[") else f"[{value}]")
+        except (ValueError, RecursionError):
+            raise ValueError("rows such as 1,11 or a list per chip such as [[1, 11], [2]]") from None
+    if not isinstance(value, list | tuple):
+        raise ValueError("a list of rows, or a list per chip")
+    if value and all(isinstance(chip, list | tuple) for chip in value):
+        return tuple(_rows_of_chip(chip) for chip in value)
+    return _rows_of_chip(value)
+
+
+def _rows_of_chip(rows: list[Any] | tuple[Any, ...]) -> Rows:
+    if any(type(row) is not int or row not in HARVESTABLE_ROWS for row in rows) or len(set(rows)) < len(rows):
+        raise ValueError("rows 1-5 and 7-11, each once")
     return tuple(rows)
 
 
@@ -121,7 +136,7 @@ OPTIONS: dict[str, Option] = {
     "enable_conv_prestride": Option(_flag, no_effect="the host does not rearrange images"),
     "enable_stable_softmax": Option(_flag, no_effect="StableHLO has no softmax op"),
     "amp_level": Option(_integer(0, max(LEVELS)), "mixed precision: narrower formats of products"),
-    "harvested_rows": Option(_rows, "rows of cores that are switched off"),
+    "harvested_rows": Option(_rows, "rows of cores that are switched off: of every chip, or a list per chip"),
     "store_backend_db_to_yaml": Option(_flag, no_effect="there is no backend database"),
     "input_queues_on_host": Option(_flag, "keeps inputs in the host's memory instead of DRAM"),
     "output_queues_on_host": Option(_flag, "keeps outputs in the host's memory instead of DRAM"),
@@ -183,10 +198,29 @@ class Configuration:
 
     @property
     def device(self) -> tuple[str, int]:
-        """Returns board ('' if none was set) and mask of harvested rows."""
-        board, mask = DEVICE_CONFIGS.get(self.get("device_config", ""), ("", 0))
+        """Returns board ('' if none was set) and mask of harvested rows; of several chips that with most such rows."""
+        board, _ = DEVICE_CONFIGS.get(self.get("device_config", ""), ("", 0))
+        return board, max(self._masks() or (0,), key=int.bit_count)
+
+    def _masks(self) -> tuple[int, ...]:
+        """Returns the masks that were set: one for every chip, or one per chip."""
+        _, mask = DEVICE_CONFIGS.get(self.get("device_config", ""), ("", 0))
         rows = self.get("harvested_rows")
-        return board, sum(1 << row for row in rows) if rows is not None else mask
+        if rows is None:
+            return (mask,)
+        chips = rows if rows and isinstance(rows[0], tuple) else (rows,)
+        return tuple(sum(1 << row for row in chip) for chip in chips)
+
+    def harvested(self, chips: int = 1) -> tuple[int, ...]:
+        """Returns the mask of harvested rows of each chip. Raises CompilerInputError if other chips were described."""
+        masks, rows = self._masks(), self.get("harvested_rows")
+        per_chip = bool(rows) and isinstance(rows[0], tuple)
+        if per_chip and len(masks) != chips:
+            raise CompilerInputError(
+                f"harvested_rows: expected a list of rows for each of {chips} chips, got {len(masks)} lists; "
+                "try one list without lists inside, which every chip has"
+            )
+        return masks if per_chip else masks * chips
 
     def legalizer(self, graph: BudaGraph, base: LegalizerOptions | None = None) -> LegalizerOptions:
         """Returns the legalizer's options. Raises CompilerInputError if an overridden op is not in the graph."""
@@ -203,9 +237,10 @@ class Configuration:
             overrides=overrides,
         )
 
-    def placer(self, graph: BudaGraph, chips: int = 1) -> PlacerOptions:
-        """Returns the placer's options."""
-        order = tuple(range(chips))
+    def placer(self, graph: BudaGraph, chips: int = 1, chip_ids: tuple[int, ...] = ()) -> PlacerOptions:
+        """Returns the placer's options; chips have the numbers from 0 if they have no others."""
+        order = chip_ids or tuple(range(chips))
+        chips = len(order)
         if self.get("chip_placement_policy") == "MMIO_LAST":
             order = order[::-1]
         return PlacerOptions(
@@ -233,6 +268,7 @@ class Configuration:
     def plan(self, graph: BudaGraph, arch: str, chips: int = 1, options: PolicyOptions | None = None) -> BudaPlan:
         """Plans a graph. Raises CompilerInputError."""
         board, mask = self.device
+        self.harvested(chips)
         budget = budget_of(board or arch, mask)
         graph = self.applied(graph, budget.arch)
         return plan(

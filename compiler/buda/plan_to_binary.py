@@ -39,8 +39,14 @@ def to_binary(
     host_inputs: bool = True,
     host_outputs: bool = True,
     version: str = "",
+    harvested: tuple[int, ...] = (),
+    chip_ids: tuple[int, ...] = (),
 ) -> PlannedProgram:
-    """Returns the binary of a planned graph. Raises CompilerInputError if a kernel or space in DRAM is missing."""
+    """Returns the binary of a planned graph, for chips with these masks of harvested rows.
+
+    It has no programs yet: those are the netlist's (`netlist.to_binary.with_programs`). Raises CompilerInputError if a
+    kernel or space in DRAM is missing.
+    """
     models = {name: choice.model for name, choice in planned.choices.items()}
     graph = planned.graph
     program = to_program(graph, {name: model.u_kt for name, model in models.items()})
@@ -51,7 +57,8 @@ def to_binary(
         tuple(placed_op(graph, models[p.op.name], p, program) for epoch in planned.epochs for p in epoch.placements),
         queues(planned, program, dram, host_inputs, host_outputs),
     )
-    binary = Binary(board.board, board.arch, (program.program,), f"opscope {version}".strip(), plan)
+    masks = harvested if any(harvested) else ()
+    binary = Binary(board.board, board.arch, (program.program,), f"opscope {version}".strip(), plan, masks, chip_ids)
     return PlannedProgram(program, binary)
 
 
@@ -113,10 +120,11 @@ def queues(
         if node.kind is NodeKind.OUTPUT:
             (edge,) = graph.operands(node.name)
             where = "host" if host_outputs else "dram"
-            plans.append(_queue(node, edge.producer, program, "queue", WHOLE, _block(node, WHOLE), where, 0))
+            chip = placed[edge.producer].chip if edge.producer in placed else planned.epochs[0].chip
+            plans.append(_queue(node, edge.producer, program, "queue", WHOLE, _block(node, WHOLE), where, chip))
             if not host_outputs:
                 size = plans[-1].entry_bytes * plans[-1].entries
-                requests.setdefault(0, []).append(Request(node.name, size, ((0, 0),), True))
+                requests.setdefault(chip, []).append(Request(node.name, size, ((0, 0),), True))
             continue
         readers = [placed[e.consumer] for e in graph.users(node.name) if e.consumer in placed]
         if not readers:

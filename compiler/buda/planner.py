@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from opscope.compiler.buda.balancer.budget import DRAM_BYTES_PER_CLOCK, Budget
 from opscope.compiler.buda.balancer.cycles.estimate import unmeasured
@@ -13,9 +13,9 @@ from opscope.compiler.buda.balancer.options import LegalizerOptions
 from opscope.compiler.buda.balancer.policies import Choice, PolicyOptions, policy
 from opscope.compiler.buda.balancer.solver import Solver
 from opscope.compiler.buda.graph import BudaGraph, Edge
-from opscope.compiler.buda.placer.epochs import Epoch, OpToPlace, PlacerOptions, harvested_grid, place
+from opscope.compiler.buda.placer.epochs import Epoch, OpToPlace, PlacerOptions, place
 from opscope.compiler.errors import CompilerInputError
-from opscope.compiler.target.system_desc import load_board
+from opscope.compiler.target.system_desc import also_harvested, load_board
 
 PROGRAM_BYTES = 56 * 1024
 """L1 of a core that holds the programs of its three compute threads (tt-budabackend: L1 map, TRISC sections)."""
@@ -82,8 +82,10 @@ def budget_of(arch: str, harvested: int = 0) -> Budget:
     if len(kinds) > 1:
         raise CompilerInputError(f"arch: expected one kind of card in a device, got {', '.join(sorted(kinds))}")
     arch = arch.split(",")[0].strip()
-    budget = Budget.of(load_board(arch))
-    return replace(budget, grid=harvested_grid(budget.grid, harvested)) if harvested else budget
+    try:
+        return Budget.of(also_harvested(load_board(arch), harvested))
+    except ValueError as error:
+        raise CompilerInputError(str(error)) from error
 
 
 def plan(

@@ -108,6 +108,7 @@ def plan_command(
             for name, size in _sizes(graph, op_size):
                 config.override_op_size(name, size)
             board, mask = config.device
+            masks = (harvested,) * chips if harvested else config.harvested(chips)
             budget = planner.budget_of(board or arch, harvested or mask)
             graph = config.applied(graph, budget.arch)
             if op:
@@ -121,7 +122,7 @@ def plan_command(
                 config.placer(graph, chips),
             )
             folder = backend_output or (Path(value) if (value := config.get("backend_output_dir")) else None)
-            _write(planned, board or arch, config, netlist, picture, folder, output)
+            _write(planned, board or arch, config, masks, netlist, picture, folder, output)
     except (StageFailure, CompilerInputError, ValueError) as error:
         raise InputProblem(" ".join(str(error).split())) from error
     for warning in caught:
@@ -170,6 +171,7 @@ def _write(
     plan: BudaPlan,
     arch: str,
     config: Configuration,
+    masks: tuple[int, ...],
     netlist: Path | None,
     picture: Path | None,
     backend: Path | None,
@@ -186,6 +188,7 @@ def _write(
             picture.write_text(page(plan), encoding="utf-8")
         if netlist is not None or out is not None or backend is not None:
             from opscope.compiler.buda.netlist.emit import netlist_of, to_yaml
+            from opscope.compiler.buda.netlist.to_binary import with_programs
             from opscope.compiler.buda.plan_to_binary import to_binary
             from opscope.compiler.target import binary
             from opscope.compiler.target.system_desc import load_board
@@ -196,12 +199,15 @@ def _write(
                 dram=config.get("dram_placement_algorithm", "ROUND_ROBIN"),
                 host_inputs=config.get("input_queues_on_host", True),
                 host_outputs=config.get("output_queues_on_host", True),
+                harvested=masks,
+                chip_ids=tuple(range(len(masks))),
             )
-            text = to_yaml(netlist_of(plan, program))
+            written = netlist_of(plan, program)
+            text = to_yaml(written)
             if netlist is not None:
                 netlist.write_text(text, encoding="utf-8")
             if out is not None:
-                out.write_bytes(binary.write(program.binary))
+                out.write_bytes(binary.write(with_programs(program, written).binary))
             if backend is not None:
                 from opscope.compiler.buda.backend_output import write_folder
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from opscope.compiler.target.host_program import HostProgram
+
 PIPE_RESERVE = 262_144
 """Bytes of L1 that TT-Buda's planner leaves to net2pipe (56 KiB) and pipegen (200 KiB); part of a board's reserved
 L1. A netlist that somebody wrote by hand may use them."""
@@ -123,6 +125,10 @@ class EpochPlan:
     chip: int
     kind: str
     """`forward`, `backward` or `optimizer`."""
+    graph: str = ""
+    """Its name in the plan's programs; empty in a plan without programs."""
+    input_count: int = 1
+    """Entries that one execution reads from its input queues, one after another."""
 
 
 @dataclass(frozen=True)
@@ -136,3 +142,5 @@ class Plan:
     queues: tuple[QueuePlan, ...] = ()
     pipe_reserve: int = PIPE_RESERVE
     """Bytes of each core's L1 that its ops leave free for pipes."""
+    programs: tuple[HostProgram, ...] = ()
+    """What the host executes; without any, every epoch runs once, in order."""

@@ -335,3 +335,7 @@ class Binary:
     """Version of the compiler that wrote it."""
     plan: Plan = field(default_factory=Plan)
     """Where and when the entry's operations run; empty: one after another over all cores."""
+    harvested: tuple[int, ...] = ()
+    """Mask of the rows of cores that are switched off, for each chip of `chip_ids`; empty: only those of the board."""
+    chip_ids: tuple[int, ...] = ()
+    """The chips that the plan was made for; empty: chip 0, or those that the plan names."""

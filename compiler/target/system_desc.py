@@ -141,6 +141,29 @@ def harvested(board: SystemDesc, mask: int) -> SystemDesc:
     )
 
 
+def also_harvested(board: SystemDesc, mask: int) -> SystemDesc:
+    """`board` without the rows of a mask, and without those that its name says are switched off already.
+
+    Raises ValueError for a row without cores, or if none would be left.
+    """
+    own, named = _split_mask(board.board)
+    return harvested(load_board(own), mask | (named or 0)) if mask else board
+
+
+def base_and_mask(name: str) -> tuple[str, int]:
+    """A board's own name, and the mask of rows that its full name says are switched off; 0 for none."""
+    own, mask = _split_mask(resolve_arch(name))
+    return own, mask or 0
+
+
+def holds_rows(arch: str, device: int, wanted: int) -> bool:
+    """Whether a chip with the rows of mask `device` switched off has every row of a plan for the mask `wanted`.
+
+    On Grayskull a row is a row; elsewhere the NoC translates coordinates, so that only their number counts (tt-buda).
+    """
+    return not device & ~wanted if arch == "grayskull" else device.bit_count() <= wanted.bit_count()
+
+
 def _split_mask(name: str) -> tuple[str, int | None]:
     """The board's own name and the harvest mask after it, if there is one. Raises ValueError if that is no number."""
     own, found, mask = name.lower().partition(_MASK)

@@ -123,6 +123,10 @@ def test_chips_are_filled_in_the_order_asked_for() -> None:
     ("options", "message"),
     [
         ({"harvested_rows": [[6]]}, "harvested_rows: expected rows 1-5 and 7-11"),
+        ({"harvested_rows": "x1y"}, "harvested_rows: expected rows such as 1,11 or a list per chip"),
+        ({"harvested_rows": [1, 1]}, "harvested_rows: expected rows 1-5 and 7-11, each once"),
+        ({"harvested_rows": [[1], 11]}, "harvested_rows: expected rows 1-5 and 7-11, each once"),
+        ({"harvested_rows": True}, "harvested_rows: expected a list of rows, or a list per chip"),
         ({"amp_level": 7}, "amp_level: expected a whole number from 0 to 2"),
         ({"amp_level": True}, "amp_level: expected a whole number from 0 to 2, got True"),
         ({"amp_level": "1.5"}, "amp_level: expected a whole number from 0 to 2, got '1.5'"),
@@ -154,7 +158,8 @@ def test_a_wrong_value_is_one_line(options: dict, message: str) -> None:
         ("default_df_override", ("DataFormat.Bfp8_b", "Bfp8_b"), "Bfp8_b"),
         ("amp_level", (2, "2"), 2),
         ("amp_level", (0, "0"), 0),
-        ("harvested_rows", ([[1, 11]], [1, 11], "1,11"), (1, 11)),
+        ("harvested_rows", ([1, 11], "1,11", "[1, 11]"), (1, 11)),
+        ("harvested_rows", ([[1, 11], []], "[[1, 11], []]"), ((1, 11), ())),
         ("harvested_rows", ([5, 7],), (5, 7)),
         ("op_intermediates_to_save", ("a, b,", ["a", "b"]), ("a", "b")),
     ],
@@ -186,6 +191,7 @@ def test_none_leaves_an_option_as_it_is() -> None:
     [
         ({}, ("", 0)),
         ({"harvested_rows": "1,11"}, ("", 2 + 2**11)),
+        ({"harvested_rows": "[[1], [2, 11], [3]]"}, ("", 4 + 2**11)),
         ({"device_config": "gs_e300"}, ("e150", 2 + 2**11)),
         ({"device_config": "gs_e150"}, ("e150", 0)),
         ({"device_config": "wh_n150"}, ("n150", 2**11)),
@@ -303,3 +309,14 @@ def test_numbers_do_not_depend_on_where_queues_lie() -> None:
     a = run(to_binary(buda_plan, load_board("n150"), dram="CLOSEST"), model("layer").queues)
     b = run(to_binary(buda_plan, load_board("n150"), host_inputs=False, host_outputs=False), model("layer").queues)
     np.testing.assert_array_equal(a[0], b[0])
+
+
+def test_each_chip_has_harvested_rows_of_its_own() -> None:
+    config = Configuration()
+    assert config.harvested(2) == (0, 0)
+    config.set_configuration_options(harvested_rows=[1, 11])
+    assert config.harvested(2) == (2050, 2050), "rows without a chip are those of every chip"
+    config.set_configuration_options(harvested_rows=[[1], [11]])
+    assert config.harvested(2) == (2, 2048)
+    with pytest.raises(CompilerInputError, match="a list of rows for each of 1 chips, got 2 lists"):
+        config.harvested(1)

@@ -14,10 +14,19 @@ from opscope.compiler.buda.balancer.tests import graphs
 from opscope.compiler.buda.plan_to_binary import buffers
 from opscope.compiler.buda.planner import budget_of
 from opscope.compiler.target import binary
+from opscope.compiler.target.host_program import HostProgram, Instruction
 from opscope.compiler.target.plan import BlockPlan, CoreBuffer, EpochPlan, PlacedOp, Plan
-from opscope.compiler.target.program import Binary, EltwiseParams, LayoutParams, Operation, Program, TensorDesc
+from opscope.compiler.target.program import (
+    Binary,
+    EltwiseParams,
+    LayoutParams,
+    Numerics,
+    Operation,
+    Program,
+    TensorDesc,
+)
 from opscope.compiler.target.system_desc import load_board
-from opscope.simulator.api import BadBinary, Device, OutOfMemory
+from opscope.simulator.api import BadBinary, Device, OutOfMemory, WrongBoard
 from opscope.simulator.placed import allocate
 
 BOARDS = ("e150", "n150")
@@ -64,8 +73,8 @@ def program_of(*ops: PlacedOp, epochs: int = 1) -> bytes:
     tile = TensorDesc((1, 32, 32), "f32", "Float16_b", "tile", "dram")
     calls = (
         Operation("to_device", (0,), (1,), LayoutParams()),
-        Operation("exp", (1,), (2,), EltwiseParams()),
-        Operation("abs", (2,), (3,), EltwiseParams()),
+        Operation("exp", (1,), (2,), EltwiseParams(), Numerics(dst_format="Float16_b")),
+        Operation("abs", (2,), (3,), EltwiseParams(), Numerics(dst_format="Float16_b")),
         Operation("from_device", (3,), (4,), LayoutParams()),
     )
     program = Program("main", (host, tile, tile, tile, host), (0,), (4,), calls)
@@ -92,3 +101,80 @@ def test_buffers_that_do_not_fit_are_refused_at_load() -> None:
     big = CoreBuffer("output", 0, "Float16_b", 600, 2080)
     with pytest.raises(OutOfMemory):
         Device("n150").load(program_of(placed((big,))))
+
+
+def harvested(row: int, masks: tuple[int, ...], chip_ids: tuple[int, ...] = (), board: str = "e150") -> bytes:
+    """A program with one op on that row of its last chip."""
+    made = binary.read(program_of(placed((), row=row, chip=(chip_ids or (0,))[-1])))
+    epochs = (EpochPlan(0, (chip_ids or (0,))[-1], "forward"),)
+    arch = load_board(board).arch
+    plan = replace(made.plan, epochs=epochs)
+    return binary.write(replace(made, board=board, arch=arch, plan=plan, harvested=masks, chip_ids=chip_ids))
+
+
+def test_a_plan_is_checked_against_the_rows_that_are_left() -> None:
+    device = Device("e150")
+    device.load(harvested(9, ()))
+    device.load(harvested(7, (2050,)))
+    with pytest.raises(BadBinary, match=r"on the 8x12 cores of a chip, got \(8, 0\)"):
+        device.load(harvested(8, (2050,)))
+    device.load(harvested(8, (2050, 2), (4, 7)))
+    with pytest.raises(BadBinary, match="on the 9x12 cores"):
+        device.load(harvested(9, (2050, 2), (4, 7)))
+
+
+@pytest.mark.parametrize(
+    ("masks", "chip_ids", "message"),
+    [
+        ((64,), (), "expected rows 1-5 and 7-11, got 6"),
+        ((4094 & ~64,), (), "expected fewer than 9"),
+        ((2, 2), (1,), "expected chips that differ and a mask for each"),
+        ((), (1, 1), "expected chips that differ and a mask for each"),
+        ((), (-1, 0), "expected chips that differ and a mask for each"),
+    ],
+)
+def test_masks_that_no_chip_has_are_refused(masks: tuple[int, ...], chip_ids: tuple[int, ...], message: str) -> None:
+    with pytest.raises(BadBinary, match=message):
+        Device("e150").load(harvested(0, masks, chip_ids))
+
+
+def test_a_plan_names_only_chips_that_it_was_made_for() -> None:
+    made = replace(binary.read(harvested(0, ())), chip_ids=(3,))
+    with pytest.raises(BadBinary, match=r"expected chips of \[3\], got 0"):
+        Device("e150").load(binary.write(made))
+
+
+@pytest.mark.parametrize(
+    ("board", "device", "mask", "loads"),
+    [
+        ("e150", "e150-harvested-2050", 2050, True),
+        ("e150", "e150-harvested-2", 2050, True),
+        ("e150", "e150-harvested-4", 2050, False),  # Grayskull's rows are where they are
+        ("e150", "e150-harvested-2050", 0, False),
+        ("n150", "n150-harvested-4", 2050, True),  # Wormhole's NoC numbers the rows that are left
+        ("n150", "n150-harvested-2052", 2048, False),
+        ("e150", "n150", 0, False),
+    ],
+)
+def test_a_harvested_board_takes_plans_whose_rows_it_has(board: str, device: str, mask: int, loads: bool) -> None:
+    data = harvested(0, (mask,), board=board)
+    if loads:
+        Device(device).load(data)
+    else:
+        with pytest.raises(WrongBoard, match=f"expected a program for {device}, got one for {board}"):
+            Device(device).load(data)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (Instruction("execute", graph="g"), "expected run to execute a graph, got 'g'"),
+        (Instruction("allocate_queue", ("q",)), "expected run to name queues, got 'q'"),
+        (Instruction("loop"), "expected an endloop"),
+    ],
+)
+def test_programs_name_what_is_there(line: Instruction, message: str) -> None:
+    made = binary.read(program_of(placed(())))
+    plan = replace(made.plan, programs=(HostProgram("run", (line,)),))
+    with pytest.raises(BadBinary, match=message):
+        Device("n150").load(binary.write(replace(made, plan=plan)))

@@ -14,7 +14,7 @@ from opscope.compiler.buda.netlist.attributes import check_attributes, kind_of, 
 from opscope.compiler.buda.netlist.check import check, core_buffers
 from opscope.compiler.buda.netlist.emit import KINDS as NAMES
 from opscope.compiler.buda.netlist.fused import steps_of
-from opscope.compiler.buda.netlist.interpret import executions
+from opscope.compiler.buda.netlist.interpret import executions, host_program
 from opscope.compiler.buda.netlist.model import HOST, Graph, Netlist, Op, Queue
 from opscope.compiler.buda.plan_to_binary import PlannedProgram
 from opscope.compiler.buda.sparse_pattern import SparsePattern
@@ -40,12 +40,31 @@ def to_binary(netlist: Netlist, board: str = "", parameters: dict[str, int] | No
     plan = Plan(
         netlist.name,
         "netlist",
-        tuple(EpochPlan(order[g.name], g.target_device, KINDS.get(g.name[:3], "forward")) for g in graphs),
+        tuple(_epoch(g, order[g.name]) for g in graphs),
         tuple(_placed(netlist, g, op, order[g.name], program, graph) for g in graphs for op in g.ops),
         tuple(_queue_plan(queue, program) for queue in netlist.queues.values()),
         _pipe_reserve(netlist, system),
+        tuple(map(host_program, netlist.programs)),
     )
     return PlannedProgram(program, Binary(system.board, system.arch, (program.program,), "opscope netlist", plan))
+
+
+def with_programs(planned: PlannedProgram, netlist: Netlist) -> PlannedProgram:
+    """Returns a plan's binary with the programs of its netlist, and the names of its graphs.
+
+    The netlist has a graph per epoch, in their order.
+    """
+    plan = planned.binary.plan
+    epochs = tuple(
+        replace(epoch, graph=graph.name, input_count=graph.input_count)
+        for epoch, graph in zip(plan.epochs, netlist.graphs, strict=True)
+    )
+    plan = replace(plan, epochs=epochs, programs=tuple(map(host_program, netlist.programs)))
+    return replace(planned, binary=replace(planned.binary, plan=plan))
+
+
+def _epoch(graph: Graph, number: int) -> EpochPlan:
+    return EpochPlan(number, graph.target_device, KINDS.get(graph.name[:3], "forward"), graph.name, graph.input_count)
 
 
 def _pipe_reserve(netlist: Netlist, system: SystemDesc) -> int:

@@ -85,7 +85,61 @@ class Binary(object):
             return obj
         return None
 
-def BinaryStart(builder): builder.StartObject(5)
+    # Binary
+    def Harvested(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(14))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
+        return 0
+
+    # Binary
+    def HarvestedAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(14))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Int64Flags, o)
+        return 0
+
+    # Binary
+    def HarvestedLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(14))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Binary
+    def HarvestedIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(14))
+        return o == 0
+
+    # Binary
+    def ChipIds(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
+        return 0
+
+    # Binary
+    def ChipIdsAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Int64Flags, o)
+        return 0
+
+    # Binary
+    def ChipIdsLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Binary
+    def ChipIdsIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))
+        return o == 0
+
+def BinaryStart(builder): builder.StartObject(7)
 def Start(builder):
     return BinaryStart(builder)
 def BinaryAddBoard(builder, board): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(board), 0)
@@ -106,6 +160,18 @@ def AddCompiler(builder, compiler):
 def BinaryAddPlan(builder, plan): builder.PrependUOffsetTRelativeSlot(4, flatbuffers.number_types.UOffsetTFlags.py_type(plan), 0)
 def AddPlan(builder, plan):
     return BinaryAddPlan(builder, plan)
+def BinaryAddHarvested(builder, harvested): builder.PrependUOffsetTRelativeSlot(5, flatbuffers.number_types.UOffsetTFlags.py_type(harvested), 0)
+def AddHarvested(builder, harvested):
+    return BinaryAddHarvested(builder, harvested)
+def BinaryStartHarvestedVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def StartHarvestedVector(builder, numElems):
+    return BinaryStartHarvestedVector(builder, numElems)
+def BinaryAddChipIds(builder, chipIds): builder.PrependUOffsetTRelativeSlot(6, flatbuffers.number_types.UOffsetTFlags.py_type(chipIds), 0)
+def AddChipIds(builder, chipIds):
+    return BinaryAddChipIds(builder, chipIds)
+def BinaryStartChipIdsVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def StartChipIdsVector(builder, numElems):
+    return BinaryStartChipIdsVector(builder, numElems)
 def BinaryEnd(builder): return builder.EndObject()
 def End(builder):
     return BinaryEnd(builder)
@@ -125,6 +191,8 @@ class BinaryT(object):
         self.programs = None  # type: List[opscope.compiler.target.generated.Program.ProgramT]
         self.compiler = None  # type: str
         self.plan = None  # type: Optional[opscope.compiler.target.generated.Plan.PlanT]
+        self.harvested = None  # type: List[int]
+        self.chipIds = None  # type: List[int]
 
     @classmethod
     def InitFromBuf(cls, buf, pos):
@@ -155,6 +223,20 @@ class BinaryT(object):
         self.compiler = binary.Compiler()
         if binary.Plan() is not None:
             self.plan = opscope.compiler.target.generated.Plan.PlanT.InitFromObj(binary.Plan())
+        if not binary.HarvestedIsNone():
+            if np is None:
+                self.harvested = []
+                for i in range(binary.HarvestedLength()):
+                    self.harvested.append(binary.Harvested(i))
+            else:
+                self.harvested = binary.HarvestedAsNumpy()
+        if not binary.ChipIdsIsNone():
+            if np is None:
+                self.chipIds = []
+                for i in range(binary.ChipIdsLength()):
+                    self.chipIds.append(binary.ChipIds(i))
+            else:
+                self.chipIds = binary.ChipIdsAsNumpy()
 
     # BinaryT
     def Pack(self, builder):
@@ -174,6 +256,22 @@ class BinaryT(object):
             compiler = builder.CreateString(self.compiler)
         if self.plan is not None:
             plan = self.plan.Pack(builder)
+        if self.harvested is not None:
+            if np is not None and type(self.harvested) is np.ndarray:
+                harvested = builder.CreateNumpyVector(self.harvested)
+            else:
+                BinaryStartHarvestedVector(builder, len(self.harvested))
+                for i in reversed(range(len(self.harvested))):
+                    builder.PrependInt64(self.harvested[i])
+                harvested = builder.EndVector()
+        if self.chipIds is not None:
+            if np is not None and type(self.chipIds) is np.ndarray:
+                chipIds = builder.CreateNumpyVector(self.chipIds)
+            else:
+                BinaryStartChipIdsVector(builder, len(self.chipIds))
+                for i in reversed(range(len(self.chipIds))):
+                    builder.PrependInt64(self.chipIds[i])
+                chipIds = builder.EndVector()
         BinaryStart(builder)
         if self.board is not None:
             BinaryAddBoard(builder, board)
@@ -185,5 +283,9 @@ class BinaryT(object):
             BinaryAddCompiler(builder, compiler)
         if self.plan is not None:
             BinaryAddPlan(builder, plan)
+        if self.harvested is not None:
+            BinaryAddHarvested(builder, harvested)
+        if self.chipIds is not None:
+            BinaryAddChipIds(builder, chipIds)
         binary = BinaryEnd(builder)
         return binary

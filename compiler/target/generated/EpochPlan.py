@@ -49,7 +49,21 @@ class EpochPlan(object):
             return self._tab.String(o + self._tab.Pos)
         return None
 
-def EpochPlanStart(builder): builder.StartObject(3)
+    # EpochPlan
+    def Graph(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(10))
+        if o != 0:
+            return self._tab.String(o + self._tab.Pos)
+        return None
+
+    # EpochPlan
+    def InputCount(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
+        if o != 0:
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, o + self._tab.Pos)
+        return 1
+
+def EpochPlanStart(builder): builder.StartObject(5)
 def Start(builder):
     return EpochPlanStart(builder)
 def EpochPlanAddNumber(builder, number): builder.PrependInt64Slot(0, number, 0)
@@ -61,6 +75,12 @@ def AddChip(builder, chip):
 def EpochPlanAddKind(builder, kind): builder.PrependUOffsetTRelativeSlot(2, flatbuffers.number_types.UOffsetTFlags.py_type(kind), 0)
 def AddKind(builder, kind):
     return EpochPlanAddKind(builder, kind)
+def EpochPlanAddGraph(builder, graph): builder.PrependUOffsetTRelativeSlot(3, flatbuffers.number_types.UOffsetTFlags.py_type(graph), 0)
+def AddGraph(builder, graph):
+    return EpochPlanAddGraph(builder, graph)
+def EpochPlanAddInputCount(builder, inputCount): builder.PrependInt64Slot(4, inputCount, 1)
+def AddInputCount(builder, inputCount):
+    return EpochPlanAddInputCount(builder, inputCount)
 def EpochPlanEnd(builder): return builder.EndObject()
 def End(builder):
     return EpochPlanEnd(builder)
@@ -72,6 +92,8 @@ class EpochPlanT(object):
         self.number = 0  # type: int
         self.chip = 0  # type: int
         self.kind = None  # type: str
+        self.graph = None  # type: str
+        self.inputCount = 1  # type: int
 
     @classmethod
     def InitFromBuf(cls, buf, pos):
@@ -92,15 +114,22 @@ class EpochPlanT(object):
         self.number = epochPlan.Number()
         self.chip = epochPlan.Chip()
         self.kind = epochPlan.Kind()
+        self.graph = epochPlan.Graph()
+        self.inputCount = epochPlan.InputCount()
 
     # EpochPlanT
     def Pack(self, builder):
         if self.kind is not None:
             kind = builder.CreateString(self.kind)
+        if self.graph is not None:
+            graph = builder.CreateString(self.graph)
         EpochPlanStart(builder)
         EpochPlanAddNumber(builder, self.number)
         EpochPlanAddChip(builder, self.chip)
         if self.kind is not None:
             EpochPlanAddKind(builder, kind)
+        if self.graph is not None:
+            EpochPlanAddGraph(builder, graph)
+        EpochPlanAddInputCount(builder, self.inputCount)
         epochPlan = EpochPlanEnd(builder)
         return epochPlan

@@ -124,7 +124,32 @@ class Plan(object):
             return self._tab.Get(flatbuffers.number_types.Uint32Flags, o + self._tab.Pos)
         return 262144
 
-def PlanStart(builder): builder.StartObject(6)
+    # Plan
+    def Programs(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))
+        if o != 0:
+            x = self._tab.Vector(o)
+            x += flatbuffers.number_types.UOffsetTFlags.py_type(j) * 4
+            x = self._tab.Indirect(x)
+            from opscope.compiler.target.generated.HostProgram import HostProgram
+            obj = HostProgram()
+            obj.Init(self._tab.Bytes, x)
+            return obj
+        return None
+
+    # Plan
+    def ProgramsLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Plan
+    def ProgramsIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))
+        return o == 0
+
+def PlanStart(builder): builder.StartObject(7)
 def Start(builder):
     return PlanStart(builder)
 def PlanAddName(builder, name): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(name), 0)
@@ -154,10 +179,17 @@ def StartQueuesVector(builder, numElems):
 def PlanAddPipeReserve(builder, pipeReserve): builder.PrependUint32Slot(5, pipeReserve, 262144)
 def AddPipeReserve(builder, pipeReserve):
     return PlanAddPipeReserve(builder, pipeReserve)
+def PlanAddPrograms(builder, programs): builder.PrependUOffsetTRelativeSlot(6, flatbuffers.number_types.UOffsetTFlags.py_type(programs), 0)
+def AddPrograms(builder, programs):
+    return PlanAddPrograms(builder, programs)
+def PlanStartProgramsVector(builder, numElems): return builder.StartVector(4, numElems, 4)
+def StartProgramsVector(builder, numElems):
+    return PlanStartProgramsVector(builder, numElems)
 def PlanEnd(builder): return builder.EndObject()
 def End(builder):
     return PlanEnd(builder)
 import opscope.compiler.target.generated.EpochPlan
+import opscope.compiler.target.generated.HostProgram
 import opscope.compiler.target.generated.PlacedOp
 import opscope.compiler.target.generated.QueuePlan
 try:
@@ -175,6 +207,7 @@ class PlanT(object):
         self.ops = None  # type: List[opscope.compiler.target.generated.PlacedOp.PlacedOpT]
         self.queues = None  # type: List[opscope.compiler.target.generated.QueuePlan.QueuePlanT]
         self.pipeReserve = 262144  # type: int
+        self.programs = None  # type: List[opscope.compiler.target.generated.HostProgram.HostProgramT]
 
     @classmethod
     def InitFromBuf(cls, buf, pos):
@@ -219,6 +252,14 @@ class PlanT(object):
                     queuePlan_ = opscope.compiler.target.generated.QueuePlan.QueuePlanT.InitFromObj(plan.Queues(i))
                     self.queues.append(queuePlan_)
         self.pipeReserve = plan.PipeReserve()
+        if not plan.ProgramsIsNone():
+            self.programs = []
+            for i in range(plan.ProgramsLength()):
+                if plan.Programs(i) is None:
+                    self.programs.append(None)
+                else:
+                    hostProgram_ = opscope.compiler.target.generated.HostProgram.HostProgramT.InitFromObj(plan.Programs(i))
+                    self.programs.append(hostProgram_)
 
     # PlanT
     def Pack(self, builder):
@@ -250,6 +291,14 @@ class PlanT(object):
             for i in reversed(range(len(self.queues))):
                 builder.PrependUOffsetTRelative(queueslist[i])
             queues = builder.EndVector()
+        if self.programs is not None:
+            programslist = []
+            for i in range(len(self.programs)):
+                programslist.append(self.programs[i].Pack(builder))
+            PlanStartProgramsVector(builder, len(self.programs))
+            for i in reversed(range(len(self.programs))):
+                builder.PrependUOffsetTRelative(programslist[i])
+            programs = builder.EndVector()
         PlanStart(builder)
         if self.name is not None:
             PlanAddName(builder, name)
@@ -262,5 +311,7 @@ class PlanT(object):
         if self.queues is not None:
             PlanAddQueues(builder, queues)
         PlanAddPipeReserve(builder, self.pipeReserve)
+        if self.programs is not None:
+            PlanAddPrograms(builder, programs)
         plan = PlanEnd(builder)
         return plan

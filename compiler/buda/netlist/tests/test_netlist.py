@@ -11,7 +11,6 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from opscope.compiler.buda.netlist import interpret
 from opscope.compiler.buda.netlist.check import check, core_buffers
 from opscope.compiler.buda.netlist.emit import netlist_of, to_yaml
 from opscope.compiler.buda.netlist.interpret import executions
@@ -27,6 +26,7 @@ from opscope.compiler.buda.plan_to_binary import to_binary as planned_binary
 from opscope.compiler.buda.planner import budget_of, plan
 from opscope.compiler.commands.netlist import netlist_command
 from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.target import interpret
 from opscope.compiler.target.system_desc import load_board
 from opscope.compiler.tests.planned import MODELS, Lowered, lowered_function, run
 
@@ -226,7 +226,15 @@ def test_the_interpreter_counts_pointers_round() -> None:
         (("varinst", ["$c", "incwrap", 1, 0]), r"expected operands of incwrap, got \[1, 0\]"),
         (("varinst", ["$c", "add", 1]), r"expected operands of add, got \[1\]"),
         (("varinst", ["$d", "inc", 1]), r"expected a variable that is declared, got '\$d'; try \$c"),
-        (("varinst", ["$c", "inc", True]), "expected a variable that is declared, got True"),
+        (("varinst", ["$c", "inc", True]), "expected a variable or a whole number of 64 bits, got True"),
+        (("varinst", ["$c", "mul", 1 << 62, 4]), "expected a number of 64 bits, got \\$c of 65 bits"),
+        (("loop", None), "expected a variable or a whole number of 64 bits, got None"),
+        (("param", "$c"), r"expected a list of names, got '\$c'"),
+        (("allocate_queue", [3]), r"expected a list of names, got \[3\]"),
+        (
+            ("execute", {"graph_name": "g", "queue_settings": {"x": {"zero": "b"}}}),
+            r"\[1\].x.zero: expected true, false, a number or a variable, got 'b'",
+        ),
         (("varinst", ["$d", "add", 1, 2]), r"expected a variable that is declared, got '\$d'; try \$c"),
         (("varinst", ["$c", "set", 1, 2]), r"expected operands of set, got \[1, 2\]"),
         (("varinst", ["$c", "incwrap", 1, -1]), r"expected operands of incwrap, got \[1, -1\]"),
@@ -259,7 +267,7 @@ def test_the_interpreter_names_what_there_is() -> None:
 
 
 def test_what_is_not_given_is_one_and_what_is_only_declared_zero() -> None:
-    settings = {"x": {"a": "$a", "b": "$b", "word": "b", "number": 7}}
+    settings = {"x": {"a": "$a", "b": "$b", "flag": True, "number": 7}}
     lines = (
         ("param", None), ("param", ["$a"]), ("var", ["$b"]), ("var", {"$c": 5}), ("loop", "$a"),
         ("varinst", ["$c", "incwrap", 1, 1]), ("varinst", ["$b", "add", "$c", "$a"]),
@@ -269,7 +277,7 @@ def test_what_is_not_given_is_one_and_what_is_only_declared_zero() -> None:
     for given, a in ((None, 1), ({}, 1), ({"a": 2}, 2)):
         steps = list(executions(Program("run", lines), given))
         assert [step.graph for step in steps] == [*["g"] * a, "h", "i"]
-        assert steps[0].queue_settings == {"x": {"a": a, "b": a, "word": "b", "number": 7}}
+        assert steps[0].queue_settings == {"x": {"a": a, "b": a, "flag": 1, "number": 7}}
         assert steps[-1].queue_settings == {}
     (zero,) = executions(
         Program("run", (lines[2], ("execute", {"graph_name": "g", "queue_settings": {"x": {"b": "$b"}}})))

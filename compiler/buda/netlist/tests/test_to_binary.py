@@ -80,7 +80,7 @@ def test_a_netlist_as_a_plan() -> None:
         "some",
         "netlist",
     )
-    assert plan.epochs == (EpochPlan(0, 0, "forward"), EpochPlan(1, 1, "backward"))
+    assert plan.epochs == (EpochPlan(0, 0, "forward", "fwd_0"), EpochPlan(1, 1, "backward", "bwd_1"))
     f, g = plan.ops
     assert (f.name, f.epoch, f.chip, f.row, f.col, f.grid, f.transposed) == ("f", 0, 0, 2, 3, (2, 1), True)
     assert (f.block, f.m_k, f.u_kt, f.ublock_order) == (BlockPlan(1, 1, 2, 1, 1), 1, 1, "c")
