@@ -75,6 +75,8 @@ class Compilation:
     """The chips that the program may use."""
     single_op: bool = False
     """An op by itself: its arguments are all inputs, none is a model's parameter."""
+    epoch_type: str = ""
+    """The program is all of it `forward`, `backward` or `optimizer`; empty: the locations of its ops tell."""
     reached: CompileDepth | None = None
     initial: ModuleOp | None = None
     ttir: ModuleOp | None = None
@@ -157,7 +159,7 @@ def _autograd(c: Compilation) -> None:
     from opscope.compiler.pipelines.pipeline import run
 
     assert c.ttir is not None
-    run(marking(), c.ttir)
+    run(marking(c.epoch_type), c.ttir)
 
 
 def _post_autograd(c: Compilation) -> None:
@@ -179,7 +181,7 @@ def _lowered(c: Compilation) -> None:
     c.lowering = lowered(c.ttir, c.name, acc_format=acc, all_inputs=c.single_op)
     if not c.lowering.results or not any(node.op is not None for node in c.lowering.builder.nodes.values()):
         raise StageFailure("pre-lowering-pass", "module", "all of it stays on the host, as in TT-Buda", kind="host")
-    c.host = host_part(c.entry, c.lowering.contents)
+    c.host = host_part(c.entry, c.lowering.contents, c.lowering.host_results)
 
 
 def _pre_placer(c: Compilation) -> None:

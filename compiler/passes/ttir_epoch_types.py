@@ -3,12 +3,14 @@
 TT-Buda makes the backward pass itself. Here it comes from JAX, which leaves it in locations: `transpose(jvp(...))` is
 backward, `jvp(...)` forward. An op without such a location belongs to the optimizer if it depends on the backward pass,
 else to the kind of its first reader. Ops are marked and sorted in that order. Without a backward pass none is marked.
+A program that is one of the three passes as a whole says so (`only`), and all its ops are marked as that.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, NameLoc, StringAttr
@@ -16,20 +18,34 @@ from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 
 from opscope.compiler.dialects.epoch_types import EPOCH_TYPE, EPOCH_TYPES, is_backward
+from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.ir.functions import functions
 
 _FORWARD = re.compile(r"(^|/)jvp\(")
 
 
+@dataclass(frozen=True)
 class TtirEpochTypes(ModulePass):
     """Marks ops as forward, backward or optimizer, and sorts them so."""
 
     name = "ttir-epoch-types"
+    only: str = ""
+    """The kind of all ops: `forward`, `backward` or `optimizer`; empty: each op's location tells."""
+
+    def __post_init__(self) -> None:
+        if self.only not in ("", *EPOCH_TYPES):
+            raise CompilerInputError(f"{self.name}: expected only={'|'.join(EPOCH_TYPES)}, got {self.only!r}")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Changes the module in place."""
         for func in functions(op):
-            _mark(func.body.blocks[0])
+            block = func.body.blocks[0]
+            if self.only:
+                for one in block.ops:
+                    if one is not block.last_op:
+                        one.attributes[EPOCH_TYPE] = StringAttr(self.only)
+            else:
+                _mark(block)
 
 
 def _mark(block: Block) -> None:

@@ -23,9 +23,9 @@ def optimizing() -> tuple[ModulePass, ...]:
     return (TtirEraseInverseOps(sink=False),)
 
 
-def marking() -> tuple[ModulePass, ...]:
-    """AUTOGRAD: separates forward, backward and optimizer ops."""
-    return (TtirEpochTypes(),)
+def marking(only: str = "") -> tuple[ModulePass, ...]:
+    """AUTOGRAD: separates forward, backward and optimizer ops; `only`: the program is all of that kind."""
+    return (TtirEpochTypes(only),)
 
 
 def decomposing(all_inputs: bool) -> tuple[ModulePass, ...]:

@@ -40,7 +40,7 @@ def lowered_function(function: Callable[..., Any], *shapes: tuple[int, ...], see
     legalise(ttir)
     low = lowered(ttir, "test")
     entry = next(op for op in ttir.body.block.ops if isinstance(op, FuncOp))
-    host, board = host_part(entry, low.contents), load_board("n150")
+    host, board = host_part(entry, low.contents, low.host_results), load_board("n150")
     data = api.ttnn_to_flatbuffer(api.ttir_to_ttnn(host.module, board), board)
     results = Device("n150").load(data).run(args).outputs
     golden = [np.asarray(r) for r in jax.tree.leaves(programs.jit(function)(*args))]

@@ -13,6 +13,8 @@ from opscope.compiler.api import planned_binaries
 from opscope.compiler.buda.configuration import Configuration
 from opscope.compiler.depths import Compilation, CompileDepth, compile_to
 from opscope.compiler.dialects.epoch_types import EPOCH_TYPES, epoch_type
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.passes.ttir_epoch_types import TtirEpochTypes
 from opscope.compiler.tests import programs
 from opscope.simulator.api import Device
 
@@ -148,3 +150,38 @@ def test_a_models_training_step_is_planned_run_and_right() -> None:
         np.testing.assert_array_equal(out, placed)
         expected = np.asarray(golden[number])
         assert np.linalg.norm(out.reshape(expected.shape) - expected) < 0.06 * np.linalg.norm(expected), number
+
+
+def test_a_program_that_is_one_pass_says_so() -> None:
+    """An optimizer alone has no location that tells; its epochs are an optimizer's, and so is its program."""
+    c = Compilation(b"func.func @main(%w: tensor<32x32xf32>, %g: tensor<32x32xf32>) -> tensor<32x32xf32> {\n"
+                    b"  %0 = stablehlo.subtract %w, %g : tensor<32x32xf32>\n"
+                    b"  return %0 : tensor<32x32xf32> }", "n150", epoch_type="optimizer", single_op=True)  # fmt: skip
+    compile_to(c)
+    assert c.netlist is not None
+    assert [g.name for g in c.netlist.graphs] == ["opt_0_0_temporal_epoch_0"]
+    assert [p.name for p in c.netlist.programs] == ["run_opt_0"]
+    with pytest.raises(CompilerInputError, match=r"expected only=forward\|backward\|optimizer, got 'loss'"):
+        TtirEpochTypes("loss")
+
+
+def test_results_that_no_device_computes_are_the_hosts() -> None:
+    """A constant, an argument as it came, and integers: the host's part has them beside the queues."""
+    c = Compilation(b"func.func @main(%x: tensor<4x4xf32>, %i: tensor<3xi32>)\n"
+                    b"    -> (tensor<f32>, tensor<4x4xf32>, tensor<3xi32>, tensor<4x4xf32>) {\n"
+                    b"  %0 = stablehlo.constant dense<2.5> : tensor<f32>\n"
+                    b"  %1 = stablehlo.tanh %x : tensor<4x4xf32>\n"
+                    b"  %2 = stablehlo.add %i, %i : tensor<3xi32>\n"
+                    b"  return %0, %1, %2, %x : tensor<f32>, tensor<4x4xf32>, tensor<3xi32>, tensor<4x4xf32> }",
+                    "n150", single_op=True)  # fmt: skip
+    compile_to(c)
+    assert c.host is not None
+    assert [number for number, _, _ in c.lowering.results] == [1]
+    x, i = np.arange(16, dtype=np.float32).reshape(4, 4), np.arange(3, dtype=np.int32)
+    results = Device("n150").load(planned_binaries(c)[0]).run([x, i]).outputs
+    held = c.host.results(results)
+    assert sorted(held) == [0, 2, 3]
+    assert held[0].item() == 2.5
+    np.testing.assert_array_equal(held[2], 2 * i)
+    np.testing.assert_array_equal(held[3], x)
+    np.testing.assert_array_equal(c.host.queues(results)["arg0"].reshape(4, 4), x)

@@ -82,6 +82,8 @@ class Lowering:
         """Source of the graph -> its contents."""
         self.results: list[tuple[int, str, Dims]] = []
         """The results that the device computes: number, name of the output, dims."""
+        self.host_results: dict[int, SSAValue] = {}
+        """The results that the host already has, by number."""
         self.values: dict[SSAValue, Value] = {}
         self._sources: dict[tuple[str, Dims, tuple[int, int, int]], Operand] = {}
         self._count: dict[str, int] = {}
@@ -105,12 +107,14 @@ class Lowering:
         self.values[result] = maker(op, name, operands, dims)
 
     def finish(self, results: list[SSAValue]) -> None:
-        """Adds the outputs, except results that the host already has."""
+        """Adds the outputs; results that the host already has stay there."""
         for i, value in enumerate(results):
             result = self.values[value]
             if isinstance(result, DeviceValue):
                 self.builder.output(f"output{i}", result.operand, result.layout.sizes)
                 self.results.append((i, f"output{i}", dims_of(value)))
+            else:
+                self.host_results[i] = value
 
     def fresh(self, kind: str) -> str:
         """Returns a new name for a node: its kind and a number."""
