@@ -168,7 +168,7 @@ def _post_autograd(c: Compilation) -> None:
     from opscope.compiler.pipelines.pipeline import run
 
     assert c.ttir is not None
-    run(decomposing(c.single_op), c.ttir)
+    run(decomposing(c.single_op, c.configuration.get("enable_conv_prestride", True)), c.ttir)
 
 
 def _lowered(c: Compilation) -> None:

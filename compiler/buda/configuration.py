@@ -133,7 +133,7 @@ OPTIONS: dict[str, Option] = {
     "backend_runtime_params_path": Option(str, no_effect="there is no backend database"),
     "backend_runtime_args": Option(str, no_effect="there is no backend runtime"),
     "enable_auto_fusing": Option(_flag, "fuses elementwise ops that feed each other; default: true"),
-    "enable_conv_prestride": Option(_flag, no_effect="the host does not rearrange images"),
+    "enable_conv_prestride": Option(_flag, "the host rearranges the images of strided convolutions; default: true"),
     "enable_stable_softmax": Option(_flag, no_effect="StableHLO has no softmax op"),
     "amp_level": Option(_integer(0, max(LEVELS)), "mixed precision: narrower formats of products"),
     "harvested_rows": Option(_rows, "rows of cores that are switched off: of every chip, or a list per chip"),

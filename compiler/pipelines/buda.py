@@ -6,6 +6,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from opscope.compiler.buda.graph import BudaGraph
+from opscope.compiler.passes.ttir_conv_fracture import TtirConvFracture
+from opscope.compiler.passes.ttir_conv_prestride import TtirConvPrestride
 from opscope.compiler.passes.ttir_decompose_buda import TtirDecomposeBuda
 from opscope.compiler.passes.ttir_epoch_types import TtirEpochTypes
 from opscope.compiler.passes.ttir_erase_inverse_ops import TtirEraseInverseOps
@@ -13,9 +15,9 @@ from opscope.compiler.pipelines.pipeline import run
 from opscope.compiler.translations.ttir_to_graph.lowering import lowered
 
 
-def legalise(module: ModuleOp, all_inputs: bool = False) -> None:
+def legalise(module: ModuleOp, all_inputs: bool = False, prestride: bool = True) -> None:
     """Prepares a TTIR module for the Buda graph, in place: depths OPTIMIZED_GRAPH to POST_AUTOGRAD_PASS."""
-    run((*optimizing(), *marking(), *decomposing(all_inputs)), module)
+    run((*optimizing(), *marking(), *decomposing(all_inputs, prestride)), module)
 
 
 def optimizing() -> tuple[ModulePass, ...]:
@@ -28,12 +30,18 @@ def marking(only: str = "") -> tuple[ModulePass, ...]:
     return (TtirEpochTypes(only),)
 
 
-def decomposing(all_inputs: bool) -> tuple[ModulePass, ...]:
-    """POST_AUTOGRAD_PASS: decomposes into TT-Buda's ops, and removes movements that cancel now."""
-    return (TtirDecomposeBuda(all_inputs), TtirEraseInverseOps(sink=False))
+def decomposing(all_inputs: bool, prestride: bool = True) -> tuple[ModulePass, ...]:
+    """POST_AUTOGRAD_PASS: decomposes into TT-Buda's ops, and removes movements that cancel now.
+
+    With `prestride` (TT-Buda's `enable_conv_prestride`) the host rearranges the images of strided convolutions.
+    """
+    convolutions = (*([TtirConvPrestride(all_inputs)] if prestride else []), TtirConvFracture(all_inputs))
+    return (*convolutions, TtirDecomposeBuda(all_inputs), TtirEraseInverseOps(sink=False))
 
 
-def lower(module: ModuleOp, name: str, fidelity: str = "HiFi3", data_format: str = "Float16_b") -> BudaGraph:
+def lower(
+    module: ModuleOp, name: str, fidelity: str = "HiFi3", data_format: str = "Float16_b", prestride: bool = True
+) -> BudaGraph:
     """Returns the graph of a TTIR module's entry function, which is legalised in place. Raises StageFailure."""
-    legalise(module)
+    legalise(module, prestride=prestride)
     return lowered(module, name, fidelity, data_format).builder.graph()

@@ -61,9 +61,9 @@ def test_heads_are_slices_and_stacks() -> None:
 
 def test_a_convolution_gathers_and_multiplies() -> None:
     def convolve(x, w):  # type: ignore[no-untyped-def]
-        return jax.lax.conv_general_dilated(x, w, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        return jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
-    graph = graph_of(convolve, (1, 16, 16, 40), (3, 3, 40, 64))
+    graph = graph_of(convolve, (1, 8, 8, 40), (3, 3, 40, 64))
     assert kinds(graph) == ["sparse_matmul", "matmul"]
     assert tms_into(graph, "matmul_0") == ["vslice(9)", "hstack(9)"]
     assert graph.node("matmul_0").shape == TensorShape(1, 1, 2, 2)

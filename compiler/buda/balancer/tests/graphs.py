@@ -109,11 +109,11 @@ def convolution(
 
 
 def seed_convolution() -> BudaGraph:
-    """ResNet-50's first convolution as it reaches the balancer: 112 x 112 pixels, 64 filters, 4 taps of one tile.
+    """A quarter of ResNet-50's first convolution as it reaches the balancer: 112 x 112 pixels, 64 filters, 4 taps.
 
-    The host has laid each 7 x 7 x 3 window out as 4 x 1 windows of 32 channels (pre-striding).
+    Prestride has made the 7x7 kernel 4x4 taps of 12 channels, in a tile each; this is the first row of them.
     """
-    picker = SparsePattern.of_convolution((112, 112), (4, 1), (1, 1), ((1, 2), (0, 0)))
+    picker = SparsePattern.of_convolution((112, 112), (1, 4), (1, 1), ((2, -2), (2, 1)))
     return convolution(picker, 1, 2)
 
 

@@ -1,4 +1,4 @@
-"""The dense matmul of ResNet-50's first convolution, planned for Grayskull, against TT-Buda's published log.
+"""A dense matmul of ResNet-50's first convolution, planned for Grayskull, against TT-Buda's published log.
 
 Published: op models with grid 4x1, t 2 and 8x1, t 7, their cycles, block shapes and L1 sizes; 201 op models; cycles
 from 344176 at (1, 1) to 23912 at (8, 2) in list order. The log's count of 68 legal candidates is one more than the
