@@ -69,6 +69,7 @@ def models(count: bool, as_json: bool) -> None:
     `--model all` leaves giants out.
     """
     from opscope.harness.prepare import zoo
+    from opscope.models.frontends import install
 
     if count:
         from opscope.harness.cache import export_folder
@@ -94,9 +95,11 @@ def models(count: bool, as_json: bool) -> None:
             for e in listed
         ],
     )  # fmt: skip
-    for framework in sorted({e["framework"] for e in listed if e["missing"]}):
-        missing = next(e["missing"] for e in listed if e["framework"] == framework)
-        click.echo(f"skipped here: {framework} ({missing})")
+    skipped = [e for e in listed if e["missing_packages"]]
+    for framework in sorted({e["framework"] for e in skipped}):
+        of_it = [e for e in skipped if e["framework"] == framework]
+        packages = ", ".join(dict.fromkeys(package for e in of_it for package in e["missing_packages"]))
+        click.echo(f"skipped here: {len(of_it)} of {framework} ({packages} not installed; try {install(framework)})")
 
 
 @click.command()

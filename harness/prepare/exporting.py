@@ -44,7 +44,8 @@ class Export:
         """Name of the folder of the export: the model's source, the request, the exporter and its framework."""
         # The place of a model's file is not part of what it is.
         source = {**asdict(self.source), "path": Path(self.source.path).name, "inputs": bool(self.source.inputs)}
-        request = {"framework": self.framework, "asked": source, "versions": frontends.versions(self.framework)}
+        versions = frontends.versions(self.framework, Path(self.source.path))
+        request = {"framework": self.framework, "asked": source, "versions": versions}
         return words_digest(*(_digest(Path(file)) for file in self.files), json_digest(request), digits=20)
 
 

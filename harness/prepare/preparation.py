@@ -158,7 +158,7 @@ def _task(named: Named, request: Preparation, cache: Path, sources: str) -> Task
         key = export_folder.key([], {**settings, "export": export.key()}, sources)
     except OSError as error:
         return _unreadable(named, error, cache, request)
-    missing = frontends.missing(named.framework)
+    missing = frontends.missing(named.framework, named.path)
     return Task(named.name, str(named.path), export, missing, str(cache / "exports" / key), request)
 
 

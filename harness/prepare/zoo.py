@@ -69,8 +69,8 @@ def recount(models: Iterable[Model], cache: Path, max_cache: int, report: Callab
     registered = set(registry.names())
     sizes = {name: row for name, row in table().items() if name in registered}
     for model in models:
-        if frontends.missing(model.framework):
-            report(f"{model.name}: {frontends.missing(model.framework)}")
+        if missing := frontends.missing(model.framework, model.path):
+            report(f"{model.name}: {missing}")
             continue
         try:
             sizes[model.name] = count(model, cache, max_cache)
@@ -99,7 +99,8 @@ def listing() -> list[dict[str, Any]]:
                 "parameters": row.parameters if row else None,
                 "ops": row.ops if row else None,
                 "unique_ops": row.unique_ops if row else None,
-                "missing": frontends.missing(model.framework),
+                "missing": frontends.missing(model.framework, model.path),
+                "missing_packages": frontends.absent(model.framework, model.path),
                 "about": about(model.path),
                 "file": str(model.path),
             }

@@ -83,7 +83,7 @@ def test_the_framework_is_part_of_the_key(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "made.py").write_text(MODEL.format(result='w["x"]', before="pass"))
     before = export_of(tmp_path / "made.py").key()
     assert export_of(tmp_path / "made.py", training=True).key() != before
-    monkeypatch.setattr(frontends, "versions", lambda framework: {"jax": "another"})
+    monkeypatch.setattr(frontends, "versions", lambda framework, model=None: {"jax": "another"})
     assert export_of(tmp_path / "made.py").key() != before
 
 
@@ -98,6 +98,33 @@ def test_a_users_python_file_is_exported_anew_by_another_version_of_what_it_may_
     monkeypatch.setattr(metadata, "version", lambda name: "0.0.1" if name == package else there(name))
     assert export.key() != before
     assert not frontends.missing("python"), "a file that imports no such framework needs none"
+
+
+@pytest.mark.parametrize(
+    ("imports", "needed"),
+    [
+        ("", set()),
+        ("import torch", set()),
+        ("def build(dtype):\n    from transformers.models import bert", {"transformers"}),
+        ("import torch, diffusers.models as d\nimport torch_geometric.nn", {"diffusers", "torch_geometric"}),
+        ("from . import transformers", set()),
+        ("def", {"transformers", "diffusers", "torch_geometric"}),
+    ],
+)
+def test_a_model_needs_the_libraries_that_its_own_file_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, imports: str, needed: set[str]
+) -> None:
+    def version(package: str) -> str:
+        if package in ("torch", "torchax"):
+            return "1"
+        raise metadata.PackageNotFoundError
+
+    monkeypatch.setattr(metadata, "version", version)
+    (tmp_path / "mine.py").write_text(imports)
+    assert set(frontends.absent("torch", tmp_path / "mine.py")) == needed
+    assert set(frontends.versions("torch", tmp_path / "mine.py")) == {"torch", "torchax"} | needed
+    assert bool(frontends.missing("torch", tmp_path / "mine.py")) == bool(needed)
+    assert len(frontends.absent("torch")) == 3
 
 
 @pytest.mark.parametrize(
@@ -146,7 +173,7 @@ class TestAbsent:
     @pytest.fixture(autouse=True)
     def absent(self, monkeypatch: pytest.MonkeyPatch) -> None:
         found = {"no-such-package": ""}
-        monkeypatch.setattr(frontends, "versions", lambda framework: found if framework == "jax" else {})
+        monkeypatch.setattr(frontends, "versions", lambda framework, model=None: found if framework == "jax" else {})
 
     def test_is_one_line_where_nothing_else_is_asked_for(self, tmp_path: Path) -> None:
         line = (

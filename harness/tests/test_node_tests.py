@@ -29,7 +29,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         np.savez(folder.parent / "made" / f"{name}.npz", x=np.arange(3.0))
     (folder.parent / "made" / onnx_cases.INDEX).write_text(json.dumps(REASONS))
     export_folder.publish(folder.parent / "made", folder)
-    monkeypatch.setattr(frontends, "missing", lambda framework: "")
+    monkeypatch.setattr(frontends, "missing", lambda framework, model=None: "")
     return tmp_path / "cache"
 
 
@@ -79,7 +79,9 @@ def test_what_names_no_case_is_one_line(cache: Path, word: str, line: str) -> No
 def test_without_the_packages_the_suite_is_skipped_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frontends, "missing", lambda framework: "onnx not installed; try pip install -e '.[onnx]'")
+    monkeypatch.setattr(
+        frontends, "missing", lambda framework, model=None: "onnx not installed; try pip install -e '.[onnx]'"
+    )
     request = Preparation(("suite:onnx/test_acos*",), cache_dir=str(tmp_path / "cache"))
     [task] = tasks(request)
     assert (task.name, task.missing.partition(";")[0]) == ("suite:onnx", "onnx not installed")

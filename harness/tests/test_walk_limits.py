@@ -62,7 +62,7 @@ def compiled_once() -> Iterator[None]:
 def walked(text: str, folder: Path, **options: Any) -> Walked:
     split = split_module(text, "m")
     folder.mkdir(exist_ok=True)
-    task = WalkTask(split, options.pop("distributions", argument_distributions(split)), 3, folder, "captured:m:3", **options)
+    task = WalkTask(split, argument_distributions(split), 3, folder, "captured:m:3", **options)
     return walk(task)
 
 

@@ -53,8 +53,8 @@ def test_the_zoo_is_wide() -> None:
 @pytest.mark.parametrize("name", ["mnist_mlp", pytest.param("gcn_torch", marks=pytest.mark.slow)])
 def test_a_row_is_what_the_export_says(name: str, tmp_path: Path) -> None:
     model = registry.get(name)
-    if frontends.missing(model.framework):
-        pytest.skip(frontends.missing(model.framework))
+    if missing := frontends.missing(model.framework, model.path):
+        pytest.skip(missing)
     assert zoo.count(model, tmp_path, 1 << 30) == zoo.table()[name]
 
 
@@ -66,7 +66,7 @@ def test_the_command_lists_them() -> None:
 
 
 def test_a_model_without_its_framework_keeps_its_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(frontends, "missing", lambda framework: f"{framework} not installed")
+    monkeypatch.setattr(frontends, "missing", lambda framework, model=None: f"{framework} not installed")
     told: list[str] = []
     assert zoo.recount([registry.get("gcn_torch")], tmp_path, 1, told.append) == zoo.table()
     assert told == ["gcn_torch: torch not installed"]

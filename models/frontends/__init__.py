@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import ast
 import importlib
-from functools import cache
+from functools import cache, lru_cache
 from importlib import metadata
 from pathlib import Path
 
+from opscope.base import regular_file
 from opscope.base.installing import install_command
 from opscope.models.frontends.base import Frontend
 
@@ -33,11 +34,15 @@ def get(framework: str) -> Frontend:
     return importlib.import_module(f"opscope.models.frontends.{framework}").FRONTEND
 
 
-def versions(framework: str) -> dict[str, str]:
-    """Returns the packages that decide what the frontend exports, with their versions ('' if not installed)."""
+def versions(framework: str, model: Path | None = None) -> dict[str, str]:
+    """Returns the packages that decide what the frontend exports, with their versions ('' if not installed).
+
+    Of the libraries that models of the framework may import, they are those that the file `model` imports, or without
+    one all of them.
+    """
     frontend = get(framework)
     installed = {}
-    for package in (*frontend.packages, *frontend.optional):
+    for package in (*frontend.packages, *frontend.optional, *_libraries(frontend, model)):
         try:
             installed[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
@@ -45,16 +50,43 @@ def versions(framework: str) -> dict[str, str]:
     return installed
 
 
-def missing(framework: str) -> str:
-    """Returns which packages of the framework are missing and the command that installs them; empty if none is."""
-    packages = absent(framework)
+def _libraries(frontend: Frontend, model: Path | None) -> tuple[str, ...]:
+    if model is None or not frontend.libraries:
+        return frontend.libraries
+    try:
+        imported = _imports(regular_file.read_bytes(model))
+    except (OSError, SyntaxError, ValueError):
+        return frontend.libraries  # whoever reads the file next says what is wrong with it
+    return tuple(package for package in frontend.libraries if package in imported)
+
+
+@lru_cache(maxsize=1024)
+def _imports(text: bytes) -> frozenset[str]:
+    """The first words of what a Python file imports, wherever in it."""
+    imported = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            imported.add(node.module.split(".")[0])
+    return frozenset(imported)
+
+
+def missing(framework: str, model: Path | None = None) -> str:
+    """Returns which packages of the framework are missing and the command that installs them; empty if none is.
+
+    With the file of a model they are those that this model needs.
+    """
+    packages = absent(framework, model)
     return f"{', '.join(packages)} not installed; try {install(framework)}" if packages else ""
 
 
-def absent(framework: str) -> list[str]:
-    """Returns the packages that the framework needs and that are not installed."""
+def absent(framework: str, model: Path | None = None) -> list[str]:
+    """Returns the packages that the framework, or one model of it, needs and that are not installed."""
     optional = get(framework).optional
-    return [package for package, version in versions(framework).items() if not version and package not in optional]
+    return [
+        package for package, version in versions(framework, model).items() if not version and package not in optional
+    ]
 
 
 def install(framework: str) -> str:

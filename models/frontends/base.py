@@ -59,6 +59,8 @@ class Frontend(Protocol):
     """Python packages that it needs. Their versions decide what it exports."""
     optional: tuple[str, ...]
     """Optional Python packages. If they are installed, their versions too decide what it exports."""
+    libraries: tuple[str, ...]
+    """Packages that a model of the framework may import. Each model needs those that its own file imports."""
     extra: str
     """The extra in pyproject.toml that installs them; empty if they are always installed."""
     environment: Mapping[str, str]

@@ -22,6 +22,7 @@ class GraphDef:
     name: str = "graphdef"
     packages: tuple[str, ...] = ("tensorflow-cpu",)
     optional: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
     extra: str = "tf"
     environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
     forkable_packages: tuple[str, ...] = ()

@@ -22,6 +22,7 @@ class Jax:
     name: str = "jax"
     packages: tuple[str, ...] = ("jax", "jaxlib")
     optional: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
     extra: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     forkable_packages: tuple[str, ...] = ("jax",)

@@ -20,6 +20,7 @@ class Keras:
     name: str = "keras"
     packages: tuple[str, ...] = ("keras", "jax", "jaxlib")
     optional: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
     extra: str = "keras"
     environment: Mapping[str, str] = field(default_factory=lambda: {"KERAS_BACKEND": "jax"})
     forkable_packages: tuple[str, ...] = ()

@@ -21,6 +21,7 @@ class Onnx:
     name: str = "onnx"
     packages: tuple[str, ...] = ("onnx", "torch-mlir")
     optional: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
     extra: str = "onnx"
     environment: Mapping[str, str] = field(default_factory=dict)
     forkable_packages: tuple[str, ...] = ()

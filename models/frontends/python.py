@@ -32,6 +32,7 @@ class Python:
     name: str = "python"
     packages: tuple[str, ...] = ("jax", "jaxlib")
     optional: tuple[str, ...] = tuple(sorted({package for of in PACKAGES.values() for package in of} - {"jax"}))
+    libraries: tuple[str, ...] = ()
     extra: str = ""
     environment: Mapping[str, str] = field(default_factory=lambda: {"KERAS_BACKEND": "jax"})
     forkable_packages: tuple[str, ...] = ()

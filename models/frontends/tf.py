@@ -23,6 +23,7 @@ class Tf:
     name: str = "tf"
     packages: tuple[str, ...] = ("tensorflow-cpu",)
     optional: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
     extra: str = "tf"
     environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
     forkable_packages: tuple[str, ...] = ()

@@ -29,6 +29,7 @@ class TfLite:
     name: str = "tflite"
     packages: tuple[str, ...] = ("tf2onnx", "tensorflow-cpu", "onnx", "torch-mlir")
     optional: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
     extra: str = "tflite"
     environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
     forkable_packages: tuple[str, ...] = ()

@@ -47,8 +47,9 @@ class Torch:
     """The exporter of PyTorch modules."""
 
     name: str = "torch"
-    packages: tuple[str, ...] = ("torch", "torchax", "transformers", "diffusers", "torch_geometric")
+    packages: tuple[str, ...] = ("torch", "torchax")
     optional: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ("transformers", "diffusers", "torch_geometric")
     extra: str = "torch"
     environment: Mapping[str, str] = field(default_factory=dict)
     forkable_packages: tuple[str, ...] = ()
@@ -66,7 +67,7 @@ class Torch:
             from opscope.models.training import step
 
             function = step(function)
-        return ExportResult(lower(function, source.name), function.arguments, package_versions(self.packages[:2]))
+        return ExportResult(lower(function, source.name), function.arguments, package_versions(self.packages))
 
     def results(self, built: TorchBuilt, source: Source, values: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
         """The module in PyTorch's eager mode. Raises NoOwnResults for a training step, which JAX makes."""

@@ -39,7 +39,7 @@ QUICK_AND_SLOW = [*QUICK, *(pytest.param(n, marks=pytest.mark.slow) for n in BIG
 def built_or_skipped(name: str, dtype: str = "float32") -> Built:
     """The model; skips where its framework is not installed."""
     model = registry.get(name)
-    if absent := frontends.missing(model.framework):
+    if absent := frontends.missing(model.framework, model.path):
         pytest.skip(absent)
     return model.build(dtype)
 
