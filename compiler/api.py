@@ -23,12 +23,13 @@ from opscope.base.digest import files_digest, source_files
 from opscope.base.places import HOME
 from opscope.compiler.buda.configuration import Configuration
 from opscope.compiler.buda.mixed_precision import FORMATS as MIXED_PRECISION
-from opscope.compiler.depths import Compilation, CompileDepth
+from opscope.compiler.depths import Compilation, CompileDepth, compile_to
 from opscope.compiler.depths import step as take_step
 from opscope.compiler.errors import CompilerInputError, StageFailure, noted
 from opscope.compiler.ops.layout import MOVES
 from opscope.compiler.ops.row import TABLE, OpRow, register
 from opscope.compiler.options import CompileOptions
+from opscope.compiler.target.queue_content import QueueContent
 from opscope.compiler.target.system_desc import SystemDesc, load_board
 
 if TYPE_CHECKING:
@@ -47,9 +48,12 @@ __all__ = [
     "Configuration",
     "IoDesc",
     "OpRow",
+    "PlannedModule",
+    "QueueContent",
     "StageFailure",
     "SystemDesc",
     "compile",
+    "compile_to",
     "describe_io",
     "fingerprint",
     "load_board",
@@ -57,6 +61,7 @@ __all__ = [
     "piece_module",
     "pipeline",
     "planned_binaries",
+    "planned_module",
     "ran_on",
     "register",
     "stablehlo_to_ttir",
@@ -209,6 +214,70 @@ def planned_binaries(compilation: Compilation) -> tuple[bytes, bytes]:
     made, planned = to_binary(compilation.netlist, compilation.board).binary, compilation.program
     assert planned is not None
     return host, binary.write(replace(made, harvested=planned.binary.harvested, chip_ids=planned.binary.chip_ids))
+
+
+@dataclass(frozen=True)
+class PlannedModule:
+    """A compilation that has a netlist, as what runs it without the compiler needs it: bytes, names and shapes."""
+
+    name: str
+    host: bytes
+    """The host's part as a binary: from the module's arguments to the contents of queues, then `host_results`."""
+    program: bytes
+    """The placed program as a binary: from the contents of `queues` to the results of the device."""
+    contents: tuple[QueueContent, ...]
+    """What the results of the host's part are in queues, in order."""
+    queues: tuple[str, ...]
+    """The queues that are the inputs of the placed program, in order."""
+    arguments: tuple[tuple[tuple[int, ...], str], ...]
+    """Shape and element type of each of the module's arguments."""
+    results: tuple[tuple[tuple[int, ...], str], ...]
+    """Shape and element type of each of the module's results."""
+    device_results: tuple[int, ...]
+    """The numbers of the results that the device computes, in the order of its outputs."""
+    host_results: tuple[int, ...]
+    """The numbers of the results that the host's part computes, in order."""
+    netlist: str
+    options: dict[str, Any]
+    """The compile options that were set."""
+    stablehlo: bytes
+    """The module as a portable artifact, or as bytecode if it has ops that have no portable form."""
+    backend_files: dict[str, str]
+    """What TT-Buda's back end would compile for the cores: path -> text (`opscope plan --backend-output`)."""
+
+
+def planned_module(compilation: Compilation) -> PlannedModule:
+    """Returns a compilation that has a netlist as what runs without the compiler. Raises StageFailure."""
+    from opscope.compiler.buda.backend_output import files
+    from opscope.compiler.ir import door
+    from opscope.compiler.ir.functions import functions
+
+    c = compilation
+    assert c.host is not None
+    assert c.initial is not None
+    assert c.plan is not None
+    assert c.program is not None
+    host, program = planned_binaries(c)
+    entry = functions(c.initial)[0].function_type
+    return PlannedModule(
+        c.name,
+        host,
+        program,
+        tuple(content.layout for content in c.host.contents),
+        tuple(c.program.graph.sources),
+        tuple(map(_described, entry.inputs)),
+        tuple(map(_described, entry.outputs)),
+        tuple(number for number, _, _ in c.lowering.results),
+        c.host.outputs,
+        c.netlist_text,
+        c.configuration.described(),
+        door.portable(c.source),
+        dict(files(c.plan, c.program, c.netlist_text)),
+    )
+
+
+def _described(kind: Any) -> tuple[tuple[int, ...], str]:
+    return tuple(kind.get_shape()), str(kind.element_type)
 
 
 def describe_io(compiled: ModuleOp | bytes) -> IoDesc:

@@ -87,6 +87,10 @@ class Device:
             decoded = read(binary)
         except BinaryError as error:
             raise BadBinary(str(error)) from error
+        return self.load_decoded(decoded)
+
+    def load_decoded(self, decoded: Binary) -> Executable:
+        """Does what `load` does, for a binary that `compiler.target.binary.read` has read."""
         _check_board(decoded, self.system)
         if not decoded.programs:
             raise BadBinary("load: expected at least one program, got none; try to compile again")

@@ -196,6 +196,12 @@ class Configuration:
         """Returns the value that an option was set to."""
         return self.values.get(name, default)
 
+    def described(self) -> dict[str, Any]:
+        """Returns what was set, for a JSON file."""
+        sizes = {name: [grid.r, grid.c] for name, grid in self.sizes.items()}
+        more = {"epoch_breaks": self.epoch_breaks, "chip_breaks": self.chip_breaks, "op_sizes": sizes}
+        return {**self.values, **{name: value for name, value in more.items() if value}}
+
     @property
     def device(self) -> tuple[str, int]:
         """Returns board ('' if none was set) and mask of harvested rows; of several chips that with most such rows."""

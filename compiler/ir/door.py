@@ -141,6 +141,22 @@ def read(module: bytes | str, every: bool = False) -> b.ModuleOp:
         return _Walk(parsed).module(every)
 
 
+def portable(module: bytes | str) -> bytes:
+    """Returns a module as a portable artifact of the oldest version that still has all its ops, or else as bytecode.
+
+    Ops of other dialects, such as chlo, have no portable form. Raises CompilerInputError if it is not StableHLO.
+    """
+    ctx = _context()
+    with ctx, mlir.Location.unknown():
+        parsed = _parse(ctx, module)
+        try:
+            return stablehlo.serialize_portable_artifact(parsed, stablehlo.get_minimum_version())
+        except (mlir.MLIRError, ValueError):
+            data = io.BytesIO()
+            parsed.operation.write_bytecode(data)
+            return data.getvalue()
+
+
 def _parse(ctx: mlir.Context, module: bytes | str) -> mlir.Module:
     if not module:
         raise CompilerInputError("module: expected StableHLO, got nothing; try a .mlir or .mlirbc file")

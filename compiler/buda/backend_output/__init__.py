@@ -14,6 +14,7 @@ On hardware a RISC-V compiler and an overlay blob generator compile these; here 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,37 +26,44 @@ from opscope.compiler.buda.netlist.emit import graph_name
 from opscope.compiler.buda.plan_to_binary import PlannedProgram
 from opscope.compiler.buda.planner import BudaPlan
 
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
 
 def write_folder(folder: Path, plan: BudaPlan, program: PlannedProgram, netlist: str) -> None:
     """Writes the folder. Raises OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{plan.graph.name}_netlist.yaml").write_text(netlist, encoding="utf-8")
-    _write(folder / "queues.yaml", [_queue(queue) for queue in program.binary.plan.queues])
+    for name, text in files(plan, program, netlist):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def files(plan: BudaPlan, program: PlannedProgram, netlist: str) -> Iterator[tuple[str, str]]:
+    """Yields the files of the folder: path and text."""
+    yield f"{plan.graph.name}_netlist.yaml", netlist
+    yield "queues.yaml", _text([_queue(queue) for queue in program.binary.plan.queues])
     placed = {op.name: op for op in program.binary.plan.ops}
     for epoch in plan.epochs:
-        graph = folder / f"graph_{graph_name(plan, epoch.number)}"
-        overlay = folder / f"temporal_epoch_{epoch.number}" / "overlay"
+        graph = f"graph_{graph_name(plan, epoch.number)}"
+        overlay = f"temporal_epoch_{epoch.number}/overlay"
         pipes = []
         for i, placement in enumerate(epoch.placements):
             node = plan.graph.node(placement.op.name)
             model = plan.choices[node.name].model
-            _write(folder / "hlks" / f"{node.name}.yaml", kernel_arguments(plan.graph, node, model))
+            yield f"hlks/{node.name}.yaml", _text(kernel_arguments(plan.graph, node, model))
             for number, steps in enumerate(threads(plan.graph, node, model)):
-                _write(graph / f"op_{i}" / f"tensix_thread{number}.yaml", steps)
+                yield f"{graph}/op_{i}/tensix_thread{number}.yaml", _text(steps)
             pipes += pipes_of(plan, placed, node)
-        _write(overlay / "pipegen.yaml", {
+        held = {
             "buffers": [_buffers(plan, placement) for placement in epoch.placements],
             "pipes": [pipe.row() for pipe in pipes],
-        })  # fmt: skip
+        }
+        yield f"{overlay}/pipegen.yaml", _text(held)
         for core, streams in _by_core(pipes).items():
-            name = f"{epoch.chip}_{core[0]}_{core[1]}.yaml"
-            _write(overlay / "blobs" / name, streams)
+            yield f"{overlay}/blobs/{epoch.chip}_{core[0]}_{core[1]}.yaml", _text(streams)
 
 
-def _write(path: Path, value: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = yaml.safe_dump(value, default_flow_style=None, sort_keys=False, width=160)
-    path.write_text(text, encoding="utf-8")
+def _text(value: Any) -> str:
+    return yaml.dump(value, Dumper=_DUMPER, default_flow_style=None, sort_keys=False, width=160)
 
 
 def _queue(queue: Any) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
+from opscope.compiler.target.queue_content import QueueContent
+
 
 @dataclass(frozen=True)
 class Content:
@@ -19,3 +21,8 @@ class Content:
     """Whether the source holds the reciprocal of the value."""
     channels: int = 0
     """Input channels I of convolution weights (KH, KW, I, O), padded with zeros to whole tiles."""
+
+    @property
+    def layout(self) -> QueueContent:
+        """How the value fills its queue, for a run without the compiler."""
+        return QueueContent(self.name, self.elements, self.inverted, self.channels)

@@ -10,7 +10,6 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from opscope.compiler.target.formats import TILE
 from opscope.compiler.translations.ttir_to_graph.contents import Content
 
 
@@ -26,7 +25,7 @@ class HostPart:
 
     def queues(self, results: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
         """Returns each source's contents, (z, rows, columns) of float32, from the results of the function."""
-        return {c.name: _laid_out(c, np.asarray(r)) for c, r in zip(self.contents, results, strict=False)}
+        return {c.name: c.layout.laid_out(r) for c, r in zip(self.contents, results, strict=False)}
 
     def results(self, results: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
         """Returns the program's results that the host has, by their number, from the results of the function."""
@@ -57,14 +56,3 @@ def _needed(values: Sequence[SSAValue]) -> set[Operation]:
             needed.add(owner)
             left += owner.operands
     return needed
-
-
-def _laid_out(content: Content, value: np.ndarray) -> np.ndarray:
-    value = value.astype(np.float32)
-    if content.inverted:
-        value = np.float32(1) / value
-    if content.channels:
-        kh, kw, _, out = value.shape
-        value = np.pad(value, [(0, 0), (0, 0), (0, -content.channels % TILE), (0, 0)])
-        value = value.reshape(1, kh * kw * value.shape[2], out)
-    return value.reshape(content.elements)

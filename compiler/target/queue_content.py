@@ -1,0 +1,34 @@
+"""How a value of the host fills a queue: reordered, padded, as float32 of z, rows and columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from opscope.compiler.target.formats import TILE
+
+
+@dataclass(frozen=True)
+class QueueContent:
+    """The layout of one queue's content."""
+
+    name: str
+    """The queue."""
+    elements: tuple[int, int, int]
+    """Elements along z, rows and columns; the value's elements follow in row-major order."""
+    inverted: bool = False
+    """Whether the queue holds the reciprocal of the value."""
+    channels: int = 0
+    """Input channels I of convolution weights (KH, KW, I, O), padded with zeros to whole tiles; 0 for other values."""
+
+    def laid_out(self, value: np.ndarray) -> np.ndarray:
+        """Returns the content of the queue. Raises ValueError for a value of another size."""
+        value = np.asarray(value).astype(np.float32)
+        if self.inverted:
+            value = np.float32(1) / value
+        if self.channels:
+            kh, kw, _, out = value.shape
+            value = np.pad(value, [(0, 0), (0, 0), (0, -self.channels % TILE), (0, 0)])
+            value = value.reshape(1, kh * kw * value.shape[2], out)
+        return value.reshape(self.elements)
