@@ -1,0 +1,125 @@
+"""Tensors that go in and out: NumPy arrays, JAX arrays, PyTorch tensors, and TT-Buda's own wrapper of one."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from opscope.simulator.host.errors import PyBudaError
+from opscope.simulator.host.settings.data_format import DataFormat
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether `value` is an array of NumPy, JAX or PyTorch, without importing any of them."""
+    return isinstance(value, np.ndarray | np.generic) or (hasattr(value, "dtype") and hasattr(value, "shape"))
+
+
+def is_torch(value: Any) -> bool:
+    """Whether `value` is a PyTorch tensor, or wraps one."""
+    torch = sys.modules.get("torch")
+    held = value.held if isinstance(value, Tensor) else value
+    return torch is not None and isinstance(held, torch.Tensor)
+
+
+def array_of(value: Any) -> np.ndarray:
+    """Returns the elements as a NumPy array. Raises PyBudaError for anything that is no array of numbers."""
+    if isinstance(value, Tensor):
+        value = value.held
+    if value is None:
+        raise PyBudaError("tensor: expected elements, got a tensor without a value; try set_value")
+    if is_torch(value):
+        held = value.detach().cpu()
+        if str(held.dtype) == "torch.bfloat16":  # NumPy has no such type of its own
+            import ml_dtypes
+
+            return held.float().numpy().astype(ml_dtypes.bfloat16)
+        return held.numpy()
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise PyBudaError(f"tensor: expected an array of numbers, got {type(value).__name__}: {error}") from None
+    # Types of ml_dtypes (bfloat16) are of kind V and have no fields.
+    if array.dtype.kind not in "fiubV" or array.dtype.names:
+        raise PyBudaError(f"tensor: expected an array of numbers, got {type(value).__name__} of {array.dtype}")
+    return array
+
+
+class Tensor:
+    """A tensor of TT-Buda: a shape, a number format, and elements, if it has any."""
+
+    def __init__(self, value: Any, dev_data_format: DataFormat | None = None) -> None:
+        """`value` is an array, or a shape of a tensor without elements."""
+        self.held = value if is_tensor(value) else None
+        self._shape = tuple(value.shape) if is_tensor(value) else tuple(int(n) for n in value)
+        self.data_format = dev_data_format
+
+    @classmethod
+    def create_from_torch(cls, torch_tensor: Any, dev_data_format: DataFormat | None = None, **_: Any) -> Tensor:
+        """Returns a tensor of PyTorch's, or of any other array's elements."""
+        return cls(torch_tensor, dev_data_format)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its sizes."""
+        return self._shape
+
+    @property
+    def dtype(self) -> Any:
+        """The type of its elements, as the array that it holds names it."""
+        return getattr(self.held, "dtype", None)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self._shape)
+
+    def has_value(self) -> bool:
+        """Whether it has elements."""
+        return self.held is not None
+
+    def set_value(self, value: Any) -> None:
+        """Sets the elements. Raises PyBudaError for another shape."""
+        if tuple(value.shape) != self._shape:
+            raise PyBudaError(f"tensor: expected shape {list(self._shape)}, got {list(value.shape)}")
+        self.held = value
+
+    def value(self) -> Any:
+        """Returns the elements: a PyTorch tensor where PyTorch tensors went in, else an array."""
+        return self.held
+
+    def numpy(self) -> np.ndarray:
+        """Returns the elements as a NumPy array."""
+        return array_of(self)
+
+    def to_pytorch(self) -> Any:
+        """Returns the elements as a PyTorch tensor. Raises PyBudaError where PyTorch is not installed."""
+        return to_torch(self.held)
+
+    to_torch = to_pytorch
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = array_of(self)
+        return array if dtype is None else array.astype(dtype)
+
+    def __len__(self) -> int:
+        return self._shape[0]
+
+    def __repr__(self) -> str:
+        held = "without a value" if self.held is None else repr(self.held)
+        return f"Tensor{list(self._shape)}: {held}"
+
+
+def to_torch(value: Any) -> Any:
+    """Returns a PyTorch tensor of an array. Raises PyBudaError where PyTorch is not installed."""
+    if is_torch(value):
+        return value
+    try:
+        import torch
+    except ImportError:
+        raise PyBudaError("to_pytorch: expected PyTorch, got none; try numpy(), or pip install torch") from None
+    array = array_of(value)
+    if array.dtype.kind == "V" or array.dtype.name == "bfloat16":
+        return torch.from_numpy(array.astype(np.float32)).to(torch.bfloat16)
+    return torch.from_numpy(np.ascontiguousarray(array))
