@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from opscope.compiler.pieces.pieces import Pieces
     from opscope.compiler.target.program import Program, TensorDesc
+    from opscope.compiler.translations.ttir_to_graph.host import HostPart
 
 __all__ = [
     "MIXED_PRECISION",
@@ -49,6 +50,7 @@ __all__ = [
     "IoDesc",
     "OpRow",
     "PlannedModule",
+    "PlannedParts",
     "QueueContent",
     "StageFailure",
     "SystemDesc",
@@ -62,6 +64,7 @@ __all__ = [
     "pipeline",
     "planned_binaries",
     "planned_module",
+    "planned_parts",
     "ran_on",
     "register",
     "stablehlo_to_ttir",
@@ -204,16 +207,21 @@ def planned_binaries(compilation: Compilation) -> tuple[bytes, bytes]:
 
     The host's part is compiled for the board `n150`, whose formats hold float32 and integers.
     """
+    assert compilation.host is not None
+    board = load_board("n150")
+    host = ttnn_to_flatbuffer(ttir_to_ttnn(compilation.host.module, board), board)
+    return host, _placed_binary(compilation)
+
+
+def _placed_binary(compilation: Compilation) -> bytes:
+    """Returns the binary of a netlist, on the chips of its plan."""
     from opscope.compiler.buda.netlist.to_binary import to_binary
     from opscope.compiler.target import binary
 
-    assert compilation.host is not None
     assert compilation.netlist is not None
-    board = load_board("n150")
-    host = ttnn_to_flatbuffer(ttir_to_ttnn(compilation.host.module, board), board)
     made, planned = to_binary(compilation.netlist, compilation.board).binary, compilation.program
     assert planned is not None
-    return host, binary.write(replace(made, harvested=planned.binary.harvested, chip_ids=planned.binary.chip_ids))
+    return binary.write(replace(made, harvested=planned.binary.harvested, chip_ids=planned.binary.chip_ids))
 
 
 @dataclass(frozen=True)
@@ -278,6 +286,71 @@ def planned_module(compilation: Compilation) -> PlannedModule:
 
 def _described(kind: Any) -> tuple[tuple[int, ...], str]:
     return tuple(kind.get_shape()), str(kind.element_type)
+
+
+@dataclass(frozen=True)
+class PlannedParts:
+    """The binaries of a planned program, in the order in which they run, and what leads from one to the next."""
+
+    once: bytes
+    """What the host computes of parameters and constants alone, for the board n150."""
+    each: bytes
+    """What the host computes for each input, for the board n150."""
+    device: bytes
+    rest: bytes | None
+    """What the host computes after the device has run: of the arguments and of `rest_inputs`, for the board n150."""
+    fill_once: HostPart
+    fill_each: HostPart
+    """From the results of the host's parts to the contents of the device's queues."""
+    sources: tuple[str, ...]
+    """The queues that are the device's inputs, in order."""
+    outputs: tuple[str, ...]
+    """The queues that are the device's outputs, in order."""
+    results: tuple[tuple[str, tuple[int, ...], str], ...]
+    """Each result of the program: the device's output that holds it ('' if the host computes it), shape, MLIR type."""
+    rest_results: tuple[int, ...]
+    """The numbers of the results that the rest computes, in order."""
+    rest_inputs: tuple[tuple[str, tuple[int, ...], str], ...]
+    """Outputs of the device that the rest takes, with shapes and MLIR types."""
+
+
+def planned_parts(compilation: Compilation) -> PlannedParts:
+    """Returns the binaries of a compilation that has a netlist. Raises StageFailure."""
+    from opscope.compiler.ops.shapes import shape_of
+    from opscope.compiler.translations.ttir_to_graph.host import host_part
+
+    assert compilation.program is not None
+    lowering, entry, board = compilation.lowering, compilation.entry, load_board("n150")
+    resident = {name for name, node in lowering.builder.nodes.items() if node.kind.is_resident}
+    contents = lowering.contents
+    once = host_part(entry, {name: content for name, content in contents.items() if name in resident}, {})
+    inputs = {name: content for name, content in contents.items() if name not in resident}
+    each = host_part(entry, inputs, lowering.host_results)
+
+    def on_host(module: ModuleOp) -> bytes:
+        return ttnn_to_flatbuffer(ttir_to_ttnn(module, board), board)
+
+    last = entry.body.block.last_op
+    assert last is not None
+    made = {number: name for number, name, _ in lowering.results}
+
+    def described(name: str, value: Any) -> tuple[str, tuple[int, ...], str]:
+        return name, tuple(shape_of(value)), str(value.type.element_type)
+
+    rest = compilation.rest
+    return PlannedParts(
+        on_host(once.module),
+        on_host(each.module),
+        _placed_binary(compilation),
+        on_host(rest.module) if rest is not None else None,
+        once,
+        each,
+        tuple(compilation.program.graph.sources),
+        tuple(compilation.program.graph.outputs),
+        tuple(described(made.get(i, ""), value) for i, value in enumerate(last.operands)),
+        tuple(lowering.rest_results),
+        tuple(described(name, value) for value, name in lowering.rest_inputs.items()),
+    )
 
 
 def describe_io(compiled: ModuleOp | bytes) -> IoDesc:

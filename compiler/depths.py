@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from opscope.compiler.buda.planner import BudaPlan
     from opscope.compiler.ir.repeated_layers import Repetition
     from opscope.compiler.translations.ttir_to_graph.host import HostPart
+    from opscope.compiler.translations.ttir_to_graph.rest import RestPart
 
 
 class CompileDepth(IntEnum):
@@ -77,6 +78,10 @@ class Compilation:
     """An op by itself: its arguments are all inputs, none is a model's parameter."""
     epoch_type: str = ""
     """The program is all of it `forward`, `backward` or `optimizer`; empty: the locations of its ops tell."""
+    parameters: frozenset[int] | None = None
+    """The arguments that are parameters; None finds out from their uses."""
+    fallback: bool = False
+    """Whether ops that cannot be lowered are left to the host, after the device has run."""
     reached: CompileDepth | None = None
     initial: ModuleOp | None = None
     ttir: ModuleOp | None = None
@@ -84,6 +89,8 @@ class Compilation:
     repeats: Repetition | None = None
     lowering: Any = None
     host: HostPart | None = None
+    rest: RestPart | None = None
+    """What the host computes after the device has run, if anything."""
     graph: BudaGraph | None = None
     plan: BudaPlan | None = None
     program: PlannedProgram | None = None
@@ -134,7 +141,10 @@ def _consteval(c: Compilation) -> None:
     from opscope.compiler.translations.ttir_to_graph.hosts import host_ops
 
     block = c.entry.body.block
-    c.on_host = host_ops(block, frozenset() if c.single_op else parameters(block))
+    weights = c.parameters
+    if weights is None:
+        weights = frozenset() if c.single_op else parameters(block)
+    c.on_host = host_ops(block, weights)
 
 
 def _patterns(c: Compilation) -> None:
@@ -175,13 +185,19 @@ def _lowered(c: Compilation) -> None:
     """Lowers to Buda's ops: data movement on edges, convolutions as gather and product. Splits off the host's part."""
     from opscope.compiler.translations.ttir_to_graph.host import host_part
     from opscope.compiler.translations.ttir_to_graph.lowering import lowered
+    from opscope.compiler.translations.ttir_to_graph.rest import rest_part
 
     assert c.ttir is not None
     acc = c.configuration.get("accumulate_df", "Float16_b")
-    c.lowering = lowered(c.ttir, c.name, acc_format=acc, all_inputs=c.single_op)
-    if not c.lowering.results or not any(node.op is not None for node in c.lowering.builder.nodes.values()):
+    c.lowering = lowered(
+        c.ttir, c.name, acc_format=acc, all_inputs=c.single_op, weights=c.parameters, fallback=c.fallback
+    )
+    made = c.lowering.results or c.lowering.rest_inputs
+    if not made or not any(node.op is not None for node in c.lowering.builder.nodes.values()):
         raise StageFailure("pre-lowering-pass", "module", "all of it stays on the host, as in TT-Buda", kind="host")
     c.host = host_part(c.entry, c.lowering.contents, c.lowering.host_results)
+    if c.fallback:
+        c.rest = rest_part(c.entry, c.lowering.rest_inputs, c.lowering.rest_results)
 
 
 def _pre_placer(c: Compilation) -> None:
@@ -211,8 +227,15 @@ def _pre_netlist(c: Compilation) -> None:
 
     assert c.plan is not None
     dram = c.configuration.get("dram_placement_algorithm", "ROUND_ROBIN")
-    masks = c.configuration.harvested(len(c.chip_ids))
-    c.program = to_binary(c.plan, load_board(c.board), dram=dram, harvested=masks, chip_ids=c.chip_ids)
+    c.program = to_binary(
+        c.plan,
+        load_board(c.board),
+        dram=dram,
+        host_inputs=c.configuration.get("input_queues_on_host", True),
+        host_outputs=c.configuration.get("output_queues_on_host", True),
+        harvested=c.configuration.harvested(len(c.chip_ids)),
+        chip_ids=c.chip_ids,
+    )
 
 
 def _netlist(c: Compilation) -> None:

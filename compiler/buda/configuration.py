@@ -16,7 +16,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from opscope.compiler.buda.balancer.options import LegalizerOptions, OpOverride
 from opscope.compiler.buda.balancer.policies import POLICIES, PolicyOptions
@@ -24,6 +24,7 @@ from opscope.compiler.buda.balancer.shapes import Grid
 from opscope.compiler.buda.fuse_ops import fuse_ops
 from opscope.compiler.buda.graph import FIDELITIES, BudaGraph
 from opscope.compiler.buda.mixed_precision import LEVELS, mixed_precision
+from opscope.compiler.buda.op_precision import OpPrecision
 from opscope.compiler.buda.placer.dram import PICKERS
 from opscope.compiler.buda.placer.epochs import PlacerOptions
 from opscope.compiler.buda.planner import BudaPlan, budget_of, plan
@@ -98,6 +99,15 @@ def _rows_of_chip(rows: list[Any] | tuple[Any, ...]) -> Rows:
     return tuple(rows)
 
 
+Predicate: TypeAlias = Callable[[str, str, str], bool]
+"""Whether an op is meant: takes its name, its type and its layer, the part of the name above the op itself."""
+
+
+def _ops(value: str | Predicate | Iterable[str | Predicate]) -> tuple[str | Predicate, ...]:
+    listed = [value] if isinstance(value, str) or callable(value) else value
+    return tuple(part.strip() if isinstance(part, str) else part for part in listed if part)
+
+
 def _names(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         value = value.split(",")
@@ -129,7 +139,7 @@ OPTIONS: dict[str, Option] = {
     "backend_opt_level": Option(_integer(0, 4), no_effect="there is no backend runtime to tune"),
     "backend_output_dir": Option(str, "folder of kernels, pipes and epochs"),
     "backend_device_descriptor_path": Option(str, no_effect="boards are files of compiler/target/boards, see --arch"),
-    "backend_cluster_descriptor_path": Option(str, no_effect="chips are given as a number, see --chips"),
+    "backend_cluster_descriptor_path": Option(str, "chips that devices of the Python API find; for a plan see --chips"),
     "backend_runtime_params_path": Option(str, no_effect="there is no backend database"),
     "backend_runtime_args": Option(str, no_effect="there is no backend runtime"),
     "enable_auto_fusing": Option(_flag, "fuses elementwise ops that feed each other; default: true"),
@@ -158,9 +168,16 @@ class Configuration:
     """The options that were set; all others keep TT-Buda's default."""
 
     values: dict[str, Any] = field(default_factory=dict)
-    epoch_breaks: list[str] = field(default_factory=list)
-    chip_breaks: list[str] = field(default_factory=list)
+    epoch_breaks: list[str | Predicate] = field(default_factory=list)
+    chip_breaks: list[str | Predicate] = field(default_factory=list)
     sizes: dict[str, Grid] = field(default_factory=dict)
+    precisions: list[OpPrecision] = field(default_factory=list)
+
+    def copy(self) -> Configuration:
+        """Returns one of its own."""
+        return Configuration(
+            dict(self.values), list(self.epoch_breaks), list(self.chip_breaks), dict(self.sizes), list(self.precisions)
+        )
 
     def set_configuration_options(self, **options: Any) -> None:
         """Sets options; None leaves one as it is. Raises CompilerInputError for an unknown one or a wrong value."""
@@ -180,13 +197,17 @@ class Configuration:
             if option.no_effect:
                 warnings.warn(f"{name}: has no effect here: {option.no_effect}", NoEffect, stacklevel=2)
 
-    def set_epoch_break(self, op_names: str | Iterable[str]) -> None:
-        """Makes each of these ops start an epoch."""
-        self.epoch_breaks += _names([op_names] if isinstance(op_names, str) else op_names)
+    def set_epoch_break(self, op_names: str | Predicate | Iterable[str | Predicate]) -> None:
+        """Makes each of these ops, or of those that a predicate matches, start an epoch."""
+        self.epoch_breaks += _ops(op_names)
 
-    def set_chip_break(self, op_names: str | Iterable[str]) -> None:
-        """Makes each of these ops start an epoch on the next chip."""
-        self.chip_breaks += _names([op_names] if isinstance(op_names, str) else op_names)
+    def set_chip_break(self, op_names: str | Predicate | Iterable[str | Predicate]) -> None:
+        """Makes each of these ops, or of those that a predicate matches, start an epoch on the next chip."""
+        self.chip_breaks += _ops(op_names)
+
+    def configure_mixed_precision(self, **settings: Any) -> None:
+        """Sets formats and fidelity of the ops that `settings` select (see OpPrecision). Raises CompilerInputError."""
+        self.precisions.append(OpPrecision.of(settings))
 
     def override_op_size(self, op_name: str, grid_size: tuple[int, int]) -> None:
         """Sets the grid of an op."""
@@ -250,8 +271,8 @@ class Configuration:
         if self.get("chip_placement_policy") == "MMIO_LAST":
             order = order[::-1]
         return PlacerOptions(
-            tuple(graph.node(name).name for name in self.epoch_breaks),
-            tuple(graph.node(name).name for name in self.chip_breaks),
+            tuple(_meant(graph, self.epoch_breaks)),
+            tuple(_meant(graph, self.chip_breaks)),
             chips,
             self.get("enable_auto_transposing_placement", True),
             order,
@@ -266,10 +287,12 @@ class Configuration:
             graph, self.get("default_df_override"), self.get("accumulate_df"), self.get("math_fidelity")
         )
         graph = mixed_precision(graph, self.get("amp_level", 0))
+        for precision in self.precisions:
+            graph = precision.applied(graph)
         graph = with_outputs(graph, self.get("op_intermediates_to_save", ()))
         if not self.get("enable_auto_fusing", True):
             return graph
-        return fuse_ops(graph, arch, {*self.epoch_breaks, *self.chip_breaks, *self.sizes})
+        return fuse_ops(graph, arch, {*_meant(graph, self.epoch_breaks), *_meant(graph, self.chip_breaks), *self.sizes})
 
     def plan(self, graph: BudaGraph, arch: str, chips: int = 1, options: PolicyOptions | None = None) -> BudaPlan:
         """Plans a graph. Raises CompilerInputError."""
@@ -285,6 +308,20 @@ class Configuration:
             options,
             self.placer(graph, chips),
         )
+
+
+def _meant(graph: BudaGraph, ops: Iterable[str | Predicate]) -> list[str]:
+    """Returns the names of the ops that are named or matched. Raises CompilerInputError if an op is not there."""
+    names: dict[str, None] = {}
+    for op in ops:
+        if isinstance(op, str):
+            names[graph.node(op).name] = None
+            continue
+        found = [node.name for node in graph.ops if op(node.name, node.spec.type, node.name.rpartition(".")[0])]
+        if not found:
+            raise CompilerInputError(f"graph {graph.name}: expected ops that the predicate matches, got none")
+        names |= dict.fromkeys(found)
+    return list(names)
 
 
 def with_formats(graph: BudaGraph, data_format: str | None, acc: str | None, fidelity: str | None) -> BudaGraph:

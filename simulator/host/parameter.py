@@ -29,7 +29,7 @@ class Parameter:
         dev_data_format: DataFormat | None = None,
     ) -> None:  # fmt: skip
         """Raises PyBudaError if `values` are neither one array nor the sizes of a shape."""
-        if len(values) == 1 and is_tensor(values[0]) or len(values) == 1 and isinstance(values[0], Tensor):
+        if (len(values) == 1 and is_tensor(values[0])) or (len(values) == 1 and isinstance(values[0], Tensor)):
             self._held: Any = values[0]
             self._shape = tuple(int(n) for n in values[0].shape)
         else:

@@ -1,4 +1,4 @@
-"""Predicates on ops, in place of their names: `set_epoch_break(query.op_type("matmul") & query.name_regex("layer_1"))`."""
+"""Predicates on ops, in place of their names: `query.op_type("matmul") & query.name_regex("layer_1.*")`."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def array_of(value: Any) -> np.ndarray:
     try:
         array = np.asarray(value)
     except (TypeError, ValueError) as error:
-        raise PyBudaError(f"tensor: expected an array of numbers, got {type(value).__name__}: {error}") from None
+        raise PyBudaError(f"tensor: expected an array of numbers, got {type(value).__name__}") from error
     # Types of ml_dtypes (bfloat16) are of kind V and have no fields.
     if array.dtype.kind not in "fiubV" or array.dtype.names:
         raise PyBudaError(f"tensor: expected an array of numbers, got {type(value).__name__} of {array.dtype}")

@@ -18,9 +18,11 @@ from opscope.compiler.errors import CompilerInputError, StageFailure
 from opscope.compiler.translations.ttir_to_graph import windows
 from opscope.compiler.translations.ttir_to_graph.arguments import parameters
 from opscope.compiler.translations.ttir_to_graph.contents import Content
+from opscope.compiler.translations.ttir_to_graph.given_names import op_name
 from opscope.compiler.translations.ttir_to_graph.hosts import host_ops
 from opscope.compiler.translations.ttir_to_graph.layout import Dims, Layout, broadcast, permuted, regrouped
 from opscope.compiler.translations.ttir_to_graph.names import BINARY, REDUCE, UNARY
+from opscope.compiler.translations.ttir_to_graph.rest import rest_needs
 from opscope.compiler.translations.ttir_to_graph.values import DeviceValue, HostValue, Value, folded
 
 STAGE = "ttir-to-graph"
@@ -33,17 +35,21 @@ def lowered(
     data_format: str = "Float16_b",
     acc_format: str = "Float16_b",
     all_inputs: bool = False,
+    weights: frozenset[int] | None = None,
+    fallback: bool = False,
 ) -> Lowering:
     """Lowers a TTIR module's entry function to a graph and the contents of its sources. Raises StageFailure.
 
-    With `all_inputs` no argument counts as a parameter.
+    With `all_inputs` no argument counts as a parameter; `weights` are the arguments that do, where that is known. With
+    `fallback` an op that cannot be lowered, and what needs its result, is left to the host.
     """
     entry = next((op for op in module.body.block.ops if isinstance(op, FuncOp)), None)
     if entry is None:
         raise CompilerInputError(f"{name}: expected a function, got none")
     block = entry.body.block
-    weights = frozenset() if all_inputs else parameters(block)
-    lowering = Lowering(GraphBuilder(name, data_format), fidelity, acc_format, host_ops(block, weights))
+    if weights is None:
+        weights = frozenset() if all_inputs else parameters(block)
+    lowering = Lowering(GraphBuilder(name, data_format), fidelity, acc_format, host_ops(block, weights), fallback)
     for i, arg in enumerate(block.args):
         kind = NodeKind.PARAMETER if i in weights else NodeKind.INPUT
         lowering.values[arg] = HostValue(kind, f"arg{i}", dims_of(arg), dims_of(arg), arg, arg)
@@ -72,9 +78,15 @@ class Lowering:
     """The state of a lowering: the graph so far, and the value of each TTIR value in it."""
 
     def __init__(
-        self, builder: GraphBuilder, fidelity: str, acc_format: str, on_host: dict[Operation, NodeKind]
+        self,
+        builder: GraphBuilder,
+        fidelity: str,
+        acc_format: str,
+        on_host: dict[Operation, NodeKind],
+        fallback: bool = False,
     ) -> None:
         self.on_host = on_host
+        self.fallback = fallback
         self.builder, self.fidelity, self.acc_format = builder, fidelity, acc_format
         self.epoch_type = EPOCH_TYPES[0]
         """The epoch type of the op that is being lowered."""
@@ -85,6 +97,16 @@ class Lowering:
         self.host_results: dict[int, SSAValue] = {}
         """The results that the host already has, by number."""
         self.values: dict[SSAValue, Value] = {}
+        self.rest: set[SSAValue] = set()
+        """What the host computes after the device has run: results of ops that were refused, and what needs them."""
+        self.refused: dict[Operation, StageFailure] = {}
+        """The first of these ops, and why."""
+        self.rest_results: list[int] = []
+        """The results that the host computes afterwards, by number."""
+        self.rest_inputs: dict[SSAValue, str] = {}
+        """Values of the device that the host needs for it -> name of the output."""
+        self._given_name, self._named = "", 0
+        """The name that the program gives to the op that is being lowered, and how many nodes have it."""
         self._sources: dict[tuple[str, Dims, tuple[int, int, int]], Operand] = {}
         self._count: dict[str, int] = {}
 
@@ -92,6 +114,10 @@ class Lowering:
         """Lowers one op. Raises StageFailure."""
         name = op.name.removeprefix("ttir.")
         self.epoch_type = epoch_type(op)
+        self._given_name, self._named = op_name(op), 0
+        if any(operand in self.rest for operand in op.operands):
+            self.rest.update(op.results)
+            return
         operands = [self.values[operand] for operand in op.operands]
         result = op.results[0]
         dims = dims_of(result)
@@ -102,22 +128,54 @@ class Lowering:
                 self.values[other] = folded(hosts, self.fresh("host"), dims_of(other), other)
             return
         maker = self._maker(name)
-        if maker is None:
-            raise StageFailure(STAGE, op.name, "TT-Buda's planner has no op for it here", kind="notimpl")
-        self.values[result] = maker(op, name, operands, dims)
+        before = len(self.builder.nodes), len(self.builder.edges), dict(self.contents), dict(self._sources)
+        try:
+            if maker is None:
+                raise StageFailure(STAGE, op.name, "TT-Buda's planner has no op for it here", kind="notimpl")
+            self.values[result] = maker(op, name, operands, dims)
+        except StageFailure as failure:
+            if not self.fallback or failure.kind == "error":
+                raise
+            self._undo(*before)
+            self.refused[op] = failure
+            self.rest.update(op.results)
+
+    def _undo(self, nodes: int, edges: int, contents: dict[str, Content], sources: dict[Any, Operand]) -> None:
+        """Removes what an op added to the graph before it was refused."""
+        for added in list(self.builder.nodes)[nodes:]:
+            del self.builder.nodes[added]
+        del self.builder.edges[edges:]
+        self.contents, self._sources = contents, sources
 
     def finish(self, results: list[SSAValue]) -> None:
-        """Adds the outputs; results that the host already has stay there."""
+        """Adds the outputs; results that the host already has, or computes after the device has run, stay there."""
+        if self.rest:
+            for value in rest_needs(results, self.rest):
+                made = self.values.get(value)
+                if isinstance(made, DeviceValue):
+                    self.rest_inputs[value] = f"rest{len(self.rest_inputs)}"
+                    self.builder.output(self.rest_inputs[value], made.operand, made.layout.sizes)
         for i, value in enumerate(results):
-            result = self.values[value]
+            result = self.values.get(value)
             if isinstance(result, DeviceValue):
                 self.builder.output(f"output{i}", result.operand, result.layout.sizes)
                 self.results.append((i, f"output{i}", dims_of(value)))
+            elif value in self.rest:
+                self.rest_results.append(i)
             else:
                 self.host_results[i] = value
 
     def fresh(self, kind: str) -> str:
-        """Returns a new name for a node: its kind and a number."""
+        """Returns a new name for a node: its kind and a number.
+
+        An op that the program names gives its name to its first node, and to the others as TT-Buda does:
+        `NAME.dc.KIND.NUMBER`.
+        """
+        if self._given_name:
+            self._named += 1
+            name = self._given_name if self._named == 1 else f"{self._given_name}.dc.{kind}.{self._named - 1}"
+            if name not in self.builder.nodes:
+                return name
         self._count[kind] = self._count.get(kind, 0) + 1
         return f"{kind}_{self._count[kind] - 1}"
 

@@ -38,7 +38,9 @@ def op(function: F) -> F:
         bound.apply_defaults()
         given = bound.arguments["name"]
         if not isinstance(given, str):
-            raise PyBudaError(f"{kind}: expected a name first, got {type(given).__name__}; try '' for a name of its own")
+            raise PyBudaError(
+                f"{kind}: expected a name first, got {type(given).__name__}; try '' for a name of its own"
+            )
         trace = current()
         name = trace.name(given, kind) if trace else given or kind.lower()
         bound.arguments["name"] = name
@@ -68,6 +70,8 @@ def _resolved(value: Any) -> Any:
         if trace is not None and id(value) in trace.values:
             return trace.values[id(value)]
         return jnp.asarray(array_of(value.value()))
+    if hasattr(value, "aval"):  # JAX's own, and what records a trace
+        return value
     if isinstance(value, Tensor) or is_tensor(value):
         return jnp.asarray(array_of(value))
     if isinstance(value, tuple) and any(isinstance(v, Parameter | Tensor) or is_tensor(v) for v in value):

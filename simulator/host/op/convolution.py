@@ -1,4 +1,7 @@
-"""Convolutions. Activations are (N, C, H, W), or (N, H, W, C) with `channel_last`; weights are (Cout, Cin / groups, ...)."""
+"""Convolutions.
+
+Activations are (N, C, H, W), or (N, H, W, C) with `channel_last`; weights are (Cout, Cin / groups, kH, kW).
+"""
 
 from __future__ import annotations
 

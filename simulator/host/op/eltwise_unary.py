@@ -127,7 +127,7 @@ def LogicalNot(name: str, operandA: Any) -> Any:  # noqa: N802, N803
 
 
 @op
-def Clip(name: str, operandA: Any, min: float, max: float) -> Any:  # noqa: A002, N802, N803
+def Clip(name: str, operandA: Any, min: float, max: float) -> Any:  # noqa: N802, N803
     """Returns A cut to min..max."""
     return jnp.minimum(jnp.maximum(operandA, min), max)
 

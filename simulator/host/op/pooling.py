@@ -30,9 +30,7 @@ class _Window:
     def reduced(self, value: Any, initial: float, combine: Callable[..., Any]) -> Any:
         """Returns the windows of `value`, combined."""
         ends = [(before, behind + more) for (before, behind), more in zip(self.ends, self.extra, strict=True)]
-        return lax.reduce_window(
-            value, initial, combine, self.size, self.stride, ends, window_dilation=self.dilation
-        )
+        return lax.reduce_window(value, initial, combine, self.size, self.stride, ends, window_dilation=self.dilation)
 
 
 def _window(

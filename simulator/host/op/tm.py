@@ -111,7 +111,7 @@ def Select(name: str, operandA: Any, dim: int, index: int | tuple[int, int], str
     size = operandA.shape[axis]
     start, length = (index, 1) if isinstance(index, int) else index
     stride = stride or size
-    if not (0 <= start < size and 0 < length and start + length <= stride <= size):
+    if not (0 <= start < size and length > 0 and start + length <= stride <= size):
         raise PyBudaError(f"expected start, length and stride within {size}, got {start}, {length}, {stride}")
     places = [at + i for at in range(0, size - start, stride) for i in range(start, start + length)]
     inside = [i for i in places if i < size]
@@ -181,7 +181,7 @@ def Squeeze(name: str, operandA: Any, dim: int) -> Any:  # noqa: N802, N803
 def Narrow(name: str, operandA: Any, dim: int, start: int, length: int, original_length: int) -> Any:  # noqa: N802, N803
     """Returns `length` slices from `start` on."""
     axis = axis_of(dim, operandA.ndim)
-    if not (0 <= start and 0 < length and start + length <= operandA.shape[axis]):
+    if not (start >= 0 and length > 0 and start + length <= operandA.shape[axis]):
         raise PyBudaError(f"expected start and length within {operandA.shape[axis]}, got {start} and {length}")
     return operandA[(slice(None),) * axis + (slice(start, start + length),)]
 

@@ -6,7 +6,7 @@ from opscope.simulator.host.settings.named_value import NamedValue
 
 
 class DataFormat(NamedValue):
-    """A number format; numbers are those of tt-budabackend's `DataFormat`. `_b` has eight bits of exponent, others five."""
+    """A number format, with tt-budabackend's number. `_b` has eight bits of exponent, other floats of 16 or less five."""
 
     Float32 = 0
     Float16 = 1

@@ -1,0 +1,41 @@
+"""`python -m opscope.pybuda PROGRAM.py [ARGUMENT...]`: runs a program that says `import pybuda`.
+
+An error of the program's use of pybuda is one line and exit code 2; any other is the program's own traceback.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+from opscope.pybuda import aliases
+from opscope.simulator.host.errors import PyBudaError
+
+
+def main(argv: list[str]) -> int:
+    """Runs a program. Returns 0, or 2 with one line on standard error."""
+    if not argv or argv[0] in ("-h", "--help"):
+        print("usage: python -m opscope.pybuda PROGRAM.py [ARGUMENT...]", file=sys.stdout if argv else sys.stderr)
+        return 0 if argv else 2
+    program = Path(argv[0])
+    if not program.is_file():
+        print(f"pybuda: {program}: expected a Python program, got no such file", file=sys.stderr)
+        return 2
+    aliases.install()
+    sys.argv = argv
+    sys.path.insert(0, str(program.resolve().parent))
+    try:
+        runpy.run_path(str(program), run_name="__main__")
+    except PyBudaError as error:
+        print(f"pybuda: {error}", file=sys.stderr)
+        return 2
+    finally:
+        from opscope.simulator.host.run import shutdown
+
+        shutdown()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

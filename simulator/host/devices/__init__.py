@@ -1,0 +1,1 @@
+"""Devices: what modules are placed on, and where inputs are pushed to."""

@@ -1,0 +1,160 @@
+"""The base of all devices: modules in a row, a queue of inputs, a queue of targets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from opscope.simulator.host import session
+from opscope.simulator.host.devices.input_queue import InputQueue
+from opscope.simulator.host.errors import NotThereYet, PyBudaError
+from opscope.simulator.host.modules.module import Module
+from opscope.simulator.host.tensor import Tensor, is_tensor
+
+
+class Device:
+    """Something that runs modules: one or more cards, or the CPU. Devices form a pipeline in the order of creation."""
+
+    def __init__(self, name: str, mp_context: Any = None) -> None:
+        """`mp_context` is ignored. Raises PyBudaError for a name that is none or is taken."""
+        if not isinstance(name, str) or not name:
+            raise PyBudaError(f"{type(self).__name__}: expected a name first, got {name!r}")
+        self.name = name
+        self.modules: list[Module] = []
+        self.loss_module: Module | None = None
+        self.inputs, self.targets = InputQueue(), InputQueue()
+        self.closed = False
+        session.add_device(self)
+
+    def get_name(self) -> str:
+        """Returns its name."""
+        return self.name
+
+    def place_module(self, module: Module | tuple[Module, ...] | list[Module]) -> None:
+        """Places one module or several, which run in a row, behind those that are there. Raises PyBudaError."""
+        self.check_open("place_module")
+        placed = list(module) if isinstance(module, tuple | list) else [module]
+        for one in placed:
+            if not isinstance(one, Module):
+                self.refuse("a module, such as pybuda.PyBudaModule or PyTorchModule", type(one).__name__)
+            if one.get_device() is not None:
+                self.refuse("a module that is on no device", f"{one.get_name()}, which is on {one.get_device().name}")  # type: ignore[union-attr]
+            if any(one.get_name() == other.get_name() for other in self.modules):
+                self.refuse("modules with names of their own", f"{one.get_name()!r} twice")
+            one.set_device(self)
+            self.modules.append(one)
+        self.forget()
+
+    def place_loss_module(self, module: Module) -> None:
+        """Places the module that computes the loss. Raises PyBudaError."""
+        self.check_open("place_loss_module")
+        if not isinstance(module, Module):
+            self.refuse("a loss module", type(module).__name__)
+        self.loss_module = module
+        module.set_device(self)
+
+    def remove_loss_module(self) -> None:
+        """Removes the loss module, if there is one."""
+        if self.loss_module is not None:
+            self.loss_module.set_device(None)
+        self.loss_module = None
+
+    def remove_modules(self) -> None:
+        """Removes every module, and what was pushed."""
+        for module in self.modules:
+            module.set_device(None)
+        self.modules = []
+        self.inputs.clear()
+        self.forget()
+
+    def push_to_inputs(self, *tensors: Any) -> None:
+        """Pushes the inputs of one run: in order, as one tuple or list, or by name in a dictionary.
+
+        Blocks while the queue is full and a run takes from it. Raises PyBudaError for anything that is no tensor, for
+        inputs that do not fit what was compiled, and after a shutdown.
+        """
+        self.check_open("push_to_inputs")
+        given = arranged(self, tensors)
+        self.check_inputs(given)
+        self.inputs.put(given, session.is_running)
+
+    def push_to_target_inputs(self, *tensors: Any) -> None:
+        """Pushes the targets of one run, for the loss module. Raises PyBudaError."""
+        self.check_open("push_to_target_inputs")
+        self.targets.put(arranged(self, tensors), session.is_running)
+
+    def sync(self) -> None:
+        """Waits until what was asked for has run. Raises what the run raised."""
+        session.wait()
+
+    def generate(self, loop_count: int, write_index: int, tokens_per_iter: int = -1, token_id: int = -1) -> list[Any]:
+        """Runs `loop_count` inputs forward and returns their outputs; nothing is kept between them.
+
+        TT-Buda writes past caches at `write_index`. A module here has none, so that it must be 0. Raises PyBudaError.
+        """
+        if write_index != 0 or tokens_per_iter not in (-1, 1) or token_id not in (-1, 0):
+            self.refuse("write_index 0, as no module here has past caches", f"{write_index}")
+        return self.forward(loop_count)
+
+    def forward(self, loop_count: int) -> list[Any]:
+        """Takes `loop_count` inputs, runs the modules on each, and returns the outputs. Raises PyBudaError."""
+        outputs = []
+        for _ in range(loop_count):
+            given = self.inputs.take(lambda: True)
+            if given is None:
+                self.refuse(f"{loop_count} inputs", f"{len(outputs)}; try push_to_inputs")
+            outputs.append(self.run(given))
+        return outputs
+
+    def backward(self, loop_count: int, zero_grad: bool) -> None:
+        """Comes with training."""
+        raise NotThereYet(f"{self.name}.backward: expected inference, got training, which is not there yet")
+
+    # --- what a run needs of it
+
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        """Runs the modules on one input. Raises PyBudaError."""
+        raise NotImplementedError(f"{type(self).__name__}.run")
+
+    def compile_for(self, inputs: Sequence[np.ndarray]) -> None:
+        """Compiles its modules for inputs like these, unless that has been done."""
+
+    def forget(self) -> None:
+        """Forgets what was compiled."""
+
+    def check_inputs(self, inputs: Sequence[Any]) -> None:
+        """Raises PyBudaError for inputs that do not fit what was compiled."""
+
+    def check_open(self, what: str) -> None:
+        """Raises PyBudaError after a shutdown."""
+        if self.closed:
+            self.refuse(f"{what} before shutdown()", "it after; try a new device")
+
+    def shutdown_device(self) -> None:
+        """Ends its use; modules can be placed elsewhere."""
+        for module in [*self.modules, *([self.loss_module] if self.loss_module else [])]:
+            module.set_device(None)
+        self.inputs.clear()
+        self.targets.clear()
+        self.closed = True
+
+    def refuse(self, expected: str, got: str) -> NoReturn:
+        """Raises PyBudaError in its name."""
+        raise PyBudaError(f"{self.name}: expected {expected}, got {got}")
+
+
+def arranged(device: Device, tensors: Sequence[Any]) -> list[Any]:
+    """Returns the inputs of one run in order. Raises PyBudaError."""
+    given: Any = tensors
+    if len(tensors) == 1 and isinstance(tensors[0], tuple | list | Mapping):
+        given = tensors[0]
+    if isinstance(given, Mapping):
+        if not device.modules:
+            device.refuse("a module, whose inputs have names", "none; try place_module")
+        given = device.modules[0].ordered(given)
+    for value in given:
+        if not isinstance(value, Tensor) and not is_tensor(value):
+            device.refuse("tensors", type(value).__name__)
+    return list(given)

@@ -1,0 +1,238 @@
+"""One or more cards, which the simulator plays."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from opscope.simulator.host import session
+from opscope.simulator.host.card_program import CardProgram, fitting
+from opscope.simulator.host.devices.detect import DetectedDevice, detected_devices
+from opscope.simulator.host.devices.device import Device
+from opscope.simulator.host.errors import NoMeaningHere, NotThereYet, PyBudaError
+from opscope.simulator.host.modules.module import Module
+from opscope.simulator.host.modules.py_buda_module import PyBudaModule
+from opscope.simulator.host.settings.backend_device import BackendDevice
+from opscope.simulator.host.settings.backend_type import REFUSED, BackendType
+from opscope.simulator.host.settings.data_format import DataFormat
+from opscope.simulator.host.settings.device_mode import DeviceMode
+from opscope.simulator.host.settings.options import configuration, option
+from opscope.simulator.host.tensor import array_of
+
+
+class SimulatedSilicon(UserWarning):
+    """A program asks for silicon, and gets the simulator."""
+
+
+_said = False
+
+
+class TTDevice(Device):
+    """One or more Tenstorrent cards that run modules, here in the simulator.
+
+    Without `arch` the cards are those that `detect_available_devices` finds: all of them, the first `num_chips`, or
+    those of `chip_ids`. With `arch` nothing is detected: a program can be compiled for a card that is not there.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        num_chips: int | None = None,
+        chip_ids: list[int] | list[tuple[int, ...]] | None = None,
+        arch: BackendDevice | None = None,
+        devtype: BackendType | None = None,
+        device_mode: DeviceMode | None = None,
+        optimizer: Any = None,
+        scheduler: Any = None,
+        fp32_fallback: DataFormat = DataFormat.Float16_b,
+        mp_context: Any = None,
+        module: Module | list[Module] | None = None,
+    ) -> None:
+        """`fp32_fallback` is the format in which the card holds floats. Raises PyBudaError, NoMeaningHere."""
+        _check(name, num_chips, chip_ids, arch, devtype, device_mode, fp32_fallback)
+        if optimizer is not None or scheduler is not None:
+            raise NotThereYet(f"{name}: expected inference, got an optimizer; training is not there yet")
+        super().__init__(name, mp_context)
+        self.devtype = devtype or BackendType.Silicon
+        self.device_mode = device_mode or DeviceMode.CompileAndRun
+        self.fp32_fallback = fp32_fallback
+        try:
+            self.arch, self.chip_ids, self.board = _cards(name, num_chips, chip_ids, arch)
+        except PyBudaError:
+            session.remove_device(self)
+            raise
+        self.compiled: list[CardProgram] = []
+        self.trace = False
+        """Whether runs are traced whatever the options say."""
+        self._subgraph: int | None = None
+        if self.devtype is BackendType.Silicon:
+            _say_once()
+        if module is not None:
+            self.place_module(module)
+
+    # --- subgraphs
+
+    def set_active_subgraph(self, subgraph_index: int) -> None:
+        """Makes one of the placed modules the one that inputs go to and outputs come from; the others rest.
+
+        Raises PyBudaError if there is no such module.
+        """
+        if not isinstance(subgraph_index, int) or not 0 <= subgraph_index < len(self.modules):
+            self.refuse(f"a subgraph below {len(self.modules)}", repr(subgraph_index))
+        self._subgraph = subgraph_index
+        self.forget()
+
+    def get_active_subgraph(self) -> int:
+        """Returns the number of the active subgraph; 0 while none was set, which means all modules in a row."""
+        return self._subgraph or 0
+
+    @property
+    def active(self) -> list[Module]:
+        """The modules that run, in order."""
+        return self.modules if self._subgraph is None else [self.modules[self._subgraph]]
+
+    @property
+    def _numbers(self) -> tuple[int, ...]:
+        """The ids of the chips; chips that are given by coordinates are numbered in their order."""
+        return tuple(chip if isinstance(chip, int) else number for number, chip in enumerate(self.chip_ids))
+
+    # --- compiling
+
+    def compile_for(self, inputs: Sequence[np.ndarray]) -> None:
+        """Compiles the modules for inputs like these, unless that has been done. Raises PyBudaError."""
+        if self.compiled:
+            return
+        if not self.modules:
+            self.refuse("a module", "none; try place_module")
+        compiled: list[CardProgram] = []
+        given = list(inputs)
+        config = configuration()
+        if config.get("default_df_override") is None and self.fp32_fallback is not DataFormat.Float16_b:
+            config.set_configuration_options(default_df_override=self.fp32_fallback.name)
+        for number, module in enumerate(self.active):
+            exported = module.exported(given)
+            made = CardProgram(exported, self.board, config.copy(), self._numbers)
+            compiled.append(made)
+            results = made.parts.results[: len(made.parts.results) - len(exported.taps)]
+            if number + 1 < len(self.active):
+                given = [np.zeros(shape, made.result_type(kind)) for _, shape, kind in results]
+        self.compiled = compiled
+
+    def forget(self) -> None:
+        """Forgets what was compiled."""
+        self.compiled = []
+
+    def check_inputs(self, inputs: Sequence[Any]) -> None:
+        """Raises PyBudaError for inputs that do not fit what was compiled."""
+        if self.compiled:
+            fitting(self.name, [array_of(value) for value in inputs], self.compiled[0].exported)
+
+    # --- running
+
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        """Runs the modules on one input. Raises PyBudaError."""
+        arrays = [array_of(value) for value in inputs]
+        self.compile_for(arrays)
+        if self.device_mode is DeviceMode.CompileOnly or self.devtype is BackendType.NoBackend:
+            self.refuse("a device that runs", "CompileOnly or NoBackend; try DeviceMode.CompileAndRun")
+        values: list[np.ndarray] = arrays
+        for module, compiled in zip(self.active, self.compiled, strict=True):
+            values = compiled.run(fitting(f"{self.name}: {module.name}", values, compiled.exported))
+            taps = len(compiled.exported.taps)
+            if taps and isinstance(module, PyBudaModule):
+                for key, value in zip(compiled.exported.taps, values[-taps:], strict=True):
+                    module.tapouts[key].put(value)
+                values = values[:-taps]
+        return list(values)
+
+    def get_parameter_checkpoint(self) -> dict[str, np.ndarray]:
+        """Returns the value of each parameter of its modules, by name."""
+        values: dict[str, np.ndarray] = {}
+        for module in self.modules:
+            if isinstance(module, PyBudaModule):
+                values |= {p.get_name(): array_of(p.value()).copy() for p in module.get_parameters()}
+        for compiled in self.compiled:
+            values |= {name: value.copy() for name, value in compiled.values.items()}
+        return values
+
+    get_all_parameters = get_parameter_checkpoint
+
+    def update_parameters(self, parameters: dict[str, Any]) -> None:
+        """Replaces parameters by name, in the modules and in what was compiled. Raises PyBudaError."""
+        for name, value in parameters.items():
+            found = False
+            for module in self.modules:
+                for parameter in module.get_parameters() if isinstance(module, PyBudaModule) else ():
+                    if parameter.get_name() == name:
+                        parameter.set_value(value)
+                        found = True
+            for compiled in self.compiled:
+                if name in compiled.values:
+                    compiled.update({name: array_of(value)})
+                    found = True
+            if not found:
+                self.refuse("a parameter of this device", repr(name))
+
+    def get_device_config(self, compiler_cfg: Any = None) -> dict[str, Any]:
+        """Returns what is used: architecture, chips, board."""
+        return {"arch": self.arch, "chip_ids": list(self.chip_ids), "board": self.board}
+
+
+def _check(name: str, num_chips: Any, chip_ids: Any, arch: Any, devtype: Any, mode: Any, fallback: Any) -> None:
+    kinds = {"arch": (arch, BackendDevice), "devtype": (devtype, BackendType), "device_mode": (mode, DeviceMode)}
+    for what, (value, kind) in {**kinds, "fp32_fallback": (fallback, DataFormat)}.items():
+        if value is not None and not isinstance(value, kind):
+            raise PyBudaError(f"{name}: {what}: expected a pybuda.{kind.__name__}, got {value!r}")
+    if devtype is not None and devtype.name in REFUSED:
+        raise NoMeaningHere(
+            f"{name}: devtype: expected Silicon, Golden or NoBackend, got {devtype.name}: {REFUSED[devtype.name]}"
+        )
+    if devtype is BackendType.Invalid or fallback is DataFormat.Invalid:
+        raise PyBudaError(f"{name}: expected a devtype and a format, got Invalid")
+    if num_chips is not None and (not isinstance(num_chips, int) or isinstance(num_chips, bool) or num_chips < 0):
+        raise PyBudaError(f"{name}: num_chips: expected a number from 0 on, got {num_chips!r}")
+    if chip_ids is not None:
+        if num_chips:
+            raise PyBudaError(f"{name}: expected num_chips or chip_ids, got both")
+        if not chip_ids or len(set(chip_ids)) != len(chip_ids):
+            raise PyBudaError(f"{name}: chip_ids: expected ids, each once, got {chip_ids!r}")
+
+
+def _cards(
+    name: str, num_chips: int | None, chip_ids: Sequence[Any] | None, arch: BackendDevice | None
+) -> tuple[BackendDevice, list[Any], str]:
+    """Returns architecture, ids and board of the cards that are meant. Raises PyBudaError."""
+    described = option("backend_cluster_descriptor_path") is not None
+    if arch is not None and not described:
+        ids = list(chip_ids) if chip_ids is not None else list(range(num_chips or 1))
+        return arch, ids, arch.arch
+    there: list[DetectedDevice] = detected_devices()
+    by_id = {card.chip_id: card for card in there}
+    if chip_ids is not None:
+        absent = [chip for chip in chip_ids if chip not in by_id]
+        if absent:
+            raise PyBudaError(f"{name}: chip_ids: expected some of {', '.join(map(str, by_id))}, got {absent[0]!r}")
+        cards = [by_id[chip] for chip in chip_ids]
+    else:
+        cards = there if arch is None else [card for card in there if card.arch is arch]
+        if (num_chips or 1) > len(cards):
+            raise PyBudaError(
+                f"{name}: num_chips: expected at most {len(cards)}, which are there, got {num_chips or 1}"
+            )
+        cards = cards[:num_chips] if num_chips else cards
+    kinds = sorted({card.arch.name for card in cards} | ({arch.name} if arch is not None else set()))
+    if len(kinds) > 1:
+        raise PyBudaError(f"{name}: expected cards of one architecture, got {', '.join(kinds)}; try chip_ids")
+    return cards[0].arch, [card.chip_id for card in cards], cards[0].board
+
+
+def _say_once() -> None:
+    global _said
+    if not _said:
+        _said = True
+        warnings.warn(
+            "BackendType.Silicon is a simulated card here: no hardware is used", SimulatedSilicon, stacklevel=4
+        )

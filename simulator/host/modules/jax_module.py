@@ -1,0 +1,53 @@
+"""JAX functions and modules as modules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from opscope.models.arguments import ArgSpec, Built
+from opscope.simulator.host.errors import PyBudaError
+from opscope.simulator.host.exported import Exported
+from opscope.simulator.host.modules.module import Module
+from opscope.simulator.host.modules.py_buda_module import leaves, traced_type
+
+
+class JaxModule(Module):
+    """A callable that JAX can trace: a function, a bound Flax module, an Equinox module.
+
+    Arrays that it holds are its parameters.
+    """
+
+    def __init__(self, name: str, module: Any) -> None:
+        """Raises PyBudaError if `module` cannot be called."""
+        super().__init__(name)
+        if not callable(module):
+            self.refuse("a callable of JAX arrays", type(module).__name__)
+        self.module = module
+
+    def exported(self, inputs: Sequence[np.ndarray]) -> Exported:
+        """Traces the callable. Raises PyBudaError for whatever it raises."""
+        import jax
+
+        from opscope.models.frontends.jax import lower
+
+        structs = [jax.ShapeDtypeStruct(x.shape, traced_type(x.dtype)) for x in inputs]
+        try:
+            closed = jax.make_jaxpr(lambda *arrays: leaves(self.module(*arrays)))(*structs)
+            held = {f"constant_{i}": np.asarray(value) for i, value in enumerate(closed.consts)}
+            specs = [ArgSpec(name, value.shape, value.dtype.name, "", "parameter") for name, value in held.items()]
+            taken = [ArgSpec(f"input_{i}", s.shape, s.dtype.name, "", "input") for i, s in enumerate(structs)]
+
+            def forward(w: Mapping[str, Any]) -> list[Any]:
+                return jax.core.eval_jaxpr(closed.jaxpr, [w[n] for n in held], *(w[s.name] for s in taken))
+
+            arguments = (*specs, *taken)
+            bytecode = lower(Built(forward, arguments), "forward")
+        except PyBudaError:
+            raise
+        except Exception as error:
+            line = str(error).strip().splitlines()[0] if str(error).strip() else ""
+            raise PyBudaError(f"{self.name}: {type(error).__name__}: {line}"[:300]) from error
+        return Exported(self.name, bytecode, arguments, held)

@@ -1,0 +1,67 @@
+"""The base of all modules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from opscope.simulator.host.errors import PyBudaError
+from opscope.simulator.host.exported import Exported
+from opscope.simulator.host.tensor import array_of
+
+if TYPE_CHECKING:
+    from opscope.simulator.host.devices.device import Device
+
+
+class Module:
+    """A workload that can be assigned to one device."""
+
+    def __init__(self, name: str) -> None:
+        """Raises PyBudaError for a name that is none."""
+        if not isinstance(name, str) or not name:
+            raise PyBudaError(f"{type(self).__name__}: expected a name first, got {name!r}")
+        self.name = name
+        self._device: Device | None = None
+
+    def get_device(self) -> Device | None:
+        """Returns the device that it is placed on; None before that."""
+        return self._device
+
+    def get_name(self) -> str:
+        """Returns its name."""
+        return self.name
+
+    def set_device(self, device: Device | None) -> None:
+        """Notes the device that it is placed on."""
+        self._device = device
+
+    def run(self, *args: Any) -> tuple[Any, ...]:
+        """Runs it on a device of its own, and returns the outputs. No other module may be placed on any device."""
+        from opscope.simulator.host.run import run_module
+
+        return run_module(self, args)
+
+    def exported(self, inputs: Sequence[np.ndarray]) -> Exported:
+        """Returns it as StableHLO for inputs like these. Raises PyBudaError if its framework refuses them."""
+        raise NotImplementedError(f"{type(self).__name__}.exported")
+
+    def ordered(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """Returns inputs that are given by name in the order of its arguments. Raises PyBudaError."""
+        self.refuse("inputs in order", f"inputs by name ({', '.join(inputs)})")
+
+    def compute(self, inputs: Sequence[Any]) -> list[Any]:
+        """Returns its outputs as XLA computes them on the CPU, in its own float types. Raises PyBudaError."""
+        from opscope.simulator.host.card_program import fitting
+        from opscope.simulator.host_ops import run
+
+        arrays = [array_of(value) for value in inputs]
+        exported = self.exported(arrays)
+        fits = fitting(self.name, arrays, exported)
+        results = run(exported.bytecode, exported.in_order(fits, exported.values))
+        return list(results[: len(results) - len(exported.taps)])
+
+    def refuse(self, expected: str, got: str) -> NoReturn:
+        """Raises PyBudaError in its name."""
+        raise PyBudaError(f"{self.name}: expected {expected}, got {got}")

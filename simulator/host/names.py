@@ -1,0 +1,97 @@
+"""Every name of TT-Buda's Python API: where it is defined here, or why it is not."""
+
+from __future__ import annotations
+
+HOST = "opscope.simulator.host"
+
+NAMES: dict[str, tuple[str, str]] = {
+    # modules
+    "Module": ("modules.module", "the base of all modules; `run` runs it on a card of its own"),
+    "PyBudaModule": ("modules.py_buda_module", "a module in TT-Buda's ops, which JAX traces"),
+    "PyTorchModule": ("modules.py_torch_module", "a `torch.nn.Module`, traced through torchax"),
+    "TFModule": ("modules.tf_module", "a Keras model or a `tf.Module`, on a card too"),
+    "TFGraphDefModule": ("modules.tf_graph_def_module", "a frozen TensorFlow graph"),
+    "OnnxModule": ("modules.onnx_module", "an ONNX graph"),
+    "JaxModule": ("modules.jax_module", "a JAX function, a bound Flax module or an Equinox module, without TensorFlow"),
+    "TFLiteModule": ("modules.tflite_module", "a TFLite file"),
+    "Parameter": ("parameter", "a weight; without a value one is drawn, seeded by its name"),
+    "Tensor": ("tensor", "a tensor that goes in or out; `value()` is an array, or PyTorch's where PyTorch's went in"),
+    # devices
+    "Device": ("devices.device", "the base of all devices"),
+    "TTDevice": ("devices.tt_device", "one or more cards, which the simulator plays"),
+    "CPUDevice": ("devices.cpu_device", "the CPU: PyTorch modules as they are, others by XLA"),
+    "detect_available_devices": ("devices.detect", "the chips of the cluster descriptor, else one configured board"),
+    # runs
+    "run_inference": ("run", "runs inputs through the pipeline; returns the queue of outputs"),
+    "initialize_pipeline": ("run", "compiles the devices; `run_forward` then runs"),
+    "run_forward": ("run", "runs inputs through the initialized pipeline"),
+    "run_training": ("run", "not there yet"),
+    "run_backward": ("run", "not there yet"),
+    "run_optimizer": ("run", "not there yet"),
+    "get_parameter_checkpoint": ("run", "the values of parameters, by name"),
+    "get_parameter_gradients": ("run", "not there yet"),
+    "update_device_parameters": ("run", "replaces parameters"),
+    "get_intermediates_queue": ("run", "the results of the op that `insert_tapout_queue_for_op` named"),
+    "sync": ("run", "waits until what was asked for has run"),
+    "shutdown": ("run", "ends the run and forgets every device"),
+    "pybuda_reset": ("run", "also forgets every option"),
+    "error_raised": ("run", "whether the run has ended with an error"),
+    # options
+    "set_configuration_options": ("settings.options", "sets compile options for all devices that compile later"),
+    "set_epoch_break": ("settings.options", "starts an epoch at ops, by name or predicate"),
+    "set_chip_break": ("settings.options", "starts an epoch on the next chip at ops, by name or predicate"),
+    "override_op_size": ("settings.options", "gives an op a grid of cores"),
+    "configure_mixed_precision": ("settings.options", "formats and fidelity of ops, by type, name or epoch"),
+    "BackendDevice": ("settings.backend_device", "an architecture"),
+    "BackendType": ("settings.backend_type", "Silicon and Golden are the simulator; NoBackend compiles alone"),
+    "DeviceMode": ("settings.device_mode", "whether a device compiles, runs, or both"),
+    "DataFormat": ("settings.data_format", "a number format"),
+    "MathFidelity": ("settings.math_fidelity", "phases of the matrix unit"),
+    "PerfTraceLevel": ("settings.perf_trace_level", "how much a performance trace holds"),
+    "DRAMPlacementAlgorithm": ("settings.dram_placement_algorithm", "how queues are spread over DRAM channels"),
+    "VerifyConfig": ("settings.verify_config", "verifies outputs against XLA's by correlation"),
+    # training
+    "LearningRateScheduler": ("learning_rate_scheduler", "the base of a schedule"),
+    "SGD": ("optimizers", "an optimizer"),
+    "Adam": ("optimizers", "an optimizer"),
+    "AdamW": ("optimizers", "an optimizer"),
+    "LAMB": ("optimizers", "an optimizer"),
+    "LARS": ("optimizers", "an optimizer"),
+    # errors
+    "PyBudaError": ("errors", "what every bad call raises"),
+    "NoMeaningHere": ("errors", "a name or value without a meaning for a simulated card"),
+    "NotThereYet": ("errors", "a name that will have a meaning here"),
+}  # fmt: skip
+"""Name -> its module in `simulator/host`, and what it does here."""
+
+PARTS = {"op": "op", "query": "query", "optimizers": "optimizers"}
+"""Name of a module of pybuda -> its package here."""
+
+NO_MEANING = {
+    "GPUDevice": "there is no GPU in a simulation; try CPUDevice",
+    "TTCluster": "a TTDevice of several chips is what this would be; try num_chips",
+    "MXNetModule": "MXNet has ended, and no version of it installs beside this project's Python",
+    "pybuda_compile": "it takes TT-Buda's own compiler context; try `opscope plan` or initialize_pipeline",
+    "compile_torch": "torch.compile would trace a second time what PyTorchModule traces; try PyTorchModule",
+    "get_tenstorrent_device": "there is no driver; try detect_available_devices",
+    "is_silicon": "nothing here is silicon",
+    "transformers": "its pipelines download weights; try PyTorchModule with a configuration of transformers",
+    "CompiledGraphState": "it is TT-Buda's own pickle; try TTDeviceImage",
+    "CompilerConfig": "options are set by name here; try set_configuration_options",
+    "CompileDepth": "depths are stages of the harness; try `opscope show` with backend buda",
+    "insert_buffering_nop": "buffers are inserted by the planner where a fork starves",
+    "override_dram_queue_placement": "queues are placed by dram_placement_algorithm alone",
+    "TensorShape": "shapes are tuples here",
+    "SomeTensor": "it is a name of types alone",
+    "k_dim": "it is an index of the balancer's own code",
+}
+"""Name -> why it has no meaning here."""
+
+NOT_YET = {
+    "run_schedulers": "training is not there yet",
+    "get_loss_queue": "training is not there yet",
+    "run_generate": "there are no past caches yet",
+    "run_generative_inference": "there are no past caches yet",
+    "set_device_pipeline": "devices form a pipeline in the order of their creation",
+}
+"""Name -> what it waits for."""

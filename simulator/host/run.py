@@ -1,0 +1,246 @@
+"""The functions that run a pipeline: all at once, or step by step."""
+
+from __future__ import annotations
+
+import queue
+from typing import Any
+
+from opscope.simulator.host import session as sessions
+from opscope.simulator.host.devices.cpu_device import CPUDevice
+from opscope.simulator.host.devices.device import Device
+from opscope.simulator.host.devices.tt_device import TTDevice
+from opscope.simulator.host.errors import NotThereYet, PyBudaError
+from opscope.simulator.host.modules.module import Module
+from opscope.simulator.host.modules.py_buda_module import PyBudaModule
+from opscope.simulator.host.old_spellings import old_spellings
+from opscope.simulator.host.pipeline import Pipeline
+from opscope.simulator.host.settings.device_mode import DeviceMode
+from opscope.simulator.host.settings.options import reset_options
+from opscope.simulator.host.settings.verify_config import VerifyConfig
+
+TRAINING = "expected inference, got training, which is not there yet"
+
+
+@old_spellings(num_inputs="input_count", sequential="_sequential")
+def run_inference(
+    module: Module | None = None,
+    inputs: list[Any] = [],  # noqa: B006 - TT-Buda's signature; never changed
+    input_count: int = 1,
+    output_queue: Any = None,
+    _sequential: bool = False,
+    _perf_trace: bool = False,
+    _verify_cfg: VerifyConfig | None = None,
+) -> Any:
+    """Runs inference and returns the queue of outputs, each a list of tensors.
+
+    `module` is placed on a card of its own, unless it is on one. `inputs` are pushed; each is a tensor, a tuple or a
+    dictionary. It returns as soon as the pipeline runs, and runs `input_count` inputs (0: until shutdown), also those
+    that are pushed later; with `_sequential` it runs those that are there and returns then. Raises PyBudaError.
+    """
+    if not isinstance(input_count, int) or input_count < 0:
+        raise PyBudaError(f"run_inference: expected input_count from 0 on, got {input_count!r}")
+    if module is not None:
+        _placed(module)
+    devices = sessions.session().devices
+    pipeline = _current(devices, output_queue, _verify_cfg)
+    for one in inputs:
+        pipeline.devices[0].push_to_inputs(*(one if isinstance(one, tuple) else (one,)))
+    if _perf_trace:
+        _traced(pipeline)
+    pipeline.forward(input_count, _sequential)
+    return pipeline.outputs
+
+
+def _placed(module: Module) -> None:
+    if not isinstance(module, Module):
+        raise PyBudaError(f"run_inference: expected a pybuda module, got {type(module).__name__}")
+    if module.get_device() is None:
+        used = [device.name for device in sessions.session().devices if device.modules]
+        if used:
+            raise PyBudaError(
+                f"run_inference: expected no other module on a device, got one on {used[0]}; try shutdown()"
+            )
+        TTDevice(f"tt_{module.get_name()}", module=module)
+
+
+def _current(devices: list[Device], output_queue: Any, verify: VerifyConfig | None) -> Pipeline:
+    """Returns a pipeline of the devices, in place of the one that runs."""
+    session = sessions.session()
+    if session.pipeline is not None:
+        session.pipeline.stop()
+    session.pipeline = Pipeline(devices, output_queue, verify=verify)
+    return session.pipeline
+
+
+def _traced(pipeline: Pipeline) -> None:
+    for device in pipeline.devices:
+        if isinstance(device, TTDevice):
+            device.trace = True
+
+
+def run_module(module: Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Runs a module on a card of its own and returns its outputs as they went in: arrays or PyTorch tensors."""
+    before = module.get_device()
+    outputs = run_inference(module, [tuple(args)], _sequential=True).get()
+    if before is None:
+        device = module.get_device()
+        assert device is not None
+        device.remove_modules()
+        device.shutdown_device()
+        sessions.remove_device(device)
+    return tuple(tensor.value() for tensor in outputs)
+
+
+def initialize_pipeline(
+    training: bool,
+    output_queue: Any = None,
+    checkpoint_queue: Any = None,
+    sample_inputs: Any = (),
+    sample_targets: tuple[Any, ...] = (),
+    microbatch_count: int = 1,
+    d2d_fwd_queues: list[Any] = [],  # noqa: B006 - TT-Buda's signature; never changed
+    d2d_bwd_queues: list[Any] = [],  # noqa: B006
+    _sequential: bool = False,
+    _verify_cfg: VerifyConfig | None = None,
+    _device_mode: DeviceMode = DeviceMode.CompileAndRun,
+) -> Any:
+    """Compiles the devices for inputs like `sample_inputs`, or the first that was pushed; returns the output queue.
+
+    `run_forward` then runs. What goes from one device to the next is also put into `d2d_fwd_queues`, in order. Raises
+    PyBudaError, NotThereYet for training.
+    """
+    session = sessions.session()
+    if training:
+        _loss_of(session.devices, "initialize_pipeline")
+        raise NotThereYet(f"initialize_pipeline: {TRAINING}")
+    if session.pipeline is not None:
+        session.pipeline.stop()
+    session.pipeline = Pipeline(session.devices, output_queue, d2d_fwd_queues, _verify_cfg)
+    first = session.pipeline.devices[0]
+    if isinstance(sample_inputs, dict):
+        sample: Any = first.modules[0].ordered(sample_inputs)
+    else:
+        sample = list(sample_inputs) or first.inputs.first()
+    if sample is None:
+        raise PyBudaError("initialize_pipeline: expected sample_inputs or an input that was pushed, got neither")
+    if _device_mode is not DeviceMode.CompileAndRun:
+        for device in session.pipeline.devices:
+            if isinstance(device, TTDevice):
+                device.device_mode = _device_mode
+    session.pipeline.compile(sample)
+    return session.pipeline.outputs
+
+
+def run_forward(input_count: int = 1, _sequential: bool = False) -> None:
+    """Runs `input_count` inputs through the initialized pipeline. Raises PyBudaError."""
+    pipeline = sessions.session().pipeline
+    if pipeline is None:
+        raise PyBudaError("run_forward: expected a pipeline, got none; try initialize_pipeline")
+    pipeline.forward(input_count, _sequential)
+
+
+def _loss_of(devices: list[Device], where: str) -> Module:
+    """Returns the loss module of the last device. Raises PyBudaError if there is none."""
+    used = [device for device in devices if device.modules]
+    if not used:
+        raise PyBudaError(f"{where}: expected a module on a device, got none; try place_module")
+    loss = used[-1].loss_module
+    if loss is None:
+        raise PyBudaError(f"{where}: expected a loss module on {used[-1].name}, got none; try place_loss_module")
+    return loss
+
+
+def run_training(
+    epochs: int = 1,
+    steps: int = 1,
+    accumulation_steps: int = 1,
+    microbatch_count: int = 1,
+    checkpoint_queue: Any = None,
+    loss_queue: Any = None,
+    checkpoint_interval: int = 0,
+    _sequential: bool = False,
+    _perf_trace: bool = False,
+    _verify_cfg: VerifyConfig | None = None,
+) -> Any:
+    """Training is not there yet. Raises PyBudaError without a loss module, else NotThereYet."""
+    _loss_of(sessions.session().devices, "run_training")
+    raise NotThereYet(f"run_training: {TRAINING}")
+
+
+def run_backward(input_count: int = 1, zero_grad: bool = False, _sequential: bool = False) -> None:
+    """Training is not there yet. Raises NotThereYet."""
+    raise NotThereYet(f"run_backward: {TRAINING}")
+
+
+def run_optimizer(checkpoint: bool = False, _sequential: bool = False) -> None:
+    """Training is not there yet. Raises NotThereYet."""
+    raise NotThereYet(f"run_optimizer: {TRAINING}")
+
+
+def get_parameter_checkpoint(
+    device: CPUDevice | TTDevice | None = None, _sequential: bool = False
+) -> list[dict[str, Any]]:
+    """Returns the value of each parameter by name, for the device or for each one."""
+    return [_parameters(one) for one in ([device] if device is not None else sessions.session().devices)]
+
+
+def _parameters(device: Device) -> dict[str, Any]:
+    if isinstance(device, TTDevice):
+        return device.get_parameter_checkpoint()
+    native = [module for module in device.modules if isinstance(module, PyBudaModule)]
+    return {p.get_name(): p.value() for module in native for p in module.get_parameters()}
+
+
+def get_parameter_gradients(
+    device: CPUDevice | TTDevice | None = None, _sequential: bool = False
+) -> list[dict[str, Any]]:
+    """Training is not there yet. Raises NotThereYet."""
+    raise NotThereYet(f"get_parameter_gradients: {TRAINING}")
+
+
+def update_device_parameters(
+    device: CPUDevice | TTDevice | None = None,
+    parameters: list[dict[str, Any]] = [],  # noqa: B006 - TT-Buda's signature; never changed
+    _sequential: bool = False,
+) -> None:
+    """Replaces parameters of a device, or of each device by its entry in `parameters`. Raises PyBudaError."""
+    devices = [device] if device is not None else list(sessions.session().devices)
+    if len(parameters) != len(devices):
+        raise PyBudaError(
+            f"update_device_parameters: expected {len(devices)} dictionaries, one per device, got {len(parameters)}"
+        )
+    for one, values in zip(devices, parameters, strict=True):
+        if not isinstance(one, TTDevice):
+            one.refuse("a TTDevice", type(one).__name__)
+        one.update_parameters(values)
+
+
+def sync() -> None:
+    """Waits until what was asked for has run. Raises what the run raised."""
+    sessions.wait()
+
+
+def shutdown() -> None:
+    """Ends the run and forgets every device; a push to one of them then is an error."""
+    sessions.close()
+
+
+def pybuda_reset() -> None:
+    """Does what `shutdown` does, and forgets every option."""
+    shutdown()
+    reset_options()
+
+
+def error_raised() -> bool:
+    """Whether the run has ended with an error."""
+    pipeline = sessions.session().pipeline
+    return pipeline is not None and pipeline.error is not None
+
+
+def get_intermediates_queue() -> queue.Queue[Any]:
+    """Returns the queue of the first op that `insert_tapout_queue_for_op` named. Raises PyBudaError."""
+    for device in sessions.session().devices:
+        for module in device.modules:
+            if isinstance(module, PyBudaModule) and module.tapouts:
+                return next(iter(module.tapouts.values()))
+    raise PyBudaError("get_intermediates_queue: expected an op to tap, got none; try insert_tapout_queue_for_op")

@@ -1,0 +1,62 @@
+"""What a program has made so far: its devices, and the run that is going on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from opscope.simulator.host.errors import PyBudaError
+
+if TYPE_CHECKING:
+    from opscope.simulator.host.devices.device import Device
+    from opscope.simulator.host.pipeline import Pipeline
+
+
+class Session:
+    """One per process."""
+
+    def __init__(self) -> None:
+        self.devices: list[Device] = []
+        self.pipeline: Pipeline | None = None
+
+
+_SESSION = Session()
+
+
+def session() -> Session:
+    """Returns the session."""
+    return _SESSION
+
+
+def add_device(device: Device) -> None:
+    """Adds a device at the end of the pipeline. Raises PyBudaError for a name that is taken."""
+    if any(device.name == other.name for other in _SESSION.devices):
+        raise PyBudaError(f"{device.name}: expected a name that no device has, got it twice; try shutdown() first")
+    if _SESSION.pipeline is not None:
+        _SESSION.pipeline.stop()
+        _SESSION.pipeline = None
+    _SESSION.devices.append(device)
+
+
+def remove_device(device: Device) -> None:
+    """Removes a device that could not be made."""
+    _SESSION.devices = [other for other in _SESSION.devices if other is not device]
+
+
+def is_running() -> bool:
+    """Whether a run takes inputs."""
+    return _SESSION.pipeline is not None and _SESSION.pipeline.is_running()
+
+
+def wait() -> None:
+    """Waits until what was asked for has run. Raises what the run raised."""
+    if _SESSION.pipeline is not None:
+        _SESSION.pipeline.wait()
+
+
+def close() -> Any:
+    """Stops the run and forgets every device."""
+    if _SESSION.pipeline is not None:
+        _SESSION.pipeline.stop()
+    for device in _SESSION.devices:
+        device.shutdown_device()
+    _SESSION.devices, _SESSION.pipeline = [], None

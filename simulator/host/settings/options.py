@@ -1,0 +1,154 @@
+"""The compile options, which are global, as in TT-Buda: every device that compiles later has them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+from opscope.compiler.api import CompilerInputError, Configuration
+from opscope.simulator.host.errors import PyBudaError
+from opscope.simulator.host.query import NodePredicateBuilder
+from opscope.simulator.host.settings.data_format import DataFormat
+from opscope.simulator.host.settings.dram_placement_algorithm import DRAMPlacementAlgorithm
+from opscope.simulator.host.settings.math_fidelity import MathFidelity
+from opscope.simulator.host.settings.perf_trace_level import PerfTraceLevel
+
+Ops = str | NodePredicateBuilder | list[str | NodePredicateBuilder]
+_GLOBAL = Configuration()
+
+
+def configuration() -> Configuration:
+    """Returns a copy of the options that are set now: what a compilation begins with."""
+    return _GLOBAL.copy()
+
+
+def reset_options() -> None:
+    """Forgets every option."""
+    fresh = Configuration()
+    for name in vars(fresh):
+        setattr(_GLOBAL, name, getattr(fresh, name))
+
+
+def stable_softmax() -> bool:
+    """Whether a softmax subtracts the maximum (`enable_stable_softmax`)."""
+    return bool(_GLOBAL.get("enable_stable_softmax", True))
+
+
+def option(name: str, default: Any = None) -> Any:
+    """Returns the value of an option."""
+    return _GLOBAL.get(name, default)
+
+
+def set_configuration_options(
+    enable_recompute: bool | None = None,
+    balancer_policy: str | None = None,
+    place_on_one_row: bool | None = None,
+    enable_t_streaming: bool | None = None,
+    manual_t_streaming: bool | None = None,
+    enable_consteval: bool | None = None,
+    default_df_override: DataFormat | None = None,
+    accumulate_df: DataFormat | None = None,
+    math_fidelity: MathFidelity | None = None,
+    performance_trace: PerfTraceLevel | None = None,
+    backend_opt_level: int | None = None,
+    backend_output_dir: str | None = None,
+    backend_device_descriptor_path: str | None = None,
+    backend_cluster_descriptor_path: str | None = None,
+    backend_runtime_params_path: str | None = None,
+    backend_runtime_args: str | None = None,
+    enable_auto_fusing: bool | None = None,
+    enable_conv_prestride: bool | None = None,
+    enable_stable_softmax: bool | None = None,
+    amp_level: int | None = None,
+    harvested_rows: list[list[int]] | None = None,
+    store_backend_db_to_yaml: bool | None = None,
+    input_queues_on_host: bool | None = None,
+    output_queues_on_host: bool | None = None,
+    enable_auto_transposing_placement: bool | None = None,
+    use_interactive_placer: bool | None = None,
+    op_intermediates_to_save: list[str] | None = None,
+    enable_enumerate_u_kt: bool | None = None,
+    enable_device_tilize: bool | None = None,
+    dram_placement_algorithm: DRAMPlacementAlgorithm | None = None,
+    chip_placement_policy: str | None = None,
+    enable_forked_dram_inputs: bool | None = None,
+    device_config: str | None = None,
+    **unknown: Any,
+) -> None:
+    """Sets compile options for every device that compiles later; None leaves one as it is.
+
+    What each does here is in docs/pybuda.md; one that does nothing gives a warning. Raises PyBudaError for an unknown
+    option or a wrong value.
+    """
+    given = {name: value for name, value in locals().items() if name != "unknown"} | unknown
+    _set({name: value for name, value in given.items() if value is not None})
+
+
+def _set(options: dict[str, Any]) -> None:
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            _GLOBAL.set_configuration_options(**options)
+    except CompilerInputError as error:
+        raise PyBudaError(f"set_configuration_options: {error}") from None
+    for warning in caught:
+        warnings.warn(warning.message, stacklevel=3)
+
+
+def set_epoch_break(op_names: Ops) -> None:
+    """Makes each of these ops, or of those that a predicate matches, start an epoch. Raises PyBudaError."""
+    _GLOBAL.set_epoch_break(_named("set_epoch_break", op_names))
+
+
+def set_chip_break(op_names: Ops) -> None:
+    """Makes each of these ops, or of those that a predicate matches, start an epoch on the next chip."""
+    _GLOBAL.set_chip_break(_named("set_chip_break", op_names))
+
+
+def override_op_size(op_name: str, grid_size: tuple[int, int]) -> None:
+    """Gives an op a grid of rows and columns of cores. Raises PyBudaError."""
+    sizes = tuple(grid_size) if isinstance(grid_size, tuple | list) else ()
+    if not isinstance(op_name, str) or len(sizes) != 2 or not all(isinstance(n, int) and n > 0 for n in sizes):
+        raise PyBudaError(f"override_op_size: expected a name and (rows, columns), got {op_name!r} and {grid_size!r}")
+    _GLOBAL.override_op_size(op_name, (sizes[0], sizes[1]))
+
+
+def configure_mixed_precision(
+    op_type: str | None = None,
+    epoch_type: str | None = None,
+    output_df: DataFormat | None = None,
+    intermediate_df: DataFormat | None = None,
+    accumulate_df: DataFormat | None = None,
+    math_fidelity: MathFidelity | None = None,
+    name_regex: str | None = None,
+    input_df: dict[int, Any] | None = None,
+    is_gradient_op: bool | None = None,
+    input_parameter_indices_to_optimize: list[tuple[int, int]] | None = None,
+) -> None:
+    """Sets formats and fidelity of ops: of a type, of a kind of epoch, whose whole name matches, or of all.
+
+    `input_df` is operand -> format, or (format, whether it must be so). Raises PyBudaError for a wrong value.
+    """
+    if input_parameter_indices_to_optimize is not None:
+        raise PyBudaError(
+            "configure_mixed_precision: expected input_df={operand: format}, got input_parameter_indices_to_optimize"
+        )
+    try:
+        _GLOBAL.configure_mixed_precision(
+            op_type=op_type, epoch_type=epoch_type, name_regex=name_regex, is_gradient_op=is_gradient_op,
+            output_df=output_df, intermediate_df=intermediate_df, accumulate_df=accumulate_df,
+            math_fidelity=math_fidelity,
+            input_df={k: v[0] if isinstance(v, tuple | list) else v for k, v in (input_df or {}).items()},
+        )  # fmt: skip
+    except CompilerInputError as error:
+        raise PyBudaError(f"configure_mixed_precision: {error}") from None
+
+
+def _named(where: str, ops: Any) -> list[Any]:
+    listed: Iterable[Any] = ops if isinstance(ops, list | tuple) else [ops]
+    made = [op.as_function() if isinstance(op, NodePredicateBuilder) else op for op in listed]
+    for op in made:
+        if not isinstance(op, str) and not callable(op):
+            raise PyBudaError(f"{where}: expected names of ops or predicates of pybuda.query, got {op!r}")
+    return made

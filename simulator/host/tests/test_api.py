@@ -1,0 +1,352 @@
+"""The Python API from end to end: modules, devices, runs, options, and what bad calls are told."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from opscope import pybuda
+from opscope.simulator.host.devices import tt_device
+from opscope.simulator.host.errors import NoMeaningHere, NotThereYet, PyBudaError
+from opscope.simulator.host.settings.options import configuration
+
+X = np.random.default_rng(0).standard_normal((1, 1, 32, 64)).astype(np.float32)
+WORMHOLE = pybuda.BackendDevice.Wormhole_B0
+
+
+class Layer(pybuda.PyBudaModule):
+    """tanh(x @ weights + bias)."""
+
+    def __init__(self, name: str, size: int = 64) -> None:
+        super().__init__(name)
+        self.weights = pybuda.Parameter(size, 64)
+        self.bias = pybuda.Parameter(64)
+
+    def forward(self, act: Any) -> Any:
+        product = pybuda.op.Matmul(f"{self.name}.product", act, self.weights, self.bias)
+        return pybuda.op.Tanh(f"{self.name}.tanh", product)
+
+
+class Chosen(Layer):
+    """Also the index of the largest element, which no card computes: the host does it afterwards."""
+
+    def forward(self, act: Any) -> Any:
+        out = super().forward(act)
+        return out, pybuda.op.Argmax("", out, dim=-1)
+
+
+def layer(weights: Any, bias: Any, x: np.ndarray = X) -> np.ndarray:
+    return np.tanh(x @ weights.value() + bias.value())
+
+
+def near(value: Any, expected: np.ndarray) -> bool:
+    return bool(np.allclose(np.asarray(value), expected, atol=0.05))
+
+
+def test_a_module_runs_on_a_card_and_its_values_are_near_numpys() -> None:
+    module = Chosen("one")
+    device = pybuda.TTDevice("tt0", arch=WORMHOLE, module=module)
+    outputs = pybuda.run_inference(inputs=[X], _sequential=True).get()
+    expected = layer(module.weights, module.bias)
+    assert near(outputs[0], expected)
+    assert np.array_equal(outputs[1].value()[..., 0], outputs[0].value().argmax(-1))
+    assert isinstance(outputs[0].value(), np.ndarray)
+    graph = device.compiled[0].compilation.graph
+    assert graph is not None
+    assert "one.product" in {node.name for node in graph.nodes}
+    assert module.get_device() is device
+    # What was pushed is checked against what was compiled, at once.
+    with pytest.raises(PyBudaError, match=r"tt0: input 0: expected shape \[1, 1, 32, 64\], got \[32, 64\]"):
+        device.push_to_inputs(X[0, 0])
+    with pytest.raises(PyBudaError, match="tt0: input 0: expected float32, got int32"):
+        device.push_to_inputs(X.astype(np.int32))
+    with pytest.raises(PyBudaError, match="tt0: expected 1 inputs, got 2"):
+        device.push_to_inputs(X, X)
+    # New weights, without compiling again.
+    (values,) = pybuda.get_parameter_checkpoint(device)
+    assert set(values) == {"one.weights", "one.bias"}
+    pybuda.update_device_parameters(device, [{"one.bias": np.zeros(64, np.float32)}])
+    device.push_to_inputs({"act": X})
+    again = pybuda.run_inference(sequential=True).get()
+    assert near(again[0], np.tanh(X @ module.weights.value()))
+    with pytest.raises(PyBudaError, match=r"tt0: expected a parameter of this device, got 'one\.nothing'"):
+        pybuda.update_device_parameters(device, [{"one.nothing": X}])
+    pybuda.shutdown()
+    with pytest.raises(PyBudaError, match=r"tt0: expected push_to_inputs before shutdown\(\), got it after"):
+        device.push_to_inputs(X)
+
+
+def test_a_pipeline_runs_while_inputs_are_pushed_and_taps_an_op() -> None:
+    first, second = Layer("first"), Layer("second")
+    tap = first.insert_tapout_queue_for_op("first.product", 0)
+    card = pybuda.TTDevice("tt0", arch=WORMHOLE, module=first)
+    pybuda.CPUDevice("cpu0", module=second)
+    between: queue.Queue[Any] = queue.Queue()
+    outputs = pybuda.initialize_pipeline(False, sample_inputs=(X,), d2d_fwd_queues=[between])
+    pybuda.run_forward(3)
+    for scale in (1, 2, 3):
+        card.push_to_inputs(X * np.float32(scale))
+    got = [outputs.get() for _ in range(3)]
+    pybuda.sync()
+    for scale, one in zip((1, 2, 3), got, strict=True):
+        middle = layer(first.weights, first.bias, X * scale)
+        assert near(one[0], layer(second.weights, second.bias, middle))
+        assert near(between.get()[0], middle)
+        assert np.allclose(tap.get(), X * scale @ first.weights.value() + first.bias.value(), atol=0.2)
+    assert pybuda.get_intermediates_queue() is tap
+    with pytest.raises(PyBudaError, match="outputs: expected a run that makes them, got none"):
+        outputs.get()
+    with pytest.raises(queue.Empty):
+        outputs.get(timeout=0.01)
+    assert not pybuda.error_raised()
+
+
+def test_two_modules_of_a_device_run_in_a_row_and_one_alone_as_subgraph() -> None:
+    first, second = Layer("first"), Layer("second")
+    device = pybuda.TTDevice("tt0", arch=pybuda.BackendDevice.Grayskull, devtype=pybuda.BackendType.Golden)
+    device.place_module([first, second])
+    device.push_to_inputs([X])
+    (got,) = device.generate(1, write_index=0)
+    assert near(got[0], layer(second.weights, second.bias, layer(first.weights, first.bias)))
+    device.set_active_subgraph(1)
+    device.push_to_inputs(X)
+    assert near(pybuda.run_inference(_sequential=True).get()[0], layer(second.weights, second.bias))
+    assert device.get_active_subgraph() == 1
+    with pytest.raises(PyBudaError, match="tt0: expected a subgraph below 2, got 2"):
+        device.set_active_subgraph(2)
+
+
+def test_an_error_of_a_run_reaches_whoever_reads_the_outputs() -> None:
+    device = pybuda.TTDevice("tt0", arch=WORMHOLE, module=Layer("wide", size=96))
+    outputs = pybuda.run_inference(input_count=2)
+    device.push_to_inputs(X)
+    with pytest.raises(PyBudaError, match=r"wide\.product: expected operands that fit Matmul"):
+        outputs.get()
+    assert pybuda.error_raised()
+
+
+def test_outputs_are_verified_against_xla() -> None:
+    pybuda.TTDevice("tt0", arch=WORMHOLE, module=Layer("one"))
+    verify = pybuda.VerifyConfig(pcc=0.99)
+    assert pybuda.run_inference(inputs=[X], sequential=True, _verify_cfg=verify).get()
+    with pytest.raises(PyBudaError, match=r"verify: expected output 0 to correlate with XLA's by 1\.1"):
+        pybuda.run_inference(inputs=[X], sequential=True, _verify_cfg=pybuda.VerifyConfig(pcc=1.1))
+
+
+# --- devices
+
+
+def cluster(folder: Path, text: str) -> None:
+    path = folder / "cluster.yaml"
+    path.write_text(text)
+    pybuda.set_configuration_options(backend_cluster_descriptor_path=str(path))
+
+
+FOUR = "arch: {0: Wormhole_B0, 1: Wormhole_B0, 2: Wormhole_B0, 3: Wormhole_B0}\nchips: {0: [0, 0], 1: [1, 0], 2: [2, 0], 3: [3, 0]}\n"  # noqa: E501
+
+
+def test_devices_are_detected(tmp_path: Path) -> None:
+    assert pybuda.detect_available_devices() == [WORMHOLE]
+    assert pybuda.TTDevice("a").get_device_config() == {"arch": WORMHOLE, "chip_ids": [0], "board": "n150"}
+    # An explicit architecture needs no card.
+    assert pybuda.TTDevice("b", arch=pybuda.BackendDevice.Blackhole).chip_ids == [0]
+    cluster(tmp_path, FOUR)
+    assert pybuda.detect_available_devices() == [WORMHOLE] * 4
+    assert pybuda.TTDevice("c").chip_ids == [0, 1, 2, 3]
+    assert pybuda.TTDevice("d", num_chips=3).chip_ids == [0, 1, 2]
+    assert pybuda.TTDevice("e", chip_ids=[0, 2, 3]).chip_ids == [0, 2, 3]
+    with pytest.raises(PyBudaError, match="f: chip_ids: expected some of 0, 1, 2, 3, got 7"):
+        pybuda.TTDevice("f", chip_ids=[1, 7])
+    with pytest.raises(PyBudaError, match="f: num_chips: expected at most 4, which are there, got 5"):
+        pybuda.TTDevice("f", num_chips=5)
+    cluster(tmp_path, "arch: {0: Wormhole_B0, 1: Grayskull}\nchips: {0: [], 1: []}\n")
+    with pytest.raises(PyBudaError, match="f: expected cards of one architecture, got Grayskull, Wormhole_B0"):
+        pybuda.TTDevice("f")
+    for text, expected in (("[1]", "expected a mapping"), ("chips: {0: []}", "an arch of each chip"), ("{", "YAML")):
+        cluster(tmp_path, text)
+        with pytest.raises(PyBudaError, match=expected):
+            pybuda.detect_available_devices()
+
+
+def test_silicon_is_said_to_be_simulated_once(
+    monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    monkeypatch.setattr(tt_device, "_said", False)
+    with pytest.warns(tt_device.SimulatedSilicon, match="simulated card"):
+        pybuda.TTDevice("a", arch=WORMHOLE, devtype=pybuda.BackendType.Silicon)
+    pybuda.TTDevice("b", arch=WORMHOLE, devtype=pybuda.BackendType.Silicon)
+    assert not recwarn.list
+
+
+# --- bad calls
+
+
+def _placed_twice() -> None:
+    module = Layer("m")
+    pybuda.TTDevice("a", arch=WORMHOLE, module=module)
+    pybuda.TTDevice("b", arch=WORMHOLE, module=module)
+
+
+def _not_run() -> None:
+    pybuda.TTDevice("a", arch=WORMHOLE, devtype=pybuda.BackendType.NoBackend, module=Layer("m"))
+    pybuda.run_inference(inputs=[X], sequential=True)
+
+
+def _same_names() -> None:
+    class Same(pybuda.PyBudaModule):
+        def forward(self, x: Any) -> Any:
+            return pybuda.op.Exp("e", pybuda.op.Exp("e", x))
+
+    pybuda.TTDevice("a", arch=WORMHOLE, module=Same("same"))
+    pybuda.run_inference(inputs=[X], sequential=True)
+
+
+def _no_forward() -> None:
+    pybuda.TTDevice("a", arch=WORMHOLE, module=pybuda.PyBudaModule("empty"))
+    pybuda.run_inference(inputs=[X], sequential=True)
+
+
+def _no_tap() -> None:
+    module = Layer("m")
+    module.insert_tapout_queue_for_op("nothing", 0)
+    pybuda.TTDevice("a", arch=WORMHOLE, module=module)
+    pybuda.run_inference(inputs=[X], sequential=True)
+
+
+BAD: dict[str, tuple[Callable[[], Any], type[PyBudaError], str]] = {
+    "no device": (lambda: pybuda.run_inference(inputs=[X]), PyBudaError, "run: expected a module on a device, got none"),
+    "no module": (
+        lambda: (pybuda.TTDevice("a", arch=WORMHOLE), pybuda.run_inference()), PyBudaError, "run: expected a module"
+    ),
+    "no inputs": (
+        lambda: (pybuda.TTDevice("a", arch=WORMHOLE, module=Layer("m")), pybuda.run_inference(sequential=True)),
+        PyBudaError, "run: expected 1 inputs, got 0",
+    ),
+    "no tensor": (
+        lambda: pybuda.TTDevice("a", arch=WORMHOLE, module=Layer("m")).push_to_inputs("x"),
+        PyBudaError, "a: expected tensors, got str",
+    ),
+    "no such input": (
+        lambda: pybuda.TTDevice("a", arch=WORMHOLE, module=Layer("m")).push_to_inputs({"other": X}),
+        PyBudaError, "m: expected the inputs (act",
+    ),
+    "no name": (lambda: pybuda.TTDevice(3), PyBudaError, "TTDevice: expected a name first, got 3"),
+    "twice": (
+        lambda: (pybuda.TTDevice("a", arch=WORMHOLE), pybuda.TTDevice("a", arch=WORMHOLE)),
+        PyBudaError, "a: expected a name that no device has",
+    ),
+    "placed twice": (_placed_twice, PyBudaError, "b: expected a module that is on no device, got m, which is on a"),
+    "no pybuda module": (
+        lambda: pybuda.TTDevice("a", arch=WORMHOLE, module=len), PyBudaError, "a: expected a module, such as"
+    ),
+    "an arch as text": (
+        lambda: pybuda.TTDevice("a", arch="wormhole"), PyBudaError, "a: arch: expected a pybuda.BackendDevice"
+    ),
+    "no simulator of it": (
+        lambda: pybuda.TTDevice("a", devtype=pybuda.BackendType.Versim), NoMeaningHere, "a: devtype: expected Silicon"
+    ),
+    "Wormhole A0": (
+        lambda: pybuda.TTDevice("a", arch=pybuda.BackendDevice.Wormhole), NoMeaningHere, "arch: expected Grayskull"
+    ),
+    "both": (
+        lambda: pybuda.TTDevice("a", num_chips=2, chip_ids=[0]), PyBudaError, "a: expected num_chips or chip_ids"
+    ),
+    "compiled alone": (_not_run, PyBudaError, "a: expected a device that runs, got CompileOnly or NoBackend"),
+    "names of ops": (_same_names, PyBudaError, "same: expected names of ops that are unique to the module, got 'e'"),
+    "no forward": (_no_forward, PyBudaError, "empty: expected a method forward of PyBudaModule, got none"),
+    "no tap": (_no_tap, PyBudaError, "m: expected an op of that name to tap, got 'nothing'"),
+    "both spellings": (
+        lambda: pybuda.run_inference(input_count=1, num_inputs=1), PyBudaError,
+        "run_inference: expected input_count or num_inputs, got both",
+    ),
+    "unknown argument": (
+        lambda: pybuda.run_inference(speed=1), PyBudaError, "run_inference: expected (module"
+    ),
+    "no pipeline": (lambda: pybuda.run_forward(), PyBudaError, "run_forward: expected a pipeline, got none"),
+    "no sample": (
+        lambda: (pybuda.TTDevice("a", arch=WORMHOLE, module=Layer("m")), pybuda.initialize_pipeline(False)),
+        PyBudaError, "initialize_pipeline: expected sample_inputs",
+    ),
+    "no loss": (
+        lambda: (pybuda.TTDevice("a", arch=WORMHOLE, module=Layer("m")), pybuda.run_training()),
+        PyBudaError, "run_training: expected a loss module on a, got none; try place_loss_module",
+    ),
+    "training": (lambda: pybuda.run_optimizer(), NotThereYet, "run_optimizer: expected inference, got training"),
+    "unknown option": (
+        lambda: pybuda.set_configuration_options(balancer_polcy="Ribbon"), PyBudaError,
+        "set_configuration_options: option: expected one of TT-Buda's, got 'balancer_polcy'; try balancer_policy",
+    ),
+    "wrong value": (
+        lambda: pybuda.set_configuration_options(balancer_policy="Best"), PyBudaError,
+        "set_configuration_options: balancer_policy: expected",
+    ),
+    "size": (lambda: pybuda.override_op_size("a", (1, 0)), PyBudaError, "override_op_size: expected a name and"),
+    "break": (lambda: pybuda.set_epoch_break([3]), PyBudaError, "set_epoch_break: expected names of ops or predicates"),
+    "regular expression": (lambda: pybuda.query.name_regex("("), PyBudaError, "query: expected a regular expression"),
+    "format": (lambda: pybuda.DataFormat.from_json("Float17"), PyBudaError, "DataFormat: expected Float32, Float16,"),
+    "parameter": (lambda: pybuda.Parameter(2, 0), PyBudaError, "Parameter: expected an array or the sizes of a shape"),
+    "no such parameter": (
+        lambda: Layer("m").set_parameter("w", X), PyBudaError, "m: expected a parameter of weights, bias, got 'w'"
+    ),
+    "value": (
+        lambda: Layer("m").set_parameter("weights", X), PyBudaError, "m.weights: expected a value of shape [64, 64]"
+    ),
+    "no GPU": (lambda: pybuda.GPUDevice, NoMeaningHere, "pybuda.GPUDevice: expected a name that a simulated card has"),
+    "past caches": (lambda: pybuda.run_generate, NotThereYet, "pybuda.run_generate: expected a name that is there"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_bad_call_is_one_line(what: str) -> None:
+    call, kind, expected = BAD[what]
+    with pytest.raises(kind) as error:
+        call()
+    assert str(error.value).startswith(expected), error.value
+    assert "\n" not in str(error.value)
+
+
+def test_a_parameter_without_a_value_draws_one_by_its_name() -> None:
+    one, other, third = Layer("m"), Layer("m"), Layer("n")
+    assert np.array_equal(one.weights.value(), other.weights.value())
+    assert not np.array_equal(one.weights.value(), third.weights.value())
+    assert 0.1 < one.weights.value().std() < 0.15  # 1 / sqrt(64)
+
+
+def test_formats_have_the_back_ends_numbers_and_names() -> None:
+    from opscope.compiler.target.formats import FORMATS
+
+    for member in pybuda.DataFormat:
+        if member is not pybuda.DataFormat.Invalid:
+            assert FORMATS[member.name].code == member.value, member
+        assert pybuda.DataFormat.from_json(member.to_json()) is member
+    assert len(pybuda.DataFormat) == 17
+
+
+def test_breaks_sizes_and_precisions_reach_the_plan() -> None:
+    query = pybuda.query
+    predicate = query.op_type("matmul") & query.name_regex(r"second\..*").negate() | query.op_type("none")
+    assert query.NodePredicateBuilder.from_json(predicate.to_json()).to_json() == predicate.to_json()
+    pybuda.set_epoch_break(query.op_type("tanh"))
+    pybuda.override_op_size("one.product", (1, 2))
+    pybuda.configure_mixed_precision(op_type="matmul", output_df=pybuda.DataFormat.Bfp8_b,
+                                     math_fidelity=pybuda.MathFidelity.LoFi,
+                                     input_df={1: (pybuda.DataFormat.Bfp4_b, True)})  # fmt: skip
+    device = pybuda.TTDevice("a", arch=WORMHOLE, module=Layer("one"))
+    device.compile_for([X])
+    compilation = device.compiled[0].compilation
+    assert compilation.plan is not None
+    assert [len(epoch.placements) > 0 for epoch in compilation.plan.epochs] == [True, True]
+    product = compilation.plan.graph.node("one.product")
+    assert (product.data_format, product.spec.math_fidelity) == ("Bfp8_b", "LoFi")
+    weights = next(e.producer for e in compilation.plan.graph.operands("one.product") if e.operand == 1)
+    assert compilation.plan.graph.node(weights).data_format == "Bfp4_b"
+    assert compilation.plan.choices["one.product"].model.grid.c == 2
+    with pytest.raises(PyBudaError, match="expected ops that the predicate matches, got none"):
+        pybuda.set_chip_break(query.op_type("conv2d"))
+        pybuda.TTDevice("b", arch=WORMHOLE, module=Layer("two")).compile_for([X])
+    assert configuration().epoch_breaks
