@@ -30,6 +30,10 @@ NAMED = {
     ),
     ("harness.record.result_options", "harness.record.records"): "types: options are read back from a run's record",
     ("harness.run.items", "harness.run.session"): "types: a test belongs to the session that collects it",
+    ("simulator.host.modules.module", "simulator.host.devices.device"): "types: a module knows the device it is on",
+    ("simulator.host.modules.module", "simulator.host.run"): "lazy: Module.run runs the module like a program would",
+    ("simulator.host.session", "simulator.host.devices.device"): "types: a session lists its devices",
+    ("simulator.host.session", "simulator.host.pipeline"): "types: a session holds the pipeline that runs",
     (
         "models.frontends.torch_trace",
         "models.frontends.torch",

@@ -50,7 +50,7 @@ class _Alias(ModuleType):
 
     def __init__(self, name: str, place: str) -> None:
         super().__init__(name, importlib.import_module(place).__doc__)
-        self.__path__: list[str] = []
+        self.__path__ = []
         self._place = place
 
     def __getattr__(self, name: str) -> Any:

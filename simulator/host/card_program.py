@@ -14,10 +14,12 @@ from opscope.compiler.api import (
     PlannedParts,
     StageFailure,
     compile_to,
+    planned_module,
     planned_parts,
 )
 from opscope.compiler.target.formats import host_dtype
 from opscope.simulator.api import Device, DeviceError, Executable, Profile
+from opscope.simulator.host.compiled_module import CompiledModule
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.exported import Exported
 
@@ -28,7 +30,9 @@ HOST_BOARD = "n150"
 class CardProgram:
     """One module, planned and placed. Raises PyBudaError if the compiler refuses it."""
 
-    def __init__(self, exported: Exported, board: str, configuration: Configuration, chip_ids: Sequence[int] = (0,)) -> None:
+    def __init__(
+        self, exported: Exported, board: str, configuration: Configuration, chip_ids: Sequence[int] = (0,)
+    ) -> None:
         """`board`: a board or an architecture, which means its default board."""
         self.exported = exported
         self.values: dict[str, np.ndarray] = dict(exported.values)
@@ -69,6 +73,21 @@ class CardProgram:
                 raise PyBudaError(f"{self.exported.name}.{name}: expected {wanted}, got {got}")
             self.values[name] = np.asarray(value, old.dtype)
         self._resident = None
+
+    def for_image(self) -> CompiledModule:
+        """Returns it as an image holds it. Raises PyBudaError where the host computes something after the device."""
+        refused = sorted({op.name for op in self.compilation.lowering.refused})
+        if refused:
+            raise PyBudaError(
+                f"{self.exported.name}: expected ops that a card or the host before it computes, got "
+                f"{', '.join(refused)} after it, which no image holds"
+            )
+        if self.exported.taps:
+            raise PyBudaError(
+                f"{self.exported.name}: expected no tapped ops in an image, got {self.exported.taps[0][0]}"
+            )
+        named = [(spec.name, spec.role) for spec in self.exported.arguments]
+        return CompiledModule.of(planned_module(self.compilation), named)
 
     @staticmethod
     def result_type(kind: str) -> np.dtype:

@@ -19,6 +19,7 @@ NAMES: dict[str, tuple[str, str]] = {
     # devices
     "Device": ("devices.device", "the base of all devices"),
     "TTDevice": ("devices.tt_device", "one or more cards, which the simulator plays"),
+    "TTDeviceImage": ("tt_device_image", "a compiled module with its parameters in one file, which runs by itself"),
     "CPUDevice": ("devices.cpu_device", "the CPU: PyTorch modules as they are, others by XLA"),
     "detect_available_devices": ("devices.detect", "the chips of the cluster descriptor, else one configured board"),
     # runs

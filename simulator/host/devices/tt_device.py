@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ import numpy as np
 from opscope.simulator.host import session
 from opscope.simulator.host.card_program import CardProgram, fitting
 from opscope.simulator.host.devices.detect import DetectedDevice, detected_devices
-from opscope.simulator.host.devices.device import Device
+from opscope.simulator.host.devices.device import Device, arranged
 from opscope.simulator.host.errors import NoMeaningHere, NotThereYet, PyBudaError
+from opscope.simulator.host.modules.image_module import ImageModule
 from opscope.simulator.host.modules.module import Module
 from opscope.simulator.host.modules.py_buda_module import PyBudaModule
 from opscope.simulator.host.settings.backend_device import BackendDevice
@@ -21,6 +23,8 @@ from opscope.simulator.host.settings.data_format import DataFormat
 from opscope.simulator.host.settings.device_mode import DeviceMode
 from opscope.simulator.host.settings.options import configuration, option
 from opscope.simulator.host.tensor import array_of
+from opscope.simulator.host.tt_device_image import TTDeviceImage
+from opscope.simulator.host.write_image import write_image
 
 
 class SimulatedSilicon(UserWarning):
@@ -107,6 +111,10 @@ class TTDevice(Device):
             return
         if not self.modules:
             self.refuse("a module", "none; try place_module")
+        if any(isinstance(module, ImageModule) for module in self.modules):
+            return
+        if self.device_mode is DeviceMode.RunOnly:
+            self.refuse("an image, as its mode is RunOnly", "a module; try load_image")
         compiled: list[CardProgram] = []
         given = list(inputs)
         config = configuration()
@@ -127,14 +135,70 @@ class TTDevice(Device):
 
     def check_inputs(self, inputs: Sequence[Any]) -> None:
         """Raises PyBudaError for inputs that do not fit what was compiled."""
+        if self.active and isinstance(self.active[0], ImageModule):
+            self.active[0].fitting(inputs)
         if self.compiled:
             fitting(self.name, [array_of(value) for value in inputs], self.compiled[0].exported)
+
+    # --- images
+
+    def compile_to_image(
+        self,
+        *,
+        img_path: str | Path | None = None,
+        training: bool = False,
+        sample_inputs: Any = (),
+        sample_targets: Any = (),
+        microbatch_count: int = 1,
+    ) -> TTDeviceImage:
+        """Compiles the module for inputs like `sample_inputs`, writes an image and returns it, read back and checked.
+
+        The card need not be there. Raises PyBudaError, ImageError, NotThereYet for training.
+        """
+        if training:
+            raise NotThereYet(f"{self.name}.compile_to_image: expected training=False, got True: it is not there yet")
+        self.check_open("compile_to_image")
+        if len(self.active) != 1:
+            self.refuse("one module in an image", f"{len(self.active)}")
+        sample = arranged(self, sample_inputs if isinstance(sample_inputs, tuple | list) else (sample_inputs,))
+        self.compile_for([array_of(value) for value in sample])
+        program = self.compiled[0]
+        path = Path(img_path) if img_path is not None else Path(f"{self.name}.tti")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        module = self.active[0]
+        write_image(
+            path, [program.for_image()], program.values, device_name=self.name, devtype=self.devtype.name,
+            sources=module.sources(),
+        )  # fmt: skip
+        return TTDeviceImage.load_from_disk(path)
+
+    @staticmethod
+    def load_image(*, img: TTDeviceImage | None = None, img_path: str | Path | None = None) -> TTDevice:
+        """Returns a device that runs an image, or the image of a file. Raises PyBudaError, ImageError."""
+        if (img is None) == (img_path is None):
+            raise PyBudaError("load_image: expected img or img_path, got both or neither")
+        image = img if img is not None else TTDeviceImage.load_from_disk(img_path or "")
+        if not isinstance(image, TTDeviceImage):
+            raise PyBudaError(f"load_image: expected a TTDeviceImage, got {type(image).__name__}")
+        described = image.device
+        device = TTDevice(
+            described.name,
+            chip_ids=list(described.chip_ids),
+            arch=BackendDevice.from_json(described.arch),
+            devtype=BackendType.from_json(described.devtype),
+            device_mode=DeviceMode.RunOnly,
+        )
+        device.place_module(ImageModule(image))
+        return device
 
     # --- running
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """Runs the modules on one input. Raises PyBudaError."""
         arrays = [array_of(value) for value in inputs]
+        image = self.active[0] if self.active and isinstance(self.active[0], ImageModule) else None
+        if image is not None:
+            return image.compute(arrays)
         self.compile_for(arrays)
         if self.device_mode is DeviceMode.CompileOnly or self.devtype is BackendType.NoBackend:
             self.refuse("a device that runs", "CompileOnly or NoBackend; try DeviceMode.CompileAndRun")

@@ -30,6 +30,7 @@ class JaxModule(Module):
     def exported(self, inputs: Sequence[np.ndarray]) -> Exported:
         """Traces the callable. Raises PyBudaError for whatever it raises."""
         import jax
+        from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
         from opscope.models.frontends.jax import lower
 
@@ -41,7 +42,8 @@ class JaxModule(Module):
             taken = [ArgSpec(f"input_{i}", s.shape, s.dtype.name, "", "input") for i, s in enumerate(structs)]
 
             def forward(w: Mapping[str, Any]) -> list[Any]:
-                return jax.core.eval_jaxpr(closed.jaxpr, [w[n] for n in held], *(w[s.name] for s in taken))
+                filled = ClosedJaxpr(closed.jaxpr, [w[name] for name in held])
+                return list(jaxpr_as_fun(filled)(*(w[spec.name] for spec in taken)))
 
             arguments = (*specs, *taken)
             bytecode = lower(Built(forward, arguments), "forward")

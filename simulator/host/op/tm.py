@@ -83,10 +83,12 @@ def Index(name: str, operandA: Any, dim: int, start: int, stop: int | None = Non
     """Returns the slices `start` up to `stop` (by default one) in steps along `dim`, which stays."""
     axis = axis_of(dim, operandA.ndim)
     size = operandA.shape[axis]
-    stop = start + 1 if stop is None else stop + size if stop < 0 else stop
-    if not (0 <= start < size and start < stop <= size and 0 < stride <= size):
-        raise PyBudaError(f"expected start, stop and stride within {size}, got {start}, {stop}, {stride}")
-    return operandA[(slice(None),) * axis + (slice(start, stop, stride),)]
+    end: int = start + 1 if stop is None else stop
+    if end < 0:
+        end += size
+    if not (0 <= start < size and start < end <= size and 0 < stride <= size):
+        raise PyBudaError(f"expected start, stop and stride within {size}, got {start}, {end}, {stride}")
+    return operandA[(slice(None),) * axis + (slice(start, end, stride),)]
 
 
 @op

@@ -6,7 +6,7 @@ from opscope.simulator.host.settings.named_value import NamedValue
 
 
 class DataFormat(NamedValue):
-    """A number format, with tt-budabackend's number. `_b` has eight bits of exponent, other floats of 16 or less five."""
+    """A number format, with tt-budabackend's number. `_b` has eight bits of exponent, other narrow floats five."""
 
     Float32 = 0
     Float16 = 1

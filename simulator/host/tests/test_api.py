@@ -106,6 +106,22 @@ def test_a_pipeline_runs_while_inputs_are_pushed_and_taps_an_op() -> None:
     assert not pybuda.error_raised()
 
 
+def test_a_jax_function_is_a_module_and_arrays_that_it_holds_are_parameters() -> None:
+    import jax.numpy as jnp
+
+    weights = jnp.asarray(X[0, 0].T)
+    module = pybuda.JaxModule("function", lambda x, y: {"out": jnp.tanh(x @ weights) + y})
+    y = np.ones((32, 32), np.float32)
+    outputs = module.run(X[0, 0] * np.float32(0.1), y)
+    assert near(outputs[0], np.tanh(X[0, 0] @ X[0, 0].T * 0.1) + 1)
+    assert module.get_device() is None
+    pybuda.TTDevice("tt0", arch=WORMHOLE, module=module)
+    with pytest.raises(PyBudaError, match=r"function: TypeError: dot_general requires contracting dimensions"):
+        pybuda.run_inference(inputs=[(X[0, 0, :, :3], y)], sequential=True)
+    with pytest.raises(PyBudaError, match="expected a callable of JAX arrays, got ndarray"):
+        pybuda.JaxModule("array", X)
+
+
 def test_two_modules_of_a_device_run_in_a_row_and_one_alone_as_subgraph() -> None:
     first, second = Layer("first"), Layer("second")
     device = pybuda.TTDevice("tt0", arch=pybuda.BackendDevice.Grayskull, devtype=pybuda.BackendType.Golden)
@@ -148,6 +164,28 @@ def cluster(folder: Path, text: str) -> None:
 
 
 FOUR = "arch: {0: Wormhole_B0, 1: Wormhole_B0, 2: Wormhole_B0, 3: Wormhole_B0}\nchips: {0: [0, 0], 1: [1, 0], 2: [2, 0], 3: [3, 0]}\n"  # noqa: E501
+
+
+def test_an_image_is_compiled_for_a_card_that_is_not_there_and_gives_the_same_bits(tmp_path: Path) -> None:
+    pybuda.set_configuration_options(harvested_rows=[1, 11])
+    device = pybuda.TTDevice("tt0", arch=pybuda.BackendDevice.Grayskull, module=Layer("one"))
+    image = device.compile_to_image(img_path=tmp_path / "images" / "tt0.tti", training=False, sample_inputs=(X,))
+    text = image.info_text()
+    assert "- grid size: [8, 12]\n- harvested rows: 2050\n" in text
+    assert "- modules: ['one']\n- ordered input shapes: [[1, 1, 32, 64]]\n" in text
+    first = pybuda.run_inference(inputs=[X], sequential=True).get()[0].value()
+    pybuda.shutdown()
+    loaded = pybuda.TTDevice.load_image(img=pybuda.TTDeviceImage.load_from_disk(img_path=tmp_path / "images/tt0.tti"))
+    loaded.push_to_inputs([X.astype(np.float64)])
+    assert np.array_equal(pybuda.run_inference().get()[0].value(), first)
+    with pytest.raises(PyBudaError, match=r"one: expected input 0 of shape \[1, 1, 32, 64\], got \[32, 64\]"):
+        loaded.push_to_inputs(X[0, 0])
+    with pytest.raises(PyBudaError, match="load_image: expected img or img_path, got both or neither"):
+        pybuda.TTDevice.load_image()
+    pybuda.shutdown()
+    chosen = pybuda.TTDevice("tt0", arch=WORMHOLE, module=Chosen("two"))
+    with pytest.raises(PyBudaError, match="after it, which no image holds"):
+        chosen.compile_to_image(img_path=tmp_path / "two.tti", sample_inputs=(X,))
 
 
 def test_devices_are_detected(tmp_path: Path) -> None:
@@ -219,7 +257,7 @@ def _no_tap() -> None:
 
 
 BAD: dict[str, tuple[Callable[[], Any], type[PyBudaError], str]] = {
-    "no device": (lambda: pybuda.run_inference(inputs=[X]), PyBudaError, "run: expected a module on a device, got none"),
+    "no device": (lambda: pybuda.run_inference(inputs=[X]), PyBudaError, "run: expected a module on a device, got"),
     "no module": (
         lambda: (pybuda.TTDevice("a", arch=WORMHOLE), pybuda.run_inference()), PyBudaError, "run: expected a module"
     ),
@@ -346,7 +384,8 @@ def test_breaks_sizes_and_precisions_reach_the_plan() -> None:
     weights = next(e.producer for e in compilation.plan.graph.operands("one.product") if e.operand == 1)
     assert compilation.plan.graph.node(weights).data_format == "Bfp4_b"
     assert compilation.plan.choices["one.product"].model.grid.c == 2
+    pybuda.set_chip_break(query.op_type("conv2d"))
+    other = pybuda.TTDevice("b", arch=WORMHOLE, module=Layer("two"))
     with pytest.raises(PyBudaError, match="expected ops that the predicate matches, got none"):
-        pybuda.set_chip_break(query.op_type("conv2d"))
-        pybuda.TTDevice("b", arch=WORMHOLE, module=Layer("two")).compile_for([X])
+        other.compile_for([X])
     assert configuration().epoch_breaks

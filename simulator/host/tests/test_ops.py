@@ -1,4 +1,4 @@
-"""Each op of TT-Buda against NumPy, which knows nothing of ours; those with windows against PyTorch, where it is there."""
+"""Each op of TT-Buda against NumPy, which knows nothing of ours; windows against PyTorch, where it is there."""
 
 from __future__ import annotations
 

@@ -1,0 +1,58 @@
+"""The module of a device image: compiled before, so that it only runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from opscope.compiler.target.formats import host_dtype
+from opscope.simulator.api import DeviceError
+from opscope.simulator.host.card_program import of_type
+from opscope.simulator.host.errors import PyBudaError
+from opscope.simulator.host.exported import Exported
+from opscope.simulator.host.image_error import ImageError
+from opscope.simulator.host.modules.module import Module
+from opscope.simulator.host.tensor import array_of
+from opscope.simulator.host.tt_device_image import TTDeviceImage
+
+
+class ImageModule(Module):
+    """What an image runs."""
+
+    def __init__(self, image: TTDeviceImage) -> None:
+        super().__init__(image.modules[0].name)
+        self.image = image
+
+    def exported(self, inputs: Sequence[np.ndarray]) -> Exported:
+        """Raises PyBudaError: an image is compiled already."""
+        self.refuse("a module that is compiled", "an image, which has been; try TTDevice.load_image")
+
+    def ordered(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """Returns inputs by name in the image's order. Raises PyBudaError."""
+        names = [value.name for value in self.image.modules[0].inputs]
+        if sorted(names) != sorted(inputs):
+            self.refuse(f"the inputs {', '.join(names)}", ", ".join(map(str, inputs)))
+        return [inputs[name] for name in names]
+
+    def fitting(self, inputs: Sequence[Any]) -> list[np.ndarray]:
+        """Returns inputs in the types that the image takes. Raises PyBudaError."""
+        wanted = self.image.modules[0].inputs
+        if len(inputs) != len(wanted):
+            self.refuse(f"{len(wanted)} inputs", str(len(inputs)))
+        fits = []
+        for number, (value, described) in enumerate(zip(inputs, wanted, strict=True)):
+            array = array_of(value)
+            if array.shape != described.shape:
+                self.refuse(f"input {number} of shape {list(described.shape)}", str(list(array.shape)))
+            name = host_dtype(described.element_type).name
+            fits.append(of_type(f"{self.name}: input {number}", array, name))
+        return fits
+
+    def compute(self, inputs: Sequence[Any]) -> list[Any]:
+        """Returns what the image computes. Raises PyBudaError."""
+        try:
+            return self.image.run(self.fitting(inputs))
+        except (DeviceError, ImageError) as error:
+            raise PyBudaError(f"{self.name}: {error}") from error
