@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,15 @@ class QueueContent:
     """Whether the queue holds the reciprocal of the value."""
     channels: int = 0
     """Input channels I of convolution weights (KH, KW, I, O), padded with zeros to whole tiles; 0 for other values."""
+
+    def holds(self, shape: tuple[int, ...]) -> bool:
+        """Whether a value of this shape can be laid out."""
+        if not self.channels:
+            return math.prod(shape) == math.prod(self.elements)
+        if len(shape) != 4 or shape[2] != self.channels:
+            return False
+        kh, kw, channels, out = shape
+        return self.elements == (1, kh * kw * (channels + -channels % TILE), out)
 
     def laid_out(self, value: np.ndarray) -> np.ndarray:
         """Returns the content of the queue. Raises ValueError for a value of another size."""

@@ -18,7 +18,7 @@ GROUP = "opscope.commands"
 
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Set up": ("doctor", "models", "config", "clean"),
-    "Compile and plan": ("ops", "compile", "opt", "plan", "netlist", "score"),
+    "Compile and plan": ("ops", "compile", "opt", "plan", "netlist", "image", "run-image", "score"),
     "Look at runs": ("show", "report", "diff", "unblock", "readiness", "sql", "export"),
     "Work on a failure": ("repro", "replay", "reduce", "probe", "bisect", "limitations"),
     "Run every night, on many machines": ("nightly", "gate", "status", "costs", "merge", "publish", "db"),

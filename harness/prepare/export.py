@@ -11,6 +11,8 @@ from opscope.models.frontends.base import ExportResult, Source
 from opscope.models.registry import Model
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from opscope.harness.prepare.mlir import Module
 
 Exported = ExportResult
@@ -29,13 +31,34 @@ def stablehlo_of(name: str) -> bytes:
 
     Raises ValueError for another name.
     """
+    return _named(name).bytecode
+
+
+def valued_source(name: str, seed: int = 0) -> tuple[bytes, list[tuple[str, str, np.ndarray | None]]]:
+    """What `stablehlo_of` returns, and name, role and value of each argument; inputs have no value.
+
+    Values are the model's own, or drawn from the seed as for a run. Raises ValueError for another name.
+    """
+    from opscope.models.seeding import draw
+
+    exported = _named(name)
+    arguments: list[tuple[str, str, np.ndarray | None]] = []
+    for index, spec in enumerate(exported.arguments):
+        value = exported.values.get(spec.name)
+        if value is None and spec.role != "input":
+            value = draw(spec.law, spec.shape, spec.dtype, seed, index)
+        arguments.append((spec.name, spec.role, value))
+    return exported.bytecode, arguments
+
+
+def _named(name: str) -> Exported:
     from opscope.models import registry
 
     plain = name.removesuffix(registry.TRAINING)
     model = registry.get(plain)
     if plain != name and not model.trainable:
         raise ValueError(f"{name}: expected a model that can be trained, got {plain}; try {plain}")
-    return export_model(model, training=plain != name).bytecode
+    return export_model(model, training=plain != name)
 
 
 def handed_over(folder: Path) -> Exported:

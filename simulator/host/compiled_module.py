@@ -181,6 +181,16 @@ class LoadedModule:
             )
         _same(f"{module.name}.host_results", [_result(module, i) for i in module.host_results],
               held[len(module.contents) :])  # fmt: skip
+        for content, desc in zip(module.contents, held, strict=False):
+            if not content.holds(desc.shape):
+                raise ImageError(
+                    f"{module.name}.contents.{content.name}: expected a layout of {list(desc.shape)}, got {content}"
+                )
+        for result in module.results:
+            try:
+                host_dtype(result.element_type)
+            except ValueError as error:
+                raise ImageError(f"{module.name}.results.{result.name}: {error}") from error
         wanted = {content.name: content.elements for content in module.contents}
         read_from = _tensors(self.program, self.program.program.inputs)
         if [wanted.get(name) for name in module.queues] != [desc.shape for desc in read_from]:

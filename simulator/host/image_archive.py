@@ -36,7 +36,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 """The time of every entry: the same module gives the same bytes."""
 _LOCAL = struct.Struct("<4s5H3L2H")
 _PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".joblib")
-_TRY = "try to compile the model again with `opscope plan MODEL --image FILE.tti`"
+_TRY = "try to compile the model again with `opscope image MODEL -o FILE.tti`"
 
 Pieces = Iterable["bytes | memoryview"]
 
@@ -100,7 +100,10 @@ def _read(path: Path, file: BinaryIO) -> dict[str, bytearray]:
     with zipfile.ZipFile(file) as archive:
         infos = archive.infolist()
         _check_entries(path, infos)
-        manifest = _manifest(path, _content(path, file, infos[0])) if infos else {}
+        index = _content(path, file, infos[0])
+        if zlib.crc32(index) != infos[0].CRC:
+            raise ImageError(f"{path}: expected the checksum of its {MANIFEST}, got another; {_TRY}")
+        manifest = _manifest(path, index)
         named = {info.filename for info in infos} - {MANIFEST}
         if missing := sorted(set(manifest) - named):
             raise ImageError(f"{path}: expected the entry {missing[0]}, which its MANIFEST names, got none; {_TRY}")
