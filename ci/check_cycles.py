@@ -21,9 +21,6 @@ NAMED = {
     ("compiler.passes.stablehlo_to_ttir.emit", "compiler.passes.stablehlo_to_ttir.regions"): (
         "types: a pattern may ask for its regions as functions, which patterns fill"
     ),
-    ("compiler.translations.ttir_to_graph.windows", "compiler.translations.ttir_to_graph.lowering"): (
-        "types, lazy: windows are one step of the walk that calls them"
-    ),
     ("dashboards.layout", "dashboards.bundle"): "types: the bundle hands its assets to the layout",
     ("harness.backends.reference_pieces", "harness.backends.reference"): (
         "lazy: the backend hands over its program in pieces that it runs itself"

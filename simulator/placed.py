@@ -15,10 +15,10 @@ import numpy as np
 from opscope.compiler.target.allocation import Banks, Buffer, map_of
 from opscope.compiler.target.interpret import HostProgramError, check_program
 from opscope.compiler.target.plan import PIPE_RESERVE, PlacedOp, Plan
-from opscope.compiler.target.program import Binary, Program, SliceParams, SparseMatmulParams
+from opscope.compiler.target.program import Binary, ConcatParams, Program, SliceParams, SparseMatmulParams
 from opscope.compiler.target.system_desc import SystemDesc, also_harvested
 from opscope.simulator.errors import BadBinary, OutOfMemory
-from opscope.simulator.kernels.buda import picked_rows
+from opscope.simulator.kernels.buda import depthwise_columns, picked_rows
 from opscope.simulator.kernels.registry import Call, Images, Kernel
 from opscope.simulator.per_core import Rectangle, operand_parts
 
@@ -152,7 +152,7 @@ def rectangles(op: PlacedOp, shape: tuple[int, ...]) -> Iterator[Rectangle]:
 def run_placed(kernel: Kernel, images: Images, call: Call, op: PlacedOp) -> np.ndarray | Images:
     """Returns the kernel's result, computed as the planned cores do; a splice, which the network does, at once."""
     desc = call.outputs[0]
-    if isinstance(call.params, SliceParams):
+    if isinstance(call.params, SliceParams | ConcatParams):
         return kernel.function(images, call)
     result: np.ndarray | None = None
     rows = picked_rows(call.params) if isinstance(call.params, SparseMatmulParams) else None
@@ -171,6 +171,9 @@ def _gathered(image: np.ndarray, rows: np.ndarray, out: Rectangle) -> np.ndarray
 
 def _computed(kernel: Kernel, images: Images, call: Call, out: Rectangle) -> np.ndarray:
     parts = operand_parts(call, out)
+    if kernel.name == "depthwise" and parts is not None:
+        columns = depthwise_columns(images[0].shape[2], images[1].shape[1] // 32, out[2])
+        parts[0] = (*parts[0][:2], columns)  # type: ignore[assignment]
     assert parts is not None, "matmul, reduce and elementwise kernels can be cut"
     pieces = [image[part] for image, part in zip(images, parts, strict=True)]
     descs = [dataclasses.replace(d, shape=p.shape) for d, p in zip(call.inputs, pieces, strict=True)]

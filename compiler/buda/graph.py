@@ -194,7 +194,9 @@ class OpSpec:
     relu: bool = False
     """Whether negative results become zero while they are packed."""
     slices: Slices | None = None
-    """The elements that a splice takes."""
+    """The elements that a splice takes of its one operand; None for one that puts whole tiles of several together."""
+    stacked: str = ""
+    """Dimension along which a splice puts its operands one after another: r, c or z."""
     scalar: float | None = None
     """The number that a lrelu (slope) or a power (exponent) takes; None for other ops."""
     activation: str = ""
@@ -330,6 +332,15 @@ class BudaGraph:
                 raise CompilerInputError(f"{node.name}: expected reduce_dim r, c or z, got {spec.reduce_dim!r}")
         elif spec.fused is not None and len(shapes) != spec.fused.inputs:
             raise CompilerInputError(f"{node.name}: expected {spec.fused.inputs} operands, got {len(shapes)}")
+        elif spec.stacked:
+            axis = {"r": "rt", "c": "ct", "z": "z"}.get(spec.stacked, "")
+            if spec.type != "splice" or not axis:
+                raise CompilerInputError(f"{node.name}: expected a splice along r, c or z, got {spec.stacked!r}")
+            sections = {replace(shape, **{axis: 1}) for shape in shapes}
+            length = sum(getattr(shape, axis) for shape in shapes)
+            if len(sections) > 1 or replace(shapes[0], **{axis: length}) != node.shape:
+                got = " and ".join(str(shape) for shape in shapes)
+                raise CompilerInputError(f"{node.name}: expected operands that make up {node.shape}, got {got}")
         elif spec.type not in ("depthwise", "splice", "fused_op"):
             for edge, shape in zip(operands, shapes, strict=True):
                 if shape != node.shape:

@@ -12,6 +12,7 @@ from opscope.compiler.buda.graph import BudaGraph, Edge, Node, NodeKind, Tm
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target.formats import TILE
 from opscope.compiler.target.program import (
+    ConcatParams,
     EltwiseParams,
     LayoutParams,
     MatmulParams,
@@ -171,10 +172,12 @@ class _Builder:
         numerics = Numerics(
             spec.math_fidelity,
             spec.acc_format,
-            self.u_kt.get(node.name, 0) if spec.type == "matmul" else 0,
+            {"matmul": self.u_kt.get(node.name, 0), "depthwise": 1}.get(spec.type, 0),
             spec.intermediate_format or node.data_format,
             spec.approximate,
         )
+        if spec.stacked:
+            return self.stack(node, edges, seen, numerics)
         if spec.type == "splice":
             return self.splice(node, edges[0], seen[0], numerics)
         kernel, params, wanted = self.kernel(node, seen)
@@ -197,10 +200,16 @@ class _Builder:
             wanted = [(left[0], rows, inner), (right[0], inner, cols), *(node.extent for _ in bias)]
             params = MatmulParams(activation="relu" if spec.relu else spec.activation)
             return "linear" if bias else "matmul", params, wanted
+        if spec.type == "depthwise" and len(seen) == 2:
+            taps = self.graph.operand_shape(self.graph.operands(node.name)[1]).rt
+            wanted = [(seen[0][0], rows, taps * whole(cols)), (seen[1][0], taps * TILE, cols)]
+            return "depthwise", MatmulParams(activation="relu" if spec.relu else spec.activation), wanted
         if spec.sparse is not None and spec.sparse.windows is not None:
             w = spec.sparse.windows
             params = SparseMatmulParams(w.size, w.kernel, w.stride, (*w.padding[0], *w.padding[1]), w.dilation)
             return "sparse_matmul", params, [(1, w.size[0] * w.size[1], cols)]
+        if spec.sparse is not None and spec.sparse.runs:
+            return "sparse_matmul", SparseMatmulParams(runs=spec.sparse.runs), [(1, spec.sparse.cols * TILE, cols)]
         if spec.type == "reduce":
             dim = REDUCED[spec.reduce_dim]
             wanted = tuple(seen[0][d] if d == dim else node.extent[d] for d in range(3))
@@ -213,6 +222,21 @@ class _Builder:
             f"{node.name}: expected an op that the device runs ({', '.join(sorted(KERNELS))}, matmul, reduce, splice, "
             f"a convolution's sparse_matmul), got {spec.type}; try opscope plan, which only plans"
         )
+
+    def stack(self, node: Node, edges: tuple[Edge, ...], seen: list[Elements], numerics: Numerics) -> int:
+        """Adds a splice that puts whole tiles of its operands one after another along one dimension."""
+        axis = REDUCED[node.spec.stacked]
+        parts = []
+        for edge, (z, r, c) in zip(edges, seen, strict=True):
+            extent = [z, node.extent[1], node.extent[2]]
+            if axis:
+                extent[axis] = whole((z, r, c)[axis])
+            parts.append(self.operand(edge, (extent[0], extent[1], extent[2])))
+        held = [self.tensors[part].shape for part in parts]
+        full = tuple(sum(h[d] for h in held) if d == axis else held[0][d] for d in range(3))
+        out = self.on_device(full, node.data_format)
+        self.operation[node.name] = len(self.operations)
+        return self.call("concat", parts, out, ConcatParams(axis), node.name, numerics)
 
     def splice(self, node: Node, edge: Edge, seen: Elements, numerics: Numerics) -> int:
         """Adds a splice: views the operand as an array of its own dims, cuts it, and restores z, rows, columns."""

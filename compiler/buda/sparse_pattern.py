@@ -1,7 +1,7 @@
 """The non-zero tiles of a sparse matrix, the left operand of a sparse matmul.
 
 A convolution is a sparse matmul (the *picker* gathers, for each kernel tap, the input rows that the tap reads, one tap
-below the other) and then a dense one with the weights.
+below the other) and then a dense one with the weights. Other pickers move, repeat or drop any rows.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from functools import cache, cached_property
 from itertools import pairwise, product
 from math import prod
 
+import numpy as np
+
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target.formats import TILE
+from opscope.compiler.target.runs import rows_of
 
 STRIP_HEADER_BYTES = 6
 """Bytes that encode a strip (a column of blocks): its index and the number of its blocks that follow."""
@@ -60,6 +63,8 @@ class SparsePattern:
     """Number of equal parts, one below the other; a convolution has one per kernel tap."""
     windows: Windows | None = None
     """The windows of the convolution whose picker this is, if any."""
+    runs: tuple[int, ...] = ()
+    """The row that each row of a product with it is, as runs (`target/runs.py`); empty for a convolution's picker."""
 
     @classmethod
     def of(cls, entries: Iterable[tuple[int, int]], rows: int, cols: int, taps: int = 1) -> SparsePattern:
@@ -88,6 +93,26 @@ class SparsePattern:
         taps = prod(kernel)
         pattern = cls.of(entries, taps * per_tap, -(-prod(size) // TILE) * TILE, taps)
         return replace(pattern, windows=Windows(size, kernel, stride, padding, dilation))
+
+    @classmethod
+    @cache
+    def of_runs(cls, runs: tuple[int, ...], source_rows: int, taps: int = 1) -> SparsePattern:
+        """Returns the picker of a product whose rows are those that the runs name, of `source_rows` elements.
+
+        Equal ones are the same object. Raises CompilerInputError if a run is none or leaves the source.
+        """
+        try:
+            rows = rows_of(runs)
+        except ValueError as error:
+            raise CompilerInputError(str(error)) from error
+        if len(rows) % (taps * TILE if taps > 1 else 1):
+            raise CompilerInputError(f"runs: expected {taps} taps of whole tiles, got {len(rows)} rows")
+        if not len(rows) or rows.max() >= source_rows:
+            raise CompilerInputError(f"runs: expected rows below {source_rows}, got {max(rows, default=None)}")
+        picked = np.flatnonzero(rows >= 0)
+        entries = zip(picked.tolist(), rows[picked].tolist(), strict=True)
+        height, width = (-(-size // TILE) * TILE for size in (len(rows), source_rows))
+        return replace(cls.of(entries, height, width, taps), runs=runs)
 
     @cached_property
     def unique_tiles(self) -> int:

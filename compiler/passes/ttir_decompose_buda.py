@@ -9,6 +9,12 @@
 | `gt(a, b)` | `1 - relu(1 - relu((a - b) * 2^126))`; `lt`, `ge`, `le` alike |
 | `eq(a, b)` | `relu(1 - abs(a - b) * 2^126)`; `ne` alike |
 | `where(c, a, b)` | `c * a + (1 - c) * b` |
+| `clamp_tensor(a, b, c)` | `minimum(maximum(a, b), c)` |
+| `erfc(a)` | `1 - erf(a)` |
+| `pow(a, n)` for a known multiple of a half up to 8 | products of `a` and `sqrt(a)`, their reciprocal |
+| `log1p(a)`, `expm1(a)` | `log(1 + a)`, `exp(a) - 1` |
+| `pad(a, number)` | `pad(a, 0)` plus what the host makes |
+| `max_pool2d` with padding | one without, of the padded image; `min_pool2d` is `-max_pool2d(-a)` |
 | `logical_and`, `_or`, `_xor`, `_not` | `c * d`, `maximum(c, d)`, `abs(c - d)`, `1 - c` |
 
 From then on truth values are the numbers 0 and 1. 2^126 times the smallest difference of two Float16_b is 1 or more, so
@@ -29,14 +35,19 @@ from xdsl.passes import ModulePass
 
 from opscope.compiler.buda.graph import NodeKind
 from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.dialects.known_numbers import known_number
 from opscope.compiler.dialects.ttir_canonicalization import broadcast
-from opscope.compiler.dialects.ttir_values import full, like, make, shape_of, splat
+from opscope.compiler.dialects.ttir_values import element, full, like, make, shape_of, splat
 from opscope.compiler.ir.functions import functions
 from opscope.compiler.translations.ttir_to_graph.arguments import parameters
 from opscope.compiler.translations.ttir_to_graph.hosts import host_values
 from opscope.compiler.translations.ttir_to_graph.names import MOVES
+from opscope.compiler.translations.ttir_to_graph.pools import nonnegative
 
 AMPLIFIER = 2.0**126
+MOST_EXPONENT = 8
+LOWEST = -(2.0**128 - 2.0**120)
+"""The lowest number of Float16_b."""
 
 
 @dataclass(frozen=True)
@@ -114,9 +125,18 @@ class _Sums:
     def read(self, index: int) -> SSAValue:
         """Returns an operand; a truth value as a number."""
         value = self.op.operands[index]
-        if _floats(value):
+        if not _floats(value):
+            value = self.put(make("typecast", [value], TensorType(self.kind.element_type, shape_of(value)), self.op))
+        return self.spread(value)
+
+    def spread(self, value: SSAValue) -> SSAValue:
+        """Returns a number by itself as a tensor of the op's shape; a tensor as it is."""
+        shape = list(self.kind.get_shape())
+        if shape_of(value) or not shape:
             return value
-        return self.put(make("typecast", [value], TensorType(self.kind.element_type, shape_of(value)), self.op))
+        ones = TensorType(element(value), [1] * len(shape))
+        single = self.put(make("reshape", [value], ones, self.op, shape=tuple(ones.get_shape())))
+        return single if all(n == 1 for n in shape) else self.put(broadcast(single, shape, self.op))
 
     def retyped(self) -> SSAValue | None:
         """Repeats a movement of truth values on the numbers that replaced them; returns None for any other op."""
@@ -156,7 +176,19 @@ def _equal(s: _Sums) -> SSAValue:
 
 
 def _where(s: _Sums) -> SSAValue:
+    condition, *choices = s.op.operands
+    known = known_number(condition)
+    if known is not None:
+        return s.spread(choices[0 if known else 1])
     chosen = s.read(0)
+    for kept, other in ((1, 0), (0, 1)):
+        # What the host chooses may be Inf or NaN where it is not selected.
+        if condition in s.on_host and choices[kept] in s.on_host:
+            zero = s.number(0)
+            pair = (zero, s.read(1 + kept)) if kept else (s.read(1 + kept), zero)
+            summand = s.put(make("where", [s.spread(condition), *pair], s.kind, s.op))
+            factor = chosen if kept else s.less(chosen)
+            return s.do("add", s.do("multiply", factor, s.read(1 + other)), summand)
     first, second = s.do("multiply", chosen, s.read(1)), s.do("multiply", s.less(chosen), s.read(2))
     return s.do("add", first, second)
 
@@ -187,21 +219,96 @@ def _typecast(s: _Sums) -> SSAValue | None:
     return s.less(s.do("relu", s.less(s.do("abs", s.do("multiply", value, s.number(AMPLIFIER))))))
 
 
+def _pow(s: _Sums) -> SSAValue | None:
+    """A known exponent that is a multiple of a half: products, a root, a reciprocal; any other one is refused later."""
+    exponent = known_number(s.op.operands[1])
+    if exponent is None or exponent * 2 != int(exponent * 2) or abs(exponent) > MOST_EXPONENT or exponent == 0:
+        return None
+    base = s.read(0)
+    factors = [base] * int(abs(exponent))
+    if abs(exponent) % 1:
+        factors.append(s.do("sqrt", base))
+    result = factors[0]
+    for factor in factors[1:]:
+        result = s.do("multiply", result, factor)
+    return s.do("reciprocal", result) if exponent < 0 else result
+
+
+def _clamp(s: _Sums) -> SSAValue:
+    low = s.do("maximum", s.read(0), s.read(1))
+    return s.negative(s.do("maximum", s.negative(low), s.negative(s.read(2))))
+
+
+def _pad(s: _Sums) -> SSAValue | None:
+    """Adds another number than zero to what the padding leaves zero; the host makes that summand."""
+    attrs, image, *number = s.op.read(), *s.op.operands
+    value = known_number(number[0]) if number else float(attrs.get("value", 0))
+    if value == 0 and not number:
+        return None
+    if number and number[0] not in s.on_host:
+        return None
+    padded = s.put(make("pad", [image], s.kind, s.op, **{**attrs, "value": 0.0}))
+    if value == 0:
+        return padded
+    nothing = s.put(full(shape_of(image), s.kind.element_type, 0, s.op))
+    summand = s.put(make("pad", [nothing, *number], s.kind, s.op, **attrs))
+    return s.do("add", padded, summand)
+
+
+def _max_pool(s: _Sums) -> SSAValue | None:
+    """Pads before the pool with the lowest number, unless nothing is negative: a window's picker pads with zeros."""
+    image = s.op.operands[0]
+    if not any(s.op.read()["padding"]) or nonnegative(image):
+        return None
+    return _pooled(s, image)
+
+
+def _min_pool(s: _Sums) -> SSAValue:
+    image = s.op.operands[0]
+    return s.negative(_pooled(s, s.put(make("multiply", [image, s.put(_of(image, -1, s))], image.type, s.op))))
+
+
+def _of(value: SSAValue, number: float, s: _Sums) -> Operation:
+    return full(shape_of(value), s.kind.element_type, number, s.op)
+
+
+def _pooled(s: _Sums, image: SSAValue) -> SSAValue:
+    """Returns the maximum over windows of the image, padded before with the lowest number."""
+    attrs = s.op.read()
+    top, bottom, left, right = attrs["padding"]
+    if any(attrs["padding"]):
+        n, h, w, c = shape_of(image)
+        size = TensorType(s.kind.element_type, [n, h + top + bottom, w + left + right, c])
+        edges = (0, 0, top, bottom, left, right, 0, 0)
+        lowest = s.put(make("pad", [s.put(_of(image, 0, s))], size, s.op, padding=edges, value=LOWEST))
+        padded = s.put(make("pad", [image], size, s.op, padding=edges, value=0.0))
+        image = s.put(make("add", [padded, lowest], size, s.op))
+    return s.put(make("max_pool2d", [image], s.kind, s.op, **{**attrs, "padding": (0, 0, 0, 0)}))
+
+
 RULES: dict[str, Callable[[_Sums], SSAValue | None]] = {
+    "clamp_tensor": _clamp,
     "div": _div,
     "eq": _equal,
+    "erfc": lambda s: s.less(s.do("erf", s.read(0))),
+    "expm1": lambda s: s.do("subtract", s.do("exp", s.read(0)), s.number(1)),
     "ge": lambda s: _not_greater(s, 1, 0),
     "gt": lambda s: _greater(s, 0, 1),
     "le": lambda s: _not_greater(s, 0, 1),
+    "log1p": lambda s: s.do("log", s.do("add", s.read(0), s.number(1))),
     "logical_and": lambda s: s.do("multiply", s.read(0), s.read(1)),
     "logical_not": lambda s: s.less(s.read(0)),
     "logical_or": lambda s: s.do("maximum", s.read(0), s.read(1)),
     "logical_xor": lambda s: s.do("abs", s.do("subtract", s.read(0), s.read(1))),
     "lt": lambda s: _greater(s, 1, 0),
+    "max_pool2d": _max_pool,
     "maximum": _maximum,
+    "min_pool2d": _min_pool,
     "minimum": lambda s: s.negative(s.do("maximum", s.negative(s.read(0)), s.negative(s.read(1)))),
     "ne": lambda s: s.less(_equal(s)),
     "neg": lambda s: s.negative(s.read(0)),
+    "pad": _pad,
+    "pow": _pow,
     "rsqrt": lambda s: s.do("reciprocal", s.do("sqrt", s.read(0))),
     "typecast": _typecast,
     "where": _where,

@@ -238,17 +238,20 @@ class TmsParams:
 
 @dataclass(frozen=True)
 class SparseMatmulParams:
-    """`sparse_matmul`: the picker of a convolution's windows times an image of (1, pixels, channels).
+    """`sparse_matmul`: a picker times a matrix of (1, rows, columns).
 
-    The result has, for each tap of the window, a row per output pixel, filled up to whole tiles.
+    The picker of a convolution's windows has, for each tap of the window, a row per output pixel, filled up to whole
+    tiles. Any other one names the row that each row of its result is.
     """
 
-    size: tuple[int, int]
-    window: tuple[int, int]
-    stride: tuple[int, int]
-    padding: tuple[int, int, int, int]
+    size: tuple[int, int] = (0, 0)
+    window: tuple[int, int] = (0, 0)
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
     """Top, bottom, left, right."""
-    dilation: tuple[int, int]
+    dilation: tuple[int, int] = (1, 1)
+    runs: tuple[int, ...] = ()
+    """The rows, as runs (`runs.py`), of a picker that has no windows."""
 
 
 Params = (

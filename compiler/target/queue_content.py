@@ -21,7 +21,9 @@ class QueueContent:
     inverted: bool = False
     """Whether the queue holds the reciprocal of the value."""
     channels: int = 0
-    """Input channels I of convolution weights (KH, KW, I, O), padded with zeros to whole tiles; 0 for other values."""
+    """Input channels of convolution weights (KH, KW, I, O), padded with zeros to whole tiles; 0 for other values."""
+    groups: int = 1
+    """Groups of these channels; with one group per channel each tap's weights are diagonals of tiles."""
 
     def holds(self, shape: tuple[int, ...]) -> bool:
         """Whether a value of this shape can be laid out."""
@@ -38,7 +40,19 @@ class QueueContent:
         if self.inverted:
             value = np.float32(1) / value
         if self.channels:
-            kh, kw, _, out = value.shape
-            value = np.pad(value, [(0, 0), (0, 0), (0, -self.channels % TILE), (0, 0)])
-            value = value.reshape(1, kh * kw * value.shape[2], out)
+            value = self._taps(value)
         return value.reshape(self.elements)
+
+    def _taps(self, value: np.ndarray) -> np.ndarray:
+        """Returns convolution weights as rows of taps, each of whole tiles; zeros between groups."""
+        kh, kw, own, out = value.shape
+        if self.groups == self.channels == out and out > 1:
+            rows = np.zeros((kh * kw, TILE, out), np.float32)
+            rows[:, np.arange(out) % TILE, np.arange(out)] = value.reshape(kh * kw, out)
+            return rows
+        dense = np.zeros((kh, kw, -(-self.channels // TILE) * TILE, out), np.float32)
+        each = out // self.groups
+        for group in range(self.groups):
+            columns = slice(group * each, (group + 1) * each)
+            dense[:, :, group * own : (group + 1) * own, columns] = value[..., columns]
+        return dense

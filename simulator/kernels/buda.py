@@ -12,7 +12,9 @@ from itertools import product
 import numpy as np
 
 from opscope.compiler.target.formats import TILE
-from opscope.compiler.target.program import SparseMatmulParams, TmsParams
+from opscope.compiler.target.program import MatmulParams, SparseMatmulParams, TmsParams
+from opscope.compiler.target.runs import rows_of
+from opscope.simulator.kernels.matmul import activated, product_of
 from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
 _TM = re.compile(r"(\w+)(?:\((\w+)(?:, (\d+))?\))?")
@@ -73,7 +75,9 @@ def tms(images: Images, call: Call) -> np.ndarray:
 
 
 def picked_rows(params: SparseMatmulParams) -> np.ndarray:
-    """The pixel that each row of the result is; -1 for none."""
+    """The row of the image that each row of the result is; -1 for none."""
+    if params.runs:
+        return rows_of(params.runs)
     axes = range(2)
     low, high = (params.padding[0], params.padding[2]), (params.padding[1], params.padding[3])
     out = [
@@ -94,6 +98,35 @@ def picked_rows(params: SparseMatmulParams) -> np.ndarray:
 def sparse_matmul(images: Images, call: Call) -> np.ndarray:
     """Rows picked from the image: a product with zeros and ones, exact with two phases or more."""
     rows = picked_rows(params_of(call, SparseMatmulParams))
+    if rows.max(initial=-1) >= images[0].shape[1]:
+        raise ValueError(f"sparse_matmul: expected rows below {images[0].shape[1]}, got {rows.max()}")
     picked = images[0][:, np.maximum(rows, 0)]
     picked[:, rows < 0] = 0
     return picked
+
+
+@kernel("depthwise", MatmulParams, unit="matrix", arity=2)
+def depthwise(images: Images, call: Call) -> np.ndarray:
+    """The product of a depthwise convolution: each tile of columns with its own tiles of weights, one per tap.
+
+    The left operand has the taps side by side, each of whole tiles of channels; the right one has them one below the
+    other, 32 rows each, in which channel c has its weight in row c % 32.
+    """
+    left, right = images
+    taps, channels = right.shape[1] // TILE, right.shape[2]
+    tiles = -(-channels // TILE)
+    if right.shape[1] % TILE or left.shape[2] != taps * tiles * TILE:
+        raise ValueError(f"depthwise: expected {taps} taps of {tiles} tiles side by side, got {left.shape[2]} columns")
+    right = np.pad(right, [(0, 0), (0, 0), (0, tiles * TILE - channels)])
+    a = left.reshape(*left.shape[:2], taps, tiles, TILE).transpose(0, 3, 1, 2, 4)
+    b = right.reshape(right.shape[0], taps * TILE, tiles, TILE).transpose(0, 2, 1, 3)
+    product = product_of(a.reshape(*a.shape[:3], taps * TILE), b, call)
+    product = product.transpose(0, 2, 1, 3).reshape(*left.shape[:2], tiles * TILE)[:, :, :channels]
+    return activated(product, params_of(call, MatmulParams).activation)
+
+
+def depthwise_columns(columns: int, taps: int, part: slice) -> np.ndarray:
+    """The columns of a depthwise product's left operand that the columns `part` of its result, whole tiles, need."""
+    step = columns // taps
+    own = np.arange(part.start, min(step, part.start + -(-(part.stop - part.start) // TILE) * TILE))
+    return (np.arange(taps)[:, None] * step + own[None, :]).ravel()

@@ -9,7 +9,7 @@ from opscope.compiler.errors import CompilerInputError
 
 VALUES = frozenset({
     "approximate_mode", "vector", "dim", "type", "fused_op_id", "relu_en", "relu_threshold", "relu_mode", "bias",
-    "slope", "exp", "identity", "elements", "t_stream", "windows", "slices", "sfpu_op",
+    "slope", "exp", "identity", "elements", "t_stream", "windows", "rows", "slices", "sfpu_op", "stacked",
 })  # fmt: skip
 """Attributes that the graph of a netlist is made from."""
 TIME_ONLY = frozenset({

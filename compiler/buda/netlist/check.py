@@ -126,7 +126,7 @@ def _check_inputs(netlist: Netlist, graph: Graph, op: Op, local: set[str]) -> No
 def _tile_read(op: Op, operand: int) -> tuple[int, int]:
     """Returns rows and columns of an operand's tiles: those of the op, but for the inner dimension of a product."""
     rows, cols = op.tile_dim
-    if op.type == "matmul" and operand < 2:
+    if op.type in ("matmul", "depthwise") and operand < 2:
         return (rows, TILE) if operand == 0 else (TILE, cols)
     return rows, cols
 
@@ -173,7 +173,7 @@ def core_buffers(netlist: Netlist, graph: Graph, op: Op) -> tuple[CoreBuffer, ..
     sizes = [tiles or (usual[i] if i < len(usual) else 0) for i, tiles in enumerate(wanted)] or usual
     held = [CoreBuffer("input", i, df, n, _bytes(df)) for i, (df, n) in enumerate(zip(formats, sizes, strict=False))]
     held.append(CoreBuffer("output", 0, op.out_df, op.mblock_tiles * op.buf_size_mb, _bytes(op.out_df)))
-    if op.intermed_df != op.out_df and (op.type == "matmul" or op.attributes.get("dim") == "z"):
+    if op.intermed_df != op.out_df and (op.type in ("matmul", "depthwise") or op.attributes.get("dim") == "z"):
         held.append(CoreBuffer("intermediate", 0, op.intermed_df, op.mblock_tiles, _bytes(op.intermed_df)))
     if op.type == "fused_op" and (count := fused_of(netlist, op).intermediates):
         rows, cols = op.ublock

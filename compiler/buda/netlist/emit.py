@@ -14,6 +14,7 @@ from opscope.compiler.buda.graph import BudaGraph, Edge, Node, NodeKind, OpSpec
 from opscope.compiler.buda.netlist.model import HOST, FusedOp, Graph, Netlist, Op, Program, Queue, SubOp
 from opscope.compiler.buda.plan_to_binary import PlannedProgram
 from opscope.compiler.buda.planner import BudaPlan
+from opscope.compiler.target.formats import TILE
 from opscope.compiler.target.plan import QueuePlan
 
 KINDS = {"forward": "fwd", "backward": "bwd", "optimizer": "opt"}
@@ -83,7 +84,7 @@ def _op(
     spec, block, edges = node.spec, model.block, graph.operands(node.name)
     return Op(
         name=node.name,
-        type="matmul" if spec.is_matmul else spec.type,
+        type="matmul" if spec.type == "sparse_matmul" else spec.type,
         grid_loc=start,
         grid_size=(model.grid.r, model.grid.c),
         inputs=inputs,
@@ -123,6 +124,10 @@ def _attributes(graph: BudaGraph, node: Node, model: OpModel, edges: tuple[Edge,
                 "size": list(w.size), "kernel": list(w.kernel), "stride": list(w.stride),
                 "padding": [list(side) for side in w.padding], "dilation": list(w.dilation),
             }  # fmt: skip
+        if spec.sparse.runs:
+            yield "rows", {
+                "of": spec.sparse.cols * TILE, "taps": spec.sparse.taps, "runs": list(spec.sparse.runs),
+            }  # fmt: skip
     if spec.type == "reduce":
         yield from (("dim", spec.reduce_dim), ("type", spec.reduce_type))
         if spec.reduce_dim == "z":
@@ -135,6 +140,8 @@ def _attributes(graph: BudaGraph, node: Node, model: OpModel, edges: tuple[Edge,
         yield "slices", {
             "dims": list(s.dims), "begins": list(s.begins), "ends": list(s.ends), "steps": list(s.steps),
         }  # fmt: skip
+    if spec.stacked:
+        yield "stacked", spec.stacked
     if not model.stream.none:
         yield "t_stream", {"dir": model.stream.dir, "factor": [model.stream.r, model.stream.c]}
     if node.elements is not None:

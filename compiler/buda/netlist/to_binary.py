@@ -190,6 +190,11 @@ def _spec(netlist: Netlist, op: Op) -> OpSpec:
     try:
         if op.type == "reduce":
             return replace(spec, reduce_dim=attributes["dim"], reduce_type=attributes.get("type", "sum"))
+        if op.type == "matmul" and attributes.get("identity") and "rows" in attributes:
+            picked = attributes["rows"]
+            runs = tuple(int(n) for n in picked["runs"])
+            pattern = SparsePattern.of_runs(runs, int(picked["of"]), int(picked["taps"]))
+            return replace(spec, type="sparse_matmul", sparse=pattern)
         if op.type == "matmul" and attributes.get("identity"):
             w = attributes["windows"]
             (top, bottom), (left, right) = w["padding"]
@@ -200,6 +205,8 @@ def _spec(netlist: Netlist, op: Op) -> OpSpec:
             return replace(spec, type="sparse_matmul", sparse=pattern)
         if op.type == "matmul" and attributes.get("sfpu_op") == "gelu":
             return replace(spec, activation="gelu")
+        if op.type == "splice" and "stacked" in attributes:
+            return replace(spec, stacked=str(attributes["stacked"]))
         if op.type == "splice":
             taken = attributes["slices"]
             return replace(spec, slices=Slices(*(tuple(taken[key]) for key in ("dims", "begins", "ends", "steps"))))

@@ -163,7 +163,34 @@ class SparseMatmulParams(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
         return o == 0
 
-def SparseMatmulParamsStart(builder): builder.StartObject(5)
+    # SparseMatmulParams
+    def Runs(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(14))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
+        return 0
+
+    # SparseMatmulParams
+    def RunsAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(14))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Int64Flags, o)
+        return 0
+
+    # SparseMatmulParams
+    def RunsLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(14))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # SparseMatmulParams
+    def RunsIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(14))
+        return o == 0
+
+def SparseMatmulParamsStart(builder): builder.StartObject(6)
 def Start(builder):
     return SparseMatmulParamsStart(builder)
 def SparseMatmulParamsAddSize(builder, size): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(size), 0)
@@ -196,6 +223,12 @@ def AddDilation(builder, dilation):
 def SparseMatmulParamsStartDilationVector(builder, numElems): return builder.StartVector(8, numElems, 8)
 def StartDilationVector(builder, numElems):
     return SparseMatmulParamsStartDilationVector(builder, numElems)
+def SparseMatmulParamsAddRuns(builder, runs): builder.PrependUOffsetTRelativeSlot(5, flatbuffers.number_types.UOffsetTFlags.py_type(runs), 0)
+def AddRuns(builder, runs):
+    return SparseMatmulParamsAddRuns(builder, runs)
+def SparseMatmulParamsStartRunsVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def StartRunsVector(builder, numElems):
+    return SparseMatmulParamsStartRunsVector(builder, numElems)
 def SparseMatmulParamsEnd(builder): return builder.EndObject()
 def End(builder):
     return SparseMatmulParamsEnd(builder)
@@ -213,6 +246,7 @@ class SparseMatmulParamsT(object):
         self.stride = None  # type: List[int]
         self.padding = None  # type: List[int]
         self.dilation = None  # type: List[int]
+        self.runs = None  # type: List[int]
 
     @classmethod
     def InitFromBuf(cls, buf, pos):
@@ -265,6 +299,13 @@ class SparseMatmulParamsT(object):
                     self.dilation.append(sparseMatmulParams.Dilation(i))
             else:
                 self.dilation = sparseMatmulParams.DilationAsNumpy()
+        if not sparseMatmulParams.RunsIsNone():
+            if np is None:
+                self.runs = []
+                for i in range(sparseMatmulParams.RunsLength()):
+                    self.runs.append(sparseMatmulParams.Runs(i))
+            else:
+                self.runs = sparseMatmulParams.RunsAsNumpy()
 
     # SparseMatmulParamsT
     def Pack(self, builder):
@@ -308,6 +349,14 @@ class SparseMatmulParamsT(object):
                 for i in reversed(range(len(self.dilation))):
                     builder.PrependInt64(self.dilation[i])
                 dilation = builder.EndVector()
+        if self.runs is not None:
+            if np is not None and type(self.runs) is np.ndarray:
+                runs = builder.CreateNumpyVector(self.runs)
+            else:
+                SparseMatmulParamsStartRunsVector(builder, len(self.runs))
+                for i in reversed(range(len(self.runs))):
+                    builder.PrependInt64(self.runs[i])
+                runs = builder.EndVector()
         SparseMatmulParamsStart(builder)
         if self.size is not None:
             SparseMatmulParamsAddSize(builder, size)
@@ -319,5 +368,7 @@ class SparseMatmulParamsT(object):
             SparseMatmulParamsAddPadding(builder, padding)
         if self.dilation is not None:
             SparseMatmulParamsAddDilation(builder, dilation)
+        if self.runs is not None:
+            SparseMatmulParamsAddRuns(builder, runs)
         sparseMatmulParams = SparseMatmulParamsEnd(builder)
         return sparseMatmulParams

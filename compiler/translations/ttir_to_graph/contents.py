@@ -21,8 +21,10 @@ class Content:
     """Whether the source holds the reciprocal of the value."""
     channels: int = 0
     """Input channels I of convolution weights (KH, KW, I, O), padded with zeros to whole tiles."""
+    groups: int = 1
+    """Groups of these channels; with one group per channel each tap's weights are diagonals of tiles."""
 
     @property
     def layout(self) -> QueueContent:
         """How the value fills its queue, for a run without the compiler."""
-        return QueueContent(self.name, self.elements, self.inverted, self.channels)
+        return QueueContent(self.name, self.elements, self.inverted, self.channels, self.groups)

@@ -11,7 +11,11 @@ UNARY = {
 BINARY = {"add": "add", "div": "multiply", "maximum": "maximum", "multiply": "multiply", "subtract": "subtract"}
 """A division multiplies by the host's reciprocal; other divisions are decomposed before."""
 REDUCE = frozenset({"sum", "max", "mean"})
-MOVES = frozenset({"reshape", "permute", "broadcast", "slice_static", "typecast", "pad"})
+MOVES = frozenset({"reshape", "permute", "broadcast", "reverse", "slice_static", "typecast", "pad"})
 """Ops that keep the role of an argument: a reshaped weight is still a weight."""
 HOST = frozenset({"gather"})
 """Ops that TT-Buda leaves to the host, such as embeddings."""
+PICKER_FORMAT = "Bfp2_b"
+"""Format of a sparse matmul's left operand, of zeros and ones."""
+GATHER_FIDELITY = "HiFi2"
+"""More phases would multiply by zeros, since the picker has no low bits (TT-Buda has the same limit)."""

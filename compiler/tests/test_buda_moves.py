@@ -1,0 +1,137 @@
+"""What no TM moves, on the Buda route: pickers, splices and depthwise products against XLA, planned and placed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+
+from opscope.compiler.buda.netlist.check import check
+from opscope.compiler.buda.netlist.emit import netlist_of, to_yaml
+from opscope.compiler.buda.netlist.parse import parse
+from opscope.compiler.buda.netlist.to_binary import to_binary as netlist_to_binary
+from opscope.compiler.buda.plan_to_binary import to_binary
+from opscope.compiler.buda.planner import budget_of, plan
+from opscope.compiler.target.system_desc import load_board
+from opscope.compiler.tests.planned import Lowered, lowered_function, pcc, run
+
+NHWC = ("NHWC", "HWIO", "NHWC")
+
+
+def relu(x: Any) -> Any:
+    """Exact on the device, so that what follows is not the host's."""
+    return jnp.maximum(x, 0)
+
+
+def results(case: Lowered, board: str = "n150") -> np.ndarray:
+    """The result of a lowered function as planned; as netlist read back it has the same bits."""
+    planned = plan(case.graph, budget_of(board))
+    program = to_binary(planned, load_board(board))
+    (out,) = run(program, case.queues)
+    netlist = parse(to_yaml(netlist_of(planned, program)), "test")
+    check(netlist)
+    (read_back,) = run(netlist_to_binary(netlist, board), case.queues)
+    np.testing.assert_array_equal(read_back, out)
+    return out
+
+
+MOVES: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
+    "slice of rows": (lambda x: x[5:40:3, :], (50, 70)),
+    "slice of columns": (lambda x: x[:, 3:69:2], (50, 70)),
+    "slice of both": (lambda x: x[7:, 33:34], (50, 70)),
+    "slice of whole tiles": (lambda x: x[:, 32:, :64], (3, 64, 96)),
+    "slice within a group": (lambda x: x.reshape(2, 5, 6, 40)[:, 1:4, 2:3], (2, 30, 40)),
+    "reverse": (lambda x: x[::-1, :, ::-1], (3, 20, 40)),
+    "pad": (lambda x: jax.lax.pad(x, 0.0, ((1, 2, 1), (0, 3, 0), (-2, 5, 2))), (3, 20, 40)),
+    "pad with a number": (lambda x: jnp.pad(x, ((1, 0), (2, 3)), constant_values=-7.5), (20, 40)),
+    "rows to columns": (lambda x: x.reshape(48, 64), (64, 48)),
+    "rows into columns": (lambda x: x.reshape(10, 120), (50, 24)),
+    "columns into rows": (lambda x: x.reshape(-1, 7), (3, 4, 21)),
+    "matrices to rows": (lambda x: x.reshape(21, 40), (3, 7, 40)),
+    "a row": (lambda x: x.reshape(40, 3), (1, 120)),
+    "heads of 20": (lambda x: x.reshape(9, 4, 20).transpose(1, 0, 2), (9, 80)),
+    "all dims turned": (lambda x: x.transpose(3, 1, 0, 2), (3, 4, 5, 6)),
+    "rows and columns change places": (lambda x: x.reshape(4, 6, 40).transpose(2, 0, 1), (24, 40)),
+    "outer rows with columns": (lambda x: x.reshape(4, 6, 5, 8).transpose(2, 1, 0, 3).reshape(30, 32), (24, 40)),
+    "repeat part of columns": (lambda x: jnp.repeat(x, 3, 1), (20, 15)),
+    "repeat part of z": (lambda x: jnp.repeat(x, 4, 0), (3, 20, 40)),
+    "repeat part of rows": (lambda x: jnp.broadcast_to(x.reshape(5, 1, 4, 9), (5, 3, 4, 9)).reshape(60, 9), (20, 9)),
+    "tile": (lambda x: jnp.tile(x, (2, 3)), (20, 40)),
+    "concat of columns": (lambda x: jnp.concatenate([x, x[:, :7], x], 1), (20, 40)),
+    "concat of rows": (lambda x: jnp.concatenate([x, x[3:9]], 0), (20, 40)),
+    "concat of matrices": (lambda x: jnp.concatenate([x, x[:1]], 0), (2, 20, 40)),
+    "concat in a group": (
+        lambda x: jnp.concatenate([x.reshape(2, 3, 4, 9), x.reshape(2, 3, 4, 9)[:, :, :1]], 2), (2, 12, 9),
+    ),
+    "ten parts": (lambda x: jnp.concatenate([x[:, i : i + 3] for i in range(10)], 1), (20, 40)),
+    "stack": (lambda x: jnp.stack([x, x + x], 1), (20, 40)),
+    "windows of a maximum": (
+        lambda x: jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 3, 2, 1), (1, 2, 1, 1), "SAME"), (2, 7, 6, 33),
+    ),
+    "padded maximum of negative numbers": (
+        lambda x: jax.lax.reduce_window(-x, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME"), (1, 8, 8, 8),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_a_move_is_exact(name: str) -> None:
+    function, shape = MOVES[name]
+    case = lowered_function(lambda x: function(relu(x)), shape)
+    expected = case.golden[0].astype(ml_dtypes.bfloat16).astype(np.float32)
+    np.testing.assert_array_equal(results(case).ravel(), expected.ravel())
+
+
+def conv(x: Any, w: Any, stride: int = 1, pads: Any = "SAME", **options: Any) -> Any:
+    return jax.lax.conv_general_dilated(x, w, (stride, stride), pads, dimension_numbers=NHWC, **options)
+
+
+SUMS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
+    "depthwise": (lambda x, w: conv(relu(x), w, 2, feature_group_count=40), ((1, 9, 8, 40), (3, 3, 1, 40))),
+    "depthwise of three images": (lambda x, w: conv(relu(x), w, feature_group_count=5), ((3, 6, 5, 5), (3, 3, 1, 5))),
+    "depthwise with a relu": (
+        lambda x, w: relu(conv(relu(x), w, feature_group_count=70)), ((1, 6, 7, 70), (3, 1, 1, 70)),
+    ),
+    "groups that fill no tile": (lambda x, w: conv(x, w, feature_group_count=3), ((1, 7, 7, 36), (3, 3, 12, 21))),
+    "two results per channel": (lambda x, w: conv(x, w, feature_group_count=6), ((1, 5, 6, 6), (3, 3, 1, 12))),
+    "groups of one pixel": (lambda x, w: conv(x, w, feature_group_count=2), ((1, 5, 6, 40), (1, 1, 20, 34))),
+    "two images": (lambda x, w: conv(relu(x), w, 2), ((2, 9, 7, 20), (3, 3, 20, 33))),
+    "transposed": (
+        lambda x, w: conv(relu(x), w, 1, ((1, 2), (1, 2)), lhs_dilation=(2, 2)), ((1, 5, 6, 20), (3, 3, 20, 33)),
+    ),
+    "negative padding": (lambda x, w: conv(relu(x), w, 1, ((-1, 0), (1, -2))), ((1, 8, 9, 20), (3, 2, 20, 33))),
+    "sum pool": (
+        lambda x: jax.lax.reduce_window(relu(x), 0.0, jax.lax.add, (1, 2, 3, 1), (1, 2, 2, 1), "SAME"),
+        ((1, 7, 9, 40),),
+    ),
+    "groups of channels": (lambda x: relu(x).reshape(1, 5, 6, 8, 5).sum((1, 2, 4)), ((1, 5, 6, 40),)),
+    "group norm": (
+        lambda x: (lambda y: (y - y.mean((1, 2, 4), keepdims=True)) / jnp.sqrt(y.var((1, 2, 4), keepdims=True) + 1e-3))(
+            relu(x).reshape(2, 5, 6, 8, 5)
+        ).reshape(2, 5, 6, 40), ((2, 5, 6, 40),),
+    ),
+    "maximum over part of the rows": (lambda x: relu(x).reshape(3, 7, 20).max(1), ((21, 20),)),
+    "softmax over part of the columns": (lambda x: jax.nn.softmax(jnp.tanh(x).reshape(9, 5, 8), -1), ((9, 40),)),
+    "sum of all": (lambda x: relu(x).sum(), ((3, 7, 20),)),
+    "a number over all": (lambda x: relu(x) * relu(x).sum(), ((3, 7, 20),)),
+    "repeated heads": (
+        lambda q, k: relu(q) @ jnp.broadcast_to(relu(k)[:, None], (2, 3, 20, 33)).reshape(6, 20, 33),
+        ((6, 9, 20), (2, 20, 33)),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_agree_with_xla(name: str) -> None:
+    function, shapes = SUMS[name]
+    case = lowered_function(function, *shapes)
+    out, golden = results(case).ravel(), case.golden[0].ravel()
+    assert out.size == golden.size
+    if out.size > 1:
+        assert pcc(out, golden) > 0.9995
+    np.testing.assert_allclose(out, golden, atol=0.03 * np.abs(golden).max())

@@ -1,0 +1,251 @@
+"""Lowers ops that only move elements: TMs where these can, else pickers (`moves.py`) and splices of whole tiles.
+
+Each works dim by dim, so that what changes rows or matrices is one picker and what changes columns another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+import numpy as np
+from xdsl.ir import Operation
+
+from opscope.compiler.buda.graph import Slices
+from opscope.compiler.buda.graph_builder import Operand
+from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.errors import StageFailure
+from opscope.compiler.target.formats import TILE
+from opscope.compiler.translations.ttir_to_graph.attributes import ints
+from opscope.compiler.translations.ttir_to_graph.layout import Dims, Layout, broadcast, permuted, regrouped
+from opscope.compiler.translations.ttir_to_graph.moves import moved, permuted_by_steps, whole
+from opscope.compiler.translations.ttir_to_graph.on_device import on_device, relaid
+from opscope.compiler.translations.ttir_to_graph.state import State
+from opscope.compiler.translations.ttir_to_graph.values import DeviceValue, Value
+
+MOST_OPERANDS = 8
+"""Operands of one op, as many as a core has input streams."""
+
+
+def reshape(lowering: State, op: Operation, operands: list[Value], dims: Dims) -> Value:
+    """Lowers a reshape: nothing where the groups stay."""
+    value = _device(lowering, operands[0])
+    layout = value.layout.reshaped(dims)
+    if layout is not None:
+        return DeviceValue(value.operand, layout)
+    layout = min((Layout.matrix(dims), flat(dims)), key=lambda held: _cost_of_reshape(value.layout, held))
+    return DeviceValue(relaid(lowering, value, layout), layout)
+
+
+def _cost_of_reshape(held: Layout, layout: Layout) -> int:
+    """Returns the tiles of a layout; those of one that takes pickers count double."""
+    return layout.tiles.tiles * (1 if regrouped(held.sizes, layout.sizes) is not None else 2)
+
+
+def permute(lowering: State, op: Operation, operands: list[Value], dims: Dims) -> Value:
+    """Lowers a permutation of dims."""
+    value, order = _device(lowering, operands[0]), ints(op.properties["permutation"])
+    permutation = permuted(value.layout, order)
+    if permutation is None:
+        layout = Layout.matrix(dims)
+        return DeviceValue(permuted_by_steps(lowering, value.operand, value.layout, order, layout), layout)
+    layout, tms = permutation
+    return DeviceValue(Operand(value.operand.producer, (*value.operand.tms, *tms)), layout)
+
+
+def repeat(lowering: State, op: Operation, operands: list[Value], dims: Dims) -> Value:
+    """Lowers a broadcast: TMs repeat whole groups, pickers what is part of one."""
+    value = _device(lowering, operands[0])
+    if len(value.layout.dims) != len(dims):
+        lead = (1,) * (len(dims) - len(value.layout.dims))
+        value = _device(lowering, reshape(lowering, op, [value], (*lead, *value.layout.dims)))
+    if broadcast(value.layout, value.layout.like(dims)) is None:
+        layout = min(_groupings(value.layout), key=lambda held: _cost_of_repeat(value.layout, held, dims))
+        value = DeviceValue(relaid(lowering, value, layout), layout)
+    for group in "zrc":
+        before, after = value.layout, _in_group(value.layout, group, dims)
+        if broadcast(before, after) is None:
+            value = _by_index(lowering, value, after, lambda ids, after=after: np.broadcast_to(ids, after.dims))
+    layout = value.layout.like(dims)
+    tms = broadcast(value.layout, layout)
+    assert tms is not None
+    return DeviceValue(Operand(value.operand.producer, (*value.operand.tms, *tms)), layout)
+
+
+def _groupings(layout: Layout) -> list[Layout]:
+    """Returns every way to group the layout's dims, itself first."""
+    rank = len(layout.dims)
+    return [layout, *(Layout(layout.dims, r, c) for c in range(rank + 1) for r in range(c + 1))]
+
+
+def _cost_of_repeat(held: Layout, layout: Layout, dims: Dims) -> tuple[int, int]:
+    """Returns the tiles of the result of a broadcast in a layout, and the pickers that it takes at least."""
+    partial = sum(broadcast(layout, _in_group(layout, group, dims)) is None for group in "zrc")
+    return layout.like(dims).tiles.tiles, partial + (regrouped(held.sizes, layout.sizes) is None)
+
+
+def flat(dims: Dims) -> Layout:
+    """Returns the layout with all dims but the last as rows."""
+    return Layout(dims, 0, max(0, len(dims) - 1))
+
+
+def _in_group(layout: Layout, group: str, dims: Dims) -> Layout:
+    """Returns the layout with those of `dims` that are in the group."""
+    return layout.like(tuple(new if layout.group(d) == group else old
+                             for d, (old, new) in enumerate(zip(layout.dims, dims, strict=True))))  # fmt: skip
+
+
+def take(lowering: State, op: Operation, operands: list[Value], dims: Dims) -> Value:
+    """Lowers a slice: whole tiles by a splice, all else by pickers."""
+    value = _device(lowering, operands[0])
+    begins, ends, steps = (ints(op.properties[key]) for key in ("begins", "ends", "step"))
+    layout = value.layout.like(dims)
+    if dims == value.layout.dims:
+        return value
+    if _whole_tiles(value.layout, begins, ends, steps):
+        slices = Slices(value.layout.dims, begins, ends, steps)
+        out = lowering.node("splice", [value.operand], layout.sizes, shape=layout.tiles, slices=slices)
+        return DeviceValue(out, layout)
+    cut = tuple(slice(b, e, s) for b, e, s in zip(begins, ends, steps, strict=True))
+    return _by_dims(lowering, value, dims, lambda ids, d: ids[(slice(None),) * d + (cut[d],)])
+
+
+def _whole_tiles(layout: Layout, begins: Dims, ends: Dims, steps: Dims) -> bool:
+    """Whether a slice takes whole tiles: each cut row or column dim has only whole tiles below it."""
+    for d, (size, b, e, s) in enumerate(zip(layout.dims, begins, ends, steps, strict=True)):
+        if (b, e, s) == (0, size, 1) or layout.group(d) == "z":
+            continue
+        stop = layout.cols if layout.group(d) == "r" else len(layout.dims)
+        below = prod(layout.dims[d + 1 : stop])
+        aligned = all(n * below % TILE == 0 for n in (b, e, size)) and s == 1
+        if not (aligned or below % TILE == 0):
+            return False
+    return True
+
+
+def reverse(lowering: State, op: Operation, operands: list[Value], dims: Dims) -> Value:
+    """Lowers a reversal of some dims."""
+    turned = ints(op.properties["dimensions"])
+    return _by_dims(
+        lowering, _device(lowering, operands[0]), dims, lambda ids, d: np.flip(ids, d) if d in turned else ids
+    )
+
+
+def pad(lowering: State, op: Operation, operands: list[Value], dims: Dims) -> Value:
+    """Lowers padding with zeros, also between elements; negative padding cuts. Other values are added before."""
+    fill = float(op.read().get("value", 0)) if isinstance(op, RowOp) else 0.0
+    if fill or len(operands) > 1:
+        raise StageFailure("ttir-to-graph", op.name, f"padding with {fill or op.operands[-1].type}", kind="notimpl")
+    edges = ints(op.properties["padding"])
+    inner = ints(op.properties["interior"]) if "interior" in op.properties else (0,) * len(dims)
+
+    def padded(ids: np.ndarray, d: int) -> np.ndarray:
+        low, high, between = edges[2 * d], edges[2 * d + 1], inner[d]
+        size = ids.shape[d]
+        spread = np.full((*ids.shape[:d], (size - 1) * (between + 1) + 1, *ids.shape[d + 1 :]), -1)
+        spread[(slice(None),) * d + (slice(None, None, between + 1),)] = ids
+        widths = [(0, 0)] * ids.ndim
+        widths[d] = (max(0, low), max(0, high))
+        spread = np.pad(spread, widths, constant_values=-1)
+        return spread[(slice(None),) * d + (slice(max(0, -low), spread.shape[d] - max(0, -high)),)]
+
+    return _by_dims(lowering, _device(lowering, operands[0]), dims, padded)
+
+
+def concat(lowering: State, op: Operation, operands: list[Value], dims: Dims) -> Value:
+    """Lowers a concatenation: a splice puts whole tiles of all operands together, a picker drops what fills them."""
+    dim = ints(op.properties["dim"])[0] % len(dims)
+    sizes = [(value.layout.dims if isinstance(value, DeviceValue) else value.dims)[dim] for value in operands]
+    layouts = [value.layout for value in operands if isinstance(value, DeviceValue)]
+    layout = (layouts[0] if layouts else Layout.matrix(dims)).like(dims)
+    parts: list[tuple[Operand, Layout]] = []
+    for value, size in zip(operands, sizes, strict=True):
+        own = layout.like((*dims[:dim], size, *dims[dim + 1 :]))
+        if prod(own.dims):
+            parts.append((on_device(lowering, value, own), own))
+    group = "zrc".index(layout.group(dim))
+    held = [tuple(whole(n) if group and axis == group else n for axis, n in enumerate(own.sizes)) for _, own in parts]
+    operand = stacked(lowering, [part for part, _ in parts], held, layout.sizes, "zrc"[group])
+    total = tuple(sum(h[axis] for h in held) if axis == group else n for axis, n in enumerate(layout.sizes))
+    start, ids = 0, np.arange(prod(total)).reshape(total)
+    pieces = []
+    for (_, own), h in zip(parts, held, strict=True):
+        place = [slice(0, n) for n in own.sizes]
+        place[group] = slice(start, start + own.sizes[group])
+        pieces.append(ids[tuple(place)].reshape(own.dims))
+        start += h[group]
+    index = np.concatenate(pieces, dim).reshape(layout.sizes)
+    return DeviceValue(moved(lowering, operand, (total[0], total[1], total[2]), index), layout)
+
+
+def stacked(
+    lowering: State, parts: Sequence[Operand], held: Sequence[tuple[int, ...]], sizes: Dims, group: str
+) -> Operand:
+    """Returns one operand of whole tiles of `parts` one after another along a group, by as many splices as it takes.
+
+    `held` are the elements of each along z, rows and columns, of whole tiles along the group; `sizes` those of the
+    result, of which the group's is not read.
+    """
+    parts, held = list(parts), list(held)
+    axis = "zrc".index(group)
+    while len(parts) > 1:
+        taken, parts = parts[:MOST_OPERANDS], parts[MOST_OPERANDS:]
+        extents, held = held[:MOST_OPERANDS], held[MOST_OPERANDS:]
+        total = [sum(h[axis] for h in extents) if d == axis else n for d, n in enumerate(sizes)]
+        elements = (total[0], total[1], total[2])
+        shape = Layout(elements, 1, 2).tiles
+        parts.insert(0, lowering.node("splice", taken, elements, shape=shape, stacked=group))
+        held.insert(0, elements)
+    return parts[0]
+
+
+def _by_dims(
+    lowering: State, value: DeviceValue, dims: Dims, change: Callable[[np.ndarray, int], np.ndarray]
+) -> DeviceValue:
+    """Changes an index dim by dim: first those of rows and z together, then those of columns."""
+    for groups in ("zr", "c"):
+        chosen = [d for d in range(len(dims)) if value.layout.group(d) in groups]
+        after = value.layout.like(tuple(dims[d] if d in chosen else n for d, n in enumerate(value.layout.dims)))
+
+        def changed(ids: np.ndarray, chosen: list[int] = chosen) -> np.ndarray:
+            for d in chosen:
+                ids = change(ids, d)
+            return ids
+
+        value = _by_index(lowering, value, after, changed)
+    return value
+
+
+def _by_index(
+    lowering: State, value: DeviceValue, after: Layout, change: Callable[[np.ndarray], np.ndarray]
+) -> DeviceValue:
+    """Moves elements as `change` moves their numbers, into the layout `after`."""
+    ids = change(np.arange(prod(value.layout.dims)).reshape(value.layout.dims))
+    return DeviceValue(moved(lowering, value.operand, value.layout.sizes, ids.reshape(after.sizes)), after)
+
+
+def exact(lowering: State, operand: Operand, layout: Layout) -> Operand:
+    """Returns the operand without the zeros that fill its tiles after TMs, for an op that reads all along a dim."""
+    from opscope.compiler.buda.graph_to_program import elements_after
+
+    extent = lowering.builder.nodes[operand.producer].extent
+    if elements_after(extent, operand.tms) == layout.sizes:
+        return operand
+    return lowering.node("nop", [operand], layout.sizes)
+
+
+def _device(lowering: State, value: Value) -> DeviceValue:
+    """Returns the value on the device; one of the host in the layout that takes fewest tiles."""
+    if isinstance(value, DeviceValue):
+        return value
+    layout = min((Layout.matrix(value.dims), flat(value.dims)), key=lambda held: held.tiles.tiles)
+    return DeviceValue(on_device(lowering, value, layout), layout)
+
+
+LOWERINGS = {
+    "broadcast": repeat, "concat": concat, "pad": pad, "permute": permute, "reshape": reshape, "reverse": reverse,
+    "slice_static": take,
+}  # fmt: skip
+"""ttir op -> its lowering."""
+
+__all__ = ["LOWERINGS", "exact", "relaid", "stacked"]
