@@ -47,8 +47,9 @@ def check_plan(binary: Binary, system: SystemDesc) -> None:
                 raise BadBinary(f"plan: expected one op on core ({row}, {col}), got {taken[key]} and {op.name}")
             taken[key] = op.name
         allocate(op, system, plan.pipe_reserve)
+    maker_of_tensor = {tensor: i for i, op in enumerate(program.operations) for tensor in op.outputs}
     for op in plan.ops:
-        for producer in (p for number in (*op.steps, op.operation) for p in _producers(program, where, number)):
+        for producer in (p for n in (*op.steps, op.operation) for p in _producers(program, where, maker_of_tensor, n)):
             if (producer.epoch, producer.chip) != (op.epoch, op.chip) and producer.name not in waiting:
                 raise BadBinary(f"plan: expected a queue between {producer.name} and {op.name}, got none")
             if producer.epoch > op.epoch:
@@ -119,18 +120,20 @@ def allocate(op: PlacedOp, system: SystemDesc, pipe_reserve: int = PIPE_RESERVE)
     return tuple(allocations)
 
 
-def _producers(program: Program, where: dict[int, PlacedOp], operation: int) -> Iterator[PlacedOp]:
+def _producers(
+    program: Program, where: dict[int, PlacedOp], maker_of_tensor: dict[int, int], operation: int
+) -> Iterator[PlacedOp]:
     """The planned ops whose results an operation reads, even if the network moves elements on the way."""
-    producer_of_tensor = {tensor: i for i, op in enumerate(program.operations[:operation]) for tensor in op.outputs}
-    left = list(program.operations[operation].inputs)
+    left = [(tensor, operation) for tensor in program.operations[operation].inputs]
     while left:
-        maker = producer_of_tensor.get(left.pop())
-        if maker is None:
+        tensor, reader = left.pop()
+        maker = maker_of_tensor.get(tensor)
+        if maker is None or maker >= reader:  # made later, which a run refuses
             continue
         if maker in where:
             yield where[maker]
         else:
-            left += program.operations[maker].inputs
+            left += [(tensor, maker) for tensor in program.operations[maker].inputs]
 
 
 def rectangles(op: PlacedOp, shape: tuple[int, ...]) -> Iterator[Rectangle]:

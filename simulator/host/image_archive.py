@@ -77,7 +77,7 @@ def _add(archive: zipfile.ZipFile, name: str, parts: tuple[bytes | memoryview, .
             entry.write(part)
 
 
-def read(path: Path) -> dict[str, bytearray]:
+def read(path: Path) -> dict[str, bytes]:
     """Returns the content of each entry but the MANIFEST. Raises ImageError for anything but a whole archive."""
     try:
         with open(path, "rb", opener=regular_file.opener) as file:
@@ -93,7 +93,7 @@ def read(path: Path) -> dict[str, bytearray]:
         raise ImageError(f"{path}: expected a device image, got {type(error).__name__}: {error}; {_TRY}") from error
 
 
-def _read(path: Path, file: BinaryIO) -> dict[str, bytearray]:
+def _read(path: Path, file: BinaryIO) -> dict[str, bytes]:
     head = file.read(2)
     if head[:1] == b"\x80":
         raise ImageError(f"{path}: expected a device image, a zip, got a pickle, which would run code; {_TRY}")
@@ -170,7 +170,7 @@ def check_name(path: Path, name: str) -> None:
         raise ImageError(f"{path}: expected a name inside the image, got {name[:100]!r}; {_TRY}")
 
 
-def _content(path: Path, file: BinaryIO, info: zipfile.ZipInfo) -> bytearray:
+def _content(path: Path, file: BinaryIO, info: zipfile.ZipInfo) -> bytes:
     """Returns the bytes of an entry; their digest is checked by the caller."""
     file.seek(info.header_offset)
     head = file.read(_LOCAL.size)
@@ -178,19 +178,19 @@ def _content(path: Path, file: BinaryIO, info: zipfile.ZipInfo) -> bytearray:
         raise ImageError(f"{path}: expected {info.filename} where the archive's index has it, got other bytes; {_TRY}")
     *_, name_bytes, extra_bytes = _LOCAL.unpack(head)
     file.seek(name_bytes + extra_bytes, io.SEEK_CUR)
-    data = bytearray(min(info.compress_size, os.fstat(file.fileno()).st_size))
-    if file.readinto(data) != info.compress_size:  # type: ignore[attr-defined]
+    data = file.read(min(info.compress_size, os.fstat(file.fileno()).st_size))
+    if len(data) != info.compress_size:
         raise ImageError(f"{path}: expected {info.compress_size} bytes of {info.filename}, got fewer; {_TRY}")
     if info.compress_type == zipfile.ZIP_STORED:
         return data
     unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
-    unpacked = bytearray(unpacker.decompress(data, info.file_size + 1))  # 0 would mean without limit
+    unpacked = unpacker.decompress(data, info.file_size + 1)  # 0 would mean without limit
     if len(unpacked) != info.file_size:
         raise ImageError(f"{path}: expected {info.file_size} bytes of {info.filename}, got {len(unpacked)}; {_TRY}")
     return unpacked
 
 
-def _manifest(path: Path, content: bytearray) -> dict[str, str]:
+def _manifest(path: Path, content: bytes) -> dict[str, str]:
     """Returns name -> SHA-256. Raises ImageError for another format or version."""
     try:
         manifest = json.loads(content.decode("utf-8"))

@@ -98,7 +98,7 @@ class TTDeviceImage:
     """Values that stay from run to run, by name: parameters and states."""
     configuration: Mapping[str, Any] = field(default_factory=dict)
     """The compile options that were set, by module."""
-    entries: Mapping[str, bytearray] = field(default_factory=dict, repr=False)
+    entries: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     """Every entry of the file."""
 
     @classmethod
@@ -181,7 +181,7 @@ class TTDeviceImage:
         return self.loaded[0].run({**self.parameters, **inputs}, per_core=per_core)
 
 
-def _described(path: Path, entries: Mapping[str, bytearray]) -> DeviceDescription:
+def _described(path: Path, entries: Mapping[str, bytes]) -> DeviceDescription:
     try:
         device = msgspec.json.decode(_entry(path, entries, DEVICE), type=DeviceDescription)
         _ = device.grid
@@ -196,27 +196,27 @@ def _described(path: Path, entries: Mapping[str, bytearray]) -> DeviceDescriptio
     return device
 
 
-def _entry(path: Path, entries: Mapping[str, bytearray], name: str) -> bytearray:
+def _entry(path: Path, entries: Mapping[str, bytes], name: str) -> bytes:
     if name not in entries:
         raise ImageError(f"{path}: expected an entry {name}, got none; try to compile the model again")
     return entries[name]
 
 
-def _json(path: Path, entries: Mapping[str, bytearray], name: str) -> dict[str, Any]:
+def _json(path: Path, entries: Mapping[str, bytes], name: str) -> dict[str, Any]:
     try:
         return msgspec.json.decode(_entry(path, entries, name), type=dict[str, Any])
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise ImageError(f"{path}: {name}: expected JSON, got: {error}") from error
 
 
-def _module(path: Path, row: ModuleDescription, entries: Mapping[str, bytearray]) -> CompiledModule:
+def _module(path: Path, row: ModuleDescription, entries: Mapping[str, bytes]) -> CompiledModule:
     try:
         netlist = _entry(path, entries, row.netlist).decode("utf-8")
     except UnicodeDecodeError as error:
         raise ImageError(f"{path}: {row.netlist}: expected text, got {error.reason}") from error
     files = {name: _entry(path, entries, name) for name in (row.host, row.program)}
     return CompiledModule(
-        row.name, row.kind, bytes(files[row.host]), bytes(files[row.program]), row.arguments, row.results, row.contents,
+        row.name, row.kind, files[row.host], files[row.program], row.arguments, row.results, row.contents,
         row.queues, row.device_results, row.host_results, netlist,
     )  # fmt: skip
 
