@@ -22,6 +22,7 @@ from opscope.simulator.errors import (
 )
 from opscope.simulator.kernels import KERNELS
 from opscope.simulator.profile import OpCost, Profile
+from opscope.simulator.program_run import ProgramRun
 
 __all__ = [
     "BadBinary",
@@ -34,6 +35,7 @@ __all__ = [
     "OpCost",
     "OutOfMemory",
     "Profile",
+    "ProgramRun",
     "RunResult",
     "UnsupportedFormat",
     "UnsupportedKernel",

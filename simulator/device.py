@@ -106,7 +106,8 @@ class Executable:
 
     def __init__(self, programs: Sequence[Program], device: Device, plan: Plan | None = None) -> None:
         self.program, self.device = programs[0], device
-        self.placed = planned_operations(plan or Plan())
+        self.plan = plan or Plan()
+        self.placed = planned_operations(self.plan)
         """Operation of the entry -> its place in the plan."""
         self.programs = {program.name: program for program in programs}
         self.kept: dict[str, tuple[bytes, Images]] = {}
@@ -430,11 +431,13 @@ def _check_inputs(program: Program, inputs: Sequence[np.ndarray]) -> None:
     if len(inputs) != len(program.inputs):
         raise BadInput(f"run: expected {len(program.inputs)} inputs, got {len(inputs)}")
     for index, (tensor, array) in enumerate(zip(program.inputs, inputs, strict=True)):
-        desc = program.tensors[tensor]
-        dtype = host_dtype(desc.element_type)
-        if not hasattr(array, "dtype"):
-            raise BadInput(f"run: expected input {index} to be an array, got {type(array).__name__}; try np.asarray")
-        if np.shape(array) != desc.shape or np.asarray(array).dtype != dtype:
-            raise BadInput(
-                f"run: expected input {index} of {dtype}{list(desc.shape)}, got {array.dtype}{list(array.shape)}"
-            )
+        check_array(f"run: expected input {index}", program.tensors[tensor], array)
+
+
+def check_array(where: str, desc: TensorDesc, array: np.ndarray) -> None:
+    """Raises BadInput if an array is not what a program declares for a tensor of the host."""
+    dtype = host_dtype(desc.element_type)
+    if not hasattr(array, "dtype"):
+        raise BadInput(f"{where} to be an array, got {type(array).__name__}; try np.asarray")
+    if np.shape(array) != desc.shape or np.asarray(array).dtype != dtype:
+        raise BadInput(f"{where} of {dtype}{list(desc.shape)}, got {array.dtype}{list(array.shape)}")

@@ -1,0 +1,252 @@
+"""Runs the programs of a plan: the host executes graph after graph, and data waits in queues between them.
+
+Pointers of queues count entries round twice their number, as TT-Buda's do, so that a full queue differs from an empty
+one (tt-budabackend: netlist/README.md, "Queue Settings"). `Executable.run` computes the same results in one pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from opscope.compiler.target.interpret import Allocation, Execution, HostProgramError, steps
+from opscope.compiler.target.plan import EpochPlan, QueuePlan
+from opscope.compiler.target.program import programs_of
+from opscope.simulator.device import Executable, check_array, execute
+from opscope.simulator.errors import BadBinary, BadInput
+from opscope.simulator.images import from_host, to_host
+from opscope.simulator.profile import OpCost, Profile
+
+SETTINGS = frozenset({
+    "prologue", "epilogue", "zero", "rd_ptr_local", "rd_ptr_global", "wr_ptr_global", "rd_ptr_autoinc",
+    "global_rdptr_autoinc", "global_wrptr_autoinc",
+})  # fmt: skip
+"""Settings of queues that are understood. `prologue` and `epilogue` decide where data waits, not what it is."""
+HOST = "HOST"
+
+
+@dataclass
+class _Queue:
+    """A queue's entries, as images of its tensor, and its pointers."""
+
+    plan: QueuePlan
+    slots: dict[int, np.ndarray] = field(default_factory=dict)
+    read: int = 0
+    write: int = 0
+
+    @property
+    def wrap(self) -> int:
+        """Where pointers start again."""
+        return 2 * self.plan.entries
+
+    @property
+    def waiting(self) -> int:
+        """Entries that are written and not yet popped."""
+        return (self.write - self.read) % self.wrap
+
+    def push(self, image: np.ndarray) -> None:
+        """Writes the next entry."""
+        self.slots[self.write % self.plan.entries] = image
+        self.write = (self.write + 1) % self.wrap
+
+
+class ProgramRun:
+    """A plan's queues, whose contents and static variables stay from one program to the next."""
+
+    def __init__(self, executable: Executable, *, per_core: bool = False) -> None:
+        """Raises BadBinary for a plan without programs, or with a queue of no tensor that a program would need."""
+        plan = executable.plan
+        if not plan.programs:
+            raise BadBinary("plan: expected programs, got none; try Executable.run")
+        self.executable, self.per_core = executable, per_core
+        self.programs = {program.name: program for program in plan.programs}
+        self.epochs: dict[str, EpochPlan] = {epoch.graph: epoch for epoch in plan.epochs}
+        self.queues = {queue.name: _Queue(queue) for queue in plan.queues}
+        if bad := [name for name, queue in self.queues.items() if queue.plan.entries < 1]:
+            raise BadBinary(f"plan: expected queue {bad[0]} to have entries, got {self.queues[bad[0]].plan.entries}")
+        self._statics: dict[str, dict[str, int]] = {name: {} for name in self.programs}
+        self._costs: list[OpCost] = []
+        entry = executable.program
+        self._maker = {tensor: i for i, op in enumerate(entry.operations) for tensor in op.outputs}
+        self._by_tensor = {queue.plan.tensor: queue for queue in self.queues.values() if queue.plan.tensor >= 0}
+        self._ops: dict[tuple[int, int], list[int]] = {}
+        for op in plan.ops:
+            self._ops.setdefault((op.epoch, op.chip), []).extend((*op.steps, op.operation))
+
+    def push(self, name: str, array: np.ndarray) -> None:
+        """Writes the host's next entry of a queue, or the only content of a ram.
+
+        Raises BadInput for an unknown or full queue, or another shape or type.
+        """
+        queue = self._named(name)
+        if queue.plan.source != HOST:
+            raise BadInput(f"push: expected a queue that the host fills, got {name}, which {queue.plan.source} fills")
+        if queue.plan.kind == "queue" and queue.waiting == queue.plan.entries:
+            raise BadInput(
+                f"push: expected {name} to have room, got {queue.waiting} entries; try to run a program first"
+            )
+        program = self.executable.program
+        operation = program.operations[self._made(queue)]
+        (host,) = operation.inputs
+        check_array(f"push: expected {name}", program.tensors[host], array)
+        image = np.asarray(from_host(np.asarray(array), program.tensors[host]))
+        (moved,) = execute(operation, program, {host: image})
+        if queue.plan.kind == "ram":
+            queue.slots = dict.fromkeys(range(queue.plan.entries), moved)
+        else:
+            queue.push(moved)
+
+    def pop(self, name: str) -> np.ndarray:
+        """Returns the oldest entry of a queue that an op fills. Raises BadInput for an unknown or empty queue."""
+        queue = self._named(name)
+        if queue.plan.source == HOST:
+            raise BadInput(f"pop: expected a queue that an op fills, got {name}, which the host fills")
+        if not queue.waiting:
+            raise BadInput(f"pop: expected an entry in {name}, got none; try to run a program first")
+        image = queue.slots[queue.read % queue.plan.entries]
+        queue.read = (queue.read + 1) % queue.wrap
+        return to_host(image, self.executable.program.tensors[queue.plan.tensor])
+
+    def run(self, program: str, parameters: Mapping[str, int] | None = None) -> list[str]:
+        """Runs one program and returns the graphs that it executed, in order.
+
+        Raises BadBinary for an unknown program, setting or variable, BadInput where a graph needs an entry that nobody
+        wrote or would overwrite one that nobody popped, and what `Executable.run` raises.
+        """
+        if program not in self.programs:
+            raise BadBinary(f"run: expected a program of {', '.join(self.programs)}, got {program!r}")
+        executed = []
+        try:
+            for step in steps(self.programs[program], parameters, self._statics[program]):
+                if isinstance(step, Allocation):
+                    self._empty(step.queues)
+                else:
+                    self._execute(step)
+                    executed.append(step.graph)
+        except HostProgramError as error:
+            raise BadBinary(f"plan: {error}") from error
+        return executed
+
+    @property
+    def profile(self) -> Profile:
+        """The cost of everything that was executed."""
+        return self.executable.summary(self._costs, 0)
+
+    def _named(self, name: str) -> _Queue:
+        if name not in self.queues:
+            raise BadInput(f"queues: expected one of {', '.join(self.queues)[:200]}, got {name!r}")
+        return self.queues[name]
+
+    def _made(self, queue: _Queue) -> int:
+        """The operation that brings a queue's content to the device."""
+        number = self._maker.get(queue.plan.tensor, -1)
+        if number < 0 or len(self.executable.program.operations[number].inputs) != 1:
+            raise BadBinary(f"plan: expected queue {queue.plan.name} to be an input of the program, got another tensor")
+        return number
+
+    def _empty(self, names: Sequence[str]) -> None:
+        for name in names:
+            queue = self._named(name)
+            queue.slots, queue.read, queue.write = {}, 0, 0
+
+    def _execute(self, step: Execution) -> None:
+        epoch = self.epochs[step.graph]
+        numbers = self._ops.get((epoch.number, epoch.chip), [])
+        for name, settings in step.queue_settings.items():
+            if strange := sorted(set(settings) - SETTINGS):
+                raise BadBinary(
+                    f"plan: expected settings of {name} among {', '.join(sorted(SETTINGS))}, got {strange[0]}"
+                )
+            if settings.get("zero"):
+                queue = self._named(name)
+                shape = self.executable.program.tensors[queue.plan.tensor].shape
+                queue.slots = dict.fromkeys(range(queue.plan.entries), np.zeros(shape, np.float32))
+        made_here = {op.name for op in self.executable.plan.ops if (op.epoch, op.chip) == (epoch.number, epoch.chip)}
+        filled = [queue for queue in self.queues.values() if queue.plan.source in made_here]
+        for entry in range(epoch.input_count):
+            values = _Values(self, step, entry, frozenset(numbers))
+            for number in sorted(numbers):
+                values.compute(number)
+            for queue in filled:
+                self._fill(queue, values.of(queue.plan.tensor), step.queue_settings.get(queue.plan.name, {}), entry)
+        for name, settings in step.queue_settings.items():
+            queue = self._named(name)
+            if queue.plan.kind == "queue" and queue.plan.source == HOST and "rd_ptr_global" in settings:
+                pops = settings.get("global_rdptr_autoinc", 1) * epoch.input_count
+                queue.read = (settings["rd_ptr_global"] + pops) % queue.wrap
+
+    def _fill(self, queue: _Queue, image: np.ndarray, settings: Mapping[str, int], entry: int) -> None:
+        """Writes one entry of a queue that an op fills."""
+        if "wr_ptr_global" in settings:
+            queue.slots[(settings["wr_ptr_global"] + entry) % queue.plan.entries] = image
+            if queue.plan.kind == "queue":
+                queue.write = (settings["wr_ptr_global"] + entry + 1) % queue.wrap
+            return
+        if queue.plan.kind == "ram":
+            queue.slots = dict.fromkeys(range(queue.plan.entries), image)
+            return
+        if queue.plan.name not in self._read_by_graphs and queue.waiting == queue.plan.entries:
+            raise BadInput(
+                f"run: expected {queue.plan.name} to have room, got {queue.waiting} entries that nobody popped; try pop"
+            )
+        queue.push(image)
+
+    @cached_property
+    def _read_by_graphs(self) -> frozenset[str]:
+        """The queues that some execution has settings for; others are the host's to pop."""
+        lines = (line for program in self.executable.plan.programs for line in program.instructions)
+        return frozenset(settings.queue for line in lines for settings in line.settings)
+
+    def entry_of(self, queue: _Queue, settings: Mapping[str, int], entry: int) -> np.ndarray:
+        """Returns the image that a graph reads from a queue. Raises BadInput if nobody wrote it."""
+        start = settings.get("rd_ptr_local", settings.get("rd_ptr_global", queue.read))
+        step = 0 if settings.get("prologue") else settings.get("rd_ptr_autoinc", 1) or 1
+        slot = (start + step * entry) % queue.plan.entries
+        behind = queue.plan.kind == "queue" and queue.plan.source == HOST
+        if slot not in queue.slots or (behind and not self._is_waiting(queue, start + step * entry)):
+            raise BadInput(f"run: expected entry {slot} of {queue.plan.name} to be written, got none; try push")
+        return queue.slots[slot]
+
+    @staticmethod
+    def _is_waiting(queue: _Queue, pointer: int) -> bool:
+        return (pointer - queue.read) % queue.wrap < queue.waiting
+
+
+class _Values:
+    """The tensors of one entry in one execution of a graph."""
+
+    def __init__(self, run: ProgramRun, step: Execution, entry: int, own: frozenset[int]) -> None:
+        self.run, self.step, self.entry, self.own = run, step, entry, own
+        self.known: dict[int, np.ndarray] = {}
+
+    def of(self, tensor: int) -> np.ndarray:
+        """Returns a tensor: computed here, read from a queue, or moved by the network from one that is."""
+        if tensor not in self.known:
+            maker = self.run._maker.get(tensor)
+            queue = self.run._by_tensor.get(tensor)
+            if maker not in self.own and queue is not None and tensor not in self.run.executable.program.outputs:
+                settings = self.step.queue_settings.get(queue.plan.name, {})
+                self.known[tensor] = self.run.entry_of(queue, settings, self.entry)
+            elif maker is None or (maker in self.run.executable.placed and maker not in self.own):
+                raise BadBinary(f"plan: expected a queue for tensor {tensor}, which {self.step.graph} reads, got none")
+            else:
+                self.compute(maker)
+        return self.known[tensor]
+
+    def compute(self, number: int) -> None:
+        """Executes one operation of the entry, and what its inputs need."""
+        executable = self.run.executable
+        program, op = executable.program, executable.program.operations[number]
+        if all(tensor in self.known for tensor in op.outputs) and op.outputs:
+            return
+        values = {tensor: self.of(tensor) for tensor in op.inputs}
+        cores = executable.device.profile if self.run.per_core else None
+        placed = executable.placed.get(number) if self.run.per_core else None
+        bodies = tuple(executable.scalar(name) for name in programs_of(op.params))
+        with np.errstate(all="ignore"):
+            made = execute(op, program, values, cores, bodies, placed, None, executable.device.arithmetic)
+        self.run._costs.append(executable.costs(program)[number])
+        self.known.update(zip(op.outputs, made, strict=True))
