@@ -146,7 +146,7 @@ def weight_distribution(owner: torch.nn.Module, name: str, shape: tuple[int, ...
 # --- calls
 
 
-def _results(result: Any, outputs: Sequence[str]) -> list[Any]:
+def results_of(result: Any, outputs: Sequence[str]) -> list[Any]:
     """The exported tensors of a result, in order."""
     if outputs:
         return [result[name] for name in outputs]
@@ -159,9 +159,9 @@ def _results(result: Any, outputs: Sequence[str]) -> list[Any]:
 def call_module(module: torch.nn.Module, built: TorchBuilt, inputs: Sequence[Any]) -> list[Any]:
     """The module's results on torch tensors."""
     if built.positional:
-        return _results(module(*inputs, **built.keywords), built.outputs)
+        return results_of(module(*inputs, **built.keywords), built.outputs)
     named = {spec.name: value for spec, value in zip(built.inputs, inputs, strict=True)}
-    return _results(module(**named, **built.keywords), built.outputs)
+    return results_of(module(**named, **built.keywords), built.outputs)
 
 
 class Called(torch.nn.Module):

@@ -41,7 +41,7 @@ class Pipeline:
 
     def compile(self, sample: Sequence[Any]) -> None:
         """Compiles the devices for inputs like these. Raises PyBudaError."""
-        self.devices[0].compile_for([array_of(value) for value in sample])
+        self.devices[0].compile_modules([array_of(value) for value in sample])
 
     def forward(self, input_count: int, sequential: bool) -> None:
         """Runs `input_count` inputs (0: until it is stopped). Raises PyBudaError.
@@ -87,7 +87,7 @@ class Pipeline:
         """Runs one input through all devices. Raises PyBudaError."""
         values: list[Any] = list(inputs)
         for number, device in enumerate(self.devices):
-            values = device.run(values)
+            values = device.run_inputs(values)
             if number < min(len(self.forwarded), len(self.devices) - 1):
                 self.forwarded[number].put(list(values))
         if self.verify is not None and self.verify.enabled and self.verify.pcc is not None:

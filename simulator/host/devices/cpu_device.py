@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from opscope.simulator.host.devices.device import Device
 from opscope.simulator.host.errors import NotThereYet
 from opscope.simulator.host.modules.module import Module
+from opscope.simulator.host.tensor import Tensor
 
 
 class CPUDevice(Device):
@@ -25,9 +28,59 @@ class CPUDevice(Device):
         if module is not None:
             self.place_module(module)
 
-    def run(self, inputs: Sequence[Any]) -> list[Any]:
+    def run_inputs(self, inputs: Sequence[Any]) -> list[Any]:
         """Runs the modules on one input. Raises PyBudaError."""
         values: list[Any] = list(inputs)
         for module in self.modules:
             values = module.compute(values)
         return values
+
+    forward_pt = Device.forward
+    forward_tf = Device.forward
+
+    def compile_for(  # type: ignore[override]
+        self, inputs: tuple[Any, ...], compiler_cfg: Any, targets: list[Any] = [], microbatch_size: int = 0,  # noqa: B006
+        microbatch_count: int = 1, verify_cfg: Any = None,
+    ) -> tuple[Tensor, ...]:  # fmt: skip
+        """Returns the outputs for these inputs, or for zeros of their shapes: nothing is compiled. Raises PyBudaError."""
+        if targets:
+            raise NotThereYet(f"{self.name}.compile_for: expected inference, got targets; training is not there yet")
+        given = [
+            np.zeros(value.shape, np.float32) if isinstance(value, Tensor) and not value.has_value() else value
+            for value in inputs
+        ]
+        return tuple(Tensor(value) for value in self.run_inputs(given))
+
+    def compile_for_pt(
+        self, inputs: tuple[Any, ...], compiler_cfg: Any, targets: list[Any] = [], microbatch_size: int = 0,  # noqa: B006
+        microbatch_count: int = 1, verify_cfg: Any = None,
+    ) -> tuple[Tensor, ...]:  # fmt: skip
+        """See `compile_for`."""
+        return self.compile_for(inputs, compiler_cfg, targets)
+
+    def compile_for_tf(
+        self, inputs: tuple[Any, ...], compiler_cfg: Any, targets: list[Any] = [], microbatch_size: int = 0,  # noqa: B006
+        verify_cfg: Any = None,
+    ) -> tuple[Tensor, ...]:  # fmt: skip
+        """See `compile_for`."""
+        return self.compile_for(inputs, compiler_cfg, targets)
+
+    def cpueval_forward_pt(
+        self, inputs: list[Any], parameters: dict[str, Any], save_for_backward: bool, targets: list[Any] = []  # noqa: B006
+    ) -> list[Any]:  # fmt: skip
+        """See `cpueval_forward`."""
+        return self.cpueval_forward(inputs, parameters, save_for_backward, targets)
+
+    def cpueval_forward_tf(
+        self, inputs: list[Any], parameters: dict[str, Any], save_for_backward: bool, targets: list[Any] = []  # noqa: B006
+    ) -> list[Any]:  # fmt: skip
+        """See `cpueval_forward`."""
+        return self.cpueval_forward(inputs, parameters, save_for_backward, targets)
+
+    def pop_parameter_checkpoint(self) -> dict[str, Any]:
+        """Returns the values of the parameters of its modules, by name."""
+        return {p.get_name(): p.value() for module in self.modules for p in module.get_parameters()}
+
+    def set_debug_gradient_trace_queue(self, q: Any) -> None:
+        """Comes with training."""
+        raise NotThereYet(f"{self.name}: expected inference, got a queue of gradients; training is not there yet")

@@ -9,12 +9,13 @@ import numpy as np
 
 from opscope.simulator.host import session
 from opscope.simulator.host.devices.input_queue import InputQueue
+from opscope.simulator.host.devices.process_commands import ProcessCommands
 from opscope.simulator.host.errors import NotThereYet, PyBudaError
 from opscope.simulator.host.modules.module import Module
-from opscope.simulator.host.tensor import Tensor, is_tensor
+from opscope.simulator.host.tensor import Tensor, array_of, is_tensor
 
 
-class Device:
+class Device(ProcessCommands):
     """Something that runs modules: one or more cards, or the CPU. Devices form a pipeline in the order of creation."""
 
     def __init__(self, name: str, mp_context: Any = None) -> None:
@@ -89,12 +90,12 @@ class Device:
         """Waits until what was asked for has run. Raises what the run raised."""
         session.wait()
 
-    def generate(self, loop_count: int, write_index: int, tokens_per_iter: int = -1, token_id: int = -1) -> list[Any]:
+    def generate(self, loop_count: int, write_index: int) -> list[Any]:
         """Runs `loop_count` inputs forward and returns their outputs; nothing is kept between them.
 
         TT-Buda writes past caches at `write_index`. A module here has none, so that it must be 0. Raises PyBudaError.
         """
-        if write_index != 0 or tokens_per_iter not in (-1, 1) or token_id not in (-1, 0):
+        if write_index != 0:
             self.refuse("write_index 0, as no module here has past caches", f"{write_index}")
         return self.forward(loop_count)
 
@@ -105,20 +106,52 @@ class Device:
             given = self.inputs.take(lambda: True)
             if given is None:
                 self.refuse(f"{loop_count} inputs", f"{len(outputs)}; try push_to_inputs")
-            outputs.append(self.run(given))
+            outputs.append(self.run_inputs(given))
         return outputs
 
     def backward(self, loop_count: int, zero_grad: bool) -> None:
         """Comes with training."""
         raise NotThereYet(f"{self.name}.backward: expected inference, got training, which is not there yet")
 
+    def get_first_inputs(self, peek: bool = False) -> tuple[Any, ...] | None:
+        """Returns the oldest inputs, and removes them unless `peek`; None if there are none."""
+        return _first(self.inputs, peek)
+
+    def get_first_targets(self) -> tuple[Any, ...] | None:
+        """Returns and removes the oldest targets; None if there are none."""
+        return _first(self.targets, False)
+
+    def cpueval_forward(
+        self, inputs: list[Any], parameters: dict[str, Any], save_for_backward: bool, targets: list[Any] = []  # noqa: B006
+    ) -> list[Any]:  # fmt: skip
+        """Returns what the CPU computes of its modules, with these values of parameters. Raises PyBudaError."""
+        if save_for_backward or targets:
+            raise NotThereYet(f"{self.name}.cpueval_forward: expected inference, got training, which is not there yet")
+        values: list[Any] = list(inputs)
+        for module in self.modules:
+            values = module.compute(values, parameters)
+        return values
+
+    def cpueval_backward(self, bw_inputs: list[Any], parameters: dict[str, Any]) -> None:
+        """Comes with training."""
+        raise NotThereYet(f"{self.name}.cpueval_backward: expected inference, got training, which is not there yet")
+
+    def compile_for(self, training: bool, microbatch_size: int = 0, microbatch_count: int = 1) -> None:
+        """Compiles for the oldest inputs. Sizes of microbatches are those of the inputs. Raises PyBudaError."""
+        if training:
+            raise NotThereYet(f"{self.name}.compile_for: expected inference, got training, which is not there yet")
+        first = self.inputs.first()
+        if first is None:
+            self.refuse("an input that was pushed", "none; try push_to_inputs")
+        self.compile_modules([array_of(value) for value in first])
+
     # --- what a run needs of it
 
-    def run(self, inputs: Sequence[Any]) -> list[Any]:
+    def run_inputs(self, inputs: Sequence[Any]) -> list[Any]:
         """Runs the modules on one input. Raises PyBudaError."""
-        raise NotImplementedError(f"{type(self).__name__}.run")
+        raise NotImplementedError(f"{type(self).__name__}.run_inputs")
 
-    def compile_for(self, inputs: Sequence[np.ndarray]) -> None:
+    def compile_modules(self, inputs: Sequence[np.ndarray]) -> None:
         """Compiles its modules for inputs like these, unless that has been done."""
 
     def forget(self) -> None:
@@ -158,3 +191,8 @@ def arranged(device: Device, tensors: Sequence[Any]) -> list[Any]:
         if not isinstance(value, Tensor) and not is_tensor(value):
             device.refuse("tensors", type(value).__name__)
     return list(given)
+
+
+def _first(queued: InputQueue, peek: bool) -> tuple[Any, ...] | None:
+    held = queued.first() if peek else queued.take(lambda: True)
+    return None if held is None else tuple(held)

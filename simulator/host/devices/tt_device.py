@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -17,12 +17,13 @@ from opscope.simulator.host.errors import NoMeaningHere, NotThereYet, PyBudaErro
 from opscope.simulator.host.modules.image_module import ImageModule
 from opscope.simulator.host.modules.module import Module
 from opscope.simulator.host.modules.py_buda_module import PyBudaModule
+from opscope.simulator.host.parameter import Parameter
 from opscope.simulator.host.settings.backend_device import BackendDevice
 from opscope.simulator.host.settings.backend_type import REFUSED, BackendType
 from opscope.simulator.host.settings.data_format import DataFormat
 from opscope.simulator.host.settings.device_mode import DeviceMode
 from opscope.simulator.host.settings.options import configuration, option
-from opscope.simulator.host.tensor import array_of
+from opscope.simulator.host.tensor import Tensor, array_of
 from opscope.simulator.host.tt_device_image import TTDeviceImage
 from opscope.simulator.host.write_image import write_image
 
@@ -105,7 +106,7 @@ class TTDevice(Device):
 
     # --- compiling
 
-    def compile_for(self, inputs: Sequence[np.ndarray]) -> None:
+    def compile_modules(self, inputs: Sequence[np.ndarray]) -> None:
         """Compiles the modules for inputs like these, unless that has been done. Raises PyBudaError."""
         if self.compiled:
             return
@@ -128,6 +129,94 @@ class TTDevice(Device):
             if number + 1 < len(self.active):
                 given = [np.zeros(shape, made.result_type(kind)) for _, shape, kind in results]
         self.compiled = compiled
+
+    def compile_for(  # type: ignore[override]
+        self, inputs: tuple[Any, ...], compiler_cfg: Any, targets: list[Any] = [], microbatch_size: int = 0,  # noqa: B006
+        microbatch_count: int = 1, verify_cfg: Any = None,
+    ) -> tuple[Tensor, ...]:  # fmt: skip
+        """Compiles the modules for inputs like these; returns the outputs, without elements. Raises PyBudaError.
+
+        Options are the global ones, so `compiler_cfg` must be None.
+        """
+        if targets:
+            raise NotThereYet(f"{self.name}.compile_for: expected inference, got targets; training is not there yet")
+        if compiler_cfg is not None:
+            self.refuse("compiler_cfg None", f"{type(compiler_cfg).__name__}; try set_configuration_options")
+        self.compile_modules([_sample(value) for value in inputs])
+        return tuple(Tensor(shape) for shape in self.output_shapes())
+
+    def output_shapes(self) -> list[tuple[int, ...]]:
+        """Returns the shapes of the outputs of what was compiled."""
+        last = self.compiled[-1]
+        return [shape for _, shape, _ in last.parts.results[: len(last.parts.results) - len(last.exported.taps)]]
+
+    def generate_graph(
+        self, *inputs: Any, target_tensors: list[Any] = [], return_intermediate: bool = False,  # noqa: B006
+        graph_name: str = "default_graph", compiler_cfg: Any = None, trace_only: bool = False, verify_cfg: Any = None,
+    ) -> tuple[Any, ...]:  # fmt: skip
+        """Returns the Buda graph of the first module, the outputs, intermediates, the inputs, and a target.
+
+        There are never intermediates and targets. Raises PyBudaError.
+        """
+        outputs = self.compile_for(inputs, compiler_cfg, target_tensors)
+        return self.compiled[0].compilation.graph, outputs, {}, inputs, None
+
+    def get_dram_io_queues(self, queue_type: str) -> tuple[list[Any], list[Any], list[tuple[int, ...]]]:
+        """Returns the queues of a type: their plan, tile broadcasts (none are needed), and shapes. Raises PyBudaError.
+
+        Types are `input`, `output`, `parameter` (parameters and constants).
+        """
+        if not self.compiled:
+            self.refuse("a device that is compiled", "one that is not; try compile_for")
+        program = self.compiled[0].compilation.program
+        assert program is not None
+        queues = program.binary.plan.queues
+        inputs = [queue for queue in queues if queue.source == "HOST"]
+        kinds = {
+            "input": [queue for queue in inputs if queue.kind == "queue"],
+            "parameter": [queue for queue in inputs if queue.kind == "ram"],
+            "output": [queue for queue in queues if queue.name in program.graph.outputs],
+        }
+        if queue_type not in kinds:
+            self.refuse(f"a type of {', '.join(kinds)}", repr(queue_type))
+        tensors = program.binary.programs[0].tensors
+        return kinds[queue_type], [], [tuple(tensors[queue.tensor].shape) for queue in kinds[queue_type]]
+
+    def get_parameters(self, ignore_unused_parameters: bool = True) -> list[Parameter]:
+        """Returns the parameters of its modules; of compiled ones those alone that are read, unless told otherwise."""
+        unread: set[str] = set()
+        for compiled in self.compiled if ignore_unused_parameters else ():
+            arguments = compiled.compilation.entry.body.block.args
+            named = zip(compiled.exported.arguments, arguments, strict=True)
+            unread |= {spec.name for spec, value in named if not list(value.uses)}
+        found = [parameter for module in self.modules for parameter in module.get_parameters()]
+        return [parameter for parameter in found if parameter.get_name() not in unread]
+
+    def get_parameter_gradients(self) -> None:
+        """Comes with training."""
+        self._training("get_parameter_gradients")
+
+    def get_optimizer_params(self, is_buda: bool) -> None:
+        """Comes with training."""
+        self._training("get_optimizer_params")
+
+    def get_scheduler_params(self, is_buda: bool) -> None:
+        """Comes with training."""
+        self._training("get_scheduler_params")
+
+    def _training(self, what: str) -> NoReturn:
+        raise NotThereYet(f"{self.name}.{what}: expected inference, got training, which is not there yet")
+
+    def generate(  # type: ignore[override]
+        self, loop_count: int, write_index: int, tokens_per_iter: int, token_id: int
+    ) -> list[Any]:
+        """See `Device.generate`; one token per iteration, of number 0. Raises PyBudaError."""
+        if tokens_per_iter != 1 or token_id != 0:
+            self.refuse(
+                "tokens_per_iter 1 and token_id 0, as no module here has past caches",
+                f"{tokens_per_iter} and {token_id}",
+            )
+        return super().generate(loop_count, write_index)
 
     def forget(self) -> None:
         """Forgets what was compiled."""
@@ -161,7 +250,7 @@ class TTDevice(Device):
         if len(self.active) != 1:
             self.refuse("one module in an image", f"{len(self.active)}")
         sample = arranged(self, sample_inputs if isinstance(sample_inputs, tuple | list) else (sample_inputs,))
-        self.compile_for([array_of(value) for value in sample])
+        self.compile_modules([array_of(value) for value in sample])
         program = self.compiled[0]
         path = Path(img_path) if img_path is not None else Path(f"{self.name}.tti")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -193,13 +282,13 @@ class TTDevice(Device):
 
     # --- running
 
-    def run(self, inputs: Sequence[Any]) -> list[Any]:
+    def run_inputs(self, inputs: Sequence[Any]) -> list[Any]:
         """Runs the modules on one input. Raises PyBudaError."""
         arrays = [array_of(value) for value in inputs]
         image = self.active[0] if self.active and isinstance(self.active[0], ImageModule) else None
         if image is not None:
             return image.compute(arrays)
-        self.compile_for(arrays)
+        self.compile_modules(arrays)
         if self.device_mode is DeviceMode.CompileOnly or self.devtype is BackendType.NoBackend:
             self.refuse("a device that runs", "CompileOnly or NoBackend; try DeviceMode.CompileAndRun")
         values: list[np.ndarray] = arrays
@@ -291,6 +380,11 @@ def _cards(
     if len(kinds) > 1:
         raise PyBudaError(f"{name}: expected cards of one architecture, got {', '.join(kinds)}; try chip_ids")
     return cards[0].arch, [card.chip_id for card in cards], cards[0].board
+
+
+def _sample(value: Any) -> np.ndarray:
+    held = not isinstance(value, Tensor) or value.has_value()
+    return array_of(value) if held else np.zeros(value.shape, np.float32)
 
 
 def _say_once() -> None:

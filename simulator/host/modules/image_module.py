@@ -50,7 +50,7 @@ class ImageModule(Module):
             fits.append(of_type(f"{self.name}: input {number}", array, name))
         return fits
 
-    def compute(self, inputs: Sequence[Any]) -> list[Any]:
+    def compute(self, inputs: Sequence[Any], parameters: Mapping[str, Any] | None = None) -> list[Any]:
         """Returns what the image computes. Raises PyBudaError."""
         try:
             return self.image.run(self.fitting(inputs))

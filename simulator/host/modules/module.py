@@ -10,6 +10,7 @@ import numpy as np
 
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.exported import Exported
+from opscope.simulator.host.parameter import Parameter
 from opscope.simulator.host.tensor import array_of
 
 if TYPE_CHECKING:
@@ -52,15 +53,23 @@ class Module:
         """Returns inputs that are given by name in the order of its arguments. Raises PyBudaError."""
         self.refuse("inputs in order", f"inputs by name ({', '.join(inputs)})")
 
-    def compute(self, inputs: Sequence[Any]) -> list[Any]:
-        """Returns its outputs as XLA computes them on the CPU, in its own float types. Raises PyBudaError."""
+    def get_parameters(self, submodules: bool = True) -> list[Parameter]:
+        """Returns its parameters; none are known of a framework's model unless its wrapper says so."""
+        return []
+
+    def compute(self, inputs: Sequence[Any], parameters: Mapping[str, Any] | None = None) -> list[Any]:
+        """Returns its outputs as XLA computes them on the CPU, in its own float types; `parameters` replace its own.
+
+        Raises PyBudaError.
+        """
         from opscope.simulator.host.card_program import fitting
         from opscope.simulator.host_ops import run
 
         arrays = [array_of(value) for value in inputs]
         exported = self.exported(arrays)
         fits = fitting(self.name, arrays, exported)
-        results = run(exported.bytecode, exported.in_order(fits, exported.values))
+        given = {name: array_of(value) for name, value in (parameters or {}).items() if name in exported.values}
+        results = run(exported.bytecode, exported.in_order(fits, {**exported.values, **given}))
         return list(results[: len(results) - len(exported.taps)])
 
     def sources(self) -> dict[str, str]:

@@ -127,7 +127,7 @@ def test_two_modules_of_a_device_run_in_a_row_and_one_alone_as_subgraph() -> Non
     device = pybuda.TTDevice("tt0", arch=pybuda.BackendDevice.Grayskull, devtype=pybuda.BackendType.Golden)
     device.place_module([first, second])
     device.push_to_inputs([X])
-    (got,) = device.generate(1, write_index=0)
+    (got,) = device.generate(1, write_index=0, tokens_per_iter=1, token_id=0)
     assert near(got[0], layer(second.weights, second.bias, layer(first.weights, first.bias)))
     device.set_active_subgraph(1)
     device.push_to_inputs(X)
@@ -375,7 +375,7 @@ def test_breaks_sizes_and_precisions_reach_the_plan() -> None:
                                      math_fidelity=pybuda.MathFidelity.LoFi,
                                      input_df={1: (pybuda.DataFormat.Bfp4_b, True)})  # fmt: skip
     device = pybuda.TTDevice("a", arch=WORMHOLE, module=Layer("one"))
-    device.compile_for([X])
+    device.compile_modules([X])
     compilation = device.compiled[0].compilation
     assert compilation.plan is not None
     assert [len(epoch.placements) > 0 for epoch in compilation.plan.epochs] == [True, True]
@@ -387,5 +387,5 @@ def test_breaks_sizes_and_precisions_reach_the_plan() -> None:
     pybuda.set_chip_break(query.op_type("conv2d"))
     other = pybuda.TTDevice("b", arch=WORMHOLE, module=Layer("two"))
     with pytest.raises(PyBudaError, match="expected ops that the predicate matches, got none"):
-        other.compile_for([X])
+        other.compile_modules([X])
     assert configuration().epoch_breaks
