@@ -101,12 +101,17 @@ class CardProgram:
         except DeviceError as error:
             raise PyBudaError(f"{self.exported.name}: {error}") from error
 
-    def _run(self, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
-        parts, (once, each, rest) = self.parts, self._host
+    def queues(self, arguments: Sequence[np.ndarray]) -> tuple[dict[str, np.ndarray], dict[int, np.ndarray]]:
+        """Returns what the host makes before the device runs: contents of queues, and results of the program."""
+        parts, (once, each, _) = self.parts, self._host
         if self._resident is None:
             self._resident = parts.fill_once.queues(once.run(arguments).outputs)
         held = each.run(arguments).outputs
-        filled = self._resident | parts.fill_each.queues(held)
+        return self._resident | parts.fill_each.queues(held), parts.fill_each.results(held)
+
+    def _run(self, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
+        parts, rest = self.parts, self._host[2]
+        filled, by_number = self.queues(arguments)
         result = self.device.run([np.ascontiguousarray(filled[name], np.float32) for name in parts.sources])
         self.profile = result.profile
         made = dict(zip(parts.outputs, result.outputs, strict=True))
@@ -114,7 +119,6 @@ class CardProgram:
         def shaped(name: str, shape: tuple[int, ...], kind: str) -> np.ndarray:
             return made[name].reshape(shape).astype(host_dtype(kind))
 
-        by_number = parts.fill_each.results(held)
         if rest is not None:
             taken = [shaped(*described) for described in parts.rest_inputs]
             by_number |= dict(zip(parts.rest_results, rest.run([*arguments, *taken]).outputs, strict=True))

@@ -42,7 +42,7 @@ class CPUDevice(Device):
         self, inputs: tuple[Any, ...], compiler_cfg: Any, targets: list[Any] = [], microbatch_size: int = 0,  # noqa: B006
         microbatch_count: int = 1, verify_cfg: Any = None,
     ) -> tuple[Tensor, ...]:  # fmt: skip
-        """Returns the outputs for these inputs, or for zeros of their shapes: nothing is compiled. Raises PyBudaError."""
+        """Returns the outputs for these inputs, or for zeros of their shapes. Raises PyBudaError."""
         if targets:
             raise NotThereYet(f"{self.name}.compile_for: expected inference, got targets; training is not there yet")
         given = [

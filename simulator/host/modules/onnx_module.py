@@ -20,7 +20,7 @@ class OnnxModule(FrameworkModule):
     framework = "onnx"
 
     def __init__(self, name: str, module: Any, onnx_path: str) -> None:
-        """`onnx_path` is the file that the graph came from, whose folder has its external weights. Raises PyBudaError."""
+        """`onnx_path` is the file that the graph came from, for messages. Raises PyBudaError."""
         super().__init__(name, module)
         self.onnx_path = onnx_path
         if not hasattr(module, "graph"):

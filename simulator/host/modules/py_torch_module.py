@@ -15,7 +15,7 @@ from opscope.simulator.host.tensor import array_of, to_torch
 
 
 class PyTorchModule(FrameworkModule):
-    """A `torch.nn.Module`, with its weights, in eval mode: a card runs what torchax makes of it, the CPU runs itself."""
+    """A `torch.nn.Module`, with its weights, in eval mode: a card runs what torchax makes of it, the CPU itself."""
 
     framework = "torch"
 
