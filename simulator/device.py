@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,7 +35,7 @@ from opscope.simulator.memory import MemoryPlan, plan_memory
 from opscope.simulator.mesh import END, Chip, Mesh
 from opscope.simulator.observing import Observer, Step
 from opscope.simulator.per_core import run_per_core
-from opscope.simulator.placed import check_plan, planned_operations, run_placed
+from opscope.simulator.placed import check_plan, chip_grids, planned_operations, run_placed
 from opscope.simulator.profile import OpCost, Profile
 from opscope.simulator.scalar import Scalar, applies_to_scalars
 from opscope.simulator.timing import operation_cost
@@ -97,22 +97,29 @@ class Device:
         for program in decoded.programs:
             _check_program(program, self.system)
         _check_bodies(decoded.programs)
-        check_plan(decoded, load_board(decoded.board))
-        return Executable(decoded.programs, self, decoded.plan)
+        board = load_board(decoded.board)
+        check_plan(decoded, board)
+        return Executable(decoded.programs, self, decoded.plan, chip_grids(decoded, board))
 
 
 class Executable:
     """A loaded program and the programs that it calls; it can run any number of times."""
 
-    def __init__(self, programs: Sequence[Program], device: Device, plan: Plan | None = None) -> None:
+    def __init__(
+        self, programs: Sequence[Program], device: Device, plan: Plan | None = None,
+        grids: dict[int, tuple[int, int]] | None = None,
+    ) -> None:  # fmt: skip
         self.program, self.device = programs[0], device
         self.plan = plan or Plan()
         self.placed = planned_operations(self.plan)
         """Operation of the entry -> its place in the plan."""
+        self.grids = grids or {}
+        """Chip of the plan -> rows and columns of its cores that are not switched off."""
         self.programs = {program.name: program for program in programs}
         self.kept: dict[str, tuple[bytes, Images]] = {}
         """Program that is computed once -> the digest of its inputs, and its results."""
         self._costs: dict[str, list[OpCost]] = {}
+        self._system_of: Callable[[Operation, Program], SystemDesc] = lambda op, program: device.system
         self._scalars: dict[str, Scalar] = {}
 
     @functools.cached_property
@@ -138,11 +145,18 @@ class Executable:
     def costs(self, program: Program) -> list[OpCost]:
         """Returns the cost of each operation of a program; that of control flow excludes the programs it calls."""
         if program.name not in self._costs:
-            system, profile = self.device.system, self.device.profile
+            profile = self.device.profile
             self._costs[program.name] = [
-                operation_cost(op, program, system, profile, self.programs) for op in program.operations
+                operation_cost(op, program, self._system_of(op, program), profile, self.programs)
+                for op in program.operations
             ]
         return self._costs[program.name]
+
+    def time_on(self, system_of: Callable[[Operation, Program], SystemDesc]) -> None:
+        """Times each operation on another system description from now on, such as one with slower DRAM."""
+        self._system_of = system_of
+        self._costs.clear()
+        self.__dict__.pop("profile", None)
 
     def summary(self, costs: Sequence[OpCost], predicates: int, once: Sequence[OpCost] = ()) -> Profile:
         """Returns the profile of a run from the costs of its operations and the number of predicates read back."""

@@ -43,6 +43,10 @@ class MeshError(DeviceError):
     """The chips of a mesh did not reach the same collective."""
 
 
+class DeviceHang(DeviceError):
+    """An operation never ends: a core that it runs on, or a link that it sends over, does not answer."""
+
+
 class OutOfMemory(DeviceError):
     """A buffer does not fit. Sizes in bytes per bank: a DRAM channel, or one core's L1."""
 

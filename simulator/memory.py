@@ -34,6 +34,9 @@ class MemoryPlan:
     """Over all channels."""
     addresses: dict[int, tuple[str, int]]
     """Tensor id -> buffer type and address, of every device tensor."""
+    buffers: dict[tuple[str, int], Buffer]
+    """Program and tensor id -> its buffer, also in programs that control flow calls, there as the first call has it.
+    Addresses begin after the reserved regions."""
 
 
 def plan_memory(program: Program, profile: Profile, programs: Mapping[str, Program] | None = None) -> MemoryPlan:
@@ -45,7 +48,8 @@ def plan_memory(program: Program, profile: Profile, programs: Mapping[str, Progr
     allocator = _Allocator(profile, programs or {})
     addresses = allocator.run(program)
     banks = allocator.banks
-    return MemoryPlan(max(allocator.l1_peak, banks["l1"].peak), banks["dram"].peak * profile.dram_channels, addresses)
+    dram_peak = banks["dram"].peak * profile.dram_channels
+    return MemoryPlan(max(allocator.l1_peak, banks["l1"].peak), dram_peak, addresses, allocator.buffers)
 
 
 class _Allocator:
@@ -55,6 +59,7 @@ class _Allocator:
         self.profile, self.programs = profile, programs
         self.banks = {"dram": Banks("dram", profile.dram_usable), "l1": l1_of(profile)}
         self.l1_peak = 0
+        self.buffers: dict[tuple[str, int], Buffer] = {}
 
     def run(self, program: Program, called: bool = False) -> dict[int, tuple[str, int]]:
         """Allocates a program's tensors and returns their addresses. Inputs of a called program are its caller's."""
@@ -68,6 +73,7 @@ class _Allocator:
                 self.place(live, tensor, program.tensors[tensor], where)
                 if tensor in live:
                     addresses[tensor] = (live[tensor][0], live[tensor][1].address)
+                    self.buffers.setdefault((program.name, tensor), live[tensor][1])
             self.kernel(op, program, where)
             if isinstance(op.params, ControlParams):
                 for name in op.params.programs:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from opscope.base import damage
-from opscope.base.model_files import ModelFiles
+from opscope.base.model_files import Computed, GoldenOf, ModelFiles
 from opscope.base.plugins import plugins
 from opscope.base.terminal import visible_output
 
@@ -20,7 +20,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Set up": ("doctor", "models", "config", "clean"),
     "Compile and plan": ("ops", "compile", "opt", "plan", "netlist", "image", "run-image", "score"),
     "Look at runs": ("show", "report", "diff", "unblock", "readiness", "sql", "export"),
-    "Work on a failure": ("repro", "replay", "reduce", "probe", "bisect", "limitations"),
+    "Work on a failure": ("repro", "replay", "reduce", "probe", "bisect", "diff-tensors", "limitations"),
     "Run every night, on many machines": ("nightly", "gate", "status", "costs", "merge", "publish", "db"),
     "Dashboards": ("dashboard", "artifacts", "demo"),
 }
@@ -106,8 +106,19 @@ def _read(word: str, shape: str | None) -> bytes:
     return read(word, shape)
 
 
-FILES = ModelFiles(_read)
-"""How commands of other rooms read models: `opscope compile` as a sweep does."""
+def _goldens(word: str, inputs: Sequence[Any], operations: Sequence[Computed]) -> GoldenOf:
+    import os
+
+    from opscope.base.children.environment import QUIET
+
+    os.environ |= QUIET  # before XLA is loaded, which logs its devices otherwise
+    from opscope.harness.cli.op_goldens import goldens
+
+    return goldens(word, inputs, operations)
+
+
+FILES = ModelFiles(_read, _goldens)
+"""How commands of other rooms read models, as a sweep does: `opscope compile`, `opscope simulate --golden`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> Any:

@@ -1,0 +1,273 @@
+"""`opscope simulate FILE.ttnn`: runs a device binary on a simulated card and shows what it cost, gave and held."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from opscope.base import regular_file
+from opscope.base.model_files import ModelFiles
+from opscope.base.terminal import console
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from opscope.simulator.device import Executable, RunResult
+    from opscope.simulator.dumping import Dump, Goldens
+    from opscope.simulator.faults.injection import Injection
+    from opscope.simulator.non_finite import NonFinite
+
+MOST_ROWS = 40
+"""Operations that the table shows, the dearest of them; `--all` shows each."""
+
+
+class InputProblem(click.ClickException):
+    """Bad input: one line, exit code 2."""
+
+    exit_code = 2
+
+
+@click.command("simulate", short_help="Run a device binary on a simulated card: cycles, tensors, hardware faults.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--inputs", type=click.Path(path_type=Path), help=".npz with the inputs, in order; default: drawn.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Draws the inputs not given.")
+@click.option("--outputs", type=click.Path(path_type=Path), help=".npz to write the results to.")
+@click.option("--board", help="Board to simulate; default: the one that the binary was compiled for.")
+@click.option("--per-core", is_flag=True, help="Make each result core by core, by the plan if there is one.")
+@click.option("--dump", type=click.Path(path_type=Path), help="New folder for the results of each operation, as .npy.")
+@click.option(
+    "--golden",
+    metavar="MODEL",
+    help="With --dump: the StableHLO file that the binary was compiled from; XLA's value of each op is written, too.",
+)
+@click.option(
+    "--fault",
+    "faults",
+    multiple=True,
+    metavar="FAULT",
+    help="A hardware fault, several if given again: l1-bit@ROW-COL,ADDRESS,BIT, dram-bit@CHANNEL,ADDRESS,BIT, "
+    "dead-core@ROW-COL, stuck-link@ROW-COL,east|south, slow-channel@CHANNEL=xN.",
+)
+@click.option("--all", "every", is_flag=True, help="Show every operation, in order.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def simulate(
+    ctx: click.Context,
+    file: Path,
+    inputs: Path | None,
+    seed: int,
+    outputs: Path | None,
+    board: str | None,
+    per_core: bool,
+    dump: Path | None,
+    golden: str | None,
+    faults: tuple[str, ...],
+    every: bool,
+    as_json: bool,
+) -> None:
+    """Run a device binary FILE.ttnn, also a planned one, on a simulated card.
+
+    Prints the shapes of its results, its operations with their cycles, and the operation in which the first NaN or Inf
+    arises. With --fault it runs twice, without and with the faults, and says what they hit and which results they
+    change; the exit code is 1 if the device hangs.
+    """
+    from opscope.compiler.target.binary import BinaryError, read
+    from opscope.simulator.device import Device
+    from opscope.simulator.dumping import Dump
+    from opscope.simulator.errors import DeviceError, DeviceHang
+    from opscope.simulator.faults.fault import parse
+    from opscope.simulator.faults.injection import Injection
+    from opscope.simulator.non_finite import NonFinite
+    from opscope.simulator.observing import all_of
+
+    if golden and dump is None:
+        raise InputProblem(f"--golden: expected --dump, whose folder goldens are written to, got {golden}; try --dump")
+    if outputs is not None and not outputs.parent.is_dir():
+        raise InputProblem(f"--outputs: expected a file in a folder that is there, got {outputs}")
+    files, writer = ctx.find_object(ModelFiles), None
+    try:
+        wanted = [parse(text) for text in faults]
+        binary = read(_bytes(file))
+        device = Device(board or binary.board)
+        executable = device.load_decoded(binary)
+        injection = Injection(device.load_decoded(binary), wanted) if wanted else None
+        arrays = _inputs(executable, inputs, seed)
+        if dump is not None:
+            about = {"binary": file.name, "card": device.card_type, "faults": list(faults)}
+            writer = Dump(dump, about, _goldens(files, golden, executable, arrays))
+        watch = NonFinite()
+        right = executable.run(arrays, per_core=per_core) if injection else None
+        run_by, hang = (injection.executable if injection else executable), ""
+        observers = [*([injection.observe] if injection else []), watch.observe, *([writer.observe] if writer else [])]
+        try:
+            result = run_by.run(arrays, per_core=per_core, observe=all_of(observers))
+        except DeviceHang as error:
+            result, hang = None, str(error)
+        finally:
+            if writer is not None:
+                writer.close()
+        if outputs is not None and result is not None:
+            _save(outputs, result.outputs)
+    except (DeviceError, BinaryError, ValueError, OSError) as error:
+        raise InputProblem(" ".join(str(error).split())) from error
+    found = _summary(device.card_type, result, watch, injection, right, hang, writer)
+    if as_json:
+        click.echo(json.dumps(found))
+    else:
+        _show(executable, result, found, every)
+    if hang:
+        ctx.exit(1)
+
+
+def _bytes(file: Path) -> bytes:
+    try:
+        return regular_file.read_bytes(file)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputProblem(f"{file}: expected a binary, got: {reason}; try `opscope compile`") from error
+
+
+def _inputs(executable: Executable, path: Path | None, seed: int) -> list[np.ndarray]:
+    """The arrays of the archive, or arrays drawn for the program: normal floats, small integers, booleans."""
+    import numpy as np
+
+    from opscope.compiler.target.formats import host_dtype
+    from opscope.simulator.__main__ import load_arrays
+
+    if path is not None:
+        try:
+            regular_file.check(path)
+            return load_arrays(path, executable)
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            got = " ".join(str(error).split())[:120]
+            raise InputProblem(f"{path}: expected an .npz of arrays, got: {got}; try numpy.savez") from error
+    random, drawn = np.random.default_rng(seed), []
+    for tensor in executable.program.inputs:
+        desc = executable.program.tensors[tensor]
+        dtype = host_dtype(desc.element_type)
+        if dtype == np.bool_:
+            drawn.append(random.integers(0, 2, desc.shape).astype(bool))
+        elif dtype.kind in "iu":
+            drawn.append(random.integers(0, 2, desc.shape).astype(dtype))
+        else:
+            drawn.append(np.asarray(random.standard_normal(desc.shape)).astype(dtype))
+    return drawn
+
+
+def _goldens(
+    files: ModelFiles | None, model: str | None, executable: Executable, arrays: list[np.ndarray]
+) -> Goldens | None:
+    """Goldens of operations by the command line's reader of models; None without `--golden`."""
+    from opscope.simulator.device import MOVING
+    from opscope.simulator.kernels import KERNELS
+
+    if not model:
+        return None
+    if files is None or files.goldens is None:
+        raise InputProblem("--golden: expected the command `opscope simulate`, which has XLA, got a bare call")
+    operations, computed = [], []
+    for number, program in enumerate(executable.programs.values()):
+        for op in program.operations:
+            if KERNELS[op.kernel].unit not in MOVING or op.kernel not in ("to_device", "from_device", "to_layout"):
+                operations.append(op)
+                descs = [program.tensors[tensor] for tensor in op.outputs]
+                computed.append((number, op.location, [(desc.shape, desc.element_type) for desc in descs]))
+    golden_of = files.goldens(model, arrays, computed)
+    numbers = {id(op): number for number, op in enumerate(operations)}
+
+    def goldens(op: Any) -> Any:
+        number = numbers.get(id(op))
+        return "only moves data between host and device" if number is None else golden_of(number)
+
+    return goldens
+
+
+def _save(path: Path, arrays: list[np.ndarray]) -> None:
+    import numpy as np
+
+    named: dict[str, Any] = {f"output_{number}": array for number, array in enumerate(arrays)}
+    np.savez(path, **named)
+
+
+def _summary(
+    card: str, result: RunResult | None, watch: NonFinite, injection: Injection | None, right: RunResult | None,
+    hang: str, writer: Dump | None,
+) -> dict[str, Any]:  # fmt: skip
+    """What the run gave, as JSON."""
+    found: dict[str, Any] = {"card_type": card, "non_finite": watch.lines()}
+    if writer is not None:
+        found["dump"] = str(writer.folder)
+    if injection is not None:
+        found["faults"] = injection.lines()
+    if hang:
+        found["hang"] = hang
+    if result is None:
+        return found
+    profile = result.profile
+    found |= {
+        "cycles": profile.total_cycles, "device_ns": profile.device_ns, "l1_peak_bytes": profile.l1_peak_bytes,
+        "dram_peak_bytes": profile.dram_peak_bytes,
+        "results": [{"shape": list(a.shape), "element_type": a.dtype.name} for a in result.outputs],
+        "ops": [
+            {"kernel": op.kernel, "location": op.location, "cycles": op.cycles, "compute_cycles": op.compute_cycles,
+             "transfer_cycles": op.transfer_cycles, "launch_cycles": op.launch_cycles, "dram_bytes": op.dram_bytes,
+             "noc_bytes": op.noc_bytes, "cores": op.cores}
+            for op in profile.ops
+        ],
+    }  # fmt: skip
+    if right is not None:
+        found["changed"] = [_changed(a, b) for a, b in zip(right.outputs, result.outputs, strict=True)]
+    return found
+
+
+def _changed(right: np.ndarray, got: np.ndarray) -> int:
+    """How many elements of a result the faults changed, bit by bit."""
+    import numpy as np
+
+    width = f"u{right.dtype.itemsize}" if right.dtype.itemsize in (1, 2, 4, 8) else "u1"
+    left, other = (np.ascontiguousarray(a).reshape(-1).view(width) for a in (right, got))
+    return int(np.count_nonzero(left != other))
+
+
+def _show(executable: Executable, result: RunResult | None, found: dict[str, Any], every: bool) -> None:
+    from rich.table import Table
+
+    out = console()
+    if result is not None:
+        ops = list(enumerate(result.profile.ops))
+        timed = [row for row in ops if row[1].cycles]
+        shown = ops if every else sorted(timed, key=lambda row: -row[1].cycles)[:MOST_ROWS]
+        title = f"{len(ops)} operations on {found['card_type']}"
+        if len(shown) < len(ops):
+            title += f": {len(shown)} of the {len(timed)} that take cycles (--all shows each)"
+        table = Table(title=title)
+        table.add_column("#", justify="right", no_wrap=True)
+        table.add_column("operation", no_wrap=True)
+        for name in ("cores", "cycles", "compute", "transfer", "DRAM bytes"):
+            table.add_column(name, justify="right", no_wrap=True)
+        table.add_column("location", overflow="fold")
+        for number, op in sorted(shown):
+            numbers = (op.cores, op.cycles, op.compute_cycles, op.transfer_cycles, op.dram_bytes)
+            table.add_row(str(number), op.kernel, *(f"{n:,}" for n in numbers), op.location)
+        out.print(table)
+        changed = found.get("changed", ())
+        for number, (array, tensor) in enumerate(zip(result.outputs, executable.program.outputs, strict=True)):
+            element = executable.program.tensors[tensor].element_type
+            shape = "x".join(map(str, (*array.shape, element)))
+            said = f", {changed[number]:,} of {array.size:,} elements changed by the faults" if changed else ""
+            click.echo(f"result {number}: {shape}{said}")
+        profile = result.profile
+        click.echo(
+            f"{profile.total_cycles:,} cycles, {profile.device_ns / 1000:,.1f} us; most L1 on a core "
+            f"{profile.l1_peak_bytes:,} bytes, DRAM {profile.dram_peak_bytes:,} bytes"
+        )
+    for line in (*found.get("faults", ()), *found["non_finite"]):
+        click.echo(line)
+    if "dump" in found:
+        click.echo(f"results of each operation: {found['dump']}/index.json")
+    if "hang" in found:
+        click.echo(f"hang: {found['hang']}", err=True)

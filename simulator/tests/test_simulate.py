@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from opscope.compiler import api
+from opscope.compiler.target.binary import write
+from opscope.compiler.target.program import EltwiseParams
+from opscope.harness.cli.main import FILES
+from opscope.harness.triage.diff_tensors import compare, diff_tensors
+from opscope.simulator.commands.simulate import simulate
+from opscope.simulator.tests.programs import one_kernel
+
+MODEL = """func.func @main(%a: tensor<40x8xf32>, %b: tensor<40x8xf32>) -> tensor<40x8xf32> {
+  %0 = stablehlo.subtract %a, %b : tensor<40x8xf32>
+  %1 = stablehlo.log %0 : tensor<40x8xf32>
+  %2 = stablehlo.abs %1 : tensor<40x8xf32>
+  return %2 : tensor<40x8xf32>
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """The model, its binary, and inputs of which one difference is negative: the log makes the NaN."""
+    path = tmp_path_factory.mktemp("model")
+    (path / "m.mlir").write_text(MODEL)
+    a = np.full((40, 8), 3, np.float32)
+    b = np.ones((40, 8), np.float32)
+    b[33, 7] = 5
+    np.savez(path / "in.npz", a, b)
+    module = FILES.read(str(path / "m.mlir"), None)
+    (path / "m.ttnn").write_bytes(api.compile(module, api.load_board("n150"), api.CompileOptions()))
+    return path
+
+
+def call(command, *words):
+    return CliRunner().invoke(command, [str(word) for word in words], obj=FILES)
+
+
+def test_a_dump_has_every_op_with_its_golden_and_the_origin_of_a_nan(folder, tmp_path):
+    dump = tmp_path / "dump"
+    words = (folder / "m.ttnn", "--inputs", folder / "in.npz", "--dump", dump, "--golden", folder / "m.mlir")
+    done = call(simulate, *words, "--outputs", tmp_path / "out.npz")
+    assert done.exit_code == 0, done.output
+    assert "result 0: 40x8xf32" in done.output
+    assert "first NaN: arises in operation 7, log" in done.output
+    assert "element (33, 7), 1 in all" in done.output
+    index = json.loads((dump / "index.json").read_text())["operations"]
+    computed = {entry["kernel"]: entry["results"][0] for entry in index if entry["results"] and "golden" in
+                entry["results"][0]}  # fmt: skip
+    assert list(computed) == ["subtract", "log", "abs"]
+    golden = np.load(dump / computed["log"]["golden"])
+    a, b = (np.load(folder / "in.npz")[name] for name in ("arr_0", "arr_1"))
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_allclose(golden, np.log(a - b), rtol=1e-6)
+    np.testing.assert_allclose(np.load(dump / computed["log"]["file"]), golden, rtol=1e-5)
+    last = np.load(dump / index[-1]["results"][0]["file"])
+    np.testing.assert_array_equal(last, np.load(tmp_path / "out.npz")["output_0"])
+    assert call(diff_tensors, dump, "--above", "1e-4").exit_code == 0
+
+
+def test_a_fault_shows_in_the_command_and_in_the_difference_of_two_dumps(folder, tmp_path):
+    words = (folder / "m.ttnn", "--inputs", folder / "in.npz", "--dump")
+    assert call(simulate, *words, tmp_path / "right").exit_code == 0
+    # Page 1 holds rows 32 to 39: the lowest exponent bit of element (32, 0), 3 -> 6.
+    done = call(simulate, *words, tmp_path / "wrong", "--fault", f"dram-bit@1,{32 + 2},7", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.output)
+    assert found["changed"] == [1]
+    assert "element (32, 0) 3.0 -> 6.0" in found["faults"][0]
+    done = call(diff_tensors, tmp_path / "right", tmp_path / "wrong", "--json")
+    assert done.exit_code == 1
+    first = json.loads(done.output)[0]
+    assert (first["name"].split()[1], first["worst"][0]["index"]) == ("to_device", [32, 0])
+    assert first["worst"][0]["place"] == "tile (0, 1, 0), face 0, row 0"
+    assert "the first is" in call(diff_tensors, tmp_path / "right", tmp_path / "wrong").output
+
+
+def test_a_hang_ends_with_1_and_leaves_the_dump(folder, tmp_path):
+    done = call(simulate, folder / "m.ttnn", "--dump", tmp_path / "d", "--fault", "dead-core@0-0")
+    assert done.exit_code == 1
+    assert "hang: " in done.output
+    assert [e["kernel"] for e in json.loads((tmp_path / "d" / "index.json").read_text())["operations"]].count(
+        "log"
+    ) == 0
+
+
+@pytest.mark.parametrize("words", [
+    ("m.ttnn", "--fault", "dead-core@8-0"), ("m.ttnn", "--fault", "x"), ("m.ttnn", "--board", "e150"),
+    ("m.ttnn", "--inputs", "m.mlir"), ("m.ttnn", "--inputs", "missing.npz"), ("m.ttnn", "--golden", "m.mlir"),
+    ("m.mlir",), ("missing.ttnn",), ("m.ttnn", "--dump", "m.mlir"), (".",),
+    ("m.ttnn", "--outputs", "no/such/folder.npz"),
+])  # fmt: skip
+def test_bad_input_is_one_line_and_2(folder, tmp_path, words, monkeypatch):
+    monkeypatch.chdir(folder)
+    done = call(simulate, *words)
+    assert done.exit_code == 2, done.output
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert sorted(path.name for path in folder.iterdir()) == ["in.npz", "m.mlir", "m.ttnn"]
+
+
+def test_a_golden_of_another_model_is_refused(folder, tmp_path):
+    other = tmp_path / "other.mlir"
+    other.write_text(MODEL.replace("40x8", "8x40"))
+    done = call(simulate, folder / "m.ttnn", "--dump", tmp_path / "d", "--golden", other)
+    assert done.exit_code == 2
+    assert "--golden: expected the model" in done.stderr
+
+
+def test_the_worst_difference_comes_first():
+    right = np.zeros((2, 40, 40), np.float32)
+    left = right.copy()
+    left[1, 39, 20], left[0, 1, 2], left[0, 0, 0] = 2.0, -3.0, np.nan
+    right[0, 0, 1] = left[0, 0, 1] = np.nan
+    found = compare("x", left, right)
+    assert [d.index for d in found.worst] == [(0, 0, 0), (0, 1, 2), (1, 39, 20)]
+    assert found.worst[2].place == "tile (1, 1, 0), face 1, row 7"
+    assert found.differing == 3
+    assert found.tiles[0] == ("tile (0, 0, 0)", 2)
+    assert compare("x", left, right, above=2.5).differing == 2
+
+
+@pytest.mark.parametrize("words", [
+    ("a.npy",), ("a.npy", "."), ("no.npy", "a.npy"), (".", "."), ("a.npy", "a.npy", "--type", "bf17"),
+    ("a.npy", "a.npy", "--type", "bf16"),
+])  # fmt: skip
+def test_diff_tensors_refuses_what_is_no_tensor(tmp_path, words, monkeypatch):
+    from opscope.harness.record.errors import InputError
+
+    np.save(tmp_path / "a.npy", np.ones(3, np.float32))
+    monkeypatch.chdir(tmp_path)
+    done = call(diff_tensors, *words)
+    assert isinstance(done.exception, InputError)
+
+
+def test_integers_of_64_bits_are_told_apart():
+    left = np.array([2**60, 2**60], np.int64)
+    assert compare("x", left, left + np.array([0, 1])).differing == 1
+
+
+def test_an_infinity_of_the_input_is_named_as_such(tmp_path):
+    binary = one_kernel("add", EltwiseParams(), [((4, 4), "f32")] * 2, ((4, 4), "f32"))
+    (tmp_path / "b.ttnn").write_bytes(write(binary))
+    array = np.zeros((4, 4), np.float32)
+    array[1, 2] = -np.inf
+    np.savez(tmp_path / "in.npz", array, array)
+    done = call(simulate, tmp_path / "b.ttnn", "--inputs", tmp_path / "in.npz")
+    assert "first Inf: of an input of the program, first read by operation 0, to_device: element (1, 2)" in done.output
