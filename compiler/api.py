@@ -202,14 +202,16 @@ def pipeline(options: CompileOptions | None = None, system_desc: SystemDesc | No
     return spell((*ttir_passes(options.unsupported_types, board), *ttnn_passes(board, options)))
 
 
-def planned_binaries(compilation: Compilation) -> tuple[bytes, bytes]:
+def planned_binaries(compilation: Compilation, fallback: bool = False) -> tuple[bytes, bytes]:
     """Returns two binaries for a compilation that has a netlist: the host's part and the placed program.
 
-    The host's part is compiled for the board `n150`, whose formats hold float32 and integers.
+    The host's part is compiled for the board `n150`, whose formats hold float32 and integers. With `fallback` it may
+    have ops of other types, which XLA computes where it runs; otherwise these raise StageFailure.
     """
     assert compilation.host is not None
     board = load_board("n150")
-    host = ttnn_to_flatbuffer(ttir_to_ttnn(compilation.host.module, board), board)
+    options = CompileOptions(unsupported_types="fallback" if fallback else "fail")
+    host = ttnn_to_flatbuffer(ttir_to_ttnn(compilation.host.module, board, options), board, options)
     return host, _placed_binary(compilation)
 
 
@@ -265,7 +267,10 @@ def planned_module(compilation: Compilation) -> PlannedModule:
     assert c.initial is not None
     assert c.plan is not None
     assert c.program is not None
-    host, program = planned_binaries(c)
+    if refused := sorted({op.name for op in c.lowering.refused}):
+        message = f"the host would compute it after the device, which no image holds: {', '.join(refused)}"
+        raise StageFailure("pre-lowering-pass", refused[0], message, kind="host")
+    host, program = planned_binaries(c, fallback=True)
     entry = functions(c.initial)[0].function_type
     return PlannedModule(
         c.name,

@@ -132,7 +132,7 @@ def _decomposed(c: Compilation) -> None:
 
     assert c.initial is not None
     c.ttir = c.initial.clone()
-    run(ttir_passes(), c.ttir)
+    run(ttir_passes("fallback" if c.fallback else "fail", c.board), c.ttir)
 
 
 def _consteval(c: Compilation) -> None:

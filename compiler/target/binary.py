@@ -1,8 +1,8 @@
 """The device binary as bytes: a frame (magic, version, length, CRC-32) around a flatbuffer of `schema.fbs`.
 
 `write(binary)` and `read(data)` walk the dataclasses of `program.py`; the flatbuffer's tables have the same fields,
-so that a new field is one line there and one in the schema. FlatBuffers has no verifier in Python: whatever goes
-wrong while decoding becomes one `BinaryError`.
+so that a new field is one line there and one, in the same order, in the schema. FlatBuffers has no verifier in Python:
+whatever goes wrong while decoding becomes one `BinaryError`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import flatbuffers
 import numpy as np
 
 from opscope.compiler.target import formats, program
+from opscope.compiler.target.flatbuffer_reader import FlatbufferReader, Slot
 from opscope.compiler.target.program import Binary, Numerics, Operation, Program, TensorDesc
 
 MAGIC = b"OPSCOPE\x00"
@@ -39,6 +40,9 @@ class BinaryError(ValueError):
 PARAMS: tuple[type, ...] = typing.get_args(program.Params)
 """Parameter classes in the order of the schema's union (its type codes are this index + 1)."""
 _CODE = {cls: code for code, cls in enumerate(PARAMS, start=1)}
+_UNION = dict(enumerate(PARAMS, start=1))
+_UINT32 = frozenset({("Plan", "pipe_reserve")})
+"""Whole numbers of 32 bits in the schema; all others have 64."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,28 +105,17 @@ def _pack(value: Any) -> Any:
     return table
 
 
-def _unpack(table: Any, cls: type) -> Any:
-    values: dict[str, Any] = {}
+@functools.cache
+def _slots(cls: type) -> tuple[Slot, ...]:
+    """Returns the fields of a class in the flatbuffer: in the order of the schema, a union after its code."""
+    defaults, place, slots = _table(cls.__name__)(), 4, []
     for field in _fields(cls):
-        item = getattr(table, field.attribute)
-        if field.kind == "tables":
-            item = tuple(_unpack(part, field.of) for part in (item if item is not None else ()))
-        elif field.kind == "table":
-            item = _unpack(item, field.of)
-        elif field.kind == "numbers":
-            item = tuple(item.tolist()) if item is not None else ()
-        elif field.kind == "names":
-            item = tuple(part.decode("utf-8") for part in (item if item is not None else ()))
-        elif field.kind == "bytes":
-            item = np.asarray(item, np.uint8).tobytes() if item is not None else b""
-        elif field.kind == "union":
-            if not 1 <= table.paramsType <= len(PARAMS):
-                raise ValueError(f"params: expected a code from 1 to {len(PARAMS)}, got {table.paramsType}")
-            item = _unpack(item, PARAMS[table.paramsType - 1])
-        elif field.kind == "str":
-            item = item.decode("utf-8") if item is not None else ""
-        values[field.name] = item
-    return cls(**values)
+        place += 2 * (field.kind == "union")
+        kind = "uint32" if (cls.__name__, field.name) in _UINT32 else field.kind
+        absent = getattr(defaults, field.attribute) if kind in ("int", "uint32", "float", "bool") else None
+        slots.append(Slot(field.name, place, kind, field.of, absent))
+        place += 2
+    return tuple(slots)
 
 
 def write(binary: Binary) -> bytes:
@@ -160,10 +153,7 @@ def read(data: bytes) -> Binary:
     if body[4:8] != b"OPSC":
         raise BinaryError(f"binary: expected file identifier b'OPSC', got {body[4:8]!r}; try to compile again")
     try:
-        from opscope.compiler.target.generated.Binary import Binary as Root
-        from opscope.compiler.target.generated.Binary import BinaryT
-
-        binary = _unpack(BinaryT.InitFromObj(Root.GetRootAs(bytearray(body), 0)), Binary)
+        binary = FlatbufferReader(body, _slots, _UNION).root(Binary)
         _check(binary)
     except _DECODE_ERRORS as error:
         raise BinaryError(f"binary: expected a readable flatbuffer, got {error!r}; try to compile again") from error

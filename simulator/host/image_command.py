@@ -84,7 +84,7 @@ def image(
             module = Path(what).stem if _is_file(what) else what.removesuffix(TRAINING)
             trains = what.endswith(TRAINING)
             planned = planned_module(
-                compile_to(Compilation(source, arch, configuration, module, chip_ids=_chips(chips)))
+                compile_to(Compilation(source, arch, configuration, module, chip_ids=_chips(chips), fallback=True))
             )
             arguments = _roles(arguments or [(f"arg{i}", "input") for i in range(len(planned.arguments))], values)
             made = CompiledModule.of(planned, arguments, kind="training" if trains else "forward")

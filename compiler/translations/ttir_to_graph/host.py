@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from opscope.compiler.ir.functions import FALLBACK
 from opscope.compiler.translations.ttir_to_graph.contents import Content
 
 
@@ -44,7 +45,10 @@ def host_part(entry: FuncOp, contents: Mapping[str, Content], outputs: Mapping[i
             block.add_op(op.clone(value_mapper=values))
     block.add_op(ReturnOp(*(values[value] for value in values_of_results)))
     types = [arg.type for arg in block.args], [value.type for value in values_of_results]
-    return HostPart(ModuleOp([FuncOp("main", types, Region(block))]), wanted, tuple(outputs))
+    module, whole = ModuleOp([FuncOp("main", types, Region(block))]), entry.parent_op()
+    if whole is not None and FALLBACK in whole.attributes:
+        module.attributes[FALLBACK] = whole.attributes[FALLBACK]
+    return HostPart(module, wanted, tuple(outputs))
 
 
 def _needed(values: Sequence[SSAValue]) -> set[Operation]:

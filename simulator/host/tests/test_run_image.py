@@ -86,6 +86,29 @@ def test_the_commands_write_and_run_a_file(module: CompiledModule, path: Path, t
     assert "- ordered input shapes: [[32, 64]]" in invoke(run_image, made, "--info")[1]
 
 
+def test_an_image_says_that_its_host_needs_jaxlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """64-bit integers are the host's, and XLA's there."""
+    text = """func.func @main(%x: tensor<32x32xf32>, %i: tensor<3xi64>) -> (tensor<32x32xf32>, tensor<3xi64>) {
+  %0 = stablehlo.tanh %x : tensor<32x32xf32>
+  %1 = stablehlo.multiply %i, %i : tensor<3xi64>
+  return %0, %1 : tensor<32x32xf32>, tensor<3xi64>
+}"""
+    (tmp_path / "wide.mlir").write_text(text)
+    made = tmp_path / "wide.tti"
+    assert invoke(image, tmp_path / "wide.mlir", "-o", made)[0] == 0
+    assert json.loads(invoke(run_image, made, "--info", "--json")[1])["needs"] == ["jaxlib"]
+    numbers = np.array([-3, 1 << 31, 5])
+    np.savez(tmp_path / "in.npz", arg0=np.zeros((32, 32), np.float32), arg1=numbers)
+    words = (made, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
+    assert invoke(run_image, *words)[0] == 0
+    with np.load(tmp_path / "out.npz") as results:
+        np.testing.assert_array_equal(results["output_1"], numbers**2)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    code, said = invoke(run_image, *words)
+    assert code == 2
+    assert "expected jaxlib for the ops of its host, got none; try pip install jax" in said
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
