@@ -137,14 +137,17 @@ def _decomposed(c: Compilation) -> None:
 
 def _consteval(c: Compilation) -> None:
     """Chooses the ops that the host computes: those of parameters alone once, those of integers for each input."""
-    from opscope.compiler.translations.ttir_to_graph.arguments import parameters
+    from xdsl.dialects.builtin import UnitAttr
+
+    from opscope.compiler.translations.ttir_to_graph.arguments import NO_CONSTEVAL, mark_parameters, parameters
     from opscope.compiler.translations.ttir_to_graph.hosts import host_ops
 
     block = c.entry.body.block
-    weights = c.parameters
-    if weights is None:
-        weights = frozenset() if c.single_op else parameters(block)
-    c.on_host = host_ops(block, weights)
+    if c.parameters is not None:
+        mark_parameters(c.entry, c.parameters)
+    if not c.configuration.get("enable_consteval", True):
+        c.entry.attributes[NO_CONSTEVAL] = UnitAttr()
+    c.on_host = host_ops(block, frozenset() if c.single_op else parameters(block))
 
 
 def _patterns(c: Compilation) -> None:
@@ -160,7 +163,7 @@ def _optimized(c: Compilation) -> None:
     from opscope.compiler.pipelines.pipeline import run
 
     assert c.ttir is not None
-    run(optimizing(), c.ttir)
+    run(optimizing(c.configuration.get("enable_stable_softmax", True)), c.ttir)
 
 
 def _autograd(c: Compilation) -> None:
@@ -189,9 +192,7 @@ def _lowered(c: Compilation) -> None:
 
     assert c.ttir is not None
     acc = c.configuration.get("accumulate_df", "Float16_b")
-    c.lowering = lowered(
-        c.ttir, c.name, acc_format=acc, all_inputs=c.single_op, weights=c.parameters, fallback=c.fallback
-    )
+    c.lowering = lowered(c.ttir, c.name, acc_format=acc, all_inputs=c.single_op, fallback=c.fallback)
     made = c.lowering.results or c.lowering.rest_inputs
     if not made or not any(node.op is not None for node in c.lowering.builder.nodes.values()):
         raise StageFailure("pre-lowering-pass", "module", "all of it stays on the host, as in TT-Buda", kind="host")

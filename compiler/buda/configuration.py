@@ -15,7 +15,8 @@ import json
 import re
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from opscope.compiler.buda.balancer.options import LegalizerOptions, OpOverride
@@ -29,9 +30,11 @@ from opscope.compiler.buda.placer.dram import PICKERS
 from opscope.compiler.buda.placer.epochs import PlacerOptions
 from opscope.compiler.buda.planner import BudaPlan, budget_of, plan
 from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.target.device_files import read_device_descriptor, read_runtime_params
 from opscope.compiler.target.formats import number_format
 from opscope.compiler.target.system_desc import HARVESTABLE_ROWS
 
+TRACE_LEVELS = ("NONE", "LIGHT", "VERBOSE")
 CHIP_ORDERS = ("MMIO_LAST", "SNAKE")
 DEVICE_CONFIGS: dict[str, tuple[str, int]] = {
     "gs_e150": ("e150", 0), "gs_e300": ("e150", 2050), "wh_n150": ("n150", 2048), "wh_n300": ("n300", 2052),
@@ -129,25 +132,27 @@ OPTIONS: dict[str, Option] = {
     "place_on_one_row": Option(_flag, "gives ops grids of one row"),
     "enable_t_streaming": Option(_flag, "allows results to be cut in time"),
     "manual_t_streaming": Option(_flag, "only ops with an overridden direction are cut in time"),
-    "enable_consteval": Option(
-        _flag, no_effect="values that only depend on parameters are always computed on the host"
-    ),
+    "enable_consteval": Option(_flag, "computes what depends on parameters alone on the host, once; default: true"),
     "default_df_override": Option(_format, "number format of all floats"),
     "accumulate_df": Option(_format, "format of Dst"),
     "math_fidelity": Option(_one_of(*FIDELITIES), "phases of the matrix unit, of all ops but a convolution's gather"),
-    "performance_trace": Option(str, no_effect="the simulator's profile has every op's cycles"),
+    "performance_trace": Option(
+        _one_of(*TRACE_LEVELS), "cycles of every op in a file after a run (Python API); VERBOSE: also bytes and cores"
+    ),
     "backend_opt_level": Option(_integer(0, 4), no_effect="there is no backend runtime to tune"),
     "backend_output_dir": Option(str, "folder of kernels, pipes and epochs"),
-    "backend_device_descriptor_path": Option(str, no_effect="boards are files of compiler/target/boards, see --arch"),
+    "backend_device_descriptor_path": Option(str, "kind of card and rows of cores, of a device descriptor (tt-umd)"),
     "backend_cluster_descriptor_path": Option(str, "chips that devices of the Python API find; for a plan see --chips"),
-    "backend_runtime_params_path": Option(str, no_effect="there is no backend database"),
+    "backend_runtime_params_path": Option(str, "card and harvested rows of a file, if it is there"),
     "backend_runtime_args": Option(str, no_effect="there is no backend runtime"),
     "enable_auto_fusing": Option(_flag, "fuses elementwise ops that feed each other; default: true"),
     "enable_conv_prestride": Option(_flag, "the host rearranges the images of strided convolutions; default: true"),
-    "enable_stable_softmax": Option(_flag, no_effect="StableHLO has no softmax op"),
+    "enable_stable_softmax": Option(_flag, "subtracts the maximum in a softmax; default: true"),
     "amp_level": Option(_integer(0, max(LEVELS)), "mixed precision: narrower formats of products"),
     "harvested_rows": Option(_rows, "rows of cores that are switched off: of every chip, or a list per chip"),
-    "store_backend_db_to_yaml": Option(_flag, no_effect="there is no backend database"),
+    "store_backend_db_to_yaml": Option(
+        _flag, "writes backend_runtime_params_path when a device of the Python API compiles, in place of reading it"
+    ),
     "input_queues_on_host": Option(_flag, "keeps inputs in the host's memory instead of DRAM"),
     "output_queues_on_host": Option(_flag, "keeps outputs in the host's memory instead of DRAM"),
     "enable_auto_transposing_placement": Option(_flag, "allows tall ops to be placed on their side"),
@@ -220,18 +225,36 @@ class Configuration:
     def described(self) -> dict[str, Any]:
         """Returns what was set, for a JSON file."""
         sizes = {name: [grid.r, grid.c] for name, grid in self.sizes.items()}
-        more = {"epoch_breaks": self.epoch_breaks, "chip_breaks": self.chip_breaks, "op_sizes": sizes}
+        more = {
+            "epoch_breaks": list(map(str, self.epoch_breaks)),
+            "chip_breaks": list(map(str, self.chip_breaks)),
+            "op_sizes": sizes,
+            "mixed_precision": [asdict(precision) for precision in self.precisions],
+        }
         return {**self.values, **{name: value for name, value in more.items() if value}}
 
     @property
     def device(self) -> tuple[str, int]:
         """Returns board ('' if none was set) and mask of harvested rows; of several chips that with most such rows."""
-        board, _ = DEVICE_CONFIGS.get(self.get("device_config", ""), ("", 0))
-        return board, max(self._masks() or (0,), key=int.bit_count)
+        return self._described()[0], max(self._masks() or (0,), key=int.bit_count)
+
+    def _described(self) -> tuple[str, int]:
+        """Returns board and mask of the card that is named or described by a file. Raises CompilerInputError."""
+        if "device_config" in self.values:
+            return DEVICE_CONFIGS[self.values["device_config"]]
+        descriptor, params = self.get("backend_device_descriptor_path"), self.get("backend_runtime_params_path")
+        try:
+            if descriptor is not None:
+                return read_device_descriptor(Path(descriptor))
+            if params is not None and not self.get("store_backend_db_to_yaml", False) and Path(params).exists():
+                return read_runtime_params(Path(params))
+        except ValueError as error:
+            raise CompilerInputError(str(error)) from error
+        return "", 0
 
     def _masks(self) -> tuple[int, ...]:
         """Returns the masks that were set: one for every chip, or one per chip."""
-        _, mask = DEVICE_CONFIGS.get(self.get("device_config", ""), ("", 0))
+        _, mask = self._described()
         rows = self.get("harvested_rows")
         if rows is None:
             return (mask,)

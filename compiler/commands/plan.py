@@ -100,7 +100,7 @@ def plan_command(
             for text in settings:
                 name, _, value = text.partition("=")
                 config.set_configuration_options(**{name: value})
-            graph = _graph(what, config.get("enable_conv_prestride", True))
+            graph = _graph(what, config)
             for name in (*epoch_break, *chip_break):
                 graph.node(name)
             config.set_epoch_break(epoch_break)
@@ -134,7 +134,7 @@ def plan_command(
         click.echo(line)
 
 
-def _graph(source: str, prestride: bool) -> BudaGraph:
+def _graph(source: str, config: Configuration) -> BudaGraph:
     from opscope.compiler.buda.graph_file import matmul_graph, read_graph
 
     if source.startswith("matmul:"):
@@ -145,7 +145,12 @@ def _graph(source: str, prestride: bool) -> BudaGraph:
     from opscope.compiler import api
     from opscope.compiler.pipelines.buda import lower
 
-    return lower(api.stablehlo_to_ttir(_stablehlo(source)), path.stem, prestride=prestride)
+    flags = {
+        "prestride": config.get("enable_conv_prestride", True),
+        "stable_softmax": config.get("enable_stable_softmax", True),
+        "consteval": config.get("enable_consteval", True),
+    }
+    return lower(api.stablehlo_to_ttir(_stablehlo(source)), path.stem, **flags)
 
 
 def _stablehlo(source: str) -> bytes:

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.passes import ModulePass
 
 from opscope.compiler.buda.graph import BudaGraph
+from opscope.compiler.ir.functions import functions
 from opscope.compiler.passes.ttir_conv_fracture import TtirConvFracture
 from opscope.compiler.passes.ttir_conv_prestride import TtirConvPrestride
 from opscope.compiler.passes.ttir_decompose_buda import TtirDecomposeBuda
 from opscope.compiler.passes.ttir_epoch_types import TtirEpochTypes
 from opscope.compiler.passes.ttir_erase_inverse_ops import TtirEraseInverseOps
+from opscope.compiler.passes.ttir_unstable_softmax import TtirUnstableSoftmax
 from opscope.compiler.pipelines.pipeline import run
+from opscope.compiler.translations.ttir_to_graph.arguments import NO_CONSTEVAL
 from opscope.compiler.translations.ttir_to_graph.lowering import lowered
 
 
-def legalise(module: ModuleOp, all_inputs: bool = False, prestride: bool = True) -> None:
+def legalise(module: ModuleOp, all_inputs: bool = False, prestride: bool = True, stable_softmax: bool = True) -> None:
     """Prepares a TTIR module for the Buda graph, in place: depths OPTIMIZED_GRAPH to POST_AUTOGRAD_PASS."""
-    run((*optimizing(), *marking(), *decomposing(all_inputs, prestride)), module)
+    run((*optimizing(stable_softmax), *marking(), *decomposing(all_inputs, prestride)), module)
 
 
-def optimizing() -> tuple[ModulePass, ...]:
-    """OPTIMIZED_GRAPH: removes movements that cancel."""
-    return (TtirEraseInverseOps(sink=False),)
+def optimizing(stable_softmax: bool = True) -> tuple[ModulePass, ...]:
+    """OPTIMIZED_GRAPH: removes movements that cancel.
+
+    Without `stable_softmax` (TT-Buda's `enable_stable_softmax`) no softmax subtracts its maximum.
+    """
+    unstable = () if stable_softmax else (TtirUnstableSoftmax(),)
+    return (*unstable, TtirEraseInverseOps(sink=False))
 
 
 def marking(only: str = "") -> tuple[ModulePass, ...]:
@@ -40,8 +47,11 @@ def decomposing(all_inputs: bool, prestride: bool = True) -> tuple[ModulePass, .
 
 
 def lower(
-    module: ModuleOp, name: str, fidelity: str = "HiFi3", data_format: str = "Float16_b", prestride: bool = True
-) -> BudaGraph:
+    module: ModuleOp, name: str, fidelity: str = "HiFi3", data_format: str = "Float16_b", prestride: bool = True,
+    stable_softmax: bool = True, consteval: bool = True,
+) -> BudaGraph:  # fmt: skip
     """Returns the graph of a TTIR module's entry function, which is legalised in place. Raises StageFailure."""
-    legalise(module, prestride=prestride)
+    if not consteval:
+        functions(module)[0].attributes[NO_CONSTEVAL] = UnitAttr()
+    legalise(module, prestride=prestride, stable_softmax=stable_softmax)
     return lowered(module, name, fidelity, data_format).builder.graph()

@@ -287,7 +287,7 @@ def test_the_command_takes_options_and_lists_them(tmp_path: Path) -> None:
     args += ["--picture", str(page), "--netlist", str(netlist), "--backend-output", str(folder)]
     done = CliRunner().invoke(plan_command, args)
     assert done.exit_code == 0, done.output
-    assert "enable_consteval: has no effect here" in done.output
+    assert "use_interactive_placer: has no effect here" in done.output
     assert "math_fidelity: LoFi" in netlist.read_text()
     assert 'data-op="matmul"' in page.read_text()
     assert (folder / "hlks" / "matmul.yaml").exists()

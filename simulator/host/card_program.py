@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
+from opscope.base.inner_path import inside
 from opscope.compiler.api import (
     Compilation,
     CompilerInputError,
@@ -88,6 +90,13 @@ class CardProgram:
             )
         named = [(spec.name, spec.role) for spec in self.exported.arguments]
         return CompiledModule.of(planned_module(self.compilation), named)
+
+    def write_backend_output(self, folder: Path) -> None:
+        """Writes what TT-Buda's back end would: netlist, kernels, pipes and epochs. Raises OSError."""
+        for name, text in planned_module(self.compilation).backend_files.items():
+            path = inside(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
 
     @staticmethod
     def result_type(kind: str) -> np.dtype:

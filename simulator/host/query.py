@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
@@ -56,9 +56,12 @@ class NodePredicateBuilder:
         text = name if self.ty is NodePredicateType.NameRegex else layer
         return re.fullmatch(self.value, text) is not None
 
-    def as_function(self) -> Callable[[str, str, str], bool]:
-        """Returns it as a function of an op's name, type and layer."""
-        return self.matches
+    def __call__(self, name: str, op_type: str, layer: str = "") -> bool:
+        """See `matches`: what the compiler calls."""
+        return self.matches(name, op_type, layer)
+
+    def __str__(self) -> str:
+        return json.dumps(self.to_json())
 
     def to_json(self) -> dict[str, Any]:
         """Returns it as JSON."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import TensorType
+from collections.abc import Iterable
+
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, TensorType
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, SSAValue
 
 from opscope.compiler.dialects.epoch_types import is_backward
@@ -12,8 +15,26 @@ WEIGHT_OPERAND = {"ttir.matmul": 1, "ttir.conv2d": 1}
 """Op -> the operand that weights are passed as."""
 
 
+PARAMETERS = "buda.parameters"
+"""The attribute of a function whose parameters are known."""
+NO_CONSTEVAL = "buda.no_consteval"
+"""The attribute of a function in which the device computes what follows from parameters alone."""
+
+
+def mark_parameters(entry: FuncOp, indices: Iterable[int]) -> None:
+    """Notes which arguments are parameters, so that `parameters` need not find out."""
+    entry.attributes[PARAMETERS] = ArrayAttr([IntegerAttr(index, 32) for index in sorted(indices)])
+
+
 def parameters(block: Block) -> frozenset[int]:
-    """Returns the indices of arguments that are vectors, are repeated, or come second in a product, moved or not."""
+    """Returns the indices of arguments that are parameters: those that are noted, else by their uses.
+
+    These are arguments that are vectors, are repeated, or come second in a product, moved or not.
+    """
+    function = block.parent_op()
+    noted = function.attributes.get(PARAMETERS) if function is not None else None
+    if isinstance(noted, ArrayAttr):
+        return frozenset(index.value.data for index in noted if isinstance(index, IntegerAttr))
     return frozenset(i for i, arg in enumerate(block.args) if _is_vector(arg) or _weighs(arg))
 
 

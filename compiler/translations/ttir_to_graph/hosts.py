@@ -7,6 +7,7 @@ from collections.abc import Set
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from opscope.compiler.buda.graph import NodeKind
+from opscope.compiler.translations.ttir_to_graph.arguments import NO_CONSTEVAL
 from opscope.compiler.translations.ttir_to_graph.names import HOST, MOVES
 from opscope.compiler.translations.ttir_to_graph.values import RANK
 
@@ -21,12 +22,15 @@ def host_values(block: Block, weights: Set[int]) -> dict[SSAValue, NodeKind]:
     kinds: dict[SSAValue, NodeKind] = {
         arg: NodeKind.PARAMETER if i in weights else NodeKind.INPUT for i, arg in enumerate(block.args)
     }
+    function = block.parent_op()
+    consteval = function is None or NO_CONSTEVAL not in function.attributes
     for op in block.ops:
         if op.name == "func.return" or any(operand not in kinds for operand in op.operands):
             continue
         kind = max((kinds[operand] for operand in op.operands), key=lambda k: RANK[k], default=NodeKind.CONSTANT)
         name = op.name.removeprefix("ttir.")
         whole = any("f" not in str(value.type).split("x")[-1] for value in (*op.operands, *op.results))
-        if kind is not NodeKind.INPUT or whole or name in MOVES or name in HOST:
+        folded = kind is not NodeKind.INPUT and (consteval or not op.operands)
+        if folded or whole or name in MOVES or name in HOST:
             kinds.update(dict.fromkeys(op.results, kind))
     return kinds

@@ -37,20 +37,18 @@ def lowered(
     data_format: str = "Float16_b",
     acc_format: str = "Float16_b",
     all_inputs: bool = False,
-    weights: frozenset[int] | None = None,
     fallback: bool = False,
 ) -> Lowering:
     """Lowers a TTIR module's entry function to a graph and the contents of its sources. Raises StageFailure.
 
-    With `all_inputs` no argument counts as a parameter; `weights` are the arguments that do, where that is known. With
-    `fallback` an op that cannot be lowered, and what needs its result, is left to the host.
+    With `all_inputs` no argument counts as a parameter. With `fallback` an op that cannot be lowered, and what needs
+    its result, is left to the host.
     """
     entry = next((op for op in module.body.block.ops if isinstance(op, FuncOp)), None)
     if entry is None:
         raise CompilerInputError(f"{name}: expected a function, got none")
     block = entry.body.block
-    if weights is None:
-        weights = frozenset() if all_inputs else parameters(block)
+    weights = frozenset() if all_inputs else parameters(block)
     lowering = Lowering(GraphBuilder(name, data_format), fidelity, acc_format, host_ops(block, weights), fallback)
     for i, arg in enumerate(block.args):
         kind = NodeKind.PARAMETER if i in weights else NodeKind.INPUT

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.yaml_text import read_yaml
+from opscope.compiler.api import CompilerInputError
 from opscope.compiler.target.system_desc import DEFAULT_BOARD, load_board
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.settings.backend_device import BackendDevice
@@ -35,7 +36,10 @@ def detected_devices() -> list[DetectedDevice]:
     path = option("backend_cluster_descriptor_path")
     if path is not None:
         return read_cluster(Path(path))
-    board = configuration().device[0] or CONFIGURED_BOARD
+    try:
+        board = configuration().device[0] or CONFIGURED_BOARD
+    except CompilerInputError as error:
+        raise PyBudaError(str(error)) from None
     return [DetectedDevice(0, _named(load_board(board).arch), board)]
 
 

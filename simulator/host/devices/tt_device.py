@@ -9,7 +9,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from opscope.simulator.host import session
+from opscope.compiler.api import Configuration
+from opscope.compiler.target.device_files import write_runtime_params
+from opscope.simulator.host import performance_trace, session
 from opscope.simulator.host.card_program import CardProgram, fitting
 from opscope.simulator.host.devices.detect import DetectedDevice, detected_devices
 from opscope.simulator.host.devices.device import Device, arranged
@@ -129,6 +131,32 @@ class TTDevice(Device):
             if number + 1 < len(self.active):
                 given = [np.zeros(shape, made.result_type(kind)) for _, shape, kind in results]
         self.compiled = compiled
+        self._write_files(config)
+
+    def _write_files(self, config: Configuration) -> None:
+        """Writes what options ask for: the back end's output, and runtime parameters. Raises PyBudaError."""
+        params, folder = config.get("backend_runtime_params_path"), config.get("backend_output_dir")
+        try:
+            if params is not None and config.get("store_backend_db_to_yaml", False):
+                board = config.device[0] or self.board
+                write_runtime_params(Path(params), board, self._numbers, config.harvested(len(self._numbers)))
+            for program in self.compiled if folder is not None else ():
+                program.write_backend_output(Path(str(folder)))
+        except OSError as error:
+            self.refuse("a place to write", f"{error.filename}: {error.strerror}")
+
+    def _write_trace(self, program: CardProgram) -> None:
+        level = option("performance_trace", "NONE")
+        level = "LIGHT" if level == "NONE" and self.trace else level
+        planned = program.compilation.program
+        if level == "NONE" or program.profile is None or planned is None:
+            return
+        folder = Path(str(option("backend_output_dir", ".")))
+        name = f"{self.name}_{program.exported.name}"
+        try:
+            performance_trace.write(folder, name, level, program.profile, planned.binary.plan)
+        except OSError as error:
+            self.refuse("a place to write", f"{error.filename}: {error.strerror}")
 
     def compile_for(  # type: ignore[override]
         self, inputs: tuple[Any, ...], compiler_cfg: Any, targets: list[Any] = [], microbatch_size: int = 0,  # noqa: B006
@@ -294,6 +322,7 @@ class TTDevice(Device):
         values: list[np.ndarray] = arrays
         for module, compiled in zip(self.active, self.compiled, strict=True):
             values = compiled.run(fitting(f"{self.name}: {module.name}", values, compiled.exported))
+            self._write_trace(compiled)
             taps = len(compiled.exported.taps)
             if taps and isinstance(module, PyBudaModule):
                 for key, value in zip(compiled.exported.taps, values[-taps:], strict=True):

@@ -147,8 +147,8 @@ def configure_mixed_precision(
 
 def _named(where: str, ops: Any) -> list[Any]:
     listed: Iterable[Any] = ops if isinstance(ops, list | tuple) else [ops]
-    made = [op.as_function() if isinstance(op, NodePredicateBuilder) else op for op in listed]
+    made = list(listed)
     for op in made:
-        if not isinstance(op, str) and not callable(op):
+        if not isinstance(op, str | NodePredicateBuilder):
             raise PyBudaError(f"{where}: expected names of ops or predicates of pybuda.query, got {op!r}")
     return made
