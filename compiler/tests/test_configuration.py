@@ -283,7 +283,7 @@ def test_the_command_takes_options_and_lists_them(tmp_path: Path) -> None:
     listed = CliRunner().invoke(plan_command, ["--list-options"])
     assert len(listed.output.splitlines()) == 33
     page, netlist, folder = tmp_path / "p.html", tmp_path / "n.yaml", tmp_path / "out"
-    args = ["matmul:512x128x128", "--set", "math_fidelity=LoFi", "--set", "enable_consteval=true"]
+    args = ["matmul:512x128x128", "--set", "math_fidelity=LoFi", "--set", "use_interactive_placer=true"]
     args += ["--picture", str(page), "--netlist", str(netlist), "--backend-output", str(folder)]
     done = CliRunner().invoke(plan_command, args)
     assert done.exit_code == 0, done.output

@@ -68,13 +68,17 @@ def test_a_small_model(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["bert_base", "resnet50"])
 def test_a_model_of_the_zoo(name: str, tmp_path: Path) -> None:
+    import jax.numpy as jnp
+
+    import jax.numpy as jnp
+
     from opscope.models import registry
     from opscope.models.seeding import draw
 
     built = registry.get(name).build("float32")
     values = {spec.name: draw(spec.law, spec.shape, spec.dtype, 0, i) for i, spec in enumerate(built.arguments)}
     taken = [spec.name for spec in built.arguments if spec.role == "input"]
-    held = {key: value for key, value in values.items() if key not in taken}
+    held = {key: jnp.asarray(value) for key, value in values.items() if key not in taken}
 
     def forward(*arrays: Any) -> Any:
         return built.forward({**held, **dict(zip(taken, arrays, strict=True))})
