@@ -9,6 +9,7 @@ from opscope.compiler.buda.graph import BudaGraph
 from opscope.compiler.ir.functions import functions
 from opscope.compiler.passes.ttir_conv_fracture import TtirConvFracture
 from opscope.compiler.passes.ttir_conv_prestride import TtirConvPrestride
+from opscope.compiler.passes.ttir_conv_weight_gradient import TtirConvWeightGradient
 from opscope.compiler.passes.ttir_decompose_buda import TtirDecomposeBuda
 from opscope.compiler.passes.ttir_epoch_types import TtirEpochTypes
 from opscope.compiler.passes.ttir_erase_inverse_ops import TtirEraseInverseOps
@@ -43,7 +44,7 @@ def decomposing(all_inputs: bool, prestride: bool = True) -> tuple[ModulePass, .
     With `prestride` (TT-Buda's `enable_conv_prestride`) the host rearranges the images of strided convolutions.
     """
     convolutions = (*([TtirConvPrestride(all_inputs)] if prestride else []), TtirConvFracture(all_inputs))
-    return (*convolutions, TtirDecomposeBuda(all_inputs), TtirEraseInverseOps(sink=False))
+    return (TtirConvWeightGradient(all_inputs), *convolutions, TtirDecomposeBuda(all_inputs), TtirEraseInverseOps(sink=False))
 
 
 def lower(

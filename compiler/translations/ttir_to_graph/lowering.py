@@ -12,6 +12,7 @@ from xdsl.ir import Operation, SSAValue
 
 from opscope.compiler.buda.graph import NodeKind, Tm
 from opscope.compiler.buda.graph_builder import GraphBuilder, Operand
+from opscope.compiler.dialects.buda import PATCHES, PatchesOp
 from opscope.compiler.dialects.epoch_types import epoch_type
 from opscope.compiler.errors import CompilerInputError, StageFailure
 from opscope.compiler.translations.ttir_to_graph import grouped, movements, pools, reductions, windows
@@ -166,6 +167,7 @@ class Lowering:
         makers = {
             "matmul": self._matmul,
             "conv2d": self._window,
+            PATCHES: self._patches,
             **dict.fromkeys(pools.POOLS, self._window),
         }
         if name in movements.LOWERINGS:
@@ -213,6 +215,12 @@ class Lowering:
         after = value.layout if len(dims) == len(layout.dims) else value.layout.reshaped(dims)
         assert after is not None
         return DeviceValue(value.operand, after)
+
+    def _patches(self, op: Operation, name: str, operands: list[Value], dims: Dims) -> Value:
+        assert isinstance(op, PatchesOp)
+        image = dims_of(op.image)
+        source = on_device(self.state, operands[0], Layout(image, 0, 3))
+        return DeviceValue(windows.patches(self.state, op, image, source), Layout.matrix(dims))
 
     def _window(self, op: Operation, name: str, operands: list[Value], dims: Dims) -> Value:
         image, layout = dims_of(op.operands[0]), Layout(dims, 0, 3)

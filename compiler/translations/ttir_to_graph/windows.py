@@ -9,6 +9,7 @@ from xdsl.ir import Operation
 from opscope.compiler.buda.graph import NodeKind, TensorShape, Tm
 from opscope.compiler.buda.graph_builder import Operand
 from opscope.compiler.buda.sparse_pattern import SparsePattern
+from opscope.compiler.dialects.buda import PatchesOp
 from opscope.compiler.target.formats import TILE
 from opscope.compiler.translations.ttir_to_graph.attributes import ints
 from opscope.compiler.translations.ttir_to_graph.contents import Content
@@ -33,6 +34,15 @@ def convolution(
     tms = (Tm("vslice", pattern.taps), Tm("hstack", pattern.taps)) if pattern is not None and pattern.taps > 1 else ()
     left = Operand(gathered.producer, (*gathered.tms, *tms))
     return lowering.node("matmul", [left, right], Layout.pixels(dims).sizes)
+
+
+def patches(lowering: State, op: PatchesOp, image: Dims, source: Operand) -> Operand:
+    """Gathers the windows of an image: kernel taps along z, windows as rows, channels as columns."""
+    height, width = op.read()["kernel"]
+    gathered, pattern = _gather(lowering, op, image, source, (height, width))
+    if pattern is None or pattern.taps == 1:
+        return gathered
+    return Operand(gathered.producer, (*gathered.tms, Tm("vslice", pattern.taps)))
 
 
 def _gather(
