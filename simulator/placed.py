@@ -15,12 +15,22 @@ import numpy as np
 from opscope.compiler.target.allocation import Banks, Buffer, map_of
 from opscope.compiler.target.interpret import HostProgramError, check_program
 from opscope.compiler.target.plan import PIPE_RESERVE, PlacedOp, Plan
-from opscope.compiler.target.program import Binary, ConcatParams, Program, SliceParams, SparseMatmulParams
+from opscope.compiler.target.program import (
+    Binary,
+    EltwiseParams,
+    MatmulParams,
+    Program,
+    ReduceParams,
+    SparseMatmulParams,
+)
 from opscope.compiler.target.system_desc import SystemDesc, also_harvested
 from opscope.simulator.errors import BadBinary, OutOfMemory
 from opscope.simulator.kernels.buda import depthwise_columns, picked_rows
 from opscope.simulator.kernels.registry import Call, Images, Kernel
 from opscope.simulator.per_core import Rectangle, operand_parts
+
+CUT = (EltwiseParams, MatmulParams, ReduceParams, SparseMatmulParams)
+"""Parameters of kernels that cores compute in parts; others move elements, and are done at once."""
 
 
 def check_plan(binary: Binary, system: SystemDesc) -> None:
@@ -153,9 +163,9 @@ def rectangles(op: PlacedOp, shape: tuple[int, ...]) -> Iterator[Rectangle]:
 
 
 def run_placed(kernel: Kernel, images: Images, call: Call, op: PlacedOp) -> np.ndarray | Images:
-    """Returns the kernel's result, computed as the planned cores do; a splice, which the network does, at once."""
+    """Returns the kernel's result, computed as the planned cores do; what the network moves, at once."""
     desc = call.outputs[0]
-    if isinstance(call.params, SliceParams | ConcatParams):
+    if not isinstance(call.params, CUT):
         return kernel.function(images, call)
     result: np.ndarray | None = None
     rows = picked_rows(call.params) if isinstance(call.params, SparseMatmulParams) else None

@@ -14,6 +14,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from opscope.compiler.buda.op_options import OpOptions
 from opscope.compiler.buda.sparse_pattern import SparsePattern
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target.formats import TILE, number_format
@@ -58,7 +59,7 @@ MOST_TILES = 1 << 36
 
 _AXIS = {"h": "ct", "v": "rt"}
 _BROADCAST = {"r": "rt", "c": "ct", "z": "z"}
-_TM = re.compile(r"(\w+)(?:\(([\w, ]*)\))?")
+_TM = re.compile(r"(\w+)(?:\(([\w, .+-]*)\))?")
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,9 @@ class Tm:
     """Dimension of a broadcast: r, c or z."""
     rt: int = 0
     ct: int = 0
-    """Number of tiles of a pad or unpad."""
+    """Number of tiles of a pad or unpad; rows and columns of the tiles that expand, crop and clear are about."""
+    value: float = 0.0
+    """What a pad fills in."""
 
     @classmethod
     def parse(cls, text: str) -> Tm:
@@ -88,8 +91,10 @@ class Tm:
                     return cls("broadcast", int(n), dim)
                 case "tile_broadcast", [("r" | "c") as dim]:
                     return cls("tile_broadcast", dim=dim)
-                case ("buda_pad" | "buda_unpad") as name, [rt, ct]:
+                case ("buda_pad" | "buda_unpad" | "expand" | "crop" | "clear") as name, [rt, ct]:
                     return cls(name, rt=int(rt), ct=int(ct))
+                case "buda_pad", [rt, ct, value]:
+                    return cls("buda_pad", rt=int(rt), ct=int(ct), value=float(value))
         except ValueError:
             pass
         raise CompilerInputError(
@@ -105,7 +110,9 @@ class Tm:
                 return f"broadcast({self.dim}, {self.factor})"
             case "tile_broadcast":
                 return f"tile_broadcast({self.dim})"
-            case "buda_pad" | "buda_unpad":
+            case "buda_pad" if self.value:
+                return f"{self.name}({self.rt}, {self.ct}, {self.value})"
+            case "buda_pad" | "buda_unpad" | "expand" | "crop" | "clear":
                 return f"{self.name}({self.rt}, {self.ct})"
         return f"{self.name}({self.factor})"
 
@@ -213,6 +220,8 @@ class OpSpec:
     epoch_type: str = "forward"
     fused: Fused | None = None
     """The steps of a fused_op."""
+    options: OpOptions = field(default_factory=OpOptions)
+    """What a netlist of the real back end may ask of it besides."""
 
     @property
     def is_matmul(self) -> bool:
@@ -341,7 +350,7 @@ class BudaGraph:
             if len(sections) > 1 or replace(shapes[0], **{axis: length}) != node.shape:
                 got = " and ".join(str(shape) for shape in shapes)
                 raise CompilerInputError(f"{node.name}: expected operands that make up {node.shape}, got {got}")
-        elif spec.type not in ("depthwise", "splice", "fused_op"):
+        elif spec.type not in ("depthwise", "splice", "fused_op", "topk", "embedding", "encoded_matmul"):
             for edge, shape in zip(operands, shapes, strict=True):
                 if shape != node.shape:
                     raise CompilerInputError(

@@ -5,9 +5,10 @@ Inputs of the program are the contents of the graph's sources as (z, rows, colum
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from opscope.compiler.buda.composed_ops import INTEGERS, RAW, composed_op, params_relu, relu_kernel
 from opscope.compiler.buda.graph import BudaGraph, Edge, Node, NodeKind, Tm
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target.formats import TILE
@@ -32,7 +33,7 @@ KERNELS = {
     "abs": "abs", "add": "add", "cosine": "cos", "erf": "erf", "exp": "exp", "gelu": "gelu", "log": "log",
     "maximum": "maximum", "multiply": "multiply", "nop": "typecast", "reciprocal": "reciprocal",
     "sigmoid": "sigmoid", "sine": "sin", "sqrt": "sqrt", "square": "square", "subtract": "subtract", "tanh": "tanh",
-    "lrelu": "leaky_relu", "power": "pow_scalar",
+    "lrelu": "leaky_relu", "power": "pow_scalar", "gelu_derivative": "gelu_derivative",
 }  # fmt: skip
 """Buda's elementwise op -> kernel. A nop with relu is the kernel relu."""
 REDUCED = {"z": 0, "r": 1, "c": 2}
@@ -64,6 +65,12 @@ def elements_after(elements: Elements, tms: tuple[Tm, ...]) -> Elements:
                 z *= tm.factor
             case "broadcast" | "tile_broadcast":
                 r, c = (whole(r) * tm.factor, c) if tm.dim == "r" else (r, whole(c) * tm.factor)
+            case "expand":
+                r, c = r // tm.rt * TILE, c // tm.ct * TILE
+            case "crop":
+                r, c = whole(r) // TILE * tm.rt, whole(c) // TILE * tm.ct
+            case "clear":
+                r, c = whole(r), whole(c)
             case "buda_pad":
                 r, c = whole(r) + tm.rt * TILE, whole(c) + tm.ct * TILE
             case "buda_unpad":
@@ -119,15 +126,13 @@ class _Builder:
                 self.tensor[node.name] = self.op(node)
             elif node.kind is NodeKind.OUTPUT:
                 (edge,) = self.graph.operands(node.name)
-                held = self.operand(edge, node.extent)
+                held = self.as_float(self.operand(edge, node.extent), node.extent, node.name)
                 outputs.append(self.add(TensorDesc(node.extent, "f32", "Float32", "row_major", "system_memory")))
                 self.call("from_device", [held], outputs[-1], LayoutParams(), node.name)
                 self.tensor[node.name] = outputs[-1]
                 results.append(node.name)
             elif not self.is_picker(node):
-                inputs.append(self.add(TensorDesc(node.extent, "f32", "Float32", "row_major", "system_memory")))
-                self.tensor[node.name] = self.on_device(node.extent, node.data_format)
-                self.call("to_device", [inputs[-1]], self.tensor[node.name], LayoutParams(), node.name)
+                inputs.append(self.source(node))
                 sources.append(node.name)
         program = Program("main", tuple(self.tensors), tuple(inputs), tuple(outputs), tuple(self.operations))
         return GraphProgram(program, tuple(sources), tuple(results), self.operation, self.tensor)
@@ -147,7 +152,37 @@ class _Builder:
         return len(self.tensors) - 1
 
     def on_device(self, elements: tuple[int, ...], data_format: str) -> int:
-        return self.add(TensorDesc(elements, "f32", data_format, "tile", "dram"))
+        """Returns a new tensor in DRAM."""
+        return self.add(TensorDesc(elements, INTEGERS.get(data_format, "f32"), data_format, "tile", "dram"))
+
+    def source(self, node: Node) -> int:
+        """Returns the program's input for a source, and adds what takes it over.
+
+        The host gives it as float32; bits that nothing converts, and 32-bit integers without sign, as what they are.
+        """
+        if node.data_format in RAW:
+            kind = INTEGERS[node.data_format]
+            given = self.add(TensorDesc(node.extent, kind, RAW[node.data_format], "row_major", "system_memory"))
+            self.tensor[node.name] = self.on_device(node.extent, node.data_format)
+            self.call("to_device", [given], self.tensor[node.name], LayoutParams(), node.name)
+            return given
+        given = self.add(TensorDesc(node.extent, "f32", "Float32", "row_major", "system_memory"))
+        whole = node.data_format in INTEGERS
+        held = self.on_device(node.extent, "Float32" if whole else node.data_format)
+        self.call("to_device", [given], held, LayoutParams(), node.name)
+        self.tensor[node.name] = self.cast(held, node.extent, node.data_format, node.name) if whole else held
+        return given
+
+    def cast(self, tensor: int, elements: tuple[int, ...], data_format: str, where: str) -> int:
+        """Returns a tensor in another format; itself if it has that format."""
+        if self.tensors[tensor].data_format == data_format:
+            return tensor
+        return self.call("typecast", [tensor], self.on_device(elements, data_format), EltwiseParams(), where)
+
+    def as_float(self, tensor: int, elements: tuple[int, ...], where: str) -> int:
+        """Returns a tensor as float32 if it has integers, else as it is."""
+        whole = self.tensors[tensor].data_format in INTEGERS
+        return self.cast(tensor, elements, "Float32", where) if whole else tensor
 
     def call(
         self, kernel: str, inputs: list[int], output: int, params: Params, where: str, numerics: Numerics | None = None
@@ -178,18 +213,43 @@ class _Builder:
         )
         if spec.stacked:
             return self.stack(node, edges, seen, numerics)
+        if composed := composed_op(self, node, edges, seen, numerics):
+            return self.finished(node, composed)
         if spec.type == "splice":
             return self.splice(node, edges[0], seen[0], numerics)
+        return self.single(node, edges, seen, numerics)
+
+    def product(self, node: Node, edges: Sequence[Edge], numerics: Numerics) -> int:
+        """Returns the result of a product of other edges than the graph's."""
+        seen = [elements_after(self.graph.node(edge.producer).extent, edge.tms) for edge in edges]
+        return self.single(node, edges, seen, numerics)
+
+    def single(self, node: Node, edges: Sequence[Edge], seen: list[Elements], numerics: Numerics) -> int:
+        """Returns the result of an op of one kernel."""
+        spec = node.spec
+        if spec.type == "matmul" and len(edges) == 3 and spec.options.bias:
+            # A bias is one row of each tile, which the unpacker repeats.
+            edges = [*edges[:2], replace(edges[2], tms=(*edges[2].tms, Tm("tile_broadcast", dim="r")))]
         kernel, params, wanted = self.kernel(node, seen)
         edges = edges[1:] if spec.sparse is not None else edges
         operands = [self.operand(edge, elements) for edge, elements in zip(edges, wanted, strict=True)]
         out = self.on_device(node.extent, node.data_format)
         self.operation[node.name] = len(self.operations)
         self.call(kernel, operands, out, params, node.name, numerics)
-        if not spec.relu or kernel == "relu" or spec.is_matmul:
+        if spec.relu and kernel != "relu" and not (spec.is_matmul and params_relu(params)):
+            packed = self.on_device(node.extent, node.data_format)
+            relu, own = relu_kernel(spec.options)
+            out = self.call(relu, [out], packed, own, f"{node.name}.relu", numerics)
+        return self.finished(node, out)
+
+    def finished(self, node: Node, out: int) -> int:
+        """Returns an op's result with zeros where its tiles end."""
+        height, width = node.spec.options.tile
+        if (height, width) == (TILE, TILE):
             return out
-        packed = self.on_device(node.extent, node.data_format)
-        return self.call("relu", [out], packed, EltwiseParams(), f"{node.name}.relu", numerics)
+        cleared = self.on_device(node.extent, node.data_format)
+        params = TmsParams((f"clear({height}, {width})",), node.extent)
+        return self.call("tms", [out], cleared, params, f"{node.name}.tile_dim")
 
     def kernel(self, node: Node, seen: list[Elements]) -> tuple[str, Params, list[Elements]]:
         """Returns the op's kernel, its parameters, and the elements that it reads of each operand."""
@@ -198,12 +258,14 @@ class _Builder:
             left, right, *bias = seen
             inner = left[2] if left[2] == right[1] else whole(max(left[2], right[1]))
             wanted = [(left[0], rows, inner), (right[0], inner, cols), *(node.extent for _ in bias)]
-            params = MatmulParams(activation="relu" if spec.relu else spec.activation)
+            plain = spec.relu and not spec.activation and relu_kernel(spec.options)[0] == "relu"
+            params = MatmulParams(activation="relu" if plain else spec.activation)
             return "linear" if bias else "matmul", params, wanted
         if spec.type == "depthwise" and len(seen) == 2:
             taps = self.graph.operand_shape(self.graph.operands(node.name)[1]).rt
             wanted = [(seen[0][0], rows, taps * whole(cols)), (seen[1][0], taps * TILE, cols)]
-            return "depthwise", MatmulParams(activation="relu" if spec.relu else spec.activation), wanted
+            plain = spec.relu and not spec.activation and relu_kernel(spec.options)[0] == "relu"
+            return "depthwise", MatmulParams(activation="relu" if plain else spec.activation), wanted
         if spec.sparse is not None and spec.sparse.windows is not None:
             w = spec.sparse.windows
             params = SparseMatmulParams(w.size, w.kernel, w.stride, (*w.padding[0], *w.padding[1]), w.dilation)
@@ -215,7 +277,8 @@ class _Builder:
             wanted = tuple(seen[0][d] if d == dim else node.extent[d] for d in range(3))
             return spec.reduce_type, ReduceParams((dim,), True), [(wanted[0], wanted[1], wanted[2])]
         if spec.type in KERNELS:
-            kernel = "relu" if spec.relu and spec.type == "nop" else KERNELS[spec.type]
+            plain = spec.relu and spec.type == "nop" and relu_kernel(spec.options)[0] == "relu"
+            kernel = "relu" if plain else KERNELS[spec.type]
             scalars = () if spec.scalar is None else (spec.scalar,)
             return kernel, EltwiseParams(scalars), [node.extent] * len(seen)
         raise CompilerInputError(

@@ -254,6 +254,26 @@ class SparseMatmulParams:
     """The rows, as runs (`runs.py`), of a picker that has no windows."""
 
 
+@dataclass(frozen=True)
+class EncodedMatmulParams:
+    """`encoded_matmul`: sparse tiles, activations and an encoding that says which tile lies where.
+
+    The encoding is tt-budabackend's of a matmul with `identity` (hlks/inc/matmul_ident.h): 16-bit words in 32-bit
+    numbers, tile by tile, for each row of cores.
+    """
+
+    cores: int
+    """Rows of cores, each with sparse tiles and an encoding of its own."""
+    t: int
+    mblock_m: int
+    ublock_rt: int
+    u_kt: int
+    tile_bits: int
+    """`sparse_tile_ptr_bits`: bits of a word that name a sparse tile; the others say its place in the micro block."""
+    block_bits: int
+    """`sparse_ublock_idx_bits`: bits of a word that name a micro block; the others count its tiles."""
+
+
 Params = (
     EltwiseParams
     | MatmulParams
@@ -290,6 +310,7 @@ Params = (
     | SoftmaxParams
     | NormParams
     | AttentionParams
+    | EncodedMatmulParams
 )
 
 

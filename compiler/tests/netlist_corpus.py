@@ -1,5 +1,5 @@
 """Real netlists of TT-Buda's back end, each compiled, run on the simulator and compared as its `test-config` asks:
-`python -m opscope.compiler.tests.netlist_corpus [PATTERN] [--seed S]`.
+`python -m opscope.compiler.tests.netlist_corpus [PATTERN] [--seed S] [--json FILE]`.
 
 Prints why each of the others is not: a template, a field that has no kernel here, or other numbers. The exit code is
 1 if one ends in an exception that nobody expected, or an error test of the back end is accepted.
@@ -9,27 +9,34 @@ from __future__ import annotations
 
 import argparse
 import collections
+import dataclasses
+import json
 import sys
+import time
 import traceback
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
+from opscope.base.yaml_text import parse_yaml
 from opscope.compiler.buda.netlist.check import for_first_chip
 from opscope.compiler.buda.netlist.parse import parse
 from opscope.compiler.buda.netlist.to_binary import to_binary
+from opscope.compiler.buda.test_config import config as configs
+from opscope.compiler.buda.test_config.rows import NotModelledError
+from opscope.compiler.buda.test_config.run import compare_run
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target import binary
-from opscope.compiler.tests import netlist_golden
-from opscope.compiler.tests.netlist_golden import NotModelledError
 from opscope.compiler.tests.programs import CASES
 from opscope.simulator.api import Device, DeviceError
 
 ARCHIVE = CASES / "netlists.zip"
+SLOW = 60.0
+"""Seconds above which a netlist is listed as slow."""
 
 
 @dataclass(frozen=True)
@@ -42,59 +49,62 @@ class Outcome:
     why: str = ""
     asks: bool = False
     """Whether it has a `test-config`."""
+    seconds: float = 0.0
+    notes: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Inputs that were compared, and how many the netlist's programs would run."""
+
+    @property
+    def is_error_test(self) -> bool:
+        """Whether the back end has it to be refused."""
+        return "error_tests" in self.name
+
+    @property
+    def is_template(self) -> bool:
+        """Whether it is a netlist with variables that are not filled in."""
+        return self.result == "template"
 
 
-def outcomes(pattern: str = "", seed: int = 0) -> Iterator[Outcome]:
-    """Takes the netlists of the archive whose name contains `pattern` to a compared result."""
+def outcomes(pattern: str = "", seed: int = 0, chosen: Callable[[str], bool] | None = None) -> Iterator[Outcome]:
+    """Takes the netlists of the archive whose name contains `pattern`, or is `chosen`, to a compared result."""
     with zipfile.ZipFile(ARCHIVE) as archive:
         for name in sorted(archive.namelist()):
-            if name.endswith(".yaml") and pattern in name:
+            if name.endswith(".yaml") and pattern in name and (chosen is None or chosen(name)):
                 text = archive.read(name).decode()
-                result, why = _outcome(text, seed)
-                yield Outcome(name, result, why, "test-config" in text)
+                started = time.monotonic()
+                result, why, notes = _outcome(text, seed)
+                yield Outcome(name, result, why, "test-config" in text, time.monotonic() - started, notes)
 
 
-def _outcome(text: str, seed: int) -> tuple[str, str]:
+def _outcome(text: str, seed: int) -> tuple[str, str, dict[str, Any]]:
     try:
         netlist = for_first_chip(parse(text))
         planned = to_binary(netlist, parameters={})
         data = binary.write(planned.binary)
     except CompilerInputError as error:
-        return ("template" if "$TEMPLATE" in str(error) else "refused"), str(error)
+        return ("template" if "$TEMPLATE" in str(error) else "refused"), str(error), {}
     except Exception:  # noqa: BLE001 - this list is there to show that there is none
-        return "exception", traceback.format_exc(limit=-3)
-    raw = yaml.load(text, yaml.CSafeLoader)
-    if "test-config" not in raw:
-        return "compiled", ""
+        return "exception", traceback.format_exc(limit=-3), {}
     try:
-        inputs = netlist_golden.inputs_of(raw, seed)
-        expected = netlist_golden.golden(raw, inputs)
-    except (NotModelledError, ValueError, KeyError) as missing:
-        return "golden", f"expected a golden, got {missing}"
-    try:
-        program = planned.graph
-        sources = [inputs[name].astype(np.float32) for name in program.sources]
-        results = Device(planned.binary.board, profile="buda").load(data).run(sources).outputs
-    except DeviceError as error:
-        return "device", str(error)
-    except Exception:  # noqa: BLE001 - as above
-        return "exception", traceback.format_exc(limit=-3)
-    try:
-        return _compared(raw, dict(zip(program.outputs, results, strict=True)), expected)
+        raw = parse_yaml(text)
+        if "test-config" not in raw:
+            Device(planned.binary.board, profile="buda").load(data)
+            return "compiled", "", {}
+        device = Device(planned.binary.board, profile="buda")
+
+        def runner(given: bytes, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+            return device.load(given).run(inputs).outputs
+
+        verdict = compare_run(raw, configs.read(raw), planned, runner, seed)
+    except CompilerInputError as error:
+        return "refused", str(error), {}
     except NotModelledError as missing:
-        return "golden", f"expected a golden, got {missing}"
-
-
-def _compared(raw: Any, results: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> tuple[str, str]:
-    for name, got in results.items():
-        if got.shape != expected[name].shape:
-            return "other numbers", f"{name}: expected shape {expected[name].shape}, got {got.shape}"
-        why = netlist_golden.differences(
-            expected[name], got, raw["test-config"].get("comparison-config") or netlist_golden.COMPARISON
-        )
-        if why:
-            return "other numbers", f"{name}: {why}"
-    return ("passed", "") if results else ("golden", "expected a queue that the host reads, got none")
+        return "golden", f"expected a golden, got {missing}", {}
+    except DeviceError as error:
+        return "device", str(error), {}
+    except Exception:  # noqa: BLE001 - as above
+        return "exception", traceback.format_exc(limit=-3), {}
+    notes = {"inputs": verdict.inputs, "asked": verdict.asked, "positive": verdict.positive}
+    return ("passed", "", notes) if verdict.passed else ("other numbers", verdict.why, notes)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -102,19 +112,34 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("pattern", nargs="?", default="", help="part of the names of the netlists to take")
     parser.add_argument("--seed", type=int, default=0, help="seed of the inputs")
+    parser.add_argument("--json", default="", help="file for one line of JSON per netlist")
     options = parser.parse_args(arguments)
-    counts: collections.Counter[str] = collections.Counter()
-    asked = wrong = 0
+    found: list[Outcome] = []
     for outcome in outcomes(options.pattern, options.seed):
-        counts[outcome.result] += 1
-        error_test = "error_tests" in outcome.name
-        asked += outcome.asks and not error_test
-        wrong += outcome.result == "exception" or (error_test and outcome.result != "refused")
+        found.append(outcome)
         if outcome.result not in ("passed", "compiled"):
             print(f"{outcome.result}: {outcome.name}\n  {outcome.why}", flush=True)
+        if options.json:
+            with Path(options.json).open("a", encoding="utf-8") as lines:
+                lines.write(json.dumps(dataclasses.asdict(outcome)) + "\n")
+    return summary(found)
+
+
+def summary(found: Sequence[Outcome]) -> int:
+    """Prints the counts. Returns 1 if one ended in an exception, or an error test was accepted."""
+    counts = collections.Counter(outcome.result for outcome in found)
     print(", ".join(f"{count} {result}" for result, count in counts.most_common()))
-    print(f"{counts['passed']} passed of {asked} that ask for a comparison")
-    return min(wrong, 1)
+    asked = [outcome for outcome in found if outcome.asks and not outcome.is_error_test]
+    filled = [outcome for outcome in asked if not outcome.is_template]
+    passed = counts["passed"]
+    print(f"{passed} passed of {len(filled)} that ask for a comparison, and {len(asked) - len(filled)} templates")
+    print(f"{sum(o.notes.get('positive', False) for o in found)} of them with positive inputs, for want of their own")
+    slow = [outcome for outcome in found if outcome.seconds > SLOW]
+    print(f"{sum(o.seconds for o in found):.0f} s in all; {len(slow)} took more than {SLOW:.0f} s")
+    for outcome in slow:
+        print(f"  {outcome.seconds:.0f} s: {outcome.name}")
+    wrong = [o for o in found if o.result == "exception" or (o.is_error_test and o.result != "refused")]
+    return min(len(wrong), 1)
 
 
 if __name__ == "__main__":

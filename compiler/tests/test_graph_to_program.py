@@ -129,13 +129,16 @@ def test_a_product_reads_the_inner_elements_of_both_sides() -> None:
 def test_a_product_adds_up_in_steps_and_may_end_in_a_bias_or_a_relu() -> None:
     sides: tuple[tuple[Elements, str], ...] = ((((1, 32, 64)), ""), ((1, 64, 96), ""))
     bias: tuple[Elements, str] = ((1, 1, 96), "tile_broadcast(r)")
-    for deep, relu, activation, shown in ((0, False, "", ""), (2, True, "gelu", "relu"), (4, False, "gelu", "gelu")):
+    for deep, relu, activation, shown in ((0, False, "", ""), (2, True, "", "relu"), (4, False, "gelu", "gelu")):
         spec = OpSpec("matmul", relu=relu, activation=activation, intermediate_format="Bfp8")
         program = made(spec, *sides, result=(1, 32, 96), deep=deep)
         assert [kernel for kernel, *_ in calls(program)] == ["matmul"]
         assert params(program, "matmul") == MatmulParams(activation=shown)
         op = program.program.operations[program.operation["op"]]
         assert op.numerics == Numerics("HiFi3", "Float16_b", deep, "Bfp8", False)
+    both = made(OpSpec("matmul", relu=True, activation="gelu"), *sides, result=(1, 32, 96))
+    assert [kernel for kernel, *_ in calls(both)] == ["matmul", "relu"]
+    assert params(both, "matmul") == MatmulParams(activation="gelu")
     linear = made(OpSpec("matmul", relu=True), *sides, bias, result=(1, 32, 96))
     assert calls(linear) == [
         ("tms", [(1, 1, 96)], (1, 32, 96)), ("linear", [(1, 32, 64), (1, 64, 96), (1, 32, 96)], (1, 32, 96)),

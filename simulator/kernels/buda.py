@@ -12,12 +12,14 @@ from itertools import product
 import numpy as np
 
 from opscope.compiler.target.formats import TILE
-from opscope.compiler.target.program import MatmulParams, SparseMatmulParams, TmsParams
+from opscope.compiler.target.program import EltwiseParams, MatmulParams, SparseMatmulParams, TmsParams
 from opscope.compiler.target.runs import rows_of
+from opscope.simulator.kernels import special
+from opscope.simulator.kernels.eltwise import operands
 from opscope.simulator.kernels.matmul import activated, product_of
 from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
-_TM = re.compile(r"(\w+)(?:\((\w+)(?:, (\d+))?\))?")
+_TM = re.compile(r"(\w+)(?:\((\w+)(?:, (\d+))?(?:, ([-+.\de]+))?\))?")
 
 
 def to_tiles(x: np.ndarray) -> np.ndarray:
@@ -29,7 +31,7 @@ def to_tiles(x: np.ndarray) -> np.ndarray:
 def manipulate(x: np.ndarray, tm: str) -> np.ndarray:
     """Applies one manipulation, given as text, to whole tiles. Raises ValueError if it is unknown."""
     match = _TM.fullmatch(tm)
-    name, first, second = (str(part) for part in match.groups()) if match else ("", "", "")
+    name, first, second, third = (str(part) for part in match.groups()) if match else ("", "", "", "")
     z, r, c = x.shape
     match name:
         case "transpose":
@@ -49,10 +51,27 @@ def manipulate(x: np.ndarray, tm: str) -> np.ndarray:
         case "broadcast":
             return np.tile(x, {"z": (int(second), 1, 1), "r": (1, int(second), 1), "c": (1, 1, int(second))}[first])
         case "buda_pad":
-            return np.pad(x, [(0, 0), (0, int(first) * TILE), (0, int(second) * TILE)])
+            fill = 0.0 if third == "None" else float(third)
+            return np.pad(x, [(0, 0), (0, int(first) * TILE), (0, int(second) * TILE)], constant_values=fill)
         case "buda_unpad":
             return x[:, : r - int(first) * TILE, : c - int(second) * TILE]
+        case "expand" | "crop" | "clear":
+            return _small_tiles(x, name, int(first), int(second))
     raise ValueError(f"tm: expected a manipulation such as hslice(4), got {tm!r}")
+
+
+def _small_tiles(x: np.ndarray, name: str, height: int, width: int) -> np.ndarray:
+    """Tiles of `height` x `width` filled up with zeros to 32x32, cut out of those, or what is outside them cleared."""
+    if name == "clear":
+        rows, cols = (np.arange(size) % TILE < kept for size, kept in zip(x.shape[1:], (height, width), strict=True))
+        return np.where(rows[:, None] & cols, x, x.dtype.type(0))
+    z, r, c = x.shape
+    if name == "crop":
+        cut = x.reshape(z, r // TILE, TILE, c // TILE, TILE)[:, :, :height, :, :width]
+        return cut.reshape(z, r // TILE * height, c // TILE * width)
+    split = x.reshape(z, r // height, height, c // width, width)
+    filled = np.pad(split, [(0, 0), (0, 0), (0, TILE - height), (0, 0), (0, TILE - width)])
+    return filled.reshape(z, r // height * TILE, c // width * TILE)
 
 
 def resized(x: np.ndarray, elements: tuple[int, ...]) -> np.ndarray:
@@ -68,7 +87,7 @@ def tms(images: Images, call: Call) -> np.ndarray:
     params = params_of(call, TmsParams)
     x = images[0]
     if params.tms:
-        x = to_tiles(x)
+        x = x if params.tms[0].startswith("expand") else to_tiles(x)
         for tm in params.tms:
             x = manipulate(x, tm)
     return resized(x, params.elements)
@@ -130,3 +149,37 @@ def depthwise_columns(columns: int, taps: int, part: slice) -> np.ndarray:
     step = columns // taps
     own = np.arange(part.start, min(step, part.start + -(-(part.stop - part.start) // TILE) * TILE))
     return (np.arange(taps)[:, None] * step + own[None, :]).ravel()
+
+
+@kernel("gelu_derivative", EltwiseParams, max_ulp=4, rounds=False)
+def gelu_derivative(images: Images, call: Call) -> np.ndarray:
+    """Phi(x) + x phi(x), the slope of `gelu`."""
+    (x,) = operands(images, call)
+    return special.gelu_derivative(x)
+
+
+@kernel("threshold_relu", EltwiseParams)
+def threshold_relu(images: Images, call: Call) -> np.ndarray:
+    """The packer's relu of mode `min`: 0 below the scalar, and never below 0."""
+    (x,) = operands(images, call)
+    threshold = x.dtype.type(params_of(call, EltwiseParams).scalars[0])
+    return np.where(x >= threshold, np.maximum(x, x.dtype.type(0)), x.dtype.type(0))
+
+
+@kernel("requantization", EltwiseParams, arity=2)
+def requantization(images: Images, call: Call) -> np.ndarray:
+    """Product of float32 operands plus the scalar, to the nearest of the integers from -127 to 127, ties away from 0.
+
+    Integers have sign and size there, so that -128 is none of them.
+    """
+    x, scale = operands(images, call)
+    value = x * scale + np.float32(params_of(call, EltwiseParams).scalars[0])
+    whole = np.trunc(value)
+    return np.clip(np.where(np.abs(value - whole) >= 0.5, whole + np.sign(value), whole), -127, 127).astype(np.float32)
+
+
+@kernel("dequantization", EltwiseParams, arity=2, max_ulp=1)
+def dequantization(images: Images, call: Call) -> np.ndarray:
+    """The first operand less the scalar, times the second, in float32."""
+    x, scale = operands(images, call)
+    return (x - np.float32(params_of(call, EltwiseParams).scalars[0])) * scale

@@ -75,12 +75,12 @@ def single_phases(left: np.ndarray, right: np.ndarray, fidelity: str) -> list[tu
 
 def product_of(left: np.ndarray, right: np.ndarray, call: Call) -> np.ndarray:
     """`matrix_product` as a call asks for it."""
-    product = matrix_product(
+    if left.dtype.kind != "f" and all(desc.element_type in NARROW_INTEGERS for desc in call.inputs[:2]):
+        exact = np.matmul(left.astype(np.float64), right.astype(np.float64))
+        return np.clip(exact, -INT32_MAX, INT32_MAX).astype(np.int64)
+    return matrix_product(
         left, right, call.numerics, source=call.inputs[0].data_format, exact_order=call.arithmetic.exact_order
     )
-    if product.dtype.kind != "f" and all(desc.element_type in NARROW_INTEGERS for desc in call.inputs[:2]):
-        return np.clip(product, -INT32_MAX, INT32_MAX)
-    return product
 
 
 def matrix_product(

@@ -109,6 +109,15 @@ def gelu(x: np.ndarray) -> np.ndarray:
     return np.where(np.isneginf(wide), 0, value).astype(np.float32)
 
 
+def gelu_derivative(x: np.ndarray) -> np.ndarray:
+    """The normal distribution's integral up to x plus x times its density, float32; computed in float64."""
+    wide = np.asarray(x, np.float64)
+    tail = 0.5 * _erfc_wide(np.abs(wide) * math.sqrt(0.5))
+    near = np.minimum(np.abs(wide), 40.0)
+    density = np.copysign(near, wide) * np.exp(-near * near / 2) / math.sqrt(2 * math.pi)
+    return (np.where(wide < 0, tail, 1 - tail) + density).astype(np.float32)
+
+
 def gelu_tanh(x: np.ndarray) -> np.ndarray:
     """GELU's approximation 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), float32 (arXiv:1606.08415)."""
     wide = np.asarray(x, np.float64)

@@ -12,7 +12,7 @@ from opscope.compiler.buda.netlist.interpret import executions
 from opscope.compiler.buda.netlist.model import HOST, Graph, Netlist, Op, Queue
 from opscope.compiler.buda.placer.dram import FIRST
 from opscope.compiler.errors import CompilerInputError
-from opscope.compiler.target.formats import TILE, number_format
+from opscope.compiler.target.formats import number_format
 from opscope.compiler.target.plan import PIPE_RESERVE, CoreBuffer
 from opscope.compiler.target.system_desc import SystemDesc, load_board
 
@@ -109,26 +109,15 @@ def _check_cores(graph: Graph, board: SystemDesc) -> None:
 def _check_inputs(netlist: Netlist, graph: Graph, op: Op, local: set[str]) -> None:
     where = f"graphs.{graph.name}.{op.name}.inputs"
     elsewhere = {other.name for other_graph in netlist.graphs for other in other_graph.ops} - local
-    for operand, name in enumerate(op.inputs):
+    for name in op.inputs:
         if name in elsewhere:
             raise CompilerInputError(f"{where}: expected a queue between graphs, got {name!r} of another graph")
-        made = netlist.queues.get(name) or next((other for other in graph.ops if other.name == name), None)
-        if made is not None and made.tile_dim != (tile := _tile_read(op, operand)):
-            raise CompilerInputError(f"{where}: expected tiles of {list(tile)}, got {list(made.tile_dim)} of {name}")
         if name not in local and name not in netlist.queues:
             import difflib
 
             near = difflib.get_close_matches(name, [*local, *netlist.queues], n=3, cutoff=0.4)
             tail = f"; try {', '.join(near)}" if near else ""
             raise CompilerInputError(f"{where}: expected an op or a queue, got {name!r}{tail}")
-
-
-def _tile_read(op: Op, operand: int) -> tuple[int, int]:
-    """Returns rows and columns of an operand's tiles: those of the op, but for the inner dimension of a product."""
-    rows, cols = op.tile_dim
-    if op.type in ("matmul", "depthwise") and operand < 2:
-        return (rows, TILE) if operand == 0 else (TILE, cols)
-    return rows, cols
 
 
 def _check_formats(netlist: Netlist, graph: Graph, op: Op, board: SystemDesc) -> None:
@@ -192,7 +181,13 @@ def core_buffers(netlist: Netlist, graph: Graph, op: Op) -> tuple[CoreBuffer, ..
             queue = netlist.queues[name]
             rows, cols = (queue.grid_size[a] * queue.mblock[a] * queue.ublock[a] for a in range(2))
             share = (rows // largest_divisor(rows, op.grid_size[0])) * (cols // largest_divisor(cols, op.grid_size[1]))
-            held.append(CoreBuffer("parameter", i, queue.df, share * queue.t, _bytes(queue.df)))
+            share *= queue.t
+            if i < len(op.in_df) and held[i].tiles >= share:
+                # What stays in L1 all the time is the buffer that the kernel reads: no second one is filled meanwhile.
+                asked = wanted[i] if i < len(wanted) else 0
+                held[i] = replace(held[i], tiles=max(asked, share))
+            else:
+                held.append(CoreBuffer("parameter", i, queue.df, share, _bytes(queue.df)))
     return tuple(held)
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from opscope.compiler.buda.composed_ops import SCALED
 from opscope.compiler.buda.fuse_ops import BROADCASTS_INTO, MOST_INTERMEDIATES
 from opscope.compiler.buda.fused import DEST, MOST_INPUTS, OUTPUT, Fused, Step
 from opscope.compiler.buda.fused_steps import NOT_FROM_DEST
 from opscope.compiler.buda.graph import OpSpec, Tm
 from opscope.compiler.buda.graph_to_program import KERNELS
-from opscope.compiler.buda.netlist.attributes import check_attributes, kind_of, scalar_of
+from opscope.compiler.buda.netlist.attributes import check_attributes, kind_of, relu_of, scalar_of, zero_point_of
 from opscope.compiler.buda.netlist.model import FusedOp, Netlist, Op, SubOp
+from opscope.compiler.buda.op_options import OpOptions
 from opscope.compiler.errors import CompilerInputError
 
 ENDS_SCHEDULE = frozenset({"matmul", "reduce"})
@@ -87,9 +89,9 @@ def _check(fused: FusedOp, dest_first: bool) -> None:
 
 def _check_step(where: str, step: SubOp, held: set[str], in_dest: bool, dest_first: bool) -> None:
     """Checks the inputs of one step, given the buffers that are filled before it and whether Dst is."""
-    if kind_of(step.type) not in KERNELS and step.type not in ENDS_SCHEDULE:
+    if kind_of(step.type) not in KERNELS and step.type not in (*ENDS_SCHEDULE, *SCALED):
         raise CompilerInputError(
-            f"{where}.type: expected {', '.join(sorted((*KERNELS, *ENDS_SCHEDULE)))}, got {step.type!r}"
+            f"{where}.type: expected {', '.join(sorted((*KERNELS, *ENDS_SCHEDULE, *SCALED)))}, got {step.type!r}"
         )
     for name in (name for name in step.inputs if name != DEST):
         if name not in held:
@@ -140,8 +142,15 @@ def _check_blocks(where: str, step: SubOp, made: dict[str, SubOp]) -> None:
 def steps_of(netlist: Netlist, op: Op, spec: OpSpec) -> Fused:
     """Returns a fused op's steps, each with the settings of `spec` that all share. Raises CompilerInputError."""
     fused = fused_of(netlist, op)
-    schedules = tuple(tuple(_step(step, spec) for step in schedule) for schedule in fused.schedules)
+    names: dict[str, int] = {}
+    schedules = tuple(tuple(_step(_renamed(step, names), spec) for step in schedule) for schedule in fused.schedules)
     return Fused(fused.inputs, fused.intermediates, schedules)
+
+
+def _renamed(step: SubOp, names: dict[str, int]) -> SubOp:
+    """Returns a step under a name of its own: schedules may have steps of one name."""
+    names[step.name] = count = names.get(step.name, 0) + 1
+    return step if count == 1 else replace(step, name=f"{step.name}.{count}")
 
 
 def _step(step: SubOp, spec: OpSpec) -> Step:
@@ -160,7 +169,8 @@ def _step(step: SubOp, spec: OpSpec) -> Step:
 def step_spec(step: SubOp, spec: OpSpec) -> OpSpec:
     """Returns the specification of a step."""
     attributes = step.attributes
-    check_attributes(step.name, step.type, attributes)
+    check_attributes(step.name, step.type, attributes, step=True)
+    mode, threshold = relu_of(step.name, attributes)
     return replace(
         spec,
         type=kind_of(step.type),
@@ -170,6 +180,7 @@ def step_spec(step: SubOp, spec: OpSpec) -> OpSpec:
         reduce_dim=str(attributes.get("dim", "")),
         reduce_type=str(attributes.get("type", "sum")),
         vector=str(attributes.get("vector", "")),
+        options=OpOptions(relu_mode=mode, relu_threshold=threshold, zero_point=zero_point_of(step.name, attributes)),
     )
 
 

@@ -25,11 +25,12 @@ QUEUE_KEYS = frozenset({
     "target_device", "loc", "dram", "host", "elements", "layout", "alias", "input_tms",
 })  # fmt: skip
 FUSED_KEYS = frozenset({"inputs", "intermediates", "schedules", "custom_kernel_path"})
-STEP_KEYS = frozenset({"type", "inputs", "output", "attributes", "mblock", "ublock", "pop", "pop_last"})
+STEP_KEYS = frozenset({"type", "inputs", "output", "attributes", "mblock", "ublock", "pop", "pop_last", "zero_point"})
 INSTRUCTIONS = frozenset({
     "param", "var", "staticvar", "varinst", "loop", "endloop", "execute", "allocate_queue", "deallocate_queue",
     "endprogram",
 })  # fmt: skip
+_OF_AN_INPUT = re.compile(r"input_.*_tms|input_\d+_(pad|unpad)")
 _TEMPLATE = re.compile(r"\$TEMPLATE_\w+")
 TILES = ((32, 32), (32, 16), (16, 32), (8, 32), (4, 32), (2, 32), (1, 32))
 """Sizes that a tile may have."""
@@ -55,7 +56,7 @@ class _Reader:
         import difflib
 
         for key in self.raw:
-            if key not in keys and not (isinstance(key, str) and key.startswith("input_") and key.endswith("_tms")):
+            if key not in keys and not (isinstance(key, str) and _OF_AN_INPUT.fullmatch(key)):
                 near = difflib.get_close_matches(str(key), keys, n=3, cutoff=0.5)
                 tail = f"; try {', '.join(near)}" if near else ""
                 raise CompilerInputError(f"{self.where}: expected a key of the netlist, got {_shown(key)}{tail}")
@@ -249,6 +250,17 @@ def _op(where: str, name: str, raw: Any) -> Op:
             if not number.isdecimal() or int(number) >= len(inputs):
                 raise CompilerInputError(f"{where}: expected TMs of inputs 0 to {len(inputs) - 1}, got {key}")
             tms[int(number)] = _tms(where, row, key)
+        elif _OF_AN_INPUT.fullmatch(key) and int(key.split("_")[1]) >= len(inputs):
+            raise CompilerInputError(f"{where}: expected a pad of inputs 0 to {len(inputs) - 1}, got {key}")
+    for number in range(len(inputs)):
+        before, after = (
+            (_tm(f"{where}.input_{number}_{name}", {name: row.raw[f"input_{number}_{name}"]}),)
+            if row.raw.get(f"input_{number}_{name}")
+            else ()
+            for name in ("unpad", "pad")
+        )
+        if before or after:
+            tms[number] = (*before, *tms.get(number, ()), *after)
     sizes = row.numbers("input_buf_min_size_tiles", least=0) if "input_buf_min_size_tiles" in row.raw else ()
     attributes = _Reader(f"{where}.attributes", row.raw.get("attributes") or {}).raw
     return Op(
@@ -283,13 +295,15 @@ def _step(where: str, name: str, raw: Any) -> SubOp:
     if not isinstance(inputs, list) or not inputs or not all(isinstance(name, str) for name in inputs):
         raise row.fail("inputs", "a list of inputs, intermediates or dest")
     tms = {i: _tms(where, row, key) for i in range(len(inputs)) for key in (f"input_{i}_tms",) if key in row.raw}
-    attributes = _Reader(f"{where}.attributes", row.raw.get("attributes") or {}).raw
+    attributes = dict(_Reader(f"{where}.attributes", row.raw.get("attributes") or {}).raw)
+    if "zero_point" in row.raw:
+        attributes["zero_point"] = row.raw["zero_point"]
     row.known(STEP_KEYS)
     for key in row.raw.keys() - STEP_KEYS - {f"input_{i}_tms" for i in range(len(inputs))}:
         raise CompilerInputError(f"{where}: expected TMs of inputs 0 to {len(inputs) - 1}, got {key}")
     pop = tuple(str(buffer) for key in ("pop", "pop_last") if key in row.raw for buffer in _list(row, key))
     mblock, ublock = (row.pair(key) if key in row.raw else None for key in ("mblock", "ublock"))
-    return SubOp(name, row.word("type"), tuple(inputs), row.word("output"), tms, dict(attributes), mblock, ublock, pop)
+    return SubOp(name, row.word("type"), tuple(inputs), row.word("output"), tms, attributes, mblock, ublock, pop)
 
 
 def _tms(where: str, row: _Reader, key: str) -> tuple[str, ...]:
@@ -313,6 +327,9 @@ def _tm(where: str, raw: Any) -> str:
         text = raw
     elif isinstance(raw, Mapping) and len(raw) == 1:
         ((name, value),) = raw.items()
+        name = {"pad": "buda_pad", "unpad": "buda_unpad"}.get(name, name)
+        if isinstance(value, list):
+            value = dict(enumerate(value))
         if isinstance(value, Mapping):
             inner = [v for pair in value.items() for v in pair] if name == "broadcast" else list(value.values())
             text = f"{name}({', '.join(map(str, inner))})"

@@ -16,6 +16,7 @@ from opscope.compiler.buda.netlist.emit import KINDS as NAMES
 from opscope.compiler.buda.netlist.fused import steps_of
 from opscope.compiler.buda.netlist.interpret import executions, host_program
 from opscope.compiler.buda.netlist.model import HOST, Graph, Netlist, Op, Queue
+from opscope.compiler.buda.netlist.options import check_operands, options_of, spliced_tiles
 from opscope.compiler.buda.plan_to_binary import PlannedProgram
 from opscope.compiler.buda.sparse_pattern import SparsePattern
 from opscope.compiler.errors import CompilerInputError
@@ -84,7 +85,11 @@ def graph_of(netlist: Netlist) -> BudaGraph:
     """Returns the graph that a netlist describes. Raises CompilerInputError if shapes do not fit together."""
     builder = GraphBuilder(netlist.name)
     outputs = []
-    pickers = {op.inputs[0]: _spec(netlist, op).pattern for op in netlist.ops.values() if op.attributes.get("identity")}
+    pickers = {
+        op.inputs[0]: _spec(netlist, op).pattern
+        for op in netlist.ops.values()
+        if op.attributes.get("identity") and {"windows", "rows"} & op.attributes.keys()
+    }
     for queue in netlist.queues.values():
         if queue.name in pickers:
             shape = TensorShape(1, 1, pickers[queue.name].rows, pickers[queue.name].cols)
@@ -95,15 +100,30 @@ def graph_of(netlist: Netlist) -> BudaGraph:
         elif _is_output(netlist, queue):
             outputs.append(queue)
     for op in _producers_first(netlist):
-        operands = [
-            Operand(_producer(netlist, name), tuple(Tm.parse(tm) for tm in op.tms.get(i, ())))
-            for i, name in enumerate(op.inputs)
-        ]
-        builder.op(op.name, _spec(netlist, op), operands, op.out_df, _shape(op), _elements(op))
+        operands = [_operand(netlist, name, op.tms.get(i, ())) for i, name in enumerate(op.inputs)]
+        check_operands(op)
+        spec = _spec(netlist, op)
+        if op.type == "splice" and spec.slices is None and not spec.stacked:
+            shapes = [builder.shape(operand) for operand in operands]
+            spec = replace(spec, options=replace(spec.options, tiles=spliced_tiles(op, shapes)))
+        builder.op(op.name, spec, operands, op.out_df, _shape(op), _elements(op))
     for queue in outputs:
         tms = tuple(Tm.parse(tm) for tm in queue.input_tms)
+        if queue.tile_dim != (TILE, TILE):
+            tms = (*tms, Tm("crop", rt=queue.tile_dim[0], ct=queue.tile_dim[1]))
         builder.output(queue.name, Operand(queue.input, tms), _queue_elements(queue))
     return builder.graph()
+
+
+def _operand(netlist: Netlist, name: str, tms: tuple[str, ...]) -> Operand:
+    """Returns what an op reads: behind the TMs of the queue that it comes from, in whole 32x32 tiles."""
+    queue = netlist.queues.get(name)
+    before: tuple[Tm, ...] = ()
+    if queue is not None:
+        before = tuple(Tm.parse(tm) for tm in queue.input_tms)
+        if queue.input == HOST and queue.tile_dim != (TILE, TILE):
+            before = (Tm("expand", rt=queue.tile_dim[0], ct=queue.tile_dim[1]), *before)
+    return Operand(_producer(netlist, name), (*before, *(Tm.parse(tm) for tm in tms)))
 
 
 def _is_output(netlist: Netlist, queue: Queue) -> bool:
@@ -136,6 +156,7 @@ def _queue_shape(queue: Queue) -> TensorShape:
 
 
 def _queue_elements(queue: Queue) -> tuple[int, int, int] | None:
+    """Returns the elements of a queue's entry if they do not fill 32x32 tiles; None if they do."""
     return queue.elements or _in_tiles(_queue_shape(queue), queue.tile_dim)
 
 
@@ -152,7 +173,7 @@ def _elements(op: Op) -> tuple[int, int, int] | None:
         one = 1 if op.attributes["dim"] == "r" else 2
         z, rows, cols = (1 if axis == one else n for axis, n in enumerate((shape.z, shape.rt * TILE, shape.ct * TILE)))
         return z, rows, cols
-    return _in_tiles(shape, op.tile_dim)
+    return None
 
 
 def _in_tiles(shape: TensorShape, tile: tuple[int, int]) -> tuple[int, int, int] | None:
@@ -183,13 +204,15 @@ def _spec(netlist: Netlist, op: Op) -> OpSpec:
         kind_of(op.type), op.math_fidelity, op.acc_df, "" if op.intermed_df == op.out_df else op.intermed_df,
         approximate=bool(attributes.get("approximate_mode")), relu=bool(attributes.get("relu_en")),
         vector=str(attributes.get("vector", "")), l1_acc=bool(attributes.get("l1_acc")),
-        scalar=scalar_of(op.name, op.type, attributes),
+        scalar=scalar_of(op.name, op.type, attributes), options=options_of(netlist, op),
     )  # fmt: skip
     if op.type == "fused_op":
         return replace(spec, fused=steps_of(netlist, op, spec))
     try:
         if op.type == "reduce":
             return replace(spec, reduce_dim=attributes["dim"], reduce_type=attributes.get("type", "sum"))
+        if op.type == "matmul" and spec.options.encoding is not None:
+            return replace(spec, type="encoded_matmul")
         if op.type == "matmul" and attributes.get("identity") and "rows" in attributes:
             picked = attributes["rows"]
             runs = tuple(int(n) for n in picked["runs"])
@@ -207,7 +230,7 @@ def _spec(netlist: Netlist, op: Op) -> OpSpec:
             return replace(spec, activation="gelu")
         if op.type == "splice" and "stacked" in attributes:
             return replace(spec, stacked=str(attributes["stacked"]))
-        if op.type == "splice":
+        if op.type == "splice" and "slices" in attributes:
             taken = attributes["slices"]
             return replace(spec, slices=Slices(*(tuple(taken[key]) for key in ("dims", "begins", "ends", "steps"))))
     except (KeyError, TypeError, ValueError) as error:

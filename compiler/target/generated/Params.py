@@ -39,6 +39,7 @@ class Params(object):
     SoftmaxParams = 33
     NormParams = 34
     AttentionParams = 35
+    EncodedMatmulParams = 36
 
 def ParamsCreator(unionType, table):
     from flatbuffers.table import Table
@@ -149,4 +150,7 @@ def ParamsCreator(unionType, table):
     if unionType == Params().AttentionParams:
         import opscope.compiler.target.generated.AttentionParams
         return opscope.compiler.target.generated.AttentionParams.AttentionParamsT.InitFromBuf(table.Bytes, table.Pos)
+    if unionType == Params().EncodedMatmulParams:
+        import opscope.compiler.target.generated.EncodedMatmulParams
+        return opscope.compiler.target.generated.EncodedMatmulParams.EncodedMatmulParamsT.InitFromBuf(table.Bytes, table.Pos)
     return None

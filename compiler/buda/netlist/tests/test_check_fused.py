@@ -92,8 +92,9 @@ BAD = {
     ),
     "an unknown kind": (
         netlist([step("wobble", "input0", "output")]),
-        f"{AT}.wobble.0.type: expected abs, add, cosine, erf, exp, gelu, log, lrelu, matmul, maximum, multiply, nop, "
-        "power, reciprocal, reduce, sigmoid, sine, sqrt, square, subtract, tanh, got 'wobble'",
+        f"{AT}.wobble.0.type: expected abs, add, cosine, dequantization, erf, exp, gelu, gelu_derivative, log, lrelu, "
+        "matmul, maximum, multiply, nop, power, quantization, reciprocal, reduce, requantization, sigmoid, sine, sqrt, "
+        "square, subtract, tanh, got 'wobble'",
     ),
     "a buffer before it is filled": (
         netlist([step("abs", "intermed0", "output")]), f"{AT}.abs.0: expected input0, input1 or dest, got 'intermed0'"

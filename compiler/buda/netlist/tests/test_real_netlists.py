@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import zipfile
+
 import pytest
 
 from opscope.compiler.tests import netlist_corpus
@@ -38,8 +41,25 @@ def test_a_netlist_gives_the_numbers_that_it_asks_for(name: str) -> None:
     assert set(results.values()) == {("passed", "")}
 
 
+def test_a_sample_of_small_netlists_passes() -> None:
+    """Drawn by a seed: what the slow test finds in all of them, this one finds in some."""
+    with zipfile.ZipFile(netlist_corpus.ARCHIVE) as archive:
+        small = sorted(
+            row.filename
+            for row in archive.infolist()
+            if "op_tests" in row.filename and "template" not in row.filename and row.file_size < 3000
+        )
+    chosen = set(random.Random(2).sample(small, 4))
+    results = {outcome.name: outcome.result for outcome in netlist_corpus.outcomes(chosen=chosen.__contains__)}
+    assert results.keys() == chosen
+    assert set(results.values()) == {"passed"}
+
+
 @pytest.mark.slow
 def test_no_netlist_ends_in_an_exception() -> None:
-    results = [outcome.result for outcome in netlist_corpus.outcomes()]
-    assert "exception" not in results
-    assert results.count("passed") >= 270
+    outcomes = list(netlist_corpus.outcomes())
+    assert [outcome.name for outcome in outcomes if outcome.result == "exception"] == []
+    asked = [outcome for outcome in outcomes if outcome.asks and not (outcome.is_error_test or outcome.is_template)]
+    passed = [outcome for outcome in asked if outcome.result == "passed"]
+    assert len(asked) == 332
+    assert len(passed) >= 0.85 * len(asked)

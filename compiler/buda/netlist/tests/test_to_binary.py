@@ -20,6 +20,7 @@ from opscope.compiler.buda.netlist.to_binary import (
     graph_of,
     to_binary,
 )
+from opscope.compiler.buda.op_options import OpOptions
 from opscope.compiler.buda.sparse_pattern import SparsePattern
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target.plan import Allocation, BlockPlan, EpochPlan, QueuePlan
@@ -152,7 +153,7 @@ def test_shapes_are_grids_of_blocks_and_pieces_in_time() -> None:
     assert _queue_shape(held) == TensorShape(1, 9, 48, 105)
     assert _queue_elements(replace(held, tile_dim=(16, 32))) == (9, 768, 3360)
     assert _queue_elements(replace(held, elements=(1, 2, 3))) == (1, 2, 3)
-    assert _elements(replace(wide, tile_dim=(32, 16))) == (30, 1536, 1680)
+    assert _elements(replace(wide, tile_dim=(32, 16))) is None
     assert _elements(replace(wide, attributes={"dim": "r"})) is None  # not a reduction
 
 
@@ -166,7 +167,7 @@ SPECS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("exp", {"identity": True, "dim": "r", "sfpu_op": "gelu"}, {}),
     ("lrelu", {"slope": 0.5}, {"scalar": 0.5}),
     ("datacopy", {}, {"type": "nop"}),
-    ("reduce", {"dim": "z", "z": 3}, {"reduce_dim": "z", "reduce_type": "sum"}),
+    ("reduce", {"dim": "z", "z": 3}, {"reduce_dim": "z", "reduce_type": "sum", "options": OpOptions(z=3)}),
     ("reduce", {"dim": "r", "type": "max"}, {"reduce_dim": "r", "reduce_type": "max"}),
     ("matmul", {"u_kt": 2}, {}),
     ("matmul", {"sfpu_op": "gelu"}, {"activation": "gelu"}),
@@ -189,8 +190,12 @@ def test_attributes_say_what_an_op_computes(kind: str, attributes: dict[str, Any
     ("kind", "attributes", "told"),
     [
         ("reduce", {}, "f.attributes: expected those of a reduce, got KeyError('dim')"),
-        ("splice", {}, "f.attributes: expected those of a splice, got KeyError('slices')"),
-        ("matmul", {"identity": True}, "f.attributes: expected those of a matmul, got KeyError('windows')"),
+        ("matmul", {"identity": True}, "f.inputs: expected sparse tiles, activations and an encoding, got 1 inputs"),
+        (
+            "matmul",
+            {"identity": True, "windows": {}},
+            "f.attributes: expected those of a matmul, got KeyError('padding')",
+        ),
     ],
 )
 def test_attributes_that_are_missing_are_told(kind: str, attributes: dict[str, Any], told: str) -> None:

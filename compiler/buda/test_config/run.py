@@ -1,0 +1,156 @@
+"""Takes a netlist with a `test-config` to a compared result: draws inputs, compiles, runs, compares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from opscope.base.yaml_text import YamlError, parse_yaml
+from opscope.compiler.buda.netlist.check import for_first_chip
+from opscope.compiler.buda.netlist.parse import parse
+from opscope.compiler.buda.netlist.to_binary import to_binary
+from opscope.compiler.buda.plan_to_binary import PlannedProgram
+from opscope.compiler.buda.test_config import config as configs
+from opscope.compiler.buda.test_config.comparison import differences
+from opscope.compiler.buda.test_config.config import TestConfig
+from opscope.compiler.buda.test_config.golden import Golden, NotModelledError
+from opscope.compiler.buda.test_config.rows import Row, ops_of, tile_of
+from opscope.compiler.buda.test_config.stimulus import inputs_of
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.target import binary
+
+TILE = 32
+Runner = Callable[[bytes, Sequence[np.ndarray]], Sequence[np.ndarray]]
+"""Runs a binary with the contents of its queues, and returns those of its output queues."""
+MOST_INPUTS = 2
+"""Inputs that are run and compared; a netlist that asks for fewer has fewer."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a run of a `test-config` found."""
+
+    passed: bool
+    why: str = ""
+    """Why it did not pass: the queue, the input, the first tile that differs."""
+    queues: tuple[str, ...] = ()
+    """The queues that were compared."""
+    inputs: int = 0
+    """Inputs that were compared."""
+    asked: int = 0
+    """Inputs that the netlist's programs would run: the graph's `input_count` times the loops."""
+    positive: bool = False
+    """Whether its inputs were drawn positive, since it does not say how, and others give no number."""
+
+
+def run_test_config(
+    text: str, runner: Runner, *, name: str = "netlist", board: str = "", seed: int = 0, most: int = MOST_INPUTS
+) -> Verdict:
+    """Runs a netlist as its own `test-config` asks.
+
+    Raises CompilerInputError for a netlist that is refused, NotModelledError for one whose golden is not known, and
+    whatever the runner raises.
+    """
+    netlist = for_first_chip(parse(text, name, board))
+    try:
+        raw = parse_yaml(text)
+    except YamlError as error:
+        raise CompilerInputError(f"netlist: expected YAML, got: {error}") from error
+    config = configs.read(raw)
+    planned = to_binary(netlist, parameters={})
+    return compare_run(raw, config, planned, runner, seed, most)
+
+
+def compare_run(
+    raw: Row, config: TestConfig, planned: PlannedProgram, runner: Runner, seed: int = 0, most: int = MOST_INPUTS
+) -> Verdict:
+    """Draws inputs, computes the golden, runs the binary and compares. Raises as `run_test_config`."""
+    asked = asked_inputs(raw, config)
+    count = 1 if any(op.get("gradient_op") for op in ops_of(raw).values()) else min(asked, most)
+    config, entries, expected, positive = _golden(raw, config, seed, count)
+    data = binary.write(planned.binary)
+    program = planned.graph
+    if not program.outputs:
+        raise NotModelledError("expected a queue that the host reads, got none")
+    verdict = Verdict(True, "", tuple(program.outputs), count, asked, positive)
+    for entry, (inputs, golden) in enumerate(zip(entries, expected, strict=True)):
+        given = [_queue(raw["queues"][name], inputs[name]) for name in program.sources]
+        results = runner(data, given)
+        for name, got in zip(program.outputs, results, strict=True):
+            tiles = from_queue(np.asarray(got, np.float64), tile_of(raw["queues"][name]))
+            why = differences(golden[name], tiles, config.comparison_of(name))
+            if why:
+                where = f"{name}, input {entry}" if count > 1 else name
+                return replace(verdict, passed=False, why=f"{where}: {why}")
+    return verdict
+
+
+def _golden(
+    raw: Row, config: TestConfig, seed: int, count: int
+) -> tuple[TestConfig, list[dict[str, np.ndarray]], list[dict[str, np.ndarray]], bool]:
+    """Returns inputs and goldens.
+
+    Where a netlist does not say how its inputs are drawn, they were tensors that its publisher kept; if the default
+    gives results that are no numbers (roots of negative variances), they are drawn positive. Raises NotModelledError
+    if no input gives numbers.
+    """
+    tried = [(config, False)]
+    if config.drawn_by_default:
+        tried.append((replace(config, stimulus=configs.POSITIVE), True))
+    missing = ""
+    for candidate, positive in tried:
+        entries = [inputs_of(raw, candidate, seed, entry) for entry in range(count)]
+        golden = Golden(raw)
+        expected = [golden.run(inputs) for inputs in entries]
+        undefined = [name for values in expected for name, value in values.items() if not np.isfinite(value).all()]
+        if not undefined:
+            return candidate, entries, expected, positive
+        missing = missing or undefined[0]
+    raise NotModelledError(f"{missing}: expected numbers, got NaN or infinity with the inputs that it asks for")
+
+
+def asked_inputs(raw: Row, config: TestConfig) -> int:
+    """Returns how many inputs the netlist's programs run: `input_count` times the loops of `test-args`."""
+    loops = 1
+    for key in ("program_loop_count", "microbatch_count", "minibatch_count"):
+        loops *= max(1, config.arguments.get(key, 1))
+    counts = [graph.get("input_count", 1) for graph in raw["graphs"].values()]
+    return max(counts, default=1) * loops
+
+
+def _queue(row: Row, value: np.ndarray) -> np.ndarray:
+    """Returns an entry of a queue as its binary takes it: bits that nothing converts as integers, others as float32."""
+    raw = {"UInt32": np.uint32, "RawUInt32": np.uint32, "RawUInt16": np.uint16, "RawUInt8": np.uint8}
+    held = to_queue(value, tile_of(row))
+    return held.astype(raw.get(row["df"], np.float32))
+
+
+def to_queue(value: np.ndarray, tile: tuple[int, int]) -> np.ndarray:
+    """Returns the elements that a queue of such tiles holds."""
+    z, rows, cols = value.shape
+    height, width = tile
+    split = value.reshape(z, rows // TILE, TILE, cols // TILE, TILE)[:, :, :height, :, :width]
+    return split.reshape(z, rows // TILE * height, cols // TILE * width)
+
+
+def from_queue(value: np.ndarray, tile: tuple[int, int]) -> np.ndarray:
+    """Returns a queue's contents in whole 32x32 tiles, with zeros where its tiles end."""
+    z, rows, cols = value.shape
+    height, width = tile
+    split = value.reshape(z, rows // height, height, cols // width, width)
+    fill = [(0, 0), (0, 0), (0, TILE - height), (0, 0), (0, TILE - width)]
+    return np.pad(split, fill).reshape(z, rows // height * TILE, cols // width * TILE)
+
+
+def shown(verdict: Verdict) -> Mapping[str, Any]:
+    """Returns a verdict as what a command prints."""
+    return {
+        "passed": verdict.passed, "why": verdict.why, "queues": list(verdict.queues),
+        "inputs": verdict.inputs, "inputs_asked": verdict.asked, "positive_inputs": verdict.positive,
+    }  # fmt: skip
+
+
+__all__ = ["MOST_INPUTS", "Runner", "Verdict", "compare_run", "run_test_config", "shown"]

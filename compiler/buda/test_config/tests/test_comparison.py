@@ -1,0 +1,74 @@
+"""Comparisons: each tile alone, NaN and infinity, correlations that cannot be computed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from opscope.compiler.buda.test_config.comparison import Comparison, differences
+
+RULE = Comparison("AllCloseHw", rtol=0.15, atol=0.01, check_pct=0.8, check_pcc=0.99)
+DRAW = np.random.default_rng(3)
+GOLDEN = DRAW.uniform(-1, 1, (2, 64, 96))
+
+
+def test_one_wrong_tile_of_many_fails() -> None:
+    assert differences(GOLDEN, GOLDEN * 1.01, RULE) == ""
+    wrong = GOLDEN.copy()
+    wrong[1, 32:, 64:] = 0.0
+    assert differences(GOLDEN, wrong, RULE).startswith("1 of 12 tiles, first z 1, row 1, column 2: expected 0.8 of the")
+    # A fifth of a tile's elements may be off, and no more.
+    off = GOLDEN.copy()
+    off[0, :6, :32] += 1.0
+    assert differences(GOLDEN, off, replace(RULE, check_pcc=0)) == ""
+    off[0, 6, :32] += 1.0
+    assert "expected 0.8 of the elements close, got 0.7" in differences(GOLDEN, off, replace(RULE, check_pcc=0))
+
+
+def test_a_correlation_is_numpys() -> None:
+    seen = GOLDEN + DRAW.normal(0, 0.2, GOLDEN.shape)
+    loose = replace(RULE, check_pct=0.0)
+    wanted = min(
+        np.corrcoef(GOLDEN[z, r : r + 32, c : c + 32].ravel(), seen[z, r : r + 32, c : c + 32].ravel())[0, 1]
+        for z in range(2) for r in (0, 32) for c in (0, 32, 64)
+    )  # fmt: skip
+    assert differences(GOLDEN, seen, loose).endswith(f"expected a PCC of 0.99, got {wanted:.5f}")
+    assert differences(GOLDEN, seen, replace(loose, check_pcc=wanted - 1e-9)) == ""
+    assert differences(GOLDEN, seen, replace(loose, check_pcc=wanted + 1e-9))
+    assert differences(GOLDEN, seen, replace(loose, type="AllClose")) == ""
+
+
+def test_constant_tiles_pass_if_both_are_and_their_means_are_close() -> None:
+    ones = np.ones((1, 32, 32))
+    assert differences(ones, ones * 1.1, RULE) == ""
+    nearly = ones.copy()
+    nearly[0, 0, 0] = 1.01
+    assert "expected a PCC of 0.99, got 0.00000" in differences(ones, nearly, RULE)
+
+
+def test_nan_is_close_to_nan_alone_and_infinity_to_what_is_as_large() -> None:
+    share = replace(RULE, check_pcc=0.0, check_pct=1.0)
+    for golden, seen, passes in (
+        (np.nan, np.nan, True), (np.nan, 0.0, False), (0.0, np.nan, False), (np.inf, np.inf, True),
+        (np.inf, 3e38, True), (np.inf, -3e38, False), (np.inf, 1e37, False), (-np.inf, -np.inf, True),
+    ):  # fmt: skip
+        one, two = GOLDEN[:1].copy(), GOLDEN[:1].copy()
+        one[0, 5, 6], two[0, 5, 6] = golden, seen
+        assert (differences(one, two, share) == "") == passes, (golden, seen)
+
+
+def test_only_the_rows_and_columns_of_the_rule_count() -> None:
+    wrong = GOLDEN.copy()
+    wrong.reshape(2, 2, 32, 3, 32)[:, :, 4:, :, :] = 9.0
+    assert differences(GOLDEN, wrong, replace(RULE, rows=(1, 4))) == ""
+    assert differences(GOLDEN, wrong, replace(RULE, rows=(1, 5), check_pct=1.0))
+    assert differences(GOLDEN, wrong.swapaxes(1, 2), RULE).startswith("expected shape (2, 64, 96), got (2, 96, 64)")
+
+
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_exact_is_exact(wrong: int) -> None:
+    seen = GOLDEN.copy()
+    seen[0, 0, 0] += wrong * 1e-12
+    assert bool(differences(GOLDEN, seen, Comparison("Exact"))) == bool(wrong)
