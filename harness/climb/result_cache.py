@@ -60,8 +60,8 @@ class ResultCache:
         """`ready` is the backend's report. With None, verdicts are kept but none is read. `folders` has each model's
         export folder."""
         self._store, self._context, self._folders = JsonStore(cache_dir / FOLDER), context, folders or {}
-        # With --keep-ir, the op has to run to produce the IR.
-        self._ready = None if context.keep_ir else ready
+        # With --keep-ir and --dump-tensors, the op has to run to produce them.
+        self._ready = None if context.keep_ir or context.dump_tensors != "none" else ready
 
     def has(self, row: OpRow) -> bool:
         """Whether an op's verdict is kept and may be read."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from opscope.base.damage import Damaged
 from opscope.base.stored import checked, gone
 from opscope.harness.backends.base import Backend, Declined, Job, StageCrashError, StageError, Target
-from opscope.harness.lanes import explained, whole_model
+from opscope.harness.lanes import dumped, explained, whole_model
 from opscope.harness.prepare.inputs import row_golden, row_inputs
 from opscope.harness.record import artifacts
 from opscope.harness.record.optest import RunContext, backend_label, build_test, now
@@ -201,6 +201,8 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
     measured = [check.pcc for check in checks if check.pcc is not None]
     numbers = {"results": tuple(checks), "pcc": min(measured, default=None), **_largest(checks)}
     wrong = [f"result {index}: {check.reason}" for index, check in enumerate(checks) if not check.passed]
+    if state.context.dump_tensors == "all" or (wrong and state.context.dump_tensors == "failing"):
+        dumped.dump(row, job, state.context, export_dir)
     if wrong:
         state.reached = before
         plain = state.stored(Stage.COMPARE, ".txt", "\n".join(wrong) + "\n")

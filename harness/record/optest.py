@@ -33,6 +33,8 @@ class RunContext:
     """A backend's name or the path of a file that holds one."""
     options: ResultOptions = field(default_factory=ResultOptions)
     keep_ir: bool = False
+    dump_tensors: str = "none"
+    """Ops whose results are kept with their goldens: `none`, `failing` or `all`."""
     card_type: str = "none"
     """Filled in by a lane once its backend has reported its target."""
 

@@ -115,6 +115,8 @@ Duration = Annotated[float, Field(gt=0), BeforeValidator(_span), expects("a time
 Size = Annotated[int, Field(gt=0), BeforeValidator(_bytes), expects("a size of memory above 0", "8GiB")]
 """Bytes, written `8GiB`; all units are powers of 1024, as memory is sold."""
 SizeOrNone = Annotated[int, BeforeValidator(_bytes), expects("a size of memory, or 0 for none", "8GiB")]
+DumpedOps = Annotated[str, one_of(("none", "failing", "all"))]
+"""Ops whose results a run keeps."""
 Share = Annotated[str, BeforeValidator(_share)]
 """`2/4`: the second of four shares."""
 File = Annotated[str, BeforeValidator(absolute)]

@@ -41,6 +41,7 @@ from opscope.harness.record.origin import origin
 from opscope.harness.record.records import OpRow, OpTest, RunRecord
 from opscope.harness.record.result_options import Decides, ResultOptions
 from opscope.harness.run.plan import mender
+from opscope.harness.settings.settings import BY_NAME
 from opscope.harness.triage import after_run
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ def run_op_by_op(
     backend: str = DEFAULT_BACKEND,
     backends: Sequence[str] = (),
     keep_ir: bool = False,
+    dump_tensors: str = "none",
     op_timeout: float = 120.0,
     op_memory: int | None = None,
     golden_memory: int = 2 << 30,
@@ -109,9 +111,10 @@ def run_op_by_op(
 
     The run folder (default: a new one below ./.opscope/runs) holds the same files as a run of the pytest plugin:
     `opscope show` and `opscope publish` read it. `name` is the name of a module that has no file. `on_test` is called
-    with each record as it is made. If an earlier run kept a verdict for the same op, it is reused unless `no_cache` is
-    set. A failed op is run again `reruns` times, for the label `stability`. `limitations` is a file of expected
-    failures (docs/triage.md). Failures leave repro folders, with values of at most `repro_size` bytes.
+    with each record as it is made. `dump_tensors` (`failing`, `all`) keeps inputs, results and goldens of ops. If an
+    earlier run kept a verdict for the same op, it is reused unless `no_cache` is set. A failed op is run again `reruns`
+    times, for the label `stability`. `limitations` is a file of expected failures (docs/triage.md). Failures leave
+    repro folders, with values of at most `repro_size` bytes.
     Export, split and goldens take at most `prepare_timeout` seconds. `op_memory`, `golden_memory` and `prepare_memory`
     are bytes. With several `backends`, each op is run on each of them, in their order.
     `options` are those that affect results (harness/record/result_options.py), named as on the command line: `arch`,
@@ -122,10 +125,12 @@ def run_op_by_op(
     result_options = _options(options)
     stored = {
         **result_options.model_dump(), "backend": ",".join(names), "keep_ir": keep_ir, "op_timeout": op_timeout,
+        "dump_tensors": dump_tensors,
         "op_memory": op_memory, "golden_memory": golden_memory, "prepare_timeout": prepare_timeout,
         "prepare_memory": prepare_memory, "cache_dir": _text(cache_dir), "no_cache": no_cache,
         "limitations": _text(limitations), "reruns": reruns, "repro_size": repro_size,
     }  # fmt: skip
+    BY_NAME["dump_tensors"].read("dump_tensors", dump_tensors)
     for backend_name in names:
         registry.check_name(backend_name)
     expected = limitation_file.all_rows(limitations)
@@ -136,7 +141,8 @@ def run_op_by_op(
     folder = Path(run_dir) if run_dir is not None else store.default_run_dir([label], started)
     run_id = f"{started:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
     contexts = [
-        RunContext(run_id, str(folder.absolute()), backend_name, result_options, keep_ir) for backend_name in names
+        RunContext(run_id, str(folder.absolute()), backend_name, result_options, keep_ir, dump_tensors)
+        for backend_name in names
     ]
     models = (str(_kept(source, folder, name)) if in_memory else str(source),)
     request = Preparation(

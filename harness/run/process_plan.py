@@ -96,6 +96,7 @@ def _for_backend(backend: str, request: Request, run_id: str, run_dir: Path, set
         backend=backend,
         options=ResultOptions.of(settings),
         keep_ir=settings["keep_ir"],
+        dump_tensors=settings["dump_tensors"],
     )
     return Orders(
         context=context,

@@ -29,7 +29,8 @@ ANEW = frozenset(
 """Settings that belong not to the run but to each command line that starts or resumes it."""
 
 FREE = ANEW | {
-    "op_timeout", "op_memory", "prepare_timeout", "prepare_memory", "keep_ir", "limitations", "repro_size", "reruns",
+    "op_timeout", "op_memory", "prepare_timeout", "prepare_memory", "keep_ir", "dump_tensors", "limitations",
+    "repro_size", "reruns",
 }  # fmt: skip
 """Settings that may be given with `--resume`."""
 

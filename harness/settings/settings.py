@@ -21,6 +21,7 @@ from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import DEFAULT_BACKEND
 from opscope.harness.record.option_types import (
     Count,
+    DumpedOps,
     Duration,
     File,
     Flag,
@@ -117,6 +118,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("op_by_op_on_fail", "Run each model as one program first, and op by op only if that failed.", False, Flag),
     Setting("no_cache", "Run every op, even if the verdict of an earlier run still holds.", False, Flag),
     Setting("keep_ir", "Keep the IR after each stage in the run folder.", False, Flag),
+    Setting("dump_tensors", "Keep inputs, results and goldens of ops in the run folder: none, failing or all.", "none",
+            DumpedOps, "WHICH"),
     Setting("publish", "Database to publish the run to; default: .opscope/opscope.sqlite.", metavar="URL",
             optional=True),
     Setting("publish_timeout", "Time limit of writing the report, and of publishing the run, in seconds.", 900.0,

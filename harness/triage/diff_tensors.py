@@ -150,13 +150,14 @@ def _folders(a: Path, b: Path | None, above: float, worst: int) -> Iterator[Comp
             raise InputError(f"{b}: operation {number}", f"{entry['kernel']}, as in {a}", other["kernel"])
         for mine, its in zip(entry["results"], other["results"], strict=True):
             file = its.get("golden") if right is None else its["file"]
-            if file is None:
+            if file is None or mine["file"] is None:
                 continue
             seen = True
+            kind = its["element_type"] if right is not None else its.get("golden_type", its["element_type"])
             name = f"{number} {entry['kernel']}" + (f" ({entry['location']})" if entry["location"] else "")
             arrays = (
                 _load(_inner(a, mine["file"]), mine["element_type"]),
-                _load(_inner(b or a, file), its["element_type"]),
+                _load(_inner(b or a, file), kind),
             )
             yield compare(name, *arrays, above, worst)
     if not seen:
