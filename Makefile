@@ -17,7 +17,7 @@ FROM := pyproject.toml constraints.txt
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sweep test slow lint contracts measure conformance commands ops zoo flatc clean metrics migration dashboard
+.PHONY: help venv sweep test slow lint contracts measure conformance commands ops zoo flatc clean metrics migration dashboard terminal
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -56,6 +56,9 @@ conformance: $(TEST) ## write docs/conformance.md again: every stored case of th
 	$(BIN)/python -m opscope.compiler.tests.conformance > docs/conformance.md.new
 	echo >> docs/conformance.md.new; $(BIN)/opscope score suite:onnx --markdown >> docs/conformance.md.new
 	mv docs/conformance.md.new docs/conformance.md
+
+terminal: $(TEST) ## write what commands print at 80, 120 and 200 columns again, after a change of a page
+	WRITE_SNAPSHOTS=1 $(BIN)/python -m pytest -q -p no:randomly reports/tests/test_terminal_snapshots.py
 
 commands: $(BASE) ## write docs/commands.md again, after a change of a help text
 	$(BIN)/python -m opscope.harness.cli.command_reference docs/commands.md

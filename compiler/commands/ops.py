@@ -9,6 +9,7 @@ from typing import get_args
 import click
 
 from opscope.base.op_families import FAMILIES
+from opscope.base.page import Page
 from opscope.compiler.commands.compile import InputProblem
 from opscope.compiler.ops.row import Group, Lowering
 
@@ -44,7 +45,7 @@ def ops(
 
     NAME is an op, with or without its dialect, or a glob such as 'dynamic_*'.
     """
-    from opscope.compiler.ops.coverage import coverage, to_markdown, to_text
+    from opscope.compiler.ops.coverage import HEAD, closing_lines, coverage, to_markdown
 
     if as_json and markdown:
         raise InputProblem("ops: expected one form, got --json and --markdown")
@@ -54,5 +55,10 @@ def ops(
     table = coverage(names, families, kinds)
     if as_json:
         click.echo(json.dumps([asdict(entry) for entry in table], indent=2))
+    elif markdown:
+        click.echo(to_markdown(table), nl=False)
     else:
-        click.echo(to_markdown(table) if markdown else to_text(table), nl=False)
+        page = Page()
+        page.table([(heading, "") for heading in HEAD], [entry.cells() for entry in table])
+        for line in closing_lines(table):
+            page.prose(line)

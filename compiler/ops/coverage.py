@@ -117,16 +117,12 @@ def summary(table: Iterable[Coverage]) -> str:
     return f"{sum(lowered.values())} of {len(lowered)} ops of StableHLO and chlo are lowered"
 
 
-def to_text(table: list[Coverage]) -> str:
-    """Formats the table for a terminal: aligned columns, then the summary."""
-    rows = [HEAD, *(entry.cells() for entry in table)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(HEAD) - 1)]
-    lines = ["  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[-1]]).rstrip() for row in rows]
+def closing_lines(table: list[Coverage]) -> list[str]:
+    """What follows the table in a terminal: the summary, and the known failures of its ops."""
     ops = {entry.op for entry in table if entry.lowered}
     named = [limit for limit in known_limits() if any(map(limit.covers, ops))]
     rest = [f"{c[2]} {c[1]}: {c[3]}: {c[4]} ({c[0]})" for c in _limit_rows(named)]
-    known = ["", "known to fail all the same:", *rest] if rest else []
-    return "\n".join([*lines, "", summary(table), *known]) + "\n"
+    return [summary(table), *(["", "known to fail all the same:", *rest] if rest else [])]
 
 
 def _limit_rows(limits: Iterable[Any]) -> list[tuple[str, ...]]:

@@ -75,10 +75,11 @@ def test_filters_hold_together():
 
 
 def test_text_is_aligned_and_ends_with_counts():
-    lines = call("stablehlo.not", "sort").output.partition("\n\nknown to fail")[0].splitlines()
+    output = call("stablehlo.not", "sort").output.partition("\n\nknown to fail")[0]
+    lines = [line for line in output.splitlines() if line.strip(" ─")]
     assert lines[0].split() == ["op", "types", "ttir", "ttnn", "kernel", "kind", "reason"]
     start = lines[0].index("kind")
-    assert {line[start:].split()[0] for line in lines[1:-2]} <= {"row", "pattern", "device"}
+    assert {line[start:].split()[0] for line in lines[1:-1] if line[1] != " "} <= {"row", "pattern", "device"}
     assert lines[-1] == "2 of 2 ops of StableHLO and chlo are lowered"
 
 

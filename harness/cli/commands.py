@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from opscope.base.page import Page
 from opscope.base.plugins import plugins
-from opscope.base.terminal import console
+from opscope.base.terminal import page_console
 from opscope.harness.record.errors import InputError
 from opscope.harness.settings.settings import BY_NAME, SETTINGS, Resolved, project_folder, resolve
 
@@ -22,13 +22,6 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def _print_json(value: Any) -> None:
     """Prints `value` for another program."""
     click.echo(json.dumps(value, indent=2))
-
-
-def _print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Prints rows below their heads, in columns as wide as they must be."""
-    widths = [max(len(cell) for cell in column) for column in zip(heads, *rows, strict=True)]
-    for row in (heads, *rows):
-        click.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def _settings() -> Resolved:
@@ -49,12 +42,7 @@ def doctor(as_json: bool) -> None:
     if as_json:
         _print_json(examination.as_json(findings))
     else:
-        width = max(len(f.name) for f in findings)
-        for finding in findings:
-            mark = click.style("ok  ", fg="green") if finding.usable else click.style("no  ", fg="red")
-            click.echo(f"{mark}{finding.kind:<10} {finding.name:<{width}}  {finding.found}")
-            if finding.remedy:
-                click.echo(f"{'':<15} {'':<{width}}  try: {finding.remedy}")
+        examination.show(findings, Page())
     if not examination.in_order(findings):
         raise SystemExit(1)
 
@@ -87,13 +75,15 @@ def models(count: bool, as_json: bool) -> None:
     def number(value: int | None) -> str:
         return "-" if value is None else f"{value:,}"
 
-    _print_table(
-        ("name", "framework", "family", "size", "parameters", "ops", "unique"),
+    Page().table(
+        [("name", ""), ("framework", ""), ("family", ""), ("size", ""), ("parameters", "right"), ("ops", "right"),
+         ("unique", "right")],
         [
             [e["name"], e["framework"], e["family"], "giant" if e["giant"] else e["size"],
              *(number(e[key]) for key in ("parameters", "ops", "unique_ops"))]
             for e in listed
         ],
+        spare=("size", "parameters"),
     )  # fmt: skip
     skipped = [e for e in listed if e["missing_packages"]]
     for framework in sorted({e["framework"] for e in skipped}):
@@ -112,7 +102,10 @@ def config(as_json: bool) -> None:
         _print_json({s.name: {"value": values[s.name], "source": settings.sources[s.name]} for s in SETTINGS})
         return
     texts = {name: "-" if value is None else str(value) for name, value in values.items()}
-    _print_table(("setting", "value", "from"), [[s.name, texts[s.name], settings.sources[s.name]] for s in SETTINGS])
+    Page().table(
+        [("setting", ""), ("value", ""), ("from", "")],
+        [[s.name, texts[s.name], settings.sources[s.name]] for s in SETTINGS],
+    )
 
 
 @click.command(short_help="Show a run, the history of an op, or the readiness of a model.")
@@ -151,7 +144,7 @@ def show(
         _print_json(summary.as_json(page))
         return
 
-    summary.show(page, console())
+    summary.show(page, page_console())
 
 
 def _run_folder(name: str) -> Path | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.installing import install_command
+from opscope.base.page import Page
 from opscope.base.results_folder import results_folder
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.origin import mask_url
@@ -121,12 +122,10 @@ def _framework(name: str) -> tuple[str, str]:
     """The packages of a framework: text and remedy."""
     from opscope.models import frontends
 
-    found = ", ".join(f"{package} {version}" for package, version in frontends.versions(name).items() if version)
     absent = ", ".join(frontends.absent(name))
-    if not absent:
-        return found, ""
-    # What is there comes last: a line that begins with it reads as if it did not work.
-    return f"without {absent}{f' (there is {found})' if found else ''}", frontends.install(name)
+    if absent:
+        return f"{absent} not installed", frontends.install(name)
+    return ", ".join(f"{package} {version}" for package, version in frontends.versions(name).items() if version), ""
 
 
 def _frameworks() -> Iterator[Finding]:
@@ -179,6 +178,16 @@ def _tried(check: Callable[[], tuple[str, str]]) -> tuple[str, str]:
     except Exception as error:  # noqa: BLE001
         text = " ".join(str(error).split())[:160]
         return f"{type(error).__name__}: {text}", "pip install --force-reinstall opscope"
+
+
+def show(findings: list[Finding], page: Page) -> None:
+    """Prints each finding, and below it what makes it usable. `off`: a part that a default run does without."""
+    width = max((len(f.name) for f in findings), default=0)
+    for finding in findings:
+        mark, style = ("ok", "green") if finding.usable else ("no", "red") if finding.needed else ("off", "yellow")
+        head = f"{mark:<4}{finding.kind:<10} {finding.name:<{width}}  "
+        texts = [finding.found, *([f"try: {finding.remedy}"] if finding.remedy else [])]
+        page.hanging([(head, style), *((" " * len(head), "") for _ in texts[1:])], texts)
 
 
 def in_order(findings: list[Finding]) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from opscope.base.file_names import resolved
+from opscope.base.page import Page
 from opscope.harness.limitations import import_rows, limitation_file, limitation_notes, limitation_update
 from opscope.harness.limitations.limitation_file import LimitationFile
 from opscope.harness.limitations.limitations import KINDS, Limitation, now
@@ -39,12 +40,13 @@ def list_rows(user_file: Path | None, backend: str | None, as_json: bool) -> Non
     if as_json:
         click.echo(json.dumps([as_object(row) for row in rows], indent=2))
         return
+    page = Page()
     for row in rows:
-        click.echo(f"{row.backend} {row.stage}, {row.kind}: {row.reason}")
-        click.echo(f"  {scope(row)}")
+        page.prose(f"{row.backend} {row.stage}, {row.kind}: {row.reason}")
+        page.prose(scope(row), indent=2)
         dated = [f"since {row.since}"] * bool(row.since) + [f"expires {row.expires}"] * bool(row.expires)
-        click.echo(f"  {', '.join([*filter(None, [row.link]), *dated, row.where])}")
-    click.echo(f"{len(rows)} rows")
+        page.prose(", ".join([*filter(None, [row.link]), *dated, row.where]), indent=2)
+    page.line(f"{len(rows)} row{'' if len(rows) == 1 else 's'}")
 
 
 @limitations.command()

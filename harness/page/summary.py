@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opscope.base.statuses import NOT_RUN, TERMINAL
+from opscope.base.statuses import TERMINAL
+from opscope.base.terminal import print_prose, wrapped
 from opscope.base.visible_text import one_line, visible
+from opscope.harness.page import failing_ops, ladder_table
+from opscope.harness.page.failing_ops import FAILING, place_text, verdict_text, with_short_paths
 from opscope.harness.record import ledger
 from opscope.harness.record.agreement import Disagreement, disagreements
 from opscope.harness.record.isolation import Artefact
@@ -27,26 +29,16 @@ from opscope.harness.record.records import (
 )
 from opscope.harness.record.selection import count_deselected
 from opscope.harness.record.spared_work import savings
-from opscope.harness.record.stages import FAILED, ImportStatus, Status, in_order
+from opscope.harness.record.stages import FAILED, ImportStatus, Status
 from opscope.harness.record.store import artifact_dir
 from opscope.harness.triage import after_run
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
 SLOWEST = 5
-FAILING = 30
-"""How many failures are listed; the report has the rest."""
-
 EXPLAINED = 3
 """How many wrong results are explained at the end of a run; `opscope show ID` explains any of them."""
-
-STAGE_WIDTH = 13
-"""Columns of a terminal for one stage of the ladder table: five-digit counts below a broken word."""
-
-NO_CLIMB = frozenset({Status.SKIPPED, Status.NOT_RUN})
-"""Statuses of ops that never started to climb."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +61,8 @@ class Run:
     """Records of models that ran as one program, for each backend."""
     isolation: Sequence[Artefact] = ()
     """Ops whose verdict changes when they run alone."""
+    told: frozenset[str] = frozenset()
+    """Ids of failing ops that pytest has told in full, above this page."""
     folder: Path | None = None
     """The user's folder: paths inside it are shown relative to it."""
 
@@ -91,18 +85,6 @@ class Run:
 def seconds(test: OpTest) -> float:
     """Time of all stages of one op."""
     return sum(stage.seconds for stage in test.stages)
-
-
-def ladder(tests: Sequence[OpTest]) -> dict[str, dict[str, tuple[int, int]]]:
-    """Per op family and furthest stage passed (or `not run`): unique ops and uses."""
-    cells: dict[str, Counter[str]] = {}
-    uses: dict[str, Counter[str]] = {}
-    for test in tests:
-        column = NOT_RUN if test.status in NO_CLIMB else test.stage_reached.value
-        kind = test.op_kind or "other"
-        cells.setdefault(kind, Counter())[column] += 1
-        uses.setdefault(kind, Counter())[column] += test.uses
-    return {kind: {c: (n, uses[kind][c]) for c, n in cells[kind].items()} for kind in sorted(cells)}
 
 
 def as_json(run: Run) -> dict[str, Any]:
@@ -139,7 +121,7 @@ def _books(books: Ledger) -> dict[str, Any]:
 
 def show(run: Run, console: Console) -> None:
     """Prints the whole page."""
-    from rich.table import Table
+    from rich.cells import cell_len
     from rich.text import Text
 
     def line(text: str, style: str = "", indent: int = 0) -> None:
@@ -148,22 +130,19 @@ def show(run: Run, console: Console) -> None:
 
     def hanging(rows: Iterable[tuple[str, str]]) -> None:
         """Prints texts that wrap at words, each after a figure."""
-        grid = Table.grid(padding=(0, 2))
-        grid.add_column(justify="right", no_wrap=True)
-        grid.add_column(overflow="fold")
-        for figure, text in rows:
-            grid.add_row(Text(f"  {one_line(figure)}"), Text(one_line(text)))
-        console.print(grid)
+        texts = [(one_line(figure), one_line(text)) for figure, text in rows]
+        width = max((cell_len(figure) for figure, _ in texts), default=0)
+        for figure, text in texts:
+            first, *others = wrapped(text, max(1, console.width - width - 4))
+            console.print(Text(f"  {' ' * (width - cell_len(figure))}{figure}  {first}"), soft_wrap=True)
+            for other in others:
+                console.print(Text(f"{' ' * (width + 4)}{other}"), soft_wrap=True)
 
     record = run.record
     for backend in run.ledgers:
         heading = f"{', '.join(record.models)} on {backend} ({record.arch})"
-        line(f"Furthest stage that each op passed: {heading}, unique ops (uses)", "bold")
-        # May be wider than a narrow terminal: it is better that the terminal wraps numbers than to leave them out.
-        table = _ladder_table([t for t in run.tests if t.backend == backend or len(run.ledgers) == 1])
-        width, console.width = console.width, max(console.width, STAGE_WIDTH * len(table.columns))
-        console.print(table)
-        console.width = width
+        print_prose(console, one_line(f"Furthest stage that each op passed: {heading}, unique ops (uses)"), "bold")
+        ladder_table.show([t for t in run.tests if t.backend == backend or len(run.ledgers) == 1], console)
     splits = disagreements(run.tests)
     if len(run.ledgers) > 1:
         line(f"Ops on which the backends disagree ({len(splits)})", "bold magenta" if splits else "bold green")
@@ -192,17 +171,7 @@ def show(run: Run, console: Console) -> None:
     expected = [t for t in run.tests if t.status in FAILED and t.expected]
     repros = after_run.folders(Path(run.places["run"]), failing[:FAILING]) if "run" in run.places else {}
     if failing:
-        line(f"\nFailing ops ({len(failing)})", TERMINAL["bad"])
-        for test in failing[:FAILING]:
-            line(f"{title(test)} on {test.backend}" if several else title(test), indent=2)
-            hanging([("", failure_text(test))])
-            if test.hypothesis:
-                line(test.hypothesis, "cyan", indent=4)
-            line(with_short_paths(test.repro, run.folder), "dim", indent=4)
-            if (test.op_id, test.backend) in repros:
-                line(with_short_paths(f"{repros[test.op_id, test.backend]}/run.sh", run.folder), "dim", indent=4)
-        if len(failing) > FAILING:
-            line(f"and {len(failing) - FAILING} more; see the report", indent=2)
+        failing_ops.show(failing, console, run.folder, several=several, folders=repros, told=run.told)
         if "run" in run.places:
             _explanations(Path(run.places["run"]), [test for test in failing if test.question or test.results], console)
     if expected:
@@ -313,13 +282,7 @@ def _place(failure: ModelFailure) -> str:
 
 def failure_text(test: OpTest) -> str:
     """How, where and why an op failed, and its place in the model; of limited length."""
-    stage = f" at {test.failed_stage}" if test.failed_stage else ""
-    reason = " ".join((test.error_message or test.crash_kind or "").split())[:200]
-    expectation = test.expected if test.status not in FAILED else ""
-    flaky = f"{test.stability}: " if test.flaky else ""
-    text = expectation or f"{flaky}{test.status.value}{stage}: {reason}".removesuffix(": ")
-    uses = f" and {test.uses - 1} more" if test.uses > 1 else ""
-    return f"{text}; from {test.locations[0]}{uses}" if test.locations else text
+    return "; ".join(filter(None, (verdict_text(test), place_text(test))))
 
 
 def result_text(test: OpTest) -> str:
@@ -353,13 +316,6 @@ def _figures(pcc: float | None, error: float | None) -> str:
     return text + (f" (PCC {pcc:.6f})" if pcc is not None else "")
 
 
-def with_short_paths(text: str, folder: Path | None) -> str:
-    """`text` with paths inside `folder`, and their SQLite URLs, made relative to it."""
-    if folder is None or folder == folder.parent:
-        return text
-    return re.sub(rf"(?:(?<![\w/.-])|(?<=sqlite:///)){re.escape(str(folder))}/(?=[\w.])", "", text)
-
-
 def _votes(split: Disagreement) -> Iterator[tuple[str, str]]:
     """The outcome of an op on each backend. A backend that differs from all others comes first."""
     for name, test in sorted(split.tests.items(), key=lambda vote: vote[0] != split.alone):
@@ -387,37 +343,6 @@ def _left_behind(tests: Sequence[OpTest]) -> Iterator[tuple[str, str]]:
         yield f"{len(by)} x", f"{text}; by {by[0].op_name} [{by[0].op_id}] on {backend}"
 
 
-def _ladder_table(tests: Sequence[OpTest]) -> Table:
-    """Kinds of ops against the furthest stage each op passed."""
-    from rich import box
-    from rich.table import Table
-
-    cells = ladder(tests)
-    reached = {column for row in cells.values() for column in row}
-    climbs = [[time.stage for time in test.stages] for test in tests]
-    columns = [*in_order(reached - {NOT_RUN}, climbs), *([NOT_RUN] if NOT_RUN in reached else [])]
-    table = Table(box=box.SIMPLE_HEAD, show_footer=len(cells) > 1, pad_edge=False)  # fmt: skip
-
-    def total(column: str) -> str:
-        return _cell(*(sum(row.get(column, (0, 0))[i] for row in cells.values()) for i in (0, 1)))
-
-    table.add_column("op family", footer="all")
-    for column in columns:
-        # Broken here, because rich would break within words.
-        table.add_column(column.replace("-to-", "\nto "), justify="right", footer=total(column), no_wrap=True)
-    everything = (len(tests), sum(t.uses for t in tests))
-    table.add_column("ops", justify="right", footer=_cell(*everything))
-    for kind, row in cells.items():
-        whole = (sum(n for n, _ in row.values()), sum(u for _, u in row.values()))
-        table.add_row(one_line(kind), *(_cell(*row.get(c, (0, 0))) for c in columns), _cell(*whole))
-    return table
-
-
 def _time(duration: float) -> str:
     """A duration in seconds or milliseconds, whichever is easier to read."""
     return f"{duration:.2f} s" if duration >= 1 else f"{duration * 1000:.1f} ms"
-
-
-def _cell(unique: int, uses: int) -> str:
-    """One cell of the ladder."""
-    return f"{unique} ({uses})" if unique else ""

@@ -366,12 +366,22 @@ class OpByOp:
         terminalreporter.write_sep("=", "op by op")
         page = replace(
             self.closed.run, places=places, folder=self.config.invocation_params.dir,
-            again=frozenset(self.plan.orders.op_ids),
+            again=frozenset(self.plan.orders.op_ids), told=self._told(terminalreporter),
         )  # fmt: skip
         summary.show(page, console)
         problem = self._given_up or self.closed.problem
         if problem:
             terminalreporter.write_line(problem, red=True)
+
+    def _told(self, terminalreporter: Any) -> frozenset[str]:
+        """Ids of the ops that pytest lists below FAILURES, which is printed before the page."""
+        if self.config.option.tbstyle == "no":
+            return frozenset()
+        failed = {report.nodeid for report in terminalreporter.getreports("failed")}
+        run = self.closed.run if self.closed is not None else None
+        return frozenset(
+            row.op_id for row in (run.rows if run else ()) if self.plan and plan.nodeid(row, self.plan.tag) in failed
+        )
 
     def pytest_unconfigure(self) -> None:
         """Ends all children, however the session ended."""

@@ -26,11 +26,11 @@ def test_every_part_is_examined(tmp_path: Path) -> None:
     json.dumps(doctor.as_json(list(got.values())))
 
 
-def test_a_framework_says_first_what_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beginning with the packages that are there, the line read as if these did not work."""
+def test_a_framework_says_what_it_lacks_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the packages that are there, the line read as if these did not work."""
     monkeypatch.setattr(frontends, "versions", lambda name, model=None: {"jax": "0.10.2", "keras": ""})
     keras = found(tmp_path)["framework keras"]
-    assert (keras.usable, keras.found) == (False, "without keras (there is jax 0.10.2)")
+    assert (keras.usable, keras.found) == (False, "keras not installed")
     assert keras.remedy == install_command("keras")
 
 

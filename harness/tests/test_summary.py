@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from opscope.harness.page import summary
+from opscope.harness.page import ladder_table, summary
 from opscope.harness.record import store
 from opscope.harness.record.selection import DESELECTED
 from opscope.harness.record.stages import Stage, Status
@@ -29,7 +29,7 @@ def page(tmp_path: Path) -> summary.Run:
 
 
 def test_ladder_counts_unique_ops_and_uses(page: summary.Run) -> None:
-    assert summary.ladder(page.tests) == {"eltwise": {"compare": (1, 2)}, "matmul": {"split": (1, 1)}}
+    assert ladder_table.ladder(page.tests) == {"eltwise": {"compare": (1, 2)}, "matmul": {"split": (1, 1)}}
 
 
 def test_page(page: summary.Run, tmp_path: Path) -> None:
@@ -37,14 +37,24 @@ def test_page(page: summary.Run, tmp_path: Path) -> None:
     second = list(NAMES)[1]
     assert "eltwise" in text
     assert "1 (2)" in text
-    assert f"  stablehlo.dot_general [{second}] (2x3xf32)\n" in text
-    assert "    compile_failed at compile: no [dots] here; from layer0 (m.py:0)" in text
+    assert "\n  compile_failed at compile: no [dots] here\n" in text
+    assert f"    stablehlo.dot_general [{second}] (2x3xf32)\n      from layer0 (m.py:0)\n" in text
     assert f"pytest --op-by-op --op {second} --run-dir {tmp_path}/run --backend null\n" in text, "can be copied whole"
     assert "its region refers to a symbol" in text
     assert "  2.00 s  stablehlo.add" in text
     assert "2 unique ops = 1 success + 1 compile_failed\n" in text
     assert "m: 6 ops = 3 uses of unique ops + 1 unsplittable + 2 structural\n" in text
     assert f"run       {tmp_path}/run" in text
+
+
+def test_what_pytest_has_told_is_not_told_again(page: summary.Run) -> None:
+    second = list(NAMES)[1]
+    text = shown(dataclasses.replace(page, told=frozenset([second])))
+    assert "Failing ops (1); FAILURES has their numbers and commands\n" in text
+    assert text.count("no [dots] here") == 1
+    assert f"    stablehlo.dot_general [{second}] (2x3xf32)\n" in text
+    assert f"--op {second}" not in text
+    assert "from layer0" not in text
 
 
 def test_known_limitations_are_apart(tmp_path: Path) -> None:
@@ -107,8 +117,9 @@ def test_nothing_is_cut_on_a_narrow_terminal(tmp_path: Path) -> None:
     text = shown(page, width=80)
     assert "…" not in text
     assert "30 (30)" in text
-    words = " ".join(text.split("\n ──", 1)[0].split())
-    assert all(word in words for word in ("stablehlo", "to flatbuffer", "compare", "not run"))
+    assert all(word in text for word in ("stablehlo-to-ttir 30 (", "to-flatbuffer", "compare", "not run"))
+    wide = shown(page, width=200)
+    assert all(word in wide for word in ("stablehlo", "to flatbuffer", "compare", "not run", " all "))
 
 
 def test_an_unexpected_pass_is_red(tmp_path: Path) -> None:

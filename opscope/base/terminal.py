@@ -6,6 +6,7 @@ styles its output itself takes a `console()`, which writes past that and does th
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,39 @@ from opscope.base.visible_text import VisibleStream, visible, visible_but_style
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+WIDEST = 160
+"""Width of a page in columns if stdout is not a terminal (a file, a pipe) and COLUMNS does not say another."""
+
+PLAIN = "OPSCOPE_PLAIN"
+"""A variable of the environment: if it is set, and not to 0, no table, line or bar is drawn, for screen readers."""
+
+
+def plain() -> bool:
+    """Whether output is meant to be heard or goes to a terminal that draws nothing: rows are lists, without lines."""
+    return os.environ.get(PLAIN, "0") not in ("", "0") or os.environ.get("TERM") == "dumb"
+
+
+def wrapped(text: str, room: int) -> list[str]:
+    """`text` in lines of at most `room` columns, broken between words; a word wider than that has a line of its own."""
+    from rich.cells import cell_len
+
+    lines: list[str] = []
+    for word in text.split(" "):
+        if lines and cell_len(lines[-1]) + 1 + cell_len(word) <= room:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
+
+
+def print_prose(console: Console, text: str, style: str = "", indent: int = 0) -> None:
+    """Prints a sentence that wraps at words, each line with the indent of the first."""
+    from rich.text import Text
+
+    for line in wrapped(text, max(1, console.width - indent)):
+        console.print(Text(" " * indent + line, style=style), soft_wrap=True)
 
 
 @contextmanager
@@ -48,6 +82,19 @@ def console(*, stderr: bool = False, file: Any = None, **options: Any) -> Consol
     target = target.stream if isinstance(target, VisibleStream) else target
     _escape_what_has_no_code(target)
     return VisibleConsole(file=target, **{"highlight": False, "emoji": False, "markup": False, **options})
+
+
+def page_console() -> Console:
+    """The console of a page on stdout, as wide as terminal or COLUMNS say; a pipe without it has WIDEST columns."""
+    page = console()
+    if not knows_its_width(page):
+        page.width = max(page.width, WIDEST)
+    return page
+
+
+def knows_its_width(page: Console) -> bool:
+    """Whether a reader decided how wide the output is; otherwise sentences stay in one line each."""
+    return bool(page.is_terminal or os.environ.get("COLUMNS"))
 
 
 def _escape_what_has_no_code(stream: Any) -> None:

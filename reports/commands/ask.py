@@ -24,10 +24,10 @@ def sql(query: str | None, url: str | None, as_json: bool, as_csv: bool, limit: 
     QUERY is SQL, `-` to read SQL from stdin, or the name of a stored question. Without QUERY, list the stored
     questions. The database is opened read-only.
     """
+    from opscope.base.page import Page
     from opscope.harness.record.errors import InputError
     from opscope.reports.database import ask
     from opscope.reports.database.reading import database_url
-    from opscope.reports.records.terminal import Page
 
     if as_json and as_csv:
         raise InputError("opscope sql", "one format", "--json and --csv", "one of them")

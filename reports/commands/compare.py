@@ -49,13 +49,13 @@ def diff(
     comparable runs (same backend, board and options, a model in common; no later run of selected ops). With one,
     compare it with the newest comparable run or night before it. Nights are compared series by series.
     """
+    from opscope.base.page import Page
     from opscope.reports.compare import diff as comparison
     from opscope.reports.compare.night_diff import diffs
     from opscope.reports.compare.owned import own_diff
     from opscope.reports.compare.run_selection import open_runs
     from opscope.reports.database.owners import rules_here
     from opscope.reports.pages.diff_page import show
-    from opscope.reports.records.terminal import Page
 
     with open_runs(url) as runs:
         compared, nights = diffs(runs, run_a, run_b)
@@ -91,6 +91,7 @@ def unblock(
     look at every model in its newest run of the same series (backend, board, options) as the newest run. A later run of
     selected ops (--ops, -k) is left out.
     """
+    from opscope.base.page import Page
     from opscope.reports.compare import unblock as ranking
     from opscope.reports.compare.night_diff import names_night
     from opscope.reports.compare.night_views import night_named, night_view, series_of
@@ -99,7 +100,6 @@ def unblock(
     from opscope.reports.compare.run_selection import Listed, left_out_line, open_runs
     from opscope.reports.database.owners import rules_here
     from opscope.reports.pages.unblock_page import show_plan
-    from opscope.reports.records.terminal import Page
 
     left_out: list[Listed] = []
     with open_runs(url) as runs:
@@ -141,6 +141,7 @@ def readiness(
 
     A later run of selected ops (--ops, -k) is left out.
     """
+    from opscope.base.page import Page
     from opscope.harness.record.errors import InputError, closest
     from opscope.reports.compare.owned import own_missing
     from opscope.reports.compare.readiness import history, newer_selections, newest_views, nights_of
@@ -148,7 +149,6 @@ def readiness(
     from opscope.reports.compare.unblock import missing
     from opscope.reports.database.owners import rules_here
     from opscope.reports.pages.unblock_page import show_readiness
-    from opscope.reports.records.terminal import Page
 
     with open_runs(url) as runs:
         view = newest_views(runs, [model])[model] if run is None else runs.view(run, "--run")

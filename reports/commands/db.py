@@ -50,9 +50,9 @@ def prune(keep: str, dry_run: bool, url: str | None) -> None:
 @JSON
 def stats(url: str | None, as_json: bool) -> None:
     """Print the rows of each table, the size of the database, and the time it covers."""
+    from opscope.base.page import Page
     from opscope.reports.database.reading import database_url
     from opscope.reports.publish.upkeep import statistics
-    from opscope.reports.records.terminal import Page
 
     figures = statistics(database_url(url))
     if as_json:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 
 from opscope.base import damage
+from opscope.base.page import Page, percent
 from opscope.harness.record import explanation, explanation_text
+from opscope.harness.record.causes import by_cause, parts_within
 from opscope.reports.commands.compare import print_json
 from opscope.reports.compare.op_history import Details, find
-from opscope.reports.records.terminal import Page, percent
 
 SHOWN = 20
 """Rows per list."""
@@ -39,18 +40,22 @@ def _op(details: Details, page: Page) -> None:
     models = list(details["models"].items())
     shown_models = ", ".join(f"{model} ({uses})" for model, uses in models[:SHOWN])
     more = f" and {len(models) - SHOWN} more" if len(models) > SHOWN else ""
-    page.line(f"is in {len(models)} models: {shown_models}{more}")
+    page.prose(f"is in {len(models)} models: {shown_models}{more}")
     for place in details["places"]:
         page.line(place, "dim", indent=2)
     columns = [("night", ""), ("on", ""), ("status", ""), ("at", ""), ("z", "right"), ("PCC", "right"),
-               ("cycles", "right"), ("compile ms", "right"), ("owner", ""), ("error message", "")]  # fmt: skip
+               ("cycles", "right"), ("compile ms", "right"), ("owner", "")]  # fmt: skip
     page.table(columns, [
         (night["label"], " ".join(filter(None, (night["backend"], night["arch"], night["data_format"]))),
          night["status"] + (" (flaky)" if night["flaky"] else "") + (" (known)" if night["expected"] else ""),
-         night["failed_stage"], night["z_max"], night["pcc"], night["cycles"], night["compile_ms"], night["owner"],
-         night["error_message"])
+         night["failed_stage"], night["z_max"], night["pcc"], night["cycles"], night["compile_ms"], night["owner"])
         for night in details["history"]
-    ])  # fmt: skip
+    ], spare=("compile ms", "cycles", "PCC"))  # fmt: skip
+    failed = [night for night in details["history"] if night["error_message"]]
+    for error in by_cause(failed, lambda night: night["error_message"], lambda _: 1):
+        others = len(error.failures) - 1
+        more = f" and {others} other{'s' if others > 1 else ''}" if others else ""
+        page.prose(f"{error.first['label']} on {error.first['arch']}{more}: {error.first['error_message']}")
     _explained(details, page)
     if details["repro"]:
         page.line(details["repro"])
@@ -86,17 +91,11 @@ def _model(details: Details, page: Page) -> None:
         if newest["outcome"] != "ran":
             page.line(f"{newest['outcome']} {newest['reason']}")
             continue
-        page.line(f"{newest['right_ops']} of {newest['ops']} ops right ({percent(newest['readiness'])}), "
+        page.prose(f"{newest['right_ops']} of {newest['ops']} ops right ({percent(newest['readiness'])}), "
                   f"{newest['bad_ops']} wrong, {newest['not_attempted']} not attempted")  # fmt: skip
         page.table([("furthest stage", ""), ("ops", "right"), ("uses", "right")],
                    [(rung["stage"], rung["ops"], rung["uses"]) for rung in series["ladder"]])  # fmt: skip
-        for entry in series["blockers"][:SHOWN]:
-            remark = f"; known: {entry['known']}" if entry["known"] else ""
-            remark += f"; owner {entry['owner']}" if entry["owner"] else ""
-            page.line(f"{entry['op_name']} [{entry['op_id']}] {entry['signature']}", indent=2)
-            page.line(f"{entry['uses']} uses; {entry['label']}; {entry['status']} at {entry['stage']}{remark}: "
-                      f"{entry['message']}", "dim", indent=4)  # fmt: skip
-            page.line(entry["repro"], "dim", indent=4)
+        _causes(series["blockers"], page, ("label", "status", "stage"), "message", "signature")
         if len(series["blockers"]) > SHOWN:
             page.line(f"and {len(series['blockers']) - SHOWN} more; see opscope readiness {details['model']}", indent=2)
     page.line()
@@ -109,16 +108,29 @@ def _model(details: Details, page: Page) -> None:
 def _run(details: Details, page: Page) -> None:
     page.line(f"{details['run_id']}: {details['backend']} on {details['arch']}, {details['outcome']}", "bold")
     page.line(", ".join(f"{count} {status}" for status, count in details["statuses"].items()))
-    for entry in details["failing"][:SHOWN]:
-        remark = f"; known: {entry['known']}" if entry["known"] else ""
-        remark += f"; owner {entry['owner']}" if entry["owner"] else ""
-        page.line(f"{entry['op_name']} [{entry['op_id']}] {entry['types']}", indent=2)
-        page.line(
-            f"{entry['uses']} uses; {entry['status']} at {entry['stage']}{remark}: {entry['error']}", "dim", indent=4
-        )
-        page.line(entry["repro"], "dim", indent=4)
+    _causes(details["failing"], page, ("status", "stage"), "error", "types")
     if len(details["failing"]) > SHOWN:
         page.line(f"and {len(details['failing']) - SHOWN} more; see --json", indent=2)
+
+
+def _causes(failures: list[Details], page: Page, same: tuple[str, ...], message: str, types: str) -> None:
+    """Prints each cause once with its ops below; `same`: columns that are equal for all ops of a cause."""
+
+    def cause(entry: Details) -> tuple[object, ...]:
+        return tuple(entry[name] for name in (*same, "known", "owner", "cluster"))
+
+    for group in parts_within(by_cause(failures, cause, lambda entry: entry["uses"]), SHOWN):
+        first = group.first
+        *before, stage = (str(first[name] or "") for name in same)
+        told = "; ".join(before) + (f" at {stage}" if stage else "")
+        told += f"; known: {first['known']}" if first["known"] else ""
+        told += f"; owner {first['owner']}" if first["owner"] else ""
+        page.prose(group.told(f"{told}: {first[message]}"), indent=2)
+        for entry in group.failures:
+            page.prose(f"{entry['op_name']} [{entry['op_id']}] {entry[types]}", indent=4)
+            own = f": {entry[message]}" if entry[message] != first[message] else ""
+            page.prose(f"{entry['uses']} use{'' if entry['uses'] == 1 else 's'}{own}", "dim", indent=6)
+            page.line(entry["repro"], "dim", indent=6)
 
 
 PAGES = {"op": _op, "model": _model, "run": _run}

@@ -145,7 +145,8 @@ def run(view: RunView, rules: Sequence[Rule], team: str | None) -> Details:
     bad = [
         {
             "op_id": op.op_id, "op_name": op.op_name, "types": op.types, "status": op.status, "stage": op.failed_stage,
-            "error": op.error, "known": op.expected, "uses": op.uses, "models": sorted(op.uses_of), "repro": op.repro,
+            "error": op.error, "cluster": op.cluster,
+            "known": op.expected, "uses": op.uses, "models": sorted(op.uses_of), "repro": op.repro,
             "owner": owner(rules, [op.op_name], op.failed_stage, op.cluster, list(op.uses_of)),
         }
         for op in view.ops.values() if op.bad

@@ -9,13 +9,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from opscope.base.page import percent
 from opscope.base.visible_text import one_line
 from opscope.reports.compare.diff import NEWS, Label, Row
 from opscope.reports.compare.unblock import Fix, plan
 from opscope.reports.nightly.delivery import Delivered
 from opscope.reports.nightly.findings import SeriesResult
 from opscope.reports.nightly.verdict import Verdict
-from opscope.reports.records.terminal import percent
 
 MOST_ROWS = 20
 """Rows per table: GitHub takes 65,536 characters in a comment, chat systems fewer."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
+from opscope.base.page import Page, percent
 from opscope.base.statuses import LABELS, TERMINAL
+from opscope.harness.record.causes import by_cause, parts_within
 from opscope.harness.record.isolation import lines as isolation_lines
 from opscope.reports.compare.diff import NEWS, QUIET, Diff, Label, Row
-from opscope.reports.records.terminal import Page, percent
 
 MOST = 30
-"""Largest number of rows per label, and of clusters; `--json` and the report have them all."""
+"""Largest number of rows per label; `--json` and the report have them all."""
 
 SHOWN = tuple(label for label in Label if label not in QUIET)
 
@@ -18,7 +17,7 @@ SHOWN = tuple(label for label in Label if label not in QUIET)
 def show(diff: Diff, page: Page, most: int = MOST, team: str | None = None) -> None:
     """Prints the comparison, or that none of its rows belongs to the team."""
     for side, run in (("A", diff.a), ("B", diff.b)):
-        page.line(f"{side}  {run.run_id}  {', '.join(run.models)} on {run.backend} ({run.arch}), {len(run.ops)} ops")
+        page.prose(f"{side}  {run.run_id}  {', '.join(run.models)} on {run.backend} ({run.arch}), {len(run.ops)} ops")
     _changes(diff, page)
     _rates(diff, page)
     _isolation(diff, page, most)
@@ -31,9 +30,8 @@ def show(diff: Diff, page: Page, most: int = MOST, team: str | None = None) -> N
     flaky = [row for row in diff.rows if row.flaky and row.label not in QUIET]
     if flaky:
         _rows("flaky: these do not fail the gate", flaky, page, most)
-    _clusters(diff, page, most)
     for note in diff.notes:
-        page.line(f"note: {note}", "dim")
+        page.prose(f"note: {note}", "dim")
 
 
 def _isolation(diff: Diff, page: Page, most: int) -> None:
@@ -73,53 +71,50 @@ def _rows(title: str, rows: list[Row], page: Page, most: int) -> None:
     expected = sum(bool(row.known) for row in rows)
     page.line()
     page.line(f"{title} ({len(rows)}{f', {expected} of them expected failures' if expected else ''})", style)
-    for row in rows[:most]:
-        page.line(f"{row.op_name} [{row.op_id}] {row.types}", indent=2)
-        page.line(_line_of_op(row), "dim", indent=4)
-        if row.label in NEWS and row.repro:
-            page.line(row.repro, "dim", indent=4)
+    for cause in parts_within(by_cause(rows, _cause, lambda row: row.uses), most):
+        told = _told(cause.first)
+        if told:
+            page.prose(cause.told(told), indent=2)
+        for row in cause.failures:
+            page.prose(f"{row.op_name} [{row.op_id}] {row.types}", indent=4 if told else 2)
+            page.prose(_line_of_op(row, cause.first), "dim", indent=6 if told else 4)
+            if row.label in NEWS and row.repro:
+                page.line(row.repro, "dim", indent=6 if told else 4)
     if len(rows) > most:
         page.line(f"and {len(rows) - most} more; see --limit, --json", indent=2)
 
 
-def _line_of_op(row: Row) -> str:
-    """What happened to one op, in one line."""
+def _cause(row: Row) -> tuple[str, ...]:
+    """What is equal for rows with one cause; rows without an error are each their own."""
+    if not row.cluster:
+        return (row.op_id,)
+    return (row.cluster, row.status_a, row.status_b, row.failed_stage, row.known, row.owner)
+
+
+def _error(row: Row) -> str:
+    return row.error_b or (row.error_a if row.label == Label.FIXED else "")
+
+
+def _told(row: Row) -> str:
+    """What is the same for all rows of a cause; empty for a row without an error."""
+    if not row.cluster:
+        return ""
+    change = f"{row.status_a or 'absent'} -> {row.status_b}" if row.status_a != row.status_b else row.status_b
+    parts = [change + (f" at {row.failed_stage}" if row.failed_stage and row.status_b else "")]
+    parts += [f"owner {row.owner}"] if row.owner else []
+    parts += [f"known: {row.known}"] if row.known else []
+    parts += [f"error {row.cluster}"]
+    return "; ".join(filter(None, parts)) + (f": {_error(row)}" if _error(row) else "")
+
+
+def _line_of_op(row: Row, first: Row) -> str:
+    """What happened to one op beyond what `_told` says of the first op of its cause."""
     parts = [f"{row.uses} use{'' if row.uses == 1 else 's'} in {', '.join(row.models) or 'no model'}"]
-    if row.status_b and row.status_a != row.status_b:
-        parts.append(f"{row.status_a or 'absent'} -> {row.status_b}")
-    for value in (
-        f"owner {row.owner}" if row.owner else "",
-        row.note,
-        f"known: {row.known}" if row.known else "",
-        f"error {row.cluster}" if row.cluster else "",
-    ):
-        if value:
-            parts.append(value)
-    error = row.error_b or (row.error_a if row.label == Label.FIXED else "")
-    return "; ".join(parts) + (f": {error}" if error else "")
-
-
-def _clusters(diff: Diff, page: Page, most: int) -> None:
-    if not diff.clusters:
-        return
-    page.line()
-    page.line("Errors by cause", "bold")
-    columns = [
-        ("error", ""),
-        ("ops", "right"),
-        ("uses", "right"),
-        ("models", "right"),
-        ("labels", ""),
-        ("error message", ""),
-    ]
-    page.table(
-        columns,
-        [
-            (cluster["cluster"], cluster["ops"], cluster["uses"], len(cluster["models"]),
-             ", ".join(f"{count} {label}" for label, count in Counter(cluster["labels"]).most_common())
-             + (" flaky" if cluster["flaky"] else ""), cluster["error"][:100])
-            for cluster in diff.clusters[:most]
-        ],
-    )  # fmt: skip
-    if len(diff.clusters) > most:
-        page.line(f"and {len(diff.clusters) - most} more; see --limit, --json", indent=2)
+    if not row.cluster:
+        if row.status_b and row.status_a != row.status_b:
+            parts.append(f"{row.status_a or 'absent'} -> {row.status_b}")
+        parts += [f"owner {row.owner}"] if row.owner else []
+        parts += [f"known: {row.known}"] if row.known else []
+    parts += [row.note] if row.note else []
+    own = "" if row.cluster and _error(row) == _error(first) else _error(row)
+    return "; ".join(parts) + (f": {own}" if own else "")

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from opscope.base.page import percent
 from opscope.base.statuses import LABELS, STATUSES
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import StoredRun
@@ -22,7 +23,6 @@ from opscope.reports.compare.run_selection import Runs
 from opscope.reports.compare.unblock import FixPlan, plan
 from opscope.reports.database.reading import exists, read_database
 from opscope.reports.pages.vega_lite import Spec, channel, chart, layer, tooltip
-from opscope.reports.records.terminal import percent
 
 MOST_ROWS = 200
 """Largest number of rows of the comparison on the page; `opscope diff --json` has them all."""

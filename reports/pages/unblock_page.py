@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from opscope.base.page import Page
 from opscope.base.statuses import TERMINAL
+from opscope.base.terminal import plain
+from opscope.harness.record.causes import by_cause, parts_within
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.unblock import FixPlan
-from opscope.reports.records.terminal import Page
 
 
 def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None, left_out: str = "") -> None:
     """Prints the ranking and the unlock curve, or that there is nothing to fix; `left_out` is a line about runs."""
     runs = ", ".join(f"{run['run_id']} ({run['backend']}, {run['arch']})" for run in plan.runs)
-    page.line(f"{len(plan.models)} models, {len(plan.whole)} of them whole, in the newest run of each: {runs}", "bold")
+    page.prose(f"{len(plan.models)} models, {len(plan.whole)} of them whole, in the newest run of each: {runs}", "bold")
     if left_out:
-        page.line(left_out, TERMINAL["known"])
+        page.prose(left_out, TERMINAL["known"])
     if plan.unknown:
-        page.line("not attempted: " + ", ".join(f"{count} ops of {model}" for model, count in plan.unknown.items()))
+        page.prose("not attempted: " + ", ".join(f"{count} ops of {model}" for model, count in plan.unknown.items()))
     if not plan.fixes:
         reason = "no attempted op fails" if len(plan.curve) < 2 else f"no failure belongs to {team}"
         page.line(f"Nothing to fix: {reason}.", TERMINAL["good"])
@@ -49,7 +51,21 @@ def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None, lef
 
 
 def _bar(part: int, whole: int, width: int = 20) -> str:
-    return "█" * round(width * part / whole) if whole else ""
+    return "█" * round(width * part / whole) if whole and not plain() else ""
+
+
+def _cause(row: dict[str, Any]) -> tuple[Any, ...]:
+    """What is equal for ops that one cause keeps from being right."""
+    return tuple(row.get(name) for name in ("cluster", "status", "failed_stage", "stage", "known", "owner"))
+
+
+def _told(row: dict[str, Any]) -> str:
+    """What is the same for all ops of a cause."""
+    where = f" at {row['failed_stage']}" if row["failed_stage"] else ""
+    remark = f"; known: {row['known']}" if row["known"] else ""
+    remark += f"; owner {row['owner']}" if row.get("owner") else ""
+    error = f": {row['error']}" if row["error"] else ""
+    return f"{row['status']}{where}, after {row['stage']} (depth {row['depth']}){remark}{error}"
 
 
 def show_readiness(view: RunView, model: str, rows: list[dict[str, Any]], earlier: list[dict[str, Any]], page: Page,
@@ -58,7 +74,7 @@ def show_readiness(view: RunView, model: str, rows: list[dict[str, Any]], earlie
     last = earlier[-1]
     page.line(f"{model} on {view.backend} ({view.arch}), run {view.run_id}", "bold")
     if left_out:
-        page.line(left_out, TERMINAL["known"])
+        page.prose(left_out, TERMINAL["known"])
     if view.deselected:
         page.line(
             f"{view.deselected} of {len(view.ops)} ops were deselected in this run (--ops, -k)", TERMINAL["known"]
@@ -70,18 +86,16 @@ def show_readiness(view: RunView, model: str, rows: list[dict[str, Any]], earlie
     )
     if rows:
         page.line()
-        for row in rows[:most]:
-            params = ", ".join(f"{name}={value}" for name, value in row["params"].items())
-            page.line(f"{row['op_name']} [{row['op_id']}] {row['types']}{f'  {params}' if params else ''}", indent=2)
-            remark = f"; known: {row['known']}" if row["known"] else ""
-            remark += f"; owner {row['owner']}" if row.get("owner") else ""
-            where = f" at {row['failed_stage']}" if row["failed_stage"] else ""
-            error = f": {row['error']}" if row["error"] else ""
-            uses = f"{row['uses']} use{'' if row['uses'] == 1 else 's'}"
-            line = f"{uses}; {row['status']}{where}, after {row['stage']} (depth {row['depth']}){remark}{error}"
-            page.line(line, "dim", indent=4)
-            if row["repro"]:
-                page.line(row["repro"], "dim", indent=4)
+        for cause in parts_within(by_cause(rows, _cause, lambda row: row["uses"]), most):
+            page.prose(cause.told(_told(cause.first)), indent=2)
+            for row in cause.failures:
+                params = ", ".join(f"{name}={value}" for name, value in row["params"].items())
+                op = f"{row['op_name']} [{row['op_id']}] {row['types']}{f'  {params}' if params else ''}"
+                page.prose(op, indent=4)
+                error = f": {row['error']}" if row["error"] != cause.first["error"] else ""
+                page.prose(f"{row['uses']} use{'' if row['uses'] == 1 else 's'}{error}", "dim", indent=6)
+                if row["repro"]:
+                    page.line(row["repro"], "dim", indent=6)
         if len(rows) > most:
             page.line(f"and {len(rows) - most} more; see --limit, --json", indent=2)
     if len(earlier) > 1:
@@ -91,8 +105,9 @@ def show_readiness(view: RunView, model: str, rows: list[dict[str, Any]], earlie
                    ("missing", "right"), ("not attempted", "right")]  # fmt: skip
         page.table(
             columns,
-            [(entry["run_id"], entry["started"][:16].replace("T", " "), entry["revision"][:12], entry["ops"],
+            [(entry["run_id"], entry["started"][:16], entry["revision"][:12], entry["ops"],
               entry["right"], entry["missing"], entry["not_attempted"]) for entry in earlier],
+            spare=("compiler", "started (UTC)"),
         )  # fmt: skip
     if nights:
         page.line()

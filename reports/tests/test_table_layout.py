@@ -9,11 +9,11 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opscope.base.page import Page
+from opscope.base.table_layout import BETWEEN, EDGES, column_widths
 from opscope.harness.record.stages import Stage
 from opscope.reports.commands.compare import diff, readiness, unblock
 from opscope.reports.publish.publish import publish
-from opscope.reports.records.table_layout import BETWEEN, EDGES, column_widths
-from opscope.reports.records.terminal import Page
 from opscope.reports.tests.night_runs import fresh
 from opscope.reports.tests.nights import Op, night
 
@@ -109,3 +109,14 @@ def test_no_color_means_none(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert colour.search(CliRunner().invoke(diff, ["--db", url]).output)
     monkeypatch.setenv("NO_COLOR", "1")
     assert not colour.search(CliRunner().invoke(diff, ["--db", url]).output)
+
+
+def test_plain_mode_draws_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A screen reader gets a line for each row, with the headings in it, and neither lines nor bars."""
+    monkeypatch.setenv("COLUMNS", "120")
+    drawn = CliRunner().invoke(unblock, ["--db", url]).output
+    assert "─" in drawn
+    monkeypatch.setenv("OPSCOPE_PLAIN", "1")
+    plain = CliRunner().invoke(unblock, ["--db", url]).output
+    assert not re.search("[─█]", plain)
+    assert re.search(r"^cluster \w+; models 2; alone 2; uses 10; ops 2;", plain, re.MULTILINE), plain

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from opscope.harness.page.summary import with_short_paths
+from opscope.harness.page.failing_ops import with_short_paths
 from opscope.harness.record.records import VOLATILE
 from opscope.harness.tests.acceptance.conftest import MODEL, Place
 

@@ -1,0 +1,138 @@
+"""Prints tables, sentences and lines: plain text if stdout is not a terminal, and commands never broken over lines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from opscope.base.table_layout import column_widths
+from opscope.base.terminal import knows_its_width, page_console, plain, print_prose, wrapped
+from opscope.base.visible_text import one_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Column = tuple[str, str]
+"""A heading, and `right` or `left`."""
+
+
+class Page:
+    """A page of lines and tables on stdout."""
+
+    def __init__(self) -> None:
+        self.console: Console = page_console()
+
+    def line(self, text: str = "", style: str = "", indent: int = 0) -> None:
+        """Prints one line and leaves wrapping to the terminal, so that a command in it can be copied whole."""
+        from rich.text import Text
+
+        self.console.print(Text(" " * indent + shown(text), style=style), soft_wrap=True)
+
+    def prose(self, text: str, style: str = "", indent: int = 0) -> None:
+        """Prints a sentence, wrapped at words where the width is known; a pipe without COLUMNS gets it in one line."""
+        if knows_its_width(self.console):
+            print_prose(self.console, shown(text), style, indent)
+        else:
+            self.line(text, style, indent)
+
+    def hanging(self, heads: Sequence[tuple[str, str]], texts: Sequence[str]) -> None:
+        """Prints texts below each other, each after its head (text and style), and wrapped so that it hangs there."""
+        from rich.cells import cell_len
+        from rich.text import Text
+
+        for (head, style), text in zip(heads, texts, strict=True):
+            margin = cell_len(head)
+            room = max(24, self.console.width - margin) if knows_its_width(self.console) else sys.maxsize
+            first, *others = wrapped(shown(text), room)
+            self.console.print(Text.assemble((head, style), first), soft_wrap=True)
+            for other in others:
+                self.console.print(Text(" " * margin + other), soft_wrap=True)
+
+    def pieces(self, pieces: Iterable[tuple[str, str]], indent: int = 0) -> None:
+        """Prints one line of several styles."""
+        from rich.text import Text
+
+        self.console.print(
+            Text.assemble(" " * indent, *((shown(text), style) for text, style in pieces)), soft_wrap=True
+        )
+
+    def table(
+        self, columns: Sequence[Column], rows: Iterable[Sequence[Any]], title: str = "", spare: Sequence[str] = ()
+    ) -> None:
+        """Prints a table; texts are printed as they are, never as markup.
+
+        No word is broken over two lines. Where the columns do not fit so, those in `spare` are left out, the first
+        first, and a line says so; where that is not enough, or in plain mode, each row is a list of all its cells.
+        """
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title or None, title_justify="left")
+        cells = [[shown(cell) for cell in row] for row in rows]
+        headings = [heading for heading, _ in columns]
+        kept, widths = self._fitting(headings, cells, spare)
+        if widths is None or plain():
+            self._list(headings, cells, title)
+            return
+        left_out = [heading for n, heading in enumerate(headings) if n not in kept]
+        columns, cells = [columns[n] for n in kept], [[row[n] for n in kept] for row in cells]
+        for (heading, side), width in zip(columns, widths, strict=True):
+            table.add_column(heading, justify="right" if side == "right" else "left", overflow="fold", width=width)
+        for row in cells:
+            table.add_row(*map(Text, row))
+        self.console.print(table)
+        if left_out:
+            self.prose(f"too narrow for the columns {', '.join(left_out)}; see --json", "dim")
+
+    def _fitting(
+        self, headings: Sequence[str], cells: Sequence[Sequence[str]], spare: Sequence[str]
+    ) -> tuple[list[int], list[int] | None]:
+        """Positions of the columns that fit, and their widths; None if they do not fit even without `spare`."""
+        kept, widths = list(range(len(headings))), None
+        for dropped in range(len(spare) + 1):
+            kept = [n for n, heading in enumerate(headings) if heading not in spare[:dropped]]
+            rows = [[row[n] for n in kept] for row in (headings, *cells)]
+            if (widths := column_widths(rows, self.console.width)) is not None:
+                break
+        return kept, widths
+
+    def _list(self, headings: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> None:
+        """Prints the cells of each row below each other, without those that are empty."""
+        from rich.table import Table
+        from rich.text import Text
+
+        if title:
+            self.line(title, "italic")
+        if plain():
+            for row in rows:
+                self.line("; ".join(f"{heading} {cell}".strip() for heading, cell in zip(headings, row, strict=True)
+                                    if cell))  # fmt: skip
+            return
+        for row in rows:
+            grid = Table.grid(padding=(0, 2))
+            grid.add_column(no_wrap=True, style="dim")
+            grid.add_column(overflow="fold")
+            for heading, cell in zip(headings, row, strict=True):
+                if cell:
+                    grid.add_row(Text(heading), Text(cell))
+            self.console.print(grid)
+            self.line()
+
+
+def shown(value: Any) -> str:
+    """Formats a value for a cell: on one line, with escapes for characters that act on a terminal."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return one_line(str(value))
+
+
+def percent(rate: float | None) -> str:
+    """Formats a share as a percentage; never 100 % if even one of many is missing."""
+    if rate is None:
+        return "-"
+    text = f"{100 * rate:.1f} %"
+    return "<100 %" if text == "100.0 %" and rate < 1 else text
