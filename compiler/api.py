@@ -21,7 +21,7 @@ from xdsl.utils.exceptions import VerifyException
 from opscope.base import regular_file
 from opscope.base.digest import files_digest, source_files
 from opscope.base.places import HOME
-from opscope.compiler.buda.configuration import Configuration
+from opscope.compiler.buda.configuration import OPTIONS, Configuration
 from opscope.compiler.buda.mixed_precision import FORMATS as MIXED_PRECISION
 from opscope.compiler.depths import Compilation, CompileDepth, compile_to
 from opscope.compiler.depths import step as take_step
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MIXED_PRECISION",
     "MOVES",
+    "OPTIONS",
     "Compilation",
     "CompileDepth",
     "CompileOptions",

@@ -70,8 +70,6 @@ def test_a_small_model(tmp_path: Path) -> None:
 def test_a_model_of_the_zoo(name: str, tmp_path: Path) -> None:
     import jax.numpy as jnp
 
-    import jax.numpy as jnp
-
     from opscope.models import registry
     from opscope.models.seeding import draw
 
