@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isfinite
 from typing import Any
 
 from opscope.compiler.buda.balancer.limiter import limiter_cycles
@@ -23,6 +24,10 @@ def as_json(plan: BudaPlan, op: str = "") -> dict[str, Any]:
         "unmeasured_ops": dict(plan.unmeasured),
         "cycles_per_input": plan.cycles,
         "dram_cuts": [[edge.producer, edge.consumer] for edge in plan.cuts],
+        "buffering": [
+            {"kind": b.kind, "name": b.name, "edge": [b.edge.producer, b.edge.consumer], "why": b.why}
+            for b in plan.buffering
+        ],
     }
     if op:
         return report | {"op": _op_json(plan, op)}
@@ -36,6 +41,7 @@ def as_json(plan: BudaPlan, op: str = "") -> dict[str, Any]:
             "type": epoch.kind,
             "cores": epoch.cores,
             "cycles": epoch.cycles,
+            "cycles_of_one_input": _whole(plan.flow_cycles(epoch)),
             "bytes_to_dram": crossing[i],
             "switch_cycles": switch[i],
             "bytes_of_programs_and_routes": loads[i],
@@ -133,7 +139,7 @@ def plan_lines(plan: BudaPlan) -> Iterator[str]:
         yield (
             f"epoch {epoch.number} chip {epoch.chip}{kind}: {epoch.cores} of {plan.budget.grid.volume} cores, "
             f"{epoch.cycles} cycles; switch: {crossing[i]} bytes to DRAM and back, {switch[i]} cycles; programs and "
-            f"routes to L1: at most {loading[i]} cycles"
+            f"routes to L1: at most {loading[i]} cycles; one input passes in {_whole(plan.flow_cycles(epoch))}"
         )
         for placed in epoch.placements:
             model = plan.choices[placed.op.name].model
@@ -144,8 +150,17 @@ def plan_lines(plan: BudaPlan) -> Iterator[str]:
             )
             if model.spec.fused is not None:
                 yield f"  {'':32} = {model.spec.fused}"
+    queues = {note.edge for note in plan.buffering if note.kind == "queue"}
     for edge in plan.cuts:
-        yield f"through DRAM: {edge.producer} -> {edge.consumer} (no two models stream along this edge)"
+        if edge not in queues:
+            yield f"through DRAM: {edge.producer} -> {edge.consumer} (no two models stream along this edge)"
+    for note in plan.buffering:
+        yield f"buffering: {note.kind} {note.name} on {note.edge.producer} -> {note.edge.consumer}: {note.why}"
+
+
+def _whole(cycles: float) -> int | None:
+    """Cycles as a whole number; None for an epoch that no input passes, because its ops wait for each other."""
+    return round(cycles) if isfinite(cycles) else None
 
 
 def op_lines(plan: BudaPlan, name: str) -> Iterator[str]:
@@ -162,7 +177,7 @@ def op_lines(plan: BudaPlan, name: str) -> Iterator[str]:
         if candidate.failure is not None:
             yield f"{where} {candidate.failure.value}{f': {candidate.detail}' if candidate.detail else ''}"
         for model in candidate.models:
-            mark = " <- chosen" if model is choice.model else ""
+            mark = " <- chosen" if model.holding(choice.model.output.factor) == choice.model else ""
             yield f"{where} {_model_line(model)}{mark}"
     legal_count = sum(bool(candidate.models) for candidate in legal.candidates)
     yield f"candidates {len(legal.candidates)}, legal {legal_count}, op models {len(legal.models)}"

@@ -24,6 +24,18 @@ ROUTE_BYTES = 65_408
 
 
 @dataclass(frozen=True)
+class Buffering:
+    """Room that an edge got so that no other branch of a fork starves."""
+
+    kind: str
+    """`buffer`: a larger output buffer; `nop`: an op that copies; `queue`: DRAM."""
+    name: str
+    """The op whose buffer is larger, the nop, or the queue."""
+    edge: Edge
+    why: str
+
+
+@dataclass(frozen=True)
 class BudaPlan:
     """The result of balancing and placing a graph."""
 
@@ -35,6 +47,8 @@ class BudaPlan:
     cuts: tuple[Edge, ...]
     """Edges whose data waits in DRAM, because no pair of models streams along them."""
     epochs: tuple[Epoch, ...]
+    buffering: tuple[Buffering, ...] = ()
+    """Where forks got room, in the order in which it was given."""
 
     @property
     def cycles(self) -> int:
@@ -59,6 +73,13 @@ class BudaPlan:
     def load_bytes(self) -> tuple[int, ...]:
         """Per epoch, the bytes of programs and routes that its cores load: the space that TT-Buda reserves for both."""
         return tuple(epoch.cores * (PROGRAM_BYTES + ROUTE_BYTES) for epoch in self.epochs)
+
+    def flow_cycles(self, epoch: Epoch) -> float:
+        """Returns the cycles until one input has passed an epoch, pieces overlapping; infinite if it never does."""
+        from opscope.compiler.buda.pipeline import flow
+
+        models = {placement.op.name: self.choices[placement.op.name].model for placement in epoch.placements}
+        return flow(self.graph, models, list(models), self.cuts).cycles
 
     def switch_cycles(self) -> tuple[int, ...]:
         """Per epoch, cycles to write its activations to DRAM and to read them back, with all channels busy."""
@@ -97,7 +118,10 @@ def plan(
     placer: PlacerOptions | None = None,
 ) -> BudaPlan:
     """Plans `graph`. Raises CompilerInputError for an op without a legal model, an unknown policy, a bad override."""
+    from opscope.compiler.buda.buffering import buffered, split_forks
+
     chosen = policy(policy_name, policy_options)
+    graph = split_forks(graph)
     legal = legalize_graph(graph, budget, legalizer)
     models = {}
     known: dict[int, tuple] = {}
@@ -110,4 +134,5 @@ def plan(
         for node in graph.ops
     ]
     epochs = place(ops, budget.grid, placer)
-    return BudaPlan(graph, budget, chosen.name, legal, choices, tuple(solver.cuts), epochs)
+    planned = BudaPlan(graph, budget, chosen.name, legal, choices, tuple(solver.cuts), epochs)
+    return buffered(planned, legalizer or LegalizerOptions())

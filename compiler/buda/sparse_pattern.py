@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from itertools import pairwise, product
+from itertools import accumulate, pairwise, product
 from math import prod
 
 import numpy as np
@@ -165,6 +165,23 @@ class SparsePattern:
             size = STRIP_HEADER_BYTES * coded + INDEX_BYTES * (len(ublocks) + len(tiles))
             shares.append((len(tiles), len(ublocks), len(strips), 1 + len({i for *_, i in tiles}), size))
         return SparseShare(*(max(column) for column in zip(*shares, strict=True)))
+
+    def reach(self, t: int, z_major: bool) -> tuple[float, ...]:
+        """Returns per piece the share of the right operand's rows down to the last that it or one before reads."""
+        key = (t, z_major)
+        if key not in self._reaches:
+            groups = self.taps if z_major else 1
+            per_group = self.rows // groups
+            last = [0] * t
+            for row, col, _ in self.tiles:
+                piece = row % per_group * t // per_group
+                last[piece] = max(last[piece], col + 1)
+            self._reaches[key] = tuple(size / self.cols for size in accumulate(last, max))
+        return self._reaches[key]
+
+    @cached_property
+    def _reaches(self) -> dict[tuple[int, bool], tuple[float, ...]]:
+        return {}
 
     @cached_property
     def _stepped(self) -> dict[tuple[int, int, bool], frozenset[tuple[int, int]] | None]:

@@ -111,8 +111,6 @@ def plan_command(
             masks = (harvested,) * chips if harvested else config.harvested(chips)
             budget = planner.budget_of(board or arch, harvested or mask)
             graph = config.applied(graph, budget.arch)
-            if op:
-                op_named(graph, op)
             planned = planner.plan(
                 graph,
                 budget,
@@ -121,6 +119,8 @@ def plan_command(
                 PolicyOptions(seed, target_cycles),
                 config.placer(graph, chips),
             )
+            if op:
+                op_named(planned.graph, op)
             folder = backend_output or (Path(value) if (value := config.get("backend_output_dir")) else None)
             _write(planned, board or arch, config, masks, netlist, picture, folder, output)
     except (StageFailure, CompilerInputError, ValueError) as error:

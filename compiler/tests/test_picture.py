@@ -1,14 +1,18 @@
-"""The page of a plan: each epoch's share and costs, each op's rectangle, colour and words."""
+"""The page of a plan: each epoch's share and costs, each op's rectangle, colour and words, and what flows."""
 
 from __future__ import annotations
 
 import re
 
+import pytest
+
 from opscope.compiler.buda.balancer.options import LegalizerOptions, OpOverride
 from opscope.compiler.buda.balancer.shapes import Grid
-from opscope.compiler.buda.balancer.tests.graphs import chain, fork
+from opscope.compiler.buda.balancer.tests.graphs import fork
 from opscope.compiler.buda.fuse_ops import fuse_ops
 from opscope.compiler.buda.picture import page, panels
+from opscope.compiler.buda.picture.flows import flows
+from opscope.compiler.buda.picture.labels import forms, label, thousands
 from opscope.compiler.buda.placer.epochs import PlacerOptions
 from opscope.compiler.buda.planner import BudaPlan, budget_of, plan
 
@@ -38,13 +42,19 @@ def test_panels_are_epochs_and_boxes_ops() -> None:
     assert [(box.name, box.x, box.y, box.width, box.height) for box in boxes] == [
         ("mm", 0, 0, 3, 2), ("e", 3, 0, 1, 8), ("_fused_op_0", 0, 0, 2, 1),
     ]  # fmt: skip
-    # A core is 26 pixels wide, a letter 7; hues are 137.508 degrees apart.
-    assert [(box.label, box.hue) for box in boxes] == [("mm", 0), ("e", 137), ("add, mu", 275)]
+    # A core is 36 units wide, a letter 0.62 x 10.5; the words of a tall op run downwards.
+    assert [(box.label, box.upright, box.kind) for box in boxes] == [
+        ("mm", False, 0), ("e", True, 6), ("fused 0", False, 2),
+    ]  # fmt: skip
+    assert [box.cycles for box in boxes] == [thousands(held.choices[box.name].model.cycles) for box in boxes]
+    assert [box.share for box in first.boxes] == [
+        round(100 * held.choices[name].model.cycles / first.cycles) for name in ("mm", "e")
+    ]
+    assert [box.share for box in second.boxes] == [100]
     slowest = {op.name: held.choices[op.name].model.cycles for op in held.graph.ops}
     assert [box.slowest for box in first.boxes] == [slowest["mm"] > slowest["e"], slowest["e"] > slowest["mm"]]
     assert second.boxes[0].slowest
-    (chained,) = panels(plan(chain(5), budget_of("n150"), "MinimizeGrid"))
-    assert [box.hue for box in chained.boxes] == [0, 137, 275, 52, 190]
+    assert second.slowest == "_fused_op_0"
     exp, fused = held.choices["e"].model, held.choices["_fused_op_0"].model
     assert first.boxes[1].tip == (f"e: exp, grid 8x1, t 1, {exp.cycles:,} cycles, L1 {exp.l1_bytes:,} bytes")
     assert second.boxes[0].tip == (
@@ -52,10 +62,46 @@ def test_panels_are_epochs_and_boxes_ops() -> None:
     )
 
 
-def test_the_page_draws_them_in_cells_of_26_pixels() -> None:
+def test_the_page_draws_them_in_cells_of_36_units() -> None:
     text = page(planned())
-    assert 'width="209" height="261"' in text  # 8 x 10 cores and a line
-    drawn = re.findall(r'data-op="(\w+)" x="(\d+)" y="(\d+)" width="(\d+)" height="(\d+)"', text)
-    assert drawn == [
-        ("mm", "1", "1", "77", "51"), ("e", "79", "1", "25", "207"), ("_fused_op_0", "1", "1", "51", "25"),
+    assert 'viewBox="0 0 289 361"' in text  # 8 x 10 cores and a line
+    drawn = re.findall(r'data-op="(\w+)".*?<rect x="(\d+)" y="(\d+)" width="(\d+)" height="(\d+)"', text)
+    assert sorted(drawn) == [
+        ("_fused_op_0", "1", "1", "71", "35"), ("e", "109", "1", "35", "287"), ("mm", "1", "1", "107", "71"),
     ]  # fmt: skip
+
+
+def test_the_legend_has_the_kinds_that_occur_and_the_bottleneck_is_named() -> None:
+    held = planned()
+    text = page(held)
+    legend = re.findall(r'<span class="kinds"><i class="k(\d)"></i>([^<]+)', text)
+    assert legend == [("0", "dense product"), ("2", "fused"), ("6", "elementwise")]
+    slowest = max(panels(held), key=lambda panel: panel.cycles)
+    assert f"Longest: epoch {slowest.number}, {slowest.cycles:,} cycles, held up by {slowest.slowest}." in text
+    assert text.count(' slowest"') == sum(box.slowest for panel in panels(held) for box in panel.boxes)
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_flows_say_what_carries_each_operand() -> None:
+    rows = {(row["from"], row["to"]): row["how"] for row in flows(planned())}
+    assert rows == {
+        ("x", "mm"): "32 tiles of Float16_b, queue in DRAM or of the host to 2x1 cores, each multicast to 3",
+        ("w", "mm"): "48 tiles of Float16_b, queue in DRAM or of the host to 1x3 cores, each multicast to 2",
+        ("mm", "e"): "96 tiles of Float16_b in one piece, pipes from 2x3 cores to 8x1 cores",
+        ("mm", "_fused_op_0"): "96 tiles of Float16_b, queue in DRAM: 2x3 cores to 1x2 cores",
+        ("e", "_fused_op_0"): "96 tiles of Float16_b, queue in DRAM: 8x1 cores to 1x2 cores",
+    }
+
+
+@pytest.mark.parametrize(
+    ("room", "label_of"), [(200, "sparse_matmul_12"), (60, "sparse 12"), (33, "sp 12"), (20, "s12"), (10, "")]
+)
+def test_a_name_is_shortened_to_a_form_that_still_says_what_it_is(room: float, label_of: str) -> None:
+    assert label("sparse_matmul_12", room, 10.5) == label_of
+
+
+def test_names_without_a_number_are_whole_or_short() -> None:
+    assert forms("mm") == ("mm",)
+    assert forms("subtract") == ("subtract", "sub")
+    assert forms("buffer_3_a_b") == ("buffer_3_a_b", "buffer 3", "buf 3", "b3")
+    assert (thousands(132_634), thousands(999)) == ("133k", "999")

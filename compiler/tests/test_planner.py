@@ -24,7 +24,7 @@ def check(buda_plan: BudaPlan) -> None:
     assert placed == [node.name for node in graph.ops]
     for name, choice in buda_plan.choices.items():
         model = choice.model
-        assert model in buda_plan.legal[name].models
+        assert any(model == legal.holding(model.output.factor) for legal in buda_plan.legal[name].models)
         assert model.l1_bytes <= budget.l1_usable
         assert model.block.t * model.block.tiles * model.grid.volume == graph.node(name).shape.tiles
         assert choice.why

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from opscope.compiler.buda.balancer.failure import OpModelFailureReason
 from opscope.compiler.buda.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor
@@ -44,6 +44,10 @@ class OpModel:
     def l1_bytes(self) -> int:
         """Bytes of L1 on each core."""
         return l1_usage(self.spec, self.inputs, self.output, self.parameters, self.intermediates)
+
+    def holding(self, factor: int) -> OpModel:
+        """Returns the model with an output buffer of that many macro blocks."""
+        return replace(self, output=replace(self.output, factor=factor))
 
     def input_grid(self, operand: int) -> Grid:
         """Returns the cores that read an operand from its producer; a matmul multicasts to the others."""

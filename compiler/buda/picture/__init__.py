@@ -1,18 +1,38 @@
-"""Draws a plan as a page: the grid of cores of every epoch, coloured by op."""
+"""Draws a plan as a page: the grid of cores of every epoch, coloured by share of time or by kind of op.
+
+A switch chooses the colours, a legend explains them; the slowest op of each epoch is marked and named. Hovering an op
+shows its model, and with arrows where its operands come from and where its result goes.
+"""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from opscope.compiler.buda.fused import fused_type
+from opscope.compiler.buda.graph import OpSpec
+from opscope.compiler.buda.picture.flows import flows
+from opscope.compiler.buda.picture.labels import label, thousands
 from opscope.compiler.buda.plan_report import dram_queues_note
 from opscope.compiler.buda.planner import BudaPlan
 
-CELL = 26
-"""Pixels of a core's side."""
-GOLDEN_ANGLE = 137.508
-"""Degrees between the hues of neighbours; this keeps them far apart for any number of ops."""
+CELL = 36
+"""Units of a core's side in the drawing, which is scaled to the page."""
+LETTERS = 10.5
+"""Size of the letters of a name, in the same units."""
+KINDS = {
+    "dense product": frozenset({"matmul", "depthwise"}),
+    "gather (sparse product)": frozenset({"sparse_matmul"}),
+    "fused": frozenset({"fused_op"}),
+    "reduction": frozenset({"reduce"}),
+    "copy, buffer": frozenset({"nop"}),
+    "splice": frozenset({"splice"}),
+}
+"""Kinds of op that have a colour of their own -> types; every other op is elementwise."""
+ELEMENTWISE = "elementwise"
+ACROSS = ((2, 2), (6, 3), (8, 4), (12, 4))
+"""Number of epochs -> how many stand side by side; 5 if there are more."""
 
 
 @dataclass(frozen=True)
@@ -21,12 +41,19 @@ class Box:
 
     name: str
     label: str
+    cycles: str
+    """Cycles in short, if there is room for them below the name."""
     tip: str
     x: int
     y: int
     width: int
     height: int
-    hue: int
+    upright: bool
+    """Whether the words run from top to bottom."""
+    kind: int
+    """Number of its kind in the legend."""
+    share: int
+    """Per cent of the epoch's time in which it is busy."""
     slowest: bool
 
 
@@ -43,13 +70,20 @@ class Panel:
     switch: int
     loading: int
     moved: int
+    slowest: str
+    """The first of the ops that take as long as the epoch."""
     boxes: tuple[Box, ...]
+
+
+def kind_of(spec: OpSpec) -> str:
+    """Returns the kind of an op, as the legend names it."""
+    return next((kind for kind, types in KINDS.items() if spec.type in types and not spec.relu), ELEMENTWISE)
 
 
 def panels(plan: BudaPlan) -> tuple[Panel, ...]:
     """Returns every epoch, with its ops' rectangles."""
     switches, moved, loading = plan.switch_cycles(), plan.crossing_bytes(), plan.load_cycles()
-    hues = {node.name: int(i * GOLDEN_ANGLE % 360) for i, node in enumerate(plan.graph.ops)}
+    kinds = [*KINDS, ELEMENTWISE]
     drawn = []
     for i, epoch in enumerate(plan.epochs):
         boxes = []
@@ -60,32 +94,37 @@ def panels(plan: BudaPlan) -> tuple[Panel, ...]:
                 f"{p.op.name}: {fused_type(model.spec)}, grid {model.grid}{side}, t {model.block.t}, "
                 f"{model.cycles:,} cycles, L1 {model.l1_bytes:,} bytes"
             )
-            room = p.grid.c * CELL // 7
+            upright = p.grid.r > p.grid.c
+            along, across = max(p.grid.r, p.grid.c) * CELL - 6, min(p.grid.r, p.grid.c) * CELL
+            brief = thousands(model.cycles) if across >= 2.6 * LETTERS else ""
             boxes.append(
                 Box(
                     p.op.name,
-                    (str(model.spec.fused) if model.spec.fused is not None else p.op.name)[:room],
+                    label(p.op.name, along, LETTERS),
+                    brief,
                     tip,
                     p.col,
                     p.row,
                     p.grid.c,
                     p.grid.r,
-                    hues[p.op.name],
+                    upright,
+                    kinds.index(kind_of(model.spec)),
+                    round(100 * model.cycles / max(1, epoch.cycles)),
                     model.cycles == epoch.cycles,
                 )
             )
-        share = round(100 * epoch.cores / plan.budget.grid.volume)
         drawn.append(
             Panel(
                 epoch.number,
                 epoch.chip,
                 epoch.kind,
                 epoch.cores,
-                share,
+                round(100 * epoch.cores / plan.budget.grid.volume),
                 epoch.cycles,
                 switches[i],
                 loading[i],
                 moved[i],
+                next(box.name for box in boxes if box.slowest),
                 tuple(boxes),
             )
         )
@@ -98,7 +137,20 @@ def page(plan: BudaPlan) -> str:
 
     loader = jinja2.FileSystemLoader(Path(__file__).parent)
     environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
-    rows, cols = plan.budget.grid.r, plan.budget.grid.c
+    drawn = panels(plan)
+    used = {box.kind for panel in drawn for box in panel.boxes}
+    # In a script element only `<` could end the data early.
+    data = json.dumps(flows(plan)).replace("<", "\\u003c")
     return environment.get_template("plan.html.jinja").render(
-        plan=plan, panels=panels(plan), cell=CELL, rows=rows, cols=cols, note=dram_queues_note(plan)
+        plan=plan,
+        panels=drawn,
+        cell=CELL,
+        letters=LETTERS,
+        rows=plan.budget.grid.r,
+        cols=plan.budget.grid.c,
+        across=next((side for most, side in ACROSS if len(drawn) <= most), 5),
+        kinds=[(i, kind) for i, kind in enumerate([*KINDS, ELEMENTWISE]) if i in used],
+        note=dram_queues_note(plan),
+        bottleneck=max(drawn, key=lambda panel: panel.cycles) if drawn else None,
+        flows=data,
     )

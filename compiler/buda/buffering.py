@@ -1,0 +1,236 @@
+"""Puts buffers where data forks and joins again, so that no branch starves; nops where a fork has too many readers.
+
+As in TT-Buda (fork-join buffering; fork nops), on the plan as it was placed. For an edge whose short branch holds too
+little (`pipeline.py`), in this order: a larger output buffer in what is left of L1; a nop on free cores, whose output
+buffer holds the rest; a queue in DRAM. A nop copies, so that no bit changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from opscope.compiler.buda.balancer.constraints import End, edge_failure
+from opscope.compiler.buda.balancer.enumerate import consumes_z_major
+from opscope.compiler.buda.balancer.legalizer import legalize
+from opscope.compiler.buda.balancer.op_model import OpModel
+from opscope.compiler.buda.balancer.options import LegalizerOptions
+from opscope.compiler.buda.balancer.policies import Choice
+from opscope.compiler.buda.balancer.shapes import Grid
+from opscope.compiler.buda.graph import BudaGraph, Edge, Node, NodeKind, OpSpec
+from opscope.compiler.buda.pipeline import Flow, flow, joins, room_of
+from opscope.compiler.buda.placer.epochs import CoreGrid, Epoch, OpToPlace, Placement, try_place
+from opscope.compiler.buda.planner import BudaPlan, Buffering
+
+MOST_FORKS = 8
+"""Most readers of an op (tt-buda: balancer/balancer_utils.hpp, EdgeCost::kMaxDRAMOutQueues)."""
+STARVED = 1.1
+"""An epoch in which one input takes this much longer than with room for everything has a branch that starves."""
+WHOLE = 2.0
+"""Room for the whole of a tensor, twice."""
+
+
+def split_forks(graph: BudaGraph, most: int = MOST_FORKS) -> BudaGraph:
+    """Returns the graph with nops, each of which serves some readers of an op that has more than `most`."""
+    while (node := next((node for node in graph.ops if len(_readers(graph, node)) > most), None)) is not None:
+        readers = _readers(graph, node)
+        # With n nops in their place, most - n readers stay and each nop serves `most` others.
+        nops = -(-(len(readers) - most) // (most - 1))
+        moved = readers[most - nops :]
+        for i in range(nops):
+            served = moved[i * most : (i + 1) * most]
+            graph = with_nop(graph, f"fork_nop_{i}_{node.name}", served)
+    return graph
+
+
+def _readers(graph: BudaGraph, node: Node) -> list[Edge]:
+    return [edge for edge in graph.users(node.name) if graph.node(edge.consumer).op is not None]
+
+
+def with_nop(graph: BudaGraph, name: str, edges: list[Edge]) -> BudaGraph:
+    """Returns the graph with a nop between a producer and the consumers of `edges`, which keep their TMs."""
+    source = graph.node(edges[0].producer)
+    spec = OpSpec("nop", source.spec.math_fidelity, source.spec.acc_format, epoch_type=source.spec.epoch_type)
+    nop = Node(name, NodeKind.OP, source.shape, source.data_format, spec, source.elements)
+    first = {edge.consumer for edge in edges}
+    at = next(i for i, node in enumerate(graph.nodes) if node.name in first)
+    # The nop takes the place of the first edge, so that the producer still writes in the order of its first reader.
+    moved = []
+    for edge in graph.edges:
+        if edge == edges[0]:
+            moved.append(Edge(source.name, name))
+        moved.append(replace(edge, producer=name) if edge in edges else edge)
+    return BudaGraph(graph.name, (*graph.nodes[:at], nop, *graph.nodes[at:]), tuple(moved))
+
+
+def buffered(plan: BudaPlan, options: LegalizerOptions) -> BudaPlan:
+    """Returns the plan with buffers where a branch would starve, and nops in place of cuts where they stream."""
+    state = _State(plan, options)
+    for number in range(len(plan.epochs)):
+        state.join_cuts(number)
+        state.feed(number)
+    return state.plan
+
+
+@dataclass
+class _State:
+    """A plan while it gets its buffers."""
+
+    plan: BudaPlan
+    options: LegalizerOptions
+
+    def ops(self, number: int) -> list[str]:
+        """The ops of an epoch."""
+        return [placement.op.name for placement in self.plan.epochs[number].placements]
+
+    def models(self) -> dict[str, OpModel]:
+        """The model of each op."""
+        return {name: choice.model for name, choice in self.plan.choices.items()}
+
+    def flow(self, number: int, room: dict[Edge, float] | None = None) -> Flow:
+        """The epoch for one input."""
+        return flow(self.plan.graph, self.models(), self.ops(number), self.plan.cuts, room)
+
+    def join_cuts(self, number: int) -> None:
+        """Puts a nop on each cut edge inside an epoch if its ends stream through one and the input is faster."""
+        inside = set(self.ops(number))
+        for edge in self.plan.cuts:
+            if edge.producer not in inside or edge.consumer not in inside:
+                continue
+            before = self.plan
+            cycles = self.flow(number).cycles
+            self.plan = replace(before, cuts=tuple(cut for cut in before.cuts if cut != edge))
+            if not self.add_nop(number, edge, 0.0, "streams where the two ops do not") or not self.improves(
+                number, cycles
+            ):
+                self.plan = before
+
+    def improves(self, number: int, cycles: float) -> bool:
+        """Whether the epoch now takes fewer cycles, apart from branches that would starve and get buffers next."""
+        everything = {edge: WHOLE for name in self.ops(number) for edge in self.plan.graph.users(name)}
+        return self.flow(number, everything).cycles < cycles
+
+    def feed(self, number: int) -> None:
+        """Gives room to every edge of an epoch that makes another branch starve."""
+        if not joins(self.plan.graph, self.ops(number)):
+            return
+        given: set[Edge] = set()
+        while True:
+            now = self.flow(number)
+            everything = {edge: WHOLE for name in self.ops(number) for edge in self.plan.graph.users(name)}
+            goal = self.flow(number, everything).cycles * STARVED
+            if now.cycles <= goal:
+                return
+            wanted = self._culprits(number, goal)
+            edge = next((edge for edge in wanted if edge not in given), None)
+            if edge is None:
+                return
+            given.add(edge)
+            share = self.share(number, edge, [other for other in wanted if other != edge], goal)
+            if share > room_of(self.plan.choices[edge.producer].model):
+                self.give(number, edge, share)
+
+    def _culprits(self, number: int, goal: float) -> list[Edge]:
+        """Returns edges that need more room, so that with it the epoch reaches its goal."""
+        room: dict[Edge, float] = {}
+        while (now := self.flow(number, room)).cycles > goal:
+            late = [edge for edge in now.full if edge not in room]
+            if not late:
+                break
+            # A stuck epoch shows its culprits first; one that is only slow shows all that were ever late.
+            room[late[0]] = WHOLE
+        return list(room)
+
+    def share(self, number: int, edge: Edge, others: list[Edge], goal: float) -> float:
+        """Returns the smallest share of its tensor that an edge must hold, in macro blocks of its producer."""
+        model = self.plan.choices[edge.producer].model
+        room = dict.fromkeys(others, WHOLE)
+        low, high = model.output.factor, model.block.t
+        while low < high:
+            middle = (low + high) // 2
+            if self.flow(number, {**room, edge: middle / model.block.t}).cycles <= goal:
+                high = middle
+            else:
+                low = middle + 1
+        return low / model.block.t
+
+    def give(self, number: int, edge: Edge, share: float) -> None:
+        """Makes an edge hold that share of its tensor: in the producer, in a nop, or in DRAM."""
+        choice = self.plan.choices[edge.producer]
+        model = choice.model
+        larger = with_room(model, share, self.plan.budget.l1_usable)
+        if larger is not None and not model.spec.gradient:
+            why = f"holds {larger.output.l1_size_tiles} tiles a core, not {model.output.l1_size_tiles}"
+            note = Buffering("buffer", edge.producer, edge, why)
+            choices = {**self.plan.choices, edge.producer: Choice(larger, choice.why)}
+            self.plan = replace(self.plan, choices=choices, buffering=(*self.plan.buffering, note))
+            return
+        missing = share - room_of(model)
+        if not self.add_nop(number, edge, missing, f"holds {missing:.0%} of the tensor"):
+            note = Buffering("queue", f"e2e_{edge.producer}_0", edge, f"{share:.0%} of the tensor fits no free core")
+            self.plan = replace(self.plan, cuts=(*self.plan.cuts, edge), buffering=(*self.plan.buffering, note))
+
+    def add_nop(self, number: int, edge: Edge, share: float, why: str) -> bool:
+        """Puts a nop on an edge, on free cores of the epoch; returns whether there is one that fits."""
+        plan = self.plan
+        if consumes_z_major(plan.graph, edge):
+            return False
+        count = sum(note.kind == "nop" for note in plan.buffering)
+        name = f"buffer_{count}_{edge.producer}_{edge.consumer}"
+        graph = with_nop(plan.graph, name, [edge])
+        legal = legalize(graph, name, plan.budget, self.options)
+        before, after = graph.operands(name)[0], graph.users(name)[0]
+        epoch = plan.epochs[number]
+        models = [candidate.models[0] for candidate in legal.candidates if candidate.models]
+        fitting = sorted(
+            self._fitting(graph, before, after, models, share, epoch.cycles),
+            key=lambda model: (model.grid.volume, model.cycles),
+        )
+        for model in fitting:
+            placement = _place(plan, epoch, name, model)
+            if placement is not None:
+                at = next(i for i, p in enumerate(epoch.placements) if p.op.name == edge.consumer)
+                placements = (*epoch.placements[:at], placement, *epoch.placements[at:])
+                epochs = (*plan.epochs[:number], replace(epoch, placements=placements), *plan.epochs[number + 1 :])
+                choice = Choice(model, f"{why}, between {edge.producer} and {edge.consumer}")
+                self.plan = replace(
+                    plan,
+                    graph=graph,
+                    legal={**plan.legal, name: legal},
+                    choices={**plan.choices, name: choice},
+                    epochs=epochs,
+                    buffering=(*plan.buffering, Buffering("nop", name, edge, why)),
+                )
+                return True
+        return False
+
+    def _fitting(
+        self, graph: BudaGraph, before: Edge, after: Edge, models: list[OpModel], share: float, most_cycles: int
+    ) -> Iterator[OpModel]:
+        """Yields models of a nop that stream on both sides, with room for that share, no slower than `most_cycles`."""
+        source = self.plan.choices[before.producer].model
+        reader = self.plan.choices[after.consumer].model
+        for model in models:
+            larger = with_room(model, share, self.plan.budget.l1_usable)
+            if (
+                larger is not None
+                and model.cycles <= most_cycles
+                and edge_failure(graph, before, source.stream, End.of(model, 0)) is None
+                and edge_failure(graph, after, model.stream, End.of(reader, after.operand)) is None
+            ):
+                yield larger
+
+
+def with_room(model: OpModel, share: float, l1_usable: int) -> OpModel | None:
+    """Returns the model with an output buffer for that share of its result, in pairs of blocks; None if L1 is full."""
+    factor = max(model.output.factor, 2 * -(-round(share * model.block.t, 6) // 2))
+    larger = model.holding(int(factor))
+    return larger if larger.l1_bytes <= l1_usable else None
+
+
+def _place(plan: BudaPlan, epoch: Epoch, name: str, model: OpModel) -> Placement | None:
+    """Returns a place for an op on the free cores of an epoch."""
+    cores = CoreGrid(Grid(plan.budget.grid.r, plan.budget.grid.c), epoch.chip, epoch.number)
+    for placement in epoch.placements:
+        cores.take(placement)
+    return try_place(OpToPlace(name, model.grid, epoch.kind, model.cycles), cores, transpose=True)
