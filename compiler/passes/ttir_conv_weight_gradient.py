@@ -13,10 +13,12 @@ TT-Buda gets the same from the backward pass of its sparse matmul (tt-buda: pybu
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from opscope.compiler.dialects.buda import PatchesOp
@@ -41,13 +43,17 @@ class TtirConvWeightGradient(ModulePass):
             block = func.body.blocks[0]
             held = host_values(block, frozenset() if self.all_inputs else parameters(block))
             for conv in list(block.ops):
-                if isinstance(conv, RowOp) and conv.ROW.ttir == "conv2d" and _is_gradient(conv):
-                    if shape_of(conv.operands[0])[0] > 1 or conv.operands[1] not in held:
-                        _rewrite(conv)
+                if isinstance(conv, RowOp) and conv.ROW.ttir == "conv2d" and _is_gradient(conv, held):
+                    _rewrite(conv)
 
 
-def _is_gradient(conv: RowOp) -> bool:
-    """Whether each image has one channel, and nothing else keeps i and j from changing places."""
+def _is_gradient(conv: RowOp, held: Container[SSAValue]) -> bool:
+    """Whether each image has one channel, and nothing else keeps i and j from changing places.
+
+    A forward convolution of one gray image, whose kernel the host holds, is none.
+    """
+    if shape_of(conv.operands[0])[0] == 1 and conv.operands[1] in held:
+        return False
     attrs = conv.read()
     plain = attrs["groups"] == attrs.get("batch_groups", 1) == 1
     dilated = any(step != 1 for step in attrs.get("input_dilation") or (1,))
@@ -60,7 +66,8 @@ def _rewrite(conv: RowOp) -> None:
     _, out_height, out_width, channels = shape_of(conv.results[0])
     attrs = conv.read()
     stride, dilation = attrs["dilation"], attrs["stride"]
-    low = attrs["padding"][:2]
+    top, _, left, _ = attrs["padding"]
+    low = top, left
     counts = shape_of(kernel)[:2]
     # As many windows as the kernel has taps: the padding behind follows, and cuts off what no tap reads.
     high = (
@@ -77,9 +84,7 @@ def _rewrite(conv: RowOp) -> None:
         kernel=(out_height, out_width), stride=stride, padding=(*low, *high), dilation=dilation,
     )  # fmt: skip
     taps, positions = out_height * out_width, counts[0] * counts[1]
-    turned = make(
-        "permute", [patches.results[0]], like(image, (taps, images, positions)), conv, permutation=(0, 2, 1)
-    )
+    turned = make("permute", [patches.results[0]], like(image, (taps, images, positions)), conv, permutation=(0, 2, 1))
     flat = make("reshape", [kernel], like(kernel, (1, positions, channels)), conv, shape=(1, positions, channels))
     each = make(
         "broadcast", [flat.results[0]], like(kernel, (taps, positions, channels)), conv,

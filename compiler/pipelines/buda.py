@@ -44,7 +44,8 @@ def decomposing(all_inputs: bool, prestride: bool = True) -> tuple[ModulePass, .
     With `prestride` (TT-Buda's `enable_conv_prestride`) the host rearranges the images of strided convolutions.
     """
     convolutions = (*([TtirConvPrestride(all_inputs)] if prestride else []), TtirConvFracture(all_inputs))
-    return (TtirConvWeightGradient(all_inputs), *convolutions, TtirDecomposeBuda(all_inputs), TtirEraseInverseOps(sink=False))
+    decomposed = (TtirConvWeightGradient(all_inputs), *convolutions, TtirDecomposeBuda(all_inputs))
+    return (*decomposed, TtirEraseInverseOps(sink=False))
 
 
 def lower(

@@ -33,14 +33,22 @@ class CardProgram:
     """One module, planned and placed. Raises PyBudaError if the compiler refuses it."""
 
     def __init__(
-        self, exported: Exported, board: str, configuration: Configuration, chip_ids: Sequence[int] = (0,)
+        self,
+        exported: Exported,
+        board: str,
+        configuration: Configuration,
+        chip_ids: Sequence[int] = (0,),
+        epoch_type: str = "",
     ) -> None:
-        """`board`: a board or an architecture, which means its default board."""
+        """`board`: a board or an architecture, which means its default board.
+
+        `epoch_type` is `forward`, `backward` or `optimizer` where the program is one pass of training.
+        """
         self.exported = exported
         self.values: dict[str, np.ndarray] = dict(exported.values)
         self.compilation = Compilation(
             exported.bytecode, board, configuration, exported.name,
-            parameters=exported.parameters, fallback=True, chip_ids=tuple(chip_ids),
+            parameters=exported.parameters, fallback=True, chip_ids=tuple(chip_ids), epoch_type=epoch_type,
         )  # fmt: skip
         try:
             compile_to(self.compilation)

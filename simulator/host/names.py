@@ -26,11 +26,13 @@ NAMES: dict[str, tuple[str, str]] = {
     "run_inference": ("run", "runs inputs through the pipeline; returns the queue of outputs"),
     "initialize_pipeline": ("run", "compiles the devices; `run_forward` then runs"),
     "run_forward": ("run", "runs inputs through the initialized pipeline"),
-    "run_training": ("run", "not there yet"),
-    "run_backward": ("run", "not there yet"),
-    "run_optimizer": ("run", "not there yet"),
+    "run_training": ("train", "trains the pipeline; returns the queue of checkpoints"),
+    "run_backward": ("train", "runs microbatches backward through the initialized pipeline"),
+    "run_optimizer": ("train", "updates the weights from the gradients so far"),
+    "run_schedulers": ("train", "sets the next learning rates"),
+    "get_loss_queue": ("train", "the losses of microbatches"),
     "get_parameter_checkpoint": ("run", "the values of parameters, by name"),
-    "get_parameter_gradients": ("run", "not there yet"),
+    "get_parameter_gradients": ("train", "the gradients so far, by name"),
     "update_device_parameters": ("run", "replaces parameters"),
     "get_intermediates_queue": ("run", "the results of the op that `insert_tapout_queue_for_op` named"),
     "sync": ("run", "waits until what was asked for has run"),
@@ -89,8 +91,6 @@ NO_MEANING = {
 """Name -> why it has no meaning here."""
 
 NOT_YET = {
-    "run_schedulers": "training is not there yet",
-    "get_loss_queue": "training is not there yet",
     "run_generate": "there are no past caches yet",
     "run_generative_inference": "there are no past caches yet",
     "set_device_pipeline": "devices form a pipeline in the order of their creation",

@@ -9,7 +9,7 @@ from opscope.simulator.host import session as sessions
 from opscope.simulator.host.devices.cpu_device import CPUDevice
 from opscope.simulator.host.devices.device import Device
 from opscope.simulator.host.devices.tt_device import TTDevice
-from opscope.simulator.host.errors import NotThereYet, PyBudaError
+from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.modules.module import Module
 from opscope.simulator.host.modules.py_buda_module import PyBudaModule
 from opscope.simulator.host.old_spellings import old_spellings
@@ -17,8 +17,6 @@ from opscope.simulator.host.pipeline import Pipeline
 from opscope.simulator.host.settings.device_mode import DeviceMode
 from opscope.simulator.host.settings.options import reset_options
 from opscope.simulator.host.settings.verify_config import VerifyConfig
-
-TRAINING = "expected inference, got training, which is not there yet"
 
 
 @old_spellings(num_inputs="input_count", sequential="_sequential")
@@ -106,13 +104,16 @@ def initialize_pipeline(
 ) -> Any:
     """Compiles the devices for inputs like `sample_inputs`, or the first that was pushed; returns the output queue.
 
-    `run_forward` then runs. What goes from one device to the next is also put into `d2d_fwd_queues`, in order. Raises
-    PyBudaError, NotThereYet for training.
+    `run_forward` then runs. What goes from one device to the next is also put into `d2d_fwd_queues`, in order. For
+    training it returns the queue of checkpoints, `output_queue` gets the losses, and what goes back from device to
+    device is put into `d2d_bwd_queues`; any number of microbatches may wait between forward and backward, whatever
+    `microbatch_count` says. Raises PyBudaError.
     """
     session = sessions.session()
     if training:
-        _loss_of(session.devices, "initialize_pipeline")
-        raise NotThereYet(f"initialize_pipeline: {TRAINING}")
+        return _initialized_training(
+            checkpoint_queue, output_queue, sample_inputs, sample_targets, d2d_fwd_queues, d2d_bwd_queues
+        )
     if session.pipeline is not None:
         session.pipeline.stop()
     session.pipeline = Pipeline(session.devices, output_queue, d2d_fwd_queues, _verify_cfg)
@@ -131,50 +132,29 @@ def initialize_pipeline(
     return session.pipeline.outputs
 
 
+def _initialized_training(
+    checkpoints: Any, losses: Any, inputs: Any, targets: Any, forwarded: list[Any], returned: list[Any]
+) -> Any:
+    from opscope.simulator.host.train import begin
+
+    pipeline = begin(checkpoint_queue=checkpoints, loss_queue=losses, d2d_fwd_queues=forwarded, d2d_bwd_queues=returned)
+    if isinstance(inputs, dict):
+        inputs = pipeline.devices[0].modules[0].ordered(inputs)
+    given = list(inputs) or pipeline.devices[0].inputs.first()
+    wanted = list(targets) or pipeline.devices[-1].targets.first()
+    if given is None or wanted is None:
+        what = "sample_inputs" if given is None else "sample_targets"
+        raise PyBudaError(f"initialize_pipeline: expected {what}, or some that were pushed, got neither")
+    pipeline.compile(given, wanted)
+    return pipeline.outputs
+
+
 def run_forward(input_count: int = 1, _sequential: bool = False) -> None:
     """Runs `input_count` inputs through the initialized pipeline. Raises PyBudaError."""
     pipeline = sessions.session().pipeline
     if pipeline is None:
         raise PyBudaError("run_forward: expected a pipeline, got none; try initialize_pipeline")
     pipeline.forward(input_count, _sequential)
-
-
-def _loss_of(devices: list[Device], where: str) -> Module:
-    """Returns the loss module of the last device. Raises PyBudaError if there is none."""
-    used = [device for device in devices if device.modules]
-    if not used:
-        raise PyBudaError(f"{where}: expected a module on a device, got none; try place_module")
-    loss = used[-1].loss_module
-    if loss is None:
-        raise PyBudaError(f"{where}: expected a loss module on {used[-1].name}, got none; try place_loss_module")
-    return loss
-
-
-def run_training(
-    epochs: int = 1,
-    steps: int = 1,
-    accumulation_steps: int = 1,
-    microbatch_count: int = 1,
-    checkpoint_queue: Any = None,
-    loss_queue: Any = None,
-    checkpoint_interval: int = 0,
-    _sequential: bool = False,
-    _perf_trace: bool = False,
-    _verify_cfg: VerifyConfig | None = None,
-) -> Any:
-    """Training is not there yet. Raises PyBudaError without a loss module, else NotThereYet."""
-    _loss_of(sessions.session().devices, "run_training")
-    raise NotThereYet(f"run_training: {TRAINING}")
-
-
-def run_backward(input_count: int = 1, zero_grad: bool = False, _sequential: bool = False) -> None:
-    """Training is not there yet. Raises NotThereYet."""
-    raise NotThereYet(f"run_backward: {TRAINING}")
-
-
-def run_optimizer(checkpoint: bool = False, _sequential: bool = False) -> None:
-    """Training is not there yet. Raises NotThereYet."""
-    raise NotThereYet(f"run_optimizer: {TRAINING}")
 
 
 def get_parameter_checkpoint(
@@ -189,13 +169,6 @@ def _parameters(device: Device) -> dict[str, Any]:
         return device.get_parameter_checkpoint()
     native = [module for module in device.modules if isinstance(module, PyBudaModule)]
     return {p.get_name(): p.value() for module in native for p in module.get_parameters()}
-
-
-def get_parameter_gradients(
-    device: CPUDevice | TTDevice | None = None, _sequential: bool = False
-) -> list[dict[str, Any]]:
-    """Training is not there yet. Raises NotThereYet."""
-    raise NotThereYet(f"get_parameter_gradients: {TRAINING}")
 
 
 def update_device_parameters(

@@ -9,6 +9,7 @@ from opscope.simulator.host.errors import PyBudaError
 if TYPE_CHECKING:
     from opscope.simulator.host.devices.device import Device
     from opscope.simulator.host.pipeline import Pipeline
+    from opscope.simulator.host.training.training_pipeline import TrainingPipeline
 
 
 class Session:
@@ -16,7 +17,7 @@ class Session:
 
     def __init__(self) -> None:
         self.devices: list[Device] = []
-        self.pipeline: Pipeline | None = None
+        self.pipeline: Pipeline | TrainingPipeline | None = None
 
 
 _SESSION = Session()

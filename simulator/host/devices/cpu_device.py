@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from opscope.simulator.host.devices.device import Device
-from opscope.simulator.host.errors import NotThereYet
+from opscope.simulator.host.errors import NoMeaningHere, NotThereYet
 from opscope.simulator.host.modules.module import Module
 from opscope.simulator.host.tensor import Tensor
 
@@ -21,9 +21,9 @@ class CPUDevice(Device):
         mp_context: Any = None, retain_backward_graph: bool = False, module: Module | list[Module] | None = None,
         input_dtypes: list[Any] | None = None,
     ) -> None:  # fmt: skip
-        """`input_dtypes` are ignored: inputs keep their types. Optimizers come with training."""
+        """`input_dtypes` are ignored: inputs keep their types. Raises NoMeaningHere for an optimizer."""
         if optimizer_f is not None or scheduler_f is not None:
-            raise NotThereYet(f"{name}: expected inference, got an optimizer; training is not there yet")
+            raise NoMeaningHere(f"{name}: expected inference, got an optimizer; cards are trained, try a TTDevice")
         super().__init__(name, mp_context)
         if module is not None:
             self.place_module(module)

@@ -110,8 +110,8 @@ class Device(ProcessCommands):
         return outputs
 
     def backward(self, loop_count: int, zero_grad: bool) -> None:
-        """Comes with training."""
-        raise NotThereYet(f"{self.name}.backward: expected inference, got training, which is not there yet")
+        """Raises PyBudaError: a backward pass begins at the last device."""
+        self.refuse("run_backward(), which begins at the loss", "backward() of one device")
 
     def get_first_inputs(self, peek: bool = False) -> tuple[Any, ...] | None:
         """Returns the oldest inputs, and removes them unless `peek`; None if there are none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +16,11 @@ from opscope.simulator.host.card_program import CardProgram, fitting
 from opscope.simulator.host.devices.detect import DetectedDevice, detected_devices
 from opscope.simulator.host.devices.device import Device, arranged
 from opscope.simulator.host.errors import NoMeaningHere, NotThereYet, PyBudaError
+from opscope.simulator.host.learning_rate_scheduler import LearningRateScheduler
 from opscope.simulator.host.modules.image_module import ImageModule
 from opscope.simulator.host.modules.module import Module
 from opscope.simulator.host.modules.py_buda_module import PyBudaModule
+from opscope.simulator.host.optimizers import Optimizer
 from opscope.simulator.host.parameter import Parameter
 from opscope.simulator.host.settings.backend_device import BackendDevice
 from opscope.simulator.host.settings.backend_type import REFUSED, BackendType
@@ -26,6 +28,7 @@ from opscope.simulator.host.settings.data_format import DataFormat
 from opscope.simulator.host.settings.device_mode import DeviceMode
 from opscope.simulator.host.settings.options import configuration, option
 from opscope.simulator.host.tensor import Tensor, array_of
+from opscope.simulator.host.training.training_device import TrainingDevice
 from opscope.simulator.host.tt_device_image import TTDeviceImage
 from opscope.simulator.host.write_image import write_image
 
@@ -60,9 +63,18 @@ class TTDevice(Device):
     ) -> None:
         """`fp32_fallback` is the format in which the card holds floats. Raises PyBudaError, NoMeaningHere."""
         _check(name, num_chips, chip_ids, arch, devtype, device_mode, fp32_fallback)
-        if optimizer is not None or scheduler is not None:
-            raise NotThereYet(f"{name}: expected inference, got an optimizer; training is not there yet")
+        for what, value, kind in (
+            ("optimizer", optimizer, Optimizer), ("scheduler", scheduler, LearningRateScheduler)
+        ):  # fmt: skip
+            if value is not None and not isinstance(value, kind):
+                raise PyBudaError(f"{name}: {what}: expected a pybuda.{kind.__name__}, got {type(value).__name__}")
         super().__init__(name, mp_context)
+        self.optimizer: Optimizer | None = optimizer
+        self.scheduler: LearningRateScheduler | None = scheduler
+        self.training: TrainingDevice | None = None
+        """Its part of the training that goes on, if any."""
+        self.programs: dict[str, CardProgram] = {}
+        """The compiled passes of that training, by kind."""
         self.devtype = devtype or BackendType.Silicon
         self.device_mode = device_mode or DeviceMode.CompileAndRun
         self.fp32_fallback = fp32_fallback
@@ -102,11 +114,18 @@ class TTDevice(Device):
         return self.modules if self._subgraph is None else [self.modules[self._subgraph]]
 
     @property
-    def _numbers(self) -> tuple[int, ...]:
+    def numbers(self) -> tuple[int, ...]:
         """The ids of the chips; chips that are given by coordinates are numbered in their order."""
         return tuple(chip if isinstance(chip, int) else number for number, chip in enumerate(self.chip_ids))
 
     # --- compiling
+
+    def compile_options(self) -> Configuration:
+        """Returns the compile options, with `fp32_fallback` as the format of floats where no option names one."""
+        config = configuration()
+        if config.get("default_df_override") is None and self.fp32_fallback is not DataFormat.Float16_b:
+            config.set_configuration_options(default_df_override=self.fp32_fallback.name)
+        return config
 
     def compile_modules(self, inputs: Sequence[np.ndarray]) -> None:
         """Compiles the modules for inputs like these, unless that has been done. Raises PyBudaError."""
@@ -120,12 +139,10 @@ class TTDevice(Device):
             self.refuse("an image, as its mode is RunOnly", "a module; try load_image")
         compiled: list[CardProgram] = []
         given = list(inputs)
-        config = configuration()
-        if config.get("default_df_override") is None and self.fp32_fallback is not DataFormat.Float16_b:
-            config.set_configuration_options(default_df_override=self.fp32_fallback.name)
+        config = self.compile_options()
         for number, module in enumerate(self.active):
             exported = module.exported(given)
-            made = CardProgram(exported, self.board, config.copy(), self._numbers)
+            made = CardProgram(exported, self.board, config.copy(), self.numbers)
             compiled.append(made)
             results = made.parts.results[: len(made.parts.results) - len(exported.taps)]
             if number + 1 < len(self.active):
@@ -219,21 +236,6 @@ class TTDevice(Device):
             unread |= {spec.name for spec, value in named if not list(value.uses)}
         found = [parameter for module in self.modules for parameter in module.get_parameters()]
         return [parameter for parameter in found if parameter.get_name() not in unread]
-
-    def get_parameter_gradients(self) -> None:
-        """Comes with training."""
-        self._training("get_parameter_gradients")
-
-    def get_optimizer_params(self, is_buda: bool) -> None:
-        """Comes with training."""
-        self._training("get_optimizer_params")
-
-    def get_scheduler_params(self, is_buda: bool) -> None:
-        """Comes with training."""
-        self._training("get_scheduler_params")
-
-    def _training(self, what: str) -> NoReturn:
-        raise NotThereYet(f"{self.name}.{what}: expected inference, got training, which is not there yet")
 
     def generate(  # type: ignore[override]
         self, loop_count: int, write_index: int, tokens_per_iter: int, token_id: int
@@ -355,8 +357,30 @@ class TTDevice(Device):
                 if name in compiled.values:
                     compiled.update({name: array_of(value)})
                     found = True
+            if self.training is not None:
+                self.training.update({name: array_of(value)})
             if not found:
                 self.refuse("a parameter of this device", repr(name))
+
+    def get_parameter_gradients(self) -> dict[str, np.ndarray]:
+        """Returns the gradients so far of the parameters that it trains, by name. Raises PyBudaError."""
+        return self._trained("get_parameter_gradients").gradients()
+
+    def get_optimizer_params(self, is_buda: bool) -> dict[str, dict[str, np.ndarray]]:
+        """Returns what its optimizer has for each parameter: `lr`, and what it keeps. Raises PyBudaError.
+
+        `is_buda` makes no difference: shapes are the parameter's own.
+        """
+        return self._trained("get_optimizer_params").optimizer_state()
+
+    def get_scheduler_params(self, is_buda: bool) -> dict[str, Any]:
+        """Returns what its schedule reads of the optimizer; {} without a schedule."""
+        return self.scheduler.get_scheduler_params() if self.scheduler is not None else {}
+
+    def _trained(self, what: str) -> TrainingDevice:
+        if self.training is None:
+            self.refuse(f"training before {what}", "none; try initialize_pipeline(training=True) and run_forward")
+        return self.training
 
     def get_device_config(self, compiler_cfg: Any = None) -> dict[str, Any]:
         """Returns what is used: architecture, chips, board."""

@@ -310,11 +310,11 @@ BAD: dict[str, tuple[Callable[[], Any], type[PyBudaError], str]] = {
         lambda: (pybuda.TTDevice("a", arch=WORMHOLE, module=Layer("m")), pybuda.initialize_pipeline(False)),
         PyBudaError, "initialize_pipeline: expected sample_inputs",
     ),
-    "no loss": (
+    "untrained": (
         lambda: (pybuda.TTDevice("a", arch=WORMHOLE, module=Layer("m")), pybuda.run_training()),
-        PyBudaError, "run_training: expected a loss module on a, got none; try place_loss_module",
+        PyBudaError, "a: expected an optimizer, got none; try TTDevice(..., optimizer=",
     ),
-    "training": (lambda: pybuda.run_optimizer(), NotThereYet, "run_optimizer: expected inference, got training"),
+    "no optimizer": (lambda: pybuda.run_optimizer(), PyBudaError, "run_optimizer: expected training, got none; try"),
     "unknown option": (
         lambda: pybuda.set_configuration_options(balancer_polcy="Ribbon"), PyBudaError,
         "set_configuration_options: option: expected one of TT-Buda's, got 'balancer_polcy'; try balancer_policy",

@@ -7,10 +7,11 @@ from typing import Any
 
 import jax
 import numpy as np
+import optax
 import pytest
 
 from opscope.simulator.host import op
-from opscope.simulator.host.errors import NotThereYet, PyBudaError
+from opscope.simulator.host.errors import PyBudaError
 
 RNG = np.random.default_rng(15)
 
@@ -209,9 +210,20 @@ def test_bad_operands_are_one_line(what: str) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_loss_modules_wait_for_training() -> None:
-    with pytest.raises(NotThereYet, match="CrossEntropyLoss"):
-        _ = op.loss.CrossEntropyLoss
+@pytest.mark.parametrize("reduction", ["avg", "sum", "none"])
+def test_losses_are_those_of_optax(reduction: str) -> None:
+    predictions, labels = normal(1, 1, 4, 7), np.abs(normal(1, 1, 4, 7))
+    labels /= labels.sum(-1, keepdims=True)
+    entropy = op.loss.CrossEntropyLoss("entropy")(predictions, labels)
+    expected = np.mean(optax.softmax_cross_entropy(predictions, labels), -1)
+    np.testing.assert_allclose(np.ravel(entropy), np.ravel(expected), rtol=1e-5)
+    distance = np.abs(predictions - labels)
+    whole = {"avg": distance.mean(), "sum": distance.sum(), "none": distance}[reduction]
+    np.testing.assert_allclose(
+        np.squeeze(op.loss.L1Loss("l1", reduction)(predictions, labels)), np.squeeze(whole), rtol=1e-5
+    )
+    with pytest.raises(PyBudaError, match="l1: reduction: expected one of none, avg, sum, got 'mean'"):
+        op.loss.L1Loss("l1", "mean")
     with pytest.raises(AttributeError):
         _ = op.Frobnicate
 

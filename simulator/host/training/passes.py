@@ -33,8 +33,8 @@ class Pass:
     kind: str
     """`forward`, `backward` or `optimizer`: the type of its epochs."""
     built: Built
-    results: tuple[str, ...]
-    """The names of its results, in their order."""
+    results: Mapping[str, Described]
+    """The names of its results, in their order, with shapes and element types."""
 
 
 def parameter(name: str) -> str:
@@ -59,19 +59,22 @@ def forward_and_backward(
     trained: Sequence[str],
     loss: bool,
     recompute: bool = False,
+    input_gradients: bool = True,
 ) -> tuple[Pass, Pass]:
     """Returns both passes of a function.
 
     With `loss` its outputs are losses, whose own gradients are one; without, the backward pass takes those of the
-    outputs from the next device. It returns those of the floating inputs for the device before. With `recompute`
-    nothing but inputs is kept, and the backward pass computes the rest again. Raises what the function raises.
+    outputs from the next device. It returns those of the floating inputs for the device before, if there is one
+    (`input_gradients`). With `recompute` nothing but inputs is kept, and the backward pass computes the rest again.
+    Raises what the function raises.
     """
     import jax
     import jax.numpy as jnp
 
     arguments = {parameter(name): described for name, described in parameters.items()}
     arguments |= {f"input.{i}": described for i, described in enumerate(inputs)}
-    floating = [f"input.{i}" for i, (_, dtype) in enumerate(inputs) if jnp.issubdtype(jnp.dtype(dtype), jnp.floating)]
+    numbers = range(len(inputs)) if input_gradients else ()
+    floating = [f"input.{i}" for i in numbers if jnp.issubdtype(jnp.dtype(inputs[i][1]), jnp.floating)]
     varied = [parameter(name) for name in trained] + floating
     kept = _Kept()
 
@@ -90,15 +93,13 @@ def forward_and_backward(
     count = len(shapes) - len(kept.own)
     outputs = shapes[:count]
     names = tuple(f"output.{i}" for i in range(count))
-    ahead = Pass("forward", _built(forward, arguments), (*names, *kept.own))
+    made = {name: (s.shape, s.dtype.name) for name, s in zip((*names, *kept.own), shapes, strict=True)}
+    ahead = Pass("forward", _built(forward, arguments), made)
 
-    described = {
-        **arguments,
-        **{name: (s.shape, s.dtype.name) for name, s in zip(kept.own, shapes[count:], strict=True)},
-    }
+    described = arguments | made
     read = {name: described[name] for name in dict.fromkeys(kept.leaves)}
     if not loss:
-        read |= {f"output_gradient.{i}": (s.shape, s.dtype.name) for i, s in enumerate(outputs)}
+        read |= {f"output_gradient.{i}": made[name] for i, name in enumerate(names)}
     read |= {gradient(name): parameters[name] for name in trained}
 
     def backward(values: Mapping[str, Array]) -> list[Array]:
@@ -111,9 +112,9 @@ def forward_and_backward(
             sums = [values[gradient(name)] + new for name, new in zip(trained, own, strict=False)]
             return [*sums, *own[len(trained) :]]
 
-    before = tuple(f"input_gradient.{name.removeprefix('input.')}" for name in floating)
-    behind = Pass("backward", _built(backward, read), (*map(gradient, trained), *before))
-    return ahead, behind
+    sums = {gradient(name): parameters[name] for name in trained}
+    before = {f"input_gradient.{name.removeprefix('input.')}": arguments[name] for name in floating}
+    return ahead, Pass("backward", _built(backward, read), sums | before)
 
 
 class _Kept:
@@ -171,9 +172,11 @@ def optimizer_pass(optimizer: Optimizer, parameters: Mapping[str, Described]) ->
                 kept += [after[key] for key in states[name]]
         return weights + kept
 
-    results = [parameter(name) for name in parameters]
-    results += [state(name, key) for name in parameters for key in states[name]]
-    return Pass("optimizer", _built(step, arguments), tuple(results))
+    results = {parameter(name): described for name, described in parameters.items()}
+    results |= {
+        state(name, key): (value.shape, "float32") for name in parameters for key, value in states[name].items()
+    }
+    return Pass("optimizer", _built(step, arguments), results)
 
 
 def _built(function: Callable[[Mapping[str, Array]], list[Array]], arguments: Mapping[str, Described]) -> Built:

@@ -11,6 +11,7 @@ import numpy as np
 from opscope.simulator.host.optimizers import Optimizer
 from opscope.simulator.host.training.passes import (
     RATE,
+    Described,
     Function,
     Pass,
     forward_and_backward,
@@ -45,6 +46,7 @@ class TrainingDevice:
         *,
         loss: bool,
         recompute: bool = False,
+        input_gradients: bool = True,
     ) -> None:
         if not trained:
             raise ValueError(f"{name}: expected parameters that require a gradient, got none; try requires_grad=True")
@@ -54,7 +56,7 @@ class TrainingDevice:
         described = {key: (value.shape, value.dtype.name) for key, value in parameters.items()}
         samples = [(value.shape, value.dtype.name) for value in inputs]
         self.forward_pass, self.backward_pass = forward_and_backward(
-            function, described, samples, self.trained, loss, recompute
+            function, described, samples, self.trained, loss, recompute, input_gradients
         )
         self.optimizer_pass = optimizer_pass(optimizer, {key: described[key] for key in self.trained})
         for key in self.trained:
@@ -64,6 +66,11 @@ class TrainingDevice:
         self._compile = compile_pass
         self._compiled: dict[str, Run] = {}
         self._waiting: deque[Arrays] = deque()
+
+    @property
+    def waiting(self) -> int:
+        """How many microbatches have run forward and not backward."""
+        return len(self._waiting)
 
     def forward(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Runs one microbatch forward and returns its outputs; with a loss module these are its losses."""
@@ -103,6 +110,11 @@ class TrainingDevice:
         results = self._run(self.optimizer_pass, self._values | rate)
         self._values |= dict(zip(self.optimizer_pass.results, results, strict=True))
 
+    @property
+    def outputs(self) -> list[Described]:
+        """Shape and element type of each output."""
+        return [described for name, described in self.forward_pass.results.items() if name.startswith("output.")]
+
     def checkpoint(self) -> Arrays:
         """Returns a copy of each parameter, by name."""
         start = parameter("")
@@ -111,6 +123,12 @@ class TrainingDevice:
     def gradients(self) -> Arrays:
         """Returns a copy of each gradient so far, by the parameter's name."""
         return {name: self._values[gradient(name)].copy() for name in self.trained}
+
+    def optimizer_state(self) -> dict[str, Arrays]:
+        """Returns what the optimizer has for each parameter that it trains: its learning rate and what it keeps."""
+        rate = np.asarray(self.optimizer.learning_rate, np.float32)
+        keys = self.optimizer.get_optimizer_state_keys()
+        return {n: {"lr": rate} | {key: self._values[state(n, key)].copy() for key in keys} for n in self.trained}
 
     def update(self, parameters: Mapping[str, np.ndarray]) -> None:
         """Replaces parameters. Raises ValueError for one that is not there, or of another shape."""

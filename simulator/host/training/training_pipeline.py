@@ -1,0 +1,236 @@
+"""A row of cards that are trained: microbatches forward, then backward, then the optimizer of each card."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from opscope.simulator.host.card_program import CardProgram, of_type
+from opscope.simulator.host.devices.device import Device
+from opscope.simulator.host.devices.tt_device import TTDevice
+from opscope.simulator.host.errors import NoMeaningHere, PyBudaError
+from opscope.simulator.host.exported import Exported
+from opscope.simulator.host.modules.py_buda_module import PyBudaModule, traced_type
+from opscope.simulator.host.settings.options import option
+from opscope.simulator.host.tensor import Tensor, array_of
+from opscope.simulator.host.training.passes import Pass
+from opscope.simulator.host.training.training_device import Run, TrainingDevice
+
+if TYPE_CHECKING:
+    from opscope.simulator.host.parameter import Parameter
+
+
+class TrainingPipeline:
+    """The devices that have modules, in order; the last one computes the loss.
+
+    Everything runs where it is called: when a function returns, its work is done.
+    """
+
+    error = None
+    """What a run in a thread of its own ended with: nothing, as there is none."""
+
+    def __init__(
+        self,
+        devices: Sequence[Device],
+        checkpoint_queue: Any = None,
+        loss_queue: Any = None,
+        d2d_fwd_queues: Sequence[Any] = (),
+        d2d_bwd_queues: Sequence[Any] = (),
+    ) -> None:
+        """Raises PyBudaError if a device cannot be trained: it has no optimizer, or the last one has no loss module."""
+        self.devices = [_trainable(device) for device in devices if device.modules]
+        if not self.devices:
+            raise PyBudaError("training: expected a module on a device, got none; try place_module")
+        if self.devices[-1].loss_module is None:
+            self.devices[-1].refuse("a loss module", "none; try place_loss_module")
+        self.checkpoints = queue.Queue() if checkpoint_queue is None else checkpoint_queue
+        self.losses = queue.Queue() if loss_queue is None else loss_queue
+        self.forwarded, self.returned = list(d2d_fwd_queues), list(d2d_bwd_queues)
+        self.parts: list[TrainingDevice] = []
+
+    @property
+    def outputs(self) -> Any:
+        """What `initialize_pipeline` returns for training: the queue of checkpoints."""
+        return self.checkpoints
+
+    # --- compiling
+
+    def compile(self, inputs: Sequence[Any], targets: Sequence[Any]) -> None:
+        """Makes the three passes of each device, for inputs and targets like these. Raises PyBudaError."""
+        if self.parts:
+            return
+        values = [_sample(value) for value in inputs]
+        last = self.devices[-1]
+        for device in self.devices:
+            loss = device is last
+            samples = [*values, *(_sample(value) for value in targets)] if loss else values
+            part = _part(device, samples, len(targets) if loss else 0, loss, device is not self.devices[0])
+            values = [np.zeros(shape, dtype) for shape, dtype in part.outputs]
+            self.parts.append(part)
+            device.training = part
+
+    # --- the three passes
+
+    def forward(self, input_count: int, sequential: bool = True) -> None:
+        """Runs microbatches forward; their losses go into the queue of losses. Raises PyBudaError."""
+        first, last = self.devices[0], self.devices[-1]
+        for queue_of, what, push in (
+            (first.inputs, "inputs", "push_to_inputs"), (last.targets, "targets", "push_to_target_inputs")
+        ):  # fmt: skip
+            if len(queue_of) < input_count:
+                raise PyBudaError(f"training: expected {input_count} {what}, got {len(queue_of)}; try {push}")
+        for _ in range(input_count):
+            inputs, targets = first.inputs.take(lambda: True), last.targets.take(lambda: True)
+            assert inputs is not None
+            assert targets is not None
+            self.compile(inputs, targets)
+            values = [array_of(value) for value in inputs]
+            for number, part in enumerate(self.parts):
+                if number == len(self.parts) - 1:
+                    values += [array_of(value) for value in targets]
+                values = part.forward(_fitting(self.devices[number], values, part))
+                if number < min(len(self.forwarded), len(self.parts) - 1):
+                    self.forwarded[number].put([Tensor(value) for value in values])
+            self.losses.put(Tensor(values[0]) if len(values) == 1 else [Tensor(value) for value in values])
+
+    def backward(self, input_count: int, zero_grad: bool) -> None:
+        """Runs the oldest microbatches backward. Raises PyBudaError if fewer wait."""
+        if not self.parts or self.parts[0].waiting < input_count:
+            waiting = self.parts[0].waiting if self.parts else 0
+            raise PyBudaError(
+                f"training: expected {input_count} microbatches that ran forward, got {waiting}; try run_forward"
+            )
+        for count in range(input_count):
+            incoming: list[np.ndarray] | None = None
+            for number in reversed(range(len(self.parts))):
+                back = self.parts[number].backward(incoming, zero_grad and count == 0)
+                if number:
+                    incoming = self._incoming(number, back)
+                    if number - 1 < len(self.returned):
+                        self.returned[number - 1].put([Tensor(value) for value in incoming])
+
+    def _incoming(self, number: int, back: Mapping[int, np.ndarray]) -> list[np.ndarray]:
+        """The gradients of the outputs of the device before; zero where an output is no float."""
+        outputs = self.parts[number - 1].outputs
+        return [back.get(i, np.zeros(shape, dtype)) for i, (shape, dtype) in enumerate(outputs)]
+
+    def step(self, checkpoint: bool = False) -> None:
+        """Runs the optimizer of each device; modules have the new weights afterwards. Raises PyBudaError."""
+        if not self.parts:
+            raise PyBudaError("training: expected microbatches that ran backward, got none; try run_forward")
+        try:
+            for part in self.parts:
+                part.step()
+        except RuntimeError as error:
+            raise PyBudaError(str(error)) from None
+        for device, part in zip(self.devices, self.parts, strict=True):
+            trained = set(part.trained)
+            device.update_parameters({name: v for name, v in part.checkpoint().items() if name in trained})
+        if checkpoint:
+            self.put_checkpoint()
+
+    def put_checkpoint(self) -> None:
+        """Puts the parameters of each device into the queue of checkpoints, as a list of dictionaries."""
+        self.checkpoints.put([{name: Tensor(v) for name, v in part.checkpoint().items()} for part in self.parts])
+
+    def schedule(self) -> None:
+        """Sets the next learning rate of each device that has a schedule."""
+        for device in self.devices:
+            if device.scheduler is not None:
+                device.scheduler.step()
+
+    # --- what any pipeline has
+
+    def is_running(self) -> bool:
+        """Whether something runs in the background: never."""
+        return False
+
+    def wait(self) -> None:
+        """Returns at once."""
+
+    def stop(self) -> None:
+        """Forgets what waits between the passes."""
+        for device in self.devices:
+            device.training = None
+        self.parts = []
+
+
+def _trainable(device: Device) -> TTDevice:
+    if not isinstance(device, TTDevice):
+        raise NoMeaningHere(f"{device.name}: expected a TTDevice to train, got {type(device).__name__}")
+    if device.optimizer is None:
+        device.refuse("an optimizer", "none; try TTDevice(..., optimizer=pybuda.optimizers.SGD(...))")
+    return device
+
+
+def _sample(value: Any) -> np.ndarray:
+    array = array_of(value)
+    return np.zeros(array.shape, traced_type(array.dtype))
+
+
+def _fitting(device: TTDevice, values: Sequence[np.ndarray], part: TrainingDevice) -> list[np.ndarray]:
+    specs = [spec for spec in part.forward_pass.built.arguments if spec.name.startswith("input.")]
+    if len(specs) != len(values):
+        device.refuse(f"{len(specs)} inputs and targets", f"{len(values)}")
+    for number, (spec, value) in enumerate(zip(specs, values, strict=True)):
+        if value.shape != spec.shape:
+            device.refuse(f"shape {list(spec.shape)} of input or target {number}", f"{list(value.shape)}")
+    pairs = enumerate(zip(specs, values, strict=True))
+    return [of_type(f"{device.name}: input or target {i}", value, spec.dtype) for i, (spec, value) in pairs]
+
+
+def _part(
+    device: TTDevice, samples: Sequence[np.ndarray], targets: int, loss: bool, input_gradients: bool
+) -> TrainingDevice:
+    modules = [_traceable(device, module) for module in device.active]
+    head = [_traceable(device, device.loss_module)] if loss else []
+    parameters: dict[str, Parameter] = {}
+    for module in (*modules, *head):
+        for parameter in module.all_parameters():
+            if parameters.setdefault(parameter.get_name(), parameter) is not parameter:
+                device.refuse("parameters with names of their own", f"{parameter.get_name()!r} twice")
+    split = len(samples) - targets
+
+    def function(weights: Mapping[str, Any], inputs: Sequence[Any]) -> list[Any]:
+        values = list(inputs[:split])
+        for module in modules:
+            values = module.function()(weights, values)
+        for module in head:
+            values = module.function()(weights, [*values, *inputs[split:]])
+        return values
+
+    assert device.optimizer is not None
+    trained = [name for name, parameter in parameters.items() if device.optimizer.trains(parameter)]
+    if not trained:
+        device.refuse("parameters that require a gradient and that its optimizer trains", "none")
+    held = {name: array_of(parameter.value()) for name, parameter in parameters.items()}
+    try:
+        return TrainingDevice(
+            device.name, function, held, trained, samples, device.optimizer, lambda one: _program(device, one),
+            loss=loss, recompute=bool(option("enable_recompute", False)), input_gradients=input_gradients,
+        )  # fmt: skip
+    except PyBudaError:
+        raise
+    except Exception as error:  # whatever a user's forward raises while JAX traces it
+        line = str(error).strip().splitlines()[0] if str(error).strip() else ""
+        raise PyBudaError(f"{device.name}: {type(error).__name__}: {line}"[:300]) from error
+
+
+def _traceable(device: TTDevice, module: Any) -> PyBudaModule:
+    if not isinstance(module, PyBudaModule):
+        device.refuse("a PyBudaModule to train, whose parameters can be set", type(module).__name__)
+    if module.tapouts:
+        device.refuse("no tapped ops while it trains", next(iter(module.tapouts))[0])
+    return module
+
+
+def _program(device: TTDevice, one: Pass) -> Run:
+    from opscope.models.frontends.jax import lower
+
+    exported = Exported(f"{device.name}.{one.kind}", lower(one.built, one.kind), one.built.arguments, {})
+    program = CardProgram(exported, device.board, device.compile_options(), device.numbers, one.kind)
+    device.programs[one.kind] = program
+    return lambda values: program.run([values[spec.name] for spec in one.built.arguments])
