@@ -156,7 +156,7 @@ class TTDevice(Device):
         try:
             if params is not None and config.get("store_backend_db_to_yaml", False):
                 board = config.device[0] or self.board
-                write_runtime_params(Path(params), board, self._numbers, config.harvested(len(self._numbers)))
+                write_runtime_params(Path(params), board, self.numbers, config.harvested(len(self.numbers)))
             for program in self.compiled if folder is not None else ():
                 program.write_backend_output(Path(str(folder)))
         except OSError as error:
