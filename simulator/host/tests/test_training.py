@@ -172,7 +172,10 @@ def test_epochs_steps_and_accumulation_are_loops_over_microbatches(monkeypatch: 
     for x, y in sets:
         device.push_to_inputs({"act": x})
         device.push_to_target_inputs(y)
+    pybuda.set_configuration_options(enable_recompute=True)
     checkpoints = pybuda.run_training(2, 2, 2, 3, loss_queue=losses, checkpoint_interval=2)
+    assert device.training is not None
+    assert list(device.training.forward_pass.results) == ["output.0"], "nothing is kept that can be computed again"
     assert losses.qsize() == 24
     assert checkpoints.qsize() == 3
 
