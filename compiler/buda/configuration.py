@@ -127,7 +127,7 @@ class Option:
 
 
 OPTIONS: dict[str, Option] = {
-    "enable_recompute": Option(_flag, "training keeps inputs alone for the backward pass, which computes the rest anew"),
+    "enable_recompute": Option(_flag, "training keeps inputs alone for the backward pass, which computes the rest"),
     "balancer_policy": Option(_one_of(*POLICIES, "default"), "the policy"),
     "place_on_one_row": Option(_flag, "gives ops grids of one row"),
     "enable_t_streaming": Option(_flag, "allows results to be cut in time"),
