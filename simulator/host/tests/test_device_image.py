@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from pathlib import Path
 
@@ -99,6 +100,41 @@ def test_tensors_are_what_the_safetensors_package_writes() -> None:
     )
     for name, array in safetensors_load(b"".join(made)).items():
         np.testing.assert_array_equal(array, given[name])
+
+
+@pytest.mark.parametrize(
+    ("rows", "data", "message"),
+    [
+        ({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}, bytes(5), "expected [0-9]+ bytes, got"),
+        (
+            {"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}},
+            bytes(3),
+            "expected 4 bytes from 0, got 0 to 4",
+        ),
+        (
+            {"a": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}},
+            bytes(8),
+            "expected 4 bytes from 0, got 4 to 8",
+        ),
+        (
+            {"a": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}},
+            bytes(4),
+            "expected dtype, shape and data_off",
+        ),
+        ({"a": {"dtype": "C64", "shape": [1], "data_offsets": [0, 8]}}, bytes(8), "expected dtype, shape and data_off"),
+        (
+            {"a": {"dtype": "F32", "shape": [2**62, 4], "data_offsets": [0, 0]}},
+            b"",
+            "expected 73786976294838206464 byt",
+        ),
+        ({"a": 3}, b"", "expected dtype, shape and data_offsets, got 3"),
+        ([], b"", "expected a header of names, got list"),
+    ],
+)
+def test_tensors_that_do_not_fill_their_file_are_refused(rows: object, data: bytes, message: str) -> None:
+    head = json.dumps(rows).encode()
+    with pytest.raises(ImageError, match=message):
+        safetensors_file.decode("x", len(head).to_bytes(8, "little") + head + data)
 
 
 def test_a_board_without_the_rows_is_refused(path: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import pickle
 import struct
 import time
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -144,6 +145,20 @@ def test_sizes_that_lie_are_refused(good: Path, tmp_path: Path) -> None:
     refused(
         patched(good, tmp_path / "d.tti", "device.json", 8, struct.pack("<H", 1)), "expected an entry that is stored"
     )
+
+
+def test_an_entry_unpacks_to_no_more_than_it_claims(tmp_path: Path) -> None:
+    """A MANIFEST that claims no bytes and has 30 MB."""
+    made = tmp_path / "x.tti"
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("MANIFEST", bytes(30 << 20))
+    patched(made, made, "MANIFEST", 24, struct.pack("<L", 0))
+    tracemalloc.start()
+    try:
+        refused(made, "expected 0 bytes of MANIFEST")
+        assert tracemalloc.get_traced_memory()[1] < 10 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_more_than_eight_gibibytes_are_refused(tmp_path: Path) -> None:
