@@ -35,8 +35,6 @@ REFUSED_FORMATS = {
     "tbin": "TT-Buda's tiles without a header say neither shape nor type",
 }
 """Name of a serialisation -> why no image has it."""
-FIRST = "forward"
-"""The kind of module whose entries have no kind in their names, if it is the first."""
 _FOLDERS = ("graph_", "temporal_epoch_")
 """Folders of the back end's output that go below `epoch_programs/`."""
 
@@ -66,6 +64,9 @@ def write_image(
         raise ImageError(f"tensor_format: expected {TENSOR_FORMAT}, got {tensor_format!r}: {why}")
     if not modules:
         raise ImageError(f"{path}: expected at least one compiled module, got none; try place_module first")
+    kinds = [module.kind for module in modules]
+    if len(set(kinds)) < len(kinds):
+        raise ImageError(f"{path}: expected modules of different kinds, got {', '.join(kinds)}")
     loaded = [module.load() for module in modules]
     entries: dict[str, bytes | list[bytes | memoryview]] = {}
     descriptions = [_add_module(entries, number, module) for number, module in enumerate(modules)]
@@ -103,8 +104,6 @@ def versions() -> Versions:
 
 def _add_module(entries: dict[str, Any], number: int, module: CompiledModule) -> ModuleDescription:
     """Adds the entries of one module, and returns its description."""
-    if any(name in entries for name in (f"{module.name}_netlist.yaml", f"{module.name}_{module.kind}_netlist.yaml")):
-        raise ImageError(f"{module.name}: expected modules of different kinds, got two of {module.kind}")
     tail = "" if number == 0 else f"_{module.kind}"
     host, program = f"{BUILD}host{tail}.ttnn", f"{BUILD}program{tail}.ttnn"
     netlist = f"{module.name}{tail}_netlist.yaml"

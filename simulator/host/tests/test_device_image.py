@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -145,6 +146,24 @@ def test_a_board_without_the_rows_is_refused(path: Path) -> None:
         TTDeviceImage.load_from_disk(path, "n150")
     with pytest.raises(ImageError, match="expected a board or an arch, got 'n15'"):
         TTDeviceImage.load_from_disk(path, "n15")
+
+
+def test_an_image_may_have_several_modules(module: CompiledModule, tmp_path: Path) -> None:
+    """Passes of training: each has its own entries, and shares the values of arguments with the same name."""
+    path, given = tmp_path / "x.tti", values()
+    later = replace(module, kind="backward")
+    write_image(path, [module, later], given, device_name="tt7", training=True, runtime={"per_core": False})
+    image = TTDeviceImage.load_from_disk(path)
+    assert [made.kind for made in image.modules] == ["forward", "backward"]
+    assert (image.device.name, image.device.training, sorted(image.parameters)) == ("tt7", True, ["b", "w"])
+    assert image.configuration["runtime"] == {"per_core": False}
+    assert image.configuration["compiler"]["backward"]["harvested_rows"] == [1, 11]
+    assert "backend_build_binaries/program_backward.ttnn" in image.entries
+    np.testing.assert_array_equal(image.loaded[1].run(given)[0], image.loaded[0].run(given)[0])
+    with pytest.raises(ImageError, match="expected modules of different kinds, got forward, forward"):
+        write_image(path, [module, module], given)
+    with pytest.raises(ImageError, match="expected modules for one device, got 2"):
+        write_image(path, [module, replace(compiled("n150"), kind="backward")], given)
 
 
 def test_what_cannot_be_written_is_one_typed_error(module: CompiledModule, tmp_path: Path) -> None:
