@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from opscope.simulator.api import Device, DeviceError, Executable, Profile
 from opscope.simulator.host.compiled_module import CompiledModule
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.exported import Exported
+from opscope.simulator.host.tensor import array_of
 
 HOST_BOARD = "n150"
 """The board whose formats hold what the host computes: float32 and integers."""
@@ -46,6 +48,7 @@ class CardProgram:
         """
         self.exported = exported
         self.values: dict[str, np.ndarray] = dict(exported.values)
+        self._held = dict(exported.held)
         self.compilation = Compilation(
             exported.bytecode, board, configuration, exported.name,
             parameters=exported.parameters, fallback=True, chip_ids=tuple(chip_ids), epoch_type=epoch_type,
@@ -72,6 +75,13 @@ class CardProgram:
         card = Device(HOST_BOARD)
         rest = card.load(self.parts.rest) if self.parts.rest is not None else None
         return card.load(self.parts.once), card.load(self.parts.each), rest
+
+    def follow(self, held: Mapping[str, Any]) -> None:
+        """Takes over values that the module holds now and did not when it was last asked. Raises PyBudaError."""
+        changed = {name: value for name, value in held.items() if self._held.get(name) is not value}
+        if changed:
+            self.update({name: array_of(value) for name, value in changed.items()})
+            self._held |= changed
 
     def update(self, values: Mapping[str, np.ndarray]) -> None:
         """Replaces parameters. Raises PyBudaError for one that is not there, or of another shape."""

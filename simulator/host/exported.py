@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,8 @@ class Exported:
     """One per argument of the entry function; the role of each says whether it is an input."""
     values: Mapping[str, np.ndarray]
     """Argument that is no input -> its value."""
+    held: Mapping[str, Any] = field(default_factory=dict)
+    """Argument -> the object that a module holds as its value; another one then means another value."""
     taps: tuple[tuple[str, int], ...] = ()
     """The last results are these: op and number of its output."""
 

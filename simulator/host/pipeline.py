@@ -50,6 +50,7 @@ class Pipeline:
         inputs that have not come yet.
         """
         self.wait()
+        self.stop()  # a run without end gives way
         if sequential:
             count = input_count or len(self.devices[0].inputs)
             if len(self.devices[0].inputs) < count or not count:

@@ -79,13 +79,14 @@ def _traced(pipeline: Pipeline) -> None:
 def run_module(module: Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Runs a module on a card of its own and returns its outputs as they went in: arrays or PyTorch tensors."""
     before = module.get_device()
-    outputs = run_inference(module, [tuple(args)], _sequential=True).get()
-    if before is None:
+    try:
+        outputs = run_inference(module, [tuple(args)], _sequential=True).get()
+    finally:
         device = module.get_device()
-        assert device is not None
-        device.remove_modules()
-        device.shutdown_device()
-        sessions.remove_device(device)
+        if before is None and device is not None:
+            device.remove_modules()
+            device.shutdown_device()
+            sessions.remove_device(device)
     return tuple(tensor.value() for tensor in outputs)
 
 

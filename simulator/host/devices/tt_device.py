@@ -323,6 +323,7 @@ class TTDevice(Device):
             self.refuse("a device that runs", "CompileOnly or NoBackend; try DeviceMode.CompileAndRun")
         values: list[np.ndarray] = arrays
         for module, compiled in zip(self.active, self.compiled, strict=True):
+            compiled.follow(module.held_values())
             values = compiled.run(fitting(f"{self.name}: {module.name}", values, compiled.exported))
             self._write_trace(compiled)
             taps = len(compiled.exported.taps)

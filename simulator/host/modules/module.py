@@ -53,6 +53,10 @@ class Module:
         """Returns inputs that are given by name in the order of its arguments. Raises PyBudaError."""
         self.refuse("inputs in order", f"inputs by name ({', '.join(inputs)})")
 
+    def held_values(self) -> dict[str, Any]:
+        """Returns the objects that are the values of its parameters, by name, if it can change them."""
+        return {}
+
     def get_parameters(self, submodules: bool = True) -> list[Parameter]:
         """Returns its parameters; none are known of a framework's model unless its wrapper says so."""
         return []

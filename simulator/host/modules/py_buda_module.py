@@ -183,7 +183,11 @@ class PyBudaModule(Module):
         except Exception as error:
             line = str(error).strip().splitlines()[0] if str(error).strip() else ""
             raise PyBudaError(f"{self.name}: forward: {type(error).__name__}: {line}"[:300]) from error
-        return Exported(self.name, bytecode, arguments, held, tuple(self.tapouts))
+        return Exported(self.name, bytecode, arguments, held, self.held_values(), tuple(self.tapouts))
+
+    def held_values(self) -> dict[str, Any]:
+        """Returns the objects that are the values of its parameters and constants, by name."""
+        return {parameter.get_name(): parameter.value() for parameter in self.all_parameters()}
 
 
 def leaves(outputs: Any) -> list[Any]:

@@ -78,3 +78,5 @@ class PyTorchModule(FrameworkModule):
                 self.refuse(f"{shape}", f"{name!r} of {list(value.shape)}")
             with torch.no_grad():
                 held[name].copy_(to_torch(value))
+        if (device := self.get_device()) is not None:
+            device.forget()

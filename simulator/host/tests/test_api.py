@@ -74,6 +74,9 @@ def test_a_module_runs_on_a_card_and_its_values_are_near_numpys() -> None:
     device.push_to_inputs({"act": X})
     again = pybuda.run_inference(sequential=True).get()
     assert near(again[0], np.tanh(X @ module.weights.value()))
+    module.set_parameter("weights", np.zeros((64, 64), np.float32))
+    device.push_to_inputs(X)
+    assert near(pybuda.run_inference(sequential=True).get()[0], np.zeros_like(X))
     with pytest.raises(PyBudaError, match=r"tt0: expected a parameter of this device, got 'one\.nothing'"):
         pybuda.update_device_parameters(device, [{"one.nothing": X}])
     pybuda.shutdown()
@@ -135,6 +138,29 @@ def test_two_modules_of_a_device_run_in_a_row_and_one_alone_as_subgraph() -> Non
     assert device.get_active_subgraph() == 1
     with pytest.raises(PyBudaError, match="tt0: expected a subgraph below 2, got 2"):
         device.set_active_subgraph(2)
+
+
+def test_a_chip_break_takes_the_next_chip_and_a_run_without_end_gives_way() -> None:
+    class Both(pybuda.PyBudaModule):
+        def __init__(self) -> None:
+            super().__init__("both")
+            self.first, self.second = Layer("first"), Layer("second")
+
+        def forward(self, x: Any) -> Any:
+            return self.second(self.first(x))
+
+    module = Both()
+    pybuda.set_chip_break("second.product")
+    device = pybuda.TTDevice("tt0", num_chips=2, arch=WORMHOLE, module=module)
+    outputs = pybuda.run_inference(inputs=[X], input_count=0)
+    expected = layer(module.second.weights, module.second.bias, layer(module.first.weights, module.first.bias))
+    assert near(outputs.get()[0], expected)
+    pybuda.run_forward(1)
+    device.push_to_inputs(X)
+    assert near(outputs.get()[0], expected)
+    plan = device.compiled[0].compilation.plan
+    assert plan is not None
+    assert {epoch.chip for epoch in plan.epochs} == {0, 1}
 
 
 def test_an_error_of_a_run_reaches_whoever_reads_the_outputs() -> None:
