@@ -28,13 +28,25 @@ if TYPE_CHECKING:
     default="",
     help="Board to check and compile for; default: the first chip of `arch` that fits.",
 )
+@click.option(
+    "--run-test-config",
+    "as_test",
+    is_flag=True,
+    help="Draw inputs by the netlist's `test-config`, run it on the simulator and compare; exit code 1 if it differs.",
+)
+@click.option("--seed", default=0, show_default=True, help="Seed of the inputs that are drawn.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def netlist_command(file: Path, op: str, loops: int, output: Path | None, board: str, as_json: bool) -> None:
-    """Check a netlist FILE (cores, queues, formats, L1, DRAM, loops), then show it or compile it to a binary."""
+def netlist_command(
+    file: Path, op: str, loops: int, output: Path | None, board: str, as_test: bool, seed: int, as_json: bool
+) -> None:
+    """Check a netlist FILE (cores, queues, formats, L1, DRAM, loops), then show it, compile it or run its own test."""
     from opscope.compiler.buda.netlist.check import for_first_chip
     from opscope.compiler.buda.netlist.parse import read
     from opscope.compiler.target.system_desc import load_board
 
+    if as_test:
+        _run_test(file, board, seed, as_json)
+        return
     try:
         netlist = for_first_chip(read(file, load_board(board).arch if board else ""))
         if op and op not in netlist.ops:
@@ -49,6 +61,20 @@ def netlist_command(file: Path, op: str, loops: int, output: Path | None, board:
         click.echo(json.dumps(_as_json(netlist, op)))
     else:
         _show(netlist, op, loops)
+
+
+def _run_test(file: Path, board: str, seed: int, as_json: bool) -> None:
+    """Runs the netlist's own test. The exit code is 1 if it does not pass."""
+    from opscope.compiler.commands.netlist_test import run_test
+
+    if seed < 0:
+        raise InputProblem(f"--seed: expected a whole number from 0, got {seed}")
+    try:
+        passed = run_test(file, board, seed, as_json)
+    except (CompilerInputError, ValueError) as error:
+        raise InputProblem(" ".join(str(error).split())) from error
+    if not passed:
+        raise SystemExit(1)
 
 
 def _write(netlist: Netlist, output: Path, board: str, loops: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,6 +26,8 @@ from opscope.compiler.target import binary
 TILE = 32
 Runner = Callable[[bytes, Sequence[np.ndarray]], Sequence[np.ndarray]]
 """Runs a binary with the contents of its queues, and returns those of its output queues."""
+ENOUGH = 10.0
+"""Seconds after which no further input is begun; the first one is always compared."""
 MOST_INPUTS = 2
 """Inputs that are run and compared; a netlist that asks for fewer has fewer."""
 
@@ -70,15 +73,18 @@ def compare_run(
     """Draws inputs, computes the golden, runs the binary and compares. Raises as `run_test_config`."""
     asked = asked_inputs(raw, config)
     count = 1 if any(op.get("gradient_op") for op in ops_of(raw).values()) else min(asked, most)
-    config, entries, expected, positive = _golden(raw, config, seed, count)
     data = binary.write(planned.binary)
     program = planned.graph
     if not program.outputs:
         raise NotModelledError("expected a queue that the host reads, got none")
-    verdict = Verdict(True, "", tuple(program.outputs), count, asked, positive)
-    for entry, (inputs, golden) in enumerate(zip(entries, expected, strict=True)):
-        given = [_queue(raw["queues"][name], inputs[name]) for name in program.sources]
-        results = runner(data, given)
+    started = time.monotonic()
+    verdict = Verdict(True, "", tuple(program.outputs), 0, asked)
+    for entry in range(count):
+        if entry and time.monotonic() - started > ENOUGH:
+            break
+        config, inputs, golden = _golden(raw, config, seed, entry)
+        verdict = replace(verdict, inputs=entry + 1, positive=config.stimulus is configs.POSITIVE)
+        results = runner(data, [_queue(raw["queues"][name], inputs[name]) for name in program.sources])
         for name, got in zip(program.outputs, results, strict=True):
             tiles = from_queue(np.asarray(got, np.float64), tile_of(raw["queues"][name]))
             why = differences(golden[name], tiles, config.comparison_of(name))
@@ -89,25 +95,24 @@ def compare_run(
 
 
 def _golden(
-    raw: Row, config: TestConfig, seed: int, count: int
-) -> tuple[TestConfig, list[dict[str, np.ndarray]], list[dict[str, np.ndarray]], bool]:
-    """Returns inputs and goldens.
+    raw: Row, config: TestConfig, seed: int, entry: int
+) -> tuple[TestConfig, dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Returns one input and its golden, and the rules by which it was drawn.
 
     Where a netlist does not say how its inputs are drawn, they were tensors that its publisher kept; if the default
     gives results that are no numbers (roots of negative variances), they are drawn positive. Raises NotModelledError
     if no input gives numbers.
     """
-    tried = [(config, False)]
-    if config.drawn_by_default:
-        tried.append((replace(config, stimulus=configs.POSITIVE), True))
+    tried = [config]
+    if config.drawn_by_default and config.stimulus is not configs.POSITIVE:
+        tried.append(replace(config, stimulus=configs.POSITIVE))
     missing = ""
-    for candidate, positive in tried:
-        entries = [inputs_of(raw, candidate, seed, entry) for entry in range(count)]
-        golden = Golden(raw)
-        expected = [golden.run(inputs) for inputs in entries]
-        undefined = [name for values in expected for name, value in values.items() if not np.isfinite(value).all()]
+    for candidate in tried:
+        inputs = inputs_of(raw, candidate, seed, entry)
+        golden = Golden(raw).run(inputs)
+        undefined = [name for name, value in golden.items() if not np.isfinite(value).all()]
         if not undefined:
-            return candidate, entries, expected, positive
+            return candidate, inputs, golden
         missing = missing or undefined[0]
     raise NotModelledError(f"{missing}: expected numbers, got NaN or infinity with the inputs that it asks for")
 

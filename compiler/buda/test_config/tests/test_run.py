@@ -1,0 +1,236 @@
+"""Netlists with a `test-config`: drawn, run on the simulator, compared with a golden that does not know it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from opscope.compiler.buda.test_config import config as configs
+from opscope.compiler.buda.test_config.golden import Golden
+from opscope.compiler.buda.test_config.rows import NotModelledError
+from opscope.compiler.buda.test_config.run import asked_inputs, from_queue, run_test_config, to_queue
+from opscope.compiler.buda.test_config.stimulus import inputs_of
+from opscope.compiler.commands.netlist import netlist_command
+from opscope.compiler.errors import CompilerInputError
+from opscope.simulator.api import Device
+
+UNIFORM = {"type": "Uniform", "uniform_lower_bound": -1.0, "uniform_upper_bound": 1.0}
+INTEGERS = {"type": "Uniform", "uniform_lower_bound": -20, "uniform_upper_bound": 20}
+CLOSE = {"type": "AllCloseHw", "rtol": 0.1, "atol": 0.01, "check_pct": 0.9, "check_pcc": 0.99}
+IDENTITY = {"m_k": 2, "u_kt": 2, "identity": True, "num_sparse_tiles": 4, "num_index_tiles": 1, "act_t": 1,
+    "sparse_tile_ptr_bits": 8}  # fmt: skip
+
+
+def queue(source: str, t: int, rows: int, cols: int, df: str = "Float16_b", **more: Any) -> dict[str, Any]:
+    """A queue on the host, of so many tiles."""
+    return {
+        "input": source, "type": "queue", "entries": 4, "grid_size": [1, 1], "t": t, "mblock": [rows, cols],
+        "ublock": [1, 1], "df": df, "target_device": 0, "loc": "host", "host": [0], **more,
+    }  # fmt: skip
+
+
+def netlist(
+    op: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]], out: Mapping[str, Any], stimulus: Any = None,
+    comparison: Any = None, arch: str = "wormhole_b0",
+) -> str:  # fmt: skip
+    """A netlist of one op, as text."""
+    names = [f"in{i}" for i in range(len(inputs))]
+    whole = "Int" in out["df"] or any("Int8" in row["df"] for row in inputs)
+    row = {
+        "grid_loc": [0, 0], "grid_size": [1, 1], "inputs": names, "t": out["t"], "mblock": out["mblock"],
+        "ublock": out["ublock"], "in_df": [given["df"] for given in inputs], "out_df": out["df"],
+        "intermed_df": "Int32" if whole else out["df"], "acc_df": "Int32" if whole else "Float16_b",
+        "math_fidelity": "HiFi4", **op,
+    }  # fmt: skip
+    raw = {
+        "devices": {"arch": arch},
+        "queues": {**dict(zip(names, map(dict, inputs), strict=True)), "out": dict(out)},
+        "graphs": {"fwd_0": {"target_device": 0, "input_count": 2, "f": row}},
+        "programs": [{"run": [{"execute": {"graph_name": "fwd_0", "queue_settings": {}}}]}],
+        "test-config": {"comparison-config": comparison or CLOSE, "stimulus-config": stimulus or UNIFORM},
+    }
+    return yaml.safe_dump(raw, sort_keys=False)
+
+
+def simulator(data: bytes, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+    return Device("n150").load(data).run(inputs).outputs
+
+
+def q(t: int, rows: int, cols: int, df: str = "Float16_b", **more: Any) -> dict[str, Any]:
+    return queue("HOST", t, rows, cols, df, **more)
+
+
+def f(t: int, rows: int, cols: int, df: str = "Float16_b", **more: Any) -> dict[str, Any]:
+    return queue("f", t, rows, cols, df, **more)
+
+
+SCALES = {**INTEGERS, "overrides": {"in(2|3)": {**UNIFORM, "uniform_lower_bound": 0.1}}}
+CASES: dict[str, tuple[Any, ...]] = {
+    "bias": ({"type": "matmul", "attributes": {"m_k": 2, "u_kt": 1, "bias": True}},
+        [q(1, 2, 2), q(1, 2, 1), q(1, 2, 1)], f(1, 2, 1)),
+    "sum over z": ({"type": "matmul", "attributes": {"m_k": 1, "u_kt": 1, "accumulate": True, "z": 3}},
+        [q(6, 1, 1), q(6, 1, 2)], f(2, 1, 2)),
+    "integers": ({"type": "matmul", "attributes": {"m_k": 1, "u_kt": 1, "bias": True, "requant": True,
+        "zero_point": 2.0, "relu_en": True, "relu_mode": "max", "relu_threshold": 50}},
+        [q(1, 1, 1, "Int8"), q(1, 1, 1, "Int8"), q(1, 1, 1, "Int32"), q(1, 1, 1, "Float32")], f(1, 1, 1, "Int8"),
+        SCALES),
+    "saturation": ({"type": "multiply"}, [q(1, 1, 1, "Int8")] * 2, f(1, 1, 1, "Int8"), INTEGERS),
+    "dequantization": ({"type": "dequantization", "attributes": {"zero_point": -3.5}},
+        [q(1, 1, 1, "Int8"), q(1, 1, 1, "Float32")], f(1, 1, 1, "Float32"), INTEGERS),
+    "depthwise of integers": ({"type": "depthwise", "attributes": {"m_k": 2, "u_kt": 1}},
+        [q(1, 1, 4, "Int8"), q(1, 2, 2, "Int8")], f(1, 1, 2, "Int32"), INTEGERS),
+    "depthwise": ({"type": "depthwise", "attributes": {"m_k": 3, "u_kt": 1, "bias": True}},
+        [q(2, 1, 6), q(2, 3, 2), q(2, 1, 2)], f(2, 1, 2)),
+    "splice": ({"type": "splice", "attributes": {"input0": [0, 2, 3], "input1": [1, 1, 1]}, "ublock_order": "r"},
+        [q(1, 2, 3), q(1, 2, 2)], f(1, 2, 3)),
+    "splice of matrices": ({"type": "splice", "attributes": {"granularity": "t", "input0": [0, 1, 2],
+        "input1": [1, 1, 1]}}, [q(4, 1, 2), q(4, 1, 2)], f(4, 1, 2)),
+    "topk": ({"type": "topk", "attributes": {"k": 5, "sort": "max", "m_k": 1, "u_kt": 2}},
+        [q(1, 2, 2), q(1, 2, 2, "UInt16")], f(1, 2, 1),
+        {**UNIFORM, "overrides": {"in1": {"type": "Step", "step_start": 0, "step_increment": 1}}}),
+    "embedding": ({"type": "embedding", "attributes": {"num_indices": 32}}, [q(1, 2, 1), q(1, 1, 1, "RawUInt32")],
+        f(1, 1, 1), {**UNIFORM, "overrides": {"in1": {**INTEGERS, "uniform_lower_bound": 0}}}),
+    "maximum of some matrices": ({"type": "reduce", "attributes": {"dim": "z", "type": "max", "z": 2}},
+        [q(4, 1, 1)], f(2, 1, 1)),
+    "small tiles": ({"type": "exp", "tile_dim": [16, 32], "input_0_tms": [{"broadcast": {"r": 2}}]},
+        [q(1, 1, 2, tile_dim=[16, 32])], f(1, 2, 2, tile_dim=[16, 32])),
+    "small tiles into large": ({"type": "matmul", "attributes": {"m_k": 1, "u_kt": 2}},
+        [q(1, 1, 2, tile_dim=[8, 32]), q(1, 2, 1)], f(1, 1, 1)),
+    "a pad": ({"type": "nop", "input_0_tms": [{"pad": [1, 1, 2.5]}]}, [q(1, 1, 1)], f(1, 2, 2)),
+    "a threshold": ({"type": "nop", "attributes": {"relu_en": True, "relu_mode": "min", "relu_threshold": 0.5}},
+        [q(1, 1, 1)], f(1, 1, 1)),
+    "the slope of gelu": ({"type": "gelu_derivative"}, [q(1, 1, 1)], f(1, 1, 1)),
+    "sparse tiles": ({"type": "matmul", "attributes": IDENTITY},
+        [q(1, 1, 4, "Bfp2_b", type="ram"), q(1, 4, 2), q(1, 1, 1, "RawUInt32", type="ram")], f(2, 3, 2),
+        {**UNIFORM, "overrides": {"in0": {"type": "sparse", "matmul_ident_name": "f"}, "in2": {
+            "type": "sparse_encoding", "matmul_ident_name": "f", "enc_tile_byte_size": 4096, "zero_strip_freq": 0.2,
+            "zero_ublock_freq": 0.5, "zero_tile_freq": 0.3}}}),
+}  # fmt: skip
+"""What is tried -> op, inputs, output and stimulus."""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_device_gives_the_goldens_numbers(name: str) -> None:
+    verdict = run_test_config(netlist(*CASES[name]), simulator)
+    assert (verdict.why, verdict.passed, verdict.queues, verdict.inputs) == ("", True, ("out",), 2)
+
+
+@pytest.mark.parametrize("name", ["bias", "integers", "splice", "topk", "small tiles", "sparse tiles", "depthwise"])
+def test_other_numbers_do_not_pass(name: str) -> None:
+    def wrong(data: bytes, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        (value,) = simulator(data, inputs)
+        return [np.roll(value, 1, axis=2)]
+
+    verdict = run_test_config(netlist(*CASES[name]), wrong)
+    assert not verdict.passed
+    assert verdict.why.startswith("out, input 0: ")
+
+
+def test_sums_of_a_sparse_product_are_those_of_its_dense_matrix() -> None:
+    """The encoding, read by hand: every 1 of every tile that it places, in a matrix of zeros."""
+    raw = yaml.safe_load(netlist(*CASES["sparse tiles"]))
+    inputs = inputs_of(raw, configs.read(raw), 0)
+    words = inputs["in2"].astype(np.uint32).reshape(-1).view(np.uint16).tolist()
+    dense, at, t = np.zeros((2, 3 * 32, 4 * 32)), 0, 0
+    while t < 2:
+        head, blocks = words[at] + (words[at + 1] << 16), words[at + 2]
+        at += 3
+        for _ in range(blocks):
+            count, block = words[at] >> 8, words[at] & 255
+            for word in words[at + 1 : at + 1 + count]:
+                tile, inner = word >> 8, (head & 0x3FFFFFFF) * 2 + (word & 1)
+                assert (word & 255) >> 1 == 0  # micro blocks of one row
+                dense[t, block * 32 : block * 32 + 32, inner * 32 : inner * 32 + 32] += inputs["in0"][
+                    0, :, tile * 32 : tile * 32 + 32
+                ]
+            at += 1 + count
+        t += head >> 30 & 1
+    assert 0 < dense.sum() <= dense.size
+    np.testing.assert_allclose(Golden(raw).run(inputs)["out"], dense @ inputs["in1"][0])
+
+
+def test_a_queue_is_drawn_by_its_rule_and_the_seed() -> None:
+    raw = yaml.safe_load(netlist(*CASES["bias"]))
+    rule = configs.read(raw)
+    one, again, other = (inputs_of(raw, rule, seed) for seed in (0, 0, 1))
+    assert all((one[name] == again[name]).all() and (one[name] != other[name]).any() for name in one)
+    assert not (one["in0"] == inputs_of(raw, rule, 0, 1)["in0"]).all()
+    raw["queues"]["in1"]["type"] = "ram"
+    assert (inputs_of(raw, rule, 0, 1)["in1"] == inputs_of(raw, rule, 0)["in1"]).all()
+    raw["test-config"]["stimulus-config"]["overrides"] = {
+        "in0": {"type": "DebugTileId", "debug_tile_id_base": 1, "debug_tile_id_step": 2, "set_tile_rows": [2, 3]},
+        "in[12]": {"type": "Constant", "constant_value": 0.3, "set_tile_cols": [1, 4]},
+    }
+    drawn = inputs_of(raw, configs.read(raw), 0)
+    assert drawn["in0"][0, ::32].any() == np.False_
+    assert drawn["in0"][0, [1, 2, 33], ::32].tolist() == [[1.0, 3.0], [1.0, 3.0], [5.0, 7.0]]
+    assert np.count_nonzero(drawn["in1"]) == 2 * 32 * 4
+    assert drawn["in1"].max() == np.float64(0.30078125)  # 0.3 in bfloat16
+
+
+def test_what_a_test_config_cannot_mean_is_told() -> None:
+    text = netlist({"type": "nop"}, [q(1, 1, 1)], f(1, 1, 1))
+    for change, told in (
+        ({"wobble": 1}, "test-config: expected comparison-config, io-config"),
+        (
+            {"stimulus-config": {"type": "Normal"}},
+            "expected normal_mean for a stimulus of type Normal",
+        ),
+        ({"stimulus-config": {"type": "Wave"}}, "stimulus-config.type: expected uniform, normal"),
+        ({"comparison-config": {**CLOSE, "check_pct": 2}}, "check_pct: expected a number from 0 to 1, got 2"),
+        ({"comparison-config": {**CLOSE, "type": "Near"}}, "comparison-config.type: expected Exact, AllClose"),
+        ({"comparison-config": {**CLOSE, "check_tile_rows_range": [0, 4]}}, "expected first and last from 1 to 32"),
+    ):
+        raw = yaml.safe_load(text)
+        raw["test-config"].update(change)
+        with pytest.raises(CompilerInputError) as caught:
+            run_test_config(yaml.safe_dump(raw, sort_keys=False), simulator)
+        assert told in str(caught.value)
+
+
+def test_a_golden_without_numbers_is_no_pass() -> None:
+    negative = {**UNIFORM, "uniform_upper_bound": -0.5}
+    with pytest.raises(NotModelledError, match="out: expected numbers, got NaN"):
+        run_test_config(netlist({"type": "sqrt"}, [q(1, 1, 1)], f(1, 1, 1), negative), simulator)
+    # Where the netlist does not say how to draw them, they are drawn positive, and the verdict says so.
+    raw = yaml.safe_load(netlist({"type": "sqrt"}, [q(1, 1, 1)], f(1, 1, 1)))
+    del raw["test-config"]["stimulus-config"]
+    verdict = run_test_config(yaml.safe_dump(raw, sort_keys=False), simulator)
+    assert (verdict.passed, verdict.positive) == (True, True)
+
+
+def test_inputs_are_counted() -> None:
+    raw = yaml.safe_load(netlist({"type": "nop"}, [q(1, 1, 1)], f(1, 1, 1)))
+    raw["test-config"]["test-args"] = {"microbatch_count": 3, "minibatch_count": 2, "microbatch_size": 99}
+    assert asked_inputs(raw, configs.read(raw)) == 2 * 3 * 2
+
+
+def test_small_tiles_are_cut_out_and_filled_up() -> None:
+    value = np.arange(2 * 64 * 96, dtype=float).reshape(2, 64, 96)
+    cut = to_queue(value, (16, 8))
+    assert cut.shape == (2, 32, 24)
+    back = from_queue(cut, (16, 8))
+    inside = (np.arange(64) % 32 < 16)[:, None] & (np.arange(96) % 32 < 8)
+    np.testing.assert_array_equal(back, np.where(inside, value, 0))
+
+
+def test_the_command_says_by_its_exit_code_whether_the_test_passed(tmp_path: Path) -> None:
+    text = netlist({"type": "exp"}, [q(1, 1, 1)], f(1, 1, 1))
+    good, strict, none = (tmp_path / f"{name}.yaml" for name in ("good", "strict", "none"))
+    good.write_text(text)
+    raw = yaml.safe_load(text)
+    raw["test-config"]["comparison-config"] = {"type": "Exact"}
+    strict.write_text(yaml.safe_dump(raw, sort_keys=False))
+    del raw["test-config"]
+    none.write_text(yaml.safe_dump(raw, sort_keys=False))
+    told = [CliRunner().invoke(netlist_command, [str(path), "--run-test-config"]) for path in (good, strict, none)]
+    assert [row.exit_code for row in told] == [0, 1, 2]
+    assert told[0].output == "passed: out; 2 of 2 inputs compared\n"
+    assert told[1].output.startswith("failed: out; 1 of 2 inputs compared\nout, input 0: 1 of 1 tiles")
+    assert "none.yaml: test-config: expected a section" in told[2].output

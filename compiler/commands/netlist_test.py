@@ -1,0 +1,85 @@
+"""`opscope netlist FILE --run-test-config`: runs a netlist on the simulator and compares as its `test-config` asks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from opscope.compiler.errors import CompilerInputError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+LIMIT = 1800
+"""Seconds that the simulator may take for one input."""
+
+
+def run_test(file: Path, board: str, seed: int, as_json: bool) -> bool:
+    """Runs a netlist's test, prints the outcome and returns whether it passed.
+
+    Raises CompilerInputError for a netlist that is refused, one without a `test-config`, or one that the simulator
+    refuses.
+    """
+    from opscope.base.yaml_text import YamlError, read_text
+    from opscope.compiler.buda.test_config.rows import NotModelledError
+    from opscope.compiler.buda.test_config.run import run_test_config, shown
+    from opscope.compiler.target.system_desc import load_board
+
+    try:
+        text = read_text(file)
+    except (OSError, YamlError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise CompilerInputError(f"{file}: expected a readable netlist, got: {reason}") from error
+    arch = load_board(board).arch if board else ""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            verdict = run_test_config(text, _simulator(Path(folder)), name=file.stem, board=arch, seed=seed)
+        except NotModelledError as missing:
+            raise CompilerInputError(f"{file}: expected a test with a known result, got: {missing}") from missing
+        except CompilerInputError as error:
+            raise CompilerInputError(f"{file}: {error}") from error
+    if as_json:
+        click.echo(json.dumps({"netlist": str(file), **shown(verdict)}))
+        return verdict.passed
+    inputs = f"{verdict.inputs} of {verdict.asked} inputs" if verdict.asked > 1 else "1 input"
+    click.echo(f"{'passed' if verdict.passed else 'failed'}: {', '.join(verdict.queues)}; {inputs} compared")
+    if verdict.positive:
+        click.echo("inputs were drawn positive: the netlist does not say how, and others give no number")
+    if not verdict.passed:
+        click.echo(verdict.why)
+    return verdict.passed
+
+
+def _simulator(folder: Path) -> Callable[[bytes, Sequence[np.ndarray]], list[np.ndarray]]:
+    """Returns what runs a binary in a process of its own, with files in a folder."""
+
+    def run(data: bytes, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        import numpy as np
+
+        program, given, made = (folder / name for name in ("program.ttnn", "inputs.npz", "outputs.npz"))
+        program.write_bytes(data)
+        np.savez(given, *inputs)
+        command = [sys.executable, "-P", "-m", "opscope.simulator", str(program), "--inputs", str(given)]
+        try:
+            done = subprocess.run(
+                [*command, "--outputs", str(made)], capture_output=True, text=True, timeout=LIMIT, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise CompilerInputError(f"simulator: expected an end within {LIMIT} s, got none") from error
+        if done.returncode:
+            lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+            raise CompilerInputError(lines[-1])
+        with np.load(made, allow_pickle=False) as archive:
+            return [archive[name] for name in archive.files]
+
+    return run
+
+
+__all__ = ["run_test"]
