@@ -15,13 +15,15 @@ import click
 import numpy as np
 
 from opscope.base import regular_file
-from opscope.base.terminal import console
+from opscope.base.page import Page
 from opscope.harness.explain.operand_elements import number_text
 from opscope.harness.record.element_types import NUMPY_NAMES, numpy_dtype
 from opscope.harness.record.errors import InputError
 from opscope.harness.verdict.places import index_of, name_of
 
 INDEX = "index.json"
+MOST_LATER = 20
+"""Later results that are listed."""
 DIFFERS = 1
 """Exit code if a tensor differs, as diff(1) has it."""
 
@@ -209,41 +211,40 @@ def _load(path: Path, element_type: str) -> np.ndarray:
 
 
 def _show(compared: list[Compared], apart: list[Compared]) -> None:
-    from rich.table import Table
-
+    page = Page()
     if not apart:
         count = sum(int(np.prod(one.shape)) for one in compared)
-        click.echo(f"no difference: {len(compared)} tensors, {count:,} elements")
+        page.line(f"no difference: {len(compared)} tensors, {count:,} elements")
         return
     if len(compared) > 1:
-        click.echo(f"{len(apart)} of {len(compared)} results differ; the first is {apart[0].name}")
-    for one in apart if len(compared) == 1 else [apart[0]]:
-        _show_one(one)
+        page.prose(f"{len(apart)} of {len(compared)} results differ; the first is {apart[0].name}")
+    _show_one(page, apart[0])
     rest = sorted(apart[1:], key=lambda one: -(one.worst[0].size if one.worst else np.inf))
     if rest:
-        table = Table("result", "elements", "relative L2", "worst", "place", title="later results, worst first")
-        for one in rest[:20]:
-            first = one.worst[0] if one.worst else None
-            table.add_row(
-                one.name, f"{one.differing:,}" if not one.problem else one.problem,
-                "" if one.relative_l2 is None else f"{one.relative_l2:.3g}",
-                f"{first.left} / {first.right}" if first else "", first.place if first else "",
-            )  # fmt: skip
-        console().print(table)
+        columns = [("result", "left"), ("elements", "right"), ("relative L2", "right"), ("worst", "left"),
+                   ("place", "left")]  # fmt: skip
+        rows = []
+        for one in rest[:MOST_LATER]:
+            ratio = "" if one.relative_l2 is None else f"{one.relative_l2:.3g}"
+            worst = [(f"{item.left} / {item.right}", item.place) for item in one.worst[:1]] or [("", "")]
+            rows.append((one.name, one.problem or f"{one.differing:,}", ratio, *worst[0]))
+        page.table(columns, rows, "later results, worst first", spare=("relative L2",))
+        if len(rest) > MOST_LATER:
+            page.line(f"and {len(rest) - MOST_LATER} more, see --json")
 
 
-def _show_one(one: Compared) -> None:
-    from rich.table import Table
-
+def _show_one(page: Page, one: Compared) -> None:
     shape = "x".join(map(str, one.shape)) or "scalar"
     if one.problem:
-        click.echo(f"{one.name}: {one.problem}")
+        page.prose(f"{one.name}: {one.problem}")
         return
     ratio = "" if one.relative_l2 is None else f", relative L2 {one.relative_l2:.4g}"
-    tiles = ", ".join(f"{name} {count:,}" for name, count in one.tiles)
-    click.echo(f"{one.name}, {shape}: {one.differing:,} of {int(np.prod(one.shape)):,} elements differ{ratio}; {tiles}")
-    table = Table("index", "tile (batch, row, column), face, row", "A", "B", "apart")
-    for item in one.worst:
-        index = ", ".join(map(str, item.index))
-        table.add_row(f"({index})", item.place, item.left, item.right, f"{item.size:.4g}")
-    console().print(table)
+    tiles = ", ".join(f"{name}: {count:,}" for name, count in one.tiles)
+    page.prose(f"{one.name}, {shape}: {one.differing:,} of {int(np.prod(one.shape)):,} elements differ{ratio}")
+    page.prose(f"most in {tiles}")
+    columns = [("index", "left"), ("tile (batch, row, column), face, row", "left"), ("A", "right"), ("B", "right"),
+               ("apart", "right")]  # fmt: skip
+    page.table(columns, [
+        (f"({', '.join(map(str, item.index))})", item.place, item.left, item.right, f"{item.size:.4g}")
+        for item in one.worst
+    ])  # fmt: skip

@@ -11,7 +11,7 @@ import click
 
 from opscope.base import regular_file
 from opscope.base.model_files import ModelFiles
-from opscope.base.terminal import console
+from opscope.base.page import Page
 
 if TYPE_CHECKING:
     import numpy as np
@@ -234,9 +234,7 @@ def _changed(right: np.ndarray, got: np.ndarray) -> int:
 
 
 def _show(executable: Executable, result: RunResult | None, found: dict[str, Any], every: bool) -> None:
-    from rich.table import Table
-
-    out = console()
+    page = Page()
     if result is not None:
         ops = list(enumerate(result.profile.ops))
         timed = [row for row in ops if row[1].cycles]
@@ -244,30 +242,27 @@ def _show(executable: Executable, result: RunResult | None, found: dict[str, Any
         title = f"{len(ops)} operations on {found['card_type']}"
         if len(shown) < len(ops):
             title += f": {len(shown)} of the {len(timed)} that take cycles (--all shows each)"
-        table = Table(title=title)
-        table.add_column("#", justify="right", no_wrap=True)
-        table.add_column("operation", no_wrap=True)
-        for name in ("cores", "cycles", "compute", "transfer", "DRAM bytes"):
-            table.add_column(name, justify="right", no_wrap=True)
-        table.add_column("location", overflow="fold")
-        for number, op in sorted(shown):
-            numbers = (op.cores, op.cycles, op.compute_cycles, op.transfer_cycles, op.dram_bytes)
-            table.add_row(str(number), op.kernel, *(f"{n:,}" for n in numbers), op.location)
-        out.print(table)
+        numbers = ("cores", "cycles", "compute", "transfer", "DRAM bytes")
+        columns = [("#", "right"), ("operation", "left"), *((name, "right") for name in numbers), ("location", "left")]
+        page.table(columns, [
+            (str(number), op.kernel, *(f"{n:,}" for n in (op.cores, op.cycles, op.compute_cycles, op.transfer_cycles,
+                                                          op.dram_bytes)), op.location)
+            for number, op in sorted(shown)
+        ], title, spare=("transfer", "compute", "DRAM bytes"))  # fmt: skip
         changed = found.get("changed", ())
         for number, (array, tensor) in enumerate(zip(result.outputs, executable.program.outputs, strict=True)):
             element = executable.program.tensors[tensor].element_type
             shape = "x".join(map(str, (*array.shape, element)))
             said = f", {changed[number]:,} of {array.size:,} elements changed by the faults" if changed else ""
-            click.echo(f"result {number}: {shape}{said}")
+            page.line(f"result {number}: {shape}{said}")
         profile = result.profile
-        click.echo(
+        page.prose(
             f"{profile.total_cycles:,} cycles, {profile.device_ns / 1000:,.1f} us; most L1 on a core "
             f"{profile.l1_peak_bytes:,} bytes, DRAM {profile.dram_peak_bytes:,} bytes"
         )
     for line in (*found.get("faults", ()), *found["non_finite"]):
-        click.echo(line)
+        page.prose(line)
     if "dump" in found:
-        click.echo(f"results of each operation: {found['dump']}/index.json")
+        page.line(f"results of each operation: {found['dump']}/index.json")
     if "hang" in found:
         click.echo(f"hang: {found['hang']}", err=True)
