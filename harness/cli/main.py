@@ -13,6 +13,7 @@ from opscope.base import damage
 from opscope.base.model_files import Computed, GoldenOf, ModelFiles
 from opscope.base.plugins import plugins
 from opscope.base.terminal import visible_output
+from opscope.harness.cli.completion import attach
 
 GROUP = "opscope.commands"
 
@@ -62,7 +63,7 @@ class Verbs(click.Group):
         if entry is None:
             return None
         try:
-            return entry.load()
+            return attach(cmd_name, entry.load()) if ctx.resilient_parsing else entry.load()
         except (ImportError, AttributeError) as error:
             line = f"opscope {cmd_name}: expected {entry.value} to load, got {type(error).__name__}: {error}"
 
@@ -85,7 +86,8 @@ class Verbs(click.Group):
         """The command that `args` call. Raises InputError with the closest names if there is no such command."""
         from opscope.harness.record.errors import InputError, closest
 
-        if args and not args[0].startswith("-") and args[0] not in self._entries():
+        unknown = bool(args) and not args[0].startswith("-") and args[0] not in self._entries()
+        if unknown and not ctx.resilient_parsing:
             raise InputError("opscope", "a command", repr(args[0]), closest(args[0], self._entries()))
         return super().resolve_command(ctx, args)
 

@@ -6,12 +6,21 @@ import sys
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from opscope.reports.commands.compare import DB, JSON, LIMIT, print_json
 
 
+def _questions(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The stored questions that begin so."""
+    from opscope.reports.database import ask
+
+    return [CompletionItem(question.name, help=question.asks) for question in ask.questions().values()
+            if question.name.startswith(incomplete)]  # fmt: skip
+
+
 @click.command(short_help="Query the results database, in SQL or by a stored question.")
-@click.argument("query", required=False)
+@click.argument("query", required=False, shell_complete=_questions)
 @DB
 @JSON
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
