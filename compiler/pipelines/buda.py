@@ -13,6 +13,7 @@ from opscope.compiler.passes.ttir_conv_weight_gradient import TtirConvWeightGrad
 from opscope.compiler.passes.ttir_decompose_buda import TtirDecomposeBuda
 from opscope.compiler.passes.ttir_epoch_types import TtirEpochTypes
 from opscope.compiler.passes.ttir_erase_inverse_ops import TtirEraseInverseOps
+from opscope.compiler.passes.ttir_unroll_loops import TtirUnrollLoops
 from opscope.compiler.passes.ttir_unstable_softmax import TtirUnstableSoftmax
 from opscope.compiler.pipelines.pipeline import run
 from opscope.compiler.translations.ttir_to_graph.arguments import NO_CONSTEVAL
@@ -25,12 +26,12 @@ def legalise(module: ModuleOp, all_inputs: bool = False, prestride: bool = True,
 
 
 def optimizing(stable_softmax: bool = True) -> tuple[ModulePass, ...]:
-    """OPTIMIZED_GRAPH: removes movements that cancel.
+    """OPTIMIZED_GRAPH: unrolls loops, and removes movements that cancel.
 
     Without `stable_softmax` (TT-Buda's `enable_stable_softmax`) no softmax subtracts its maximum.
     """
     unstable = () if stable_softmax else (TtirUnstableSoftmax(),)
-    return (*unstable, TtirEraseInverseOps(sink=False))
+    return (TtirUnrollLoops(), *unstable, TtirEraseInverseOps(sink=False))
 
 
 def marking(only: str = "") -> tuple[ModulePass, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,9 +33,13 @@ class Lowered:
     golden: list[np.ndarray]
 
 
-def lowered_function(function: Callable[..., Any], *shapes: tuple[int, ...], seed: int = 0) -> Lowered:
+def lowered_function(
+    function: Callable[..., Any], *shapes: tuple[int, ...], seed: int = 0, whole: Sequence[np.ndarray] = ()
+) -> Lowered:
+    """The function of random arguments of these shapes, after which `whole` follow."""
     rng = np.random.default_rng(seed)
     args = [(rng.standard_normal(shape) / max(1, shape[0]) ** 0.5).astype(np.float32) for shape in shapes]
+    args += whole
     ttir = api.stablehlo_to_ttir(jax.jit(function).lower(*args).as_text())
     legalise(ttir)
     low = lowered(ttir, "test")

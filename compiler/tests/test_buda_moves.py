@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -28,16 +29,16 @@ def relu(x: Any) -> Any:
     return jnp.maximum(x, 0)
 
 
-def results(case: Lowered, board: str = "n150") -> np.ndarray:
-    """The result of a lowered function as planned; as netlist read back it has the same bits."""
+def results(case: Lowered, board: str = "n150", every: bool = False) -> Any:
+    """The result of a lowered function as planned, or every one; as netlist read back it has the same bits."""
     planned = plan(case.graph, budget_of(board))
     program = to_binary(planned, load_board(board))
-    (out,) = run(program, case.queues)
+    outs = run(program, case.queues)
     netlist = parse(to_yaml(netlist_of(planned, program)), "test")
     check(netlist)
-    (read_back,) = run(netlist_to_binary(netlist, board), case.queues)
-    np.testing.assert_array_equal(read_back, out)
-    return out
+    for read_back, out in zip(run(netlist_to_binary(netlist, board), case.queues), outs, strict=True):
+        np.testing.assert_array_equal(read_back, out)
+    return outs if every else outs[0]
 
 
 MOVES: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
@@ -70,6 +71,13 @@ MOVES: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
     ),
     "ten parts": (lambda x: jnp.concatenate([x[:, i : i + 3] for i in range(10)], 1), (20, 40)),
     "stack": (lambda x: jnp.stack([x, x + x], 1), (20, 40)),
+    "known rows": (lambda x: x[np.array([3, 3, 19, 0, -1])], (20, 40)),
+    "known columns": (lambda x: x[:, np.array([39, 3, 3, 0])], (20, 40)),
+    "known pairs": (lambda x: x[:, *np.triu_indices(5, 1)], (9, 5, 5)),
+    "loop": (
+        lambda x: jax.lax.fori_loop(0, 3, lambda i, y: jax.lax.dynamic_update_index_in_dim(y, -y[2 * i], i, 0), x),
+        (6, 20),
+    ),
     "windows of a maximum": (
         lambda x: jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 3, 2, 1), (1, 2, 1, 1), "SAME"), (2, 7, 6, 33),
     ),
@@ -135,3 +143,50 @@ def test_sums_agree_with_xla(name: str) -> None:
     if out.size > 1:
         assert pcc(out, golden) > 0.9995
     np.testing.assert_allclose(out, golden, atol=0.03 * np.abs(golden).max())
+
+
+def chosen(x: Any, i: Any) -> Any:
+    return relu(x)[i]
+
+
+def added(x: Any, i: Any) -> Any:
+    """Rows summed where they have the same number; 99 is outside."""
+    return jnp.zeros((7, 40)).at[i].add(relu(x)[: len(i)]) + jnp.ones((7, 40)).at[i].add(1 - relu(x)[: len(i)])
+
+
+@pytest.mark.parametrize("function", [chosen, added])
+def test_rows_whose_numbers_only_a_run_knows(function: Callable[..., Any]) -> None:
+    indices = np.array([3, 0, 3, -1, 99, 5], np.int32)
+    case = lowered_function(function, (20, 40), whole=[indices])
+    assert "matmul" in {node.spec.type for node in case.graph.ops}
+    golden = np.asarray(case.golden[0]).ravel()
+    out = results(case).ravel()
+    np.testing.assert_allclose(out, golden, atol=0.02)
+    if function is chosen:
+        np.testing.assert_array_equal(out, golden.astype(ml_dtypes.bfloat16).astype(np.float32))
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_the_largest_and_their_places(k: int) -> None:
+    """Of equal ones the first; with NumPy's stable sort as the judge."""
+    numbers = (np.random.default_rng(0).integers(-4, 5, (9, 11)) / 4).astype(np.float32)
+    case = lowered_function(lambda x: [y.astype(jnp.float32) for y in jax.lax.top_k(-x, k)], numbers.shape)
+    queues = {name: numbers.reshape(held.shape) if name == "arg0" else held for name, held in case.queues.items()}
+    values, places = results(replace(case, queues=queues), every=True)
+    order = np.argsort(numbers, axis=1, kind="stable")[:, :k]
+    np.testing.assert_array_equal(values.reshape(9, k), -np.take_along_axis(numbers, order, 1))
+    np.testing.assert_array_equal(places.reshape(9, k), order)
+
+
+def test_a_loop_that_scans_is_unrolled() -> None:
+    def scan(x: Any, w: Any) -> Any:
+        def step(held: Any, row: Any) -> Any:
+            new = jnp.tanh(held @ w + row)
+            return new, new * 2
+
+        last, rows = jax.lax.scan(step, jnp.zeros((1, 40)), relu(x))
+        return last + rows.sum(0)
+
+    case = lowered_function(scan, (5, 1, 40), (40, 40))
+    assert sum(node.spec.type == "tanh" for node in case.graph.ops) == 5
+    assert pcc(results(case), case.golden[0]) > 0.9995

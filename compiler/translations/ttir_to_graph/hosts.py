@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
@@ -22,15 +22,21 @@ def host_values(block: Block, weights: Set[int]) -> dict[SSAValue, NodeKind]:
     kinds: dict[SSAValue, NodeKind] = {
         arg: NodeKind.PARAMETER if i in weights else NodeKind.INPUT for i, arg in enumerate(block.args)
     }
-    function = block.parent_op()
-    consteval = function is None or NO_CONSTEVAL not in function.attributes
     for op in block.ops:
-        if op.name == "func.return" or any(operand not in kinds for operand in op.operands):
-            continue
-        kind = max((kinds[operand] for operand in op.operands), key=lambda k: RANK[k], default=NodeKind.CONSTANT)
-        name = op.name.removeprefix("ttir.")
-        whole = any("f" not in str(value.type).split("x")[-1] for value in (*op.operands, *op.results))
-        folded = kind is not NodeKind.INPUT and (consteval or not op.operands)
-        if folded or whole or name in MOVES or name in HOST:
+        kind = None if op.name == "func.return" else host_kind(op, kinds)
+        if kind is not None:
             kinds.update(dict.fromkeys(op.results, kind))
     return kinds
+
+
+def host_kind(op: Operation, kinds: Mapping[SSAValue, NodeKind]) -> NodeKind | None:
+    """Returns how often the host computes an op, if it is the host that does; `kinds` are the values that it has."""
+    if any(operand not in kinds for operand in op.operands):
+        return None
+    kind = max((kinds[operand] for operand in op.operands), key=lambda k: RANK[k], default=NodeKind.CONSTANT)
+    name = op.name.removeprefix("ttir.")
+    whole = any("f" not in str(value.type).split("x")[-1] for value in (*op.operands, *op.results))
+    function = op.parent_op()
+    consteval = function is None or NO_CONSTEVAL not in function.attributes
+    folded = kind is not NodeKind.INPUT and (consteval or not op.operands)
+    return kind if folded or whole or name in MOVES or name in HOST else None

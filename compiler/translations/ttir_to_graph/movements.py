@@ -6,6 +6,7 @@ Each works dim by dim, so that what changes rows or matrices is one picker and w
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -14,11 +15,13 @@ from xdsl.ir import Operation
 from opscope.compiler.buda.graph import Slices
 from opscope.compiler.buda.graph_builder import Operand
 from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.dialects.known_numbers import known_array
 from opscope.compiler.errors import StageFailure
 from opscope.compiler.target.formats import TILE
 from opscope.compiler.translations.ttir_to_graph.attributes import ints
+from opscope.compiler.translations.ttir_to_graph.gathers import gathered_elements
 from opscope.compiler.translations.ttir_to_graph.layout import Dims, Layout, broadcast, permuted, regrouped
-from opscope.compiler.translations.ttir_to_graph.moves import moved, permuted_by_steps, whole
+from opscope.compiler.translations.ttir_to_graph.moves import movable, moved, permuted_by_steps, whole
 from opscope.compiler.translations.ttir_to_graph.on_device import on_device, relaid
 from opscope.compiler.translations.ttir_to_graph.state import State
 from opscope.compiler.translations.ttir_to_graph.values import DeviceValue, Value
@@ -242,9 +245,27 @@ def _device(lowering: State, value: Value) -> DeviceValue:
     return DeviceValue(on_device(lowering, value, layout), layout)
 
 
+def gather(lowering: State, op: Operation, operands: list[Value], dims: Dims) -> Value:
+    """Lowers a gather whose indices are known before a run: one picker, in any grouping of dims that allows it."""
+    assert isinstance(op, RowOp)
+    indices = known_array(op.operands[1])
+    if indices is None:
+        raise StageFailure("ttir-to-graph", op.name, "indices that only a run knows, not of whole rows", kind="notimpl")
+    value = _device(lowering, operands[0])
+    ids = gathered_elements(value.layout.dims, indices, op.read(), dims)
+    ways = product(_groupings(value.layout), _groupings(Layout.matrix(dims)))
+    cheapest = sorted(ways, key=lambda way: way[1].tiles.tiles + _cost_of_reshape(value.layout, way[0]))
+    fitting = ((b, a) for b, a in cheapest if movable(b.sizes, ids.reshape(a.sizes)))
+    before, after = next(fitting, (None, None))
+    if before is None or after is None:
+        raise StageFailure("ttir-to-graph", op.name, f"no picker takes {value.layout.dims} to {dims}", kind="notimpl")
+    operand = relaid(lowering, value, before)
+    return DeviceValue(moved(lowering, operand, before.sizes, ids.reshape(after.sizes)), after)
+
+
 LOWERINGS = {
-    "broadcast": repeat, "concat": concat, "pad": pad, "permute": permute, "reshape": reshape, "reverse": reverse,
-    "slice_static": take,
+    "broadcast": repeat, "concat": concat, "gather": gather, "pad": pad, "permute": permute, "reshape": reshape,
+    "reverse": reverse, "slice_static": take,
 }  # fmt: skip
 """ttir op -> its lowering."""
 

@@ -7,7 +7,7 @@ move as rows of the transposed matrices. What moves elements between rows and co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import gcd, prod
@@ -46,21 +46,28 @@ def moved(lowering: State, operand: Operand, have: Sizes, index: np.ndarray) -> 
     return result
 
 
+def movable(have: Sizes, index: np.ndarray) -> bool:
+    """Whether one picker and transposes before and after it move elements to `index`."""
+    return next(_ways(have, index), None) is not None
+
+
 def _in_one_step(lowering: State, operand: Operand, have: Sizes, index: np.ndarray) -> Operand | None:
-    turned, back = (have[0], have[2], have[1]), np.swapaxes(index, 1, 2)
-    for before, after, sizes, wanted in (
-        (False, False, have, index),
-        (True, False, turned, _turned(index, have)),
-        (True, True, turned, _turned(back, have)),
-        (False, True, have, back),
-    ):
-        rows = _rows(wanted, sizes)
-        if rows is None:
-            continue
+    for before, after, sizes, rows in _ways(have, index):
         source = _with(operand, Tm("transpose")) if before else operand
         result = _picked(lowering, source, sizes, rows)
         return _with(result, Tm("transpose")) if after else result
     return None
+
+
+def _ways(have: Sizes, index: np.ndarray) -> Iterator[tuple[bool, bool, Sizes, np.ndarray]]:
+    """Yields whether to transpose before and after a picker, the sizes that it reads, and its rows."""
+    turned, back = (have[0], have[2], have[1]), np.swapaxes(index, 1, 2)
+    for before, after in ((False, False), (True, False), (True, True), (False, True)):
+        sizes, wanted = turned if before else have, back if after else index
+        if wanted.shape[2] == sizes[2]:
+            rows = _rows(_turned(wanted, have) if before else wanted, sizes)
+            if rows is not None:
+                yield before, after, sizes, rows
 
 
 def _with(operand: Operand, *tms: Tm) -> Operand:
@@ -194,4 +201,4 @@ def _regrouped(lowering: State, operand: Operand, have: Sizes, want: Sizes) -> O
     return permuted_by_steps(lowering, operand, start, range(4), end)
 
 
-__all__ = ["moved", "permuted_by_steps", "regrouped_by_steps", "row_product", "whole"]
+__all__ = ["movable", "moved", "permuted_by_steps", "regrouped_by_steps", "row_product", "whole"]

@@ -13,6 +13,8 @@
 | `erfc(a)` | `1 - erf(a)` |
 | `pow(a, n)` for a known multiple of a half up to 8 | products of `a` and `sqrt(a)`, their reciprocal |
 | `log1p(a)`, `expm1(a)` | `log(1 + a)`, `exp(a) - 1` |
+| `gather`, adding `scatter` of rows whose numbers the host has | products with its rows of zeros and a one |
+| `topk(a, k)` for k up to 8 | `k` maxima, each taken out before the next |
 | `pad(a, number)` | `pad(a, 0)` plus what the host makes |
 | `max_pool2d` with padding | one without, of the padded image; `min_pool2d` is `-max_pool2d(-a)` |
 | `logical_and`, `_or`, `_xor`, `_not` | `c * d`, `maximum(c, d)`, `abs(c - d)`, `1 - c` |
@@ -28,7 +30,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import Float32Type, ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -36,18 +38,15 @@ from xdsl.passes import ModulePass
 from opscope.compiler.buda.graph import NodeKind
 from opscope.compiler.dialects.from_row import RowOp
 from opscope.compiler.dialects.known_numbers import known_number
-from opscope.compiler.dialects.ttir_canonicalization import broadcast
-from opscope.compiler.dialects.ttir_values import element, full, like, make, shape_of, splat
+from opscope.compiler.dialects.ttir_values import full, make, shape_of, splat
 from opscope.compiler.ir.functions import functions
+from opscope.compiler.passes.ttir_decompose_buda import indexing
+from opscope.compiler.passes.ttir_decompose_buda.sums import AMPLIFIER, Sums, floats
 from opscope.compiler.translations.ttir_to_graph.arguments import parameters
 from opscope.compiler.translations.ttir_to_graph.hosts import host_values
-from opscope.compiler.translations.ttir_to_graph.names import MOVES
 from opscope.compiler.translations.ttir_to_graph.pools import nonnegative
 
-AMPLIFIER = 2.0**126
 MOST_EXPONENT = 8
-LOWEST = -(2.0**128 - 2.0**120)
-"""The lowest number of Float16_b."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +68,15 @@ def _decompose(func: FuncOp, all_inputs: bool) -> None:
     for op in list(block.ops):
         if isinstance(op, ReturnOp):
             _return(op, func)
+        elif isinstance(op, RowOp) and op.ROW.ttir == "topk" and op.operands[0] not in on_host:
+            found = indexing.top_k(Sums(op, on_host))
+            if found is not None:
+                for result, replacement in zip(op.results, found, strict=True):
+                    result.replace_all_uses_with(replacement)
+                block.erase_op(op)
         elif isinstance(op, RowOp) and len(op.results) == 1 and op.results[0] not in on_host:
             rule = RULES.get(op.ROW.ttir)
-            sums = _Sums(op, on_host)
+            sums = Sums(op, on_host)
             replacement = rule(sums) if rule is not None else sums.retyped()
             if replacement is not None:
                 op.results[0].replace_all_uses_with(replacement)
@@ -87,95 +92,19 @@ def _return(op: ReturnOp, func: FuncOp) -> None:
             op.operands[i] = typecast.results[0]
 
 
-class _Sums:
-    """Adds arithmetic before an op: each method adds an op and returns its result."""
-
-    def __init__(self, op: RowOp, on_host: dict[SSAValue, NodeKind]) -> None:
-        self.op, self.on_host = op, on_host
-        held = op.results[0].type
-        assert isinstance(held, TensorType)
-        operand = op.operands[0] if op.operands else op.results[0]
-        source = held if _floats(op.results[0]) else operand.type
-        assert isinstance(source, TensorType)
-        element = source.element_type if not hasattr(source.element_type, "width") else Float32Type()
-        self.kind = TensorType(element, held.get_shape())
-
-    def do(self, name: str, *operands: SSAValue) -> SSAValue:
-        """Adds an elementwise op."""
-        new_op = make(name, operands, self.kind, self.op)
-        return self.put(new_op)
-
-    def put(self, new_op: Operation) -> SSAValue:
-        """Adds an op that already exists."""
-        block = self.op.parent
-        assert block is not None
-        block.insert_op_before(new_op, self.op)
-        if new_op.operands and all(value in self.on_host for value in new_op.operands):
-            self.on_host[new_op.results[0]] = max(self.on_host[v] for v in new_op.operands)
-        return new_op.results[0]
-
-    def number(self, value: float) -> SSAValue:
-        """Returns a tensor filled with one number."""
-        shape = self.kind.get_shape()
-        constant = self.put(full((1,) * len(shape), self.kind.element_type, value, self.op))
-        if all(size == 1 for size in shape):
-            return constant
-        return self.put(broadcast(constant, shape, self.op))
-
-    def read(self, index: int) -> SSAValue:
-        """Returns an operand; a truth value as a number."""
-        value = self.op.operands[index]
-        if not _floats(value):
-            value = self.put(make("typecast", [value], TensorType(self.kind.element_type, shape_of(value)), self.op))
-        return self.spread(value)
-
-    def spread(self, value: SSAValue) -> SSAValue:
-        """Returns a number by itself as a tensor of the op's shape; a tensor as it is."""
-        shape = list(self.kind.get_shape())
-        if shape_of(value) or not shape:
-            return value
-        ones = TensorType(element(value), [1] * len(shape))
-        single = self.put(make("reshape", [value], ones, self.op, shape=tuple(ones.get_shape())))
-        return single if all(n == 1 for n in shape) else self.put(broadcast(single, shape, self.op))
-
-    def retyped(self) -> SSAValue | None:
-        """Repeats a movement of truth values on the numbers that replaced them; returns None for any other op."""
-        op = self.op
-        if op.ROW.ttir not in MOVES or _floats(op.results[0]) or not _floats(op.operands[0]):
-            return None
-        return self.put(make(op.ROW.ttir, op.operands, like(op.operands[0], shape_of(op.results[0])), op, **op.read()))
-
-    def amplified(self, first: int, second: int) -> SSAValue:
-        """Returns the difference of two operands, multiplied so much that it is never a fraction."""
-        return self.do("multiply", self.do("subtract", self.read(first), self.read(second)), self.number(AMPLIFIER))
-
-    def less(self, value: SSAValue) -> SSAValue:
-        """Returns one minus the value."""
-        return self.do("subtract", self.number(1), value)
-
-    def negative(self, value: SSAValue) -> SSAValue:
-        """Returns the value with the opposite sign."""
-        return self.do("multiply", value, self.number(-1))
-
-
-def _floats(value: SSAValue) -> bool:
-    assert isinstance(value.type, TensorType)
-    return not hasattr(value.type.element_type, "width") or str(value.type.element_type).startswith(("f", "bf"))
-
-
-def _greater(s: _Sums, first: int, second: int) -> SSAValue:
+def _greater(s: Sums, first: int, second: int) -> SSAValue:
     return s.less(_not_greater(s, first, second))
 
 
-def _not_greater(s: _Sums, first: int, second: int) -> SSAValue:
+def _not_greater(s: Sums, first: int, second: int) -> SSAValue:
     return s.do("relu", s.less(s.do("relu", s.amplified(first, second))))
 
 
-def _equal(s: _Sums) -> SSAValue:
+def _equal(s: Sums) -> SSAValue:
     return s.do("relu", s.less(s.do("abs", s.amplified(0, 1))))
 
 
-def _where(s: _Sums) -> SSAValue:
+def _where(s: Sums) -> SSAValue:
     condition, *choices = s.op.operands
     known = known_number(condition)
     if known is not None:
@@ -193,7 +122,7 @@ def _where(s: _Sums) -> SSAValue:
     return s.do("add", first, second)
 
 
-def _div(s: _Sums) -> SSAValue | None:
+def _div(s: Sums) -> SSAValue | None:
     divisor = s.op.operands[1]
     if s.on_host.get(divisor, NodeKind.INPUT) is not NodeKind.INPUT:
         return None  # The host inverts it, once.
@@ -201,7 +130,7 @@ def _div(s: _Sums) -> SSAValue | None:
     return s.do("multiply", s.op.operands[0], inverse)
 
 
-def _maximum(s: _Sums) -> SSAValue | None:
+def _maximum(s: Sums) -> SSAValue | None:
     for value, other in ((0, 1), (1, 0)):
         fits = s.op.operands[value].type == s.op.results[0].type
         if fits and splat(s.op.operands[other]) == 0 and s.op.operands[value] not in s.on_host:
@@ -209,17 +138,17 @@ def _maximum(s: _Sums) -> SSAValue | None:
     return None
 
 
-def _typecast(s: _Sums) -> SSAValue | None:
+def _typecast(s: Sums) -> SSAValue | None:
     """Converts a number to a truth value, whether it is not zero; a value that is already such a number stays."""
     value, result = s.op.operands[0], s.op.results[0]
     if value.type == result.type:
         return value
-    if str(result.type.element_type) != "i1" or not _floats(value):  # type: ignore[attr-defined]
+    if str(result.type.element_type) != "i1" or not floats(value):  # type: ignore[attr-defined]
         return None
     return s.less(s.do("relu", s.less(s.do("abs", s.do("multiply", value, s.number(AMPLIFIER))))))
 
 
-def _pow(s: _Sums) -> SSAValue | None:
+def _pow(s: Sums) -> SSAValue | None:
     """A known exponent that is a multiple of a half: products, a root, a reciprocal; any other one is refused later."""
     exponent = known_number(s.op.operands[1])
     if exponent is None or exponent * 2 != int(exponent * 2) or abs(exponent) > MOST_EXPONENT or exponent == 0:
@@ -234,12 +163,12 @@ def _pow(s: _Sums) -> SSAValue | None:
     return s.do("reciprocal", result) if exponent < 0 else result
 
 
-def _clamp(s: _Sums) -> SSAValue:
+def _clamp(s: Sums) -> SSAValue:
     low = s.do("maximum", s.read(0), s.read(1))
     return s.negative(s.do("maximum", s.negative(low), s.negative(s.read(2))))
 
 
-def _pad(s: _Sums) -> SSAValue | None:
+def _pad(s: Sums) -> SSAValue | None:
     """Adds another number than zero to what the padding leaves zero; the host makes that summand."""
     attrs, image, *number = s.op.read(), *s.op.operands
     value = known_number(number[0]) if number else float(attrs.get("value", 0))
@@ -255,7 +184,7 @@ def _pad(s: _Sums) -> SSAValue | None:
     return s.do("add", padded, summand)
 
 
-def _max_pool(s: _Sums) -> SSAValue | None:
+def _max_pool(s: Sums) -> SSAValue | None:
     """Pads before the pool with the lowest number, unless nothing is negative: a window's picker pads with zeros."""
     image = s.op.operands[0]
     if not any(s.op.read()["padding"]) or nonnegative(image):
@@ -263,16 +192,16 @@ def _max_pool(s: _Sums) -> SSAValue | None:
     return _pooled(s, image)
 
 
-def _min_pool(s: _Sums) -> SSAValue:
+def _min_pool(s: Sums) -> SSAValue:
     image = s.op.operands[0]
     return s.negative(_pooled(s, s.put(make("multiply", [image, s.put(_of(image, -1, s))], image.type, s.op))))
 
 
-def _of(value: SSAValue, number: float, s: _Sums) -> Operation:
+def _of(value: SSAValue, number: float, s: Sums) -> Operation:
     return full(shape_of(value), s.kind.element_type, number, s.op)
 
 
-def _pooled(s: _Sums, image: SSAValue) -> SSAValue:
+def _pooled(s: Sums, image: SSAValue) -> SSAValue:
     """Returns the maximum over windows of the image, padded before with the lowest number."""
     attrs = s.op.read()
     top, bottom, left, right = attrs["padding"]
@@ -280,18 +209,19 @@ def _pooled(s: _Sums, image: SSAValue) -> SSAValue:
         n, h, w, c = shape_of(image)
         size = TensorType(s.kind.element_type, [n, h + top + bottom, w + left + right, c])
         edges = (0, 0, top, bottom, left, right, 0, 0)
-        lowest = s.put(make("pad", [s.put(_of(image, 0, s))], size, s.op, padding=edges, value=LOWEST))
+        lowest = s.put(make("pad", [s.put(_of(image, 0, s))], size, s.op, padding=edges, value=indexing.LOWEST))
         padded = s.put(make("pad", [image], size, s.op, padding=edges, value=0.0))
         image = s.put(make("add", [padded, lowest], size, s.op))
     return s.put(make("max_pool2d", [image], s.kind, s.op, **{**attrs, "padding": (0, 0, 0, 0)}))
 
 
-RULES: dict[str, Callable[[_Sums], SSAValue | None]] = {
+RULES: dict[str, Callable[[Sums], SSAValue | None]] = {
     "clamp_tensor": _clamp,
     "div": _div,
     "eq": _equal,
     "erfc": lambda s: s.less(s.do("erf", s.read(0))),
     "expm1": lambda s: s.do("subtract", s.do("exp", s.read(0)), s.number(1)),
+    "gather": indexing.gather,
     "ge": lambda s: _not_greater(s, 1, 0),
     "gt": lambda s: _greater(s, 0, 1),
     "le": lambda s: _not_greater(s, 0, 1),
@@ -310,6 +240,7 @@ RULES: dict[str, Callable[[_Sums], SSAValue | None]] = {
     "pad": _pad,
     "pow": _pow,
     "rsqrt": lambda s: s.do("reciprocal", s.do("sqrt", s.read(0))),
+    "scatter": indexing.scatter,
     "typecast": _typecast,
     "where": _where,
 }
