@@ -51,3 +51,43 @@ def test_an_op_on_a_card_is_near_numpy(name: str) -> None:
     assert got.shape == wanted.shape
     assert np.allclose(got, wanted, rtol=0.03, atol=0.05 * max(1.0, np.abs(wanted).max() / 4))
     assert bool(device.compiled[0].compilation.lowering.refused) == (name in ON_HOST)
+
+
+IMAGE = np.random.default_rng(3).standard_normal((1, 32, 10, 8)).astype(np.float32)
+KERNEL = np.random.default_rng(4).standard_normal((32, 32, 3, 3)).astype(np.float32) / 17
+DEPTHWISE = np.random.default_rng(5).standard_normal((32, 1, 3, 3)).astype(np.float32) / 3
+WINDOWS: dict[str, Any] = {
+    "conv": lambda x, k: op.Conv2d("op", x, k),
+    "strided": lambda x, k: op.Conv2d("op", x, k, stride=2, padding=1),
+    "channel last": lambda x, k: op.Conv2d(
+        "op", op.Transpose("", op.Transpose("", x, 1, 2), 2, 3), k, channel_last=True
+    ),
+    "depthwise": lambda x, _: op.Conv2d("op", x, DEPTHWISE, groups=32),
+    "transposed": lambda x, k: op.Conv2dTranspose("op", x, k, stride=2, padding=1),
+    "max": lambda x, _: op.MaxPool2d("op", x, 3, 2),
+    "mean": lambda x, _: op.AvgPool2d("op", x, 2, 2, padding=0),
+    "mean, rounded up": lambda x, _: op.AvgPool2d("op", x, 3, 2, padding=1, ceil_mode=True),
+    "bilinear": lambda x, _: op.Resize2d("op", x, (20, 16), "bilinear"),
+}
+
+
+class Window(pybuda.PyBudaModule):
+    """A window over an image."""
+
+    def __init__(self, case: str) -> None:
+        super().__init__("window")
+        self.case = case
+        self.kernel = pybuda.Parameter(KERNEL)
+
+    def forward(self, x: Any) -> Any:
+        return WINDOWS[self.case](op.Relu("before", x), self.kernel)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", WINDOWS)
+def test_a_window_on_a_card_is_near_xla(case: str) -> None:
+    pybuda.TTDevice("tt0", arch=pybuda.BackendDevice.Wormhole_B0, module=Window(case))
+    got = pybuda.run_inference(inputs=[IMAGE], _sequential=True).get()[0].numpy()
+    wanted = np.asarray(WINDOWS[case](np.maximum(IMAGE, 0), KERNEL))
+    assert got.shape == wanted.shape
+    assert np.allclose(got, wanted, rtol=0.03, atol=0.05)
