@@ -40,15 +40,13 @@ def netlist_command(
     file: Path, op: str, loops: int, output: Path | None, board: str, as_test: bool, seed: int, as_json: bool
 ) -> None:
     """Check a netlist FILE (cores, queues, formats, L1, DRAM, loops), then show it, compile it or run its own test."""
-    from opscope.compiler.buda.netlist.check import for_first_chip
-    from opscope.compiler.buda.netlist.parse import read
     from opscope.compiler.target.system_desc import load_board
 
     if as_test:
         _run_test(file, board, seed, as_json)
         return
     try:
-        netlist = for_first_chip(read(file, load_board(board).arch if board else ""))
+        netlist = _checked(file, load_board(board).arch if board else "")
         if op and op not in netlist.ops:
             raise CompilerInputError(
                 f"--op: expected an op of {file}, got {op!r}; try {', '.join(list(netlist.ops)[:4])}"
@@ -61,6 +59,24 @@ def netlist_command(
         click.echo(json.dumps(_as_json(netlist, op)))
     else:
         _show(netlist, op, loops)
+
+
+def _checked(file: Path, arch: str) -> Netlist:
+    """Reads and checks a netlist. Raises CompilerInputError with the line of what is wrong."""
+    from opscope.base.yaml_text import YamlError, read_text
+    from opscope.compiler.buda.netlist.check import for_first_chip
+    from opscope.compiler.buda.netlist.lines import with_line
+    from opscope.compiler.buda.netlist.parse import parse
+
+    try:
+        text = read_text(file)
+    except (OSError, YamlError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise CompilerInputError(f"{file}: expected a readable netlist, got: {reason}") from error
+    try:
+        return for_first_chip(parse(text, file.stem, arch))
+    except CompilerInputError as error:
+        raise CompilerInputError(f"{file}: {with_line(str(error), text)}") from error
 
 
 def _run_test(file: Path, board: str, seed: int, as_json: bool) -> None:

@@ -28,6 +28,7 @@ def run_test(file: Path, board: str, seed: int, as_json: bool) -> bool:
     refuses.
     """
     from opscope.base.yaml_text import YamlError, read_text
+    from opscope.compiler.buda.netlist.lines import with_line
     from opscope.compiler.buda.test_config.rows import NotModelledError
     from opscope.compiler.buda.test_config.run import run_test_config, shown
     from opscope.compiler.target.system_desc import load_board
@@ -44,7 +45,7 @@ def run_test(file: Path, board: str, seed: int, as_json: bool) -> bool:
         except NotModelledError as missing:
             raise CompilerInputError(f"{file}: expected a test with a known result, got: {missing}") from missing
         except CompilerInputError as error:
-            raise CompilerInputError(f"{file}: {error}") from error
+            raise CompilerInputError(f"{file}: {with_line(str(error), text)}") from error
     if as_json:
         click.echo(json.dumps({"netlist": str(file), **shown(verdict)}))
         return verdict.passed

@@ -24,6 +24,7 @@ import numpy as np
 
 from opscope.base.yaml_text import parse_yaml
 from opscope.compiler.buda.netlist.check import for_first_chip
+from opscope.compiler.buda.netlist.lines import with_line
 from opscope.compiler.buda.netlist.parse import parse
 from opscope.compiler.buda.netlist.to_binary import to_binary
 from opscope.compiler.buda.test_config import config as configs
@@ -81,7 +82,7 @@ def _outcome(text: str, seed: int) -> tuple[str, str, dict[str, Any]]:
         planned = to_binary(netlist, parameters={})
         data = binary.write(planned.binary)
     except CompilerInputError as error:
-        return ("template" if "$TEMPLATE" in str(error) else "refused"), str(error), {}
+        return ("template" if "$TEMPLATE" in str(error) else "refused"), with_line(str(error), text), {}
     except Exception:  # noqa: BLE001 - this list is there to show that there is none
         return "exception", traceback.format_exc(limit=-3), {}
     try:
@@ -96,7 +97,7 @@ def _outcome(text: str, seed: int) -> tuple[str, str, dict[str, Any]]:
 
         verdict = compare_run(raw, configs.read(raw), planned, runner, seed)
     except CompilerInputError as error:
-        return "refused", str(error), {}
+        return "refused", with_line(str(error), text), {}
     except NotModelledError as missing:
         return "golden", f"expected a golden, got {missing}", {}
     except DeviceError as error:
