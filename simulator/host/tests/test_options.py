@@ -1,0 +1,136 @@
+"""Options, breaks, precisions and files of the Python API reach the plan and the run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from opscope import pybuda
+from opscope.simulator.host.errors import NoMeaningHere, PyBudaError
+from opscope.simulator.host.settings.options import configuration
+from opscope.simulator.host.tests.layers import WORMHOLE, Layer, X, near
+
+
+def test_breaks_sizes_and_precisions_reach_the_plan() -> None:
+    query = pybuda.query
+    predicate = query.op_type("matmul") & query.name_regex(r"second\..*").negate() | query.op_type("none")
+    assert query.NodePredicateBuilder.from_json(predicate.to_json()).to_json() == predicate.to_json()
+    pybuda.set_epoch_break(query.op_type("tanh"))
+    pybuda.override_op_size("one.product", (1, 2))
+    pybuda.configure_mixed_precision(op_type="matmul", output_df=pybuda.DataFormat.Bfp8_b,
+                                     math_fidelity=pybuda.MathFidelity.LoFi,
+                                     input_df={1: (pybuda.DataFormat.Bfp4_b, True)})  # fmt: skip
+    device = pybuda.TTDevice("a", arch=WORMHOLE, module=Layer("one"))
+    device.compile_modules([X])
+    compilation = device.compiled[0].compilation
+    assert compilation.plan is not None
+    assert [len(epoch.placements) > 0 for epoch in compilation.plan.epochs] == [True, True]
+    product = compilation.plan.graph.node("one.product")
+    assert (product.data_format, product.spec.math_fidelity) == ("Bfp8_b", "LoFi")
+    weights = next(e.producer for e in compilation.plan.graph.operands("one.product") if e.operand == 1)
+    assert compilation.plan.graph.node(weights).data_format == "Bfp4_b"
+    assert compilation.plan.choices["one.product"].model.grid.c == 2
+    pybuda.set_chip_break(query.op_type("conv2d"))
+    other = pybuda.TTDevice("b", arch=WORMHOLE, module=Layer("two"))
+    with pytest.raises(PyBudaError, match="expected ops that the predicate matches, got none"):
+        other.compile_modules([X])
+    assert configuration().epoch_breaks
+
+
+class Attention(pybuda.PyBudaModule):
+    """A softmax of a product with the sum of two parameters."""
+
+    def __init__(self) -> None:
+        super().__init__("one")
+        self.first, self.second = pybuda.Parameter(64, 64), pybuda.Parameter(64, 64)
+
+    def forward(self, x: Any) -> Any:
+        weights = pybuda.op.Add("sum", self.first, self.second)
+        return pybuda.op.Softmax("soft", pybuda.op.Matmul("product", x, weights), dim=-1)
+
+
+def _nodes(**options: Any) -> tuple[set[str], np.ndarray]:
+    """The names of the graph's ops, and the result."""
+    pybuda.pybuda_reset()
+    pybuda.set_configuration_options(**options)
+    device = pybuda.TTDevice("tt0", arch=WORMHOLE, module=Attention())
+    result = pybuda.run_inference(inputs=[X], sequential=True).get()[0].value()
+    graph = device.compiled[0].compilation.graph
+    assert graph is not None
+    return {node.name for node in graph.ops}, result
+
+
+def test_softmaxes_need_no_maximum_and_parameters_may_stay_on_the_card() -> None:
+    ops, stable = _nodes()
+    assert "sum" not in ops
+    without, unstable = _nodes(enable_stable_softmax=False)
+    assert len(without) < len(ops)
+    assert near(unstable, stable)
+    held, same = _nodes(enable_consteval=False)
+    assert held == ops | {"sum"}
+    assert near(same, stable)
+
+
+def test_a_trace_and_the_back_ends_files_are_written(tmp_path: Path) -> None:
+    trace = tmp_path / "perf_results" / "tt0_one.json"
+    _nodes(performance_trace=pybuda.PerfTraceLevel.VERBOSE, backend_output_dir=str(tmp_path))
+    document = json.loads(trace.read_text())
+    assert document["total_cycles"] == sum(op["cycles"] for op in document["ops"]) > 0
+    assert {"product", "soft"} <= {op["name"] for op in document["placed_ops"]}
+    assert (tmp_path / "one_netlist.yaml").is_file()
+    assert (tmp_path / "hlks").is_dir()
+    _nodes(performance_trace=pybuda.PerfTraceLevel.LIGHT, backend_output_dir=str(tmp_path))
+    assert set(json.loads(trace.read_text())["ops"][0]) == {"kernel", "location", "cycles"}
+
+
+def test_a_card_is_described_by_files(tmp_path: Path) -> None:
+    descriptor, params = tmp_path / "device.yaml", tmp_path / "params" / "runtime.yaml"
+    rows = [row for row in range(1, 12) if row not in (1, 6, 11)]
+    workers = [f"{column}-{row}" for row in rows for column in range(1, 13)]
+    descriptor.write_text(f"arch_name: GRAYSKULL\nfunctional_workers: {workers}\n")
+    pybuda.set_configuration_options(backend_device_descriptor_path=str(descriptor), store_backend_db_to_yaml=True,
+                                     backend_runtime_params_path=str(params))  # fmt: skip
+    assert pybuda.detect_available_devices() == [pybuda.BackendDevice.Grayskull]
+    device = pybuda.TTDevice("tt0", module=Layer("one"))
+    device.compile_modules([X])
+    assert device.compiled[0].compilation.program is not None
+    assert device.compiled[0].compilation.program.binary.harvested == (2050,)
+    pybuda.pybuda_reset()
+    pybuda.set_configuration_options(backend_runtime_params_path=str(params))
+    assert pybuda.TTDevice("tt0").board == "e150"
+    assert configuration().device == ("e150", 2050)
+    descriptor.write_text("arch_name: grayskull\nfunctional_workers: [1-6]\n")
+    pybuda.pybuda_reset()
+    pybuda.set_configuration_options(backend_device_descriptor_path=str(descriptor))
+    with pytest.raises(PyBudaError, match="expected rows 1-5 and 7-11, got 6"):
+        pybuda.TTDevice("tt1")
+
+
+def test_what_a_program_may_ask_of_its_devices() -> None:
+    module = Layer("one")
+    device = pybuda.TTDevice("tt0", arch=WORMHOLE, module=module)
+    device.push_to_inputs(X)
+    assert device.get_first_inputs(peek=True) == device.get_first_inputs()
+    assert device.get_first_targets() is None
+    graph, outputs, _, _, _ = device.generate_graph(pybuda.Tensor(X.shape))
+    assert graph.node("one.product").spec.type == "matmul"
+    assert outputs[0].shape == X.shape
+    queues, _, shapes = device.get_dram_io_queues("output")
+    assert (len(queues), shapes) == (1, [(1, 32, 64)])
+    assert {p.get_name() for p in device.get_parameters()} == {"one.weights", "one.bias"}
+    (evaluated,) = device.cpueval_forward([X], {"one.bias": np.zeros(64, np.float32)}, False)
+    assert np.allclose(evaluated, np.tanh(X @ module.weights.value()), atol=1e-4)
+    with pytest.raises(NoMeaningHere, match=r"tt0\.push_to_command_queue: expected a name that a simulated card has"):
+        device.push_to_command_queue(None)
+    with pytest.raises(PyBudaError, match="tt0: expected training before get_optimizer_params, got none"):
+        device.get_optimizer_params(True)
+    with pytest.raises(PyBudaError, match="tt0: expected a type of input, parameter, output, got 'none'"):
+        device.get_dram_io_queues("none")
+    device.remove_modules()
+    cpu = pybuda.CPUDevice("cpu0", module=module)
+    assert cpu.compile_for((X,), None)[0].shape == X.shape
+    assert set(cpu.pop_parameter_checkpoint()) == {"one.weights", "one.bias"}
