@@ -7,8 +7,9 @@ buffer holds the rest; a queue in DRAM. A nop copies, so that no bit changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
+from math import inf
 
 from opscope.compiler.buda.balancer.constraints import End, edge_failure
 from opscope.compiler.buda.balancer.enumerate import consumes_z_major
@@ -26,6 +27,10 @@ MOST_FORKS = 8
 """Most readers of an op (tt-buda: balancer/balancer_utils.hpp, EdgeCost::kMaxDRAMOutQueues)."""
 STARVED = 1.1
 """An epoch in which one input takes this much longer than with room for everything has a branch that starves."""
+ROUNDS = 3
+"""How often an epoch is looked at again, since a nop also takes what it holds."""
+PARTS = 8
+"""Parts of a tensor in which the room of an edge is measured out; less than a macro block is none."""
 WHOLE = 2.0
 """Room for the whole of a tensor, twice."""
 
@@ -66,10 +71,21 @@ def with_nop(graph: BudaGraph, name: str, edges: list[Edge]) -> BudaGraph:
 def buffered(plan: BudaPlan, options: LegalizerOptions) -> BudaPlan:
     """Returns the plan with buffers where a branch would starve, and nops in place of cuts where they stream."""
     state = _State(plan, options)
+    known: dict[Hashable, list[Given]] = {}
     for number in range(len(plan.epochs)):
         state.join_cuts(number)
-        state.feed(number)
+        if not joins(state.plan.graph, state.ops(number)):
+            continue
+        likeness = state.likeness(number)
+        if likeness in known:
+            state.feed_alike(number, known[likeness])
+        else:
+            known[likeness] = state.feed(number)
     return state.plan
+
+
+Given = tuple[int, int, int, float]
+"""Room that an edge got: numbers of its producer and consumer in their epoch at that time, its operand, the share."""
 
 
 @dataclass
@@ -110,55 +126,84 @@ class _State:
         everything = {edge: WHOLE for name in self.ops(number) for edge in self.plan.graph.users(name)}
         return self.flow(number, everything).cycles < cycles
 
-    def feed(self, number: int) -> None:
-        """Gives room to every edge of an epoch that makes another branch starve."""
-        if not joins(self.plan.graph, self.ops(number)):
-            return
-        given: set[Edge] = set()
-        while True:
-            now = self.flow(number)
+    def likeness(self, number: int) -> Hashable:
+        """Returns all of an epoch that decides about its buffers: repeated layers make epochs that are alike."""
+        graph, cuts = self.plan.graph, set(self.plan.cuts)
+        place = {name: i for i, name in enumerate(self.ops(number))}
+        alike = []
+        for placed in self.plan.epochs[number].placements:
+            node = graph.node(placed.op.name)
+            edges = tuple(
+                (place.get(edge.producer, -1), edge.operand, edge.tms, edge in cuts)
+                for edge in graph.operands(node.name)
+            )
+            model = self.plan.choices[node.name].model
+            order = graph.ublock_orders[node.name]
+            alike.append((model, placed.row, placed.col, placed.grid, node.shape, node.data_format, order, edges))
+        return tuple(alike)
+
+    def feed_alike(self, number: int, given: list[Given]) -> None:
+        """Gives an epoch the room that one like it has got."""
+        for producer, consumer, operand, share in given:
+            ops = self.ops(number)
+            edges = self.plan.graph.operands(ops[consumer])
+            self.give(number, next(e for e in edges if (e.producer, e.operand) == (ops[producer], operand)), share)
+
+    def feed(self, number: int) -> list[Given]:
+        """Gives room to every edge of an epoch that makes another branch starve; returns what it gave, in order."""
+        given: list[Given] = []
+
+        def give(edge: Edge, share: float) -> None:
+            ops = self.ops(number)
+            given.append((ops.index(edge.producer), ops.index(edge.consumer), edge.operand, share))
+            self.give(number, edge, share)
+
+        for _ in range(ROUNDS):
             everything = {edge: WHOLE for name in self.ops(number) for edge in self.plan.graph.users(name)}
             goal = self.flow(number, everything).cycles * STARVED
-            if now.cycles <= goal:
-                return
-            wanted = self._culprits(number, goal)
-            edge = next((edge for edge in wanted if edge not in given), None)
-            if edge is None:
-                return
-            given.add(edge)
-            share = self.share(number, edge, [other for other in wanted if other != edge], goal)
-            if share > room_of(self.plan.choices[edge.producer].model):
-                self.give(number, edge, share)
+            room = self._culprits(number, goal)
+            for edge in tuple(room):
+                room[edge] = self._share(number, edge, room, goal)
+                if room[edge] > room_of(self.plan.choices[edge.producer].model):
+                    give(edge, room[edge])
+            if not room:
+                return given
+        # What buffers and nops did not set free goes through DRAM: each such edge waits for nothing any more.
+        while (now := self.flow(number)).stuck and now.full:
+            give(now.full[0], inf)
+        return given
 
-    def _culprits(self, number: int, goal: float) -> list[Edge]:
-        """Returns edges that need more room, so that with it the epoch reaches its goal."""
+    def _culprits(self, number: int, goal: float) -> dict[Edge, float]:
+        """Returns edges that need more room, all of it for now, so that with it the epoch reaches its goal."""
         room: dict[Edge, float] = {}
         while (now := self.flow(number, room)).cycles > goal:
             late = [edge for edge in now.full if edge not in room]
             if not late:
                 break
             # A stuck epoch shows its culprits first; one that is only slow shows all that were ever late.
-            room[late[0]] = WHOLE
-        return list(room)
+            room |= dict.fromkeys(late if now.stuck else late[:1], WHOLE)
+        return room
 
-    def share(self, number: int, edge: Edge, others: list[Edge], goal: float) -> float:
-        """Returns the smallest share of its tensor that an edge must hold, in macro blocks of its producer."""
+    def _share(self, number: int, edge: Edge, room: dict[Edge, float], goal: float) -> float:
+        """Returns the smallest share of its tensor that an edge must hold while the others have their `room`."""
         model = self.plan.choices[edge.producer].model
-        room = dict.fromkeys(others, WHOLE)
-        low, high = model.output.factor, model.block.t
+        block = model.block
+        eighths = -(-block.t // PARTS)
+        sizes = [model.output.factor, *range(model.output.factor + eighths, block.t, eighths), block.t]
+        low, high = 0, len(sizes) - 1
         while low < high:
             middle = (low + high) // 2
-            if self.flow(number, {**room, edge: middle / model.block.t}).cycles <= goal:
+            if self.flow(number, {**room, edge: sizes[middle] / block.t}).cycles <= goal:
                 high = middle
             else:
                 low = middle + 1
-        return low / model.block.t
+        return sizes[low] / block.t
 
     def give(self, number: int, edge: Edge, share: float) -> None:
         """Makes an edge hold that share of its tensor: in the producer, in a nop, or in DRAM."""
         choice = self.plan.choices[edge.producer]
         model = choice.model
-        larger = with_room(model, share, self.plan.budget.l1_usable)
+        larger = with_room(model, share, self.plan.budget.l1_usable) if share < inf else None
         if larger is not None and not model.spec.gradient:
             why = f"holds {larger.output.l1_size_tiles} tiles a core, not {model.output.l1_size_tiles}"
             note = Buffering("buffer", edge.producer, edge, why)
@@ -166,8 +211,8 @@ class _State:
             self.plan = replace(self.plan, choices=choices, buffering=(*self.plan.buffering, note))
             return
         missing = share - room_of(model)
-        if not self.add_nop(number, edge, missing, f"holds {missing:.0%} of the tensor"):
-            note = Buffering("queue", f"e2e_{edge.producer}_0", edge, f"{share:.0%} of the tensor fits no free core")
+        if share == inf or not self.add_nop(number, edge, missing, f"holds {missing:.0%} of the tensor"):
+            note = Buffering("queue", f"e2e_{edge.producer}_0", edge, "fits no buffer and no free core")
             self.plan = replace(self.plan, cuts=(*self.plan.cuts, edge), buffering=(*self.plan.buffering, note))
 
     def add_nop(self, number: int, edge: Edge, share: float, why: str) -> bool:

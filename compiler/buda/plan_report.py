@@ -201,6 +201,9 @@ def _head(plan: BudaPlan) -> Iterator[str]:
     if plan.unmeasured:
         kinds = ", ".join(f"{kind} ({count})" for kind, count in plan.unmeasured.items())
         yield f"no measured cycles on {plan.budget.arch}, counted as a copy: {kinds}"
+    unlike = len({id(legal.candidates) for legal in plan.legal.values()})
+    if unlike < len(plan.legal):
+        yield f"op models worked out for {unlike} of {len(plan.legal)} ops: the others are equal to one of them"
     yield f"{len(plan.epochs)} epochs, {plan.cycles} cycles per input"
 
 

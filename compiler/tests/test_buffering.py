@@ -14,6 +14,7 @@ from opscope.compiler.buda.balancer.options import LegalizerOptions, OpOverride
 from opscope.compiler.buda.balancer.shapes import Grid
 from opscope.compiler.buda.graph import BudaGraph, NodeKind, OpSpec, TensorShape
 from opscope.compiler.buda.graph_builder import GraphBuilder, Operand
+from opscope.compiler.buda.placer.epochs import PlacerOptions
 from opscope.compiler.buda.plan_report import as_json, plan_lines
 from opscope.compiler.buda.plan_to_binary import to_binary
 from opscope.compiler.buda.planner import BudaPlan, budget_of, plan
@@ -94,6 +95,27 @@ def test_a_buffer_is_faster_than_dram_and_no_bit_changes(monkeypatch: pytest.Mon
     expected = bits(bare)
     np.testing.assert_array_equal(bits(planned, per_core=True), expected)
     np.testing.assert_array_equal(bits(cut), expected)
+
+
+def test_epochs_that_are_alike_get_the_same_room_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three equal layers, an epoch each: the second and third take over what the first was given."""
+    builder = GraphBuilder("layers")
+    value = builder.source("x", NodeKind.INPUT, TensorShape(1, 1, 42, 16))
+    w = builder.source("w", NodeKind.PARAMETER, TensorShape(1, 1, 42, 42))
+    overrides = {}
+    for i in range(3):
+        fork = builder.op(f"fork{i}", OpSpec("exp"), [value])
+        long = builder.op(f"long{i}", OpSpec("matmul"), [w, fork])
+        value = builder.op(f"join{i}", OpSpec("add"), [fork, long])
+        overrides |= {f"{name}{i}": override for name, override in SIZES.overrides.items()}
+    builder.output("y", value)
+    arguments = (builder.graph(), budget_of("e150"), "MinimizeGrid", LegalizerOptions(overrides=overrides))
+    breaks = PlacerOptions(epoch_breaks=("fork1", "fork2"))
+    planned = plan(*arguments, placer=breaks)
+    assert [note.name for note in planned.buffering] == [f"buffer_{i}_fork{i}_join{i}" for i in range(3)]
+    assert len({planned.flow_cycles(epoch) for epoch in planned.epochs[1:]}) == 1
+    monkeypatch.setattr(buffering._State, "likeness", lambda self, number: number)
+    assert plan(*arguments, placer=breaks) == planned
 
 
 def against_the_grain() -> BudaGraph:
