@@ -149,12 +149,16 @@ def portable(module: bytes | str) -> bytes:
     ctx = _context()
     with ctx, mlir.Location.unknown():
         parsed = _parse(ctx, module)
+        # What has no portable form is no error here, and is not printed.
+        silence = ctx.attach_diagnostic_handler(lambda diagnostic: True)
         try:
             return stablehlo.serialize_portable_artifact(parsed, stablehlo.get_minimum_version())
         except (mlir.MLIRError, ValueError):
             data = io.BytesIO()
             parsed.operation.write_bytecode(data)
             return data.getvalue()
+        finally:
+            silence.detach()
 
 
 def _parse(ctx: mlir.Context, module: bytes | str) -> mlir.Module:

@@ -134,3 +134,12 @@ def test_an_op_of_another_dialect_is_named():
     source = "func.func @main() -> f32 { %0 = arith.constant 1.0 : f32 return %0 : f32 }"
     with pytest.raises((StageFailure, CompilerInputError), match="arith"):
         door.read(source)
+
+
+def test_what_has_no_portable_form_is_bytecode_and_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    erf = "%0 = chlo.erf %x : tensor<4xf32> -> tensor<4xf32>"
+    kind = "tensor<4xf32>"
+    data = door.portable(f"func.func @main(%x: {kind}) -> {kind} {{ {erf} return %0 : {kind} }}")
+    assert b"StableHLO_v" not in data[:64]
+    assert data[:4] == b"ML\xefR"
+    assert capfd.readouterr().err == ""

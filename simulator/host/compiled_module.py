@@ -157,13 +157,24 @@ class LoadedModule:
             raise ImageError(
                 f"{module.name}: expected a value of {missing[0]}, got none; try {', '.join(values)[:200]}"
             )
+        queues, held = self.push(values)
+        done = self.program.run(queues, per_core=per_core)
+        self.profile = done.profile
+        return self.pop(held, done.outputs)
+
+    def push(self, values: Mapping[str, np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Returns the contents of the program's queues, in order, and the results that the host's part computes."""
+        module = self.module
         held = self.host.run([np.asarray(values[argument.name]) for argument in module.arguments]).outputs
         filled = {content.name: content.laid_out(value) for content, value in zip(module.contents, held, strict=False)}
         queues = [np.ascontiguousarray(filled[name], np.float32) for name in module.queues]
-        done = self.program.run(queues, per_core=per_core)
-        self.profile = done.profile
-        by_number = dict(zip(module.host_results, held[len(module.contents) :], strict=True))
-        by_number |= dict(zip(module.device_results, done.outputs, strict=True))
+        return queues, held[len(module.contents) :]
+
+    def pop(self, held: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Returns the results of the module, in order, from those of the host's part and of the device."""
+        module = self.module
+        by_number = dict(zip(module.host_results, held, strict=True))
+        by_number |= dict(zip(module.device_results, outputs, strict=True))
         return [
             np.asarray(by_number[i]).astype(host_dtype(result.element_type)).reshape(result.shape)
             for i, result in enumerate(module.results)

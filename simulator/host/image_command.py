@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import click
 import numpy as np
 
 from opscope.base import regular_file
-from opscope.base.plugins import plugins
 from opscope.simulator.errors import DeviceError
 from opscope.simulator.host import safetensors_file
 from opscope.simulator.host.image_error import ImageError
 from opscope.simulator.host.run_image import ImageProblem
+from opscope.simulator.host.sources import Arguments, is_file, source
 
-Arguments: TypeAlias = "list[tuple[str, str]]"
-"""Name and role of each argument, in order."""
-GROUP = "opscope.valued_sources"
-"""Entry points `(name) -> StableHLO bytecode, [(argument, role, value or None)]` for models that are known by name."""
 TRAINING = "+training"
 
 
@@ -79,12 +75,12 @@ def image(
                 configuration.set_configuration_options(harvested_rows=_rows(harvested))
             configuration.set_epoch_break(epoch_break)
             configuration.set_chip_break(chip_break)
-            source, arguments, values = _source(what)
+            module_text, arguments, values = source(what)
             values |= _weights(weights)
-            module = Path(what).stem if _is_file(what) else what.removesuffix(TRAINING)
+            module = Path(what).stem if is_file(what) else what.removesuffix(TRAINING)
             trains = what.endswith(TRAINING)
             planned = planned_module(
-                compile_to(Compilation(source, arch, configuration, module, chip_ids=_chips(chips), fallback=True))
+                compile_to(Compilation(module_text, arch, configuration, module, chip_ids=_chips(chips), fallback=True))
             )
             arguments = _roles(arguments or [(f"arg{i}", "input") for i in range(len(planned.arguments))], values)
             made = CompiledModule.of(planned, arguments, kind="training" if trains else "forward")
@@ -111,29 +107,6 @@ def _chips(text: str) -> tuple[int, ...]:
     if not chips or min(chips) < 0 or len(set(chips)) < len(chips):
         raise ImageError(f"--chips: expected different numbers such as 0,1, got {text!r}")
     return chips
-
-
-def _is_file(what: str) -> bool:
-    path = Path(what)
-    return path.exists() or bool(path.suffix) or path.parent != Path()
-
-
-def _source(what: str) -> tuple[bytes, Arguments, dict[str, np.ndarray]]:
-    """Returns a model's StableHLO, its arguments, and values of those that stay; a file has neither."""
-    if _is_file(what):
-        try:
-            return regular_file.read_bytes(Path(what)), [], {}
-        except OSError as error:
-            got = (error.strerror or str(error)).lower()
-            raise ImageError(f"{what}: expected a readable StableHLO file, got: {got}") from error
-    for entry in plugins(GROUP):
-        try:
-            source, arguments = entry.load()(what)
-        except ValueError as error:
-            raise ImageError(f"MODEL: {str(error).removeprefix('--model: ')}") from error
-        values = {name: value for name, _, value in arguments if value is not None}
-        return source, [(name, role) for name, role, _ in arguments], values
-    raise ImageError(f"{what}: expected a file, got none; try installing a package that registers models ({GROUP})")
 
 
 def _weights(path: Path | None) -> dict[str, np.ndarray]:

@@ -1,0 +1,151 @@
+"""Command line of `opscope benchmark`, with the options of tenstorrent/benchmarking."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from opscope.base.atomic_write import write_whole
+from opscope.base.terminal import console
+from opscope.simulator.errors import DeviceError
+from opscope.simulator.host.errors import PyBudaError
+from opscope.simulator.host.image_error import ImageError
+from opscope.simulator.host.run_image import ImageProblem
+
+DEVICES = ("tt", "cpu", "iree")
+TASKS = (
+    "na",
+    "text_classification",
+    "text_summarization",
+    "image_classification",
+    "segmentation",
+    "asr",
+    "text_generation",
+)
+SEED = 0
+
+
+@click.command("benchmark", short_help="Measure pushing, running and popping the inputs of a model.")
+@click.option("-d", "--device", required=True, metavar="|".join(DEVICES), help="tt is a simulated card.")
+@click.option("-m", "--model", required=True, help="A model, such as bert or resnet; `opscope models` lists them.")
+@click.option("-c", "--config", default="", help="Which of them, such as base or large; names are joined with _.")
+@click.option("-t", "--task", default="na", show_default=True, help="Noted in the report; outputs are the model's own.")
+@click.option("-mb", "--microbatch", default=1, show_default=True, type=click.IntRange(1), help="Inputs per loop.")
+@click.option(
+    "-lc", "--loop_count", "--loop-count", default=1, show_default=True, type=click.IntRange(1), help="Loops."
+)
+@click.option("--arch", default="wormhole_b0", show_default=True, help="The card: a board, or an arch.")
+@click.option("--set", "settings", multiple=True, metavar="OPTION=VALUE", help="Set one of TT-Buda's compile options.")
+@click.option(
+    "--timing-only", "--timing_only", is_flag=True, help="Compute nothing: only what the card would take is reported."
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the report to this file, as JSON.")
+@click.option("-s", "--save_output", "--save-output", is_flag=True, help="The same, to benchmark_DEVICE_MODEL.json.")
+def benchmark(
+    device: str, model: str, config: str, task: str, microbatch: int, loop_count: int, arch: str,
+    settings: tuple[str, ...], timing_only: bool, output: Path | None, save_output: bool,
+) -> None:  # fmt: skip
+    """Run a model on inputs, `--microbatch` of them in each of `--loop_count` loops, and report what they took.
+
+    The host's time is split into pushing inputs, the device, and popping outputs. On a simulated card the device's is
+    the simulator's own; what a real card would take stands beside it. A first input, which is not counted, warms up.
+    """
+    from opscope.compiler.api import CompilerInputError, StageFailure
+
+    try:
+        report = _measured(device, model, config, task, microbatch, loop_count, arch, settings, timing_only)
+        path = output or (Path(f"benchmark_{device}_{report['model']}.json") if save_output else None)
+        if path is not None:
+            write_whole(path, json.dumps(report, indent=2) + "\n")
+    except (StageFailure, CompilerInputError, ImageError, DeviceError, PyBudaError, ValueError) as error:
+        raise ImageProblem(" ".join(str(error).split())) from error
+    except OSError as error:
+        raise ImageProblem(f"{error.filename}: expected a place to write, got: {error.strerror}") from error
+    _show(report)
+    if path is not None:
+        click.echo(f"{path}: the report", err=True)
+
+
+def _measured(
+    device: str, model: str, config: str, task: str, microbatch: int, loop_count: int, arch: str,
+    settings: tuple[str, ...], timing_only: bool,
+) -> dict[str, Any]:  # fmt: skip
+    from opscope.simulator.host.benchmark import runners
+
+    if device == "cuda":
+        raise PyBudaError("-d cuda: expected tt, cpu or iree, got cuda: no GPU is used here; try -d cpu")
+    if device not in DEVICES:
+        raise PyBudaError(f"-d: expected one of {', '.join(DEVICES)}, got {device!r}")
+    if task not in TASKS:
+        raise PyBudaError(f"--task: expected one of {', '.join(TASKS)}, got {task!r}")
+    if timing_only and device != "tt":
+        raise PyBudaError(f"--timing-only: expected -d tt, whose time is modelled, got {device}")
+    program = _program(model, config)
+    make = {"cpu": runners.cpu, "iree": runners.iree}
+    runner = runners.card(program, arch, settings) if device == "tt" else make[device](program)
+    count = microbatch * loop_count
+    report: dict[str, Any] = {
+        "device": device, "model": program.name, "config": config, "task": task, "microbatch": microbatch,
+        "loop_count": loop_count, "inputs": count, "timing_only": timing_only, **runner.about,
+    }  # fmt: skip
+    if not timing_only:
+        seconds = runners.Seconds()
+        inputs = _inputs(program, min(microbatch, 8))
+        runner.step(inputs[0], runners.Seconds())
+        for number in range(count):
+            runner.step(inputs[number % len(inputs)], seconds)
+        report["seconds"] = {
+            "push": seconds.push, "device": seconds.device, "pop": seconds.pop, "total": seconds.total,
+        }  # fmt: skip
+        report["inputs_per_second"] = count / seconds.total
+    if device == "tt":
+        report["simulated_inputs_per_second"] = 1 / report["simulated_seconds_per_input"]
+    return report
+
+
+def _program(model: str, config: str) -> Any:
+    """The model of that name: MODEL_CONFIG, MODELCONFIG, CONFIG or MODEL, whichever there is. Raises ImageError."""
+    from opscope.simulator.host.benchmark.runners import Program
+    from opscope.simulator.host.sources import source
+
+    names = [f"{model}_{config}", f"{model}{config}", config] if config else [model]
+    refused: ImageError | None = None
+    for name in names:
+        try:
+            return Program(name, *source(name))
+        except ImageError as error:
+            refused = refused or error
+    assert refused is not None
+    raise refused
+
+
+def _inputs(program: Any, count: int) -> list[dict[str, np.ndarray]]:
+    """Inputs from a fixed seed: floats are normal, integers small, so that they are indices of any table."""
+    random = np.random.default_rng(SEED)
+    sets = []
+    for _ in range(count):
+        values = dict(program.values)
+        for name, shape, dtype in program.described():
+            if name not in values:
+                floats = dtype.kind in "fV"
+                drawn = random.standard_normal(shape) if floats else random.integers(0, 2, shape)
+                values[name] = np.asarray(drawn).astype(dtype)
+        sets.append(values)
+    return sets
+
+
+def _show(report: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    table = Table("what", "value", title=f"{report['model']} on {report['device']}", title_justify="left")
+    for key, value in report.items():
+        if isinstance(value, dict):
+            for part, seconds in value.items():
+                table.add_row(f"host, {part}", f"{seconds:.4g} s")
+        elif key not in ("device", "model") and value != "":
+            table.add_row(key.replace("_", " "), f"{value:.4g}" if isinstance(value, float) else str(value))
+    console().print(table)
