@@ -10,11 +10,12 @@ from typing import Any
 
 import click
 
+from opscope.base.results_folder import results_folder
 from opscope.base.terminal import console
 from opscope.base.visible_text import one_line
 from opscope.harness.record.errors import InputError
 from opscope.harness.settings.settings import BY_NAME
-from opscope.harness.triage import after_run, bundle, from_run, in_child, narrowing
+from opscope.harness.triage import after_run, bundle, fetch, from_run, in_child, narrowing
 
 BUDGET = click.option(
     "--budget", default="5m", show_default=True, metavar="TIME", help="Try no further variant after this time."
@@ -29,25 +30,37 @@ LANES = click.option(
 )
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 RUN = click.option("--run", "run_dir", type=click.Path(path_type=Path), metavar="DIR",
-                   help="The run that contains the op; default: the newest in .opscope/runs.")  # fmt: skip
+                   help="The run that contains the op: its folder or its id; default: the newest in .opscope/runs in "
+                        "which it failed.")  # fmt: skip
 
 
 @click.command(short_help="Write a folder that reproduces an op's failure anywhere.")
 @click.argument("op_id", metavar="ID")
 @RUN
 @click.option(
-    "--out", type=click.Path(path_type=Path), metavar="DIR", help="Where to write it; default: in the run folder."
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where to write it; default: in the run folder, or .opscope/repro/ID with --from.",
 )
-def repro(op_id: str, run_dir: Path | None, out: Path | None) -> None:
+@click.option("--from", "server", metavar="URL", help="Fetch it from this artifact server (opscope artifacts serve).")
+def repro(op_id: str, run_dir: Path | None, out: Path | None, server: str | None) -> None:
     """Write the repro folder of an op: module, inputs, golden, options, run.sh, a test, a README.
 
     A run writes one for each failure. This command writes one for any op of a run, with all of its values, wherever
-    you want it.
+    you want it. With --from, fetch the folder that a run on another machine wrote; ID is then the whole id.
     """
-    run_dir, run, row, test = from_run.find(op_id, run_dir, "opscope repro")
-    folder = out or after_run.place_to_write(run_dir, test)
     if out is not None and out.exists() and not (out / bundle.FILE).is_file():
         raise InputError("--out", "a new folder or a repro folder", f"{out}, which is neither")
+    if server is not None:
+        if not fetch.is_server(server):
+            raise InputError("--from", "http://HOST:PORT of an artifact server", server,
+                             "opscope artifacts serve on the machine that has the run")  # fmt: skip
+        target = out or results_folder() / "repro" / op_id
+        click.echo(fetch.fetch(server, op_id, str(run_dir or ""), target, "opscope repro"))
+        return
+    run_dir, run, row, test = from_run.find(op_id, run_dir, "opscope repro")
+    folder = out or after_run.place_to_write(run_dir, test)
     in_child.write(folder, row, test, from_run.origin(run_dir, run, row, test), "opscope repro")
     click.echo(folder)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from opscope.harness.backends import registry
@@ -17,10 +18,57 @@ from opscope.harness.triage import bundle
 
 
 def find(word: str, run_dir: Path | None, where: str) -> tuple[Path, StoredRun, OpRow, OpTest]:
-    """The op that `word` begins the id of, in a run (None: the newest). Raises InputError; `where` is the command."""
-    run_dir = run_dir or store.newest_run()
-    if run_dir is None:
-        raise InputError(where, "a run that contains the op", "no run in .opscope/runs", "--run DIR")
+    """The op that `word` begins the id of. Raises InputError; `where` is the command.
+
+    In run `run_dir`, given by its folder, its name below .opscope/runs or its id. None: in the newest run there in
+    which it failed, else in the newest that has it.
+    """
+    if run_dir is not None:
+        return _of_run(word, _named(run_dir), where)
+    newest = store.newest_run()
+    if newest is None:
+        raise InputError(where, "a run that contains the op", "no run in .opscope/runs",
+                         "--run DIR, or opscope repro ID --from URL of an artifact server")  # fmt: skip
+    found: list[tuple[Path, StoredRun, OpRow, OpTest]] = []
+    problem: InputError | None = None
+    for folder in [newest] if not word else _with_op(word, newest):
+        try:
+            entry = _of_run(word, folder, where)
+        except InputError as error:
+            problem = problem or error
+            continue
+        if entry[3].status in FAILED:
+            return entry
+        found.append(entry)
+    if found:
+        return found[0]
+    raise problem or InputError(where, "the id of an op of a run in .opscope/runs", repr(word), "opscope show OP")
+
+
+def _with_op(word: str, newest: Path) -> Iterator[Path]:
+    """The runs whose manifest may have an op with such an id, the newest first; the newest of all in any case."""
+    manifests = [path / store.MANIFEST_FILE for path in store.runs_root().iterdir() if path != newest]
+    present = sorted((path for path in manifests if path.is_file()), key=lambda path: -path.stat().st_mtime_ns)
+    yield newest
+    for path in present:
+        if f'"op_id":"{word}'.encode() in path.read_bytes().replace(b'": "', b'":"'):
+            yield path.parent
+
+
+def _named(run: Path) -> Path:
+    """The folder of a run that is given by its folder, its name below .opscope/runs, or its id; else `run`."""
+    root = store.runs_root()
+    if (run / store.RUN_FILE).is_file() or run.name != str(run) or not root.is_dir():
+        return run
+    if (root / run / store.RUN_FILE).is_file():
+        return root / run
+    for path in root.glob(f"*/{store.RUN_FILE}"):
+        if f'"{run}"'.encode() in path.read_bytes() and store.read_run(path.parent).run_id == str(run):
+            return path.parent
+    return run
+
+
+def _of_run(word: str, run_dir: Path, where: str) -> tuple[Path, StoredRun, OpRow, OpTest]:
     run = load(run_dir)
     try:
         (op_id,) = find_op_ids(run.rows, [word], where)

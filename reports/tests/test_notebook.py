@@ -31,9 +31,9 @@ def test_every_cell_shows_what_its_heading_promises(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".opscope").mkdir()
     url = fresh(tmp_path / ".opscope" / "opscope.sqlite")
-    right, wrong = Op(uses={"a": 2, "b": 1}, cycles=40), Op(
-        "compile_failed", failed=Stage.STABLEHLO_TO_TTIR, error="add: expected a kernel, got none", uses={"a": 2, "b": 1}
-    )  # fmt: skip
+    right = Op(uses={"a": 2, "b": 1}, cycles=40)
+    error = "add: expected a kernel, got none"
+    wrong = Op("compile_failed", failed=Stage.STABLEHLO_TO_TTIR, error=error, uses={"a": 2, "b": 1})
     publish_night(url, tmp_path / "1", 1, {"add": right, "exp": Op("crashed", uses={"b": 1})})
     publish_night(url, tmp_path / "2", 2, {"add": wrong, "exp": Op("crashed", uses={"b": 1})})
     cells = [cell for cell in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]

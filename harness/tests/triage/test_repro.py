@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow, Source, TensorDesc
+from opscope.harness.tests import run_folder
 from opscope.harness.tests.backends import hidden
 from opscope.harness.tests.triage.runs import binary, run
 from opscope.harness.tests.without_plugins import WITHOUT_PLUGINS
@@ -203,7 +204,7 @@ def test_a_folder_from_elsewhere_is_one_line(failed, tmp_path: Path, file: str, 
 def test_a_module_that_kills_what_reads_it_is_one_line(failed, tmp_path: Path, monkeypatch) -> None:
     run_dir, tests = failed
     _, stored, row, test = from_run.find(tests[0].op_id, run_dir, "test")
-    origin = from_run.origin(stored, row, test)
+    origin = from_run.origin(run_dir, stored, row, test)
     aborts = tmp_path / "sitecustomize.py"
     aborts.write_text("import os, sys\nif 'in_child' in sys.argv[-1]: os.abort()\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -220,3 +221,36 @@ def test_an_open_dimension_has_no_values(tmp_path: Path) -> None:
     assert values.source(row, 0) == source
     assert values.note == "an input has an open dimension, so it has no values; --shape of a run binds it"
     assert values.size == 0
+
+
+def test_an_op_of_an_older_run_is_found_by_its_id_alone(failed, tmp_path: Path, monkeypatch) -> None:
+    """The newest run has another op; runs are also named by their ids."""
+    run_dir, tests = failed
+    monkeypatch.chdir(tmp_path)
+    runs = tmp_path / ".opscope" / "runs"
+    runs.mkdir(parents=True)
+    (runs / "older").symlink_to(run_dir)
+    newer = run_folder.write(runs / "newer")
+    os.utime(newer / store.MANIFEST_FILE, (2e9, 2e9))
+    assert store.newest_run() == newer.relative_to(tmp_path) or store.newest_run() == newer
+    found, _, row, test = from_run.find(tests[0].op_id[:12], None, "opscope reduce")
+    assert (found.name, row.op_id, test.status) == ("older", tests[0].op_id, "golden_failed")
+    by_id = from_run.find(tests[0].op_id, Path(tests[0].run_id), "opscope reduce")[0]
+    assert by_id.name == "older"
+    with pytest.raises(InputError, match="newer"):
+        from_run.find("feedfeedfeedfeed", None, "opscope reduce")
+
+
+def test_run_sh_finds_opscope_in_an_environment_above(failed, tmp_path: Path) -> None:
+    run_dir, tests = failed
+    folder = tmp_path / "project" / "repro"
+    shutil.copytree(after_run.place(run_dir, tests[0]), folder)
+    tool = tmp_path / "project" / ".venv" / "bin" / "opscope"
+    tool.parent.mkdir(parents=True)
+    tool.write_text('#!/bin/sh\necho "$@"\n')
+    tool.chmod(0o755)
+    env = {"PATH": "/nowhere:/bin:/usr/bin", "HOME": str(tmp_path)}
+    if shutil.which("opscope", path=env["PATH"]):
+        pytest.skip("opscope is installed for everyone here")
+    done = subprocess.run([folder / "run.sh", "--json"], cwd="/", env=env, capture_output=True, text=True, check=False)
+    assert done.stdout == f"replay {folder} --json\n", done.stderr

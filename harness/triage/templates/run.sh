@@ -8,5 +8,21 @@ if [ -n "${OPSCOPE:-}" ]; then
   export PYTHONPATH
   exec "${PYTHON:-$OPSCOPE/.venv/bin/python}" -P -m opscope.harness.triage.replay "$here" "$@"
 fi
-command -v opscope >/dev/null || { echo "run.sh: expected opscope on the PATH, got none; try OPSCOPE=/path/to/checkout" >&2; exit 2; }
-exec opscope replay "$here" "$@"
+if command -v opscope >/dev/null; then
+  exec opscope replay "$here" "$@"
+fi
+# Not on the PATH: the environment of the folder's own project or of where it is called from, or any Python that has opscope.
+for start in "$here" "$PWD"; do
+  above=$start
+  while [ "$above" != / ]; do
+    [ -x "$above/.venv/bin/opscope" ] && exec "$above/.venv/bin/opscope" replay "$here" "$@"
+    above=$(dirname -- "$above")
+  done
+done
+for python in ${PYTHON:+"$PYTHON"} python3 python; do
+  if command -v "$python" >/dev/null && "$python" -P -c "import opscope" 2>/dev/null; then
+    exec "$python" -P -m opscope.harness.triage.replay "$here" "$@"
+  fi
+done
+echo "run.sh: expected opscope on the PATH, in a .venv above or in python3, got none; try OPSCOPE=/path/to/checkout" >&2
+exit 2
