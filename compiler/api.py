@@ -55,6 +55,7 @@ __all__ = [
     "QueueContent",
     "StageFailure",
     "SystemDesc",
+    "argument_types",
     "compile",
     "compile_to",
     "describe_io",
@@ -288,6 +289,14 @@ def planned_module(compilation: Compilation) -> PlannedModule:
         door.portable(c.source),
         dict(files(c.plan, c.program, c.netlist_text)),
     )
+
+
+def argument_types(source: bytes) -> tuple[tuple[tuple[int, ...], str], ...]:
+    """Returns shape and MLIR element type of each argument of a StableHLO module. Raises CompilerInputError."""
+    from opscope.compiler.ir import guard
+    from opscope.compiler.ir.functions import functions
+
+    return tuple(map(_described, functions(guard.read(source))[0].function_type.inputs))
 
 
 def _described(kind: Any) -> tuple[tuple[int, ...], str]:

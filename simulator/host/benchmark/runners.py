@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from opscope.base.installing import install_command
-from opscope.compiler.api import Compilation, Configuration, compile_to, planned_module
+from opscope.compiler.api import Compilation, Configuration, argument_types, compile_to, planned_module
 from opscope.compiler.target.formats import host_dtype
 from opscope.simulator import host_ops
 from opscope.simulator.host.compiled_module import CompiledModule
@@ -47,15 +47,9 @@ class Program:
 
     def described(self) -> list[tuple[str, tuple[int, ...], np.dtype]]:
         """Name, shape and type of each argument, in order."""
-        from opscope.compiler.ir import guard
-        from opscope.compiler.ir.functions import functions
-
-        kinds: Any = functions(guard.read(self.module))[0].function_type.inputs
-        names = [name for name, _ in self.arguments] or [f"arg{i}" for i in range(len(kinds))]
-        return [
-            (name, tuple(kind.get_shape()), host_dtype(str(kind.element_type)))
-            for name, kind in zip(names, kinds, strict=True)
-        ]
+        types = argument_types(self.module)
+        names = [name for name, _ in self.arguments] or [f"arg{i}" for i in range(len(types))]
+        return [(name, shape, host_dtype(kind)) for name, (shape, kind) in zip(names, types, strict=True)]
 
 
 Step = Callable[[dict[str, np.ndarray], Seconds], Sequence[np.ndarray]]
