@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -38,7 +39,8 @@ from opscope.simulator.per_core import run_per_core
 from opscope.simulator.placed import check_plan, chip_grids, planned_operations, run_placed
 from opscope.simulator.profile import OpCost, Profile
 from opscope.simulator.scalar import Scalar, applies_to_scalars
-from opscope.simulator.timing import operation_cost
+from opscope.simulator.timing.closed_form import ClosedForm
+from opscope.simulator.timing.protocol import Timing
 
 MOVING = ("move", "control", "host")
 """Units that pass data on unchanged, or compute it elsewhere."""
@@ -62,10 +64,13 @@ class Device:
         profile: str = "ttnn",
         exact_order: bool = False,
         stochastic_seed: int | None = None,
+        timing: Timing | None = None,
     ) -> None:
         """`exact_order` adds products in the matrix unit's own order; `stochastic_seed` makes the packer round by
-        random bits (slower and other numbers; NumPy's bits, not the hardware's).
+        random bits (slower and other numbers; NumPy's bits, not the hardware's). `timing` is the model of time, by
+        default a formula for each operation.
         """
+        self.timing: Timing = timing or ClosedForm()
         self.system: SystemDesc = load_board(board)
         self.profile = self.system.profile(profile)
         random = None if stochastic_seed is None else np.random.default_rng(stochastic_seed)
@@ -119,51 +124,34 @@ class Executable:
         self.kept: dict[str, tuple[bytes, Images]] = {}
         """Program that is computed once -> the digest of its inputs, and its results."""
         self._costs: dict[str, list[OpCost]] = {}
-        self._system_of: Callable[[Operation, Program], SystemDesc] = lambda op, program: device.system
+        self.system_of: Callable[[Operation, Program], SystemDesc] = lambda op, program: device.system
+        """Operation and its program -> the system description by which it is timed."""
+        self._memory: MemoryPlan | None = None
         self._scalars: dict[str, Scalar] = {}
 
-    @functools.cached_property
+    @property
     def memory(self) -> MemoryPlan:
         """The memory that its tensors take. Raises OutOfMemory if they do not fit."""
-        return plan_memory(self.program, self.device.profile, self.programs)
+        if self._memory is None:
+            self._memory = plan_memory(self.program, self.device.profile, self.programs)
+        return self._memory
 
     @functools.cached_property
     def profile(self) -> Profile:
         """The cost of a run in which every called program runs once; without control flow, the cost of every run."""
-        costs: list[OpCost] = []
-
-        def visit(program: Program) -> None:
-            for op, cost in zip(program.operations, self.costs(program), strict=True):
-                costs.append(cost)
-                if isinstance(op.params, ControlParams) and op.kernel != "load_cached":
-                    for name in op.params.programs:
-                        visit(self.programs[name])
-
-        visit(self.program)
-        return self.summary(costs, 0)
+        return self.device.timing.cost(self)
 
     def costs(self, program: Program) -> list[OpCost]:
         """Returns the cost of each operation of a program; that of control flow excludes the programs it calls."""
         if program.name not in self._costs:
-            profile = self.device.profile
-            self._costs[program.name] = [
-                operation_cost(op, program, self._system_of(op, program), profile, self.programs)
-                for op in program.operations
-            ]
+            self._costs[program.name] = self.device.timing.operation_costs(self, program)
         return self._costs[program.name]
 
     def time_on(self, system_of: Callable[[Operation, Program], SystemDesc]) -> None:
         """Times each operation on another system description from now on, such as one with slower DRAM."""
-        self._system_of = system_of
+        self.system_of = system_of
         self._costs.clear()
         self.__dict__.pop("profile", None)
-
-    def summary(self, costs: Sequence[OpCost], predicates: int, once: Sequence[OpCost] = ()) -> Profile:
-        """Returns the profile of a run from the costs of its operations and the number of predicates read back."""
-        memory = self.memory
-        return Profile(
-            tuple(costs), self.device.system.clock_ghz, memory.l1_peak, memory.dram_peak, predicates, tuple(once)
-        )
 
     def scalar(self, name: str) -> Scalar:
         """Returns a body that a kernel applies to whole arrays."""
@@ -227,29 +215,27 @@ class Executable:
             results = run.call(program, images)
             outputs = [to_host(r, program.tensors[t]) for r, t in zip(results, program.outputs, strict=True)]
         if len(self.programs) > 1:
-            profile = self.summary(run.costs, run.predicates, run.once)
+            profile = self.device.timing.cost(self, run.trips)
         return RunResult(outputs, profile)
 
 
 class _Run:
-    """The state of one run: the costs of its operations so far, in order, and the number of predicates read back."""
+    """The state of one run, and how often each called program ran so far."""
 
     def __init__(
         self, executable: Executable, cores: CoreProfile | None, chip: Chip, observe: Observer | None = None
     ) -> None:
         self.executable, self.cores, self.chip, self.observe = executable, cores, chip, observe
-        self.costs: list[OpCost] = []
-        self.once: list[OpCost] = []
-        self.predicates = 0
+        self.trips: Counter[str] = Counter()
 
     def call(self, program: Program, images: Images) -> Images:
         """Runs a program and returns the images of its outputs."""
         values = dict(zip(program.inputs, images, strict=True))
         placed = self.executable.placed if program is self.executable.program and self.cores else {}
-        for number, (op, cost) in enumerate(zip(program.operations, self.executable.costs(program), strict=True)):
-            if not isinstance(op.params, ControlParams):
-                self.costs.append(cost)
-            bodies, arithmetic = self.bodies(op, cost), self.executable.device.arithmetic
+        if program is not self.executable.program:
+            self.trips[program.name] += 1
+        for number, op in enumerate(program.operations):
+            bodies, arithmetic = self.bodies(op), self.executable.device.arithmetic
             results = execute(op, program, values, self.cores, bodies, placed.get(number), self.chip, arithmetic)
             for tensor, image in zip(op.outputs, results, strict=True):
                 values[tensor] = image
@@ -261,7 +247,7 @@ class _Run:
                     values.pop(tensor, None)
         return [_value(values, t, "outputs") for t in program.outputs]
 
-    def bodies(self, op: Operation, cost: OpCost) -> tuple[Body, ...]:
+    def bodies(self, op: Operation) -> tuple[Body, ...]:
         """Returns the programs that an operation names, as functions.
 
         Those of control flow run on the device, one operation at a time.
@@ -271,13 +257,12 @@ class _Run:
             return tuple(self.executable.scalar(name) for name in names)
         if op.kernel == "load_cached":
             return (self.cached(self.executable.programs[names[0]]),)
-        needed = names[:1] if op.kernel == "while" else names
-        return tuple(self.body(self.executable.programs[name], cost if name in needed else None) for name in names)
+        return tuple(self.body(self.executable.programs[name]) for name in names)
 
     def cached(self, program: Program) -> Body:
         """Returns a program as a function that only runs it if its inputs differ from those of the last time.
 
-        Its costs are counted separately, in `once`.
+        Its costs are counted separately, in the profile's `once`.
         """
 
         def run(*images: np.ndarray) -> Images:
@@ -289,22 +274,15 @@ class _Run:
             if kept is None or kept[0] != key:
                 first = _Run(self.executable, self.cores, self.chip, self.observe)
                 kept = key, first.call(program, list(images))
-                self.once += first.costs
+                self.trips += first.trips
                 self.executable.kept[program.name] = kept
             return list(kept[1])
 
         return run
 
-    def body(self, program: Program, predicate: OpCost | None) -> Body:
-        """Returns a program as a function for kernels; `predicate` is the cost of reading one back at each call."""
-
-        def run(*images: np.ndarray) -> Images:
-            if predicate is not None:
-                self.predicates += 1
-                self.costs.append(predicate)
-            return self.call(program, list(images))
-
-        return run
+    def body(self, program: Program) -> Body:
+        """Returns a program as a function for kernels."""
+        return lambda *images: self.call(program, list(images))
 
 
 def execute(

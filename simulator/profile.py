@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class OpCost:
-    """Cycles of one operation. The parts overlap or add up (see `timing.py`); `cycles` is the total."""
+    """Cycles of one operation. The parts overlap or add up (see `timing/operation.py`); `cycles` is the total."""
 
     kernel: str
     location: str
@@ -23,6 +23,30 @@ class OpCost:
 
 
 @dataclass(frozen=True)
+class EpochCost:
+    """Cycles of one epoch of a plan, those of an input: its ops work at the same time, each on another input."""
+
+    number: int
+    chip: int
+    slowest: str
+    """The op that the others wait for."""
+    slowest_cycles: int
+    stall_cycles: int
+    """In which that op waits for others."""
+    dram_cycles: int
+    """Of the busiest channel of DRAM, at the same time."""
+    switch_cycles: int
+    """In which activations are written to DRAM for later epochs and those of earlier ones are read."""
+    inputs: int = 1
+    """How many inputs went through it."""
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of all its inputs, and of as many switches."""
+        return self.inputs * (max(self.slowest_cycles + self.stall_cycles, self.dram_cycles) + self.switch_cycles)
+
+
+@dataclass(frozen=True)
 class Profile:
     """A whole program's cost on the device."""
 
@@ -35,10 +59,17 @@ class Profile:
     """Predicates and branch numbers that the host read back."""
     once: tuple[OpCost, ...] = ()
     """Operations of programs whose results are kept for runs with the same parameters; not among `ops`."""
+    epochs: tuple[EpochCost, ...] = ()
+    """Of a planned program. Its placed ops overlap, so that their cycles do not add up."""
 
     @property
     def total_cycles(self) -> int:
-        """Cycles of all operations, one after another."""
+        """Cycles of all operations, one after another; of a planned program, of its epochs, one after another. Chips
+        that work on the same epoch do so at the same time.
+        """
+        if self.epochs:
+            numbers = {epoch.number for epoch in self.epochs}
+            return sum(max(epoch.cycles for epoch in self.epochs if epoch.number == n) for n in numbers)
         return sum(op.cycles for op in self.ops)
 
     @property

@@ -6,8 +6,9 @@ one (tt-budabackend: netlist/README.md, "Queue Settings"). `Executable.run` comp
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -69,6 +70,8 @@ class ProgramRun:
             raise BadBinary(f"plan: expected queue {bad[0]} to have entries, got {self.queues[bad[0]].plan.entries}")
         self._statics: dict[str, dict[str, int]] = {name: {} for name in self.programs}
         self._costs: list[OpCost] = []
+        self._entries: Counter[str] = Counter()
+        """Graph -> inputs that went through it."""
         entry = executable.program
         self._maker = {tensor: i for i, op in enumerate(entry.operations) for tensor in op.outputs}
         self._by_tensor = {queue.plan.tensor: queue for queue in self.queues.values() if queue.plan.tensor >= 0}
@@ -132,8 +135,11 @@ class ProgramRun:
 
     @property
     def profile(self) -> Profile:
-        """The cost of everything that was executed."""
-        return self.executable.summary(self._costs, 0)
+        """The cost of everything that was executed: each graph's epoch as often as inputs went through it."""
+        once, plan = self.executable.profile, self.executable.plan
+        counts = [self._entries[epoch.graph] for epoch in plan.epochs]
+        epochs = tuple(replace(cost, inputs=count) for cost, count in zip(once.epochs, counts, strict=True))
+        return replace(once, ops=tuple(self._costs), epochs=epochs)
 
     def _named(self, name: str) -> _Queue:
         if name not in self.queues:
@@ -154,6 +160,7 @@ class ProgramRun:
 
     def _execute(self, step: Execution) -> None:
         epoch = self.epochs[step.graph]
+        self._entries[step.graph] += epoch.input_count
         numbers = self._ops.get((epoch.number, epoch.chip), [])
         for name, settings in step.queue_settings.items():
             if strange := sorted(set(settings) - SETTINGS):

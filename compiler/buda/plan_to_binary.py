@@ -82,6 +82,7 @@ def placed_op(graph: BudaGraph, model: OpModel, placement: Placement, program: G
         graph.ublock_orders.get(placement.op.name, "r"),
         buffers(model),
         tuple(steps),
+        model.spec.l1_acc,
     )
 
 

@@ -73,6 +73,8 @@ class PlacedOp:
     buffers: tuple[CoreBuffer, ...]
     steps: tuple[int, ...] = ()
     """Of a fused op: operations that the same cores do before `operation`, its last step."""
+    l1_acc: bool = False
+    """Whether the packer adds up a product's partial sums in L1."""
 
     def cores(self) -> Iterable[tuple[int, int]]:
         """Its cores on the chip, as (row, column)."""

@@ -114,7 +114,7 @@ def _run(job: Job) -> None:
     job.outputs = _outputs(compilation, placed.outputs, job)
     job.ran_on = "simulator"
     profile = placed.profile
-    job.cycles, job.device_ns = compilation.plan.cycles if compilation.plan else None, profile.device_ns
+    job.cycles, job.device_ns = profile.total_cycles, profile.device_ns
     job.l1_peak_bytes = max((op.l1_bytes for op in compilation.program.binary.plan.ops), default=None)
     job.dram_peak_bytes = profile.dram_peak_bytes
 

@@ -242,13 +242,21 @@ class Injection:
     def _slow(self, effect: Effect) -> None:
         """Times every operation with this fault alone."""
         executable = self.executable
+        before = self._cycles()
         executable.time_on(slowed(self.system, executable.device.profile, self._slow_channels([effect.fault])))
-        before = sum(cost.cycles for costs in self._before.values() for cost in costs)
-        after = sum(cost.cycles for p in executable.programs.values() for cost in executable.costs(p))
+        after = self._cycles()
+        executable.time_on(lambda op, program: self.system)
         if after > before:
             effect.hits.append(f"{before:,} -> {after:,} cycles of all operations; it changes no result")
         else:
             effect.missed(NOTHING["slow-channel"])
+
+    def _cycles(self) -> int:
+        """Cycles of all operations; of a plan, those of its epochs."""
+        executable = self.executable
+        if self.plan.ops:
+            return executable.profile.total_cycles
+        return sum(cost.cycles for program in executable.programs.values() for cost in executable.costs(program))
 
 
 def _where(step: Step) -> str:

@@ -14,7 +14,7 @@ from opscope.compiler.target.program import EltwiseParams, MatmulParams, Numeric
 from opscope.compiler.target.system_desc import load_board
 from opscope.simulator.profile import OpCost
 from opscope.simulator.tests.programs import one_kernel, run_result
-from opscope.simulator.timing import operation_cost
+from opscope.simulator.timing.operation import operation_cost
 
 SILICON = Path(__file__).parents[3] / "shared" / "data" / "silicon"
 needs_silicon = pytest.mark.skipif(not SILICON.exists(), reason=f"no measured silicon figures at {SILICON}")

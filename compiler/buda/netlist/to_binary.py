@@ -245,7 +245,7 @@ def _placed(netlist: Netlist, graph: Graph, op: Op, epoch: int, program: GraphPr
         op.name, operation, epoch, graph.target_device, *op.grid_loc, op.grid_size,
         op.grid_transpose, direction, factor, BlockPlan(op.t, *op.mblock, *op.ublock),
         int(op.attributes.get("m_k", 1)), int(op.attributes.get("u_kt", 1)), op.ublock_order,
-        core_buffers(netlist, graph, op), tuple(steps),
+        core_buffers(netlist, graph, op), tuple(steps), bool(op.attributes.get("l1_acc")),
     )  # fmt: skip
 
 

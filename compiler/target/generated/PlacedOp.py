@@ -222,7 +222,14 @@ class PlacedOp(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(34))
         return o == 0
 
-def PlacedOpStart(builder): builder.StartObject(16)
+    # PlacedOp
+    def L1Acc(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(36))
+        if o != 0:
+            return bool(self._tab.Get(flatbuffers.number_types.BoolFlags, o + self._tab.Pos))
+        return False
+
+def PlacedOpStart(builder): builder.StartObject(17)
 def Start(builder):
     return PlacedOpStart(builder)
 def PlacedOpAddName(builder, name): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(name), 0)
@@ -285,6 +292,9 @@ def AddSteps(builder, steps):
 def PlacedOpStartStepsVector(builder, numElems): return builder.StartVector(8, numElems, 8)
 def StartStepsVector(builder, numElems):
     return PlacedOpStartStepsVector(builder, numElems)
+def PlacedOpAddL1Acc(builder, l1Acc): builder.PrependBoolSlot(16, l1Acc, 0)
+def AddL1Acc(builder, l1Acc):
+    return PlacedOpAddL1Acc(builder, l1Acc)
 def PlacedOpEnd(builder): return builder.EndObject()
 def End(builder):
     return PlacedOpEnd(builder)
@@ -315,6 +325,7 @@ class PlacedOpT(object):
         self.ublockOrder = None  # type: str
         self.buffers = None  # type: List[opscope.compiler.target.generated.CoreBuffer.CoreBufferT]
         self.steps = None  # type: List[int]
+        self.l1Acc = False  # type: bool
 
     @classmethod
     def InitFromBuf(cls, buf, pos):
@@ -374,6 +385,7 @@ class PlacedOpT(object):
                     self.steps.append(placedOp.Steps(i))
             else:
                 self.steps = placedOp.StepsAsNumpy()
+        self.l1Acc = placedOp.L1Acc()
 
     # PlacedOpT
     def Pack(self, builder):
@@ -442,5 +454,6 @@ class PlacedOpT(object):
             PlacedOpAddBuffers(builder, buffers)
         if self.steps is not None:
             PlacedOpAddSteps(builder, steps)
+        PlacedOpAddL1Acc(builder, self.l1Acc)
         placedOp = PlacedOpEnd(builder)
         return placedOp

@@ -1,4 +1,4 @@
-"""The first cycle model: cycles of one operation, from physical figures with their sources.
+"""Cycles of one operation that no plan places, from physical figures with their sources.
 
 An operation's tiles are dealt to the cores of the grid. An elementwise op streams, so that it takes the larger of
 compute and transfer; a matrix product reads from DRAM, multicasts operands along rows and columns of cores and
@@ -28,10 +28,11 @@ from opscope.compiler.target.program import (
     TensorDesc,
 )
 from opscope.compiler.target.system_desc import Profile, SystemDesc
-from opscope.simulator.body_timing import body_passes
 from opscope.simulator.kernels.matmul import FIDELITIES
-from opscope.simulator.kernels.registry import KERNELS
 from opscope.simulator.profile import OpCost
+from opscope.simulator.timing.arch_constants import CONSTANTS
+from opscope.simulator.timing.body_passes import body_passes
+from opscope.simulator.timing.tile_cycles import tile_cycles
 
 LAUNCH_NS = 3000.0
 """Time from one program to the next with trace on: the intercept of the out-of-box GEMM rows (GEMM_FLOPS.md)."""
@@ -56,39 +57,6 @@ NOC = {
     # Grayskull's figures are not published; these are Wormhole's, whose NoC has the same width.
     "grayskull": Noc(382, 21, 22.5, 15.0),
 }
-
-# Cycles per ublock and per 32x32 tile on one Wormhole core (tt-budabackend, perf_lib/op_model/params/wormhole_b0).
-UNARY_CYCLES: dict[str, tuple[float, float]] = {
-    "abs": (31.24, 171.50), "cos": (13.26, 1547.50), "exp": (9.0, 1771.0), "gelu": (7.92, 270.42),
-    "log": (7.97, 718.10), "leaky_relu": (19.46, 321.99), "pow_tensor": (54.37, 200.44),
-    "reciprocal": (7.94, 910.09), "sigmoid": (25.04, 266.47), "sin": (7.94, 1623.0), "sqrt": (7.94, 910.09),
-    "square": (20.08, 204.16), "tanh": (20.23, 204.14), "maximum": (9.865, 333.84), "minimum": (9.865, 333.84),
-}  # fmt: skip
-EXP_APPROX_CYCLES = (10.21, 812.81)
-BINARY_CYCLES: dict[str, tuple[float, float]] = {
-    "add": (234.25, 49.60), "subtract": (234.08, 49.69), "multiply": (222.05, 54.60),
-}  # fmt: skip
-COPY_CYCLES = (305.0, 56.0)
-REDUCE_CYCLES = (76.0, 59.0)
-COMPOSED: dict[str, tuple[str, ...]] = {
-    "rsqrt": ("sqrt", "reciprocal"), "divide": ("reciprocal", "maximum"), "expm1": ("exp",), "log1p": ("log",),
-    "silu": ("sigmoid", "maximum"), "tan": ("sin",), "erf": ("exp", "reciprocal"), "erfc": ("exp", "reciprocal"),
-    "atan2": ("reciprocal", "sin"), "cbrt": ("log", "exp"), "remainder": ("reciprocal", "maximum"),
-    "erfinv": ("log", "sqrt"), "exp2": ("exp",),
-    "gelu_tanh": ("tanh", "square"), "relu": ("maximum",),
-    # 20 rounds of three instructions; a step of a recurrence is a product, a sum and a division.
-    "rng_bit_generator": ("abs",) * 20, "cholesky": ("reciprocal",), "triangular_solve": ("reciprocal",),
-}  # fmt: skip
-"""SFPU functions without a published figure -> the functions that they consist of."""
-FUSED: dict[str, tuple[str, ...]] = {
-    "softmax": ("max", "subtract", "exp", "sum", "multiply"),
-    "rms_norm": ("multiply", "sum", "multiply", "multiply"),
-    "layer_norm": ("sum", "subtract", "multiply", "sum", "multiply", "multiply", "add"),
-}
-"""Kernels that run others on the tiles that they hold: they save launches and transfers, not passes."""
-SFPU_DEFAULT = "abs"
-"""Every other SFPU function: a pass of a few instructions per 32 lanes, like abs."""
-
 
 READBACK_NS = 10_000.0
 """Time in which the host reads a predicate and launches the chosen program: the least time of a small op without a
@@ -134,10 +102,12 @@ def operation_cost(
         per_core = -(-tiles // cores)
         passes = body_passes(op, inputs, outputs, programs or {})
         if passes is None:
-            compute = _tile_cycles(op, outputs[0] if outputs else inputs[0], per_core) * _scale(system)
+            compute = _tile_cycles(op, outputs[0] if outputs else inputs[0], per_core, system)
         else:
-            steps = (_tile_cycles(step, within.tensors[step.outputs[0]], per_core) for step, within in passes.steps)
-            compute = passes.count * sum(steps) * _scale(system)
+            steps = (
+                _tile_cycles(step, within.tensors[step.outputs[0]], per_core, system) for step, within in passes.steps
+            )
+            compute = passes.count * sum(steps)
         noc = NOC[system.arch]
         # A shard that is already on its core does not cross the NoC.
         far = [n for n, d in enumerate(inputs) if not (outputs and _local(d, outputs[0]))]
@@ -174,33 +144,8 @@ def _read_bytes(op: Operation, desc: TensorDesc, outputs: list[TensorDesc], prof
     return min(whole, sum(tensor_bytes(d, profile) for d in outputs)) if _picks(op) else whole
 
 
-def _scale(system: SystemDesc) -> float:
-    """How much slower Grayskull's matrix unit and SFPU are: its cycles per tile product over Wormhole's 16."""
-    return system.cycles_per_tile_matmul / 16
-
-
-def _tile_cycles(op: Operation, out: TensorDesc, tiles: int) -> float:
-    """Cycles of a core for `tiles` tiles of an op that is not a matrix product."""
-    if op.kernel in FUSED:
-        return sum(_tile_cycles(replace(op, kernel=name), out, tiles) for name in FUSED[op.kernel])
-    wide = FORMATS[out.data_format].bits == 32
-    ublocks = -(-tiles // (4 if wide else 8))
-    unit = KERNELS[op.kernel].unit if op.kernel in KERNELS else "sfpu"  # an activation may be a kernel's variant
-    if op.kernel in BINARY_CYCLES:
-        # Unpacked width: the formula's data-format factor 2 for 16-bit formats, 4 for 32-bit, 1 for block formats.
-        factor = 4 if wide else 2 if FORMATS[out.data_format].bits == 16 else 1
-        per_ublock, per_tile = BINARY_CYCLES[op.kernel]
-        return ublocks * per_ublock + tiles * per_tile * factor
-    if unit == "move":
-        return ublocks * COPY_CYCLES[0] + tiles * COPY_CYCLES[1] * (2 if wide else 1)
-    if unit == "matrix":
-        return ublocks * REDUCE_CYCLES[0] + tiles * REDUCE_CYCLES[1] * (2 if wide else 1)
-    parts = COMPOSED.get(op.kernel, (op.kernel if op.kernel in UNARY_CYCLES else SFPU_DEFAULT,))
-    total = 0.0
-    for part in parts:
-        rate = EXP_APPROX_CYCLES if part == "exp" and op.numerics.math_approx else UNARY_CYCLES[part]
-        total += ublocks * rate[0] + tiles * rate[1]
-    return total
+def _tile_cycles(op: Operation, out: TensorDesc, tiles: int, system: SystemDesc) -> float:
+    return tile_cycles(CONSTANTS[system.arch], op.kernel, out.data_format, tiles, op.numerics)
 
 
 def _product(
@@ -217,6 +162,8 @@ def _product(
         rows, cols = (out.shape[-2] if len(out.shape) > 1 else 1), (out.shape[-1] if out.shape else 1)
         transposed = isinstance(op.params, MatmulParams) and op.params.transpose_a
         depth = (left.shape[-2] if transposed else left.shape[-1]) if left.shape else 1
+        if op.kernel == "depthwise":  # Each tile of columns meets its own tiles of weights alone.
+            depth = right.shape[-2]
         if op.kernel == "depthwise":  # Each tile of columns meets its own tiles of weights alone.
             depth = right.shape[-2]
         batch = math.prod(out.shape[:-2])
@@ -245,7 +192,7 @@ def _product(
     received += 0 if rows_here else k * m_core * FORMATS[left.data_format].tile_bytes
     own = [*(["add"] if len(inputs) > 2 else []), *([_activation(op)] if _activation(op) else [])]
     # Operations on a result while it is in Dst.
-    compute += sum(_tile_cycles(replace(op, kernel=name), out, per_core) for name in own) * _scale(system)
+    compute += sum(_tile_cycles(replace(op, kernel=name), out, per_core, system) for name in own)
     return float(compute), float(received), spread
 
 
@@ -266,5 +213,5 @@ def _attention(
     # The second product's left operand is already on its core.
     more -= min(more, received)
     tiles = -(-padded_tiles(scores.shape) // cores)
-    softmax = _tile_cycles(replace(op, kernel="softmax"), scores, tiles) * _scale(system)
+    softmax = _tile_cycles(replace(op, kernel="softmax"), scores, tiles, system)
     return first + softmax + second, received + more, cores

@@ -1,4 +1,4 @@
-"""Counts how often a kernel applies the operations of its body, for `timing.py`.
+"""Counts how often a kernel applies the operations of its body, for `operation.py`.
 
 The count is in passes over the tiles that the kernel's cores hold: a reduction visits every tile of its operand once,
 a window reduction every tile of its result once per place in the window, a sorting network both sides of every pair

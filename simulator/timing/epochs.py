@@ -1,0 +1,249 @@
+"""Cycles of a plan: those of a placed op by its block, of an epoch as a pipeline of its ops, of switches by DRAM.
+
+An epoch's ops work at the same time, each on another input, so that the next result comes after as many cycles as the
+slowest op takes, and those in which it waits for the others; or after those of the busiest channel of DRAM. What a
+later epoch reads goes through DRAM too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from opscope.compiler.target.allocation import tensor_bytes
+from opscope.compiler.target.formats import FORMATS, TILE
+from opscope.compiler.target.plan import EpochPlan, PlacedOp, Plan
+from opscope.compiler.target.program import (
+    MatmulParams,
+    Operation,
+    Program,
+    ReduceParams,
+    SliceParams,
+    SparseMatmulParams,
+)
+from opscope.compiler.target.system_desc import SystemDesc
+from opscope.simulator.kernels.buda import picked_rows
+from opscope.simulator.kernels.matmul import FIDELITIES
+from opscope.simulator.profile import EpochCost, OpCost
+from opscope.simulator.timing.arch_constants import CONSTANTS
+from opscope.simulator.timing.block_work import BlockWork, SparseTiles
+from opscope.simulator.timing.constants import Constants
+from opscope.simulator.timing.kernel_cycles import path_of
+from opscope.simulator.timing.tile_cycles import TWO_OPERANDS, block_cycles, width
+
+IN_DST = (1, 0.5, 0.2)
+"""Share of its cycles that such a step of a fused op takes with neither, one or both of its ends in Dst
+(tt-budabackend, perf_lib/op_model/op_model.cpp)."""
+HOST = "HOST"
+READERS = 2
+"""Share of a channel's rate that is lost where several cores read it in turn: TT-Buda counts on at least two readers
+(tt-buda, balancer/policies/policy_utils.cpp)."""
+
+
+def placed_costs(program: Program, placed: Mapping[int, PlacedOp], system: SystemDesc) -> list[OpCost]:
+    """Returns the cost of each operation of a planned program. One that no core computes, such as a manipulation that
+    the network does on the way, costs nothing of its own.
+    """
+    readers = Counter(tensor for op in program.operations for tensor in op.inputs)
+    costs = []
+    for number, op in enumerate(program.operations):
+        where = placed.get(number)
+        cycles = op_cycles(op, program, where, CONSTANTS[system.arch]) if where else 0.0
+        if where and op.kernel in TWO_OPERANDS and where.steps:
+            cycles *= IN_DST[_ends_in_dst(number, op, program, where, readers)]
+        cores = where.grid[0] * where.grid[1] if where else 0
+        read = sum(tensor_bytes(program.tensors[t], system.buda) for t in op.inputs) // cores if where else 0
+        costs.append(OpCost(op.kernel, op.location, round(cycles), round(cycles), 0, 0, 0, read, cores))
+    return costs
+
+
+def _ends_in_dst(number: int, op: Operation, program: Program, where: PlacedOp, readers: Counter[int]) -> int:
+    """Returns how many ends of a step are in Dst: there a result stays that the next step alone reads."""
+    order = (*where.steps, where.operation)
+    place = order.index(number)
+
+    def stays(first: int, second: int) -> bool:
+        (made,) = program.operations[first].outputs
+        return made in program.operations[second].inputs and readers[made] == 1
+
+    before = place > 0 and stays(order[place - 1], number)
+    after = place + 1 < len(order) and stays(number, order[place + 1])
+    return before + after
+
+
+def op_cycles(op: Operation, program: Program, where: PlacedOp, constants: Constants) -> float:
+    """Returns the cycles of one core of a placed op, or of a step of one, for its block of one input."""
+    inputs = [program.tensors[t] for t in op.inputs]
+    out = program.tensors[op.outputs[0]]
+    widest = max((*inputs, out), key=lambda desc: FORMATS[desc.data_format].bits).data_format
+    b = where.block
+    kernel, m_k, u_kt, depth, sparse = op.kernel, where.m_k, where.u_kt, 1, None
+    mblock_m, mblock_n, rows, cols = b.mblock_m, b.mblock_n, b.ublock_rt, b.ublock_ct
+    match op.params:
+        case MatmulParams():
+            kernel = "matmul"
+        case SparseMatmulParams():
+            kernel, sparse = "sparse_matmul", busiest_share(op.params, where)
+        case SliceParams():
+            kernel = "splice"
+        case ReduceParams(dims=(0,)):
+            kernel, depth = "reduce_z", max(1, inputs[0].shape[0] // max(1, out.shape[0]))
+        case ReduceParams(dims=(1,)):
+            kernel, (mblock_m, rows) = "reduce r", _reduced(inputs[0].shape[1], where)
+        case ReduceParams(dims=(2,)):
+            kernel, (mblock_n, cols) = "reduce c", _reduced(inputs[0].shape[2], where)
+        case _:
+            m_k = u_kt = 1
+    operands = 2 if op.kernel in TWO_OPERANDS else 1
+    work = BlockWork(
+        b.t, mblock_m, mblock_n, rows, cols, m_k, u_kt, FIDELITIES[op.numerics.fidelity], depth, operands,
+        FORMATS[widest].bits, sparse,
+    )  # fmt: skip
+    return block_cycles(
+        constants, kernel, work, width(widest), approximate=op.numerics.math_approx, l1_acc=where.l1_acc
+    )
+
+
+def _reduced(size: int, where: PlacedOp) -> tuple[int, int]:
+    """Returns blocks and tiles of each along the dimension that a reduction of `size` elements reads."""
+    tiles = -(-size // TILE)
+    step = where.u_kt if tiles % where.u_kt == 0 else 1
+    return tiles // step, step
+
+
+def busiest_share(params: SparseMatmulParams, where: PlacedOp) -> SparseTiles:
+    """Returns the tiles of a convolution's picker that the busiest row of cores multiplies."""
+    rows = picked_rows(params)
+    there = np.flatnonzero(rows >= 0)
+    pairs = np.unique(np.stack([there // TILE, rows[there] // TILE], 1), axis=0)
+    row, col = pairs[:, 0], pairs[:, 1] // max(1, where.u_kt)
+    piece = row // (where.block.mblock_m * where.block.ublock_rt)
+    core, t = piece % where.grid[0], piece // where.grid[0]
+    best = SparseTiles(0, 0, 0)
+    for number in np.unique(core):
+        own = core == number
+        blocks = np.unique(np.stack([row[own] // where.block.ublock_rt, col[own]], 1), axis=0)
+        strips = np.unique(np.stack([t[own], col[own]], 1), axis=0)
+        if (tiles := int(own.sum())) > best.tiles:
+            best = SparseTiles(tiles, len(blocks), len(strips))
+    return best
+
+
+SystemOf = Callable[[Operation, Program], SystemDesc]
+
+
+def epoch_costs(plan: Plan, program: Program, costs: Sequence[OpCost], system_of: SystemOf) -> tuple[EpochCost, ...]:
+    """Returns the cost of each epoch of a plan, in its order, from the costs of the entry's operations.
+
+    `system_of` says on what each operation is timed; DRAM is as slow as the slowest of these.
+    """
+    if not plan.ops:
+        return ()
+    prologue = resident_queues(plan)
+    return tuple(_epoch(epoch, plan, program, costs, system_of, prologue) for epoch in plan.epochs)
+
+
+def _epoch(
+    epoch: EpochPlan, plan: Plan, program: Program, costs: Sequence[OpCost], system_of: SystemOf, prologue: set[str]
+) -> EpochCost:
+    ops = [op for op in plan.ops if (op.epoch, op.chip) == (epoch.number, epoch.chip)]
+    cycles = {op.name: sum(costs[number].cycles for number in (*op.steps, op.operation)) for op in ops}
+    systems = [system_of(program.operations[op.operation], program) for op in ops]
+    if not systems:
+        return EpochCost(epoch.number, epoch.chip, "", 0, 0, 0, 0)
+    system = min(systems, key=lambda each: each.dram_gb_per_s)
+    stalls = {op.name: stall_cycles(op, program, CONSTANTS[system.arch]) for op in ops}
+    name = max(ops, key=lambda op: cycles[op.name] + stalls[op.name]).name
+    traffic = _Traffic(epoch, ops, plan, program, system)
+    return EpochCost(
+        epoch.number, epoch.chip, name, cycles[name], stalls[name], traffic.dram_cycles(prologue),
+        traffic.switch_cycles(),
+    )  # fmt: skip
+
+
+def stall_cycles(op: PlacedOp, program: Program, constants: Constants) -> int:
+    """Returns the cycles in which an op waits for operands, once per macro block.
+
+    Its buffers hold two micro blocks of an operand, so that most of the data arrives while it computes; the first
+    micro block of each operand does not, since until then the macro block before took the room.
+    """
+    first = program.operations[(*op.steps, op.operation)[0]]
+    descs = [program.tensors[t] for t in first.inputs]
+    b = op.block
+    if isinstance(first.params, MatmulParams):
+        tiles = [b.ublock_rt * op.u_kt, op.u_kt * b.ublock_ct, *[b.ublock_rt * b.ublock_ct] * (len(descs) - 2)]
+    else:
+        tiles = [b.ublock_rt * b.ublock_ct] * len(descs)
+    moved = (path_of(constants, 1, width(desc.data_format)).moved for desc in descs)
+    return round(b.t * sum(count * each for count, each in zip(tiles, moved, strict=True)))
+
+
+def resident_queues(plan: Plan) -> set[str]:
+    """Returns the queues that some execution reads into L1 before its first input (`prologue`)."""
+    executed = (settings for program in plan.programs for line in program.instructions for settings in line.settings)
+    return {
+        settings.queue
+        for settings in executed
+        if any(n == "prologue" and value.number for n, value in zip(settings.names, settings.values, strict=True))
+    }
+
+
+class _Traffic:
+    """What an epoch reads from DRAM and writes to it, for one input."""
+
+    def __init__(
+        self, epoch: EpochPlan, ops: Sequence[PlacedOp], plan: Plan, program: Program, system: SystemDesc
+    ) -> None:
+        self.epoch, self.plan, self.program, self.system = epoch, plan, program, system
+        self.own = {op.name for op in ops}
+        self.read = {t for op in ops for number in (*op.steps, op.operation) for t in _sources(program, number)}
+        self.queues = [queue for queue in plan.queues if queue.location == "dram" and queue.tensor >= 0]
+
+    def dram_cycles(self, prologue: set[str]) -> int:
+        """Returns the cycles of the busiest channel with what the host left there and every input reads again, such as
+        parameters that no prologue keeps in L1. A plan without programs keeps all of them.
+        """
+        if not self.plan.programs:
+            return 0
+        busy: Counter[int] = Counter()
+        for queue in self.queues:
+            if queue.source == HOST and queue.tensor in self.read and queue.name not in prologue:
+                for place in queue.allocations:
+                    busy[place.channel] += queue.entry_bytes
+        rate = self._bytes_per_clock / self.system.buda.dram_channels
+        return round(max(busy.values(), default=0) * READERS / rate)
+
+    def switch_cycles(self) -> int:
+        """Returns the cycles in which an epoch writes what later ones read and reads what earlier ones wrote, with all
+        channels busy.
+        """
+        where = {op.name: op for op in self.plan.ops}
+        size = 0
+        for queue in self.queues:
+            maker = where.get(queue.source)
+            if maker is None:
+                continue
+            elsewhere = (maker.epoch, maker.chip) != (self.epoch.number, self.epoch.chip)
+            ends = (maker.name in self.own) + (elsewhere and queue.tensor in self.read)
+            size += ends * tensor_bytes(self.program.tensors[queue.tensor], self.system.buda)
+        return round(size / self._bytes_per_clock)
+
+    @property
+    def _bytes_per_clock(self) -> float:
+        return self.system.dram_gb_per_s * self.system.dram_efficiency / self.system.clock_ghz
+
+
+def _sources(program: Program, number: int) -> set[int]:
+    """Returns the tensors that an operation reads, and those that manipulations on the way to it read."""
+    makers = {tensor: op for op in program.operations[:number] for tensor in op.outputs}
+    found: set[int] = set()
+    left = list(program.operations[number].inputs)
+    while left:
+        tensor = left.pop()
+        found.add(tensor)
+        maker = makers.get(tensor)
+        if maker is not None and maker.kernel in ("tms", "reshape"):
+            left += maker.inputs
+    return found
