@@ -19,7 +19,18 @@ GROUP = "opscope.commands"
 
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Set up": ("doctor", "models", "config", "clean"),
-    "Compile and plan": ("ops", "compile", "opt", "plan", "netlist", "simulate", "image", "run-image", "score"),
+    "Compile and plan": (
+        "ops",
+        "compile",
+        "opt",
+        "plan",
+        "netlist",
+        "simulate",
+        "image",
+        "run-image",
+        "benchmark",
+        "score",
+    ),
     "Look at runs": ("show", "report", "diff", "unblock", "readiness", "sql", "export"),
     "Work on a failure": ("repro", "replay", "reduce", "probe", "bisect", "diff-tensors", "limitations"),
     "Run every night, on many machines": ("nightly", "gate", "status", "costs", "merge", "publish", "db"),
