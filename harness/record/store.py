@@ -100,6 +100,16 @@ def newest_run(root: Path | None = None) -> Path | None:
     return max(runs, key=lambda run: (run / MANIFEST_FILE).stat().st_mtime_ns, default=None)
 
 
+def runs_with_ops(words: Sequence[str], root: Path | None = None) -> Iterator[Path]:
+    """The run folders below `root` whose manifests may have ops whose ids begin with all of `words`, the newest first."""
+    folder = runs_root(root)
+    manifests = list(folder.glob(f"*/{MANIFEST_FILE}")) if folder.is_dir() else []
+    for path in sorted(manifests, key=lambda path: -path.stat().st_mtime_ns):
+        text = path.read_bytes()
+        if all(f'"op_id":"{word}'.encode() in text for word in words):
+            yield path.parent
+
+
 def artifact_dir(run_dir: Path, op_id: str) -> Path:
     """Folder of one op's diagnostics and dumped IR (not created)."""
     return run_dir / ARTIFACT_DIR / op_id

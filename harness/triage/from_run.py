@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from opscope.harness.backends import registry
@@ -31,7 +30,7 @@ def find(word: str, run_dir: Path | None, where: str) -> tuple[Path, StoredRun, 
                          "--run DIR, or opscope repro ID --from URL of an artifact server")  # fmt: skip
     found: list[tuple[Path, StoredRun, OpRow, OpTest]] = []
     problem: InputError | None = None
-    for folder in [newest] if not word else _with_op(word, newest):
+    for folder in [*store.runs_with_ops([word])] or [newest]:
         try:
             entry = _of_run(word, folder, where)
         except InputError as error:
@@ -43,16 +42,6 @@ def find(word: str, run_dir: Path | None, where: str) -> tuple[Path, StoredRun, 
     if found:
         return found[0]
     raise problem or InputError(where, "the id of an op of a run in .opscope/runs", repr(word), "opscope show OP")
-
-
-def _with_op(word: str, newest: Path) -> Iterator[Path]:
-    """The runs whose manifest may have an op with such an id, the newest first; the newest of all in any case."""
-    manifests = [path / store.MANIFEST_FILE for path in store.runs_root().iterdir() if path != newest]
-    present = sorted((path for path in manifests if path.is_file()), key=lambda path: -path.stat().st_mtime_ns)
-    yield newest
-    for path in present:
-        if f'"op_id":"{word}'.encode() in path.read_bytes().replace(b'": "', b'":"'):
-            yield path.parent
 
 
 def _named(run: Path) -> Path:
