@@ -25,7 +25,8 @@ SETTINGS = frozenset({
     "prologue", "epilogue", "zero", "rd_ptr_local", "rd_ptr_global", "wr_ptr_global", "rd_ptr_autoinc",
     "global_rdptr_autoinc", "global_wrptr_autoinc",
 })  # fmt: skip
-"""Settings of queues that are understood. `prologue` and `epilogue` decide where data waits, not what it is."""
+"""Settings of queues that are understood. `prologue` decides where data waits, not what it is; an `epilogue`, of
+results that add up in a core's L1, is refused."""
 HOST = "HOST"
 
 
@@ -92,11 +93,13 @@ class ProgramRun:
                 f"push: expected {name} to have room, got {queue.waiting} entries; try to run a program first"
             )
         program = self.executable.program
-        operation = program.operations[self._made(queue)]
-        (host,) = operation.inputs
+        host, moves = self._moves(queue)
         check_array(f"push: expected {name}", program.tensors[host], array)
-        image = np.asarray(from_host(np.asarray(array), program.tensors[host]))
-        (moved,) = execute(operation, program, {host: image})
+        values = {host: np.asarray(from_host(np.asarray(array), program.tensors[host]))}
+        for number in moves:
+            operation = program.operations[number]
+            values = dict(zip(operation.outputs, execute(operation, program, values), strict=True))
+        moved = values[queue.plan.tensor]
         if queue.plan.kind == "ram":
             queue.slots = dict.fromkeys(range(queue.plan.entries), moved)
         else:
@@ -146,12 +149,18 @@ class ProgramRun:
             raise BadInput(f"queues: expected one of {', '.join(self.queues)[:200]}, got {name!r}")
         return self.queues[name]
 
-    def _made(self, queue: _Queue) -> int:
-        """The operation that brings a queue's content to the device."""
-        number = self._maker.get(queue.plan.tensor, -1)
-        if number < 0 or len(self.executable.program.operations[number].inputs) != 1:
-            raise BadBinary(f"plan: expected queue {queue.plan.name} to be an input of the program, got another tensor")
-        return number
+    def _moves(self, queue: _Queue) -> tuple[int, list[int]]:
+        """The input of the program that a queue is, and the operations that bring its content to the device."""
+        program, tensor, moves = self.executable.program, queue.plan.tensor, []
+        while tensor not in program.inputs:
+            number = self._maker.get(tensor, -1)
+            if number < 0 or len(program.operations[number].inputs) != 1 or number in self.executable.placed:
+                raise BadBinary(
+                    f"plan: expected queue {queue.plan.name} to be an input of the program, got another tensor"
+                )
+            moves.append(number)
+            (tensor,) = program.operations[number].inputs
+        return tensor, moves[::-1]
 
     def _empty(self, names: Sequence[str]) -> None:
         for name in names:
@@ -166,6 +175,11 @@ class ProgramRun:
             if strange := sorted(set(settings) - SETTINGS):
                 raise BadBinary(
                     f"plan: expected settings of {name} among {', '.join(sorted(SETTINGS))}, got {strange[0]}"
+                )
+            if settings.get("epilogue") and self._named(name).plan.source != HOST:
+                raise BadBinary(
+                    f"plan: expected results that leave the cores as they are made, got {name} with an epilogue: "
+                    "results that add up in L1 are not run; try Executable.run"
                 )
             if settings.get("zero"):
                 queue = self._named(name)

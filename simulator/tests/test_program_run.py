@@ -133,6 +133,10 @@ def test_settings_act_and_unknown_ones_are_refused(planned: Binary) -> None:
     strange.push(W, weights)
     with pytest.raises(BadBinary, match=r"expected settings of arg1 among .*, got read_only"):
         strange.run("run")
+    gradient = QueueSettings(Y, ("epilogue",), (Operand("", 1),))
+    summed = with_program(planned, Instruction("execute", graph=first, settings=(gradient,)))
+    with pytest.raises(BadBinary, match="got output0 with an epilogue: results that add up in L1 are not run"):
+        summed.run("run")
     with pytest.raises(BadBinary, match="expected a program of run, got 'walk'"):
         strange.run("walk")
     with pytest.raises(BadBinary, match="expected programs, got none"):
