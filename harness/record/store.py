@@ -101,7 +101,7 @@ def newest_run(root: Path | None = None) -> Path | None:
 
 
 def runs_with_ops(words: Sequence[str], root: Path | None = None) -> Iterator[Path]:
-    """The run folders below `root` whose manifests may have ops whose ids begin with all of `words`, the newest first."""
+    """The run folders below `root` that may have ops whose ids begin with each of `words`, the newest first."""
     folder = runs_root(root)
     manifests = list(folder.glob(f"*/{MANIFEST_FILE}")) if folder.is_dir() else []
     for path in sorted(manifests, key=lambda path: -path.stat().st_mtime_ns):
