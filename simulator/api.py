@@ -8,6 +8,7 @@ Example:
 
 from __future__ import annotations
 
+from opscope.simulator.counters import Counters, counters
 from opscope.simulator.device import Device, Executable, RunResult
 from opscope.simulator.errors import (
     BadBinary,
@@ -28,6 +29,7 @@ from opscope.simulator.program_run import ProgramRun
 __all__ = [
     "BadBinary",
     "BadInput",
+    "Counters",
     "Device",
     "DeviceError",
     "DeviceHang",
@@ -42,6 +44,7 @@ __all__ = [
     "UnsupportedFormat",
     "UnsupportedKernel",
     "WrongBoard",
+    "counters",
     "cuts_result",
     "error_bound",
     "kernels",

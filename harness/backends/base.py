@@ -89,6 +89,11 @@ class Job:
     device_ns: float | None = None
     l1_peak_bytes: int | None = None
     dram_peak_bytes: int | None = None
+    limiter: str | None = None
+    """Like the three after it, as the record has it (harness/record/records.py); None if the backend does not say."""
+    utilisation: float | None = None
+    dram_bytes: int | None = None
+    noc_bytes: int | None = None
     pipeline: str = ""
     watch: Watch | None = None
     """Receives the values inside a model that runs as one program. A backend that cannot show them ignores it."""

@@ -129,7 +129,7 @@ def _to_flatbuffer(job: Job, board: SystemDesc) -> None:
 
 def _run(job: Job, board: SystemDesc) -> None:
     from opscope.compiler.api import ran_on
-    from opscope.simulator.api import Device
+    from opscope.simulator.api import Device, counters
 
     binary = job.state.pop(Stage.TTNN_TO_FLATBUFFER)
     executable = Device(board.board).load(binary)
@@ -139,6 +139,9 @@ def _run(job: Job, board: SystemDesc) -> None:
     profile = result.profile
     job.cycles, job.device_ns = profile.total_cycles, profile.device_ns
     job.l1_peak_bytes, job.dram_peak_bytes = profile.l1_peak_bytes, profile.dram_peak_bytes
+    found = counters(profile, executable.device.system, executable.device.profile.cores)
+    job.limiter, job.utilisation = found.limiter, found.utilisation
+    job.dram_bytes, job.noc_bytes = found.dram_bytes, found.noc_bytes
 
 
 def observer(watch: Watch, programs: Iterable[Any]) -> Callable[[Any], None]:

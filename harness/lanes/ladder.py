@@ -235,6 +235,10 @@ def _chosen(row: OpRow, job: Job) -> dict[str, Any]:
         "device_ns": job.device_ns,
         "l1_peak_bytes": job.l1_peak_bytes,
         "dram_peak_bytes": job.dram_peak_bytes,
+        "limiter": job.limiter,
+        "utilisation": job.utilisation,
+        "dram_bytes": job.dram_bytes,
+        "noc_bytes": job.noc_bytes,
         "pipeline": job.pipeline,
     }
 

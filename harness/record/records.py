@@ -318,6 +318,15 @@ class OpTest(_WithOptions):
     l1_peak_bytes: Int | None = None
     """Per core."""
     dram_peak_bytes: Int | None = None
+    limiter: str | None = None
+    """What takes most of the cycles: `math`, `unpack`, `pack`, `noc`, `dram`, `launch` or `ethernet`. None in older
+    records and where the backend does not say."""
+    utilisation: float | None = None
+    """Share of the cycles of all cores in which a core computes, 0 to 1."""
+    dram_bytes: Int | None = None
+    """Bytes that the operations read from and write to DRAM."""
+    noc_bytes: Int | None = None
+    """Bytes that the busiest core of each operation receives, summed over the operations."""
     arch: str = ""
     """Empty in records that are older than the field."""
     data_format: str = ""

@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import OpTest
 from opscope.harness.run.api import run_op_by_op
 from opscope.harness.triage.diff_tensors import diff_tensors
 
@@ -19,6 +20,12 @@ MODULE = """func.func @main(%a: tensor<3x40xbf16>, %b: tensor<3x40xbf16>) -> ten
 def test_a_run_keeps_the_tensors_of_its_ops(tmp_path):
     (test,) = run_op_by_op(MODULE, dump_tensors="all", run_dir=tmp_path / "run", cache_dir=tmp_path / "cache")
     assert test.status == "success"
+    # Three tensors of two tiles of 2,048 bytes; the launch takes longer than so little data and work.
+    assert (test.limiter, test.dram_bytes) == ("launch", 3 * 2 * 2048)
+    assert test.utilisation is not None
+    assert 0 < test.utilisation < 0.01
+    old = test.model_dump(mode="json", exclude={"limiter", "utilisation", "dram_bytes", "noc_bytes"})
+    assert OpTest.model_validate(old).limiter is None
     folder = tmp_path / "run" / "artifacts" / test.op_id / "tensors-reference"
     index = json.loads((folder / "index.json").read_text())
     read = {name: np.load(folder / name).view(np.uint16).astype(np.uint32) << 16 for name in

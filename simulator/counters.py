@@ -1,0 +1,61 @@
+"""What a run's cost says of the device: which unit limits it, how much of the grid computes, bytes moved.
+
+The closed form of `timing.py` has one figure for computing, one for moving data and one for launching an operation; of
+the second, DRAM takes what its bytes need at the board's measured bandwidth, and the NoC the rest. It does not tell
+unpacking and packing from computing and prices no Ethernet, so these are never named as a limit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from opscope.compiler.target.program import AttentionParams, Conv2dParams, Conv3dParams, MatmulParams
+from opscope.compiler.target.system_desc import SystemDesc
+from opscope.simulator.kernels.registry import KERNELS
+from opscope.simulator.profile import OpCost, Profile
+
+PRODUCTS = (MatmulParams, Conv2dParams, Conv3dParams, AttentionParams)
+LIMITERS = ("math", "unpack", "pack", "noc", "dram", "launch", "ethernet")
+"""Units that may limit an operation; a host's wait for a predicate counts as launch."""
+
+
+@dataclass(frozen=True)
+class Counters:
+    """The counters of a run."""
+
+    limiter: str | None
+    """Of `LIMITERS`, the unit with the most cycles in the operations that it limits; None if no operation takes any."""
+    utilisation: float | None
+    """Share of the cycles of all cores of the grid in which a core computes, 0 to 1; None if there are none."""
+    dram_bytes: int
+    """Bytes that the operations read from and write to DRAM, padding included."""
+    noc_bytes: int
+    """Bytes that the busiest core of each operation receives, summed."""
+
+
+def limiter(cost: OpCost, system: SystemDesc) -> str:
+    """The unit that takes most of an operation's cycles."""
+    transfer = cost.transfer_cycles
+    dram = min(cost.dram_bytes / (system.dram_gb_per_s * system.dram_efficiency / system.clock_ghz), transfer)
+    if issubclass(KERNELS[cost.kernel].params, PRODUCTS):
+        noc = transfer - dram  # a product reads from DRAM and multicasts one after another
+    else:
+        noc = transfer if dram < transfer - 1 else 0.0  # elsewhere both overlap, and the slower one is the transfer
+    cycles = {"math": cost.compute_cycles, "noc": noc, "dram": dram, "launch": cost.launch_cycles}
+    return max(cycles, key=lambda name: cycles[name])
+
+
+def counters(profile: Profile, system: SystemDesc, cores: int) -> Counters:
+    """The counters of a run on a grid of `cores` cores."""
+    of_limiter: dict[str, int] = {}
+    for cost in profile.ops:
+        if cost.cycles:
+            name = limiter(cost, system)
+            of_limiter[name] = of_limiter.get(name, 0) + cost.cycles
+    total = profile.total_cycles
+    return Counters(
+        max(of_limiter, key=lambda name: of_limiter[name]) if of_limiter else None,
+        sum(cost.compute_cycles * cost.cores for cost in profile.ops) / (total * cores) if total else None,
+        sum(cost.dram_bytes for cost in profile.ops),
+        sum(cost.noc_bytes for cost in profile.ops),
+    )
