@@ -84,7 +84,8 @@ def _runs(lines: Iterable[str]) -> Iterator[RecordedRun]:
                 yield _run(head, ops)
             head, ops = entry["run"], []
         else:
-            ops.append((OpRow.model_validate({"module": None, **entry["row"]}), entry["test"]))
+            module = f"ops/{entry['row']['op_id']}.mlirbc"  # of an export that is long gone
+            ops.append((OpRow.model_validate({"module": module, **entry["row"]}), entry["test"]))
     yield _run(head, ops)
 
 
