@@ -58,6 +58,12 @@ def check(netlist: Netlist) -> None:
     _check_queues(netlist, board, order)
 
 
+def check_board(netlist: Netlist, board: SystemDesc) -> None:
+    """Checks that a board, perhaps with rows switched off, has the cores of a netlist. Raises CompilerInputError."""
+    for graph in netlist.graphs:
+        _check_cores(graph, board)
+
+
 def _order(netlist: Netlist) -> dict[str, int]:
     """Returns graph -> position at which the programs first execute it."""
     known = {graph.name for graph in netlist.graphs}
@@ -276,4 +282,4 @@ def _alive(netlist: Netlist, queue: Queue, order: dict[str, int]) -> tuple[float
     return (min(writers), max(readers, default=inf))
 
 
-__all__ = ["check", "core_buffers"]
+__all__ = ["check", "check_board", "core_buffers"]

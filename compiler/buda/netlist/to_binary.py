@@ -11,7 +11,7 @@ from opscope.compiler.buda.graph import BudaGraph, NodeKind, OpSpec, Slices, Ten
 from opscope.compiler.buda.graph_builder import GraphBuilder, Operand
 from opscope.compiler.buda.graph_to_program import GraphProgram, to_program
 from opscope.compiler.buda.netlist.attributes import check_attributes, kind_of, scalar_of
-from opscope.compiler.buda.netlist.check import check, core_buffers
+from opscope.compiler.buda.netlist.check import check, check_board, core_buffers
 from opscope.compiler.buda.netlist.emit import KINDS as NAMES
 from opscope.compiler.buda.netlist.fused import steps_of
 from opscope.compiler.buda.netlist.interpret import executions, host_program
@@ -34,6 +34,7 @@ def to_binary(netlist: Netlist, board: str = "", parameters: dict[str, int] | No
     system = load_board(board or netlist.arch)
     if system.arch != netlist.arch:
         raise CompilerInputError(f"board: expected one with {netlist.arch}, got {system.board} with {system.arch}")
+    check_board(netlist, system)
     graph = graph_of(netlist)
     program = to_program(graph, {op.name: int(op.attributes.get("u_kt", 0)) for op in netlist.ops.values()})
     order = {name: i for i, name in enumerate(_executed(netlist, parameters))}

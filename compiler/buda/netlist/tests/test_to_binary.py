@@ -213,3 +213,13 @@ def test_the_queue_of_a_picker_is_a_constant_of_its_patterns_tiles() -> None:
     assert (picker.kind, picker.data_format) == (NodeKind.CONSTANT, "Bfp2_b")
     assert picker.shape == TensorShape(1, 1, PATTERN.rows, PATTERN.cols)
     assert graph.node("x").kind is NodeKind.INPUT
+
+
+def test_a_harvested_board_lacks_rows() -> None:
+    netlist = passed()
+    to_binary(netlist, "e150-harvested-2050")
+    low = replace(netlist.graphs[0].ops[0], grid_loc=(8, 0))
+    moved = replace(netlist, graphs=(replace(netlist.graphs[0], ops=(low,)), *netlist.graphs[1:]))
+    to_binary(moved)
+    with pytest.raises(CompilerInputError, match=r"expected cores of the 8x12 grid, got \[8, 0\]"):
+        to_binary(moved, "e150-harvested-2050")
