@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import measure_compiler
+import measure_cycles
 import measure_dashboards
 import measure_database
 import measure_nightly
@@ -237,6 +238,7 @@ GROUPS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
     "overhead": lambda bench: overhead(),
     "benchmarks": lambda bench: benchmarks(bench.scratch),
     "conformance": lambda bench: measure_compiler.conformance(),
+    "cycles": lambda bench: measure_cycles.figures(),
     "plans": lambda bench: plans(),
     "mutants": lambda bench: [measure_compiler.mutants()],
     "mutation": lambda bench: [mutation()],

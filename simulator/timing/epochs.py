@@ -31,8 +31,9 @@ from opscope.simulator.timing.arch_constants import CONSTANTS
 from opscope.simulator.timing.block_work import BlockWork, SparseTiles
 from opscope.simulator.timing.constants import Constants
 from opscope.simulator.timing.kernel_cycles import path_of
-from opscope.simulator.timing.tile_cycles import TWO_OPERANDS, block_cycles, width
+from opscope.simulator.timing.tile_cycles import block_cycles, width
 
+DST_SAVES = frozenset({"add", "subtract", "multiply"})
 IN_DST = (1, 0.5, 0.2)
 """Share of its cycles that such a step of a fused op takes with neither, one or both of its ends in Dst
 (tt-budabackend, perf_lib/op_model/op_model.cpp)."""
@@ -51,7 +52,7 @@ def placed_costs(program: Program, placed: Mapping[int, PlacedOp], system: Syste
     for number, op in enumerate(program.operations):
         where = placed.get(number)
         cycles = op_cycles(op, program, where, CONSTANTS[system.arch]) if where else 0.0
-        if where and op.kernel in TWO_OPERANDS and where.steps:
+        if where and op.kernel in DST_SAVES and where.steps:
             cycles *= IN_DST[_ends_in_dst(number, op, program, where, readers)]
         cores = where.grid[0] * where.grid[1] if where else 0
         read = sum(tensor_bytes(program.tensors[t], system.buda) for t in op.inputs) // cores if where else 0
@@ -77,13 +78,13 @@ def op_cycles(op: Operation, program: Program, where: PlacedOp, constants: Const
     """Returns the cycles of one core of a placed op, or of a step of one, for its block of one input."""
     inputs = [program.tensors[t] for t in op.inputs]
     out = program.tensors[op.outputs[0]]
-    widest = max((*inputs, out), key=lambda desc: FORMATS[desc.data_format].bits).data_format
+    widest = max(_formats(op, program, where), key=lambda name: FORMATS[name].bits)
     b = where.block
     kernel, m_k, u_kt, depth, sparse = op.kernel, where.m_k, where.u_kt, 1, None
     mblock_m, mblock_n, rows, cols = b.mblock_m, b.mblock_n, b.ublock_rt, b.ublock_ct
     match op.params:
         case MatmulParams():
-            kernel = "matmul"
+            kernel = "depthwise" if op.kernel == "depthwise" else "matmul"
         case SparseMatmulParams():
             kernel, sparse = "sparse_matmul", busiest_share(op.params, where)
         case SliceParams():
@@ -96,7 +97,7 @@ def op_cycles(op: Operation, program: Program, where: PlacedOp, constants: Const
             kernel, (mblock_n, cols) = "reduce c", _reduced(inputs[0].shape[2], where)
         case _:
             m_k = u_kt = 1
-    operands = 2 if op.kernel in TWO_OPERANDS else 1
+    operands = min(2, len(inputs))
     work = BlockWork(
         b.t, mblock_m, mblock_n, rows, cols, m_k, u_kt, FIDELITIES[op.numerics.fidelity], depth, operands,
         FORMATS[widest].bits, sparse,
@@ -104,6 +105,14 @@ def op_cycles(op: Operation, program: Program, where: PlacedOp, constants: Const
     return block_cycles(
         constants, kernel, work, width(widest), approximate=op.numerics.math_approx, l1_acc=where.l1_acc
     )
+
+
+def _formats(op: Operation, program: Program, where: PlacedOp) -> list[str]:
+    """Returns the formats of an op's operands and result, as its cores hold them; of a step of a fused op, its own."""
+    held = [buffer.data_format for buffer in where.buffers if buffer.role in ("input", "output", "parameter")]
+    if held and not where.steps:
+        return held
+    return [program.tensors[t].data_format for t in (*op.inputs, *op.outputs)]
 
 
 def _reduced(size: int, where: PlacedOp) -> tuple[int, int]:

@@ -134,4 +134,4 @@ def has(constants: Constants, kernel: str) -> bool:
     if kernel in FLAT:
         return bool(constants.reduce)
     tables = {"matmul": constants.products, "sparse_matmul": constants.sparse, "reduce_z": constants.reduce_z}
-    return bool(tables[kernel]) if kernel in tables else kernel in constants.kernels
+    return bool(tables[kernel]) if kernel in tables else kernel in constants.kernels or kernel in constants.products

@@ -25,7 +25,7 @@ FUSED: dict[str, tuple[str, ...]] = {
     "layer_norm": ("sum", "subtract", "multiply", "sum", "multiply", "multiply", "add"),
 }
 """Kernels that run others on the tiles that they hold: they save launches and transfers, not passes."""
-TWO_OPERANDS = frozenset({"add", "subtract", "multiply"})
+TWO_OPERANDS = frozenset({"add", "subtract", "multiply", "maximum", "minimum"})
 BY_UNIT = {"move": "typecast", "matrix": "reduce r"}
 """Unit that does a kernel -> the measured kernel that it costs as much as."""
 SFPU_DEFAULT = "abs"

@@ -1,0 +1,57 @@
+"""Cycles of the rows that no constant was fitted to, within the limits that the project set itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ci.benchmarks.bench_cycles import ARCHS, by_file, compiled_cycles, counted_cycles, summary
+from ci.benchmarks.fit_cycles import SEED
+from ci.benchmarks.silicon_rows import SILICON, Row, halves, rows
+from opscope.simulator.timing.arch_constants import CONSTANTS
+
+pytestmark = pytest.mark.skipif(not SILICON.exists(), reason=f"no measured silicon figures at {SILICON}")
+
+
+@pytest.fixture(scope="module")
+def held() -> dict[str, list[Row]]:
+    """The rows of each arch that the constants were not fitted to."""
+    return {arch: halves(list(rows(arch)), SEED)[1] for arch in ARCHS}
+
+
+def test_the_same_halves_each_time_and_no_row_in_both() -> None:
+    every = list(rows("grayskull"))
+    fitted, held = halves(every, SEED)
+    assert halves(every, SEED) == (fitted, held)
+    assert (len(fitted), len(held)) == (668, 659)
+    assert sorted(map(id, (*fitted, *held))) == sorted(map(id, every))
+
+
+def test_a_row_is_read_whole() -> None:
+    every = {row.file.partition("/")[2]: row for row in rows("wormhole_b0")}
+    assert len(every) == 48
+    product, quantised = every["matmul-l1-acc-bfp8-op-performance"], every["requantization-int32-op-performance"]
+    assert (product.kernel, product.l1_acc, product.width, product.work.phases) == ("matmul", True, "8", 1)
+    assert (quantised.kernel, quantised.width, quantised.work.operands) == ("requantization int32", "32", 2)
+    assert every["matmul-sparse-op-performance"].work.sparse is not None
+    assert every["nop-int8-op-performance"].width == "int8"
+    assert {row.kernel for row in rows("wormhole_b0") if "sine-" in row.file} == {"sin", "cos"}
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_rows_that_were_not_fitted(arch: str, held: dict[str, list[Row]]) -> None:
+    errors = by_file(held[arch], lambda row: counted_cycles(row, CONSTANTS[arch]))
+    median, high = summary([each for part in errors.values() for each in part])
+    assert median <= 1
+    assert high <= 10
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_a_compiled_op_takes_the_cycles_of_its_counts(arch: str, held: dict[str, list[Row]], tmp_path: Path) -> None:
+    last = {row.file: row for row in held[arch]}
+    built = {file: compiled_cycles(row, tmp_path) for file, row in last.items()}
+    assert sum(cycles is not None for cycles in built.values()) >= (15 if arch == "grayskull" else 30)
+    for file, cycles in built.items():
+        if cycles is not None:
+            assert cycles == pytest.approx(counted_cycles(last[file], CONSTANTS[arch]), rel=0.01), file
