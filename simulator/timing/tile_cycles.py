@@ -28,6 +28,8 @@ FUSED: dict[str, tuple[str, ...]] = {
 TWO_OPERANDS = frozenset({"add", "subtract", "multiply", "maximum", "minimum"})
 BY_UNIT = {"move": "typecast", "matrix": "reduce r"}
 """Unit that does a kernel -> the measured kernel that it costs as much as."""
+BY_PLAN = frozenset({"sparse_matmul"})
+"""Kernels whose constants need the blocks of a plan; without one they cost a pass of their unit."""
 SFPU_DEFAULT = "abs"
 """Every other SFPU function: a pass of a few instructions per 32 lanes, like abs."""
 
@@ -59,6 +61,8 @@ def tile_cycles(constants: Constants, kernel: str, data_format: str, tiles: int,
     """Returns the cycles of one core for `tiles` tiles of an op that is not a product, in micro blocks that fill half
     of Dst: 8 tiles of 16 bits or 4 of 32.
     """
+    if kernel in BY_PLAN:
+        kernel = BY_UNIT["matrix"]
     fmt = FORMATS[data_format]
     most = 4 if fmt.bits == 32 else 8
     work = BlockWork(
