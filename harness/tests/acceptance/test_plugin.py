@@ -164,8 +164,9 @@ def test_failures_then_last_failed_then_one_again(place: Place, picky: str, resu
     assert results(again.out)["failed"] == len(failed)
     assert results(again.out)["deselected"] == len(place.records()) - len(failed)
 
-    shown = next(line for line in done.lines if failed[0]["op_id"] in line and line.startswith("again: pytest "))
-    for words, folder in ((failed[0]["repro"].split(), place.folder.parent), (shown.removeprefix("again: ").split(), place.folder)):
+    line = next(line for line in done.lines if failed[0]["op_id"] in line and line.startswith("again: pytest "))
+    shown = line.removeprefix("again: ")
+    for words, folder in ((failed[0]["repro"].split(), place.folder.parent), (shown.split(), place.folder)):
         first = dataclasses.replace(place, folder=folder).run(*words, "-q", "--no-report")
         assert first.code == 1
         assert results(first.out)["failed"] == 1
