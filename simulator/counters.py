@@ -46,15 +46,15 @@ def limiter(cost: OpCost, system: SystemDesc) -> str:
 
 
 def counters(profile: Profile, system: SystemDesc, cores: int) -> Counters:
-    """The counters of a run on a grid of `cores` cores."""
+    """The counters of a run on a grid of `cores` cores. A plan's ops overlap: it has no limiter and no utilisation."""
     of_limiter: dict[str, int] = {}
     for cost in profile.ops:
         if cost.cycles:
             name = limiter(cost, system)
             of_limiter[name] = of_limiter.get(name, 0) + cost.cycles
-    total = profile.total_cycles
+    total = 0 if profile.epochs else profile.total_cycles
     return Counters(
-        max(of_limiter, key=lambda name: of_limiter[name]) if of_limiter else None,
+        max(of_limiter, key=lambda name: of_limiter[name]) if of_limiter and total else None,
         sum(cost.compute_cycles * cost.cores for cost in profile.ops) / (total * cores) if total else None,
         sum(cost.dram_bytes for cost in profile.ops),
         sum(cost.noc_bytes for cost in profile.ops),

@@ -125,7 +125,7 @@ def drawn(kind: str, found: list[Target], draw: random.Random) -> tuple[Target, 
         row, column = (0, 0) if inside else (draw.randrange(rows - 1), draw.randrange(columns - 1))
         return target, f"stuck-link@{row}-{column},{draw.choice(('east', 'south'))}"
     if kind == "slow-channel":
-        channel = 0 if inside else draw.randrange(executable.device.profile.dram_channels)
+        channel = 0 if inside else draw.randrange(profile.dram_channels)
         return target, f"slow-channel@{channel}=x{draw.choice((2, 4, 16, 64))}"
     bit, in_l1 = draw.randrange(8), kind == "l1-bit"
     bank, address = (core if in_l1 else draw.randrange(profile.dram_channels)), draw.randrange(profile.l1_bytes)

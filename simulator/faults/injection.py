@@ -9,7 +9,7 @@ only how large they are: a fault there hits nothing, and says so.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,13 +18,20 @@ import numpy as np
 from opscope.compiler.target.allocation import tile_matrix
 from opscope.compiler.target.formats import FORMATS
 from opscope.compiler.target.plan import PlacedOp, Plan
-from opscope.compiler.target.program import AttentionParams, Conv2dParams, Conv3dParams, MatmulParams
+from opscope.compiler.target.program import (
+    AttentionParams,
+    Conv2dParams,
+    Conv3dParams,
+    MatmulParams,
+    Operation,
+    Program,
+)
 from opscope.compiler.target.system_desc import SystemDesc
 from opscope.simulator.cores_of import cores_of, name_of
 from opscope.simulator.errors import DeviceHang
 from opscope.simulator.faults.fault import DIRECTIONS, Fault
 from opscope.simulator.faults.planned_bytes import in_output_buffer, in_queue
-from opscope.simulator.faults.slow_channel import slowed
+from opscope.simulator.faults.slow_channel import slowed, slowed_plan
 from opscope.simulator.faults.stored_bytes import NotHeldError, PageByte, byte_at, inverted
 from opscope.simulator.observing import Step
 
@@ -82,7 +89,7 @@ class Injection:
         grid = executable.grids.get(self.chip, self.profile.grid) if planned else self.profile.grid
         self.effects = [Effect(fault) for fault in faults]
         for fault in faults:
-            fault.check(grid, device.profile if fault.kind == "slow-channel" else self.profile)
+            fault.check(grid, self.profile)
         self._before = {name: executable.costs(program) for name, program in executable.programs.items()}
         for effect in self.effects:
             if effect.fault.kind == "slow-channel":
@@ -90,7 +97,7 @@ class Injection:
             elif effect.fault.kind in ("l1-bit", "dram-bit") and not planned:
                 self._reserved(effect)
         if slow := self._slow_channels(faults):
-            executable.time_on(slowed(self.system, device.profile, slow))
+            executable.time_on(self._slower(slow))
 
     def observe(self, step: Step) -> None:
         """Changes what the faults change in the results of an operation. Raises DeviceHang."""
@@ -243,13 +250,19 @@ class Injection:
         """Times every operation with this fault alone."""
         executable = self.executable
         before = self._cycles()
-        executable.time_on(slowed(self.system, executable.device.profile, self._slow_channels([effect.fault])))
+        executable.time_on(self._slower(self._slow_channels([effect.fault])))
         after = self._cycles()
         executable.time_on(lambda op, program: self.system)
         if after > before:
             effect.hits.append(f"{before:,} -> {after:,} cycles of all operations; it changes no result")
         else:
             effect.missed(NOTHING["slow-channel"])
+
+    def _slower(self, factor_of: dict[int, float]) -> Callable[[Operation, Program], SystemDesc]:
+        """The system descriptions with these slow channels."""
+        if self.plan.ops:
+            return slowed_plan(self.system, self.plan, self.chip, factor_of)
+        return slowed(self.system, self.profile, factor_of)
 
     def _cycles(self) -> int:
         """Cycles of all operations; of a plan, those of its epochs."""

@@ -5,13 +5,14 @@ import numpy as np
 import pytest
 
 from opscope.compiler.target.binary import write
-from opscope.compiler.target.plan import BlockPlan
+from opscope.compiler.target.plan import Allocation, BlockPlan, PlacedOp, Plan, QueuePlan
 from opscope.compiler.target.program import EltwiseParams, LayoutParams, MatmulParams, TensorDesc
 from opscope.compiler.target.system_desc import load_board
 from opscope.simulator.api import Device, DeviceHang
 from opscope.simulator.faults.fault import FaultError, parse
 from opscope.simulator.faults.injection import Injection
 from opscope.simulator.faults.planned_bytes import tiles_of_core
+from opscope.simulator.faults.slow_channel import slowed_plan
 from opscope.simulator.faults.stored_bytes import NotHeldError, PageByte, byte_at, inverted
 from opscope.simulator.tests.programs import one_kernel
 
@@ -174,3 +175,21 @@ def test_a_bit_of_a_shard_in_l1_changes_only_its_core():
     assert np.argwhere(got.outputs[0] != array).tolist() == [[32, 0]]
     same, _ = run((binary, [array]), f"l1-bit@2-0,{TTNN.l1_unreserved_base + 2},7")
     np.testing.assert_array_equal(same.outputs[0], array)
+
+
+def test_a_slow_channel_of_a_plan_counts_by_its_queues():
+    def queue(name, channel, size):
+        block = BlockPlan()
+        return QueuePlan(
+            name, 0, "HOST", "ram", 1, (1, 1), block, "Float16_b", "dram", 0, (Allocation(channel, 0),), size
+        )
+
+    board = load_board("e150")
+    op = PlacedOp("a", 0, 0, 0, 0, 0, (1, 1), False, "R", (1, 1), BlockPlan(), 1, 1, "r", ())
+    plan = Plan(ops=(op,), queues=(queue("w", 1, 3000), queue("x", 2, 1000)))
+    program = one_kernel("add", EltwiseParams(), [((4, 4), "f32")] * 2, ((4, 4), "f32")).programs[0]
+    speeds = [
+        slowed_plan(board, plan, 0, {channel: factor})(program.operations[0], program).dram_gb_per_s
+        for channel, factor in ((1, 4.0), (2, 4.0), (2, 2.0), (3, 99.0))
+    ]
+    assert speeds == pytest.approx([board.dram_gb_per_s / n for n in (4, 4 / 3, 1, 1)])
