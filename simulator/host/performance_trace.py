@@ -1,4 +1,4 @@
-"""A file of a run's performance: cycles of each op (LIGHT), and bytes, cores and places (VERBOSE)."""
+"""A file of a run's performance: cycles of each epoch and op (LIGHT), and bytes, cores and places (VERBOSE)."""
 
 from __future__ import annotations
 
@@ -32,6 +32,10 @@ def write(folder: Path, name: str, level: str, profile: Profile, plan: Plan) -> 
         "level": level,
         "total_cycles": profile.total_cycles,
         "device_ns": profile.device_ns,
+        "epochs": [
+            {"number": epoch.number, "chip": epoch.chip, "cycles": epoch.cycles, "slowest": epoch.slowest}
+            for epoch in profile.epochs
+        ],
         "ops": ops,
     }
     if level == "VERBOSE":
