@@ -54,6 +54,8 @@ MOVES: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
     "rows into columns": (lambda x: x.reshape(10, 120), (50, 24)),
     "columns into rows": (lambda x: x.reshape(-1, 7), (3, 4, 21)),
     "matrices to rows": (lambda x: x.reshape(21, 40), (3, 7, 40)),
+    "columns of whole tiles side by side": (lambda x: x.reshape(5, 3 * 64), (15, 64)),
+    "columns of whole tiles apart": (lambda x: x.reshape(15, 64), (5, 3 * 64)),
     "a row": (lambda x: x.reshape(40, 3), (1, 120)),
     "heads of 20": (lambda x: x.reshape(9, 4, 20).transpose(1, 0, 2), (9, 80)),
     "all dims turned": (lambda x: x.transpose(3, 1, 0, 2), (3, 4, 5, 6)),
@@ -93,6 +95,13 @@ def test_a_move_is_exact(name: str) -> None:
     case = lowered_function(lambda x: function(relu(x)), shape)
     expected = case.golden[0].astype(ml_dtypes.bfloat16).astype(np.float32)
     np.testing.assert_array_equal(results(case).ravel(), expected.ravel())
+
+
+def test_columns_of_whole_tiles_take_one_picker() -> None:
+    for name in ("columns of whole tiles side by side", "columns of whole tiles apart"):
+        function, shape = MOVES[name]
+        case = lowered_function(lambda x, function=function: function(relu(x)), shape)
+        assert [node.spec.type for node in case.graph.ops] == ["maximum", "sparse_matmul"]
 
 
 def conv(x: Any, w: Any, stride: int = 1, pads: Any = "SAME", **options: Any) -> Any:

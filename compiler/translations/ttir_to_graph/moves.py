@@ -148,6 +148,17 @@ def permuted_by_steps(lowering: State, operand: Operand, have: Layout, order: Se
 def _steps(lowering: State, operand: Operand, dims: Dims, start: _Axes, end: _Axes) -> Operand:
     if (result := _step(lowering, operand, dims, start, end)) is not None:
         return result
+    # Columns of whole tiles are cut off, or put side by side, by TMs.
+    more = len(end.c) - len(start.c)
+    if more > 0 and end.c[more:] == start.c and prod(dims[a] for a in start.c) % TILE == 0:
+        apart = _Axes((*end.z, *end.c[:more]), end.r, start.c)
+        if (result := _step(lowering, operand, dims, start, apart)) is not None:
+            return _with(result, Tm("hstack", prod(dims[a] for a in end.c[:more])))
+    if more < 0 and start.c[-more:] == end.c and prod(dims[a] for a in end.c) % TILE == 0:
+        apart = _Axes((*start.z, *start.c[:-more]), start.r, end.c)
+        cut = _with(operand, Tm("hslice", prod(dims[a] for a in start.c[:-more])))
+        if (result := _step(lowering, cut, dims, apart, end)) is not None:
+            return result
     if not set(end.c) & set(start.r):
         # Columns change places with z, then z with rows.
         middle = _Axes(tuple(a for a in start.all if a not in end.c and a not in start.r), start.r, end.c)
