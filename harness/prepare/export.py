@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,10 +27,28 @@ def export_model(model: Model, dtype: str = "float32", training: bool = False) -
     return frontend.export(frontend.build(source), source)
 
 
+def export_apart(model: Model, training: bool = False) -> Exported:
+    """As `export_model`, in a child of the frontend's own: frameworks choose backends and abort each other.
+
+    Raises ValueError, in one line, for what the model or its framework raises, refuses, or lacks.
+    """
+    from opscope.harness.prepare import exporting
+    from opscope.harness.prepare.allowance import Allowance, ModelRefused
+
+    with tempfile.TemporaryDirectory(prefix="opscope-export-") as folder:
+        source = Source(model.name, str(model.path), "float32", training)
+        try:
+            exporting.run_exporter(exporting.Export(model.framework, source, ()), Path(folder), Allowance())
+        except (exporting.ExportFailed, ModelRefused) as error:
+            reason = " ".join(str(error).split())
+            raise ValueError(f"{model.name}: expected a model that {model.framework} exports, got {reason}") from error
+        return handed_over(Path(folder))
+
+
 def stablehlo_of(name: str) -> bytes:
     """StableHLO bytecode of a registered model, or of its training step for `NAME+training`.
 
-    Raises ValueError for another name.
+    Raises ValueError for another name, and for a model that its framework does not export.
     """
     return _named(name).bytecode
 
@@ -58,7 +77,7 @@ def _named(name: str) -> Exported:
     model = registry.get(plain)
     if plain != name and not model.trainable:
         raise ValueError(f"{name}: expected a model that can be trained, got {plain}; try {plain}")
-    return export_model(model, training=plain != name)
+    return export_apart(model, training=plain != name)
 
 
 def handed_over(folder: Path) -> Exported:

@@ -116,14 +116,14 @@ def _make(export: Export, folder: Path, max_cache: int, allowance: Allowance, ow
     claims = Claims()
     claims.hold(temporary)
     try:
-        _run(export, temporary, allowance, own)
+        run_exporter(export, temporary, allowance, own)
         export_folder.publish(temporary, folder)
     finally:
         claims.close()
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _run(export: Export, folder: Path, allowance: Allowance, own: Own | None) -> None:
+def run_exporter(export: Export, folder: Path, allowance: Allowance, own: Own | None = None) -> None:
     """Runs one exporter until it ends. Raises ExportFailed, ModelRefused or BudgetSpent."""
     task = {"framework": export.framework, **asdict(export.source), "folder": str(folder)}
     if own is not None:

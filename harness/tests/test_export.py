@@ -36,11 +36,11 @@ def test_a_name_alone_is_inference_and_training_has_to_be_asked_for(monkeypatch:
     """By what is asked of the frontend: the export of a training step is test_prepare.py's."""
     asked: list[bool] = []
 
-    def noted(model: registry.Model, dtype: str = "float32", training: bool = False) -> ExportResult:
+    def noted(model: registry.Model, training: bool = False) -> ExportResult:
         asked.append(training)
         return ExportResult(b"", (), model.name)
 
-    monkeypatch.setattr(export, "export_model", noted)
+    monkeypatch.setattr(export, "export_apart", noted)
     assert [export.stablehlo_of(name) for name in ("mnist_mlp", f"mnist_mlp{registry.TRAINING}")] == [b"", b""]
     assert asked == [False, True]
     fixed = dataclasses.replace(registry.get("mnist_mlp"), trainable=False)
@@ -48,6 +48,18 @@ def test_a_name_alone_is_inference_and_training_has_to_be_asked_for(monkeypatch:
     assert export.stablehlo_of("mnist_mlp") == b""
     with pytest.raises(ValueError, match=r"mnist_mlp.training: expected a model that can be trained"):
         export.stablehlo_of(f"mnist_mlp{registry.TRAINING}")
+
+
+def test_a_model_by_name_is_exported_in_a_child(tmp_path: Path) -> None:
+    """With what it says in one line if it cannot be, and with its arguments if it can."""
+    model = registry.get("mnist_mlp")
+    exported = export.export_apart(model)
+    assert str(mlir.load(exported.bytecode)) == str(mlir.load(export_model(model).bytecode))
+    assert exported.arguments == model.build("float32").arguments
+    broken = tmp_path / "broken.py"
+    broken.write_text(f"{model.path.read_text()}\n\nraise RuntimeError('no\\nweights')\n")
+    with pytest.raises(ValueError, match=r"^mnist_mlp: expected a model that jax exports, got .*RuntimeError: no"):
+        export.export_apart(dataclasses.replace(model, path=broken))
 
 
 def test_locations_name_layer_file_and_line() -> None:

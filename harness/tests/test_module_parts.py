@@ -461,10 +461,10 @@ def test_how_an_exporter_ends(
 ) -> None:
     monkeypatch.setattr(exporting, "call", exporter := Exporter(ending, *events))
     if error is None:
-        exporting._run(EXPORT, tmp_path, Allowance(90), None)
+        exporting.run_exporter(EXPORT, tmp_path, Allowance(90), None)
     else:
         with pytest.raises(error) as caught:
-            exporting._run(EXPORT, tmp_path, Allowance(90), None)
+            exporting.run_exporter(EXPORT, tmp_path, Allowance(90), None)
         assert str(caught.value) == told
     assert "own" not in exporter.task
     assert len(EXPORT.key()) == 20
@@ -472,7 +472,7 @@ def test_how_an_exporter_ends(
     if error is exporting.ExportFailed and ending is FELL:
         assert (caught.value.stage, caught.value.trace) == (told.split(" at ")[1].split(":")[0], "1000")
         with pytest.raises(BudgetSpent, match=caught.value.stage):
-            exporting._run(EXPORT, tmp_path, Allowance(90, until=0.0), None)
+            exporting.run_exporter(EXPORT, tmp_path, Allowance(90, until=0.0), None)
 
 
 def test_a_models_own_framework_has_a_third_of_the_time_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -482,7 +482,7 @@ def test_a_models_own_framework_has_a_third_of_the_time_left(monkeypatch: pytest
     monkeypatch.setattr(exporting, "call", exporter := Exporter(DONE, {"event": "exported"}))
     own = exporting.Own(seed=3, cap=100)
     allowance = Allowance(90)
-    exporting._run(EXPORT, tmp_path, allowance, own)
+    exporting.run_exporter(EXPORT, tmp_path, allowance, own)
     assert (exporter.task["own"], noted) == ({"seed": 3, "cap": 100}, [])
     now[0] += 29
     exporter.more["watch"]()
@@ -490,10 +490,10 @@ def test_a_models_own_framework_has_a_third_of_the_time_left(monkeypatch: pytest
     with pytest.raises(ChildEnded, match="took its share of the time"):
         exporter.more["watch"]()
     monkeypatch.setattr(exporting, "call", Exporter(FELL, {"event": "exported"}))
-    exporting._run(EXPORT, tmp_path, allowance, own)
+    exporting.run_exporter(EXPORT, tmp_path, allowance, own)
     assert noted == [(tmp_path, 3, "signal SIGSEGV at its own framework: last")]
     monkeypatch.setattr(exporting, "call", early := Exporter(FELL))
     with pytest.raises(exporting.ExportFailed):
-        exporting._run(EXPORT, tmp_path, allowance, own)
+        exporting.run_exporter(EXPORT, tmp_path, allowance, own)
     early.more["watch"]()
     assert json.dumps(early.task["own"])
