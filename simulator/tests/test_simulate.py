@@ -151,3 +151,33 @@ def test_an_infinity_of_the_input_is_named_as_such(tmp_path):
     np.savez(tmp_path / "in.npz", array, array)
     done = call(simulate, tmp_path / "b.ttnn", "--inputs", tmp_path / "in.npz")
     assert "first Inf: of an input of the program, first read by operation 0, to_device: element (1, 2)" in done.output
+
+
+def test_bits_of_a_planned_program_lie_where_its_plan_says(folder, tmp_path):
+    from opscope.compiler.commands.plan import plan_command
+    from opscope.compiler.target.binary import read
+    from opscope.compiler.target.system_desc import load_board
+    from opscope.simulator.placed import allocate
+
+    planned = tmp_path / "p.ttnn"
+    done = call(plan_command, folder / "m.mlir", "--arch", "e150", "-o", planned)
+    assert done.exit_code == 0, done.output
+    binary = read(planned.read_bytes())
+    plan, board = binary.plan, load_board("e150")
+    (op,) = plan.ops
+    number, start = next(
+        (n, start) for n, start in enumerate(allocate(op, board, plan.pipe_reserve)) if op.buffers[n].role == "output"
+    )
+    assert (op.buffers[number].data_format, op.buffers[number].tiles) == ("Float16_b", 2)
+    row, col = next(iter(op.cores()))
+    # The second tile, of 2048 + 32 bytes, after its header of 16: the sign is the top bit of a datum's second byte.
+    fault = f"l1-bit@{row}-{col},{start + 2080 + 16 + 2 * 3 + 1},7"
+    np.savez(tmp_path / "in.npz", np.full((1, 40, 8), 3, np.float32), np.ones((1, 40, 8), np.float32))
+    done = call(simulate, planned, "--inputs", tmp_path / "in.npz", "--fault", fault, "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.output)
+    assert "element (0, 32, 3) 0.69140625 -> -0.69140625" in found["faults"][0]  # log(2) in bfloat16
+    assert found["changed"] == [1]
+    done = call(simulate, planned, "--inputs", tmp_path / "in.npz", "--fault", f"dead-core@{row}-{col}", "--json")
+    assert done.exit_code == 1
+    assert "hang" in json.loads(done.output)
