@@ -31,6 +31,7 @@ NAMED = {
     ("simulator.host.modules.module", "simulator.host.run"): "lazy: Module.run runs the module like a program would",
     ("simulator.host.session", "simulator.host.devices.device"): "types: a session lists its devices",
     ("simulator.host.session", "simulator.host.pipeline"): "types: a session holds the pipeline that runs",
+    ("simulator.host.session", "simulator.host.training.training_pipeline"): "types: or the one that trains",
     (
         "models.frontends.torch_trace",
         "models.frontends.torch",
