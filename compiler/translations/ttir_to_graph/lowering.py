@@ -19,7 +19,7 @@ from opscope.compiler.translations.ttir_to_graph import grouped, movements, pool
 from opscope.compiler.translations.ttir_to_graph.arguments import parameters
 from opscope.compiler.translations.ttir_to_graph.attributes import ints
 from opscope.compiler.translations.ttir_to_graph.contents import Content
-from opscope.compiler.translations.ttir_to_graph.given_names import op_name
+from opscope.compiler.translations.ttir_to_graph.user_names import op_name
 from opscope.compiler.translations.ttir_to_graph.hosts import host_ops
 from opscope.compiler.translations.ttir_to_graph.layout import Dims, Layout
 from opscope.compiler.translations.ttir_to_graph.names import BINARY, REDUCE, UNARY
@@ -104,7 +104,7 @@ class Lowering:
         """Lowers one op. Raises StageFailure."""
         name = op.name.removeprefix("ttir.")
         self.state.epoch_type = epoch_type(op)
-        self.state.given_name, self.state.named = op_name(op), 0
+        self.state.user_name, self.state.named = op_name(op), 0
         if any(operand in self.rest for operand in op.operands):
             self.rest.update(op.results)
             return

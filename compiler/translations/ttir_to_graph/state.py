@@ -27,7 +27,7 @@ class State:
     """Source of the graph -> its contents."""
     sources: Sources = field(default_factory=dict)
     """Name, dims and elements of a value of the host -> the source that has it."""
-    given_name: str = ""
+    user_name: str = ""
     """The name that the program gives to the op that is being lowered."""
     named: int = 0
     """How many nodes have that name."""
@@ -55,9 +55,9 @@ class State:
         An op that the program names gives its name to its first node, and to the others as TT-Buda does:
         `NAME.dc.KIND.NUMBER`.
         """
-        if self.given_name:
+        if self.user_name:
             self.named += 1
-            name = self.given_name if self.named == 1 else f"{self.given_name}.dc.{kind}.{self.named - 1}"
+            name = self.user_name if self.named == 1 else f"{self.user_name}.dc.{kind}.{self.named - 1}"
             if name not in self.builder.nodes:
                 return name
         return self.fresh(kind)

@@ -13,5 +13,5 @@ _NAME = re.compile(r"(?:^|/)buda\.op=([^/]+)")
 
 def op_name(op: Operation) -> str:
     """Returns the name that the program gives to an op; of names within names, the inner one; '' if there is none."""
-    found = _NAME.findall(name_of(op))
-    return found[-1] if found else ""
+    names = _NAME.findall(name_of(op))
+    return names[-1] if names else ""
