@@ -213,8 +213,8 @@ def left_out() -> None:
             for name in ("data", "products", "sparse", "reduce", "reduce_z"):
                 if not getattr(constants, name):  # as for an arch of which nobody published them
                     constants = replace(constants, **{name: getattr(base, name)})
-            if arch == "grayskull":
-                constants = replace(constants, kernels={**base.kernels, **constants.kernels})
+            spare = {**base.kernels} if arch == "grayskull" else {"abs": constants.kernels["typecast"]}
+            constants = replace(constants, kernels={**spare, **constants.kernels})
             if "depthwise" not in constants.products:
                 constants = replace(constants, products={**constants.products, "depthwise": base.products["depthwise"]})
             if not any(" l1_acc" not in key and key != "depthwise" for key in constants.products):

@@ -97,6 +97,8 @@ def op_cycles(op: Operation, program: Program, where: PlacedOp, constants: Const
             kernel, (mblock_n, cols) = "reduce c", _reduced(inputs[0].shape[2], where)
         case _:
             m_k = u_kt = 1
+    if kernel == "relu":  # the packer does it
+        kernel = "typecast"
     operands = min(2, len(inputs))
     work = BlockWork(
         b.t, mblock_m, mblock_n, rows, cols, m_k, u_kt, FIDELITIES[op.numerics.fidelity], depth, operands,
