@@ -52,14 +52,15 @@ def _unrolled(loop: RowOp, known: Mapping[str, FuncOp], block: Block) -> bool:
         number = known_number(again)
         _erase(tried)
         if number == 0:
-            for result, value in zip(loop.results, values, strict=True):
+            for result, value in zip(loop.results, values[: len(loop.results)], strict=True):
                 result.replace_all_uses_with(value)
             block.erase_op(loop)
             return True
         if number is None or len(added) > MOST_OPS:
             break
-        turn, values = _copied(body, values, loop, block)
+        turn, state = _copied(body, values, loop, block)
         added += turn
+        values = [*state, *values[len(state) :]]  # behind its state a loop has values that it only reads
         for i, value in enumerate(values):
             if not is_float(value) and not shape_of(value) and (now := known_number(value)) is not None:
                 constant = full((), element(value), now, loop)
@@ -89,6 +90,3 @@ def _erase(ops: Sequence[Operation]) -> None:
     for op in reversed(ops):
         op.detach()
         op.erase()
-
-
-__all__ = ["TtirUnrollLoops"]

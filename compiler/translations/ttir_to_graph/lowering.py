@@ -19,13 +19,13 @@ from opscope.compiler.translations.ttir_to_graph import grouped, movements, pool
 from opscope.compiler.translations.ttir_to_graph.arguments import parameters
 from opscope.compiler.translations.ttir_to_graph.attributes import ints
 from opscope.compiler.translations.ttir_to_graph.contents import Content
-from opscope.compiler.translations.ttir_to_graph.user_names import op_name
 from opscope.compiler.translations.ttir_to_graph.hosts import host_ops
 from opscope.compiler.translations.ttir_to_graph.layout import Dims, Layout
 from opscope.compiler.translations.ttir_to_graph.names import BINARY, REDUCE, UNARY
 from opscope.compiler.translations.ttir_to_graph.on_device import dims_of, on_device
 from opscope.compiler.translations.ttir_to_graph.rest import rest_needs
 from opscope.compiler.translations.ttir_to_graph.state import State
+from opscope.compiler.translations.ttir_to_graph.user_names import op_name
 from opscope.compiler.translations.ttir_to_graph.values import DeviceValue, HostValue, Value, folded
 
 STAGE = "ttir-to-graph"
