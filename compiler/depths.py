@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from opscope.compiler.buda.graph import BudaGraph
     from opscope.compiler.buda.netlist.model import Netlist
+    from opscope.compiler.buda.plan import BudaPlan
     from opscope.compiler.buda.plan_to_binary import PlannedProgram
-    from opscope.compiler.buda.planner import BudaPlan
     from opscope.compiler.ir.repeated_layers import Repetition
     from opscope.compiler.translations.ttir_to_graph.host import HostPart
     from opscope.compiler.translations.ttir_to_graph.rest import RestPart

@@ -19,7 +19,7 @@ from opscope.compiler.buda.balancer.policies import POLICIES
 from opscope.compiler.buda.configuration import Configuration
 from opscope.compiler.buda.graph import BudaGraph, NodeKind, OpSpec, TensorShape
 from opscope.compiler.buda.graph_builder import GraphBuilder
-from opscope.compiler.buda.planner import BudaPlan
+from opscope.compiler.buda.plan import BudaPlan
 from opscope.compiler.pipelines.buda import lower
 from opscope.compiler.target.system_desc import load_board
 

@@ -21,7 +21,7 @@ from opscope.compiler.buda.balancer.shapes import Grid
 from opscope.compiler.buda.graph import BudaGraph, Edge, Node, NodeKind, OpSpec
 from opscope.compiler.buda.pipeline import Flow, flow, joins, room_of
 from opscope.compiler.buda.placer.epochs import CoreGrid, Epoch, OpToPlace, Placement, try_place
-from opscope.compiler.buda.planner import BudaPlan, Buffering
+from opscope.compiler.buda.plan import BudaPlan, Buffering
 
 MOST_FORKS = 8
 """Most readers of an op (tt-buda: balancer/balancer_utils.hpp, EdgeCost::kMaxDRAMOutQueues)."""
@@ -39,11 +39,12 @@ def split_forks(graph: BudaGraph, most: int = MOST_FORKS) -> BudaGraph:
     """Returns the graph with nops, each of which serves some readers of an op that has more than `most`."""
     while (node := next((node for node in graph.ops if len(_readers(graph, node)) > most), None)) is not None:
         readers = _readers(graph, node)
-        # With n nops in their place, most - n readers stay and each nop serves `most` others.
-        nops = -(-(len(readers) - most) // (most - 1))
+        # With n nops in their place, most - n readers stay and each nop serves `most` others, or is split in its turn.
+        nops = min(most, -(-(len(readers) - most) // (most - 1)))
         moved = readers[most - nops :]
+        each = max(most, -(-len(moved) // nops))
         for i in range(nops):
-            served = moved[i * most : (i + 1) * most]
+            served = moved[i * each : (i + 1) * each]
             graph = with_nop(graph, f"fork_nop_{i}_{node.name}", served)
     return graph
 

@@ -28,7 +28,8 @@ from opscope.compiler.buda.mixed_precision import LEVELS, mixed_precision
 from opscope.compiler.buda.op_precision import OpPrecision
 from opscope.compiler.buda.placer.dram import PICKERS
 from opscope.compiler.buda.placer.epochs import PlacerOptions
-from opscope.compiler.buda.planner import BudaPlan, budget_of, plan
+from opscope.compiler.buda.plan import BudaPlan
+from opscope.compiler.buda.planner import budget_of, plan
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target.device_files import read_device_descriptor, read_runtime_params
 from opscope.compiler.target.formats import number_format

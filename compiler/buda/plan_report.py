@@ -10,7 +10,7 @@ from opscope.compiler.buda.balancer.limiter import limiter_cycles
 from opscope.compiler.buda.balancer.op_model import Candidate, OpModel
 from opscope.compiler.buda.balancer.shapes import BufferModel, StreamFactor
 from opscope.compiler.buda.graph import OpSpec
-from opscope.compiler.buda.planner import BudaPlan
+from opscope.compiler.buda.plan import BudaPlan
 
 
 def as_json(plan: BudaPlan, op: str = "") -> dict[str, Any]:

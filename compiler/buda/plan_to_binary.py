@@ -11,7 +11,7 @@ from opscope.compiler.buda.graph import BudaGraph, Node, NodeKind
 from opscope.compiler.buda.graph_to_program import GraphProgram, to_program
 from opscope.compiler.buda.placer.dram import Request, place_queues
 from opscope.compiler.buda.placer.epochs import Placement
-from opscope.compiler.buda.planner import BudaPlan
+from opscope.compiler.buda.plan import BudaPlan
 from opscope.compiler.target.formats import number_format
 from opscope.compiler.target.plan import Allocation, BlockPlan, CoreBuffer, EpochPlan, PlacedOp, Plan, QueuePlan
 from opscope.compiler.target.program import Binary

@@ -18,7 +18,7 @@ from opscope.compiler.errors import CompilerInputError, StageFailure
 if TYPE_CHECKING:
     from opscope.compiler.buda.configuration import Configuration
     from opscope.compiler.buda.graph import BudaGraph
-    from opscope.compiler.buda.planner import BudaPlan
+    from opscope.compiler.buda.plan import BudaPlan
 
 
 def _list_options(ctx: click.Context, _: click.Parameter, value: bool) -> None:

@@ -203,8 +203,8 @@ def to_markdown(rated: list[Score]) -> str:
         "`device` cases run without any host op; `host` cases have a type that the device lacks",
         "([compiler.md](compiler.md#types-that-the-device-lacks)). The result of a `never` is what the hardware",
         "computes; the table at the end gives the reason. `by row`: right within the row of the tolerance table,",
-        "because the device's number format cannot keep the tolerance of the case itself. What the netlists of TT-Buda's",
-        "back end give when they run their own tests is in [netlists](netlist.md#a-netlists-own-test).",
+        "because the device's number format cannot keep the tolerance of the case itself. What the netlists of",
+        "TT-Buda's back end give when they run their own tests is in [netlists](netlist.md#a-netlists-own-test).",
         "",
         f"{len(rated)} cases: device {right['device']} of {total['device']} right ({by_row} by row), "
         f"host {right['host']} of {total['host']} right, never {total['never']}.",

@@ -15,9 +15,10 @@ from opscope.compiler.buda.balancer.shapes import Grid
 from opscope.compiler.buda.graph import BudaGraph, NodeKind, OpSpec, TensorShape
 from opscope.compiler.buda.graph_builder import GraphBuilder, Operand
 from opscope.compiler.buda.placer.epochs import PlacerOptions
+from opscope.compiler.buda.plan import BudaPlan
 from opscope.compiler.buda.plan_report import as_json, plan_lines
 from opscope.compiler.buda.plan_to_binary import to_binary
-from opscope.compiler.buda.planner import BudaPlan, budget_of, plan
+from opscope.compiler.buda.planner import budget_of, plan
 from opscope.compiler.target.system_desc import load_board
 from opscope.compiler.tests.planned import run
 

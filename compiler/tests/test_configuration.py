@@ -17,8 +17,9 @@ from opscope.compiler.buda.balancer.tests.graphs import fork, matmul, one_tap_co
 from opscope.compiler.buda.configuration import OPTIONS, Configuration, NoEffect, with_formats
 from opscope.compiler.buda.graph_file import matmul_graph
 from opscope.compiler.buda.placer.epochs import PlacerOptions
+from opscope.compiler.buda.plan import BudaPlan
 from opscope.compiler.buda.plan_to_binary import to_binary
-from opscope.compiler.buda.planner import BudaPlan, budget_of
+from opscope.compiler.buda.planner import budget_of
 from opscope.compiler.commands.plan import plan_command
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target.system_desc import load_board

@@ -21,8 +21,8 @@ from opscope.compiler.buda.netlist.check import check
 from opscope.compiler.buda.netlist.emit import netlist_of, to_yaml
 from opscope.compiler.buda.netlist.parse import parse
 from opscope.compiler.buda.netlist.to_binary import to_binary as netlist_binary
+from opscope.compiler.buda.plan import BudaPlan
 from opscope.compiler.buda.plan_to_binary import PlannedProgram, to_binary
-from opscope.compiler.buda.planner import BudaPlan
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target import binary
 from opscope.compiler.target.system_desc import load_board

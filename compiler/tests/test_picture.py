@@ -14,7 +14,8 @@ from opscope.compiler.buda.picture import page, panels
 from opscope.compiler.buda.picture.flows import flows
 from opscope.compiler.buda.picture.labels import forms, label, thousands
 from opscope.compiler.buda.placer.epochs import PlacerOptions
-from opscope.compiler.buda.planner import BudaPlan, budget_of, plan
+from opscope.compiler.buda.plan import BudaPlan
+from opscope.compiler.buda.planner import budget_of, plan
 
 
 def planned() -> BudaPlan:

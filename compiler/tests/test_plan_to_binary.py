@@ -19,8 +19,9 @@ from opscope.compiler.buda.netlist.emit import netlist_of
 from opscope.compiler.buda.netlist.to_binary import to_binary as netlist_binary
 from opscope.compiler.buda.placer.dram import Request, place_queues
 from opscope.compiler.buda.placer.epochs import PlacerOptions
+from opscope.compiler.buda.plan import BudaPlan
 from opscope.compiler.buda.plan_to_binary import _core_buffer, _read_as, block_plan, buffers, to_binary
-from opscope.compiler.buda.planner import BudaPlan, budget_of, plan
+from opscope.compiler.buda.planner import budget_of, plan
 from opscope.compiler.target.plan import Allocation, BlockPlan, Plan
 from opscope.compiler.target.system_desc import load_board
 
@@ -124,7 +125,7 @@ def test_each_chip_has_its_own_room_and_what_stays_in_an_epoch_needs_none(monkey
     together = forked()
     held, (asked,) = requested(monkeypatch, together)
     assert ([queue.name for queue in held.queues], [request.name for request in asked]) == (["x", "w", "y"], ["w"])
-    # The product starts on the second chip: what it reads of the first one's waits on that one, its own result on its own.
+    # The product starts on the second chip: what it reads of the first one's waits there, its result on its own.
     _, asked_of = requested(monkeypatch, forked(chip_breaks=("prod",), chips=2), host_outputs=False)
     assert [[request.name for request in requests] for requests in asked_of] == [["w", "e2e_e_0", "e2e_sum_0"], ["y"]]
     # What the solver cuts waits in DRAM though its reader is in the same epoch.

@@ -13,8 +13,9 @@ from opscope.compiler.buda.configuration import Configuration
 from opscope.compiler.buda.graph import NodeKind, OpSpec, TensorShape
 from opscope.compiler.buda.graph_builder import GraphBuilder, Operand
 from opscope.compiler.buda.placer.epochs import PlacerOptions
+from opscope.compiler.buda.plan import BudaPlan
 from opscope.compiler.buda.plan_report import plan_lines
-from opscope.compiler.buda.planner import BudaPlan, budget_of, plan
+from opscope.compiler.buda.planner import budget_of, plan
 
 
 def check(buda_plan: BudaPlan) -> None:

@@ -23,8 +23,8 @@ import yaml
 from opscope.compiler.buda.backend_output.pipes import Pipe, pipes_of
 from opscope.compiler.buda.backend_output.threads import kernel_arguments, threads
 from opscope.compiler.buda.netlist.emit import graph_name
+from opscope.compiler.buda.plan import BudaPlan
 from opscope.compiler.buda.plan_to_binary import PlannedProgram
-from opscope.compiler.buda.planner import BudaPlan
 
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 

@@ -15,7 +15,7 @@ import numpy as np
 from opscope.compiler.buda.balancer.op_model import OpModel
 from opscope.compiler.buda.graph import BudaGraph, Edge, Node, TensorShape, Tm
 from opscope.compiler.buda.placer.dram import SIZE, WORKERS
-from opscope.compiler.buda.planner import BudaPlan
+from opscope.compiler.buda.plan import BudaPlan
 from opscope.compiler.target.plan import PlacedOp
 
 Core = tuple[int, int]

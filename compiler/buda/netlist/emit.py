@@ -12,8 +12,8 @@ from opscope.compiler.buda.balancer.op_model import OpModel
 from opscope.compiler.buda.fused import OUTPUT, Fused, Step
 from opscope.compiler.buda.graph import BudaGraph, Edge, Node, NodeKind, OpSpec
 from opscope.compiler.buda.netlist.model import HOST, FusedOp, Graph, Netlist, Op, Program, Queue, SubOp
+from opscope.compiler.buda.plan import BudaPlan
 from opscope.compiler.buda.plan_to_binary import PlannedProgram
-from opscope.compiler.buda.planner import BudaPlan
 from opscope.compiler.target.formats import TILE
 from opscope.compiler.target.plan import QueuePlan
 

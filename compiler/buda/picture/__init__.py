@@ -14,8 +14,8 @@ from opscope.compiler.buda.fused import fused_type
 from opscope.compiler.buda.graph import OpSpec
 from opscope.compiler.buda.picture.flows import flows
 from opscope.compiler.buda.picture.labels import label, thousands
+from opscope.compiler.buda.plan import BudaPlan
 from opscope.compiler.buda.plan_report import dram_queues_note
-from opscope.compiler.buda.planner import BudaPlan
 
 CELL = 36
 """Units of a core's side in the drawing, which is scaled to the page."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opscope.compiler.buda.graph import Edge, NodeKind
-from opscope.compiler.buda.planner import BudaPlan
+from opscope.compiler.buda.plan import BudaPlan
 
 
 def flows(plan: BudaPlan) -> list[dict[str, str]]:

@@ -16,8 +16,9 @@ from opscope.compiler.buda.configuration import Configuration
 from opscope.compiler.buda.graph import Tm
 from opscope.compiler.buda.graph_file import read_graph
 from opscope.compiler.buda.netlist.emit import netlist_of, to_yaml
+from opscope.compiler.buda.plan import BudaPlan
 from opscope.compiler.buda.plan_to_binary import PlannedProgram, to_binary
-from opscope.compiler.buda.planner import BudaPlan, budget_of
+from opscope.compiler.buda.planner import budget_of
 from opscope.compiler.target.system_desc import load_board
 from opscope.compiler.tests.planned import MODELS, Lowered, lowered_function
 from opscope.simulator.kernels.buda import manipulate

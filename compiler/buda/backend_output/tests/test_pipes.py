@@ -25,8 +25,9 @@ from opscope.compiler.buda.balancer.shapes import BlockShape, BufferModel, Grid,
 from opscope.compiler.buda.balancer.tests import graphs
 from opscope.compiler.buda.graph import BudaGraph, Edge, Node, NodeKind, OpSpec, TensorShape, Tm
 from opscope.compiler.buda.placer.epochs import PlacerOptions
+from opscope.compiler.buda.plan import BudaPlan
 from opscope.compiler.buda.plan_to_binary import to_binary
-from opscope.compiler.buda.planner import BudaPlan, budget_of, plan
+from opscope.compiler.buda.planner import budget_of, plan
 from opscope.compiler.target.plan import BlockPlan, PlacedOp
 from opscope.compiler.target.system_desc import load_board
 

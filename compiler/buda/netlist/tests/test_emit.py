@@ -17,8 +17,9 @@ from opscope.compiler.buda.graph_builder import GraphBuilder, Operand
 from opscope.compiler.buda.netlist.emit import netlist_of, op_line, to_yaml
 from opscope.compiler.buda.netlist.model import Netlist
 from opscope.compiler.buda.placer.epochs import PlacerOptions
+from opscope.compiler.buda.plan import BudaPlan
 from opscope.compiler.buda.plan_to_binary import to_binary
-from opscope.compiler.buda.planner import BudaPlan, budget_of, plan
+from opscope.compiler.buda.planner import budget_of, plan
 from opscope.compiler.target.system_desc import load_board
 
 TILE = 2080
