@@ -24,6 +24,9 @@ from opscope.base import gc_pause
 
 # As in lanes: threads of two workers on two cores only wait for each other. NumPy reads it when it is loaded.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# pytest imports readline, which puts the size of a terminal that is not there into the environment of xdist's workers.
+for _size in ("COLUMNS", "LINES"):
+    os.environ.pop(_size, None)
 
 CHECKOUT = Path(__file__).resolve().parent
 

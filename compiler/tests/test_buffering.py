@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opscope.compiler.buda import buffering
+from opscope.compiler.buda import buffering, planner
 from opscope.compiler.buda.balancer.options import LegalizerOptions, OpOverride
 from opscope.compiler.buda.balancer.shapes import Grid
 from opscope.compiler.buda.graph import BudaGraph, NodeKind, OpSpec, TensorShape
@@ -46,7 +46,7 @@ SIZES = LegalizerOptions(
 
 def without(monkeypatch: pytest.MonkeyPatch, *args: Any) -> BudaPlan:
     with monkeypatch.context() as patch:
-        patch.setattr(buffering, "buffered", lambda made, options: made)
+        patch.setattr(planner, "buffered", lambda made, options: made)
         return plan(*args)
 
 
@@ -159,7 +159,7 @@ def test_an_op_has_at_most_eight_readers() -> None:
     planned = plan(graph, budget_of("e150"))
     assert {"fork_nop_0_fork", "fork_nop_1_fork"} < set(planned.choices)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(buffering, "split_forks", lambda whole: whole)
+        patch.setattr(planner, "split_forks", lambda whole: whole)
         plain = plan(graph, budget_of("e150"))
     program, whole = (to_binary(each, load_board("e150")) for each in (planned, plain))
     queues = {"x": np.random.default_rng(0).random((1, 64, 64), np.float32)}
