@@ -150,7 +150,7 @@ def portable(module: bytes | str) -> bytes:
     with ctx, mlir.Location.unknown():
         parsed = _parse(ctx, module)
         # What has no portable form is no error here, and is not printed.
-        silence = ctx.attach_diagnostic_handler(lambda diagnostic: True)
+        silence: Any = ctx.attach_diagnostic_handler(lambda diagnostic: True)
         try:
             return stablehlo.serialize_portable_artifact(parsed, stablehlo.get_minimum_version())
         except (mlir.MLIRError, ValueError):

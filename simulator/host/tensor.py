@@ -116,7 +116,7 @@ def to_torch(value: Any) -> Any:
     if is_torch(value):
         return value
     try:
-        import torch
+        import torch  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise PyBudaError("to_pytorch: expected PyTorch, got none; try numpy(), or pip install torch") from None
     array = array_of(value)

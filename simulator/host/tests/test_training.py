@@ -185,7 +185,7 @@ def test_epochs_steps_and_accumulation_are_loops_over_microbatches(monkeypatch: 
 
     expected, after = dict(before), []
     for step in range(4):
-        slopes = jax.grad(loss)(expected, sets[6 * step : 6 * step + 6])
+        slopes = jax.jit(jax.grad(loss))(expected, sets[6 * step : 6 * step + 6])
         rate = 0.001 if step < 2 else 0.0005
         expected = expected | {n: expected[n] - rate * slopes[n] for n in ("net.weights", "net.bias")}
         after.append(expected)
@@ -231,7 +231,7 @@ def test_a_pipeline_of_two_cards_step_by_step(monkeypatch: pytest.MonkeyPatch) -
         out = jnp.tanh(hidden @ second.weights.value() + second.bias.value() + second.frozen.value())
         return jnp.abs(y - out).mean()
 
-    expected = jax.grad(loss)({"first.weights": first.weights.value()})["first.weights"]
+    expected = jax.jit(jax.grad(loss))({"first.weights": first.weights.value()})["first.weights"]
     np.testing.assert_allclose(slopes[0]["first.weights"], 2 * expected, rtol=1e-4, atol=1e-6)
     weights = np.array(first.weights.value())
     pybuda.run_optimizer(checkpoint=True)
