@@ -147,7 +147,7 @@ def _consteval(c: Compilation) -> None:
         mark_parameters(c.entry, c.parameters)
     if not c.configuration.get("enable_consteval", True):
         c.entry.attributes[NO_CONSTEVAL] = UnitAttr()
-    c.on_host = host_ops(block, frozenset() if c.single_op else parameters(block))
+    c.on_host = host_ops(block, parameters(block, c.single_op))
 
 
 def _patterns(c: Compilation) -> None:

@@ -41,7 +41,7 @@ class TtirConvFracture(ModulePass):
             block = func.body.blocks[0]
             if any(epoch_type(inner) != EPOCH_TYPES[0] for inner in block.ops):
                 continue
-            held = host_values(block, frozenset() if self.all_inputs else parameters(block))
+            held = host_values(block, parameters(block, self.all_inputs))
             for conv in list(block.ops):
                 if isinstance(conv, RowOp) and conv.ROW.ttir == "conv2d" and conv.operands[1] in held and worth(conv):
                     _fracture(conv, block)

@@ -39,7 +39,7 @@ class TtirConvPrestride(ModulePass):
         """Changes the module in place."""
         for func in functions(op):
             block = func.body.blocks[0]
-            held = host_values(block, frozenset() if self.all_inputs else parameters(block))
+            held = host_values(block, parameters(block, self.all_inputs))
             for conv in list(block.ops):
                 if isinstance(conv, RowOp) and conv.ROW.ttir == "conv2d":
                     strided = Strided.of(conv, held)

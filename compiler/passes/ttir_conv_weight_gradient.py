@@ -41,7 +41,7 @@ class TtirConvWeightGradient(ModulePass):
         """Changes the module in place."""
         for func in functions(op):
             block = func.body.blocks[0]
-            held = host_values(block, frozenset() if self.all_inputs else parameters(block))
+            held = host_values(block, parameters(block, self.all_inputs))
             for conv in list(block.ops):
                 if isinstance(conv, RowOp) and conv.ROW.ttir == "conv2d" and _is_gradient(conv, held):
                     _rewrite(conv)

@@ -64,7 +64,7 @@ class TtirDecomposeBuda(ModulePass):
 
 def _decompose(func: FuncOp, all_inputs: bool) -> None:
     block = func.body.blocks[0]
-    on_host = host_values(block, frozenset() if all_inputs else parameters(block))
+    on_host = host_values(block, parameters(block, all_inputs))
     for op in list(block.ops):
         if isinstance(op, ReturnOp):
             _return(op, func)

@@ -26,11 +26,14 @@ def mark_parameters(entry: FuncOp, indices: Iterable[int]) -> None:
     entry.attributes[PARAMETERS] = ArrayAttr([IntegerAttr(index, 32) for index in sorted(indices)])
 
 
-def parameters(block: Block) -> frozenset[int]:
+def parameters(block: Block, all_inputs: bool = False) -> frozenset[int]:
     """Returns the indices of arguments that are parameters: those that are noted, else by their uses.
 
-    These are arguments that are vectors, are repeated, or come second in a product, moved or not.
+    These are arguments that are vectors, are repeated, or come second in a product, moved or not. With `all_inputs`
+    there are none.
     """
+    if all_inputs:
+        return frozenset()
     function = block.parent_op()
     noted = function.attributes.get(PARAMETERS) if function is not None else None
     if isinstance(noted, ArrayAttr):

@@ -49,7 +49,7 @@ def lowered(
     if entry is None:
         raise CompilerInputError(f"{name}: expected a function, got none")
     block = entry.body.block
-    weights = frozenset() if all_inputs else parameters(block)
+    weights = parameters(block, all_inputs)
     lowering = Lowering(GraphBuilder(name, data_format), fidelity, acc_format, host_ops(block, weights), fallback)
     for i, arg in enumerate(block.args):
         kind = NodeKind.PARAMETER if i in weights else NodeKind.INPUT

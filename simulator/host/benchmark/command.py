@@ -129,7 +129,7 @@ def _inputs(program: Any, count: int) -> list[dict[str, np.ndarray]]:
     sets = []
     for _ in range(count):
         values = dict(program.values)
-        for name, shape, dtype in program.described():
+        for name, shape, dtype in program.described:
             if name not in values:
                 floats = dtype.kind in "fV"
                 drawn = random.standard_normal(shape) if floats else random.integers(0, 2, shape)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import util
 from typing import Any
 
@@ -45,8 +46,9 @@ class Program:
     arguments: Arguments
     values: dict[str, np.ndarray] = field(repr=False)
 
+    @cached_property
     def described(self) -> list[tuple[str, tuple[int, ...], np.dtype]]:
-        """Name, shape and type of each argument, in order."""
+        """Name, shape and type of each argument, in order; the module is read once for them."""
         types = argument_types(self.module)
         names = [name for name, _ in self.arguments] or [f"arg{i}" for i in range(len(types))]
         return [(name, shape, host_dtype(kind)) for name, (shape, kind) in zip(names, types, strict=True)]
@@ -102,7 +104,7 @@ def card(program: Program, arch: str, settings: Sequence[str]) -> Runner:
 
 def cpu(program: Program) -> Runner:
     """The program on XLA's CPU backend, compiled before the first input."""
-    names = [name for name, _, _ in program.described()]
+    names = [name for name, _, _ in program.described]
 
     def step(values: dict[str, np.ndarray], seconds: Seconds) -> Sequence[np.ndarray]:
         began = time.perf_counter()
@@ -131,7 +133,7 @@ def iree(program: Program) -> Runner:
     module = runtime.VmModule.copy_buffer(context.instance, compiled)
     context.add_vm_module(module)
     entry = context.modules[module.name]["main"]
-    names = [name for name, _, _ in program.described()]
+    names = [name for name, _, _ in program.described]
 
     def step(values: dict[str, np.ndarray], seconds: Seconds) -> Sequence[np.ndarray]:
         began = time.perf_counter()

@@ -44,7 +44,7 @@ class CPUDevice(Device):
     ) -> tuple[Tensor, ...]:  # fmt: skip
         """Returns the outputs for these inputs, or for zeros of their shapes. Raises PyBudaError."""
         if targets:
-            raise NotThereYet(f"{self.name}.compile_for: expected inference, got targets; training is not there yet")
+            raise NotThereYet(f"{self.name}.compile_for: expected inference, got targets; try a TTDevice")
         given = [
             np.zeros(value.shape, np.float32) if isinstance(value, Tensor) and not value.has_value() else value
             for value in inputs
@@ -82,5 +82,5 @@ class CPUDevice(Device):
         return {p.get_name(): p.value() for module in self.modules for p in module.get_parameters()}
 
     def set_debug_gradient_trace_queue(self, q: Any) -> None:
-        """Comes with training."""
-        raise NotThereYet(f"{self.name}: expected inference, got a queue of gradients; training is not there yet")
+        """Raises NotThereYet: the CPU does not train."""
+        raise NotThereYet(f"{self.name}: expected inference, got a queue of gradients; try a TTDevice")

@@ -126,20 +126,20 @@ class Device(ProcessCommands):
     ) -> list[Any]:  # fmt: skip
         """Returns what the CPU computes of its modules, with these values of parameters. Raises PyBudaError."""
         if save_for_backward or targets:
-            raise NotThereYet(f"{self.name}.cpueval_forward: expected inference, got training, which is not there yet")
+            raise NotThereYet(f"{self.name}.cpueval_forward: expected inference, got training; try run_training")
         values: list[Any] = list(inputs)
         for module in self.modules:
             values = module.compute(values, parameters)
         return values
 
     def cpueval_backward(self, bw_inputs: list[Any], parameters: dict[str, Any]) -> None:
-        """Comes with training."""
-        raise NotThereYet(f"{self.name}.cpueval_backward: expected inference, got training, which is not there yet")
+        """Raises NotThereYet: the CPU does not train."""
+        raise NotThereYet(f"{self.name}.cpueval_backward: expected inference, got training; try run_training")
 
     def compile_for(self, training: bool, microbatch_size: int = 0, microbatch_count: int = 1) -> None:
         """Compiles for the oldest inputs. Sizes of microbatches are those of the inputs. Raises PyBudaError."""
         if training:
-            raise NotThereYet(f"{self.name}.compile_for: expected inference, got training, which is not there yet")
+            raise NotThereYet(f"{self.name}.compile_for: expected inference, got training; try run_training")
         first = self.inputs.first()
         if first is None:
             self.refuse("an input that was pushed", "none; try push_to_inputs")

@@ -184,7 +184,7 @@ class TTDevice(Device):
         Options are the global ones, so `compiler_cfg` must be None.
         """
         if targets:
-            raise NotThereYet(f"{self.name}.compile_for: expected inference, got targets; training is not there yet")
+            raise NotThereYet(f"{self.name}.compile_for: expected inference, got targets; try run_training")
         if compiler_cfg is not None:
             self.refuse("compiler_cfg None", f"{type(compiler_cfg).__name__}; try set_configuration_options")
         self.compile_modules([_sample(value) for value in inputs])
@@ -275,7 +275,7 @@ class TTDevice(Device):
         The card need not be there. Raises PyBudaError, ImageError, NotThereYet for training.
         """
         if training:
-            raise NotThereYet(f"{self.name}.compile_to_image: expected training=False, got True: it is not there yet")
+            raise NotThereYet(f"{self.name}.compile_to_image: expected inference, got training; try run_training")
         self.check_open("compile_to_image")
         if len(self.active) != 1:
             self.refuse("one module in an image", f"{len(self.active)}")

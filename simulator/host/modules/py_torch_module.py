@@ -52,7 +52,7 @@ class PyTorchModule(FrameworkModule):
 
     def backward(self, *args: Any) -> None:
         """Comes with training."""
-        raise NotThereYet(f"{self.name}.backward: expected inference, got training, which is not there yet")
+        raise NotThereYet(f"{self.name}.backward: expected inference, got training; try a PyBudaModule")
 
     def add_parameter(self, name: str, parameter: Parameter) -> None:
         """Adds a parameter to the module."""

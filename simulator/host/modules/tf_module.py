@@ -61,7 +61,7 @@ class TFModule(FrameworkModule):
 
     def backward(self, *args: Any) -> None:
         """Comes with training."""
-        raise NotThereYet(f"{self.name}.backward: expected inference, got training, which is not there yet")
+        raise NotThereYet(f"{self.name}.backward: expected inference, got training; try a PyBudaModule")
 
 
 def _is_keras(module: Any) -> bool:
