@@ -128,10 +128,10 @@ def show(
     that is not a folder is looked up in the database. --owner always reads the database.
     """
     from opscope.harness.page import summary
-    from opscope.harness.record import store
+    from opscope.harness.record import run_folders, store
     from opscope.harness.run import finish_run
 
-    run_dir = store.newest_run() if what is None else _run_folder(what)
+    run_dir = run_folders.newest_run() if what is None else _run_folder(what)
     if what is None and run_dir is None:
         raise InputError("opscope show", "a run folder", "no run in .opscope/runs", "opscope show RUN_DIR")
     if run_dir is None or team is not None:
@@ -149,10 +149,10 @@ def show(
 
 def _run_folder(name: str) -> Path | None:
     """The run folder that `name` is, as a path or below .opscope/runs; another path is refused later."""
-    from opscope.harness.record import store
+    from opscope.harness.record import run_folders, store
 
     as_path = Path(name)
-    folders = (as_path, store.runs_root() / name)
+    folders = (as_path, run_folders.runs_root() / name)
     return next(
         (folder for folder in folders if (folder / store.RUN_FILE).is_file()), as_path if as_path.is_dir() else None
     )
@@ -171,12 +171,12 @@ def clean(keep_runs: int, max_cache: str | None, dry_run: bool) -> None:
     Whatever a running run uses stays, and so does anything that was used within the last minute.
     """
     from opscope.harness.cache import export_folder, upkeep
-    from opscope.harness.record import store
+    from opscope.harness.record import run_folders
 
     settings = _settings()
     limit = settings["max_cache"] if max_cache is None else BY_NAME["max_cache"].read("--max-cache", max_cache)
     cache = export_folder.cache_dir(settings["cache_dir"])
-    runs, cached = upkeep.old_runs(store.runs_root(), 0), upkeep.cached(cache)
+    runs, cached = upkeep.old_runs(run_folders.runs_root(), 0), upkeep.cached(cache)
     take = upkeep.unclaimed if dry_run else upkeep.remove
     old = runs[: max(0, len(runs) - keep_runs)]
     removed = [run for run in old if take(run)]
@@ -188,4 +188,4 @@ def clean(keep_runs: int, max_cache: str | None, dry_run: bool) -> None:
     remaining = sum(thing.size for thing in cached) - sum(thing.size for thing in removed if thing.kind in upkeep.KINDS)
     if remaining > limit:
         click.echo(f"{upkeep.readable(remaining)} of caches stay: they are in use, or were used within the last minute")
-    click.echo(f"caches in {cache}, runs in {store.runs_root()}")
+    click.echo(f"caches in {cache}, runs in {run_folders.runs_root()}")

@@ -15,7 +15,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from opscope.base import stored
-from opscope.harness.record import store
+from opscope.harness.record import run_folders, store
 
 MOST = 200
 """Largest number of words that are offered."""
@@ -30,14 +30,14 @@ class Word(NamedTuple):
 
 def runs() -> Iterator[Word]:
     """The run folders in .opscope/runs, the newest first."""
-    root = store.runs_root()
+    root = run_folders.runs_root()
     names = [path.parent.name for path in root.glob(f"*/{store.RUN_FILE}")] if root.is_dir() else []
     yield from map(Word, sorted(names, reverse=True))
 
 
 def ops() -> Iterator[Word]:
     """The ids of the ops of the newest run, with their names."""
-    run = store.newest_run()
+    run = run_folders.newest_run()
     lines = (run / store.MANIFEST_FILE).read_bytes().split(b"\n")[1:] if run is not None else []
     for line in filter(None, lines):
         row = json.loads(stored.unsealed(line, where="manifest"))
@@ -49,7 +49,7 @@ def ran_models() -> Iterator[Word]:
     names: set[str] = set()
     for run in runs():
         with contextlib.suppress(OSError, ValueError):
-            names.update(store.read_run(store.runs_root() / run.text).models)
+            names.update(store.read_run(run_folders.runs_root() / run.text).models)
     yield from map(Word, sorted(names))
 
 
@@ -93,7 +93,7 @@ def attach(name: str, command: click.Command) -> click.Command:
     for parameter in command.params:
         sources = WORDS.get((name, str(parameter.name)))
         if sources is not None:
-            prefix = f"{store.runs_root()}/" if parameter.name in PATHS else ""
+            prefix = f"{run_folders.runs_root()}/" if parameter.name in PATHS else ""
             parameter.shell_complete = _completer(sources, prefix)  # type: ignore[method-assign]
     return command
 

@@ -55,15 +55,15 @@ def list_rows(user_file: Path | None, backend: str | None, as_json: bool) -> Non
 def check(run_dir: Path | None, user_file: Path | None) -> None:
     """Check the files of limitations; with RUN_DIR, also compare them with the results of that run.
 
-    Exit code 1 if a row has expired, names no op of the run, or no longer describes how its ops fail. Rows of stage
-    `import` are held to the run's imports.
+    Exit code 1 if a row has expired, names no op of the run, or no longer describes how its ops fail. The project's own
+    rows may name ops that only a full sweep has. Rows of stage `import` are held to the run's imports.
     """
     rows = limitation_file.all_rows(_limitations_file(user_file))
     lines = [f"{row.where}: expired on {row.expires}; renew or delete it" for row in rows if row.expired(now())]
     if run_dir is not None:
         run = store.load_run(run_dir)
         rows_of_run = limitation_notes.rows_with_ops(run, rows)
-        lines += limitation_notes.unmatched(rows_of_run, len(run.tests))
+        lines += limitation_notes.unmatched(run, rows_of_run)
         lines += [_outdated_line(row) for row in rows_of_run if row.passed or (row.named and not row.excused)]
         lines += import_rows.outdated(rows, run.header.imports)
     for line in lines:

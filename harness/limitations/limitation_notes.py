@@ -84,9 +84,11 @@ def expired(rows: Iterable[Row], today: date | None = None) -> list[str]:
     return lines
 
 
-def unmatched(rows: Iterable[Row], ops: int) -> list[str]:
-    """A line for each row that names no op of the run."""
-    return [f"{_nothing(row, ops)}; try deleting the row" for row in _without_op(rows)]
+def unmatched(run: StoredRun, rows: Iterable[Row]) -> list[str]:
+    """A line for each row that names no op of the run; the project's own rows only where the run is a full sweep, since
+    a run of some models does not have the ops of the others."""
+    candidates = _without_op(rows) if is_full(run) else _of_the_user(_without_op(rows))
+    return [f"{_nothing(row, len(run.tests))}; try deleting the row" for row in candidates]
 
 
 def notes(run: StoredRun, rows: Sequence[Limitation], today: date | None = None) -> list[str]:
@@ -98,8 +100,8 @@ def notes(run: StoredRun, rows: Sequence[Limitation], today: date | None = None)
     noted = rows_with_ops(run, rows)
     ops = len(run.tests)
     if is_full(run):
-        return [*expired(noted, today), *unmatched(noted, ops)]
-    of_the_user = [row for row in _without_op(noted) if row.limitation.where.rpartition(":")[0] != str(OWN)]
+        return [*expired(noted, today), *unmatched(run, noted)]
+    of_the_user = _of_the_user(_without_op(noted))
     more = f" (more such rows: {len(of_the_user) - 1})" if len(of_the_user) > 1 else ""
     hint = "the spelling, or opscope limitations check RUN_DIR"
     return [*expired(noted, today), *(f"{_nothing(row, ops)}{more}; try {hint}" for row in of_the_user[:1])]
@@ -107,6 +109,10 @@ def notes(run: StoredRun, rows: Sequence[Limitation], today: date | None = None)
 
 def _without_op(rows: Iterable[Row]) -> list[Row]:
     return [row for row in rows if not row.named and not row.unseen]
+
+
+def _of_the_user(rows: Iterable[Row]) -> list[Row]:
+    return [row for row in rows if row.limitation.where.rpartition(":")[0] != str(OWN)]
 
 
 def _nothing(row: Row, ops: int) -> str:

@@ -23,7 +23,7 @@ from opscope.harness.prepare.exporting import ExportFailed
 from opscope.harness.prepare.make_folder import Event, Unpreparable, make
 from opscope.harness.prepare.preparation import Preparation, Task, request_of, tasks
 from opscope.harness.prepare.whole_manifest import whole_rows
-from opscope.harness.record import store
+from opscope.harness.record import run_folders, store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import ManifestHeader, ModelFailure, OpRow
 from opscope.harness.record.stages import ModelStatus
@@ -86,7 +86,7 @@ def _failure(task: Task, status: ModelStatus, error: str, trace: str, artifacts:
     """The row of a model that was not prepared; its traceback becomes a file where there is one and a place for it."""
     artifact = None
     if trace and artifacts is not None:
-        artifact = f"{artifacts.name}/{store.MODELS_DIR}/{store.file_name(task.name)}.txt"
+        artifact = f"{artifacts.name}/{store.MODELS_DIR}/{run_folders.file_name(task.name)}.txt"
         try:
             place = inside(artifacts.parent, artifact)
         except OSError as leaving:

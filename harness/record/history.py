@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from opscope.base import regular_file
-from opscope.harness.record import store
+from opscope.harness.record import run_folders, store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, backend_label
 from opscope.harness.record.records import OpRow
@@ -63,7 +63,7 @@ def text(pasts: Mapping[str, Past]) -> str:
 
 def past_of_ops(folder: Path, context: RunContext, op_ids: Collection[str]) -> dict[str, Past]:
     """The past of each op that one of the last runs below `folder` ran on the same backend."""
-    runs = sorted(store.runs_root(folder).glob(f"*/{store.JOURNAL_DIR}"), reverse=True)
+    runs = sorted(run_folders.runs_root(folder).glob(f"*/{store.JOURNAL_DIR}"), reverse=True)
     pasts: dict[str, Past] = {}
     for journal in runs[:RUNS]:
         if journal.parent == Path(context.run_dir):

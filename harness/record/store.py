@@ -20,9 +20,7 @@ import errno
 import json
 import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -30,12 +28,12 @@ from pydantic import ValidationError
 
 from opscope.base import atomic_write, damage, regular_file, stored
 from opscope.base.inner_path import inside
-from opscope.base.results_folder import results_folder
 from opscope.harness.record import artifacts
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import SCHEMA_VERSION, WHOLE_MODEL, ManifestHeader, OpRow, OpTest, Record, RunRecord
+from opscope.harness.record.run_folders import MANIFEST_FILE
 
-RUN_FILE, MANIFEST_FILE, JOURNAL_DIR, ARTIFACT_DIR = "run.json", "manifest.jsonl", "journal", artifacts.ARTIFACT_DIR
+RUN_FILE, JOURNAL_DIR, ARTIFACT_DIR = "run.json", "journal", artifacts.ARTIFACT_DIR
 
 SELECTION_FILE = "selection.json"
 """Ids of the selected ops, where these are not all."""
@@ -66,48 +64,6 @@ class StoredRun(NamedTuple):
     header: ManifestHeader
     rows: list[OpRow]
     tests: list[OpTest]
-
-
-# --- names and places
-
-
-def default_run_dir(models: Iterable[str], started: datetime, root: Path | None = None) -> Path:
-    """`<root>/.opscope/runs/<UTC yyyymmdd-hhmmss>-<models>`, not yet taken; `root` is the current folder by default."""
-    label = file_name("+".join(Path(model).name for model in models))[:60] or "run"
-    base = runs_root(root) / f"{started:%Y%m%d-%H%M%S}-{label}"
-    path, count = base, 1
-    while path.exists():
-        count += 1
-        path = base.with_name(f"{base.name}-{count}")
-    return path
-
-
-def file_name(text: str) -> str:
-    """`text` as the name of a file or folder."""
-    utf_8 = sys.getfilesystemencoding() == "utf-8"
-    return re.sub(r"[^\w.+-]+", "_", text, flags=0 if utf_8 else re.ASCII)
-
-
-def runs_root(root: Path | None = None) -> Path:
-    """The folder of all runs without `--run-dir`."""
-    return results_folder(root) / "runs"
-
-
-def newest_run(root: Path | None = None) -> Path | None:
-    """The newest run folder below `root` that has a manifest; None if there is none."""
-    folder = runs_root(root)
-    runs = [path.parent for path in folder.glob(f"*/{MANIFEST_FILE}")] if folder.is_dir() else []
-    return max(runs, key=lambda run: (run / MANIFEST_FILE).stat().st_mtime_ns, default=None)
-
-
-def runs_with_ops(words: Sequence[str], root: Path | None = None) -> Iterator[Path]:
-    """The run folders below `root` that may have ops whose ids begin with each of `words`, the newest first."""
-    folder = runs_root(root)
-    manifests = list(folder.glob(f"*/{MANIFEST_FILE}")) if folder.is_dir() else []
-    for path in sorted(manifests, key=lambda path: -path.stat().st_mtime_ns):
-        text = path.read_bytes()
-        if all(f'"op_id":"{word}'.encode() in text for word in words):
-            yield path.parent
 
 
 def artifact_dir(run_dir: Path, op_id: str) -> Path:

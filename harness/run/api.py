@@ -33,7 +33,7 @@ from opscope.harness.limitations import limitation_file
 from opscope.harness.limitations.import_rows import judged_import
 from opscope.harness.prepare import prepare_models
 from opscope.harness.prepare.preparation import Preparation, tasks
-from opscope.harness.record import store
+from opscope.harness.record import run_folders, store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import DEFAULT_BACKEND, RunContext, backend_label, now
 from opscope.harness.record.option_types import input_error
@@ -138,7 +138,7 @@ def run_op_by_op(
     source = _source(module_or_path)
     in_memory = isinstance(source, bytes) or _is_text(source)
     label = name if in_memory else str(source)
-    folder = Path(run_dir) if run_dir is not None else store.default_run_dir([label], started)
+    folder = Path(run_dir) if run_dir is not None else run_folders.default_run_dir([label], started)
     run_id = f"{started:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
     contexts = [
         RunContext(run_id, str(folder.absolute()), backend_name, result_options, keep_ir, dump_tensors)

@@ -22,7 +22,7 @@ from opscope.harness.limitations.import_rows import judged_import
 from opscope.harness.prepare.allowance import Allowance
 from opscope.harness.prepare.whole_manifest import of_models
 from opscope.harness.programs import derived_exports
-from opscope.harness.record import artifacts, store
+from opscope.harness.record import artifacts, run_folders, store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import backend_label, now
 from opscope.harness.record.records import ImportCheck, ManifestHeader, OpRow, RunRecord
@@ -85,7 +85,7 @@ def _from_models(
     preparation = to_prepare(request, started=started.timestamp())
     named = tasks(preparation)
     measured = costs.from_option(request.settings["shard_costs"], request.folder)
-    run_dir = request.run_dir or store.default_run_dir([t.name for t in named], started, request.folder)
+    run_dir = request.run_dir or run_folders.default_run_dir([t.name for t in named], started, request.folder)
     if (run_dir / store.RUN_FILE).exists():
         raise _taken(run_dir)
     for where, folder in (("--run-dir", run_dir), ("cache folder", export_folder.cache_dir(preparation.cache_dir))):
@@ -238,7 +238,7 @@ def run_of_ops(run_dir: Path | None, folder: Path, op_ids: Sequence[str]) -> Pat
         if words and not (run_dir / store.RUN_FILE).is_file():
             raise InputError("--run-dir", "a run folder of this machine", f"{run_dir}, which has no run.json", fetch)
         return run_dir
-    found = next(store.runs_with_ops(words, folder), None) or store.newest_run(folder)
+    found = next(run_folders.runs_with_ops(words, folder), None) or run_folders.newest_run(folder)
     if found is None:
         raise InputError("--op", "a run that contains the op", "no run in .opscope/runs", f"--run-dir DIR, or {fetch}")
     return found

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from opscope.harness.climb import budget
-from opscope.harness.record import history, store
+from opscope.harness.record import history, run_folders, store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, build_test
 from opscope.harness.record.records import OpRow, StageTime, Use
@@ -24,7 +24,7 @@ def row(op_id: str, uses: int = 1, name: str = "stablehlo.add") -> OpRow:
 
 def past(folder: Path, run: str, *tests: tuple[str, Status, float], backend: str = "null", attempt: int = 1) -> None:
     """A run of an earlier day: op, how it ended, what it took."""
-    run_dir = store.runs_root(folder) / run
+    run_dir = run_folders.runs_root(folder) / run
     context = RunContext(run, str(run_dir), backend=backend)
     with store.Journal(run_dir, f"w{attempt}") as journal:
         for op_id, status, seconds in tests:
@@ -38,7 +38,7 @@ def past(folder: Path, run: str, *tests: tuple[str, Status, float], backend: str
 
 @pytest.fixture
 def context(tmp_path: Path) -> RunContext:
-    return RunContext("now", str(store.runs_root(tmp_path) / "20260109-now"), backend="null")
+    return RunContext("now", str(run_folders.runs_root(tmp_path) / "20260109-now"), backend="null")
 
 
 def test_the_order(tmp_path: Path, context: RunContext) -> None:
@@ -85,7 +85,7 @@ def test_another_file_is_no_history(tmp_path: Path, text: str) -> None:
 
 
 def test_journals_of_any_kind_are_forgiven(tmp_path: Path, context: RunContext) -> None:
-    journal = store.runs_root(tmp_path) / "20260101-a" / store.JOURNAL_DIR / "w.jsonl"
+    journal = run_folders.runs_root(tmp_path) / "20260101-a" / store.JOURNAL_DIR / "w.jsonl"
     journal.parent.mkdir(parents=True)
     good = {"op_id": "x", "backend": "null", "status": "success", "stages": [{"stage": "run", "seconds": 2}]}
     lines = [json.dumps(good), "[]", "not JSON", '{"op_id": "y"}', json.dumps(good | {"status": "odd"}), '{"torn']

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from opscope.base import damage, stored
-from opscope.harness.record import store
+from opscope.harness.record import run_folders, store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, build_test, now
 from opscope.harness.record.records import ManifestHeader, OpTest, Origin, RunRecord
@@ -200,16 +200,16 @@ def test_no_run_there_is_one_line(tmp_path):
 
 def test_run_folders_have_names_of_their_own(tmp_path):
     started = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-    first = store.default_run_dir(["resnet50", "some/where/my model.mlir"], started, tmp_path)
+    first = run_folders.default_run_dir(["resnet50", "some/where/my model.mlir"], started, tmp_path)
     assert first == tmp_path / ".opscope/runs/20260102-030405-resnet50+my_model.mlir"
     first.mkdir(parents=True)
-    second = store.default_run_dir(["resnet50", "some/where/my model.mlir"], started, tmp_path)
+    second = run_folders.default_run_dir(["resnet50", "some/where/my model.mlir"], started, tmp_path)
     assert second.name == first.name + "-2"
-    assert store.newest_run(tmp_path) is None
+    assert run_folders.newest_run(tmp_path) is None
     for age, folder in ((100, second), (200, first)):
         store.write_manifest(folder, header(tmp_path), [])
         os.utime(folder / "manifest.jsonl", (age, age))
-    assert store.newest_run(tmp_path) == first
+    assert run_folders.newest_run(tmp_path) == first
 
 
 def test_writing_is_whole_or_not_at_all(run):
@@ -248,7 +248,7 @@ def test_what_a_line_has_in_place_of_a_record_is_named(tmp_path: Path) -> None:
 
 
 def test_names_of_files_keep_letters_of_every_alphabet() -> None:
-    assert store.file_name("größe/x y+1.2") == "größe_x_y+1.2"
+    assert run_folders.file_name("größe/x y+1.2") == "größe_x_y+1.2"
 
 
 def test_records_of_whole_models_that_are_gone_are_damage(run, capsys) -> None:
@@ -318,11 +318,11 @@ def test_a_record_of_a_newer_opscope_is_refused(tmp_path: Path) -> None:
 def test_a_run_is_named_by_60_characters_of_its_models_at_most(tmp_path: Path) -> None:
     started = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     runs = tmp_path / ".opscope/runs"
-    assert store.default_run_dir(["x" * 61], started, tmp_path).name == f"20260102-030405-{'x' * 60}"
-    assert store.default_run_dir([], started, tmp_path) == runs / "20260102-030405-run"
+    assert run_folders.default_run_dir(["x" * 61], started, tmp_path).name == f"20260102-030405-{'x' * 60}"
+    assert run_folders.default_run_dir([], started, tmp_path) == runs / "20260102-030405-run"
     for name in ("20260102-030405-run", "20260102-030405-run-2"):
         (runs / name).mkdir(parents=True)
-    assert store.default_run_dir([], started, tmp_path) == runs / "20260102-030405-run-3"
+    assert run_folders.default_run_dir([], started, tmp_path) == runs / "20260102-030405-run-3"
     assert store.artifact_dir(tmp_path, "op") == tmp_path / "artifacts" / "op"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from opscope.harness.backends import registry
 from opscope.harness.cache import export_folder
-from opscope.harness.record import artifacts, explanation, store
+from opscope.harness.record import artifacts, explanation, run_folders, store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import backend_label
 from opscope.harness.record.records import OpRow, OpTest
@@ -24,13 +24,13 @@ def find(word: str, run_dir: Path | None, where: str) -> tuple[Path, StoredRun, 
     """
     if run_dir is not None:
         return _of_run(word, _named(run_dir), where)
-    newest = store.newest_run()
+    newest = run_folders.newest_run()
     if newest is None:
         raise InputError(where, "a run that contains the op", "no run in .opscope/runs",
                          "--run DIR, or opscope repro ID --from URL of an artifact server")  # fmt: skip
     found: list[tuple[Path, StoredRun, OpRow, OpTest]] = []
     problem: InputError | None = None
-    for folder in [*store.runs_with_ops([word])] or [newest]:
+    for folder in [*run_folders.runs_with_ops([word])] or [newest]:
         try:
             entry = _of_run(word, folder, where)
         except InputError as error:
@@ -46,7 +46,7 @@ def find(word: str, run_dir: Path | None, where: str) -> tuple[Path, StoredRun, 
 
 def _named(run: Path) -> Path:
     """The folder of a run that is given by its folder, its name below .opscope/runs, or its id; else `run`."""
-    root = store.runs_root()
+    root = run_folders.runs_root()
     if (run / store.RUN_FILE).is_file() or run.name != str(run) or not root.is_dir():
         return run
     if (root / run / store.RUN_FILE).is_file():

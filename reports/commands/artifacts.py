@@ -33,7 +33,7 @@ def artifacts() -> None:
 )
 def serve(roots: tuple[Path, ...], host: str, port: int, allowed: tuple[str, ...]) -> None:
     """Serve the run folders in ROOTS (default: .opscope/runs) over HTTP, read-only, until interrupted."""
-    from opscope.harness.record.store import runs_root
+    from opscope.harness.record.run_folders import runs_root
     from opscope.reports.artifact_server import ArtifactServer, Runs
 
     folders = roots or (runs_root(),)

@@ -30,7 +30,8 @@ def report(
     """
     from opscope.harness.record import artifacts
     from opscope.harness.record.errors import InputError
-    from opscope.harness.record.store import file_name, load_run, read_run, runs_root, write_whole
+    from opscope.harness.record.run_folders import file_name, runs_root
+    from opscope.harness.record.store import load_run, read_run, write_whole
     from opscope.reports.compare.night_diff import names_night, newest_night
     from opscope.reports.compare.night_views import night_named, night_of
     from opscope.reports.compare.owned import Owned

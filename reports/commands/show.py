@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from opscope.base import damage
 from opscope.base.page import Page, percent
-from opscope.harness.record import explanation, explanation_text
+from opscope.harness.record import explanation, explanation_text, run_folders
 from opscope.harness.record.causes import by_cause, parts_within
 from opscope.reports.commands.compare import print_json
 from opscope.reports.compare.op_history import Details, find
@@ -63,14 +63,13 @@ def _op(details: Details, page: Page) -> None:
 
 def _explained(details: Details, page: Page) -> None:
     """Why the newest wrong result was wrong whose run folder is still in this folder."""
-    from opscope.harness.record import store
 
     for night in details["history"]:
         artifact = PurePosixPath(night["artifact"] or "")
         if artifact.name != explanation.TEXT or artifact.is_absolute() or ".." in artifact.parts:
             continue
         try:
-            known = explanation.read(store.runs_root() / night["run_id"], artifact.parent)
+            known = explanation.read(run_folders.runs_root() / night["run_id"], artifact.parent)
         except damage.Damaged as error:
             damage.say(f"{error.where}: damaged ({error.got})")
             continue

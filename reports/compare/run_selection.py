@@ -12,8 +12,9 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.run_folders import runs_root
 from opscope.harness.record.selection import count_deselected
-from opscope.harness.record.store import RUN_FILE, SELECTION_FILE, load_run, read_run, runs_root
+from opscope.harness.record.store import RUN_FILE, SELECTION_FILE, load_run, read_run
 from opscope.reports.compare.night_views import night_view
 from opscope.reports.compare.outcomes import RunView, from_database, from_folder
 from opscope.reports.database.reading import database_url, exists, read_database

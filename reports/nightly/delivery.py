@@ -114,7 +114,7 @@ def merge(runs: Sequence[Path], night: NightRecord, root: Path) -> tuple[dict[st
 
 def _cell(run_dir: Path) -> str:
     """The folder name that all shards of one sweep share."""
-    from opscope.harness.record.store import file_name
+    from opscope.harness.record.run_folders import file_name
 
     record = read_run(run_dir)
     parts = (record.backend, record.arch, record.origin.options.get("data_format"))

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from opscope.base.results_folder import NAME, make_folder
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.store import RUN_FILE, runs_root, write_whole
+from opscope.harness.record.run_folders import runs_root
+from opscope.harness.record.store import RUN_FILE, write_whole
 from opscope.reports.compare.diff import Diff, compare
 from opscope.reports.compare.night_views import night_view
 from opscope.reports.compare.outcomes import RunView, from_folder

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.origin import ci_job
-from opscope.harness.record.store import runs_root, write_whole
+from opscope.harness.record.run_folders import runs_root
+from opscope.harness.record.store import write_whole
 from opscope.reports.compare.owned import Owned
 from opscope.reports.database.owners import Rule
 from opscope.reports.database.reading import read_database

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from opscope.base.results_folder import NAME
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.store import RUN_FILE, runs_root, write_whole
+from opscope.harness.record.run_folders import runs_root
+from opscope.harness.record.store import RUN_FILE, write_whole
 from opscope.reports.nightly.config import Config
 from opscope.reports.nightly.sweeps import expected_models, labels
 from opscope.reports.records.night_record import NightRecord, membership, read_night

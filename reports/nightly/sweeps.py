@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.harness.record.result_options import Decides, ResultOptions
-from opscope.harness.record.store import file_name, runs_root
+from opscope.harness.record.run_folders import file_name, runs_root
 from opscope.harness.settings.settings import BY_NAME
 from opscope.reports.nightly.config import Config
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from opscope.harness.record import store
+from opscope.harness.record import run_folders, store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow, Source, TensorDesc
 from opscope.harness.tests import run_folder
@@ -205,8 +205,14 @@ def test_a_module_that_kills_what_reads_it_is_one_line(failed, tmp_path: Path, m
     run_dir, tests = failed
     _, stored, row, test = from_run.find(tests[0].op_id, run_dir, "test")
     origin = from_run.origin(run_dir, stored, row, test)
-    aborts = tmp_path / "sitecustomize.py"
-    aborts.write_text("import os, sys\nif 'in_child' in sys.argv[-1]: os.abort()\n")
+    aborts = tmp_path / "sitecustomize.py"  # which ends every process but this one when it imports what reads the module
+    aborts.write_text(
+        "import os, sys\n"
+        "class Aborts:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == {in_child.__name__!r}: os.abort()\n"
+        "sys.meta_path.insert(0, Aborts())\n"
+    )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(InputError, match="opscope repro: expected an op whose module can be read, got the end of what"):
         in_child.write(tmp_path / "out", row, test, origin, "opscope repro")
@@ -232,7 +238,7 @@ def test_an_op_of_an_older_run_is_found_by_its_id_alone(failed, tmp_path: Path, 
     (runs / "older").symlink_to(run_dir)
     newer = run_folder.write(runs / "newer")
     os.utime(newer / store.MANIFEST_FILE, (2e9, 2e9))
-    assert store.newest_run() == newer.relative_to(tmp_path) or store.newest_run() == newer
+    assert run_folders.newest_run() == newer.relative_to(tmp_path) or run_folders.newest_run() == newer
     found, _, row, test = from_run.find(tests[0].op_id[:12], None, "opscope reduce")
     assert (found.name, row.op_id, test.status) == ("older", tests[0].op_id, "golden_failed")
     by_id = from_run.find(tests[0].op_id, Path(tests[0].run_id), "opscope reduce")[0]

@@ -10,7 +10,7 @@ import pytest
 
 from opscope.base import atomic_write
 from opscope.base.results_folder import make_folder, results_folder
-from opscope.harness.record import store
+from opscope.harness.record import run_folders, store
 from opscope.reports.database.database import default_url, open_database
 
 
@@ -21,7 +21,7 @@ def untracked(repository: Path) -> str:
 
 
 def write_a_run(root: Path) -> None:
-    store.write_whole(store.runs_root(root) / "a-run" / "run.json", "{}")
+    store.write_whole(run_folders.runs_root(root) / "a-run" / "run.json", "{}")
 
 
 def publish_to_the_default_database(root: Path) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from opscope.harness.record.store import runs_root, write_whole
+from opscope.harness.record.run_folders import runs_root
+from opscope.harness.record.store import write_whole
 from opscope.reports.database.owners import Rule
 from opscope.reports.nightly.config import KEYS, Config
 from opscope.reports.nightly.night import NightResult, deliver

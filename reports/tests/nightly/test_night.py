@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import ImportCheck
+from opscope.harness.record.run_folders import runs_root
 from opscope.harness.record.stages import ImportStatus
-from opscope.harness.record.store import runs_root
 from opscope.reports.compare.diff import compare
 from opscope.reports.compare.outcomes import from_database, from_folder
 from opscope.reports.database.ask import ask

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness.record.store import runs_root
+from opscope.harness.record.run_folders import runs_root
 from opscope.reports.database.ask import ask
 from opscope.reports.nightly.delivery import Delivered
 from opscope.reports.nightly.night import NightResult, deliver

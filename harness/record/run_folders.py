@@ -1,0 +1,52 @@
+"""Where run folders are: the folder of all runs, the name of the next one, and the newest of those that have an op."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from opscope.base.results_folder import results_folder
+
+MANIFEST_FILE = "manifest.jsonl"
+
+
+def default_run_dir(models: Iterable[str], started: datetime, root: Path | None = None) -> Path:
+    """`<root>/.opscope/runs/<UTC yyyymmdd-hhmmss>-<models>`, not yet taken; `root` is the current folder by default."""
+    label = file_name("+".join(Path(model).name for model in models))[:60] or "run"
+    base = runs_root(root) / f"{started:%Y%m%d-%H%M%S}-{label}"
+    path, count = base, 1
+    while path.exists():
+        count += 1
+        path = base.with_name(f"{base.name}-{count}")
+    return path
+
+
+def file_name(text: str) -> str:
+    """`text` as the name of a file or folder."""
+    utf_8 = sys.getfilesystemencoding() == "utf-8"
+    return re.sub(r"[^\w.+-]+", "_", text, flags=0 if utf_8 else re.ASCII)
+
+
+def runs_root(root: Path | None = None) -> Path:
+    """The folder of all runs without `--run-dir`."""
+    return results_folder(root) / "runs"
+
+
+def newest_run(root: Path | None = None) -> Path | None:
+    """The newest run folder below `root` that has a manifest; None if there is none."""
+    folder = runs_root(root)
+    runs = [path.parent for path in folder.glob(f"*/{MANIFEST_FILE}")] if folder.is_dir() else []
+    return max(runs, key=lambda run: (run / MANIFEST_FILE).stat().st_mtime_ns, default=None)
+
+
+def runs_with_ops(words: Sequence[str], root: Path | None = None) -> Iterator[Path]:
+    """The run folders below `root` that may have ops whose ids begin with each of `words`, the newest first."""
+    folder = runs_root(root)
+    manifests = list(folder.glob(f"*/{MANIFEST_FILE}")) if folder.is_dir() else []
+    for path in sorted(manifests, key=lambda path: -path.stat().st_mtime_ns):
+        text = path.read_bytes()
+        if all(f'"op_id":"{word}'.encode() in text for word in words):
+            yield path.parent
