@@ -16,9 +16,23 @@ from opscope.compiler import passes
 from opscope.compiler.errors import CompilerInputError, StageFailure
 
 TARGETS = ("ttir", "ttnn", "flatbuffer")
-PIPELINE_NAMES = ("stablehlo-to-ttir-pipeline", "ttir-to-ttnn-backend-pipeline")
-"""What tt-mlir calls the passes of the first stage, and of the second."""
+PIPELINE_NAMES = (
+    "stablehlo-to-ttir-pipeline",
+    "convert-stablehlo-to-ttir",
+    "stablehlo-pipeline",
+    "ttir-to-ttnn-backend-pipeline",
+)
+"""What tt-mlir calls the passes of the first stage, one of them, those of shardings, and those of the second stage."""
+NAMED = ("stablehlo-to-ttir-pipeline", "convert-stablehlo-to-ttir")
+"""Those that write ttir in tt-mlir's own forms, quantised types included."""
+TT_MLIR_PASSES = {"legalize-stablehlo-composite-to-ttir": "named=true"}
+"""A pass of ours that `--NAME` asks for in tt-mlir's form -> the option that says so."""
+IGNORED = frozenset({"--allow-unregistered-dialect", "--mlir-print-local-scope", "--mlir-disable-threading"})
+"""Options of MLIR's tools that change nothing here."""
+DIALECTS = ("builtin", "chlo", "func", "quant", "sdy", "sparse_tensor", "stablehlo", "ttcore", "ttir", "ttnn", "vhlo")
+"""The dialects that `opscope opt` reads: jaxlib's that StableHLO's files have, and ours."""
 _SPLIT = re.compile(rb"^// -----[^\n]*\n", re.MULTILINE)
+_COMMENT = re.compile(rb"//[^\n]*")
 
 
 class InputProblem(click.ClickException):
@@ -145,11 +159,15 @@ class _Opt(click.Command):
 
 
 def _as_pipeline(arg: str) -> list[str]:
+    arg = f"-{arg}" if re.fullmatch(r"-[a-z][a-z-]+(=.*)?", arg) else arg  # MLIR's tools take one dash too
+    if arg in IGNORED:
+        return []
     name, _, options = arg.lstrip("-").partition("=")
     if not arg.startswith("-") or name not in (*passes.names(), *PIPELINE_NAMES):
         return [arg]
-    pairs = (option.partition("=") for option in options.strip("{}").split())
-    quoted = " ".join(f'{key}="{value}"' for key, _, value in pairs)
+    options = " ".join((options.strip("{}"), TT_MLIR_PASSES.get(name, ""))).strip()
+    pairs = (option.partition("=") for option in options.split())
+    quoted = " ".join(f"{key}={value}" if key == "named" else f'{key}="{value}"' for key, _, value in pairs)
     return ["-p", f"{name}{{{quoted}}}" if quoted else name]
 
 
@@ -167,7 +185,6 @@ def _as_pipeline(arg: str) -> list[str]:
     "--pipeline",
     "pipelines",
     multiple=True,
-    required=True,
     help="Passes, such as 'stablehlo-to-ttir,ttir-to-ttnn{board=\"n150\"}'; several -p run in their order.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write; default: standard output.")
@@ -176,28 +193,46 @@ def _as_pipeline(arg: str) -> list[str]:
 @click.option(
     "--split-input-file", "split", is_flag=True, help="FILE contains several modules, separated by lines '// -----'."
 )
+@click.option("--show-dialects", is_flag=True, help="List the dialects that are read, and end.")
 def opt(
-    file: Path, pipelines: tuple[str, ...], output: Path | None, locations: bool, custom_form: bool, split: bool
+    file: Path,
+    pipelines: tuple[str, ...],
+    output: Path | None,
+    locations: bool,
+    custom_form: bool,
+    split: bool,
+    show_dialects: bool,
 ) -> None:
     """Run passes over FILE (default: standard input): StableHLO in any form, or ttir or ttnn as generic text.
 
     Public functions keep their names. The output is generic text, which MLIR reads with unregistered dialects allowed.
     """
     from opscope.compiler.ir import guard, text
+    from opscope.compiler.ir.functions import modules
     from opscope.compiler.pipelines import pipeline as passes
 
+    if show_dialects:
+        _emit("Available Dialects:\n" + "".join(f"{name}\n" for name in DIALECTS), output)
+        return
+    if not pipelines:
+        raise InputProblem("opt: expected passes, got none; try -p stablehlo-to-ttir")
+    in_its_words = any(name in ",".join(pipelines) for name in (*NAMED, "named"))
     data = _read(file)
-    parts = _SPLIT.split(data) if split else [data]
+    parts = [part for part in _SPLIT.split(data) if _COMMENT.sub(b"", part).strip()] if split else [data]
     try:
         chosen = passes.parse(",".join(pipelines))
         printed = []
         for part in parts:
-            module = text.parse(_decode(file, part), str(file)) if _is_ours(part) else guard.read(part, every=True)
-            passes.run(chosen, module)
+            ours = _is_ours(part)
+            module = (
+                text.parse(_decode(file, part), str(file)) if ours else guard.read(part, True, quantised=in_its_words)
+            )
+            for inner in modules(module):
+                passes.run(chosen, inner)
             printed.append(text.to_text(module, locations, not custom_form))
         _emit("// -----\n".join(printed), output)
     except (StageFailure, CompilerInputError) as error:
-        _fail(file, error)
+        _fail(file, error, legalising=in_its_words)
     except Exception as error:
         from xdsl.utils.exceptions import VerifyException
 
@@ -213,7 +248,7 @@ def _is_ours(data: bytes) -> bool:
     """Whether this is text with ops of ttir or ttnn, which comments may only speak of."""
     if data.startswith(b"ML\xefR"):
         return False
-    code = re.sub(rb"//[^\n]*", b"", data)
+    code = _COMMENT.sub(b"", data)
     return b'"ttir.' in code or b'"ttnn.' in code
 
 
@@ -266,10 +301,12 @@ def _write(path: Path, data: bytes) -> None:
         ) from error
 
 
-def _fail(file: Path, error: StageFailure | CompilerInputError) -> NoReturn:
-    """Bad input exits with 2; an op that a stage refuses exits with 1."""
+def _fail(file: Path, error: StageFailure | CompilerInputError, legalising: bool = False) -> NoReturn:
+    """Bad input exits with 2; an op that a stage refuses exits with 1, if `legalising` with tt-mlir's words, too."""
     line = " ".join(str(error).split())
     if isinstance(error, StageFailure):
         notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
+        if legalising:
+            notes = f"\nerror: failed to legalize operation '{error.op}' that was explicitly marked illegal{notes}"
         raise click.ClickException(f"{file}: {line} ({error.kind}){notes.replace('FILE', str(file))}") from error
     raise InputProblem(f"{file}: {line}") from error

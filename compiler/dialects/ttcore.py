@@ -67,4 +67,18 @@ class ArgumentTypeAttr(WordAttr):
     name = "ttcore.argument_type"
 
 
-TTCORE = Dialect("ttcore", [], [TileType, ArgumentTypeAttr])
+@irdl_attr_definition
+class ReduceTypeAttr(WordAttr):
+    """How an op joins values: `#ttcore.reduce_type<sum>`; `invalid` where the new value replaces the old."""
+
+    name = "ttcore.reduce_type"
+
+
+@irdl_attr_definition
+class MaskTypeAttr(WordAttr):
+    """The mask of an attention: `#ttcore.attention_mask_type<causal>`."""
+
+    name = "ttcore.attention_mask_type"
+
+
+TTCORE = Dialect("ttcore", [], [TileType, ArgumentTypeAttr, ReduceTypeAttr, MaskTypeAttr])

@@ -13,7 +13,8 @@ CLASSES: dict[str, type[RowOp]] = {}
 
 
 def _add(row: OpRow) -> None:
-    if row.ttir and row.lowering in ("row", "device") and row.ttir not in MOVES and row.ttir not in CLASSES:
+    has_class = row.ttir and row.lowering in ("row", "device", "decomposed")
+    if has_class and row.ttir not in MOVES and row.ttir not in CLASSES:
         CLASSES[row.ttir] = device_op_class("ttir", row.ttir, row)
 
 

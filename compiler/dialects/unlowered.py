@@ -1,28 +1,19 @@
-"""ttir ops without a kernel: `ttir-to-ttir-decomposition` rewrites them before `ttir-to-ttnn`."""
+"""What the op table says of ops of ttir and ttnn that nothing lowers: these are read, printed and refused by name."""
 
 from __future__ import annotations
 
-from opscope.compiler.dialects.from_row import device_op_class
-from opscope.compiler.ops import shapes
-from opscope.compiler.ops.codec import I64S
-from opscope.compiler.ops.row import NUMBER, OpRow
+from xdsl.dialects.builtin import UnregisteredOp
+from xdsl.ir import Operation
 
-DOT_GENERAL = OpRow(
-    "",
-    "dot_general",
-    group="matmul",
-    arity=2,
-    dtypes=NUMBER,
-    shape_rule=shapes.unchecked,
-    attrs={
-        "batch_dims_lhs": I64S,
-        "batch_dims_rhs": I64S,
-        "contract_dims_lhs": I64S,
-        "contract_dims_rhs": I64S,
-    },
-    lowering="device",
-)
-DotGeneralOp = device_op_class("ttir", "dot_general", DOT_GENERAL)
-"""A contraction over any dims. Not in the op table, whose rows name kernels."""
+from opscope.compiler.ops.row import TABLE
 
-__all__ = ["DOT_GENERAL", "DotGeneralOp"]
+
+def why_not(op: Operation) -> tuple[str, str] | None:
+    """Returns kind and reason if the table knows an op of ttir or ttnn and does not lower it."""
+    full = op.op_name.data if isinstance(op, UnregisteredOp) else op.name
+    dialect, _, name = full.partition(".")
+    row = TABLE.named(dialect, name) if dialect in ("ttir", "ttnn") else None
+    return (row.lowering, row.reason) if row is not None and not row.lowered else None
+
+
+__all__ = ["why_not"]

@@ -10,7 +10,6 @@ from xdsl.dialects.func import Func
 
 from opscope.compiler.dialects import stablehlo, ttcore, ttir, ttnn
 from opscope.compiler.dialects.load_cached import LoadCachedOp
-from opscope.compiler.dialects.unlowered import DotGeneralOp
 from opscope.compiler.ops import families  # noqa: F401  (fills the table)
 from opscope.compiler.ops.row import TABLE, OpRow
 
@@ -32,8 +31,7 @@ def context() -> Context:
         ttnn.dialect(),
     ):
         ctx.load_dialect(dialect)
-    for op in (LoadCachedOp, DotGeneralOp):
-        ctx.load_op(op)
+    ctx.load_op(LoadCachedOp)
 
     loaded = {op.name for op in ctx.loaded_ops}
 

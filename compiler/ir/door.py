@@ -94,6 +94,8 @@ def _context() -> mlir.Context:
     ctx = mlir.Context()
     # A module is parsed by one thread anyway, and a fork (guard.py) would wait for threads that it lacks.
     ctx.enable_multithreading(False)
+    # tt-mlir's attributes (`#ttcore.argument_type<input>`) are of a dialect that jaxlib lacks. An op of one is refused.
+    ctx.allow_unregistered_dialects = True
     ctx.append_dialect_registry(registry)
     ctx.load_all_available_dialects()
     stablehlo.register_dialect(ctx)
@@ -129,16 +131,20 @@ def bytecode(source: str) -> bytes:
     return data.getvalue()
 
 
-def read(module: bytes | str, every: bool = False) -> b.ModuleOp:
+def read(module: bytes | str, every: bool = False, quantised: bool = False) -> b.ModuleOp:
     """Reads a StableHLO module as xDSL ops: a function `main`, and the functions that it calls as private ones.
 
-    `every` keeps each public function under its own name, for inspecting passes rather than running a program. Raises
-    CompilerInputError if the input is not StableHLO, StageFailure if it holds an op of another dialect.
+    `every` keeps each public function under its own name, for inspecting passes rather than running a program; modules
+    inside the module stay modules. With `quantised`, quantised types are kept. Raises CompilerInputError if the input
+    is not StableHLO, StageFailure if it holds an op of another dialect.
     """
     ctx = _context()
     with ctx, mlir.Location.unknown():
-        parsed = legalised(_parse(ctx, module))
-        return _Walk(parsed).module(every)
+        parsed = legalised(_parse(ctx, module), quantised)
+        inner = [op.operation for op in parsed.body.operations if op.operation.name == "builtin.module"]
+        if every and inner:
+            return b.ModuleOp([_Walk(each).module(every) for each in inner])
+        return _Walk(parsed.operation).module(every)
 
 
 def portable(module: bytes | str) -> bytes:
@@ -183,7 +189,7 @@ def _first_line(error: Exception) -> str:
 class _Walk:
     """Converts one module in one pass over its objects. Types and attributes are converted once each."""
 
-    def __init__(self, module: mlir.Module) -> None:
+    def __init__(self, module: Any) -> None:
         self.functions: dict[str, Any] = {}
         self.called: set[str] = set()
         self.wanted: list[str] = []
@@ -191,7 +197,9 @@ class _Walk:
         self.types: dict[Any, Attribute] = {}
         self.attributes: dict[Any, Attribute] = {}
         self.mesh = tuple(_count(module, f"mhlo.num_{count}") for count in ("replicas", "partitions"))
-        for wrapper in module.body.operations:
+        self.name = _text(module.attributes, "sym_name")
+        (body,) = module.regions[0].blocks
+        for wrapper in body.operations:
             op: Any = wrapper.operation
             if op.name == "func.func":
                 self.functions[op.attributes["sym_name"].value] = op
@@ -207,7 +215,7 @@ class _Walk:
         # The list grows while its functions call others.
         for name in self.wanted:
             functions.append(self.function(name, self.functions[name], "private"))
-        return b.ModuleOp(functions)
+        return b.ModuleOp(functions, sym_name=b.StringAttr(self.name) if every and self.name else None)
 
     def entry(self, public: dict[str, Any]) -> Any:
         """Returns the function `main`, or the only public one."""
@@ -391,8 +399,8 @@ def _only_block(name: str, function: Any) -> Any:
     return blocks[0]
 
 
-def _count(module: mlir.Module, name: str) -> int:
-    attributes = module.operation.attributes
+def _count(module: Any, name: str) -> int:
+    attributes = module.attributes
     return int(mlir.IntegerAttr(attributes[name]).value) if name in attributes else 1
 
 

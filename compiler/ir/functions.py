@@ -28,6 +28,12 @@ def functions(module: ModuleOp) -> list[FuncOp]:
     return [op for block in module.body.blocks for op in block.ops if isinstance(op, FuncOp)]
 
 
+def modules(module: ModuleOp) -> list[ModuleOp]:
+    """The modules inside a module; the module itself if there are none."""
+    inner = [op for block in module.body.blocks for op in block.ops if isinstance(op, ModuleOp)]
+    return inner or [module]
+
+
 def kind_of(func: FuncOp) -> str:
     """`program`, `scalar`, or empty for an entry."""
     kind = func.attributes.get(KIND)

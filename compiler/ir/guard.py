@@ -20,8 +20,8 @@ from opscope.compiler.errors import CompilerInputError
 
 SECONDS = 60.0
 """Time limit for reading one module; whole models of a hundred megabytes take a few seconds."""
-_TEXT, _EVERY = 1, 2
-"""Bits of the byte before a module: whether it is text, and whether each public function is read."""
+_TEXT, _EVERY, _QUANTISED = 1, 2, 4
+"""Bits of the byte before a module: whether it is text, each public function is read, quantised types are kept."""
 
 
 class ParserCrashed(CompilerInputError):  # noqa: N818  (what happened, as the record names it)
@@ -30,21 +30,27 @@ class ParserCrashed(CompilerInputError):  # noqa: N818  (what happened, as the r
     kind = "parser-crashed"
 
 
-def read(module: bytes | str, every: bool = False) -> ModuleOp:
+def read(module: bytes | str, every: bool = False, quantised: bool = False) -> ModuleOp:
     """Reads a module as `door.read` does. Raises what it raises, and ParserCrashed."""
     from opscope.compiler.ir import door
 
     if not is_child():
-        vet(module, every)
-    return door.read(module, every)
+        vet(module, every, quantised=quantised)
+    return door.read(module, every, quantised)
 
 
-def vet(module: bytes | str, every: bool = False, seconds: float = SECONDS, fork: WarmFork | None = None) -> None:
+def vet(
+    module: bytes | str,
+    every: bool = False,
+    seconds: float = SECONDS,
+    fork: WarmFork | None = None,
+    quantised: bool = False,
+) -> None:
     """Reads `module` in a fork (the process's own by default) and discards the result.
 
     Raises ParserCrashed if the fork does not survive, CompilerInputError for text that is no Unicode.
     """
-    head = bytes([_TEXT * isinstance(module, str) | _EVERY * every])
+    head = bytes([_TEXT * isinstance(module, str) | _EVERY * every | _QUANTISED * quantised])
     try:
         data = module.encode() if isinstance(module, str) else module
     except UnicodeEncodeError as error:
@@ -75,4 +81,4 @@ def _read(data: bytes) -> None:
     from opscope.compiler.ir import door
 
     module = data[1:]
-    door.read(module.decode() if data[0] & _TEXT else module, bool(data[0] & _EVERY))
+    door.read(module.decode() if data[0] & _TEXT else module, bool(data[0] & _EVERY), bool(data[0] & _QUANTISED))

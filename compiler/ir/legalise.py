@@ -28,10 +28,13 @@ DYNAMIC = re.compile(r"stablehlo\.(dynamic_(?!slice|update_slice)|real_dynamic_s
 _BOUNDED = re.compile(r"tensor<([^,]*), #stablehlo\.bounds<([^>]*)>>")
 
 
-def legalised(module: mlir.Module) -> mlir.Module:
-    """Rewrites `module`, in place if that is possible, and returns it. Raises StageFailure if a pass refuses it."""
+def legalised(module: mlir.Module, quantised: bool = False) -> mlir.Module:
+    """Rewrites `module`, in place if that is possible, and returns it; `quantised` types stay if that is asked.
+
+    Raises StageFailure if a pass refuses it.
+    """
     names, types = _names_and_types(module.operation)
-    if any("!quant" in word for word in types):
+    if not quantised and any("!quant" in word for word in types):
         module = _without_quantised(module)
         names, types = _names_and_types(module.operation)
     if "arith.constant" in names:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import re
+from decimal import ROUND_DOWN, Decimal
+from decimal import Context as DecimalContext
+from math import isfinite
 from typing import Any
 
 from xdsl.context import Context
@@ -18,6 +21,15 @@ from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.ir.context import context
 
 _LAYOUT = "#ttnn.ttnn_layout<"
+_CUSTOM = re.compile(r'"(ttir\.(?:empty|tt_lang_op))"(\(.*?\))( <\{.*\}>)? : (\(.*?\) -> )?')
+"""Two ops that tt-mlir prints without quotes."""
+_MANTISSA = {"f64": 53, "f32": 24, "bf16": 8, "f16": 11}
+RESULTS = {
+    "ttir.batch_norm_training": ("result", "batch_mean", "batch_variance"),
+    "ttir.topk": ("values", "indices"),
+    "ttir.sort": ("values", "indices"),
+}
+"""Names of results, as tt-mlir prints them."""
 _DIALECT_PREFIX = re.compile(r"^( *)(?:builtin\.(?=module\b)|func\.(?=return\b))", re.MULTILINE)
 """What MLIR's tools leave out before two ops, which stand at the start of their lines."""
 
@@ -59,6 +71,46 @@ def parse_attribute(source: str) -> Attribute:
     return BitParser(context(), source).parse_attribute()
 
 
+class ToolPrinter(Printer):
+    """xDSL's printer, except that floats are written as LLVM does, whose rounding to six decimals is towards zero."""
+
+    def print_float(self, value: float, type: AnyFloat) -> None:
+        """Prints `1.000000e-03` if these digits are the value, else the fewest digits of its type: `0.899999976`."""
+        if not isfinite(value):
+            super().print_float(value, type)
+            return
+        (value,) = type.unpack(type.pack([value]), 1)  # an attribute may hold more digits than its type
+        short = f"{float(_cut_off(value, 7)):.6e}"
+        self.print_string(short if _reads_as(short, type, value) else _shortest(value, type))
+
+
+def _cut_off(value: float, digits: int) -> Decimal:
+    """Returns a number of so many significant digits, towards zero."""
+    return DecimalContext(prec=digits, rounding=ROUND_DOWN).create_decimal(Decimal(value))
+
+
+def _reads_as(words: str, type: AnyFloat, value: float) -> bool:
+    return type.unpack(type.pack([float(words)]), 1)[0] == value
+
+
+def _shortest(value: float, type: AnyFloat) -> str:
+    """Returns as many digits as the type may need, without the zeros at the end, scientific if that is far from 1."""
+    most = 2 + _MANTISSA.get(str(type), 53) * 59 // 196
+    number = DecimalContext(prec=most).create_decimal(Decimal(value)).normalize()
+    sign, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int)
+    first = exponent + len(digits) - 1
+    line = "".join(map(str, digits))
+    if first < -3 or first >= most:
+        words = f"{line[0]}.{line[1:] or '0'}E{first:+d}"
+    elif first < 0:
+        words = f"0.{'0' * (-first - 1)}{line}"
+    else:
+        line = line.ljust(first + 1, "0")
+        words = f"{line[: first + 1]}.{line[first + 1 :] or '0'}"
+    return f"-{words}" if sign else words
+
+
 def to_text(module: Any, locations: bool = False, generic: bool = True) -> str:
     """Prints the module (or op) in generic syntax, which MLIR reads with unregistered dialects allowed.
 
@@ -68,9 +120,19 @@ def to_text(module: Any, locations: bool = False, generic: bool = True) -> str:
     if not generic:
         _as_tools_do(module)
     stream = io.StringIO()
-    Printer(stream=stream, print_generic_format=generic, print_debuginfo=locations).print_op(module)
+    printer = Printer if generic else ToolPrinter
+    printer(stream=stream, print_generic_format=generic, print_debuginfo=locations).print_op(module)
     words = stream.getvalue() + "\n"
-    return _with_aliases(words if generic else _DIALECT_PREFIX.sub(r"\1", words))
+    if generic:
+        return _with_aliases(words)
+    return _with_aliases(_CUSTOM.sub(_unquoted, _DIALECT_PREFIX.sub(r"\1", words)))
+
+
+def _unquoted(match: re.Match[str]) -> str:
+    name, operands, properties, types = match.groups()
+    if name == "ttir.empty":
+        return "ttir.empty() : "
+    return f"{name}{operands}{(properties or '').replace('<{', '{').replace('}>', '}')} : {types or ''}"
 
 
 def _as_tools_do(module: Any) -> None:
@@ -78,6 +140,8 @@ def _as_tools_do(module: Any) -> None:
     for op in module.walk():
         op.properties = dict(sorted(op.properties.items()))
         op.attributes = dict(sorted(op.attributes.items()))
+        for value, name in zip(op.results, RESULTS.get(op.name, ()), strict=False):
+            value.name_hint = value.name_hint or name
         if isinstance(op, FuncOp):
             for number, value in enumerate(block.args if (block := op.body.first_block) else ()):
                 value.name_hint = value.name_hint or f"arg{number}"

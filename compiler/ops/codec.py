@@ -26,6 +26,7 @@ from opscope.compiler.errors import CompilerInputError
 
 SI32 = IntegerType(32, Signedness.SIGNED)
 SI64 = IntegerType(64, Signedness.SIGNED)
+UI32 = IntegerType(32, Signedness.UNSIGNED)
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ EDGES = Codec(
 """How tt-mlir writes the padding of windows; in Python a dim's two edges stand together."""
 I32 = _int(i32)
 I64 = _int(i64)
+U32 = _int(UI32)
 S32 = _int(SI32)
 S64 = _int(SI64)
 BOOL = Codec("bool", lambda value: BoolAttr.from_bool(bool(value)), lambda attr: bool(attr.value.data))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from opscope.compiler.ops import shapes
-from opscope.compiler.ops.codec import EDGES, I32, I32S, I64S, TEXT, Codec
+from opscope.compiler.ops.codec import EDGES, I32, I32S, I64, I64S, TEXT, Codec
 from opscope.compiler.ops.row import NUMBER, OpRow, ShapeRule, register_all
 from opscope.compiler.target.program import Conv2dParams, Conv3dParams, Params, PermuteParams
 
@@ -34,6 +34,8 @@ def _device(
             "input_dilation?": I32S,
             "groups": I32,
             "batch_groups?": I32,
+            # tt-mlir's form, which is decomposed: dims anywhere, and a weight whose output channels come first
+            **{f"{key}_dim?": I64 for key in ("batch", "channel", "depth", "height", "width")},
             **{f"{key}?": codec for key, codec in more.items()},
         },
         params=lambda a, op: params(**_fields(a), **{key: a[key] for key in more if key in a}),

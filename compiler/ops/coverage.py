@@ -24,6 +24,7 @@ KINDS: dict[Lowering, str] = {
     "row": "lowered by its row, one op to one op",
     "pattern": "lowered by a pattern, or removed before the device",
     "device": "an op of ttir that only patterns emit",
+    "decomposed": "an op of tt-mlir's ttir that is written in others before ttnn",
     "notimpl": "not lowered: this compiler lacks it",
     "notyet": "not lowered: the target lacks it",
     "never": "not lowered: the hardware cannot do it",
@@ -79,15 +80,15 @@ def coverage(names: Iterable[str] = (), families: Iterable[str] = (), kinds: Ite
 def _entry(row: OpRow) -> Coverage:
     has_op = row.lowered and bool(row.ttir)
     return Coverage(
-        op=row.stablehlo or f"ttir.{row.ttir}",
+        op=row.stablehlo or (f"ttir.{row.ttir}" if row.ttir else f"ttnn.{row.ttnn}"),
         lowered=row.lowered,
         kind=row.lowering,
         reason=row.reason,
         family=op_family(row.stablehlo) if row.stablehlo else row.group,
         dtypes=tuple(c for c in TYPE_CLASSES if c in row.dtypes),
         ttir=f"ttir.{row.ttir}" if has_op else "",
-        ttnn=f"ttnn.{row.ttnn_name}" if has_op else "",
-        kernel=row.kernel_name if has_op else "",
+        ttnn=f"ttnn.{row.ttnn_name}" if has_op and row.lowering != "decomposed" else "",
+        kernel=row.kernel_name if has_op and row.lowering != "decomposed" else "",
         limits=tuple(
             f"{', '.join(limit.types) or 'any type'} ({limit.condition}): {limit.kind}: {limit.reason}"
             for limit in known_limits()
@@ -112,7 +113,7 @@ def summary(table: Iterable[Coverage]) -> str:
     """Returns one line: how many ops of StableHLO and chlo are in `table`, and how many of them are lowered."""
     lowered: dict[str, bool] = {}
     for entry in table:
-        if not entry.op.startswith("ttir."):
+        if not entry.op.startswith(("ttir.", "ttnn.")):
             lowered[entry.op] = lowered.get(entry.op, False) or entry.lowered
     return f"{sum(lowered.values())} of {len(lowered)} ops of StableHLO and chlo are lowered"
 

@@ -44,6 +44,8 @@ TARGETS: tuple[Target, ...] = (
     Target("stablehlo.shape_refinement_operand_wrapper", "hand_on", "what is left of a refined shape"),
     Target("shape_assertion", "hand_on", "a check of sizes that are constants by now"),
     Target("dce_sink", "hand_on", "keeps alive a value that nothing reads"),
+    Target("tt.mark_argument", "hand_on", "names an argument and says what kind it is"),
+    Target("tt.sharding_constraint", "hand_on", _ANNOTATION),
     Target("AllocateBuffer", "lower", "a tensor of any values: zeros"),
     Target("mhlo.topk", "lower", "topk along the last dim"),
     Target("TopK", "lower", "topk along the last dim"),

@@ -14,10 +14,12 @@ from opscope.compiler.ops import (
     layout,
     linalg,
     matmul,
+    named,
     pool,
     random,
     reduce,
     region,
+    tt_mlir_only,
     unlowered,
 )
 
@@ -33,9 +35,11 @@ __all__ = [
     "layout",
     "linalg",
     "matmul",
+    "named",
     "pool",
     "random",
     "reduce",
     "region",
+    "tt_mlir_only",
     "unlowered",
 ]

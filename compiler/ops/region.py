@@ -6,7 +6,7 @@ from typing import Any
 
 from opscope.compiler.errors import StageFailure
 from opscope.compiler.ops import shapes
-from opscope.compiler.ops.codec import BOOL, I32, I32LIST, I32S, I64, I64S, SYMBOLS, TEXT
+from opscope.compiler.ops.codec import BOOL, I32, I32LIST, I32S, I64, I64S, RAW, S32, SYMBOLS, TEXT
 from opscope.compiler.ops.row import PLAIN, Group, OpRow, register_all
 from opscope.compiler.ops.shapes import Shape
 from opscope.compiler.target.program import (
@@ -61,14 +61,23 @@ register_all(
         "data_movement",
         shape_rule=shapes.same,
         attrs={
-            "update_window_dims": I64S,
-            "inserted_window_dims": I64S,
-            "input_batching_dims": I64S,
-            "scatter_indices_batching_dims": I64S,
-            "scatter_dims_to_operand_dims": I64S,
-            "index_vector_dim": I64,
-        }
-        | _COMBINE,
+            # tt-mlir's form, which is decomposed: along one dim, by an index for each element of the updates
+            "dim?": I32,
+            "scatter_reduce_type?": RAW,
+            **{
+                f"{name}?": I64S
+                for name in (
+                    "update_window_dims",
+                    "inserted_window_dims",
+                    "input_batching_dims",
+                    "scatter_indices_batching_dims",
+                    "scatter_dims_to_operand_dims",
+                )
+            },
+            "index_vector_dim?": I64,
+            "combine?": TEXT,
+            "programs?": SYMBOLS,
+        },
         params=lambda a, op: ScatterParams(**a),
     ),
     _device(
@@ -104,8 +113,9 @@ register_all(
         "sort",
         "reduce",
         shape_rule=shapes.same,
-        attrs={"dim": I64, "programs": SYMBOLS},
-        params=lambda a, op: SortParams(**a),
+        # tt-mlir's form, which is decomposed: one operand, and its indices as the second result
+        attrs={"dim": S32, "descending?": BOOL, "stable?": BOOL, "programs?": SYMBOLS},
+        params=lambda a, op: SortParams(a["dim"], a["programs"]),
     ),
     OpRow("chlo.top_k", group="reduce", dtypes=PLAIN, lowering="pattern", reason="topk along the last dim"),
     _device(

@@ -32,10 +32,12 @@ Group = Literal[
     "host",
 ]
 """Ops that passes treat alike. The family of an op that users see is `op_families.op_family`."""
-Lowering = Literal["row", "pattern", "device", "notimpl", "notyet", "never"]
+Lowering = Literal["row", "pattern", "device", "decomposed", "notimpl", "notyet", "never"]
 """How an op gets from StableHLO to TTIR: by its row alone (`row`), or by a pattern in passes/stablehlo_to_ttir/
-(`pattern`). A `device` row has no StableHLO op; patterns emit it. Ops of the other kinds are not lowered, for `reason`:
-this compiler lacks the op (`notimpl`), the target lacks it (`notyet`), or the hardware cannot do it (`never`)."""
+(`pattern`). A `device` row has no StableHLO op; patterns emit it. A `decomposed` one is an op of tt-mlir's TTIR that
+has no kernel here: `ttir-to-ttir-decomposition` writes it in ops that have one. Ops of the other kinds are not lowered,
+for `reason`: this compiler lacks the op (`notimpl`), the target lacks it (`notyet`), or the hardware cannot do it
+(`never`)."""
 
 FLOAT = frozenset({"float"})
 INT = frozenset({"int"})
@@ -93,7 +95,7 @@ class OpRow:
     @property
     def lowered(self) -> bool:
         """Whether an op of this row can reach the device."""
-        return self.lowering in ("row", "pattern", "device")
+        return self.lowering in ("row", "pattern", "device", "decomposed")
 
 
 class OpTable:
@@ -103,6 +105,8 @@ class OpTable:
         self._by_stablehlo: dict[str, list[OpRow]] = {}
         self._by_ttir: dict[str, OpRow] = {}
         self._by_ttnn: dict[str, OpRow] = {}
+        self._known: dict[str, OpRow] = {}
+        """Ops of ttir (`ttir.mish`) and ttnn (`ttnn.generic`) without a kernel: decomposed, or not lowered."""
         self._listeners: list[Callable[[OpRow], None]] = []
 
     def add(self, row: OpRow) -> OpRow:
@@ -118,6 +122,9 @@ class OpTable:
         if row.ttir and row.lowering in ("row", "device"):
             self._by_ttir.setdefault(row.ttir, row)
             self._by_ttnn.setdefault(row.ttnn_name, row)
+        elif not row.stablehlo:
+            for name in (f"ttir.{row.ttir}" if row.ttir else "", f"ttnn.{row.ttnn}" if row.ttnn else ""):
+                self._known |= {name: row} if name else {}
         for listener in self._listeners:
             listener(row)
         return row
@@ -133,6 +140,9 @@ class OpTable:
         for rows in self._by_stablehlo.values():
             yield from rows
         yield from (r for r in self._by_ttir.values() if not r.stablehlo)
+        # A row with a kernel, registered before or after, is what the name means.
+        known = {id(row): row for row in self._known.values()}.values()
+        yield from (r for r in known if r.ttir not in self._by_ttir and (r.ttir or r.ttnn not in self._by_ttnn))
 
     def stablehlo(self, name: str) -> tuple[OpRow, ...]:
         """Rows of a StableHLO op (full name), one per type class; empty if the table has none."""
@@ -145,6 +155,11 @@ class OpTable:
     def ttnn(self, name: str) -> OpRow | None:
         """Row of a ttnn op, by name without prefix."""
         return self._by_ttnn.get(name)
+
+    def named(self, dialect: str, name: str) -> OpRow | None:
+        """Row of any op of `ttir` or `ttnn`, lowered or not; what ttir has no row for in ttnn is the ttir op's."""
+        rows = self._by_ttir if dialect == "ttir" else self._by_ttnn
+        return rows.get(name) or self._known.get(f"{dialect}.{name}") or self._known.get(f"ttir.{name}")
 
 
 TABLE = OpTable()

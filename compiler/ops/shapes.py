@@ -71,7 +71,12 @@ def window(size: int, kernel: int, stride: int, low: int, high: int, dilation: i
 
 
 def convolved(op: Any, attrs: dict[str, Any]) -> Shape | None:
-    """Result (channels last) of a convolution of an input with channels last and a spatial, I, O weight."""
+    """Result (channels last) of a convolution of an input with channels last and a spatial, I, O weight.
+
+    tt-mlir's form, whose dims lie anywhere, is checked once it is decomposed.
+    """
+    if "channel_dim" in attrs:
+        return None
     (n, *size, _), (*kernel, _, o) = shape_of(op.operands[0]), shape_of(op.operands[1])
     low, high = attrs["padding"][0::2], attrs["padding"][1::2]
     base = attrs.get("input_dilation", (1,) * len(size))

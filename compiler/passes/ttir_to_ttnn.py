@@ -21,6 +21,7 @@ from opscope.compiler.dialects import ttnn
 from opscope.compiler.dialects import ttnn_layout as layout
 from opscope.compiler.dialects.load_cached import LoadCachedOp
 from opscope.compiler.dialects.ttir_conv_weights import prepares_weights
+from opscope.compiler.dialects.unlowered import why_not
 from opscope.compiler.errors import CompilerInputError, StageFailure
 from opscope.compiler.ir.functions import CONST_EVAL, FALLBACK, KIND, PROGRAM, SCALAR, functions, kind_of
 from opscope.compiler.ops.row import TABLE, OpRow
@@ -303,6 +304,8 @@ class _Function:
         row = TABLE.ttir(op.name.removeprefix("ttir.")) if op.name.startswith("ttir.") else None
         if row is None:
             name = op.op_name.data if isinstance(op, UnregisteredOp) else op.name
+            if (known := why_not(op)) is not None:
+                raise StageFailure(STAGE, name, known[1], kind=known[0])
             message = f"expected an op of ttir that this compiler has, got {name}; try stablehlo-to-ttir before"
             raise StageFailure(STAGE, name, message, kind="notimpl")
         results = [self.tiled(r) for r in op.results]

@@ -35,7 +35,17 @@ from opscope.compiler.passes.ttnn_fusing import TtnnFusing
 from opscope.compiler.passes.ttnn_mixed_precision import TtnnMixedPrecision
 from opscope.compiler.passes.ttnn_optimizer import TtnnOptimizer
 from opscope.compiler.passes.ttnn_workaround import TtnnWorkaround
-from opscope.compiler.pipelines.tt_mlir import BACKEND, FRONT, backend_options, no_options
+from opscope.compiler.pipelines.tt_mlir import (
+    BACKEND,
+    CONVERSION,
+    FRONT,
+    PIPELINES,
+    STABLEHLO,
+    backend_options,
+    front_options,
+    no_options,
+    sharding_options,
+)
 
 if TYPE_CHECKING:
     from opscope.compiler.options import CompileOptions
@@ -124,19 +134,28 @@ def parse(spec: str) -> tuple[ModulePass, ...]:
         reason = " ".join(str(error).split())
         raise CompilerInputError(
             f"pipeline {spec!r}: expected passes and options that exist, got: {reason}; "
-            f"try {', '.join((*passes.names(), FRONT, BACKEND))}"
+            f"try {', '.join((*passes.names(), *PIPELINES))}"
         ) from error
 
 
 def _passes(spec: ArgSpec) -> tuple[ModulePass, ...]:
     """Returns the pass of that name, or all passes of the tt-mlir pipeline of that name."""
     if spec.name == FRONT:
-        no_options(spec)
-        return tuple(
-            module_pass for module_pass in ttir_passes() if not isinstance(module_pass, TtirToTtirDecomposition)
+        front_options(spec)
+        return (
+            LegalizeStablehloCompositeToTtir(named=True),
+            Inline(),
+            StablehloToTtir(named=True),
+            DeadCodeElimination(),
         )
+    if spec.name == CONVERSION:
+        no_options(spec)
+        return (StablehloToTtir(named=True),)
+    if spec.name == STABLEHLO:
+        sharding_options(spec)
+        return ()
     if spec.name == BACKEND:
-        return (TtirToTtirDecomposition(), *ttnn_passes(*backend_options(spec)))
+        return (TtirToTtirDecomposition(), TtirNarrowIndices(), *ttnn_passes(*backend_options(spec)))
     return (passes.load(spec.name).from_spec(spec),)
 
 

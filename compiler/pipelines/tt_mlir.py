@@ -12,6 +12,11 @@ from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.options import OPTIMIZATION_LEVELS, CompileOptions
 
 FRONT, BACKEND = "stablehlo-to-ttir-pipeline", "ttir-to-ttnn-backend-pipeline"
+CONVERSION = "convert-stablehlo-to-ttir"
+"""tt-mlir's name of the pass that is `stablehlo-to-ttir{named=true}` here."""
+STABLEHLO = "stablehlo-pipeline"
+"""tt-mlir's pipeline that propagates shardings. A module without any goes through it unchanged."""
+PIPELINES = (FRONT, CONVERSION, STABLEHLO, BACKEND)
 OFF = ("false",)
 FIXED: dict[str, tuple[str, ...]] = {
     "system-desc-path": ("",),
@@ -83,6 +88,37 @@ def _flag(pipeline: str, name: str, value: str) -> bool:
     if value not in ("true", "false"):
         raise CompilerInputError(f"{pipeline}: {name}: expected true or false, got {value!r}")
     return value == "true"
+
+
+FRONT_FIXED: dict[str, tuple[str, ...]] = {
+    "enable-arith-to-stablehlo": ("true",),
+    "enable-composite-to-call": ("true",),
+    "enable-remove-dead-values": ("true",),
+    "enable-aggressive-simplification": ("true", "false"),
+}
+"""Options of the front pipeline that have no choice here -> what may be given."""
+SHARDING_FIXED: dict[str, tuple[str, ...]] = {"mesh-shape": ("1", "1,1"), "automatic-arg-analysis": OFF}
+
+
+def front_options(spec: ArgSpec) -> None:
+    """Raises CompilerInputError for an option of the front pipeline that asks for something else than it does."""
+    _only(spec, FRONT_FIXED)
+
+
+def sharding_options(spec: ArgSpec) -> None:
+    """Raises CompilerInputError for an option of the sharding pipeline that asks for something."""
+    _only(spec, SHARDING_FIXED)
+
+
+def _only(spec: ArgSpec, fixed: dict[str, tuple[str, ...]]) -> None:
+    for name, values in spec.parameters.items():
+        key, value = name.replace("_", "-"), ",".join(map(_spelled, values))
+        if key not in fixed:
+            raise CompilerInputError(
+                f"{spec.name}: expected an option that exists, got {key!r}; try {', '.join(fixed)}"
+            )
+        if value not in fixed[key]:
+            raise CompilerInputError(f"{spec.name}: {key}: expected {' or '.join(fixed[key])}, got {value!r}")
 
 
 def no_options(spec: ArgSpec) -> None:

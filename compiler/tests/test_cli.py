@@ -168,15 +168,25 @@ def test_older_words_of_tt_mlir_mean_our_levels(options, same_as):
     assert spelled(options) == spelled(same_as) != spelled("optimization-level=0")
 
 
-def test_a_ttir_op_that_we_have_not_is_named(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("no_such_op", "expected an op of ttir that this compiler has, got ttir.no_such_op"),
+        ("adamw", "a step of training in one op"),
+    ],
+)
+def test_a_ttir_op_that_we_have_not_is_named(tmp_path, name, expected):
     path = tmp_path / "theirs.mlir"
-    path.write_text("""func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-      %0 = "ttir.mish"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    path.write_text(
+        """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = "ttir.NAME"(%x) : (tensor<4xf32>) -> tensor<4xf32>
       return %0 : tensor<4xf32>
-    }""")
+    }""".replace("NAME", name)
+    )
     result = call(opt, "--ttir-to-ttnn-backend-pipeline", path)
     assert result.exit_code == 1
-    assert "ttir.mish: expected an op of ttir that this compiler has, got ttir.mish" in result.output
+    assert expected in result.output
+    assert f"ttir.{name}: " in result.output
 
 
 def test_comments_do_not_make_stablehlo_ours(tmp_path):
@@ -196,10 +206,10 @@ def test_an_input_is_never_overwritten(source, tmp_path):
 
 
 def test_help_names_the_passes_that_there_are():
-    from opscope.compiler.pipelines.tt_mlir import BACKEND, FRONT
+    from opscope.compiler.pipelines.tt_mlir import PIPELINES
 
     assert [passes.load(name).name for name in passes.names()] == list(passes.names())
-    assert (FRONT, BACKEND) == PIPELINE_NAMES
+    assert PIPELINES == PIPELINE_NAMES
     words = " ".join(call(opt, "--help").output.split())
     assert all(name in words.replace("- ", "-") for name in passes.names())
 

@@ -46,13 +46,18 @@ AT_THE_DOOR = {
 
 
 def test_what_is_not_lowered_says_why_and_what_needs_a_pattern_has_one():
-    from opscope.compiler.passes.stablehlo_to_ttir import PATTERNS
+    from opscope.compiler.passes.stablehlo_to_ttir import NAMED, PATTERNS
+    from opscope.compiler.passes.ttir_to_ttir_decomposition import PATTERNS as DECOMPOSITIONS
 
     for row in api.op_table():
         if row.lowering in ("notimpl", "notyet", "never"):
             assert len(row.reason) > 10, row.stablehlo
-        if row.lowering == "pattern" and row.stablehlo not in AT_THE_DOOR:
+        if row.lowering == "pattern" and row.stablehlo not in {*AT_THE_DOOR, ""}:
             assert row.stablehlo in PATTERNS
+        if row.lowering == "decomposed":
+            assert row.ttir in DECOMPOSITIONS
+    assert set(DECOMPOSITIONS) <= {row.ttir for row in api.op_table()}
+    assert set(NAMED) <= {row.stablehlo for row in api.op_table()}
     assert set(PATTERNS) <= {row.stablehlo for row in api.op_table() if row.lowering == "pattern"}
 
 

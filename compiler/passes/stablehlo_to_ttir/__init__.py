@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ComplexType, IntAttr, IntegerType, ModuleOp, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ComplexType, FunctionType, IntAttr, IntegerType, ModuleOp, TensorType
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -21,7 +21,7 @@ from opscope.compiler.errors import StageFailure
 from opscope.compiler.ir.functions import SOURCE, functions
 from opscope.compiler.ops.row import TABLE, OpRow
 from opscope.compiler.options import WAY_OUT
-from opscope.compiler.passes.stablehlo_to_ttir import (  # noqa: F401  (each fills PATTERNS)
+from opscope.compiler.passes.stablehlo_to_ttir import (  # noqa: F401  (each fills PATTERNS or NAMED)
     batch_norm,
     collective,
     control,
@@ -35,6 +35,7 @@ from opscope.compiler.passes.stablehlo_to_ttir import (  # noqa: F401  (each fil
     eltwise,
     gather,
     linalg,
+    named,
     random,
     reduce,
     reduce_window,
@@ -42,7 +43,8 @@ from opscope.compiler.passes.stablehlo_to_ttir import (  # noqa: F401  (each fil
     scatter,
     sort,
 )
-from opscope.compiler.passes.stablehlo_to_ttir.emit import PATTERNS, STAGE, Emit
+from opscope.compiler.passes.stablehlo_to_ttir.emit import NAMED, PATTERNS, STAGE, Emit
+from opscope.compiler.passes.stablehlo_to_ttir.named.complex_numbers import as_real
 from opscope.compiler.passes.stablehlo_to_ttir.regions import Functions
 
 
@@ -88,10 +90,12 @@ class StablehloToTtir(ModulePass):
     """Rewrites every function's body from stablehlo and chlo to ttir."""
 
     name = "stablehlo-to-ttir"
+    named: bool = False
+    """Whether ops get tt-mlir's names and forms where these are less general than ours."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Replaces the functions of `op`. Raises StageFailure naming the first op that cannot be lowered."""
-        new_functions = Functions(lower_ops)
+        new_functions = Functions(lower_ops, named=self.named)
         for func in functions(op):
             _lower_function(func, new_functions)
         if new_functions.made:
@@ -100,11 +104,12 @@ class StablehloToTtir(ModulePass):
 
 def _lower_function(func: FuncOp, new_functions: Functions) -> None:
     old = func.body.blocks[0]
-    block = Block(arg_types=[a.type for a in old.args])
+    block = Block(arg_types=[as_real(a.type) if new_functions.named else a.type for a in old.args])
     results = lower_ops(old.ops, block, dict(zip(old.args, block.args, strict=True)), new_functions)
     block.add_op(ReturnOp(*results))
     func.detach_region(func.body)
     func.add_region(Region(block))
+    func.function_type = FunctionType.from_lists([a.type for a in block.args], [r.type for r in results])
 
 
 def lower_ops(
@@ -145,6 +150,10 @@ def _ops_after(block: Block, op: Operation | None) -> Iterator[Operation]:
 
 
 def _lower(op: Operation, emit: Emit) -> Any:
+    if emit.functions is not None and emit.functions.named and (pattern := NAMED.get(op.name)) is not None:
+        result = pattern(emit)
+        if result is not None:
+            return result
     row = choose(op)
     if row.lowering == "row":
         return emit.emit(row.ttir, emit.operands, op.results[0].type)

@@ -8,6 +8,8 @@ from typing import Any
 from xdsl.dialects.builtin import Signedness
 from xdsl.ir import Operation, Region, SSAValue
 
+from opscope.compiler.passes.stablehlo_to_ttir.splat import splat_value
+
 
 @dataclass(frozen=True)
 class Fold:
@@ -72,13 +74,22 @@ def combination(region: Region, element: Any) -> str:
     return fold.combine if fold else ""
 
 
+def known_number(value: SSAValue) -> Any:
+    """Returns the number that a `full`, or a `constant` of one value, makes; else None."""
+    owner = value.owner
+    if not isinstance(owner, Operation) or owner.name not in ("ttir.full", "ttir.constant"):
+        return None
+    if owner.name == "ttir.full":
+        fill: Any = owner.properties["fill_value"]
+        return fill.value.data
+    return splat_value(owner.properties["value"])
+
+
 def is_identity(fold: Fold, start: SSAValue, element: Any) -> bool:
     """Whether the start value is known and does not change the result."""
-    owner = start.owner
-    fill: Any = owner.properties.get("fill_value") if isinstance(owner, Operation) else None
-    if fill is None:
+    value = known_number(start)
+    if value is None:
         return False
-    value = fill.value.data
     width: int = element.width.data if hasattr(element, "width") else 0
     if fold.kernel in ("sum", "reduce_or", "reduce_xor"):
         return value == 0

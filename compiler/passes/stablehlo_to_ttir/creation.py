@@ -9,17 +9,7 @@ from xdsl.ir import SSAValue
 
 from opscope.compiler.ops.shapes import shape_of
 from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
-
-
-def splat_value(attr: Any) -> float | int | None:
-    """Returns the single value of a dense attribute; None if it has no elements or they differ."""
-    if not isinstance(attr, DenseIntOrFPElementsAttr):
-        return None
-    data, element = attr.data.data, attr.get_element_type()
-    size = element.compile_time_size
-    if not data or data != data[:size] * (len(data) // size):
-        return None
-    return element.unpack(data[:size], 1)[0]  # pyright: ignore[reportReturnType]
+from opscope.compiler.passes.stablehlo_to_ttir.splat import splat_value
 
 
 @lowers("stablehlo.constant")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import FloatAttr
 from xdsl.ir import SSAValue
 
 from opscope.compiler.ops.shapes import shape_of
+from opscope.compiler.passes.stablehlo_to_ttir.body import known_number
 from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
 
 
@@ -69,9 +69,9 @@ def pad(e: Emit) -> SSAValue:
     pairs = zip(e.ints("edge_padding_low"), e.ints("edge_padding_high"), strict=True)
     interior = e.ints("interior_padding")
     edges = {"padding": [edge for pair in pairs for edge in pair], "interior": interior if any(interior) else None}
-    number = fill.owner.properties.get("fill_value") if hasattr(fill.owner, "properties") else None  # pyright: ignore[reportAttributeAccessIssue]
-    if isinstance(number, FloatAttr):
-        return e.emit("pad", [value], e.result_type, value=number.value.data, **edges)
+    number = known_number(fill)
+    if isinstance(number, float):
+        return e.emit("pad", [value], e.result_type, value=number, **edges)
     return e.emit("pad", [value, fill], e.result_type, **edges)
 
 

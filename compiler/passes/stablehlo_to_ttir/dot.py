@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
-from opscope.compiler.dialects.from_row import write_attrs
-from opscope.compiler.dialects.unlowered import DOT_GENERAL, DotGeneralOp
-from opscope.compiler.ir.functions import SOURCE
 from opscope.compiler.ops.shapes import shape_of
 from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
 
@@ -41,18 +38,12 @@ def contract(
     element = e.result_type.element_type
     # Operands whose type is not the result's (a bf16 product declared f32) are widened first, which is exact.
     operands = [e.typecast(value, element) for value in e.operands]
-    attrs = {
-        "batch_dims_lhs": left_batch,
-        "batch_dims_rhs": right_batch,
-        "contract_dims_lhs": left_inner,
-        "contract_dims_rhs": right_inner,
-    }
-    dot = DotGeneralOp.create(
-        operands=operands,
-        result_types=[e.result_type],
-        properties=write_attrs(DOT_GENERAL, attrs),
-        attributes={SOURCE: e.op.attributes[SOURCE]} if SOURCE in e.op.attributes else {},
-        location=e.op.location,
+    return e.emit(
+        "dot_general",
+        operands,
+        e.result_type,
+        batch_dims_lhs=left_batch,
+        batch_dims_rhs=right_batch,
+        contract_dims_lhs=left_inner,
+        contract_dims_rhs=right_inner,
     )
-    e.block.add_op(dot)
-    return dot.results[0]

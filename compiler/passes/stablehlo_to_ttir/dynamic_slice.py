@@ -13,7 +13,7 @@ from opscope.compiler.ops.shapes import Shape, shape_of
 from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
 
 
-def _vector(e: Emit, starts: Sequence[SSAValue]) -> SSAValue:
+def vector(e: Emit, starts: Sequence[SSAValue]) -> SSAValue:
     """Returns the start scalars as one index vector."""
     rows = [e.reshape(start, [1]) for start in starts]
     if len({element_of(row) for row in rows}) > 1:
@@ -40,11 +40,22 @@ def _read(e: Emit, value: SSAValue, start: SSAValue, sizes: Sequence[int]) -> SS
     )
 
 
+def cut(e: Emit, value: SSAValue, dim: int, place: int, size: int = 1) -> SSAValue:
+    """Returns `size` elements of one dim from `place` on; the value itself if it has no more."""
+    shape = shape_of(value)
+    if shape[dim] == size:
+        return value
+    begins, ends = [0] * len(shape), list(shape)
+    begins[dim], ends[dim] = place, place + size
+    kind = e.like(value, tuple(end - begin for begin, end in zip(begins, ends, strict=True)))
+    return e.emit("slice_static", [value], kind, begins=begins, ends=ends, step=[1] * len(shape))
+
+
 @lowers("stablehlo.dynamic_slice")
 def dynamic_slice(e: Emit) -> SSAValue:
     """Emits a gather of one slice."""
     value, *starts = e.operands
-    return _read(e, value, _vector(e, starts), e.ints("slice_sizes")) if starts else value
+    return _read(e, value, vector(e, starts), e.ints("slice_sizes")) if starts else value
 
 
 @lowers("stablehlo.dynamic_update_slice")
@@ -59,7 +70,7 @@ def dynamic_update_slice(e: Emit) -> SSAValue:
     if not starts or 0 in sizes:
         return value if 0 in sizes else update
     room = [n - size for n, size in zip(shape, sizes, strict=True)]
-    start = _vector(e, starts)
+    start = vector(e, starts)
     kind: Any = start.type
     if element_of(start) == "i64" or element_of(start).startswith("ui"):
         # A large start would turn negative as i32, or small.

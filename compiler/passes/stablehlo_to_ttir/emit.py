@@ -4,16 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType, f32, i32
+from xdsl.dialects.builtin import (
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    StringAttr,
+    TensorType,
+    f32,
+    i32,
+)
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from opscope.compiler.dialects import ttir
 from opscope.compiler.dialects.from_row import element_of, write_attrs
 from opscope.compiler.dialects.stablehlo import SpecAttr
 from opscope.compiler.errors import StageFailure
-from opscope.compiler.ir.functions import SOURCE
+from opscope.compiler.ir.context import context
+from opscope.compiler.ir.functions import SOURCE, functions
+from opscope.compiler.ops.row import TABLE
 from opscope.compiler.ops.shapes import Shape, shape_of
 
 if TYPE_CHECKING:
@@ -23,6 +36,21 @@ STAGE = "stablehlo-to-ttir"
 Pattern = Callable[["Emit"], "SSAValue | Sequence[SSAValue]"]
 PATTERNS: dict[str, Pattern] = {}
 """Full StableHLO op name -> the function that writes it in ttir."""
+
+
+NAMED: dict[str, Callable[[Emit], SSAValue | Sequence[SSAValue] | None]] = {}
+"""Full StableHLO op name -> the function that writes it as tt-mlir's named op; None where tt-mlir has none for it."""
+
+
+def named(*names: str) -> Callable[[Any], Any]:
+    """Decorator for a function that writes these ops in tt-mlir's words."""
+
+    def note(pattern: Any) -> Any:
+        for name in names:
+            NAMED[name] = pattern
+        return pattern
+
+    return note
 
 
 def lowers(*names: str) -> Callable[[Pattern], Pattern]:
@@ -89,6 +117,21 @@ class Emit:
         """Returns the StageFailure that refuses this op, to be raised."""
         return StageFailure(STAGE, self.op.name, message, kind=kind)
 
+    def add_function(self, function: FuncOp) -> str:
+        """Adds a function of scalars to the op's module, unless its like is there; returns its name."""
+        module: Any = self.op
+        while module.parent_op() is not None:
+            module = module.parent_op()
+        name, number = function.sym_name.data, 0
+        there = {f.sym_name.data: f for f in functions(module)}
+        while (other := there.get(function.sym_name.data)) is not None:
+            if other.function_type == function.function_type and other.sym_name.data.startswith(name):
+                return other.sym_name.data
+            number += 1
+            function.sym_name = StringAttr(f"{name}_{number}")
+        module.body.block.add_op(function)
+        return function.sym_name.data
+
     # --- emission
     def emit(self, name: str, operands: Sequence[SSAValue], result: Attribute, **attrs: Any) -> SSAValue:
         """Emits any ttir op with one result, by its row."""
@@ -103,6 +146,22 @@ class Emit:
             operands=operands,
             result_types=results,
             properties=write_attrs(cls.ROW, attrs) if attrs else {},
+            attributes={SOURCE: self.op.attributes[SOURCE]} if SOURCE in self.op.attributes else {},
+            location=self.op.location,
+        )
+        self.block.add_op(new_op)
+        return list(new_op.results)
+
+    def foreign(
+        self, name: str, operands: Sequence[SSAValue], results: Sequence[Attribute], **properties: Attribute
+    ) -> list[SSAValue]:
+        """Emits an op of tt-mlir's ttir with these attributes as they are; it may be one that no kernel computes."""
+        assert TABLE.named("ttir", name) is not None, name
+        cls = ttir.CLASSES.get(name) or context().get_op(f"ttir.{name}")
+        new_op = cls.create(
+            operands=operands,
+            result_types=results,
+            properties=properties,
             attributes={SOURCE: self.op.attributes[SOURCE]} if SOURCE in self.op.attributes else {},
             location=self.op.location,
         )
@@ -145,6 +204,26 @@ class Emit:
         if element_of(value) == str(element):
             return value
         return self.emit("typecast", [value], TensorType(element, shape_of(value)))
+
+    def shared(self, value: SSAValue, name: str, shape: Sequence[int], **attrs: Any) -> SSAValue:
+        """Emits a movement of `value`, or returns the result of the same one from before."""
+        properties = write_attrs(ttir.CLASSES[name].ROW, attrs)
+        for use in value.uses:
+            op = use.operation
+            if op.name == f"ttir.{name}" and op.properties == properties and op.parent is self.block:
+                return op.results[0]
+        return self.emit(name, [value], self.like(value, tuple(shape)), **attrs)
+
+    def constant(self, kind: Any, number: float) -> SSAValue:
+        """Returns a `constant` of one value."""
+        element: Any = kind.element_type
+        if not hasattr(element, "width"):
+            data = element.pack((number,))
+        else:
+            width: int = element.width.data
+            data = (int(number) % (1 << max(8, width))).to_bytes(max(1, width // 8), "little")
+        count = prod(kind.get_shape())
+        return self.emit("constant", [], kind, value=DenseIntOrFPElementsAttr(kind, BytesAttr(data * count)))
 
     def full(self, shape: Sequence[int], element: Any, number: float) -> SSAValue:
         """Returns a tensor filled with one value; a float must be exact in f32."""

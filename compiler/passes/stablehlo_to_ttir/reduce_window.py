@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -39,31 +41,66 @@ def _by_body(e: Emit) -> list[SSAValue]:
     )
 
 
-def _pool(e: Emit) -> SSAValue | None:
-    """Maps window dims to H and W, the last other dim to C and the rest to N; None if the op is not such a pooling."""
+@dataclass(frozen=True)
+class Window:
+    """The windows of a `reduce_window`, per dim."""
+
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    base: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+
+    def wider(self, edges: Sequence[tuple[int, int]]) -> Window:
+        """Returns these windows over an operand that has lost a pad of these edges."""
+        padding = tuple((a + low, b + high) for (a, b), (low, high) in zip(self.padding, edges, strict=True))
+        return replace(self, padding=padding)
+
+
+def window_of(e: Emit) -> Window:
+    """Reads the op's attributes."""
+    rank = len(shape_of(e.operands[0]))
+    ones = [1] * rank
+    flat = e.ints("padding", [0] * (2 * rank))
+    return Window(
+        e.ints("window_dimensions"),
+        e.ints("window_strides", ones),
+        e.ints("window_dilations", ones),
+        e.ints("base_dilations", ones),
+        tuple((flat[2 * i], flat[2 * i + 1]) for i in range(rank)),
+    )
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """A 2-D pooling of a value that was moved to NHWC, and the way back."""
+
+    e: Emit
+    value: SSAValue
+    order: tuple[int, ...]
+
+    @property
+    def type(self) -> Any:
+        """The type of the NHWC result."""
+        return self.value.type
+
+    def result(self, value: SSAValue | None = None) -> SSAValue:
+        """Moves the pooling's result, or what was made of it, to where the op's result has its dims."""
+        moved = self.e.reshape(value or self.value, [self.e.result_shape[i] for i in self.order])
+        return self.e.permute(moved, [self.order.index(i) for i in range(len(self.order))])
+
+
+def pooled(e: Emit, value: SSAValue, window: Window, name: str, **attrs: Any) -> Pooled | None:
+    """Maps window dims to H and W, the last other dim to C and the rest to N; None if there are more than two."""
     element: Any = e.result_type.element_type
-    fold = recognise(e.op.regions[0], element) if len(e.operands) == 2 else None
-    value, start = e.operands[0], e.operands[-1]
-    if fold is None or fold.kernel not in POOLS:
-        return None
     shape = shape_of(value)
     rank = len(shape)
-    window = e.ints("window_dimensions")
-    stride = e.ints("window_strides", [1] * rank)
-    dilation = e.ints("window_dilations", [1] * rank)
-    flat = e.ints("padding", [0] * (2 * rank))
-    padding = [(flat[2 * i], flat[2 * i + 1]) for i in range(rank)]
-    identity = is_identity(fold, start, element)
-    holes = any(n != 1 for n in e.ints("base_dilations", [1] * rank))
-    # A window sum would add a start value other than 0 once per padded place.
-    if holes or (fold.kernel == "sum" and not identity):
-        return None
-    moving = [i for i in range(rank) if window[i] != 1 or stride[i] != 1 or padding[i] != (0, 0)]
-    if len(moving) > 2:
+    moving = [i for i in range(rank) if window.size[i] != 1 or window.stride[i] != 1 or window.padding[i] != (0, 0)]
+    if len(moving) > 2 or any(n != 1 for n in window.base):
         return None
     others = [i for i in range(rank) if i not in moving]
     outer, channel = others[:-1], others[-1:]
-    order = [*outer, *moving, *channel]
+    order = (*outer, *moving, *channel)
     extra = [1] * (2 - len(moving))
 
     def numbers(per_dim: tuple[int, ...]) -> list[int]:
@@ -74,15 +111,32 @@ def _pool(e: Emit) -> SSAValue | None:
     value = e.permute(value, order)
     value = e.reshape(value, [n, *extra, *(shape[i] for i in moving), c])
     value = e.emit(
-        POOLS[fold.kernel],
+        name,
         [value],
         TensorType(element, [n, *extra, *out, c]),
-        kernel=numbers(window),
-        stride=numbers(stride),
-        dilation=numbers(dilation),
-        padding=[*[0] * (2 * len(extra)), *(edge for i in moving for edge in padding[i])],
+        kernel=numbers(window.size),
+        stride=numbers(window.stride),
+        dilation=numbers(window.dilation),
+        padding=[*[0] * (2 * len(extra)), *(edge for i in moving for edge in window.padding[i])],
         ceil_mode=False,
+        **attrs,
     )
-    value = e.reshape(value, [e.result_shape[i] for i in order])
-    value = e.permute(value, [order.index(i) for i in range(rank)])
+    return Pooled(e, value, order)
+
+
+def _pool(e: Emit) -> SSAValue | None:
+    """Emits a pooling that the device has; None if the op is none."""
+    element: Any = e.result_type.element_type
+    fold = recognise(e.op.regions[0], element) if len(e.operands) == 2 else None
+    value, start = e.operands[0], e.operands[-1]
+    if fold is None or fold.kernel not in POOLS:
+        return None
+    identity = is_identity(fold, start, element)
+    # A window sum would add a start value other than 0 once per padded place.
+    if fold.kernel == "sum" and not identity:
+        return None
+    pool = pooled(e, value, window_of(e), POOLS[fold.kernel])
+    if pool is None:
+        return None
+    value = pool.result()
     return value if identity else e.emit(fold.combine, [value, start], e.result_type)

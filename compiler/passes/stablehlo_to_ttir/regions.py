@@ -65,6 +65,8 @@ class Functions:
 
     lower: Lower
     made: list[FuncOp | None] = field(default_factory=list)
+    named: bool = False
+    """Whether ops are written in tt-mlir's words."""
 
     def program(self, e: Emit, region: Region, outside: Sequence[SSAValue] = ()) -> str:
         """Creates the function of `region` and returns its name.

@@ -31,7 +31,7 @@ def rng(e: Emit) -> SSAValue:
             raise e.refuse(f"expected integers of 8, 16 or 32 bits, got {element}")
         return _integers(e, low, high)
     wide = TensorType(f32, e.result_shape)
-    unit = _unit(e, wide, centred=normal)
+    unit = unit_floats(e, wide, centred=normal)
     low, high = (_spread(e, e.typecast(value, f32)) for value in (low, high))
     if normal:
         # The inverse of the distribution function: sqrt(2) erfinv(2u - 1).
@@ -44,11 +44,11 @@ def rng(e: Emit) -> SSAValue:
     return e.typecast(result, element)
 
 
-def _bits(e: Emit) -> SSAValue:
+def _bits(e: Emit, seed_words: str = "") -> SSAValue:
     """Returns random words of the result's shape."""
     earlier = sum(op.name == GENERATOR for op in e.block.ops)
     words = TensorType(WORD, [2, 2])
-    seed = hashlib.sha256(f"opscope.rng {earlier}".encode()).digest()[:16]
+    seed = hashlib.sha256(f"opscope.rng {seed_words or earlier}".encode()).digest()[:16]
     state = e.emit("constant", [], words, value=DenseIntOrFPElementsAttr(words, BytesAttr(seed)))
     _, bits = e.emit_all(
         "rng_bit_generator", [state], [words, TensorType(WORD, e.result_shape)], rng_algorithm=ALGORITHM, wide=False
@@ -56,9 +56,12 @@ def _bits(e: Emit) -> SSAValue:
     return bits
 
 
-def _unit(e: Emit, wide: TensorType, *, centred: bool) -> SSAValue:
-    """Returns floats in [0, 1), or the middles of 2^23 intervals in (0, 1) if `centred`."""
-    bits = _bits(e)
+def unit_floats(e: Emit, wide: TensorType, seed_words: str = "", *, centred: bool = False) -> SSAValue:
+    """Returns floats in [0, 1), or the middles of 2^23 intervals in (0, 1) if `centred`.
+
+    Each op of a module has a state of its own, or the one that `seed_words` name.
+    """
+    bits = _bits(e, seed_words)
     few = e.emit("logical_right_shift", [bits, e.full(_ones(e), WORD, 9)], bits.type)
     number = e.typecast(few, f32)
     if centred:

@@ -5,7 +5,7 @@
 // RUN: opscope opt --split-input-file --stablehlo-to-ttir-pipeline %s | FileCheck %s --check-prefix=GENERIC
 
 // CHECK-LABEL: func.func public @smooth(%arg0: tensor<8x8xf32>) -> tensor<8x8xf32>
-// CHECK-NEXT: %[[HALF:[0-9]+]] = "ttir.full"() <{fill_value = 5.000000e-01 : f32, shape = array<i32: 8, 8>}>
+// CHECK-NEXT: %[[HALF:[0-9]+]] = "ttir.constant"() <{value = dense<5.000000e-01> : tensor<8x8xf32>}>
 // CHECK: %[[SUM:[0-9]+]] = "ttir.add"(%arg0, %[[HALF]]) : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
 // CHECK: return
 // UNFUSED-LABEL: func.func public @smooth(

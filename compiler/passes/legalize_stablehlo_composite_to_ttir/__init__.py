@@ -22,6 +22,7 @@ from opscope.compiler.dialects.stablehlo import CLASSES
 from opscope.compiler.ir.functions import functions
 from opscope.compiler.ops.shapes import shape_of
 from opscope.compiler.passes.inline import DECOMPOSITION, drop, inline_calls
+from opscope.compiler.passes.legalize_stablehlo_composite_to_ttir.named import written
 
 COMPOSITE = "stablehlo.composite"
 FLOATS = ("f32", "bf16", "f16")
@@ -36,6 +37,8 @@ class LegalizeStablehloCompositeToTtir(ModulePass):
     """Replaces every composite."""
 
     name = "legalize-stablehlo-composite-to-ttir"
+    named: bool = False
+    """Whether composites also become ops of tt-mlir that have no kernel here."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Changes the module in place and drops functions that only composites used. Raises CompilerInputError."""
@@ -46,15 +49,18 @@ class LegalizeStablehloCompositeToTtir(ModulePass):
             meaning = composite.attributes[DECOMPOSITION]
             assert isinstance(meaning, SymbolRefAttr)
             meanings.add(meaning.root_reference.data)
-            new_op = _as_op(composite)
-            if new_op is None:
-                decomposed.add(meaning.root_reference.data)
-                new_op = CallOp(meaning, list(composite.operands), [r.type for r in composite.results])
-                new_op.location = composite.location
             block = composite.parent
             assert block is not None
-            block.insert_op_before(new_op, composite)
-            for old, new in zip(composite.results, new_op.results, strict=True):
+            results = written(composite) if self.named else None
+            if results is None:
+                new_op = _as_op(composite)
+                if new_op is None:
+                    decomposed.add(meaning.root_reference.data)
+                    new_op = CallOp(meaning, list(composite.operands), [r.type for r in composite.results])
+                    new_op.location = composite.location
+                block.insert_op_before(new_op, composite)
+                results = list(new_op.results)
+            for old, new in zip(composite.results, results, strict=True):
                 old.replace_all_uses_with(new)
             composite.detach()
             composite.erase()

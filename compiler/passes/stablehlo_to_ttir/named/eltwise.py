@@ -1,0 +1,78 @@
+"""Constants, and logic on integers that were booleans."""
+
+from __future__ import annotations
+
+import re
+from math import prod
+from typing import Any
+
+from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr
+from xdsl.ir import SSAValue
+
+from opscope.compiler.dialects.from_row import element_of
+from opscope.compiler.dialects.stablehlo import SpecAttr
+from opscope.compiler.ops.shapes import shape_of
+from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, named
+from opscope.compiler.passes.stablehlo_to_ttir.named.complex_numbers import as_real
+from opscope.compiler.passes.stablehlo_to_ttir.named.known import maker, splat
+
+LOGIC = {"stablehlo.or": "logical_or", "stablehlo.and": "logical_and", "stablehlo.xor": "logical_xor"}
+
+
+@named("stablehlo.constant")
+def constant(e: Emit) -> SSAValue | None:
+    """Emits `constant`, whether or not all elements are equal; of complex numbers their parts."""
+    held = e.attr("value")
+    if isinstance(held, SpecAttr):  # complex elements, which the door keeps as text
+        kind: Any = as_real(e.result_type)
+        return e.emit("constant", [], kind, value=DenseIntOrFPElementsAttr(kind, _parts(e, held.text.data)))
+    return e.emit("constant", [], e.result_type, value=held) if isinstance(held, DenseIntOrFPElementsAttr) else None
+
+
+def _parts(e: Emit, words: str) -> BytesAttr:
+    """Returns the bytes of complex elements, real part first, from their text. Raises StageFailure for other text."""
+    element = e.result_type.element_type.element_type
+    numbers = [float(word) for word in re.findall(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?", words.rpartition(" : ")[0])]
+    count = 2 * prod(e.result_shape)
+    if "0x" in words or not numbers or (len(numbers) != 2 and len(numbers) != count):
+        raise e.refuse("expected complex elements as decimal numbers, got others")
+    return BytesAttr(element.pack(tuple(numbers * (count // len(numbers)))))
+
+
+@named("stablehlo.broadcast_in_dim")
+def broadcast_in_dim(e: Emit) -> SSAValue:
+    """Emits a reshape to the result's rank if that changes anything, and always a broadcast."""
+    (value,) = e.operands
+    dims = e.ints("broadcast_dimensions")
+    if list(dims) != sorted(dims):
+        value = e.permute(value, sorted(range(len(dims)), key=dims.__getitem__))
+    place = dict(zip(sorted(dims), shape_of(value), strict=True))
+    value = e.reshape(value, [place.get(d, 1) for d in range(len(e.result_shape))])
+    if not e.result_shape:
+        return value
+    factors = [new // n if n else 1 for n, new in zip(shape_of(value), e.result_shape, strict=True)]
+    return e.emit("broadcast", [value], e.result_type, broadcast_dimensions=factors)
+
+
+@named("stablehlo.uniform_quantize", "stablehlo.uniform_dequantize")
+def quantise(e: Emit) -> list[SSAValue]:
+    """Types say scales and zero points; between two quantised types it is `requantize`."""
+    name = "dequantize"
+    if e.op.name == "stablehlo.uniform_quantize":
+        name = "requantize" if "!quant" in element_of(e.operands[0]) else "quantize"
+    return e.foreign(name, e.operands, e.result_types)
+
+
+@named("stablehlo.compare")
+def compare(e: Emit) -> SSAValue | None:
+    """`(convert a) or (convert b) != 0` of booleans is a logical op of a and b."""
+    if e.spec("comparison_direction").value != "NE" or splat(e.op.operands[1]) != 0:
+        return None
+    joined = maker(e.op.operands[0])
+    if joined is None or joined.name not in LOGIC:
+        return None
+    sources = [maker(operand, "stablehlo.convert") for operand in joined.operands]
+    if not all(source is not None and element_of(source.operands[0]) == "i1" for source in sources):
+        return None
+    bits = [e.values[source.operands[0]] for source in sources if source is not None]
+    return e.emit(LOGIC[joined.name], bits, e.result_type)
