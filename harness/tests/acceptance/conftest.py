@@ -17,6 +17,7 @@ from opscope.harness.cache import export_folder
 from opscope.harness.tests.without_plugins import WITHOUT_PLUGINS
 
 MODEL = "mnist_mlp"
+ROOMS = ("harness", "models", "reports", "compiler", "simulator")
 
 
 ONE_AFTER_ANOTHER = """
@@ -123,7 +124,7 @@ def place(tmp_path: Path) -> Place:
 @pytest.fixture
 def hostile(place: Place) -> Place:
     """A folder with namesakes of our rooms, a conftest, tests, and settings of its own, all of which fail."""
-    for room in ("harness", "models", "reports", "compiler", "simulator"):
+    for room in ROOMS:
         (place.folder / room).mkdir()
         (place.folder / room / "__init__.py").write_text(f"raise RuntimeError('their {room}')\n")
     (place.folder / "conftest.py").write_text("raise RuntimeError('their conftest')\n")

@@ -205,7 +205,7 @@ def test_a_module_that_kills_what_reads_it_is_one_line(failed, tmp_path: Path, m
     run_dir, tests = failed
     _, stored, row, test = from_run.find(tests[0].op_id, run_dir, "test")
     origin = from_run.origin(run_dir, stored, row, test)
-    aborts = tmp_path / "sitecustomize.py"  # which ends every process but this one when it imports what reads the module
+    aborts = tmp_path / "sitecustomize.py"  # ends each process that imports what reads the module
     aborts.write_text(
         "import os, sys\n"
         "class Aborts:\n"
