@@ -56,7 +56,7 @@ def try_one(folder: Path, mutant: Mutant, found: covering.Covering) -> Outcome:
             usual = sum(found.seconds[test] for test in some)
             tried = trial.attempt(folder, mutant.path, mutated, some, limit=60 + 5 * usual)
             outcome = replace(tried, seconds=round(outcome.seconds + tried.seconds, 1))
-        if outcome.ending == CAUGHT:
+        if outcome.ending != SURVIVED:
             return outcome
     left_out = len(covering_tests) - len(tests)
     ending = UNDECIDED if left_out else outcome.ending

@@ -21,6 +21,8 @@ from ci.mutation.mutants import MODULE, Mutant, Statements
 
 MEASURED = ("harness", "compiler", "reports")
 """The rooms whose lines are noted: those with mutants, and those that import them."""
+IMPORTING = (*MEASURED, "simulator", "opscope")
+"""The rooms whose files and tests may import a mutant's."""
 
 
 @dataclass
@@ -84,7 +86,7 @@ class Covering:
 @functools.cache
 def _imports() -> dict[str, str]:
     """File of the rooms, tests included -> its lines that import."""
-    files = [path for room in MEASURED for path in (tree.ROOT / room).rglob("*.py")]
+    files = [path for room in IMPORTING for path in (tree.ROOT / room).rglob("*.py")]
     return {
         path.relative_to(tree.ROOT).as_posix(): "\n".join(
             line for line in path.read_text().splitlines() if " import " in line or line.startswith("import ")

@@ -14,7 +14,7 @@ from ci.mutation import equivalent, mutants, trial
 from ci.mutation.__main__ import MOST_SECONDS, report, tried
 from ci.mutation.covering import Covering
 from ci.mutation.mutants import MODULE, Statements
-from ci.mutation.trial import SURVIVED, UNDECIDED, Outcome
+from ci.mutation.trial import CAUGHT, SURVIVED, UNDECIDED, Outcome
 
 SOURCE = '''LIMIT = 3
 
@@ -116,6 +116,39 @@ def test_a_mutant_that_only_some_of_its_tests_could_try_is_not_decided(
     assert report(tmp_path, outcomes, 0) == 0
     tried([tmp_path], inside, known, tmp_path / "outcomes.jsonl", again=True)
     assert len(asked) == 2 * len(inside)
+
+
+@pytest.mark.parametrize(
+    ("runs", "ending", "by"),
+    [
+        ([(1, "FAILED test_a.py::a - x"), (1, "")], CAUGHT, "test_a.py::a"),
+        ([(1, "FAILED test_a.py::a - x"), (0, ""), (0, "")], SURVIVED, "1 tests"),
+        ([(1, "FAILED test_a.py::a - x"), (0, ""), (1, "FAILED test_b.py::b"), (1, "")], CAUGHT, "test_b.py::b"),
+        ([(1, "ERROR test_a.py"), (0, ""), (1, "ERROR test_b.py"), (0, "")], SURVIVED, "0 tests"),
+        ([(None, ""), (0, "")], CAUGHT, "no end within 9 s"),
+        ([(None, ""), (None, "")], UNDECIDED, "no end within 9 s, nor did the tests pass without it"),
+        ([(-9, ""), (0, "")], CAUGHT, "exit code -9"),
+        ([(-9, ""), (-9, "")], UNDECIDED, "exit code -9, nor did the tests pass without it"),
+    ],
+)
+def test_a_busy_machine_notices_no_mutant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runs: list[tuple[int | None, str]], ending: str, by: str
+) -> None:
+    """A test fails twice, and what names no test has to pass without the mutant."""
+    file, left, seen = tmp_path / "file.py", list(runs), list[str]()
+    file.write_text("before")
+
+    def run(folder: Path, words: list[str], limit: float) -> tuple[int | None, str]:
+        seen.append(file.read_text())
+        return left.pop(0)
+
+    monkeypatch.setattr(trial, "run", run)
+    outcome = trial.attempt(tmp_path, "file.py", "after", ["test_a.py::a", "test_b.py::b"], 9.0)
+    assert (outcome.ending, outcome.by) == (ending, by)
+    assert not left
+    control = ["before"] if runs[0][0] in (None, -9) else []
+    assert seen == ["after"] * (len(runs) - len(control)) + control
+    assert file.read_text() == "before"
 
 
 def test_the_tests_of_a_mutant_are_those_that_ran_its_statement(found: list[mutants.Mutant]) -> None:
