@@ -167,6 +167,8 @@ def _attrs(op: Operation) -> str:
     values: dict[str, Any] = dict(op.attributes)
     if isinstance(op, RowOp):
         values |= op.read() | {key: op.properties[key] for key in op.properties if key.endswith("_config")}
+    elif op.dialect_name() == "buda":
+        values |= op.properties
     return "".join(f" {key}={_word(value)}" for key, value in values.items() if key not in ("module", "shape"))
 
 

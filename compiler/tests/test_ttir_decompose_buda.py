@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -11,7 +12,8 @@ from opscope.compiler import api
 from opscope.compiler.buda.plan_to_binary import to_binary
 from opscope.compiler.buda.planner import budget_of, plan
 from opscope.compiler.ir.context import context
-from opscope.compiler.passes.ttir_decompose_buda import RULES, TtirDecomposeBuda
+from opscope.compiler.passes.ttir_decompose_buda import RULES, TtirDecomposeBuda, indexing
+from opscope.compiler.passes.ttir_decompose_buda.sums import AMPLIFIER
 from opscope.compiler.passes.ttir_implicit_broadcast_fold import TtirImplicitBroadcastFold
 from opscope.compiler.target.system_desc import load_board
 from opscope.compiler.tests import programs
@@ -49,6 +51,16 @@ ELSEWHERE = {"max_pool2d", "min_pool2d", "gather", "scatter"}
 
 def test_every_rule_is_tried() -> None:
     assert set(CASES) | INEXACT | set(CLOSE) | ELSEWHERE == set(RULES)
+
+
+def test_the_lowest_number_and_the_whole_ones_are_those_of_the_format() -> None:
+    limits = ml_dtypes.finfo(ml_dtypes.bfloat16)
+    assert float(limits.min) == indexing.LOWEST
+    # The first whole number that the format does not hold is one more.
+    held = np.arange(indexing.MOST_EXACT + 2).astype(ml_dtypes.bfloat16).astype(int)
+    assert int(np.argmax(held != np.arange(held.size))) == indexing.MOST_EXACT + 1
+    # The least difference of two normal numbers of a sum that is not zero, amplified, is one at least.
+    assert float(limits.smallest_normal) * AMPLIFIER == 1
 
 
 def test_all_at_once_are_exact() -> None:

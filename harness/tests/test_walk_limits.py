@@ -191,6 +191,20 @@ def test_the_journal_holds_the_op_under_evaluation_and_is_empty_at_the_end(tmp_p
     assert (tmp_path / JOURNAL).read_bytes() == b""
 
 
+def test_what_crashed_or_is_too_large_is_not_compiled_ahead(tmp_path: Path) -> None:
+    split = split_module(CHAIN, "m")
+    first, *rest = split.ops
+
+    def ahead(**options: Any) -> list[str]:
+        walker = Walker(WalkTask(split, ["normal:1"], 0, tmp_path, "", **options))
+        walker.close()
+        return [op_id for op_id, _ in walker.jobs()]
+
+    assert ahead() == [first, *rest]
+    assert ahead(fatal_ops={first: "signal 11"}) == rest
+    assert ahead(limits=Limits(tensor_bytes=31)) == []
+
+
 def test_a_body_is_entered_once_and_its_values_die_with_it(tmp_path: Path) -> None:
     split = split_module(LOOP, "m")
     walker = Walker(WalkTask(split, ["normal:1", "zeros"], 0, tmp_path, ""))

@@ -282,6 +282,7 @@ GROWTH: dict[str, tuple[tuple[float, ...], Label]] = {
     # What comes with the run before is measured against the one before that.
     "high_before": ((20, 20, 20, 31, 20, 40, 40), Label.SLOWER),
     "long": ((500, 500, 500, 500, 500, 800, 800), Label.SLOWER),
+    "fast_between": ((100, 100, 100, 20, 20, 110, 110), Label.SLOWER),
 }
 """Op -> its compile times in ms (0: not in the run) and what the last run says of it."""
 
@@ -304,6 +305,7 @@ def test_growth_that_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with open_runs(url) as runs:
         found = {row.op_name.removeprefix("stablehlo."): row for row in compared(runs).rows}
         across = {row.op_name.removeprefix("stablehlo."): row for row in compared(runs, "night05", "night07").rows}
+        far = {row.op_name.removeprefix("stablehlo."): row for row in compared(runs, "night03", "night07").rows}
         fewer = compared(runs, "night03", "night04").notes, compared(runs, "night04", "night05").notes
         # A history of at most five runs is enough for those of the last five, and none between others.
         monkeypatch.setattr(history_of_times, "RUNS", 5)
@@ -311,6 +313,8 @@ def test_growth_that_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert {name: found[name].label for name in GROWTH} == {name: label for name, (_, label) in GROWTH.items()}
     assert found["long"].note == "compile time 500.0 -> 800.0 ms since night06"
     assert {name: across[name].note for name in ACROSS} == {name: note for name, (_, note) in ACROSS.items()}
+    # Runs between two that are compared do not count: a tenth more than the first of the two is no growth.
+    assert far["fast_between"].label == Label.SAME
     assert [bool(notes) for notes in fewer] == [True, False]
     assert [len(diff.notes) for diff in short] == [0, 1]
     assert {row.op_name for row in short[0].rows if row.label == Label.SLOWER} >= {"stablehlo.five", "stablehlo.long"}

@@ -68,6 +68,7 @@ def test_a_series_without_a_run_is_named_by_its_words(series: str, backend: str,
         (0, [run("a", options={"shard": "1/3"}), run("b", options={"shard": "2/4"})], "shard 3, shard 4"),
         (2, [run("a", options={"shard": "1/2"}, shard=1)], "shard 2"),
         (2, [run("a", options={"shard": "1/3"}, shard=2)], "shard 1, shard 2, shard 3"),
+        (2, [run("a", options={"shard": "2/3"}, shard=2)], "shard 1, shard 3"),
     ],
 )  # fmt: skip
 def test_what_is_missing_of_a_night(shards: int, runs: list[dict[str, Any]], missing: str) -> None:
