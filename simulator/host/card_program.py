@@ -21,14 +21,12 @@ from opscope.compiler.api import (
     planned_parts,
 )
 from opscope.compiler.target.formats import host_dtype
-from opscope.simulator.api import Device, DeviceError, Executable, Profile
+from opscope.simulator.api import DeviceError, Profile
 from opscope.simulator.host.compiled_module import CompiledModule
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.exported import Exported
+from opscope.simulator.host.hosted_program import HostedProgram, LoadedProgram, in_order
 from opscope.simulator.host.tensor import array_of
-
-HOST_BOARD = "n150"
-"""The board whose formats hold what the host computes: float32 and integers."""
 
 
 class CardProgram:
@@ -63,18 +61,39 @@ class CardProgram:
             raise PyBudaError(f"{exported.name}: {' '.join(str(error).split())}") from error
         self.profile: Profile | None = None
         """The cost of the device's part of the last run."""
-        self._resident: dict[str, np.ndarray] | None = None
+        self._stale = False
+
+    @property
+    def hosted(self) -> HostedProgram:
+        """Its binaries, and what leads from one to the next."""
+        return self._hosted
 
     @cached_property
-    def device(self) -> Executable:
-        """The placed program on its card."""
-        return Device(self.compilation.board).load(self.parts.device)
+    def _hosted(self) -> HostedProgram:
+        parts, exported = self.parts, self.exported
+        return HostedProgram(
+            exported.name,
+            self.compilation.board,
+            tuple(spec.name for spec in exported.arguments),
+            tuple(spec.role == "input" for spec in exported.arguments),
+            parts.once,
+            parts.each,
+            parts.device,
+            parts.rest or b"",
+            tuple(content.layout for content in parts.fill_once.contents),
+            tuple(content.layout for content in parts.fill_each.contents),
+            parts.fill_each.outputs,
+            parts.sources,
+            parts.outputs,
+            parts.results,
+            parts.rest_results,
+            parts.rest_inputs,
+        )
 
     @cached_property
-    def _host(self) -> tuple[Executable, Executable, Executable | None]:
-        card = Device(HOST_BOARD)
-        rest = card.load(self.parts.rest) if self.parts.rest is not None else None
-        return card.load(self.parts.once), card.load(self.parts.each), rest
+    def loaded(self) -> LoadedProgram:
+        """The program on its card, in this process."""
+        return self.hosted.load()
 
     def follow(self, held: Mapping[str, Any]) -> None:
         """Takes over values that the module holds now and did not when it was last asked. Raises PyBudaError."""
@@ -92,7 +111,7 @@ class CardProgram:
                 got = list(np.shape(value)) if old is not None else "no parameter of that name"
                 raise PyBudaError(f"{self.exported.name}.{name}: expected {wanted}, got {got}")
             self.values[name] = np.asarray(value, old.dtype)
-        self._resident = None
+        self._stale = True
 
     def for_image(self) -> CompiledModule:
         """Returns it as an image holds it. Raises PyBudaError where the host computes something after the device."""
@@ -122,73 +141,13 @@ class CardProgram:
         return host_dtype(kind)
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Returns the results for inputs that fit (`fitting`). Raises PyBudaError."""
+        """Returns the results for inputs that fit (`fitting`), computed in this process. Raises PyBudaError."""
         try:
-            return self._run(self.exported.in_order(inputs, self.values))
+            if self._stale:
+                self.loaded.forget_values()
+                self._stale = False
+            results = self.loaded.run(in_order(self.hosted, inputs, self.values))
         except DeviceError as error:
             raise PyBudaError(f"{self.exported.name}: {error}") from error
-
-    def queues(self, arguments: Sequence[np.ndarray]) -> tuple[dict[str, np.ndarray], dict[int, np.ndarray]]:
-        """Returns what the host makes before the device runs: contents of queues, and results of the program."""
-        parts, (once, each, _) = self.parts, self._host
-        if self._resident is None:
-            self._resident = parts.fill_once.queues(once.run(arguments).outputs)
-        held = each.run(arguments).outputs
-        return self._resident | parts.fill_each.queues(held), parts.fill_each.results(held)
-
-    def _run(self, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
-        parts, rest = self.parts, self._host[2]
-        filled, by_number = self.queues(arguments)
-        result = self.device.run([np.ascontiguousarray(filled[name], np.float32) for name in parts.sources])
-        self.profile = result.profile
-        made = dict(zip(parts.outputs, result.outputs, strict=True))
-
-        def shaped(name: str, shape: tuple[int, ...], kind: str) -> np.ndarray:
-            return made[name].reshape(shape).astype(host_dtype(kind))
-
-        if rest is not None:
-            taken = [shaped(*described) for described in parts.rest_inputs]
-            by_number |= dict(zip(parts.rest_results, rest.run([*arguments, *taken]).outputs, strict=True))
-        return [
-            shaped(name, shape, kind) if name else by_number[number].reshape(shape).astype(host_dtype(kind))
-            for number, (name, shape, kind) in enumerate(parts.results)
-        ]
-
-
-def fitting(where: str, given: Sequence[np.ndarray], exported: Exported) -> list[np.ndarray]:
-    """Returns inputs in the types that a module takes. Raises PyBudaError for a wrong number, shape or type."""
-    wanted = exported.inputs
-    if len(given) != len(wanted):
-        raise PyBudaError(f"{where}: expected {len(wanted)} inputs, got {len(given)}")
-    fits = []
-    for number, (array, spec) in enumerate(zip(given, wanted, strict=True)):
-        if array.shape != spec.shape:
-            raise PyBudaError(f"{where}: input {number}: expected shape {list(spec.shape)}, got {list(array.shape)}")
-        fits.append(of_type(f"{where}: input {number}", array, spec.dtype))
-    return fits
-
-
-def of_type(where: str, array: np.ndarray, name: str) -> np.ndarray:
-    """Returns an array in another type of the same kind: floats, integers or booleans. Raises PyBudaError."""
-    wanted = host_dtype_of(name)
-    if array.dtype == wanted:
-        return array
-    if _kind(array.dtype) != _kind(wanted):
-        raise PyBudaError(f"{where}: expected {wanted}, got {array.dtype}")
-    made = array.astype(wanted)
-    if wanted.kind in "iu" and not np.array_equal(made, array):
-        raise PyBudaError(f"{where}: expected numbers that {wanted} holds, got {array.min()} to {array.max()}")
-    return made
-
-
-def host_dtype_of(name: str) -> np.dtype:
-    """Returns the type that NumPy or ml_dtypes calls `name`."""
-    if name in ("bfloat16",) or name.startswith("float8"):
-        import ml_dtypes
-
-        return np.dtype(getattr(ml_dtypes, name))
-    return np.dtype(name)
-
-
-def _kind(dtype: np.dtype) -> str:
-    return {"u": "i", "V": "f"}.get(dtype.kind, dtype.kind)
+        self.profile = self.loaded.profile
+        return results

@@ -13,6 +13,7 @@ from opscope.compiler.target.formats import host_dtype
 from opscope.compiler.target.program import Binary, TensorDesc
 from opscope.compiler.target.queue_content import QueueContent
 from opscope.simulator.device import Device, Executable
+from opscope.simulator.host.hosted_program import HostedProgram
 from opscope.simulator.host.image_error import ImageError
 from opscope.simulator.profile import Profile
 
@@ -140,6 +141,31 @@ class LoadedModule:
         self.profile: Profile | None = None
         """The cost of the last run on the device."""
         self._check()
+
+    @property
+    def hosted(self) -> HostedProgram:
+        """It as a process of its own runs it."""
+        module = self.module
+        device = {number: f"{place}" for place, number in enumerate(module.device_results)}
+        results = tuple((device.get(i, ""), r.shape, r.element_type) for i, r in enumerate(module.results))
+        return HostedProgram(
+            module.name,
+            self.device.system.board,
+            tuple(argument.name for argument in module.arguments),
+            tuple(argument.role in GIVEN for argument in module.arguments),
+            b"",
+            module.host,
+            module.program,
+            b"",
+            (),
+            module.contents,
+            module.host_results,
+            module.queues,
+            tuple(device.values()),
+            results,
+            (),
+            (),
+        )
 
     @property
     def needs_jaxlib(self) -> bool:

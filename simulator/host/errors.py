@@ -13,3 +13,19 @@ class NoMeaningHere(PyBudaError):  # noqa: N818 - an answer, which says why
 
 class NotThereYet(PyBudaError):  # noqa: N818 - an answer, which says what to use
     """A name of TT-Buda's that will have a meaning here and has none so far."""
+
+
+class DeviceDied(PyBudaError):  # noqa: N818 - what happened to a device
+    """The process of a device has ended; outputs of the inputs before are in the queue of outputs."""
+
+    def __init__(self, message: str, device: str = "", ending: str = "") -> None:
+        """`ending` is how it ended in a word or two: `signal SIGKILL`, `exit 3`."""
+        super().__init__(message)
+        self.device, self.ending = device, ending
+
+
+def again(error: BaseException) -> PyBudaError:
+    """Returns an error that a run has ended with as one that can be raised to whoever asks, any number of times."""
+    if isinstance(error, DeviceDied):
+        return DeviceDied(str(error), error.device, error.ending)
+    return type(error)(str(error)) if isinstance(error, PyBudaError) else PyBudaError(str(error))

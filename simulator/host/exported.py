@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from opscope.models.arguments import ArgSpec
+from opscope.simulator.host.hosted_program import XlaProgram
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,8 @@ class Exported:
         """The numbers of the arguments that are no inputs."""
         return frozenset(i for i, spec in enumerate(self.arguments) if spec.role != "input")
 
-    def in_order(self, inputs: Sequence[np.ndarray], values: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-        """Returns all arguments: inputs, and parameters from `values`."""
-        given = iter(inputs)
-        return [next(given) if spec.role == "input" else values[spec.name] for spec in self.arguments]
+    @property
+    def hosted(self) -> XlaProgram:
+        """It as XLA computes it on the CPU."""
+        names = tuple(spec.name for spec in self.arguments)
+        return XlaProgram(self.name, names, tuple(spec.role == "input" for spec in self.arguments), self.bytecode)

@@ -63,6 +63,7 @@ NAMES: dict[str, tuple[str, str]] = {
     # errors
     "PyBudaError": ("errors", "what every bad call raises"),
     "NoMeaningHere": ("errors", "a name or value without a meaning for a simulated card"),
+    "DeviceDied": ("errors", "a device's process has ended; outputs of earlier inputs are in their queue"),
     "NotThereYet": ("errors", "a name that will have a meaning here"),
 }  # fmt: skip
 """Name -> its module in `simulator/host`, and what it does here."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from opscope.simulator.host.errors import PyBudaError
+from opscope.simulator.host.errors import PyBudaError, again
 
 
 class OutputQueue(queue.Queue[Any]):
@@ -31,7 +31,7 @@ class OutputQueue(queue.Queue[Any]):
                 return super().get(block=False)
             except queue.Empty:
                 if (error := self.failed()) is not None:
-                    raise PyBudaError(str(error)) from error
+                    raise again(error) from error
                 if not running and timeout is None:
                     raise PyBudaError("outputs: expected a run that makes them, got none; try run_inference") from None
                 if end is not None and time.monotonic() >= end:

@@ -1,4 +1,4 @@
-"""A row of devices, each of which takes the outputs of the one before, and the thread that runs it."""
+"""A row of devices, each of which takes the outputs of the one before, and their runs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from opscope.simulator.host.devices.device import Device
-from opscope.simulator.host.errors import PyBudaError
+from opscope.simulator.host.errors import PyBudaError, again
 from opscope.simulator.host.output_queue import OutputQueue
+from opscope.simulator.host.processes.stages import End, Item, Stages
 from opscope.simulator.host.settings.verify_config import VerifyConfig
 from opscope.simulator.host.tensor import Tensor, array_of, is_torch, to_torch
 
@@ -33,11 +34,18 @@ class Pipeline:
         self.outputs: Any = OutputQueue() if output_queue is None else output_queue
         self.forwarded, self.verify = list(d2d_fwd_queues), verify
         self.error: BaseException | None = None
-        self._thread: threading.Thread | None = None
+        """What a run has ended with, once every output before it is in the queue."""
+        self._stages: Stages | None = None
         self._stop = threading.Event()
-        self._busy = False
+        self._taken = self._done = 0
+        """Inputs that a run has taken, and that have come out."""
         if isinstance(self.outputs, OutputQueue):
             self.outputs.failed, self.outputs.running = lambda: self.error, self.is_running
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What a run has failed with, as soon as that is known."""
+        return self.error or (self._stages.failure if self._stages is not None else None)
 
     def compile(self, sample: Sequence[Any]) -> None:
         """Compiles the devices for inputs like these. Raises PyBudaError."""
@@ -46,51 +54,65 @@ class Pipeline:
     def forward(self, input_count: int, sequential: bool) -> None:
         """Runs `input_count` inputs (0: until it is stopped). Raises PyBudaError.
 
-        `sequential` runs what has been pushed and returns when it is done; otherwise a thread does so, and waits for
-        inputs that have not come yet.
+        `sequential` runs what has been pushed, in this process, and returns when it is done. Otherwise each device runs
+        in a process of its own, all at the same time, and they wait for inputs that have not come yet.
         """
         self.wait()
         self.stop()  # a run without end gives way
         if sequential:
+            for device in self.devices:
+                device.end_process()
             count = input_count or len(self.devices[0].inputs)
             if len(self.devices[0].inputs) < count or not count:
                 have = len(self.devices[0].inputs)
                 raise PyBudaError(f"run: expected {max(1, count)} inputs, got {have}; try push_to_inputs")
-            self._loop(count, lambda: True)
+            for _ in range(count):
+                given = self.devices[0].inputs.take(lambda: True)
+                assert given is not None
+                self.outputs.put(self.through(given))
             return
         first = self.devices[0].inputs.first()
         if first is not None:  # what the compiler refuses is the caller's to see
             self.compile(first)
+        for device in self.devices:
+            device.start_process()
         self._stop.clear()
-        self._thread = threading.Thread(target=self._run, args=(input_count,), daemon=True, name="pybuda pipeline")
-        self._thread.start()
+        self._taken = self._done = 0
+        self._stages = Stages(self.devices, self.forwarded, lambda: self._take(input_count), self._give, self._finish)
+        self._stages.start()
 
-    def _run(self, count: int) -> None:
-        try:
-            self._loop(count, self._stop.is_set)
-        except BaseException as error:  # noqa: BLE001 - whoever reads the outputs gets it
-            self.error = error
+    def _take(self, count: int) -> Item | End:
+        """Returns the next input of a run of `count` inputs, or the end."""
+        if count and self._taken == count:
+            return End()
+        given = self.devices[0].inputs.take(self._takes_no_more, self._begin)
+        return End() if given is None else Item(given, given)
 
-    def _loop(self, count: int, stopped: Any) -> None:
-        done = 0
-        while not count or done < count:
-            given = self.devices[0].inputs.take(stopped, self._begin)
-            if given is None:
-                return
-            self.outputs.put(self.through(given))
-            done += 1
-            self._busy = False
+    def _takes_no_more(self) -> bool:
+        self.devices[0].check_process()
+        return self._stop.is_set() or self.failure is not None
 
     def _begin(self) -> None:
-        self._busy = True
+        self._taken += 1
+
+    def _give(self, item: Item) -> None:
+        self.outputs.put(self._out(item.inputs, item.values))
+        self._done += 1
+
+    def _finish(self, error: BaseException | None) -> None:
+        self.error = error
 
     def through(self, inputs: Sequence[Any]) -> list[Tensor]:
-        """Runs one input through all devices. Raises PyBudaError."""
+        """Runs one input through all devices, one after the other. Raises PyBudaError."""
         values: list[Any] = list(inputs)
         for number, device in enumerate(self.devices):
             values = device.run_inputs(values)
             if number < min(len(self.forwarded), len(self.devices) - 1):
                 self.forwarded[number].put(list(values))
+        return self._out(inputs, values)
+
+    def _out(self, inputs: Sequence[Any], values: Sequence[Any]) -> list[Tensor]:
+        """Returns the outputs of an input from what the last device made, once they are verified."""
         if self.verify is not None and self.verify.enabled and self.verify.pcc is not None:
             self._verified(inputs, values, self.verify.pcc)
         as_torch = any(is_torch(value) for value in inputs)
@@ -109,24 +131,26 @@ class Pipeline:
                 raise PyBudaError(f"verify: expected output {number} to correlate with XLA's by {least}, got {got:.6f}")
 
     def is_running(self) -> bool:
-        """Whether its thread may still make outputs."""
-        return self._thread is not None and self._thread.is_alive()
+        """Whether a run may still make outputs."""
+        return self._stages is not None and self._stages.is_running()
 
     def wait(self) -> None:
-        """Waits until what was asked for has run, unless that is without end. Raises what the run raised."""
+        """Waits until what was asked for has run, unless that is without end. Raises what the run raised, once."""
         while self.is_running() and not self._idle():
             time.sleep(0.005)
         if self.error is not None:
-            error, self.error = self.error, None
-            raise PyBudaError(str(error)) from error
+            error = self.error
+            self.stop()
+            self.error = None
+            raise again(error) from error
 
     def _idle(self) -> bool:
-        """Whether the thread has run everything that was pushed."""
-        return not self._busy and not len(self.devices[0].inputs)
+        """Whether everything that was pushed has come out."""
+        return self._taken == self._done and not len(self.devices[0].inputs) and self.failure is None
 
     def stop(self) -> None:
-        """Ends the thread once it has finished the input that it is at."""
+        """Ends a run once what its devices have begun has come out. Their processes wait for another run."""
         self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
-        self._thread = None
+        if self._stages is not None:
+            self._stages.join()
+        self._stages = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from opscope.simulator.host.errors import PyBudaError
+from opscope.simulator.host.errors import PyBudaError, again
 
 if TYPE_CHECKING:
     from opscope.simulator.host.devices.device import Device
@@ -46,6 +46,18 @@ def remove_device(device: Device) -> None:
 def is_running() -> bool:
     """Whether a run takes inputs."""
     return _SESSION.pipeline is not None and _SESSION.pipeline.is_running()
+
+
+def check_run() -> None:
+    """Raises what the run has failed with, until somebody was told by `wait` or another run has begun."""
+    if _SESSION.pipeline is not None and _SESSION.pipeline.failure is not None:
+        raise again(_SESSION.pipeline.failure)
+
+
+def takes_inputs() -> bool:
+    """Whether a run takes inputs. Raises what it has failed with."""
+    check_run()
+    return is_running()
 
 
 def wait() -> None:

@@ -9,8 +9,20 @@ import numpy as np
 
 from opscope.simulator.host.devices.device import Device
 from opscope.simulator.host.errors import NoMeaningHere, NotThereYet
+from opscope.simulator.host.exported import Exported
+from opscope.simulator.host.fitting import fitting
 from opscope.simulator.host.modules.module import Module
-from opscope.simulator.host.tensor import Tensor
+from opscope.simulator.host.tensor import Tensor, array_of
+from opscope.simulator.profile import Profile
+
+
+class XlaModule:
+    """A module as a process can run it: exported for inputs of certain shapes."""
+
+    def __init__(self, exported: Exported) -> None:
+        self.profile: Profile | None = None
+        self.exported, self.hosted = exported, exported.hosted
+        self.values: dict[str, np.ndarray] = dict(exported.values)
 
 
 class CPUDevice(Device):
@@ -24,6 +36,7 @@ class CPUDevice(Device):
         """`input_dtypes` are ignored: inputs keep their types. Raises NoMeaningHere for an optimizer."""
         if optimizer_f is not None or scheduler_f is not None:
             raise NoMeaningHere(f"{name}: expected inference, got an optimizer; cards are trained, try a TTDevice")
+        self._exported: dict[tuple[Any, ...], XlaModule] = {}
         super().__init__(name, mp_context)
         if module is not None:
             self.place_module(module)
@@ -32,8 +45,29 @@ class CPUDevice(Device):
         """Runs the modules on one input. Raises PyBudaError."""
         values: list[Any] = list(inputs)
         for module in self.modules:
-            values = module.compute(values)
+            values = module.compute(values) if self.process is None else self._run(module, values)
         return values
+
+    def can_be_sent(self) -> bool:
+        """Whether XLA computes its modules; PyTorch's are live objects, which stay where they were made."""
+        return all(type(module).compute is Module.compute for module in self.modules)
+
+    def forget(self) -> None:
+        """Forgets what was exported."""
+        super().forget()
+        self._exported = {}
+
+    def _run(self, module: Module, inputs: Sequence[Any]) -> list[Any]:
+        """Returns what its process computes of a module."""
+        arrays = [array_of(value) for value in inputs]
+        key = (module.name, *((array.shape, array.dtype.name) for array in arrays))
+        program = self._exported.get(key)
+        if program is None:
+            program = self._exported[key] = XlaModule(module.exported(arrays))
+        program.values |= {name: array_of(value) for name, value in module.held_values().items()}
+        exported = program.exported
+        results = self.run_there(program, fitting(module.name, arrays, exported.inputs))
+        return results[: len(results) - len(exported.taps)]
 
     forward_pt = Device.forward
     forward_tf = Device.forward

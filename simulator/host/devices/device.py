@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
@@ -10,8 +11,10 @@ import numpy as np
 from opscope.simulator.host import session
 from opscope.simulator.host.devices.input_queue import InputQueue
 from opscope.simulator.host.devices.process_commands import ProcessCommands
-from opscope.simulator.host.errors import NotThereYet, PyBudaError
+from opscope.simulator.host.errors import DeviceDied, NotThereYet, PyBudaError
+from opscope.simulator.host.hosted_program import Sendable
 from opscope.simulator.host.modules.module import Module
+from opscope.simulator.host.processes.device_process import DeviceProcess
 from opscope.simulator.host.tensor import Tensor, array_of, is_tensor
 
 
@@ -27,6 +30,8 @@ class Device(ProcessCommands):
         self.loss_module: Module | None = None
         self.inputs, self.targets = InputQueue(), InputQueue()
         self.closed = False
+        self.process: DeviceProcess | None = None
+        """Its own process, while a pipeline runs it there."""
         session.add_device(self)
 
     def get_name(self) -> str:
@@ -74,12 +79,13 @@ class Device(ProcessCommands):
         """Pushes the inputs of one run: in order, as one tuple or list, or by name in a dictionary.
 
         Blocks while the queue is full and a run takes from it. Raises PyBudaError for anything that is no tensor, for
-        inputs that do not fit what was compiled, and after a shutdown.
+        inputs that do not fit what was compiled, and after a shutdown, and what the run has failed with.
         """
         self.check_open("push_to_inputs")
         given = arranged(self, tensors)
         self.check_inputs(given)
-        self.inputs.put(given, session.is_running)
+        session.check_run()
+        self.inputs.put(given, session.takes_inputs)
 
     def push_to_target_inputs(self, *tensors: Any) -> None:
         """Pushes the targets of one run, for the loss module. Raises PyBudaError."""
@@ -156,6 +162,47 @@ class Device(ProcessCommands):
 
     def forget(self) -> None:
         """Forgets what was compiled."""
+        if self.process is not None:
+            self.process.forget()
+
+    # --- its process
+
+    def can_be_sent(self) -> bool:
+        """Whether a process of its own can run its modules: what they are compiled to, not the modules themselves."""
+        return True
+
+    def start_process(self) -> None:
+        """Has its modules run in a process of its own, if they can. Raises PyBudaError if the one it has has ended."""
+        self.check_process()
+        if self.process is None and self.can_be_sent():
+            self.process = DeviceProcess(self.name)
+
+    def end_process(self) -> None:
+        """Ends its process, if it has one; modules then run in this process."""
+        process, self.process = self.process, None
+        if process is not None:
+            process.close()
+
+    def check_process(self) -> None:
+        """Raises DeviceDied, once, if its process has ended."""
+        if self.process is not None:
+            with self._noticing():
+                self.process.check()
+
+    def run_there(self, program: Sendable, inputs: Sequence[np.ndarray], profile: bool = False) -> list[np.ndarray]:
+        """Returns what its process computes. Raises DeviceDied, PyBudaError."""
+        assert self.process is not None
+        with self._noticing():
+            return self.process.run(program, inputs, profile)
+
+    @contextmanager
+    def _noticing(self) -> Iterator[None]:
+        """Gives a process up that has ended, so that the next run starts another."""
+        try:
+            yield
+        except DeviceDied:
+            self.end_process()
+            raise
 
     def check_inputs(self, inputs: Sequence[Any]) -> None:
         """Raises PyBudaError for inputs that do not fit what was compiled."""
@@ -166,7 +213,8 @@ class Device(ProcessCommands):
             self.refuse(f"{what} before shutdown()", "it after; try a new device")
 
     def shutdown_device(self) -> None:
-        """Ends its use; modules can be placed elsewhere."""
+        """Ends its use, and its process; modules can be placed elsewhere."""
+        self.end_process()
         for module in [*self.modules, *([self.loss_module] if self.loss_module else [])]:
             module.set_device(None)
         self.inputs.clear()

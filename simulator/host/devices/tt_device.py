@@ -12,10 +12,11 @@ import numpy as np
 from opscope.compiler.api import Configuration
 from opscope.compiler.target.device_files import write_runtime_params
 from opscope.simulator.host import performance_trace, session
-from opscope.simulator.host.card_program import CardProgram, fitting
+from opscope.simulator.host.card_program import CardProgram
 from opscope.simulator.host.devices.detect import DetectedDevice, detected_devices
 from opscope.simulator.host.devices.device import Device, arranged
 from opscope.simulator.host.errors import NoMeaningHere, NotThereYet, PyBudaError
+from opscope.simulator.host.fitting import fitting
 from opscope.simulator.host.learning_rate_scheduler import LearningRateScheduler
 from opscope.simulator.host.modules.image_module import ImageModule
 from opscope.simulator.host.modules.module import Module
@@ -162,11 +163,9 @@ class TTDevice(Device):
         except OSError as error:
             self.refuse("a place to write", f"{error.filename}: {error.strerror}")
 
-    def _write_trace(self, program: CardProgram) -> None:
-        level = option("performance_trace", "NONE")
-        level = "LIGHT" if level == "NONE" and self.trace else level
+    def _write_trace(self, program: CardProgram, level: str) -> None:
         planned = program.compilation.program
-        if level == "NONE" or program.profile is None or planned is None:
+        if program.profile is None or planned is None:
             return
         folder = Path(str(option("backend_output_dir", ".")))
         name = f"{self.name}_{program.exported.name}"
@@ -250,6 +249,7 @@ class TTDevice(Device):
 
     def forget(self) -> None:
         """Forgets what was compiled."""
+        super().forget()
         self.compiled = []
 
     def check_inputs(self, inputs: Sequence[Any]) -> None:
@@ -257,7 +257,7 @@ class TTDevice(Device):
         if self.active and isinstance(self.active[0], ImageModule):
             self.active[0].fitting(inputs)
         if self.compiled:
-            fitting(self.name, [array_of(value) for value in inputs], self.compiled[0].exported)
+            fitting(self.name, [array_of(value) for value in inputs], self.compiled[0].exported.inputs)
 
     # --- images
 
@@ -317,21 +317,31 @@ class TTDevice(Device):
         arrays = [array_of(value) for value in inputs]
         image = self.active[0] if self.active and isinstance(self.active[0], ImageModule) else None
         if image is not None:
-            return image.compute(arrays)
+            return image.compute(arrays) if self.process is None else self.run_there(image, image.fitting(arrays))
         self.compile_modules(arrays)
         if self.device_mode is DeviceMode.CompileOnly or self.devtype is BackendType.NoBackend:
             self.refuse("a device that runs", "CompileOnly or NoBackend; try DeviceMode.CompileAndRun")
         values: list[np.ndarray] = arrays
         for module, compiled in zip(self.active, self.compiled, strict=True):
             compiled.follow(module.held_values())
-            values = compiled.run(fitting(f"{self.name}: {module.name}", values, compiled.exported))
-            self._write_trace(compiled)
+            values = self._run(compiled, fitting(f"{self.name}: {module.name}", values, compiled.exported.inputs))
             taps = len(compiled.exported.taps)
             if taps and isinstance(module, PyBudaModule):
                 for key, value in zip(compiled.exported.taps, values[-taps:], strict=True):
                     module.tapouts[key].put(value)
                 values = values[:-taps]
         return list(values)
+
+    def _run(self, program: CardProgram, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        level = option("performance_trace", "NONE")
+        level = "LIGHT" if level == "NONE" and self.trace else level
+        if self.process is None:
+            results = program.run(inputs)
+        else:
+            results = self.run_there(program, inputs, profile=level != "NONE")
+        if level != "NONE":
+            self._write_trace(program, level)
+        return results
 
     def get_parameter_checkpoint(self) -> dict[str, np.ndarray]:
         """Returns the value of each parameter of its modules, by name."""
@@ -347,21 +357,24 @@ class TTDevice(Device):
 
     def update_parameters(self, parameters: dict[str, Any]) -> None:
         """Replaces parameters by name, in the modules and in what was compiled. Raises PyBudaError."""
-        for name, value in parameters.items():
-            found = False
-            for module in self.modules:
-                for parameter in module.get_parameters() if isinstance(module, PyBudaModule) else ():
-                    if parameter.get_name() == name:
-                        parameter.set_value(value)
-                        found = True
-            for compiled in self.compiled:
-                if name in compiled.values:
-                    compiled.update({name: array_of(value)})
-                    found = True
-            if self.training is not None:
-                self.training.update({name: array_of(value)})
-            if not found:
+        held = {
+            parameter.get_name(): parameter
+            for module in self.modules
+            if isinstance(module, PyBudaModule)
+            for parameter in module.get_parameters()
+        }
+        known = held.keys() | {name for compiled in self.compiled for name in compiled.values}
+        for name in parameters:
+            if name not in known:
                 self.refuse("a parameter of this device", repr(name))
+        arrays = {name: array_of(value) for name, value in parameters.items()}
+        for name, value in parameters.items():
+            if name in held:
+                held[name].set_value(value)
+        for compiled in self.compiled:
+            compiled.update({name: value for name, value in arrays.items() if name in compiled.values})
+        if self.training is not None:
+            self.training.update(arrays)
 
     def get_parameter_gradients(self) -> dict[str, np.ndarray]:
         """Returns the gradients so far of the parameters that it trains, by name. Raises PyBudaError."""

@@ -44,7 +44,7 @@ def export(where: str, framework: str, path: Path, shapes: Mapping[str, tuple[in
 
 
 def _loaded(file: str, result: ExportResult, name: str) -> np.ndarray:
-    from opscope.simulator.host.card_program import host_dtype_of
+    from opscope.simulator.host.fitting import host_dtype_of
 
     kind = next(spec.dtype for spec in result.arguments if spec.name == name)
     array = np.load(file, allow_pickle=False)

@@ -9,13 +9,15 @@ import numpy as np
 
 from opscope.compiler.target.formats import host_dtype
 from opscope.simulator.api import DeviceError
-from opscope.simulator.host.card_program import of_type
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.exported import Exported
+from opscope.simulator.host.fitting import of_type
+from opscope.simulator.host.hosted_program import HostedProgram
 from opscope.simulator.host.image_error import ImageError
 from opscope.simulator.host.modules.module import Module
 from opscope.simulator.host.tensor import array_of
 from opscope.simulator.host.tt_device_image import TTDeviceImage
+from opscope.simulator.profile import Profile
 
 
 class ImageModule(Module):
@@ -24,6 +26,18 @@ class ImageModule(Module):
     def __init__(self, image: TTDeviceImage) -> None:
         super().__init__(image.modules[0].name)
         self.image = image
+        self.profile: Profile | None = None
+        """The cost of its last run in another process, if that was asked for."""
+
+    @property
+    def hosted(self) -> HostedProgram:
+        """Its program with the host's part."""
+        return self.image.loaded[0].hosted
+
+    @property
+    def values(self) -> Mapping[str, np.ndarray]:
+        """Its parameters."""
+        return self.image.parameters
 
     def exported(self, inputs: Sequence[np.ndarray]) -> Exported:
         """Raises PyBudaError: an image is compiled already."""

@@ -10,6 +10,8 @@ import numpy as np
 
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.exported import Exported
+from opscope.simulator.host.fitting import fitting
+from opscope.simulator.host.hosted_program import in_order
 from opscope.simulator.host.parameter import Parameter
 from opscope.simulator.host.tensor import array_of
 
@@ -66,15 +68,13 @@ class Module:
 
         Raises PyBudaError.
         """
-        from opscope.simulator.host.card_program import fitting
-        from opscope.simulator.host_ops import run
-
         arrays = [array_of(value) for value in inputs]
         exported = self.exported(arrays)
-        fits = fitting(self.name, arrays, exported)
+        fits = fitting(self.name, arrays, exported.inputs)
         given = {name: array_of(value) for name, value in (parameters or {}).items() if name in exported.values}
-        results = run(exported.bytecode, exported.in_order(fits, {**exported.values, **given}))
-        return list(results[: len(results) - len(exported.taps)])
+        program = exported.hosted
+        results = program.load().run(in_order(program, fits, {**exported.values, **given}))
+        return results[: len(results) - len(exported.taps)]
 
     def sources(self) -> dict[str, str]:
         """Returns the source text of its class, for people who read its image: file name -> text; {} if unknown."""

@@ -15,6 +15,7 @@ from opscope.compiler.commands.plan import plan_command
 from opscope.compiler.target import binary
 from opscope.simulator.api import Device
 from opscope.simulator.host.card_program import CardProgram
+from opscope.simulator.host.hosted_program import in_order
 
 
 def planned(program: CardProgram, folder: Path) -> bytes:
@@ -41,8 +42,8 @@ def check(module: Any, inputs: list[np.ndarray], arch: Any, folder: Path) -> Car
     results = pybuda.run_inference(inputs=[tuple(inputs)], _sequential=True).get()
     (program,) = device.compiled
     assert not program.compilation.lowering.refused
-    arguments = program.exported.in_order(inputs, program.values)
-    expected = outputs_of(planned(program, folder), program.queues(arguments)[0])
+    arguments = in_order(program.hosted, inputs, program.values)
+    expected = outputs_of(planned(program, folder), program.loaded.queues(arguments)[0])
     for got, wanted in zip(results, expected, strict=True):
         value = got.numpy()
         assert np.isfinite(value).all()

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from opscope.simulator.host.card_program import CardProgram, of_type
+from opscope.simulator.host.card_program import CardProgram
 from opscope.simulator.host.devices.device import Device
 from opscope.simulator.host.devices.tt_device import TTDevice
 from opscope.simulator.host.errors import NoMeaningHere, PyBudaError
 from opscope.simulator.host.exported import Exported
+from opscope.simulator.host.fitting import of_type
 from opscope.simulator.host.modules.py_buda_module import PyBudaModule, traced_type
 from opscope.simulator.host.settings.options import option
 from opscope.simulator.host.tensor import Tensor, array_of
@@ -29,8 +30,8 @@ class TrainingPipeline:
     Everything runs where it is called: when a function returns, its work is done.
     """
 
-    error = None
-    """What a run in a thread of its own ended with: nothing, as there is none."""
+    error = failure = None
+    """What a run in threads of its own ended with: nothing, as there is none."""
 
     def __init__(
         self,

@@ -1,0 +1,162 @@
+"""Devices as processes: a pipeline of two whose child is killed, what stays in one process, what crosses over."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from opscope import pybuda
+from opscope.base.children.shared_block import MappedBlock, SharedBlock
+from opscope.simulator.host.errors import DeviceDied, PyBudaError
+from opscope.simulator.host.processes import tensors
+from opscope.simulator.host.tests.layers import WORMHOLE, Layer, X, layer, near
+
+
+def shared() -> set[str]:
+    """What lies in memory that has a name."""
+    return {path.name for path in Path("/dev/shm").iterdir()}
+
+
+def lives(pid: int) -> bool:
+    """Whether a process runs; one that has ended and that nobody has waited for does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state not in "ZX"
+
+
+def numbered(number: int) -> np.ndarray:
+    """An input by which its output can be told from all others."""
+    return X * np.float32(1 / (1 + number))
+
+
+def pipeline_with_a_death(count: int, killed: int, victim: int) -> None:
+    """Pushes `count` inputs through two cards, and kills the process of one once `killed` outputs are there."""
+    before = shared()
+    devices = [pybuda.TTDevice(f"tt{i}", arch=WORMHOLE, module=Layer(f"layer{i}")) for i in range(2)]
+    sample = [numbered(0)]
+    devices[0].push_to_inputs(sample)
+    expected_first = pybuda.run_inference(_sequential=True).get()[0].value()
+    between: queue.Queue[Any] = queue.Queue()
+    outputs = pybuda.initialize_pipeline(False, sample_inputs=sample, d2d_fwd_queues=[between])
+    pybuda.run_forward(0)
+    pids: list[int] = []
+    refused: list[PyBudaError] = []
+
+    def push() -> None:
+        try:
+            for number in range(count):
+                devices[0].push_to_inputs(numbered(number))
+        except PyBudaError as error:
+            refused.append(error)
+
+    pushing = threading.Thread(target=push)
+    pushing.start()
+    got: list[np.ndarray] = []
+    with pytest.raises(DeviceDied) as died:  # noqa: PT012
+        while True:
+            got.append(outputs.get(timeout=60)[0].value())
+            if len(got) == killed:
+                pids = [device.process.pid for device in devices if device.process is not None]
+                os.kill(pids[victim], signal.SIGKILL)
+                at = time.monotonic()
+    assert time.monotonic() - at < 5
+    assert str(died.value) == (
+        f"tt{victim}: expected its process, {pids[victim]}, to run, got: killed by SIGKILL; try to run it again"
+    )
+    assert (died.value.device, died.value.ending) == (f"tt{victim}", "signal SIGKILL")
+    pushing.join(5)
+    assert not pushing.is_alive()  # it was told, and does not wait for ever
+    assert [type(error) for error in refused] == [DeviceDied]
+    assert pybuda.error_raised()
+
+    # What came out before is there once and in order: each equals what one process computes of that input.
+    assert killed <= len(got) < count
+    assert between.qsize() == len(got) if victim == 0 else between.qsize() >= len(got)
+    pybuda.shutdown()
+    assert not any(map(lives, pids))
+    assert shared() <= before
+    devices = [pybuda.TTDevice(f"again{i}", arch=WORMHOLE, module=Layer(f"layer{i}")) for i in range(2)]
+    assert np.array_equal(got[0], expected_first)
+    for number, value in enumerate(got):
+        devices[0].push_to_inputs(numbered(number))
+        assert np.array_equal(pybuda.run_inference(_sequential=True).get()[0].value(), value), number
+
+
+def test_a_killed_process_loses_no_output_and_leaves_nothing() -> None:
+    pipeline_with_a_death(90, 8, victim=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_process_is_killed_in_the_middle_of_a_thousand_inputs(victim: int) -> None:
+    pipeline_with_a_death(1000, 500, victim)
+
+
+class Wide(pybuda.PyBudaModule):
+    def forward(self, x: Any) -> Any:
+        return pybuda.op.Concatenate("wide", x, x, axis=-1)
+
+
+def test_processes_have_new_weights_grow_their_memory_and_start_again() -> None:
+    module = Layer("one")
+    card = pybuda.TTDevice("tt0", arch=WORMHOLE, module=module)
+    other = pybuda.TTDevice("tt1", arch=WORMHOLE, module=Wide("wide"))
+    big = np.concatenate([X] * 4, axis=-2)
+    outputs = pybuda.run_inference(inputs=[big, big], input_count=2)
+    first = [outputs.get()[0].value() for _ in range(2)]
+    assert np.array_equal(first[0], first[1])
+    assert first[0].shape == (1, 1, 128, 128)
+    assert near(first[0][..., :64], layer(module.weights, module.bias, big))
+    pids = [device.process.pid for device in (card, other) if device.process is not None]
+    assert len({*pids, os.getpid()}) == 3
+    # The same processes go on, with other weights.
+    pybuda.update_device_parameters(card, [{"one.weights": np.zeros((64, 64), np.float32)}])
+    (second,) = pybuda.run_inference(inputs=[big]).get()
+    half = np.broadcast_to(np.tanh(module.bias.value()), (1, 1, 128, 64))
+    assert near(second, np.concatenate([half, half], axis=-1))
+    assert [device.process.pid for device in (card, other) if device.process is not None] == pids
+    # A process that ends between two runs is told of once; then there is another.
+    os.kill(pids[1], signal.SIGTERM)
+    with pytest.raises(DeviceDied, match=f"tt1: expected its process, {pids[1]}, to run, got: killed by SIGTERM"):  # noqa: PT012
+        for _ in range(100):
+            time.sleep(0.01)
+            pybuda.run_inference()
+    pybuda.run_inference(inputs=[big])
+    assert other.process is not None
+    assert other.process.pid != pids[1]
+    # In one process there is none.
+    pybuda.run_inference(inputs=[big], _sequential=True)
+    assert card.process is other.process is None
+    assert not any(map(lives, pids))
+
+
+@pytest.mark.parametrize("anonymous", [True, False])
+def test_tensors_of_every_kind_cross_and_memory_without_a_name_is_gone(anonymous: bool) -> None:
+    arrays = [
+        np.arange(6, dtype=np.int8).reshape(2, 3),
+        np.asarray(np.float32(2.5)),
+        np.zeros((0, 4), np.float32),
+        np.asarray([1.5, -2], ml_dtypes.bfloat16),
+        np.asarray([True, False]),
+        np.arange(100_000, dtype=np.int64)[::2],
+    ]
+    with SharedBlock(anonymous) as block:
+        path, mapped = Path(block.path), MappedBlock()
+        for some in (arrays[:2], arrays, arrays[3:]):
+            for got, wanted in zip(tensors.read(tensors.write(some, block), mapped), some, strict=True):
+                assert got.dtype == wanted.dtype
+                assert np.array_equal(got, wanted)
+        assert path.exists()
+        mapped.close()
+    assert not path.exists()
