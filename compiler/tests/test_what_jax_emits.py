@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import jax.scipy.linalg
 import jax.scipy.special
+import numpy as np
 import pytest
 
 from opscope.compiler import api
@@ -21,8 +22,9 @@ from opscope.compiler.tests import programs
 
 ROOMS = (jnp, jax.lax, jax.nn, jax.scipy.special, jnp.linalg, jax.scipy.linalg, jax.lax.linalg, jnp.fft)
 EMITTED = re.compile(r'\b(chlo\.\w+)|custom_call @([\w.$]+)|composite "([\w.]+)"')
-MATRIX, VECTOR = jnp.ones((4, 4)), jnp.ones((4,))
-WHOLE = jnp.ones((4, 4), jnp.int32)
+# Of NumPy: JAX would compile a program for each while pytest collects.
+MATRIX, VECTOR = np.ones((4, 4), np.float32), np.ones((4,), np.float32)
+WHOLE = np.ones((4, 4), np.int32)
 ARGUMENTS: tuple[tuple[Any, ...], ...] = (
     (MATRIX,), (MATRIX, MATRIX), (WHOLE, WHOLE), (VECTOR, MATRIX), (VECTOR, VECTOR), (MATRIX, MATRIX, MATRIX),
     (VECTOR, VECTOR, VECTOR), (VECTOR, VECTOR, VECTOR, MATRIX),
@@ -30,11 +32,11 @@ ARGUMENTS: tuple[tuple[Any, ...], ...] = (
 BY_HAND = {
     "top_k": (lambda x: jax.lax.top_k(x, 2), (MATRIX,)),
     "approx_max_k": (lambda x: jax.lax.approx_max_k(x, 2), (MATRIX,)),
-    "erf_inv": (lambda key: jax.random.normal(key, (4,)), (jax.random.key(0),)),
+    "erf_inv": (lambda key: jax.random.normal(key, (4,)), (jax.eval_shape(lambda: jax.random.key(0)),)),
     "pivoted": (lambda x: jax.scipy.linalg.qr(x, pivoting=True), (MATRIX,)),
     "callback": (lambda x: jax.pure_callback(lambda y: y, x, x), (MATRIX,)),
     "composite": (jax.lax.composite(lambda x: x + 1, name="a.b"), (MATRIX,)),
-    "complex": (jnp.linalg.svd, (MATRIX.astype(jnp.complex64),)),
+    "complex": (jnp.linalg.svd, (MATRIX.astype(np.complex64),)),
 }
 
 
