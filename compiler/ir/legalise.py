@@ -13,6 +13,7 @@ import numpy as np
 from jaxlib.mlir import passmanager
 from jaxlib.mlir.dialects import stablehlo
 
+from opscope.base.shardings import sharding_in
 from opscope.compiler.errors import StageFailure
 from opscope.compiler.ops.row import TABLE
 
@@ -33,6 +34,7 @@ def legalised(module: mlir.Module, quantised: bool = False) -> mlir.Module:
 
     Raises StageFailure if a pass refuses it.
     """
+    _refuse_shardings(module)
     names, types = _names_and_types(module.operation)
     if not quantised and any("!quant" in word for word in types):
         module = _without_quantised(module)
@@ -52,6 +54,18 @@ def legalised(module: mlir.Module, quantised: bool = False) -> mlir.Module:
         _run(module, STATIC, "dynamic shape", "never")
         _static_slices(module)
     return module
+
+
+def _refuse_shardings(module: mlir.Module) -> None:
+    """Refuses a module that is for several devices: what one of them computes is another program."""
+    sharded = sharding_in(module.operation)
+    if sharded is not None:
+        op, sharding = sharded
+        message = (
+            f"expected a program for one device, or each device's own with explicit collectives, got {sharding[:160]}; "
+            "try exporting what one device runs"
+        )
+        raise StageFailure(STAGE, op, message, kind="notimpl", diagnostic=sharding)
 
 
 def _constants(module: mlir.Module) -> None:

@@ -24,7 +24,7 @@ class Target:
     reason: str
 
 
-_ANNOTATION = "an annotation: says where a tensor is to lie, which the compiler decides itself"
+_ANNOTATION = "an annotation that splits nothing here: a module sharded over several devices is refused before"
 _WIDE = "a LAPACK routine of 64-bit or complex numbers, which no register of the device holds"
 _ITERATES = "a LAPACK routine that goes on until its values have converged: no kernel of the device does"
 _PIVOTS = "a LAPACK routine that orders its work by what it finds: no kernel of the device exchanges rows or columns so"

@@ -19,6 +19,7 @@ from opscope.base import damage, ieee_denormals, stored
 from opscope.base.damage import Damaged
 from opscope.base.digest import words_digest
 from opscope.base.op_families import DATA_MOVEMENT, op_family
+from opscope.base.shardings import collective_in
 from opscope.harness.cache import export_folder
 from opscope.harness.prepare import mlir
 
@@ -139,7 +140,7 @@ def compile_module(
 
     If `widen` is set, narrow floats are computed in float32 and results are rounded
     (harness/prepare/mlir/upcast.py). If `denormals` is set, they are kept, as in IEEE 754; XLA makes them zero.
-    Raises GoldenError if XLA refuses the module.
+    Raises GoldenError if XLA refuses the module, or if several devices compute it together.
     """
     return begin_compiling(module, cache_dir, widen=widen, denormals=denormals)()
 
@@ -176,6 +177,8 @@ def begin_compiling(
         loaded = keeping_denormals(loaded)
     path = None
     text = str(loaded.operation.get_asm(enable_debug_info=False))
+    if ("replica_groups" in text or "source_target_pairs" in text) and (joint := collective_in(loaded.operation)):
+        raise GoldenError(f"{joint}: expected an op of one device, got one that several compute together")
     if "stablehlo.bitcast_convert" in text:
         loaded = _with_single_bits(loaded)
         text = str(loaded.operation.get_asm(enable_debug_info=False))

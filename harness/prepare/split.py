@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from opscope.base import gc_pause
+from opscope.base.shardings import sharding_in
 from opscope.harness.prepare.identity import Identity, attribute_items, digest, op_name
 from opscope.harness.prepare.mlir import Module, branches, file_models, load, open_shapes, to_bytecode
 from opscope.harness.prepare.mlir.locations import Place, place_of
@@ -77,10 +78,12 @@ def split_module(module: Module | str | bytes | Path, model: str = "") -> SplitM
     """The ops of `module` in program order and one module per unique op.
 
     `model` is written into every `Use`. Raises InputError if `module` cannot be read, has no entry function, lacks the
-    values of a constant, or has more than MOST_OPS ops.
+    values of a constant, is sharded over several devices, or has more than MOST_OPS ops.
     """
     where = str(module) if isinstance(module, Path) else model or "module"
-    splitter = _Splitter(branches.structured(load(module, where), where), model, where)
+    loaded = load(module, where)
+    _refuse_shardings(loaded, where)
+    splitter = _Splitter(branches.structured(loaded, where), model, where)
     try:
         with gc_pause.paused():  # all that is made here stays
             return splitter.split()
@@ -89,6 +92,15 @@ def split_module(module: Module | str | bytes | Path, model: str = "") -> SplitM
     except RecursionError:
         nested = "calls and loops nested a few hundred deep at most"
         raise InputError(where, nested, "deeper ones", "inlining the module's functions") from None
+
+
+def _refuse_shardings(module: Module, where: str) -> None:
+    """Raises InputError if the module is for several devices: its ops are not those that one of them runs."""
+    sharded = sharding_in(module.operation)
+    if sharded is not None:
+        op, sharding = sharded
+        expected = "a program for one device, or each device's own with explicit collectives"
+        raise InputError(f"{where}: {op}", expected, sharding[:160], "exporting what one device runs")
 
 
 class _Splitter:

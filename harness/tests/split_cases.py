@@ -219,8 +219,8 @@ CUSTOM_CALLS = """
 SHARDED = """
     module {
       sdy.mesh @devices = <["x"=2]>
-      func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@devices, [{"x"}]>}) -> tensor<4xf32> {
-        %0 = stablehlo.negate %a {sdy.sharding = #sdy.sharding_per_value<[<@devices, [{"x"}]>]>} : tensor<4xf32>
+      func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@devices, [{}]>}) -> tensor<4xf32> {
+        %0 = stablehlo.negate %a {sdy.sharding = #sdy.sharding_per_value<[<@devices, [{}]>]>} : tensor<4xf32>
         %1 = sdy.sharding_constraint %0 <@devices, [{}]> : tensor<4xf32>
         %2 = "stablehlo.all_reduce"(%1) ({
           ^bb0(%x: tensor<f32>, %y: tensor<f32>):
@@ -231,7 +231,7 @@ SHARDED = """
         return %2 : tensor<4xf32>
       }
     }"""
-"""Shardy: attributes and ops name a mesh."""
+"""Shardy: attributes and ops name a mesh, whose devices all hold the whole tensors."""
 
 UNSPLITTABLE = """
     func.func @main(%x: tensor<4xf32>, %d: tensor<?xf32>) -> tensor<4xf32> {
