@@ -119,7 +119,7 @@ def faults(scratch: Path) -> Figure:
     return Figure("injected faults", lines[-1] if lines else f"exit {done.returncode}", target, done.returncode == 0)
 
 
-def mutation(count: int = 300, seed: int = 1511) -> Figure:
+def mutation(count: int = 300, seed: int = 2317) -> Figure:
     """Mutants of our own source, each tried by the quick tests that run its statement."""
     command = [sys.executable, "-m", "ci.mutation", "--count", str(count), "--seed", str(seed)]
     done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE)

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opscope.compiler.buda import buffering, planner
+from opscope.compiler.buda import buffering, pipeline, planner
 from opscope.compiler.buda.balancer.options import LegalizerOptions, OpOverride
 from opscope.compiler.buda.balancer.shapes import Grid
 from opscope.compiler.buda.graph import BudaGraph, NodeKind, OpSpec, TensorShape
 from opscope.compiler.buda.graph_builder import GraphBuilder, Operand
+from opscope.compiler.buda.pipeline import flow
 from opscope.compiler.buda.placer.epochs import PlacerOptions
 from opscope.compiler.buda.plan import BudaPlan
 from opscope.compiler.buda.plan_report import as_json, plan_lines
@@ -178,3 +179,36 @@ def test_a_chain_needs_no_buffers() -> None:
     passed = planned.flow_cycles(planned.epochs[0])
     assert isfinite(passed)
     assert passed >= planned.cycles
+
+
+def test_a_chain_takes_its_slowest_op_and_a_step_of_each_other() -> None:
+    """In closed form: n steps of the slowest, one of each other; behind a cut an op waits for all of its operand."""
+    builder = GraphBuilder("chain")
+    value = builder.source("x", NodeKind.INPUT, TensorShape(1, 1, 14, 2))
+    names = ("sqrt", "nop", "exp", "gelu")
+    for name in names:
+        value = builder.op(name, OpSpec(name), [value])
+    builder.output("y", value)
+    planned = plan(builder.graph(), budget_of("e150"))
+    graph, models = planned.graph, {name: planned.choices[name].model for name in names}
+    cycles = [models[name].cycles for name in names]
+    assert len(set(cycles)) > 1
+    edges = [edge for name in names for edge in graph.operands(name)][1:]
+    whole = dict.fromkeys(edges, 2.0)
+    steps = pipeline.STEPS
+    free = flow(graph, models, names, room=whole)
+    assert (free.stuck, free.full) == ((), ())
+    for i, name in enumerate(names):
+        before = cycles[: i + 1]
+        assert free.ends[name] == pytest.approx((sum(before) + (steps - 1) * max(before)) / steps)
+    # Cut apart, one op runs after the other.
+    cut = flow(graph, models, names, edges)
+    assert [cut.ends[name] for name in names] == pytest.approx([sum(cycles[: i + 1]) for i in range(len(names))])
+    # With room for two steps, the op before the slowest one ends two steps before it, and one of its own later.
+    tight = flow(graph, models, names, room=dict.fromkeys(edges, 0.0))
+    assert tight.cycles == pytest.approx(free.cycles)
+    at = cycles.index(max(cycles))
+    assert at > 0
+    left = tight.ends[names[at]] - tight.ends[names[at - 1]]
+    assert left == pytest.approx((2 * cycles[at] - cycles[at - 1]) / steps)
+    assert flow(graph, models, ()).cycles == 0
