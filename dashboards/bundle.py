@@ -29,6 +29,7 @@ from opscope.dashboards.layout import native_filters, position
 from opscope.dashboards.viz import params, query_context
 
 ASSETS = ROOM / "assets"
+CSS = ASSETS / "dashboard.css"
 NAMESPACE = uuid.UUID("7b1e6c1e-4f0f-5c8e-9d63-0f5a0b6c2d11")
 """Namespace of the uuids that are derived from a name, because stored questions have no file here."""
 DATABASE_UUID = str(uuid.uuid5(NAMESPACE, "database"))
@@ -48,6 +49,11 @@ class Assets:
     dashboards: Mapping[str, Doc]
     filters: Mapping[str, Doc]
     retired: Mapping[str, list[str]]
+
+    @property
+    def wall(self) -> list[str]:
+        """The slugs of the dashboards for a screen on the wall."""
+        return [doc["slug"] for doc in self.dashboards.values() if doc.get("wall")]
 
     @property
     def slugs(self) -> list[str]:
@@ -134,11 +140,7 @@ def dataset(name: str, doc: Doc, source: Source) -> Doc:
     columns = []
     for column, spec in doc["columns"].items():
         spec = {"type": "text", **spec}
-        expression = None
-        if "text_of" in spec:
-            expression = links.text(spec["text_of"])
-        elif "link" in spec:
-            expression = links.LINKS[spec["link"]](spec["link"], source.artifact_url)
+        expression = _expression(spec, source)
         columns.append({
             "column_name": column, "verbose_name": spec["label"], "type": TYPES[spec["type"]],
             "is_dttm": spec["type"] == "time", "is_active": True, "filterable": True,
@@ -146,8 +148,9 @@ def dataset(name: str, doc: Doc, source: Source) -> Doc:
             "expression": expression, "extra": None,
         })  # fmt: skip
     metrics = [
-        {"metric_name": metric, "verbose_name": spec["label"], "metric_type": None, "expression": spec["expression"],
-         "d3format": spec.get("format", ",d"), "description": spec.get("description")}
+        {"metric_name": metric, "verbose_name": spec["label"], "metric_type": None,
+         "expression": _of_metric(spec, doc, source),
+         "d3format": None if "first_of" in spec else spec.get("format", ",d"), "description": spec.get("description")}
         for metric, spec in doc["metrics"].items()
     ]  # fmt: skip
     return {
@@ -160,15 +163,45 @@ def dataset(name: str, doc: Doc, source: Source) -> Doc:
     }  # fmt: skip
 
 
+def _expression(spec: Doc, source: Source) -> str | None:
+    """The SQL of a column that its view lacks: an escaped text, a link, a stage without the number to sort it by."""
+    if "text_of" in spec:
+        return links.text(spec["text_of"])
+    if "link" in spec:
+        return links.LINKS[spec["link"]](spec["link"], source.artifact_url)
+    if "without_number" in spec:
+        return f"SUBSTR({spec['without_number']}, 3)"
+    return None
+
+
+def _of_metric(spec: Doc, doc: Doc, source: Source) -> str:
+    """The SQL of a metric; `first_of` shows one value of a column, such as the log of one of the boards."""
+    if "first_of" not in spec:
+        return spec["expression"]
+    column = spec["first_of"]
+    return f"MAX({_expression(doc['columns'][column], source) or column})"
+
+
 def chart_params(doc: Doc, assets: Assets) -> Doc:
     """Merges the params of a chart's kind, of its dataset, and its own."""
     time = assets.datasets[doc["dataset"]].get("time")
     return params(doc["kind"], doc.get("params", {}), doc.get("where", []), time)
 
 
+def _labelled(full: Doc, dataset: Doc) -> Doc:
+    """A heatmap's metric as SQL with its label, because a heatmap shows a stored metric by its raw name."""
+    if full["viz_type"] != "heatmap_v2":
+        return full
+    spec = dataset["metrics"][full["metric"]]
+    return full | {
+        "metric": {"expressionType": "SQL", "sqlExpression": spec["expression"], "label": spec["label"],
+                   "optionName": f"metric_{full['metric']}", "hasCustomLabel": True}
+    }  # fmt: skip
+
+
 def chart(doc: Doc, assets: Assets, source: Source) -> Doc:
     """One chart, described by its own text and by the comment of its view."""
-    full = chart_params(doc, assets)
+    full = _labelled(chart_params(doc, assets), assets.datasets[doc["dataset"]])
     texts = [doc.get("description", ""), source.descriptions.get(doc["dataset"], ViewComment()).holds]
     return {
         "uuid": doc["uuid"], "slice_name": doc["name"], "description": "\n\n".join(filter(None, texts)),
@@ -181,9 +214,10 @@ def chart(doc: Doc, assets: Assets, source: Source) -> Doc:
 def _dashboard(doc: Doc, assets: Assets) -> Doc:
     numbers = {name: number for number, name in enumerate(assets.charts, 1)}
     return {
-        "uuid": doc["uuid"], "dashboard_title": doc["title"], "description": doc["description"], "css": "",
+        "uuid": doc["uuid"], "dashboard_title": doc["title"], "description": doc["description"],
+        "css": CSS.read_text(encoding="utf-8"),
         "slug": doc["slug"], "certified_by": "", "certification_details": "", "published": True, "version": "1.0.0",
-        "position": position(doc, assets.charts, numbers),
+        "position": position(doc, assets.charts, numbers, assets.dashboards),
         "metadata": {
             "color_scheme": "supersetColors", "label_colors": label_colours(),
             "shared_label_colors": list(label_colours()), "color_scheme_domain": [], "refresh_frequency": 0,

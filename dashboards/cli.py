@@ -60,6 +60,11 @@ def dashboard() -> None:
 @click.option("--runs", "roots", multiple=True, type=click.Path(path_type=Path), metavar="DIR",
               help="Folder of run folders to link to; default: runs/ next to the database.")  # fmt: skip
 @click.option("--anonymous", is_flag=True, help="Show the dashboards without a login; everything else still needs one.")
+@click.option(
+    "--wall",
+    is_flag=True,
+    help="Serve a page for a screen on the wall too: dashboards in turn, in large type, without filters.",
+)
 @click.option("--foreground", is_flag=True, help="Run until a signal arrives, then stop the server (for systemd).")
 @click.option(
     "--python", metavar="PATH", help="Python for Superset's virtual environment; default: a Python 3.10 to 3.12."
@@ -67,20 +72,24 @@ def dashboard() -> None:
 @HOME
 def up(
     url: str | None, host: str, port: int, public_url: str, artifact_url: str, artifact_port: int,
-    roots: tuple[Path, ...], anonymous: bool, foreground: bool, python: str | None, folder: Path | None,
+    roots: tuple[Path, ...], anonymous: bool, wall: bool, foreground: bool, python: str | None, folder: Path | None,
 ) -> None:  # fmt: skip
     """Install Superset if it is missing, import the dashboards, and serve them.
 
     Superset gets a virtual environment of its own. Run the command again to change what is served.
     """
-    from opscope.dashboards import processes
+    from opscope.dashboards import bundle, processes
     from opscope.dashboards.home import Served
+    from opscope.dashboards.layout import address
     from opscope.dashboards.results import artifact_roots, results_uri, source
     from opscope.dashboards.up import UpRequest, artifact_command, bring_up
 
     home = _home(folder)
     before = home.served()
     running = processes.running(home)
+    for root in roots:
+        if not root.is_dir():
+            raise DashboardError("--runs", "a folder of run folders", str(root), ".opscope/runs")
     for option, text in (("--public-url", public_url), ("--artifact-url", artifact_url)):
         parts = urlsplit(text)
         if text and (parts.scheme not in ("http", "https") or not parts.hostname):
@@ -100,7 +109,7 @@ def up(
     if artifact_host and not ("artifacts" in running and before and before.artifact_url == local):
         processes.check_port(host, artifact_port, "--artifact-port")
     served = Served(database.uri, database.shown, host, port, public_url.rstrip("/"),
-                    (artifact_url or local).rstrip("/"), anonymous)  # fmt: skip
+                    (artifact_url or local).rstrip("/"), anonymous, bundle.read().wall if wall else [])  # fmt: skip
     allowed = [name for name in (urlsplit(public_url).hostname,) if name]
     command = (
         artifact_command(host, artifact_port, list(roots) or artifact_roots(database), allowed) if artifact_host else []
@@ -110,7 +119,10 @@ def up(
     if host not in LOOPBACK:
         _echo(f"note: the server listens on {host}, so anybody who can reach this machine can reach the login page")
     signals = _signals() if foreground else []  # installed before the command prints that the server runs
-    click.echo(f"{served.url}/superset/dashboard/opscope-tonight/")
+    click.echo(f"{served.url}{address('opscope-start')}")
+    if wall:
+        hint = "" if anonymous else "; sign in once on that screen, or use --anonymous"
+        click.echo(f"for a screen on the wall: {served.url}/wall/{hint}")
     click.echo(f"user admin, password in {home.admin_password}")
     if foreground:
         _stay(home, signals)
@@ -189,12 +201,15 @@ def _reason(text: str) -> str:
 @JSON
 @HOME
 def check(as_json: bool, folder: Path | None) -> None:
-    """Run the query of every chart. Exit code 1 if one fails; the server need not run."""
-    from opscope.dashboards import bundle, superset
+    """Run the query of every chart, and follow one link of each kind.
+
+    Exit code 1 if one fails. Superset need not run; a log is only asked for while its server does.
+    """
+    from opscope.dashboards import bundle, follow, superset
 
     home = _home(folder)
     lines = superset.run(home, "check_charts", *bundle.read().slugs)
-    rows = []
+    rows, followed = [], []
     for line in lines:
         if not line.startswith("{"):
             continue
@@ -205,17 +220,28 @@ def check(as_json: bool, folder: Path | None) -> None:
             raise DashboardError(
                 "opscope dashboard check", database, _reason(row["away"]), "opscope dashboard up --db URL"
             )
+        if "link" in row:
+            followed.append(follow.log(row, home) if not row["leads_to"].startswith("/") else row)
+            continue
         rows.append(row)
         if not as_json:
             mark = click.style("no  ", fg="red") if row["error"] else click.style("ok  ", fg="green")
             text = f"{row['dashboard']:<16} {row['chart']:<40} {row['rows']:>6} rows {1000 * row['seconds']:>7.0f} ms"
             click.echo(f"{mark}{text}{'  ' + ' '.join(row['error'].split())[:200] if row['error'] else ''}")
     if as_json:
-        click.echo(json.dumps(rows, indent=1))
+        click.echo(json.dumps([*rows, *followed], indent=1))
     bad = sum(bool(row["error"]) for row in rows)
+    broken = [row for row in followed if row["error"]]
     if not as_json:
         click.echo(f"{len(rows) - bad} of {len(rows)} charts work")
-    if bad or not rows:
+        for row in broken:
+            click.echo(f"{click.style('no  ', fg='red')}{row['link']} leads to {row['leads_to']}: {row['error']}")
+        for row in followed:
+            if row.get("not_followed"):
+                click.echo(f"--  {row['link']} leads to {row['leads_to']}: not followed, {row['not_followed']}")
+        tried = [row for row in followed if not row.get("not_followed")]
+        click.echo(f"{len(tried) - len(broken)} of {len(tried)} links lead somewhere")
+    if bad or broken or not rows:
         raise SystemExit(1)
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,8 @@ class Served:
     """Prefix of the addresses of run folders."""
     anonymous: bool
     """Whether visitors without an account see the dashboards."""
+    wall: list[str] = field(default_factory=list)
+    """Slugs of the dashboards that take turns at /wall/; empty if there is no such page."""
 
     @property
     def local_url(self) -> str:

@@ -13,15 +13,33 @@ WIDTH = 12
 ROOT = ["ROOT_ID", "GRID_ID"]
 
 
-def position(doc: Doc, charts: Mapping[str, Doc], numbers: Mapping[str, int]) -> Doc:
-    """The layout tree: one ROW per row of the file, its charts and texts of the given `width` and `height`."""
+TEXT_HEIGHT = 14
+"""Height of the links and the text at the top of a dashboard."""
+
+
+def links(doc: Doc, dashboards: Mapping[str, Doc]) -> str:
+    """Markdown that leads from a dashboard to all the others."""
+    return " · ".join(
+        f"**{other['title']}**" if other["slug"] == doc["slug"] else f"[{other['title']}]({address(other['slug'])})"
+        for other in dashboards.values()
+    )
+
+
+def address(slug: str) -> str:
+    """The path of a dashboard on the server."""
+    return f"/superset/dashboard/{slug}/"
+
+
+def position(doc: Doc, charts: Mapping[str, Doc], numbers: Mapping[str, int], dashboards: Mapping[str, Doc]) -> Doc:
+    """The layout tree: links and text, then one ROW per row of the file, its charts as wide and high as it says."""
     tree: Doc = {
         "DASHBOARD_VERSION_KEY": "v2",
         "ROOT_ID": {"type": "ROOT", "id": "ROOT_ID", "children": ["GRID_ID"]},
         "HEADER_ID": {"type": "HEADER", "id": "HEADER_ID", "meta": {"text": doc["title"]}},
         "GRID_ID": {"type": "GRID", "id": "GRID_ID", "parents": ["ROOT_ID"], "children": []},
     }
-    for number, row in enumerate(doc["rows"]):
+    head = {"text": f"{links(doc, dashboards)}\n\n{doc['text']}", "height": TEXT_HEIGHT}
+    for number, row in enumerate([head, *doc["rows"]]):
         name = f"ROW-{number}"
         tree["GRID_ID"]["children"].append(name)
         cells = [_text(name, number, row)] if "text" in row else []
@@ -74,6 +92,8 @@ def _is_excluded(name: str, chart: Doc, assets: Assets) -> bool:
 
     A status filter does not apply to rates: over the ops of one status, a rate would be 0 or 1.
     """
+    if chart.get("unfiltered"):
+        return True
     if name == "nights":
         newest = assets.datasets[chart["dataset"]].get("newest_only", False)
         return newest or any(condition["column"] == "newest" for condition in chart.get("where", ()))

@@ -154,4 +154,5 @@ def artifact_command(host: str, port: int, roots: Sequence[Path], allowed: Seque
     ]
     for name in allowed:
         command += ["--allow-host", name]
-    return [*command, *map(str, roots)]
+    # The servers run in the home folder: a path relative to the caller's folder would lead nowhere from there.
+    return [*command, *(str(root.absolute()) for root in roots)]

@@ -1,4 +1,6 @@
-"""Runs every chart's query inside Superset, without a server: `check_charts.py SLUG...` prints one JSON line per chart.
+"""Runs every chart's query inside Superset, without a server, and opens one link of each kind.
+
+`check_charts.py SLUG...` prints one JSON line per chart, and one per link.
 
 A chart's query is the one that its dashboard runs when it is opened, with the defaults of the native filters. Each line
 has `dashboard`, `chart`, `rows`, `seconds`, `error`, and the `sql` that was run. If the results cannot be read at all,
@@ -7,6 +9,7 @@ there is one line instead, with `away`: the driver's reason.
 
 from __future__ import annotations
 
+import html
 import json
 import sys
 import time
@@ -80,6 +83,46 @@ def first_item(native_filter: dict) -> list[dict]:
     return [{"col": column, "op": "IN", "val": [row[column]]} for row in rows]
 
 
+def links(client: object, slugs: list[str]) -> list[dict]:
+    """One line per kind of link: `link` and `leads_to`; `error` says why a page of Superset cannot be opened.
+
+    A log is another server's: the command that started this script asks for it.
+    """
+    from superset import db
+    from superset.connectors.sqla.models import SqlaTable
+
+    lines = []
+    for dataset in db.session.query(SqlaTable).order_by(SqlaTable.table_name):
+        for column in dataset.columns:
+            if "<a href=" in (column.expression or "") and (address := example(dataset, column.column_name)):
+                kind = f"{dataset.table_name}.{column.column_name}"
+                lines.append({"link": kind, "leads_to": address, "error": opened(client, address)})
+    for slug in slugs:
+        address = f"/superset/dashboard/{slug}/"
+        lines.append({"link": "another dashboard", "leads_to": address, "error": opened(client, address)})
+    return lines
+
+
+def example(dataset: object, column: str) -> str:
+    """The newest address in a column of links; empty if there is none."""
+    query = {"columns": [column, "started"], "metrics": [], "row_limit": 1, "orderby": [["started", False]],
+             "filters": [{"col": column, "op": "LIKE", "val": "<a%"}]}  # fmt: skip
+    request = {"datasource": {"id": dataset.id, "type": "table"}, "queries": [query], "result_type": "full",
+               "result_format": "json"}  # fmt: skip
+    rows = [row for answer in ask(request) for row in answer.get("data") or []]
+    return html.unescape(str(rows[0][column]).split('"')[1]) if rows else ""
+
+
+def opened(client: object, address: str) -> str:
+    """Why Superset's `admin` cannot open a page of Superset; empty if they can, or if the page is another server's."""
+    if not address.startswith("/"):
+        return ""
+    answer = client.get(address)
+    if answer.status_code == 200:
+        return ""
+    return f"HTTP {answer.status_code}" + (f" to {answer.location}" if answer.location else "")
+
+
 def away() -> str:
     """Returns why the results cannot be read; empty if they can."""
     from superset import db
@@ -115,6 +158,13 @@ def main(slugs: list[str]) -> None:
         filters = defaults(dashboard)
         for chart in sorted(dashboard.slices, key=lambda chart_of_dashboard: chart_of_dashboard.slice_name):
             line = {"dashboard": dashboard.dashboard_title, "chart": chart.slice_name} | run(chart, filters)
+            print(json.dumps(line), flush=True)
+    from flask import current_app
+
+    with current_app.test_client() as client:
+        with client.session_transaction() as session:
+            session["_user_id"], session["_fresh"] = str(g.user.id), True
+        for line in links(client, slugs):
             print(json.dumps(line), flush=True)
 
 

@@ -14,9 +14,13 @@ ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"
              "--disable-component-update", "--disable-sync"]  # fmt: skip
 PATIENCE = 90_000
 """Milliseconds that the browser waits for what must come: a machine may be busy."""
-HOLDER = ".dashboard-component-chart-holder"
+HOLDER = ".dashboard-component-chart-holder:has([data-test-chart-name])"
 BUSY = f"{HOLDER} .loading, {HOLDER} [data-test=loading-indicator], [aria-label=Loading]"
 ALERTS = f"{HOLDER} [role=alert], {HOLDER} .ant-alert-error"
+
+
+PIXEL = "apachesuperset.gateway.scarf.sh"
+"""Superset's menu has a telemetry pixel, which our content security policy blocks; the browser notes that."""
 
 
 class Window:
@@ -29,6 +33,11 @@ class Window:
         self.errors: list[str] = []
         page.on("response", lambda r: self.failed.append(f"{r.status} {r.url}") if r.status >= 400 else None)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("console", self._console)
+
+    def _console(self, message: Any) -> None:
+        if message.type == "error" and PIXEL not in message.text:
+            self.errors.append(f"console: {message.text}")
 
     def watch(self, context: Any) -> None:
         """Lets requests through to this machine alone, and notes the others."""
@@ -55,7 +64,7 @@ class Window:
 
     def open(self, slug: str, query: str = "") -> int:
         """Opens a dashboard, scrolls through it and waits until every chart is drawn; how many there are."""
-        self.page.goto(f"{self.base}/superset/dashboard/{slug}/{query}")
+        self.page.goto(f"{self.base}/superset/dashboard/{slug}/{query}", wait_until="domcontentloaded")
         self.page.wait_for_selector(HOLDER)
         return self.settle()
 

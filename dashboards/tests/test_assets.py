@@ -24,6 +24,8 @@ from opscope.reports.publish.publish import publish
 from opscope.reports.tests.sample_run import NASTY, make_run
 
 ASSETS = bundle.read()
+MADE = {"text_of", "link", "without_number"}
+"""Keys of a column that its view does not have."""
 SOURCE = Source("sqlite:///file:/r.sqlite?mode=ro&uri=true", "http://127.0.0.1:1")
 
 
@@ -39,7 +41,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Conne
 def test_the_files_are_sound() -> None:
     assert checks.problems(ASSETS) == []
     assert [doc["title"] for doc in ASSETS.dashboards.values()] == [
-        "Tonight", "Op coverage", "Model readiness", "Op explorer", "Performance",
+        "Start", "Tonight", "Op coverage", "Model readiness", "Op explorer", "Performance", "Nights",
     ]  # fmt: skip
 
 
@@ -64,7 +66,7 @@ def broken(change: Any) -> list[str]:
             lambda d, c, b, f, r: c["newest_nights"].update(where=[{"column": "colour", "is": "==", "value": 1}]),
             "got colour",
         ),
-        (lambda d, c, b, f, r: b["tonight"]["rows"].pop(), "expected a dashboard that shows it, got none"),
+        (lambda d, c, b, f, r: b["coverage"]["rows"].pop(), "expected a dashboard that shows it, got none"),
         (lambda d, c, b, f, r: b["tonight"]["rows"][0]["charts"].update(newest_nights=3), "got 15"),
         (lambda d, c, b, f, r: b["tonight"]["rows"].append({"height": 1, "charts": {"gone": 12}}), "got gone"),
         (lambda d, c, b, f, r: b["tonight"]["filters"].update(gone=None), "got gone"),
@@ -82,7 +84,7 @@ def test_datasets_have_the_columns_of_their_views(database: sqlite3.Connection) 
     for name, doc in ASSETS.datasets.items():
         assert name in made
         columns_of_view = [row[0] for row in database.execute(f"SELECT * FROM {name} LIMIT 0").description]
-        stored = [column for column, about in doc["columns"].items() if not {"text_of", "link"} & set(about)]
+        stored = [column for column, about in doc["columns"].items() if not MADE & set(about)]
         assert sorted(stored) == sorted(columns_of_view), name
         for about in doc["columns"].values():
             assert about.get("text_of", columns_of_view[0]) in columns_of_view
@@ -140,9 +142,9 @@ def test_html_in_results_is_text_in_tables(database: sqlite3.Connection) -> None
 
 
 def test_a_table_that_renders_html_shows_no_column_as_it_is() -> None:
-    safe = {"label", "status", "platform", "started", "outcome", "furthest_stage", "failed_stage", "stage_reached",
-            "flaky", "night", "backend", "arch", "data", "night_status", "changed", "op_kind", "position", "rank",
-            "jaxlib", "compiler", "pcc", "z_max", "cycles", "compile_ms"}  # fmt: skip
+    safe = {"label", "status", "platform", "started", "outcome", "furthest", "furthest_stage", "failed_stage",
+            "stage_reached", "flaky", "night", "backend", "arch", "data", "night_status", "changed", "op_kind",
+            "position", "rank", "jaxlib", "compiler", "pcc", "z_max", "cycles", "compile_ms"}  # fmt: skip
     for name, doc in ASSETS.charts.items():
         full = bundle.chart_params(doc, ASSETS)
         about = ASSETS.datasets[doc["dataset"]]["columns"]
@@ -193,7 +195,7 @@ def test_rates_keep_all_statuses_and_newest_charts_all_nights() -> None:
     spared = {f["name"]: set(f["scope"]["excluded"]) for f in doc["metadata"]["native_filter_configuration"]}
     assert number["pass_rate_by_night"] in spared["Status"]
     assert number["failing_tonight"] in spared["Nights"]
-    assert number["status_by_night"] not in spared["Status"] | spared["Nights"]
+    assert number["changes_by_night"] not in spared["Status"] | spared["Nights"]
     assert set(number) == set(charts_of(ASSETS.dashboards["tonight"]))
 
 

@@ -27,6 +27,7 @@ import pytest
 from opscope.dashboards import bundle
 from opscope.dashboards.layout import charts_of
 from opscope.dashboards.tests.browser import CHROMIUM, Window, chromium, window
+from opscope.dashboards.tests.crawl import crawl
 from opscope.reports.demo.replay import nights, write_night
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.nights import Op, night
@@ -83,7 +84,7 @@ class Installation:
     def up(self, *words: str) -> str:
         """Brings the server up, as a user does; its address."""
         where = ("--db", f"sqlite:///{self.database}", "--port", "0", "--artifact-port", "0")
-        self.run("up", *where, "--runs", str(self.folder / "runs"), *words)
+        self.run("up", *where, "--runs", "runs", *words)  # relative, as people type it
         return str(self.status["url"])
 
     @property
@@ -195,9 +196,9 @@ def test_a_filter_makes_the_numbers_what_sql_says(admin: Window, installation: I
     assert before == installation.ask(f"{FAILING}''")
     admin.choose("model", "resnet50")
     assert number(admin, "Failing") == installation.ask(f"{FAILING}'resnet50'") != before
-    new = ("SELECT COUNT(DISTINCT op_id || series) FROM dashboard_changes WHERE newest = 1 AND model = 'resnet50' "
+    new = ("SELECT COUNT(DISTINCT op_id) FROM dashboard_changes WHERE newest = 1 AND model = 'resnet50' "
            "AND label IN ('NEW', 'REASON-CHANGED', 'PCC-DROP')")  # fmt: skip
-    assert number(admin, "New") == installation.ask(new)
+    assert number(admin, "New failures") == installation.ask(new)
     moved = ("SELECT 1.0 * SUM(right_now - right_before) / SUM(both_ops) FROM dashboard_pairs "
              "WHERE newest = 1 AND model = 'resnet50'")  # fmt: skip
     assert number(admin, "Change, like for like") == pytest.approx(installation.ask(moved), abs=5e-5)
@@ -269,8 +270,10 @@ def test_a_wrong_password_lets_nobody_in(installation: Installation, browser: An
 
 def test_check_runs_every_chart(installation: Installation) -> None:
     rows = json.loads(installation.run("check", "--json"))
-    assert len(rows) == len(ASSETS.charts)
     assert [row for row in rows if row["error"]] == []
+    assert {row["chart"] for row in rows if "chart" in row} == {doc["name"] for doc in ASSETS.charts.values()}
+    links = {row["link"] for row in rows if "link" in row}
+    assert {"dashboard_ops.op_link", "dashboard_ops.log", "another dashboard"} <= links
 
 
 def test_without_the_database_the_server_stays(admin: Window, installation: Installation) -> None:
@@ -326,6 +329,18 @@ def answers(base: str, path: str) -> int:
         return answer.status
     finally:
         connection.close()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_every_link_leads_somewhere(installation: Installation, width: int) -> None:
+    """For a visitor at each width; `make measure` crawls as admin and at 1920 pixels too."""
+    try:
+        base = installation.up("--anonymous")
+        found = crawl(base, installation.password, [], ["anonymous"], [width])
+        assert found.wrong == []
+        assert (found.opened, found.followed) == (len(SLUGS), 2)
+    finally:
+        installation.up()
 
 
 @pytest.mark.parametrize(("role", "lab"), [("viewer", False), ("editor", True)])

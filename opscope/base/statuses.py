@@ -98,7 +98,8 @@ FAILED, NOT_ATTEMPTED = tone_of("bad"), tone_of("idle")
 
 
 def label_colours() -> dict[str, str]:
-    """Every word that a dashboard may show in a chart -> its colour; stages as the views number them."""
+    """Every word that a dashboard may show in a chart -> its colour; stages by name, and as the views number them."""
     words = {**STATUSES, **LABELS, **SUPPORT}
     stages = {f"{step} {stage}": colour for stage, (step, colour) in STAGES.items() if stage != NOT_RUN}
-    return {word: about.colour for word, about in words.items()} | stages
+    plain = {stage: colour for stage, (_, colour) in STAGES.items()}
+    return {word: about.colour for word, about in words.items()} | stages | plain

@@ -4,6 +4,7 @@
 --   place: `device` if ops of the night ran on a device or its simulator, else `host`
 --   platform: backend and board
 --   newest: 1 in the newest night of its series
+--   night_status: `complete` or `partial`
 --   model: the model; empty for all models together
 --   furthest_stage: the last stage that was passed, numbered in their order
 --   cycles_of_all_uses: device cycles of all uses, one after another
@@ -12,7 +13,7 @@
 --   right_ops: attempted and right, at the place where an op has to run to count
 --   failing_ops: gone wrong, and no limitation names the failure
 SELECT s.night_id, s.started, s.backend, s.arch, s.series, s.place, c.ran_on, s.backend || ' ' || s.arch AS platform,
-       CASE WHEN s.started = l.started THEN 1 ELSE 0 END AS newest,
+       CASE WHEN s.started = l.started THEN 1 ELSE 0 END AS newest, s.night_status,
        c.model, c.op_kind, c.op_name, c.status,
        CASE c.stage_reached WHEN 'split' THEN '0 split' WHEN 'stablehlo-to-ttir' THEN '1 stablehlo-to-ttir'
             WHEN 'ttir-to-ttnn' THEN '2 ttir-to-ttnn' WHEN 'ttnn-to-flatbuffer' THEN '3 ttnn-to-flatbuffer'

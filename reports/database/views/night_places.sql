@@ -1,7 +1,8 @@
 -- Where the ops of a night have to run to count as right. In a night that used a device, an op that fell back to the host
 -- is attempted and not right. In a night of a backend that compiles for the host, it is right there.
+--   night_status: `complete` or `partial`
 --   place: `device` if ops of the night ran on a device or its simulator, else `host`
-SELECT n.night_id, n.series, n.started, n.backend, n.arch, n.data_format,
+SELECT n.night_id, n.series, n.started, n.backend, n.arch, n.data_format, n.status AS night_status,
        CASE WHEN EXISTS (SELECT 1 FROM night_counts d WHERE d.night_id = n.night_id AND d.series = n.series
                          AND d.model = '' AND d.ran_on IN ('simulator', 'silicon', 'mixed'))
             THEN 'device' ELSE 'host' END AS place

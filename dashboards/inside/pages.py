@@ -1,0 +1,55 @@
+"""The pages around the dashboards: what `/` shows, the page for a screen on the wall, the layout of a narrow window."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import narrow
+
+START = "/superset/dashboard/opscope-start/"
+HOMES = frozenset({"/", "/superset/welcome/"})
+"""Where Superset shows an empty home, and where it leads after a login."""
+DASHBOARD_API = re.compile(r"/api/v1/dashboard/[\w-]+")
+WALL_SECONDS, WALL_ZOOM = 20, 1.4
+"""How long a dashboard stays on the wall, and how much larger it is than at a desk."""
+
+
+def install(app: Any, served: dict[str, Any]) -> None:
+    """Adds the pages to Superset's application."""
+    import jinja2
+    from flask import redirect, render_template, request
+    from flask_login import current_user
+
+    templates = jinja2.FileSystemLoader(str(Path(__file__).parent / "templates"))
+    app.jinja_loader = jinja2.ChoiceLoader([templates, app.jinja_loader])
+    app.jinja_env.globals["narrow_below"] = narrow.BELOW
+
+    def lets_in() -> bool:
+        return served["anonymous"] or current_user.is_authenticated
+
+    @app.before_request
+    def show_start() -> Any:
+        return redirect(START) if request.path in HOMES and lets_in() else None
+
+    @app.after_request
+    def lay_out(response: Any) -> Any:
+        asked = request.method == "GET" and DASHBOARD_API.fullmatch(request.path)
+        if asked and response.status_code == 200 and request.cookies.get("opscope_narrow") == "1":
+            answer = response.get_json()
+            result = answer["result"]
+            if result.get("position_json"):
+                result["position_json"] = json.dumps(narrow.narrow(json.loads(result["position_json"])))
+                response.set_data(json.dumps(answer))
+        return response
+
+    if served.get("wall"):
+
+        @app.route("/wall/")
+        def wall() -> Any:
+            if not lets_in():
+                return redirect("/login/?next=/wall/")
+            addresses = [f"/superset/dashboard/{slug}/?standalone=2&show_filters=0" for slug in served["wall"]]
+            return render_template("wall.html", addresses=addresses, seconds=WALL_SECONDS, zoom=WALL_ZOOM)

@@ -1,0 +1,201 @@
+"""Opens every dashboard in Chromium as visitors and as `admin`, at three widths, and follows where it leads.
+
+    python -m opscope.dashboards.tests.crawl HOME [--users anonymous admin] [--widths 390 1280 1920] [--pictures DIR]
+
+HOME is the folder of a server that runs (`opscope dashboard up --home HOME`). Every dashboard has to draw all its
+charts, without an alert, a console error or a request that fails or leaves this machine. Links between dashboards,
+and one link of each other kind (an op, a log), are followed. The last line is JSON: what went wrong, how long a first
+screen took, its requests and its processor time, since the clock measures whatever else the machine does. The exit
+code is 1 if anything went wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from opscope.dashboards import bundle
+from opscope.dashboards.layout import address, charts_of
+from opscope.dashboards.tests.browser import BUSY, HOLDER, Window, chromium, window
+
+WIDTHS = {390: 844, 1280: 800, 1920: 1080}
+"""Width of a window -> its height: a telephone, a laptop, a screen."""
+USERS = ("anonymous", "admin")
+IN_SIGHT = f"""() => {{
+  const seen = [...document.querySelectorAll({json.dumps(HOLDER)})]
+    .filter(e => e.getBoundingClientRect().top < window.innerHeight);
+  const busy = [...document.querySelectorAll({json.dumps(BUSY)})]
+    .filter(e => e.getBoundingClientRect().top < window.innerHeight);
+  return seen.length > 1 && busy.length === 0;
+}}"""
+"""Whether every chart in sight is drawn."""
+
+
+@dataclass
+class Crawl:
+    """What one crawl found."""
+
+    wrong: list[str] = field(default_factory=list)
+    opened: int = 0
+    followed: int = 0
+    screens: list[Screen] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Screen:
+    """The first screen of a dashboard, opened a second time."""
+
+    place: str
+    seconds: float
+    requests: int
+    """Queries of charts and filters until it was drawn."""
+    server_cpu: float
+    browser_cpu: float
+
+
+def crawl(
+    base: str, password: str, server: Iterable[int], users: Sequence[str] = USERS,
+    widths: Sequence[int] = tuple(WIDTHS), pictures: Path | None = None,
+) -> Crawl:  # fmt: skip
+    """Opens everything; the pids of the `server` say whose processor time counts."""
+    assets, found, pids = bundle.read(), Crawl(), list(server)
+    with chromium() as browser:
+        for user in users:
+            for width in widths:
+                with window(browser, base) as one:
+                    if user == "admin" and not one.sign_in("admin", password):
+                        found.wrong.append(f"{user}: could not sign in")
+                        continue
+                    one.page.set_viewport_size({"width": width, "height": WIDTHS.get(width, 1000)})
+                    _visit(one, assets, f"{user} at {width}", found, pids, pictures)
+    return found
+
+
+def _visit(one: Window, assets: Any, who: str, found: Crawl, pids: list[int], pictures: Path | None) -> None:
+    """One user at one width: what `/` shows, every dashboard, every link between them, one link of each other kind."""
+    one.page.goto(f"{one.base}/", wait_until="domcontentloaded")
+    one.page.wait_for_selector(HOLDER)
+    if urlsplit(one.page.url).path != address("opscope-start"):
+        found.wrong.append(f"{who}: expected / to show Start, got {one.page.url}")
+    kinds: dict[str, str] = {}
+    queries: list[str] = []
+    one.page.on("request", lambda r: queries.append(r.url) if "/api/v1/chart/data" in r.url else None)
+    for name, doc in assets.dashboards.items():
+        place = f"{who}: {doc['title']}"
+        print(place, file=sys.stderr, flush=True)
+        for noted in (one.failed, one.outside, one.errors):
+            noted.clear()
+        charts = one.open(doc["slug"])
+        found.opened += 1
+        if charts != len(charts_of(doc)):
+            found.wrong.append(f"{place}: expected {len(charts_of(doc))} charts, got {charts}")
+        found.wrong += [f"{place}: {text}" for text in (*one.alerts(), *one.failed, *one.outside, *one.errors)]
+        wide = one.page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        if wide > 0:
+            found.wrong.append(f"{place}: expected nothing beside the window, got {wide} pixels")
+        links = one.page.locator(f"{HOLDER} a[href], .dashboard-markdown a[href]").evaluate_all(
+            "all => all.map(a => a.getAttribute('href'))"
+        )
+        targets = {urlsplit(link).path for link in links if link.startswith("/superset/dashboard/") and "?" not in link}
+        others = {address(slug) for slug in assets.slugs} - {address(doc["slug"])}
+        if targets != others:
+            found.wrong.append(f"{place}: expected links to all others, got {sorted(targets ^ others)} amiss")
+        kinds |= {kind: link for link in links if (kind := _kind(link))}
+        if pictures:
+            one.page.screenshot(path=pictures / f"{name}-{who.replace(' ', '-')}.png")
+        found.screens.append(_first_screen(one, doc["slug"], place, queries, pids))
+    for expected in ("op", "log"):
+        if expected not in kinds:
+            found.wrong.append(f"{who}: expected a link of kind {expected}, got none on any dashboard")
+    _follow(one, who, kinds, found)
+
+
+def _kind(link: str) -> str:
+    """The kind of a link in a table; empty for others."""
+    if "native_filters=" in link:
+        return "op"
+    return "log" if "/artifacts/" in link else ""
+
+
+def _first_screen(one: Window, slug: str, place: str, queries: list[str], pids: list[int]) -> Screen:
+    """Opens a dashboard again, with warm caches, and measures until the charts in sight are drawn."""
+    one.page.goto("about:blank")
+    queries.clear()
+    before, browser_before, started = cpu_seconds(pids), cpu_seconds([os.getpid()]), time.monotonic()
+    one.page.goto(f"{one.base}{address(slug)}", wait_until="commit")
+    one.page.wait_for_function(IN_SIGHT, polling=50)
+    seconds = time.monotonic() - started
+    server, browser = cpu_seconds(pids) - before, cpu_seconds([os.getpid()]) - browser_before
+    return Screen(place, round(seconds, 2), len(queries), round(server, 2), round(browser, 2))
+
+
+def _follow(one: Window, who: str, kinds: dict[str, str], found: Crawl) -> None:
+    """Opens one link of each kind."""
+    for kind, link in kinds.items():
+        found.followed += 1
+        if kind == "op":
+            one.page.goto(f"{one.base}{link}")
+            one.page.wait_for_selector(HOLDER)
+            one.settle()
+            if not one.chart("The op").locator("tbody tr a, tbody tr td").count():
+                found.wrong.append(f"{who}: expected the op of {link}, got no row")
+            continue
+        answer = one.page.request.get(link)
+        if answer.status != 200 or not answer.text().strip():
+            found.wrong.append(f"{who}: expected the log at {link}, got {answer.status}")
+
+
+def cpu_seconds(roots: Iterable[int]) -> float:
+    """Processor seconds of these processes and all of their descendants that live."""
+    children: dict[int, list[int]] = {}
+    ticks: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended
+        pid = int(stat.parent.name)
+        children.setdefault(int(fields[1]), []).append(pid)
+        ticks[pid] = sum(map(int, fields[11:15]))
+    waiting, total = list(roots), 0
+    while waiting:
+        pid = waiting.pop()
+        total += ticks.get(pid, 0)
+        waiting += children.get(pid, [])
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Crawls the server of a home folder and prints what it found."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("home", type=Path)
+    parser.add_argument("--users", nargs="+", choices=USERS, default=USERS)
+    parser.add_argument("--widths", nargs="+", type=int, choices=WIDTHS, default=tuple(WIDTHS))
+    parser.add_argument("--pictures", type=Path)
+    options = parser.parse_args(arguments)
+    served = json.loads((options.home / "served.json").read_text())
+    processes = json.loads((options.home / "processes.json").read_text())
+    if options.pictures:
+        options.pictures.mkdir(parents=True, exist_ok=True)
+    password = (options.home / "admin_password").read_text()
+    server = [int(about["pid"]) for name, about in processes.items() if name == "superset"]
+    base = f"http://127.0.0.1:{served['port']}"
+    found = crawl(base, password, server, options.users, options.widths, options.pictures)
+    for screen in found.screens:
+        print(f"{screen.place:<40} {screen.seconds:6.2f} s, {screen.requests:3} queries, processor time: server "
+              f"{screen.server_cpu:5.2f} s, browser {screen.browser_cpu:5.2f} s")  # fmt: skip
+    print(*found.wrong, sep="\n")
+    print(json.dumps(asdict(found)))
+    return 1 if found.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
