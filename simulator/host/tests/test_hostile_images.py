@@ -33,7 +33,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def tmp_path(tmp_path: Path) -> Path:
-    """A folder two below the test's own: `refused` looks at what is above it, which is not every other test's folder."""
+    """Two folders below the test's own: `refused` lists what is above it, which must not be every test's folder."""
     inner = tmp_path / "outer" / "inner"
     inner.mkdir(parents=True)
     return inner

@@ -11,6 +11,7 @@ import numpy as np
 import optax
 import pytest
 
+from opscope.compiler.tests import programs
 from opscope.simulator.host.learning_rate_scheduler import LearningRateScheduler
 from opscope.simulator.host.optimizers import LAMB, LARS, SGD, Adam, AdamW, Optimizer
 
@@ -90,8 +91,8 @@ CASES: dict[str, tuple[Callable[[], Optimizer], optax.GradientTransformation]] =
 def test_rules_are_those_of_optax(name: str) -> None:
     make, peer = CASES[name]
     optimizer, random = make(), np.random.default_rng(3)
-    rule = jax.jit(optimizer.rule)
-    update_of = peer.update if name == "lars-decay" else jax.jit(peer.update)  # that one takes a norm as a number
+    rule = programs.jit(optimizer.rule)
+    update_of = peer.update if name == "lars-decay" else programs.jit(peer.update)  # that one takes a norm as a number
     for shape in SHAPES:
         weight = ours = jnp.asarray(random.normal(size=shape), jnp.float32)
         state = {key: jnp.asarray(value) for key, value in optimizer.start(shape).items()}
@@ -111,7 +112,7 @@ def test_rules_are_those_of_optax(name: str) -> None:
 def test_a_norm_of_zero_is_no_nan(make: type[LAMB] | type[LARS], weight: float, gradient: float) -> None:
     optimizer = make(RATE, weight_decay=0.0, device_params=True)
     state = {key: jnp.asarray(value) for key, value in optimizer.start((4,)).items()}
-    new, _ = jax.jit(optimizer.rule)(jnp.full(4, weight), jnp.full(4, gradient), state, jnp.float32(RATE))
+    new, _ = programs.jit(optimizer.rule)(jnp.full(4, weight), jnp.full(4, gradient), state, jnp.float32(RATE))
     assert np.isfinite(new).all()
     # A ratio that cannot be taken is one: the step is the gradient's (LARS) or Adam's (LAMB).
     assert bool((np.asarray(new) != weight).all()) == bool(gradient)
@@ -121,7 +122,7 @@ def test_lars_dampens_as_pytorch_does() -> None:
     half, whole = (LARS(RATE, dampening=d, weight_decay=0.0, device_params=True) for d in (0.5, 0.0))
     weight, gradient = jnp.full(4, 2.0), jnp.arange(4.0) + 1
     state = {key: jnp.asarray(value) for key, value in half.start((4,)).items()}
-    steps = [jax.jit(o.rule)(weight, gradient, state, jnp.float32(RATE))[1]["momentum"] for o in (half, whole)]
+    steps = [programs.jit(o.rule)(weight, gradient, state, jnp.float32(RATE))[1]["momentum"] for o in (half, whole)]
     np.testing.assert_allclose(2 * steps[0], steps[1], rtol=1e-5)
 
 
