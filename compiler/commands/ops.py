@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import get_args
 
 import click
 
+from opscope.base import regular_file
 from opscope.base.op_families import FAMILIES
 from opscope.base.page import Page
 from opscope.compiler.commands.compile import InputProblem
@@ -26,6 +28,30 @@ FAMILY = Family(list(dict.fromkeys((*FAMILIES, *get_args(Group)))))
 """Families of ops, and what passes call the ops that only the device has."""
 
 
+def compare(path: Path, kinds: tuple[str, ...], as_json: bool) -> None:
+    """Prints the ops of a list that the table lacks, calls otherwise or does not lower, and counts."""
+    from opscope.compiler.ops.against import ListError, against, read_list, summary
+
+    try:
+        compared = against(read_list(regular_file.read_bytes(path).decode()))
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputProblem(f"{path}: expected a readable list of ops, got: {reason}") from error
+    except (ListError, UnicodeDecodeError) as error:
+        raise InputProblem(f"{path}: {error}") from error
+    shown = [each for each in compared if not kinds or each.kind in kinds]
+    if as_json:
+        click.echo(json.dumps([asdict(each) for each in shown], indent=2))
+        return
+    page = Page()
+    lines = [each for each in shown if kinds or each.words or each.difference != "same"]
+    page.table(
+        [(heading, "") for heading in ("op", "difference", "kind", "reason")],
+        [(each.op, each.difference, each.kind, each.words) for each in lines],
+    )
+    page.prose(summary(compared))
+
+
 @click.command("ops", short_help="List the ops that the reference compiler lowers, and why it lacks others.")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--family", "families", multiple=True, type=FAMILY, help="Only ops of this family.")
@@ -36,15 +62,31 @@ FAMILY = Family(list(dict.fromkeys((*FAMILIES, *get_args(Group)))))
     type=click.Choice(get_args(Lowering)),
     help="Only ops that are lowered in this way.",
 )
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Compare the table with a list of tt-mlir's ops, as JSON: which are missing, renamed, have other attributes.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--markdown", is_flag=True, help="Print the page docs/ops.md.")
 def ops(
-    names: tuple[str, ...], families: tuple[str, ...], kinds: tuple[str, ...], as_json: bool, markdown: bool
+    names: tuple[str, ...],
+    families: tuple[str, ...],
+    kinds: tuple[str, ...],
+    against: Path | None,
+    as_json: bool,
+    markdown: bool,
 ) -> None:
     """List ops: element types, names in ttir and ttnn, kernel, and how each is lowered or why not.
 
     NAME is an op, with or without its dialect, or a glob such as 'dynamic_*'.
     """
+    if against is not None:
+        if names or families or markdown:
+            raise InputProblem("ops: expected --against alone, or with --kind or --json, got names or another form")
+        compare(against, kinds, as_json)
+        return
     from opscope.compiler.ops.coverage import HEAD, closing_lines, coverage, to_markdown
 
     if as_json and markdown:

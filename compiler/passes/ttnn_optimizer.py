@@ -51,18 +51,19 @@ class TtnnOptimizer(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Changes layouts in place; kernels that write to L1 get a `memory_config`."""
         profile = board(self.board).ttnn
-        buffers = [_circular_buffers(inner, profile) for inner in op.walk() if _has_kernel(inner)]
+        buffers = [circular_buffers(inner, profile) for inner in op.walk() if has_kernel(inner)]
         room = profile.l1_usable - max(buffers, default=0)
         for func in functions(op):
             if not kind_of(func):
                 _Chooser(func.body.blocks[0], profile, room).run()
 
 
-def _has_kernel(op: Operation) -> bool:
+def has_kernel(op: Operation) -> bool:
+    """Whether a device's kernel computes an op."""
     return isinstance(op, RowOp) and op.ROW.group not in ("control", "host")
 
 
-def _circular_buffers(op: Operation, profile: Profile) -> int:
+def circular_buffers(op: Operation, profile: Profile) -> int:
     """Returns the bytes of circular buffers: two tiles for each tensor of a kernel."""
     descs = [describe(v) for v in (*op.operands, *op.results) if layout.layout_of(v) is not None]
     on_device = [d for d in descs if d.buffer_type != "system_memory"]
