@@ -238,6 +238,7 @@ GROUPS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
     "overhead": lambda bench: overhead(),
     "benchmarks": lambda bench: benchmarks(bench.scratch),
     "conformance": lambda bench: measure_compiler.conformance(),
+    "vocabulary": lambda bench: measure_compiler.vocabulary(),
     "cycles": lambda bench: measure_cycles.figures(),
     "plans": lambda bench: plans(),
     "mutants": lambda bench: [measure_compiler.mutants()],

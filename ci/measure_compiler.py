@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from bench import MODELS, ROOT, Bench, compile_milliseconds, table
+from bench import BIN, MODELS, ROOT, Bench, compile_milliseconds, table
 from figures import Figure
 
 LEVELS = (0, 2)
@@ -53,6 +53,25 @@ def compile_times() -> Iterator[Figure]:
         cpu, clock = float(row["CPU s"]), float(row["clock s"])
         name = f"{row['model']} compiled whole, level {row['level']}"
         yield Figure(name, f"{cpu:.1f} s, {clock:.1f} s by the clock", "<= 5 s of the processor", cpu <= 5)
+
+
+def vocabulary() -> Iterator[Figure]:
+    """tt-mlir's words: its FileCheck tests, where they are beside the checkout, and the names of its ops."""
+    suite = ROOT.parent / "shared" / "data" / "ttmlir_filecheck.zip"
+    if suite.exists():
+        command = [sys.executable, "-m", "opscope.compiler.tests.tt_mlir_suite", str(suite)]
+        done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE)
+        print(done.stdout)
+        last = done.stdout.strip().splitlines()[-1]
+        passed, total = map(int, re.findall(r"\d+", last)[:2])
+        yield Figure("FileCheck tests of tt-mlir", last, ">= 76 %", passed >= 0.76 * total)
+    names = ROOT / "compiler" / "tests" / "data" / "tt_mlir_op_names.json"
+    command = [BIN / "opscope", "ops", "--against", str(names)]
+    done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE)
+    counts = " ".join(done.stdout.split())
+    counts = counts[counts.rindex("176 of") if "176 of" in counts else 0 :][-160:]
+    here = [int(number) for number in re.findall(r"(\d+) of \d+ ops of", counts)]
+    yield Figure("names of tt-mlir's ops in the table", counts, "150 of ttir, 150 of ttnn", min(here, default=0) >= 150)
 
 
 def conformance() -> Iterator[Figure]:

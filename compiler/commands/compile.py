@@ -23,6 +23,8 @@ PIPELINE_NAMES = (
     "ttir-to-ttnn-backend-pipeline",
 )
 """What tt-mlir calls the passes of the first stage, one of them, those of shardings, and those of the second stage."""
+STABLEHLO_NAMES = ("flatten-or-convert-composites", "reoutline-composite", "shardy-ccl-canonicalization")
+"""tt-mlir's passes from StableHLO to StableHLO, which run before all others."""
 NAMED = ("stablehlo-to-ttir-pipeline", "convert-stablehlo-to-ttir")
 """Those that write ttir in tt-mlir's own forms, quantised types included."""
 TT_MLIR_PASSES = {"legalize-stablehlo-composite-to-ttir": "named=true"}
@@ -163,7 +165,7 @@ def _as_pipeline(arg: str) -> list[str]:
     if arg in IGNORED:
         return []
     name, _, options = arg.lstrip("-").partition("=")
-    if not arg.startswith("-") or name not in (*passes.names(), *PIPELINE_NAMES):
+    if not arg.startswith("-") or name not in (*passes.names(), *PIPELINE_NAMES, *STABLEHLO_NAMES):
         return [arg]
     options = " ".join((options.strip("{}"), TT_MLIR_PASSES.get(name, ""))).strip()
     pairs = (option.partition("=") for option in options.split())
@@ -176,7 +178,7 @@ def _as_pipeline(arg: str) -> list[str]:
     cls=_Opt,
     short_help="Run passes over StableHLO, ttir or ttnn.",
     epilog=f"Passes: {', '.join(passes.names())}. Options of a pass follow its name: name{{x=1}}. "
-    f"Pipelines with the names of tt-mlir: {', '.join(PIPELINE_NAMES)}. "
+    f"Pipelines with the names of tt-mlir: {', '.join((*PIPELINE_NAMES, *STABLEHLO_NAMES))}. "
     "Each is also an option: --name, --name='x=1 y=2'.",
 )
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True), default="-")
@@ -214,15 +216,20 @@ def opt(
     if show_dialects:
         _emit("Available Dialects:\n" + "".join(f"{name}\n" for name in DIALECTS), output)
         return
-    if not pipelines:
-        raise InputProblem("opt: expected passes, got none; try -p stablehlo-to-ttir")
     in_its_words = any(name in ",".join(pipelines) for name in (*NAMED, "named"))
+    before = [name for name in pipelines if name in STABLEHLO_NAMES]
+    pipelines = tuple(name for name in pipelines if name not in STABLEHLO_NAMES)
     data = _read(file)
     parts = [part for part in _SPLIT.split(data) if _COMMENT.sub(b"", part).strip()] if split else [data]
     try:
-        chosen = passes.parse(",".join(pipelines))
+        chosen = passes.parse(",".join(pipelines)) if pipelines else ()
         printed = []
         for part in parts:
+            if (before or not pipelines) and not _is_ours(part):
+                part = guard.rewritten(part, before).encode()
+                if not pipelines:
+                    printed.append(part.decode())
+                    continue
             ours = _is_ours(part)
             module = (
                 text.parse(_decode(file, part), str(file)) if ours else guard.read(part, True, quantised=in_its_words)
@@ -232,7 +239,7 @@ def opt(
             printed.append(text.to_text(module, locations, not custom_form))
         _emit("// -----\n".join(printed), output)
     except (StageFailure, CompilerInputError) as error:
-        _fail(file, error, legalising=in_its_words)
+        _fail(file, error, legalising=in_its_words or custom_form)
     except Exception as error:
         from xdsl.utils.exceptions import VerifyException
 
@@ -309,4 +316,5 @@ def _fail(file: Path, error: StageFailure | CompilerInputError, legalising: bool
         if legalising:
             notes = f"\nerror: failed to legalize operation '{error.op}' that was explicitly marked illegal{notes}"
         raise click.ClickException(f"{file}: {line} ({error.kind}){notes.replace('FILE', str(file))}") from error
-    raise InputProblem(f"{file}: {line}") from error
+    found = re.search(r"got: (?:\S+:\d+:\d+: )?(.*)", line) if legalising else None
+    raise InputProblem(f"{file}: {line}" + (f"\nerror: {found[1]}" if found else "")) from error

@@ -1,6 +1,6 @@
 """Reads StableHLO: jaxlib parses and verifies it, and this module converts jaxlib's objects to xDSL.
 
-Only this file and `legalise.py`, which rewrites ops without a row in the table, import jaxlib.mlir. It reads text,
+Only this file, `legalise.py`, which rewrites ops without a row, and `outlined.py` import jaxlib.mlir. It reads text,
 bytecode and portable artifacts, and keeps the functions that calls and composites name. Tuples are taken apart, tokens
 are dropped, locations are kept, and floats are passed on as bit patterns.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import math
 import re
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -24,7 +25,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from opscope.compiler.dialects.stablehlo import CLASSES, spec_attr
 from opscope.compiler.errors import CompilerInputError, StageFailure
-from opscope.compiler.ir import text
+from opscope.compiler.ir import outlined, text
 from opscope.compiler.ir.functions import MESH
 from opscope.compiler.ir.legalise import legalised
 from opscope.compiler.ops.ccl import COLLECTIVES, IDS
@@ -145,6 +146,13 @@ def read(module: bytes | str, every: bool = False, quantised: bool = False) -> b
         if every and inner:
             return b.ModuleOp([_Walk(each).module(every) for each in inner])
         return _Walk(parsed.operation).module(every)
+
+
+def rewritten(module: bytes | str, names: Sequence[str]) -> str:
+    """Returns a module's text after passes of `outlined.py`. Raises CompilerInputError if it is not StableHLO."""
+    ctx = _context()
+    with ctx, mlir.Location.unknown():
+        return outlined.rewritten(_parse(ctx, module), names)
 
 
 def portable(module: bytes | str) -> bytes:

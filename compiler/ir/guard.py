@@ -8,6 +8,7 @@ the next module. A child of opscope, such as a lane, reads at once: its parent r
 from __future__ import annotations
 
 import atexit
+from collections.abc import Sequence
 from functools import cache
 
 from xdsl.dialects.builtin import ModuleOp
@@ -37,6 +38,15 @@ def read(module: bytes | str, every: bool = False, quantised: bool = False) -> M
     if not is_child():
         vet(module, every, quantised=quantised)
     return door.read(module, every, quantised)
+
+
+def rewritten(module: bytes | str, names: Sequence[str]) -> str:
+    """Returns a module's text after passes on StableHLO, once a fork has survived reading it."""
+    from opscope.compiler.ir import door
+
+    if not is_child():
+        vet(module, every=True, quantised=True)
+    return door.rewritten(module, names)
 
 
 def vet(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from decimal import ROUND_DOWN, Decimal
-from decimal import Context as DecimalContext
 from math import isfinite
 from typing import Any
 
@@ -24,6 +22,9 @@ _LAYOUT = "#ttnn.ttnn_layout<"
 _CUSTOM = re.compile(r'"(ttir\.(?:empty|tt_lang_op))"(\(.*?\))( <\{.*\}>)? : (\(.*?\) -> )?')
 """Two ops that tt-mlir prints without quotes."""
 _MANTISSA = {"f64": 53, "f32": 24, "bf16": 8, "f16": 11}
+"""Bits of the significand of a float type."""
+_FEW, _PADDING = 6, 3
+"""Digits of the short form, and zeros after the point that the long one has before it is scientific."""
 RESULTS = {
     "ttir.batch_norm_training": ("result", "batch_mean", "batch_variance"),
     "ttir.topk": ("values", "indices"),
@@ -72,43 +73,55 @@ def parse_attribute(source: str) -> Attribute:
 
 
 class ToolPrinter(Printer):
-    """xDSL's printer, except that floats are written as LLVM does, whose rounding to six decimals is towards zero."""
+    """xDSL's printer, except that floats are written as LLVM does: `1.000000e-03` if so few digits are the value, else
+    as many as its type may need, without zeros at the end: `0.899999976`.
+    """
 
     def print_float(self, value: float, type: AnyFloat) -> None:
-        """Prints `1.000000e-03` if these digits are the value, else the fewest digits of its type: `0.899999976`."""
+        """Prints a float in its type's precision; infinities and NaN as their bits."""
         if not isfinite(value):
             super().print_float(value, type)
             return
         (value,) = type.unpack(type.pack([value]), 1)  # an attribute may hold more digits than its type
-        short = f"{float(_cut_off(value, 7)):.6e}"
-        self.print_string(short if _reads_as(short, type, value) else _shortest(value, type))
-
-
-def _cut_off(value: float, digits: int) -> Decimal:
-    """Returns a number of so many significant digits, towards zero."""
-    return DecimalContext(prec=digits, rounding=ROUND_DOWN).create_decimal(Decimal(value))
+        digits, exponent = _digits(value, _FEW)
+        short = f"{float(f'{digits}e{exponent}') * (-1 if value < 0 else 1):.{_FEW}e}"
+        self.print_string(short if _reads_as(short, type, value) else _long(value, str(type)))
 
 
 def _reads_as(words: str, type: AnyFloat, value: float) -> bool:
     return type.unpack(type.pack([float(words)]), 1)[0] == value
 
 
-def _shortest(value: float, type: AnyFloat) -> str:
-    """Returns as many digits as the type may need, without the zeros at the end, scientific if that is far from 1."""
-    most = 2 + _MANTISSA.get(str(type), 53) * 59 // 196
-    number = DecimalContext(prec=most).create_decimal(Decimal(value)).normalize()
-    sign, digits, exponent = number.as_tuple()
-    assert isinstance(exponent, int)
+def _digits(value: float, most: int) -> tuple[str, int]:
+    """Returns digits and a power of ten, as LLVM's `APFloat::toString` finds them.
+
+    The number is first cut off, by a whole power of ten that its bits surely allow, and then rounded to `most` digits.
+    """
+    numerator, denominator = abs(value).as_integer_ratio()
+    texp = denominator.bit_length() - 1
+    significand, exponent = numerator * 5**texp, -texp
+    spare = (significand.bit_length() - (most * 196 + 58) // 59) * 59 // 196
+    if spare > 0:
+        significand, exponent = significand // 10**spare, exponent + spare
+    extra = max(len(str(significand)) - most, 0)
+    significand, exponent = (significand + 5 * 10**extra // 10) // 10**extra, exponent + extra
+    digits = str(significand).rstrip("0") or "0"
+    return digits, exponent + len(str(significand)) - len(digits) if significand else 0
+
+
+def _long(value: float, kind: str) -> str:
+    """Returns as many digits as a type may need, scientific if the number is far from 1."""
+    most = 2 + _MANTISSA.get(kind, 53) * 59 // 196
+    digits, exponent = _digits(value, most)
     first = exponent + len(digits) - 1
-    line = "".join(map(str, digits))
-    if first < -3 or first >= most:
-        words = f"{line[0]}.{line[1:] or '0'}E{first:+d}"
+    if first < -_PADDING or first >= most:
+        words = f"{digits[0]}.{digits[1:] or '0'}E{first:+d}"
     elif first < 0:
-        words = f"0.{'0' * (-first - 1)}{line}"
+        words = f"0.{'0' * (-first - 1)}{digits}"
     else:
-        line = line.ljust(first + 1, "0")
+        line = digits.ljust(first + 1, "0")
         words = f"{line[: first + 1]}.{line[first + 1 :] or '0'}"
-    return f"-{words}" if sign else words
+    return f"-{words}" if value < 0 else words
 
 
 def to_text(module: Any, locations: bool = False, generic: bool = True) -> str:

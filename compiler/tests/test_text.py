@@ -55,3 +55,22 @@ def test_what_is_printed_is_mlir_and_reads_back_equal(level, generic):
     again.verify()
     assert again.is_structurally_equivalent(module)
     assert text.to_text(again, generic=generic) == printed
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        # As MLIR's tools print them: FileCheck tests of tt-mlir, and dense constants in StableHLO's own.
+        (0.9, "0.899999976"), (0.001, "1.000000e-03"), (0.01, "0.00999999977"), (1e-5, "9.99999974E-6"),
+        (2.0**32, "4.2949673E+9"), (0.5, "5.000000e-01"), (0.0, "0.000000e+00"), (-0.99999994, "-0.99999994"),
+        (2.81022636e-08, "2.81022636E-8"), (-2.00214257e-4, "-2.00214257E-4"), (1.1920929e-7, "1.1920929E-7"),
+        (0.797884583, "0.797884583"), (4.471500e-02, "4.471500e-02"), (0.0883883461, "0.0883883461"),
+    ],
+)  # fmt: skip
+def test_floats_are_written_as_llvm_does(value, words):
+    module = text.parse(
+        "func.func @main() -> tensor<f32> {"
+        f'%0 = "ttir.full"() <{{fill_value = {value:.12e} : f32, shape = array<i32>}}> : () -> tensor<f32>\n'
+        "return %0 : tensor<f32> }"
+    )
+    assert f"fill_value = {words} : f32" in text.to_text(module, generic=False)

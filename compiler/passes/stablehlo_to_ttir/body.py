@@ -60,6 +60,24 @@ def recognise(region: Region, element: Any) -> Fold | None:
     return None
 
 
+def recognise_each(region: Region, elements: list[Any]) -> list[Fold] | None:
+    """Returns the folds of a region that joins several pairs of scalars, each by an op of its own; None for others."""
+    block, count = region.blocks[0], len(elements)
+    (*ops, end) = block.ops
+    if len(ops) != count or len(block.args) != 2 * count:
+        return None
+    folds: list[Fold] = []
+    for at, (value, element) in enumerate(zip(end.operands, elements, strict=True)):
+        op = value.owner
+        table = BOOLEAN if is_bool(element) else NUMERIC
+        if not isinstance(op, Operation) or op.name not in table:
+            return None
+        if set(op.operands) != {block.args[at], block.args[count + at]}:
+            return None
+        folds.append(table[op.name])
+    return folds
+
+
 def combination(region: Region, element: Any) -> str:
     """Returns how a scatter's region joins old values and updates.
 

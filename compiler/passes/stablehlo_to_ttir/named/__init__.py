@@ -6,6 +6,7 @@
 from opscope.compiler.passes.stablehlo_to_ttir.named import (
     batch_norm,
     complex_numbers,
+    composites,
     convolution,
     custom_call,
     eltwise,
@@ -20,6 +21,7 @@ from opscope.compiler.passes.stablehlo_to_ttir.named import (
 __all__ = [
     "batch_norm",
     "complex_numbers",
+    "composites",
     "convolution",
     "custom_call",
     "eltwise",

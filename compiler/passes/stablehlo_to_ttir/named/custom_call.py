@@ -31,6 +31,7 @@ from opscope.compiler.ops.custom_calls import find
 from opscope.compiler.ops.row import TABLE
 from opscope.compiler.passes.stablehlo_to_ttir.custom_call import target_of
 from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, named
+from opscope.compiler.passes.stablehlo_to_ttir.named.composites import as_op
 
 Write = Callable[[str], Attribute]
 
@@ -124,6 +125,8 @@ def custom_call(e: Emit) -> Sequence[SSAValue] | None:
         return _topk(e)
     if target == "tt.tt_lang_op":
         return _tt_lang(e)
+    if target.startswith("tenstorrent.") and (held := _dictionary(e, "tt.composite_attributes")) is not None:
+        return as_op(e, target.removeprefix("tenstorrent."), held)
     if find(target) is not None or not target.startswith("tt."):
         return None
     call = CALLS.get(target) or _Call(target.removeprefix("tt."))
@@ -143,11 +146,16 @@ def custom_call(e: Emit) -> Sequence[SSAValue] | None:
 
 def frontend_attributes(e: Emit) -> dict[str, str]:
     """Returns the strings of `mhlo.frontend_attributes`, by name."""
-    held = e.attr("mhlo.frontend_attributes")
+    entries = _dictionary(e, "mhlo.frontend_attributes") or {}
+    return {key: value.data if isinstance(value, StringAttr) else str(value) for key, value in entries.items()}
+
+
+def _dictionary(e: Emit, name: str) -> dict[str, Attribute] | None:
+    """Returns an attribute that is a dictionary; None if there is none of that name."""
+    held = e.attr(name)
     if isinstance(held, SpecAttr):
         held = text.parse_attribute(held.text.data)
-    entries = held.data if isinstance(held, DictionaryAttr) else {}
-    return {key: value.data if isinstance(value, StringAttr) else str(value) for key, value in entries.items()}
+    return dict(held.data) if isinstance(held, DictionaryAttr) else None
 
 
 def _segments(e: Emit, call: _Call, present: dict[str, bool]) -> list[int] | None:

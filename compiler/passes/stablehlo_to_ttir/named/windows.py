@@ -8,31 +8,61 @@ from typing import Any
 from xdsl.ir import Operation, SSAValue
 
 from opscope.compiler.ops.shapes import shape_of
-from opscope.compiler.passes.stablehlo_to_ttir.body import Fold, recognise
+from opscope.compiler.passes.stablehlo_to_ttir.body import is_identity, recognise, recognise_each
 from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, named
 from opscope.compiler.passes.stablehlo_to_ttir.named.known import maker, splat
-from opscope.compiler.passes.stablehlo_to_ttir.reduce_window import Window, pooled, window_of
+from opscope.compiler.passes.stablehlo_to_ttir.reduce_window import POOLS, Window, pooled, window_of
 
 RUNNING = {"sum": "cumsum", "prod": "cumprod"}
 IDENTITY = {"sum": 0, "prod": 1}
+_NO_OTHER = ", got a window that tt-mlir has no op for"
 
 
 @named("stablehlo.reduce_window")
 def reduce_window(e: Emit) -> list[SSAValue] | SSAValue | None:
     """Emits cumsum, cumprod, avg_pool2d with the product by the window's size, or max_pool2d; one a result."""
     count = len(e.op.results)
+    window = window_of(e)
     if count > 1:
-        return None
+        return _each(e, window, count)
     fold = recognise(e.op.regions[0], e.result_type.element_type)
     if fold is None:
-        return None
-    window = window_of(e)
+        raise e.refuse(f"expected a body of one op on two scalars{_NO_OTHER}")
     start = splat(e.op.operands[1])
     if fold.kernel in RUNNING and start == IDENTITY[fold.kernel] and (dim := _running_dim(e, window)) is not None:
         return e.emit(RUNNING[fold.kernel], [e.operands[0]], e.result_type, dim=dim)
-    if fold.kernel == "sum" and start == 0:
-        return _average(e, window, fold)
-    return None
+    result = _average(e, window, e.operands[0], e.op.operands[0]) if fold.kernel == "sum" and start == 0 else None
+    if result is None and (fold.kernel not in POOLS or fold.kernel == "sum" or len(_moving(window)) > 2):
+        raise e.refuse(f"expected a running sum or product, or a pool over two dims{_NO_OTHER}")
+    return result  # maximum and minimum pools are the same without tt-mlir's names
+
+
+def _moving(window: Window) -> list[int]:
+    """The dims along which a window is longer than one element, steps or has a padding."""
+    sides = zip(window.size, window.stride, window.padding, strict=True)
+    return [at for at, (size, step, edges) in enumerate(sides) if size != 1 or step != 1 or edges != (0, 0)]
+
+
+def _each(e: Emit, window: Window, count: int) -> list[SSAValue]:
+    """One pool for each operand. Raises StageFailure for other windows over several."""
+    kinds = e.result_types
+    folds = recognise_each(e.op.regions[0], [kind.element_type for kind in kinds])
+    results: list[SSAValue] = []
+    for at, fold in enumerate(folds or ()):
+        start, value = e.values[e.op.operands[count + at]], e.operands[at]
+        if kinds[at] != kinds[0] or fold.kernel not in POOLS or not is_identity(fold, start, kinds[at].element_type):
+            break
+        if fold.kernel == "sum":
+            result = _average(e, window, value, e.op.operands[at])
+        else:
+            pool = pooled(e, value, window, POOLS[fold.kernel])
+            result = pool.result() if pool is not None else None
+        if result is None:
+            break
+        results.append(result)
+    if len(results) != count:
+        raise e.refuse(f"expected a pool over two dims for each operand{_NO_OTHER}")
+    return results
 
 
 def _running_dim(e: Emit, window: Window) -> int | None:
@@ -53,9 +83,9 @@ def _running_dim(e: Emit, window: Window) -> int | None:
     return dim if fits and not others else None
 
 
-def _average(e: Emit, window: Window, fold: Fold) -> SSAValue | None:
+def _average(e: Emit, window: Window, value: SSAValue, operand: SSAValue) -> SSAValue | None:
     """A sum over windows is their mean, padding included, times their size."""
-    value, source = e.operands[0], maker(e.op.operands[0], "stablehlo.pad")
+    source = maker(operand, "stablehlo.pad")
     if source is not None and (edges := _plain_edges(source)) is not None:
         value = e.values[source.operands[0]]
         window = window.wider(edges)
@@ -63,7 +93,7 @@ def _average(e: Emit, window: Window, fold: Fold) -> SSAValue | None:
     pool = pooled(e, value, window, "avg_pool2d", count_include_pad=True)
     if pool is None:
         return None
-    if _divided(e.op, size) is not None:
+    if len(e.op.results) == 1 and _divided(e.op, size) is not None:
         return pool.result()
     count = e.constant(pool.type, size)
     return pool.result(e.emit("multiply", [pool.value, count], pool.type))

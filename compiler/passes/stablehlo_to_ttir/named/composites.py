@@ -49,10 +49,7 @@ def written(composite: Operation) -> list[SSAValue] | None:
     attrs: Attrs = dict(held.data) if isinstance(held, DictionaryAttr) else {}
     made = Block()
     e = Emit(composite, list(composite.operands), made)
-    write = WRITERS.get(name)
-    if write is None and TABLE.named("ttir", name) is not None:
-        write = _plain(name)
-    results = write(e, attrs) if write is not None else None
+    results = as_op(e, name, attrs)
     if results is None:
         for op in list(made.ops)[::-1]:
             made.erase_op(op)
@@ -64,6 +61,14 @@ def written(composite: Operation) -> list[SSAValue] | None:
         made.detach_op(op)
     block.insert_ops_before(ops, composite)
     return list(results)
+
+
+def as_op(e: Emit, name: str, attrs: Attrs) -> Sequence[SSAValue] | None:
+    """Emits the op of a composite, which is called `tenstorrent.NAME`; None if tt-mlir has none."""
+    write = WRITERS.get(name)
+    if write is None and TABLE.named("ttir", name) is not None:
+        write = _plain(name)
+    return write(e, attrs) if write is not None else None
 
 
 def _number(attr: Any) -> Any:
@@ -90,12 +95,18 @@ def _gather(e: Emit, attrs: Attrs) -> list[SSAValue] | None:
     value, index = e.operands
     if element_of(index) not in ("ui32", "ui16"):
         index = e.typecast(index, UI32)
-    return [e.emit("gather", [value, index], e.result_type, dim=_number(attrs["dim"]))]
+    dim = _number(attrs["dim"])
+    if len(shape_of(value)) > 1:
+        return [e.emit("gather", [value, index], e.result_type, dim=dim)]
+    # tt-mlir's kernel takes two dims at least.
+    value, index = (e.reshape(v, [1, *shape_of(v)]) for v in (value, index))
+    result = e.emit("gather", [value, index], e.like(value, shape_of(index)), dim=dim + 1 if dim >= 0 else dim)
+    return [e.reshape(result, e.result_shape)]
 
 
 def _topk(e: Emit, attrs: Attrs) -> list[SSAValue] | None:
     """Values and indices; a composite may have only one of them."""
-    called: Any = e.op.attributes["name"]
+    called: Any = e.op.attributes.get("name", e.op.attributes.get("call_target_name"))
     (value,) = e.operands
     kinds = list(e.result_types)
     if called.data.endswith("_values"):

@@ -22,7 +22,7 @@ from opscope.compiler.dialects.stablehlo import CLASSES
 from opscope.compiler.ir.functions import functions
 from opscope.compiler.ops.shapes import shape_of
 from opscope.compiler.passes.inline import DECOMPOSITION, drop, inline_calls
-from opscope.compiler.passes.legalize_stablehlo_composite_to_ttir.named import written
+from opscope.compiler.passes.stablehlo_to_ttir.named.composites import written
 
 COMPOSITE = "stablehlo.composite"
 FLOATS = ("f32", "bf16", "f16")
