@@ -1,6 +1,7 @@
 """Real netlists of TT-Buda's back end, each compiled, run on the simulator and compared as its `test-config` asks:
-`python -m opscope.compiler.tests.netlist_corpus [PATTERN] [--seed S] [--json FILE]`.
+`python -m opscope.compiler.tests.netlist_corpus [PATTERN] [--seed S] [--json FILE] [--fill-templates]`.
 
+With `--fill-templates` a template gets values of ours (`netlist_templates.py`), and only templates are taken.
 Prints why each of the others is not: a template, a field that has no kernel here, or other numbers. The exit code is
 1 if one ends in an exception that nobody expected, or an error test of the back end is accepted.
 """
@@ -32,6 +33,7 @@ from opscope.compiler.buda.test_config.rows import NotModelledError
 from opscope.compiler.buda.test_config.run import compare_run
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target import binary
+from opscope.compiler.tests import netlist_templates
 from opscope.compiler.tests.programs import CASES
 from opscope.simulator.api import Device, DeviceError
 
@@ -76,6 +78,31 @@ def outcomes(pattern: str = "", seed: int = 0, chosen: Callable[[str], bool] | N
                 yield Outcome(name, result, why, "test-config" in text, time.monotonic() - started, notes)
 
 
+def outcomes_of_templates(pattern: str = "", seed: int = 0) -> Iterator[Outcome]:
+    """Fills the templates that have a `test-config`, and takes each to a compared result.
+
+    Of the sizes and draws, the first counts that the compiler takes, whatever its numbers are.
+    """
+    with zipfile.ZipFile(ARCHIVE) as archive:
+        for name in sorted(archive.namelist()):
+            text = archive.read(name).decode()
+            if pattern not in name or "$TEMPLATE" not in text or "test-config" not in text:
+                continue
+            started = time.monotonic()
+            result, why, notes, used = "template", "", {}, 0
+            for size, draw in netlist_templates.ways(seed):
+                try:
+                    netlist = netlist_templates.filled(text, size, draw)
+                except ValueError as error:
+                    result, why, notes = "template", str(error), {}
+                    break
+                used = size
+                result, why, notes = _outcome(netlist, seed)
+                if result != "refused":
+                    break
+            yield Outcome(name, result, why, True, time.monotonic() - started, {**notes, "tiles of a side": used})
+
+
 def _outcome(text: str, seed: int) -> tuple[str, str, dict[str, Any]]:
     try:
         netlist = for_first_chip(parse(text))
@@ -113,10 +140,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("pattern", nargs="?", default="", help="part of the names of the netlists to take")
     parser.add_argument("--seed", type=int, default=0, help="seed of the inputs")
+    parser.add_argument("--fill-templates", action="store_true", help="take the templates, with values of ours")
     parser.add_argument("--json", default="", help="file for one line of JSON per netlist")
     options = parser.parse_args(arguments)
     found: list[Outcome] = []
-    for outcome in outcomes(options.pattern, options.seed):
+    chosen = outcomes_of_templates if options.fill_templates else outcomes
+    for outcome in chosen(options.pattern, options.seed):
         found.append(outcome)
         if outcome.result not in ("passed", "compiled"):
             print(f"{outcome.result}: {outcome.name}\n  {outcome.why}", flush=True)

@@ -81,6 +81,20 @@ def test_what_is_made_of_parameters_is_no_op() -> None:
     assert kinds(graph) == ["matmul", "multiply"]
 
 
+def test_a_vector_that_weights_multiply_is_an_input_and_its_product_the_devices() -> None:
+    """The time step of a diffusion model: nothing else goes into its first product; the second one adds a bias."""
+
+    def embedded(step, first, bias, second, x):  # type: ignore[no-untyped-def]
+        angles = step[:, None] * jnp.arange(1.0, 33.0)
+        return x + jnp.tanh(jnp.sin(angles) @ first + bias) @ second
+
+    graph = graph_of(embedded, (1,), (32, 64), (64,), (64, 32), (64, 32))
+    assert kinds(graph).count("matmul") == 2
+    sources = {node.name: node.kind for node in graph.nodes if node.name.startswith("arg")}
+    assert sources["arg2"] is NodeKind.PARAMETER  # the bias
+    assert {kind for kind in sources.values() if kind is not NodeKind.PARAMETER} == {NodeKind.INPUT}
+
+
 def test_every_result_of_an_op_on_the_host_is_the_hosts() -> None:
     graph = graph_of(lambda x: jnp.tanh(jax.lax.top_k(x, 4)[0]) + jax.lax.top_k(x, 4)[1], (8, 64))
     assert kinds(graph) == ["tanh", "add"]

@@ -172,6 +172,11 @@ def _elements(op: Op) -> tuple[int, int, int] | None:
     shape = _shape(op)
     if op.type == "reduce" and op.attributes.get("dim") in ("r", "c"):
         one = 1 if op.attributes["dim"] == "r" else 2
+        tiles = (shape.rt, shape.ct)[one - 1]
+        if tiles != 1:
+            raise CompilerInputError(
+                f"{op.name}: expected a result of one tile along {op.attributes['dim']}, which is reduced, got {tiles}"
+            )
         z, rows, cols = (1 if axis == one else n for axis, n in enumerate((shape.z, shape.rt * TILE, shape.ct * TILE)))
         return z, rows, cols
     return None

@@ -21,7 +21,8 @@ DEFAULTS: Row = {
 """Taken for a section that a netlist has not (tt-budabackend: verif/graph_tests/default_test_config.yaml)."""
 POSITIVE: Row = {"type": "Uniform", "uniform_lower_bound": 0.001, "uniform_upper_bound": 2.0}
 """The other default stimulus there (verif/netlist_tests/default_test_config.yaml)."""
-SECTIONS = frozenset({"test-args", "comparison-config", "stimulus-config", "io-config"})
+SECTIONS = frozenset({"test-args", "comparison-config", "stimulus-config", "io-config", "test-generation-debug"})
+"""Sections of a test-config; the last one notes how its generator drew it, and decides nothing."""
 COMPARISON_KEYS = frozenset({
     "type", "atol", "rtol", "check_pct", "check_pcc", "verbosity", "method", "check_tile_rows_range",
     "check_tile_cols_range", "lhs_header", "rhs_header", "overrides",

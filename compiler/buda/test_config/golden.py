@@ -16,6 +16,7 @@ from opscope.compiler.buda.test_config.golden_ops import MADE_BY, clear, result
 from opscope.compiler.buda.test_config.golden_sparse import identity_matmul
 from opscope.compiler.buda.test_config.number_formats import packed, rounded
 from opscope.compiler.buda.test_config.rows import NotModelledError, Row, attributes_of, ops_of, tile_of, tms_of
+from opscope.compiler.errors import CompilerInputError
 
 TILE = 32
 Values = dict[str, np.ndarray]
@@ -93,7 +94,13 @@ class Golden:
 
     def _op(self, name: str, values: Values) -> np.ndarray:
         row = self.ops[name]
-        read = [operand(values[given], row, i) for i, given in enumerate(self.reads[name])]
+        try:
+            return self._result(name, row, [operand(values[given], row, i) for i, given in enumerate(self.reads[name])])
+        except ValueError as error:
+            shapes = ", ".join("x".join(map(str, values[given].shape)) for given in self.reads[name])
+            raise CompilerInputError(f"{name}: expected operands that fit each other, got {shapes}") from error
+
+    def _result(self, name: str, row: Row, read: list[np.ndarray]) -> np.ndarray:
         if row["type"] == "fused_op":
             value = self._fused(self.fused[attributes_of(row)["fused_op_id"]], read, row)
         elif row["type"] == "matmul" and attributes_of(row).get("identity"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, TensorType
 from xdsl.dialects.func import FuncOp
@@ -29,8 +29,9 @@ def mark_parameters(entry: FuncOp, indices: Iterable[int]) -> None:
 def parameters(block: Block, all_inputs: bool = False) -> frozenset[int]:
     """Returns the indices of arguments that are parameters: those that are noted, else by their uses.
 
-    These are arguments that are vectors, are repeated, or come second in a product, moved or not. With `all_inputs`
-    there are none.
+    These are arguments that are vectors, are repeated, or come second in a product, moved or not. A vector is an
+    input if its product with a weight would be computed from parameters alone: the time step of a diffusion model.
+    With `all_inputs` there are none.
     """
     if all_inputs:
         return frozenset()
@@ -38,7 +39,26 @@ def parameters(block: Block, all_inputs: bool = False) -> frozenset[int]:
     noted = function.attributes.get(PARAMETERS) if function is not None else None
     if isinstance(noted, ArrayAttr):
         return frozenset(index.value.data for index in noted if isinstance(index, IntegerAttr))
-    return frozenset(i for i, arg in enumerate(block.args) if _is_vector(arg) or _weighs(arg))
+    candidates = frozenset(i for i, arg in enumerate(block.args) if _is_vector(arg) or _weighs(arg))
+    return candidates - _multiplied_vectors(block, candidates)
+
+
+def _multiplied_vectors(block: Block, candidates: Set[int]) -> frozenset[int]:
+    """Returns the vectors among the candidates of which a product takes something as its first operand, where nothing
+    else than parameters and constants went into that operand."""
+    held: dict[SSAValue, frozenset[int]] = {
+        block.args[i]: frozenset([i] if _is_vector(block.args[i]) else []) for i in candidates
+    }
+    inputs: set[int] = set()
+    for op in block.ops:
+        if any(operand not in held for operand in op.operands):
+            continue
+        if op.name in WEIGHT_OPERAND and held[op.operands[0]]:
+            inputs |= held[op.operands[0]]
+            continue
+        from_vectors = frozenset[int]().union(*(held[operand] for operand in op.operands))
+        held.update(dict.fromkeys(op.results, from_vectors))
+    return frozenset(inputs)
 
 
 def _is_vector(value: SSAValue) -> bool:

@@ -7,7 +7,11 @@ import zipfile
 
 import pytest
 
-from opscope.compiler.tests import netlist_corpus
+from opscope.compiler.buda.netlist.check import for_first_chip
+from opscope.compiler.buda.netlist.parse import parse
+from opscope.compiler.buda.netlist.to_binary import to_binary
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.tests import netlist_corpus, netlist_templates
 
 pytestmark = pytest.mark.skipif(not netlist_corpus.ARCHIVE.exists(), reason=f"there is no {netlist_corpus.ARCHIVE}")
 
@@ -53,6 +57,29 @@ def test_a_sample_of_small_netlists_passes() -> None:
     results = {outcome.name: outcome.result for outcome in netlist_corpus.outcomes(chosen=chosen.__contains__)}
     assert results.keys() == chosen
     assert set(results.values()) == {"passed"}
+
+
+@pytest.mark.parametrize("name", ["fork_pipe__test_packer_serial_fork_pipe", "templates__test_softmax"])
+def test_a_template_passes_with_values_of_ours(name: str) -> None:
+    (outcome,) = netlist_corpus.outcomes_of_templates(name)
+    assert (outcome.result, outcome.why) == ("passed", "")
+
+
+def test_a_reduction_that_leaves_several_tiles_is_refused() -> None:
+    """Drawn without regard to what is reduced: the golden's product of its operands ended in a traceback."""
+    with zipfile.ZipFile(netlist_corpus.ARCHIVE) as archive:
+        (name,) = (name for name in archive.namelist() if "templates__test_softmax" in name)
+        text = netlist_templates.filled(archive.read(name).decode(), size=4)
+    with pytest.raises(CompilerInputError, match="expected a result of one tile along c, which is reduced, got"):
+        to_binary(for_first_chip(parse(text)), parameters={})
+
+
+@pytest.mark.slow
+def test_most_templates_pass_with_values_of_ours() -> None:
+    outcomes = list(netlist_corpus.outcomes_of_templates())
+    assert [outcome.name for outcome in outcomes if outcome.result == "exception"] == []
+    passed = sum(outcome.result == "passed" for outcome in outcomes)
+    assert (passed, len(outcomes)) == (40, 55)
 
 
 @pytest.mark.slow
