@@ -93,6 +93,7 @@ def _visit(one: Window, assets: Any, who: str, found: Crawl, pids: list[int], pi
         print(place, file=sys.stderr, flush=True)
         for noted in (one.failed, one.outside, one.errors):
             noted.clear()
+        one.page.goto("about:blank")  # or what the last page still does to its address ends this one
         charts = one.open(doc["slug"])
         found.opened += 1
         if charts != len(charts_of(doc)):

@@ -1,0 +1,58 @@
+"""The layout of a narrow window, links between dashboards, and where links to logs point."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from opscope.dashboards import bundle, follow
+from opscope.dashboards.home import ROOM, Home, Served
+from opscope.dashboards.layout import address, charts_of, position
+from opscope.dashboards.up import artifact_command
+
+sys.path.insert(0, str(ROOM / "inside"))  # as Superset's configuration does
+import narrow  # type: ignore[import-not-found]
+
+ASSETS = bundle.read()
+NUMBERS = {name: number for number, name in enumerate(ASSETS.charts, 1)}
+
+
+@pytest.mark.parametrize("name", ASSETS.dashboards)
+def test_a_narrow_window_has_every_chart_once_in_the_same_order(name: str) -> None:
+    doc = ASSETS.dashboards[name]
+    wide = position(doc, ASSETS.charts, NUMBERS, ASSETS.dashboards)
+    tree = narrow.narrow(wide)
+    rows = [tree[row] for row in tree["GRID_ID"]["children"]]
+    cells = [cell for row in rows for cell in row["children"]]
+    assert cells[1:] == [f"CHART-{chart}" for chart in charts_of(doc)]
+    for row in rows:
+        widths = [tree[cell]["meta"]["width"] for cell in row["children"]]
+        assert sum(widths) == 12
+        assert len(widths) == 1 or all(wide[cell]["meta"]["height"] <= 30 for cell in row["children"])
+        assert all(tree[cell]["parents"][-1] == row["id"] for cell in row["children"])
+
+
+@pytest.mark.parametrize("name", ASSETS.dashboards)
+def test_every_dashboard_leads_to_all_others_and_says_what_to_do(name: str) -> None:
+    doc = ASSETS.dashboards[name]
+    head = position(doc, ASSETS.charts, NUMBERS, ASSETS.dashboards)["MARKDOWN-0"]["meta"]["code"]
+    assert {slug for slug in ASSETS.slugs if f"]({address(slug)})" in head} == set(ASSETS.slugs) - {doc["slug"]}
+    assert doc["text"].strip() in head
+
+
+def test_run_folders_are_served_from_wherever_the_server_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert artifact_command("127.0.0.1", 1, [Path("demo/runs")], [])[-1] == str(tmp_path / "demo" / "runs")
+
+
+def test_a_log_is_asked_for(tmp_path: Path) -> None:
+    home = Home(tmp_path, tmp_path)
+    row = {"link": "dashboard_ops.log", "leads_to": "http://127.0.0.1:1/r/a.txt", "error": ""}
+    home.remember(Served("sqlite:///x", "x", "127.0.0.1", 1, "", "http://127.0.0.1:1", False))
+    assert "does not run" in follow.log(row, home)["not_followed"]
+    home.remember(Served("sqlite:///x", "x", "127.0.0.1", 1, "", "https://logs.invalid", False))
+    assert "refused" in follow.log(row, home)["error"]

@@ -1,0 +1,42 @@
+"""The newest night in one sentence: the view `dashboard_verdict` against nights of which the answer is known."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from opscope.reports.database.database import open_database
+from opscope.reports.publish.publish import publish
+from opscope.reports.tests.nights import Op, night
+
+NIGHTS = [datetime(2026, 5, day, 2, tzinfo=UTC) for day in (1, 2)]
+RIGHT, NOT_TAKEN = Op("success", {"m": 1}), Op("compile_failed", {"m": 1}, error="tanh is not taken")
+
+
+def sentences(url: str) -> dict[str, str]:
+    with open_database(url) as connection:
+        return dict(connection.execute(sa.text("SELECT platform, sentence FROM dashboard_verdict")).all())
+
+
+def test_an_op_that_gets_worse_on_two_boards_counts_once(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'r.sqlite'}"
+    for number, (started, ops) in enumerate(
+        zip(NIGHTS, ({"tanh": RIGHT, "sine": NOT_TAKEN}, {"tanh": NOT_TAKEN, "sine": RIGHT}), strict=True)
+    ):
+        for board in ("n150", "p150"):
+            publish(night(tmp_path / "runs", 10 * number + (board == "p150"), ops, started=started, arch=board), url)
+    told = sentences(url)
+    assert len(told) == 3
+    assert told["all"].startswith("Worse: 1 new failure with 1 cause, in tanh")
+    assert told["all"].endswith("; 1 fixed.")
+    assert all(text.startswith("Worse: 1 new failure") for text in told.values())
+
+
+def test_a_first_night_and_a_night_without_change(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'r.sqlite'}"
+    publish(night(tmp_path / "runs", 1, {"tanh": NOT_TAKEN}, started=NIGHTS[0], arch="n150"), url)
+    assert sentences(url)["all"] == "First night: 1 ops go wrong."
+    publish(night(tmp_path / "runs", 2, {"tanh": NOT_TAKEN}, started=NIGHTS[1], arch="n150"), url)
+    assert sentences(url)["all"] == "As before: nothing is worse."
