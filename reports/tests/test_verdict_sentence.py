@@ -37,6 +37,6 @@ def test_an_op_that_gets_worse_on_two_boards_counts_once(tmp_path: Path) -> None
 def test_a_first_night_and_a_night_without_change(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'r.sqlite'}"
     publish(night(tmp_path / "runs", 1, {"tanh": NOT_TAKEN}, started=NIGHTS[0], arch="n150"), url)
-    assert sentences(url)["all"] == "First night: 1 ops go wrong."
+    assert sentences(url)["all"] == "First night: 1 op goes wrong."
     publish(night(tmp_path / "runs", 2, {"tanh": NOT_TAKEN}, started=NIGHTS[1], arch="n150"), url)
     assert sentences(url)["all"] == "As before: nothing is worse."

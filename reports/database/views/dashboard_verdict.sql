@@ -60,7 +60,7 @@ SELECT started, scope AS series, platform, place, new_failures, causes, fixed_op
                  || causes || CASE causes WHEN 1 THEN ' cause' ELSE ' causes' END
                  || CASE WHEN new_failures > 1 THEN ', most in ' ELSE ', in ' END || REPLACE(most_in, 'stablehlo.', '')
             WHEN fixed_ops > 0 THEN 'Better: nothing is worse'
-            WHEN first_ops > 0 AND compared_ops = 0 THEN 'First night: ' || first_ops || ' ops go wrong'
+            WHEN first_ops > 0 AND compared_ops = 0 THEN 'First night: ' || first_ops || CASE first_ops WHEN 1 THEN ' op goes wrong' ELSE ' ops go wrong' END
             ELSE 'As before: nothing is worse' END
        -- What else is new is named only where there is one of it: a night of two compilers has no "since".
        || CASE WHEN compilers = 1 AND new_failures > 0 THEN ' since compiler ' || compiler ELSE '' END
