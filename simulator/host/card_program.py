@@ -113,7 +113,9 @@ class CardProgram:
             self.values[name] = np.asarray(value, old.dtype)
         self._stale = True
 
-    def for_image(self) -> CompiledModule:
+    def for_image(
+        self, kind: str = "forward", roles: Sequence[tuple[str, str]] = (), results: Sequence[str] = ()
+    ) -> CompiledModule:
         """Returns it as an image holds it. Raises PyBudaError where the host computes something after the device."""
         refused = sorted({op.name for op in self.compilation.lowering.refused})
         if refused:
@@ -125,8 +127,8 @@ class CardProgram:
             raise PyBudaError(
                 f"{self.exported.name}: expected no tapped ops in an image, got {self.exported.taps[0][0]}"
             )
-        named = [(spec.name, spec.role) for spec in self.exported.arguments]
-        return CompiledModule.of(planned_module(self.compilation), named)
+        named = list(roles) or [(spec.name, spec.role) for spec in self.exported.arguments]
+        return CompiledModule.of(planned_module(self.compilation), named, kind=kind, results=results)
 
     def write_backend_output(self, folder: Path) -> None:
         """Writes what TT-Buda's back end would: netlist, kernels, pipes and epochs. Raises OSError."""

@@ -50,6 +50,8 @@ def run_image(
         if info:
             click.echo(json.dumps(_described(image)) if as_json else image.info_text())
             return
+        if image.trains:
+            image.run({})  # which says what to do with it
         given = read_inputs(inputs, image.modules[0].inputs)
         missing = [package for package in image.device.needs if util.find_spec(package) is None]
         if missing:

@@ -155,6 +155,11 @@ class TTDeviceImage:
         ]
         return "\n".join(lines)
 
+    @property
+    def trains(self) -> bool:
+        """Whether it holds the three passes of training, of which none runs alone."""
+        return any(module.kind == "backward" for module in self.modules)
+
     def get_input_shapes(self) -> list[list[int]]:
         """Returns the shapes of the inputs of one run, in order."""
         return [list(value.shape) for value in self.modules[0].inputs if value.role == "input"]
@@ -170,6 +175,11 @@ class TTDeviceImage:
 
         Raises ImageError for another number of inputs or an unknown name, BadInput for another shape or type.
         """
+        if self.trains:
+            raise ImageError(
+                f"{self.path}: expected an image of inference, got one of training; try TTDevice.load_image and "
+                "run_training"
+            )
         module = self.modules[0]
         names = [value.name for value in module.inputs]
         if not isinstance(inputs, Mapping):

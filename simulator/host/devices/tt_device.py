@@ -29,7 +29,9 @@ from opscope.simulator.host.settings.data_format import DataFormat
 from opscope.simulator.host.settings.device_mode import DeviceMode
 from opscope.simulator.host.settings.options import configuration, option
 from opscope.simulator.host.tensor import Tensor, array_of
-from opscope.simulator.host.training.training_device import TrainingDevice
+from opscope.simulator.host.training.image_training import roles
+from opscope.simulator.host.training.part import part_of, sample_of
+from opscope.simulator.host.training.steps import TrainingSteps
 from opscope.simulator.host.tt_device_image import TTDeviceImage
 from opscope.simulator.host.write_image import write_image
 
@@ -72,7 +74,7 @@ class TTDevice(Device):
         super().__init__(name, mp_context)
         self.optimizer: Optimizer | None = optimizer
         self.scheduler: LearningRateScheduler | None = scheduler
-        self.training: TrainingDevice | None = None
+        self.training: TrainingSteps | None = None
         """Its part of the training that goes on, if any."""
         self.programs: dict[str, CardProgram] = {}
         """The compiled passes of that training, by kind."""
@@ -272,17 +274,19 @@ class TTDevice(Device):
     ) -> TTDeviceImage:
         """Compiles the module for inputs like `sample_inputs`, writes an image and returns it, read back and checked.
 
-        The card need not be there. Raises PyBudaError, ImageError, NotThereYet for training.
+        The card need not be there. With `training` the image holds forward, backward and optimizer with their weights
+        and states, which `load_image` and `run_training` go on with; this needs an optimizer, a loss module and
+        `sample_targets`. Raises PyBudaError, ImageError.
         """
-        if training:
-            raise NotThereYet(f"{self.name}.compile_to_image: expected inference, got training; try run_training")
         self.check_open("compile_to_image")
+        path = Path(img_path) if img_path is not None else Path(f"{self.name}.tti")
+        if training:
+            return self._training_to_image(path, sample_inputs, sample_targets)
         if len(self.active) != 1:
             self.refuse("one module in an image", f"{len(self.active)}")
         sample = arranged(self, sample_inputs if isinstance(sample_inputs, tuple | list) else (sample_inputs,))
         self.compile_modules([array_of(value) for value in sample])
         program = self.compiled[0]
-        path = Path(img_path) if img_path is not None else Path(f"{self.name}.tti")
         path.parent.mkdir(parents=True, exist_ok=True)
         module = self.active[0]
         write_image(
@@ -290,6 +294,38 @@ class TTDevice(Device):
             sources=module.sources(),
         )  # fmt: skip
         return TTDeviceImage.load_from_disk(path)
+
+    def _training_to_image(self, path: Path, sample_inputs: Any, sample_targets: Any) -> TTDeviceImage:
+        """Writes an image of the three passes of training. Raises PyBudaError, ImageError."""
+        if self.optimizer is None:
+            self.refuse("an optimizer", "none; try TTDevice(..., optimizer=pybuda.optimizers.SGD(...))")
+        if self.loss_module is None:
+            self.refuse("a loss module", "none; try place_loss_module")
+        inputs, targets = (
+            [sample_of(value) for value in arranged(self, one if isinstance(one, tuple | list) else (one,))]
+            for one in (sample_inputs, sample_targets)
+        )
+        if not targets:
+            self.refuse("sample_targets, for the loss module", "none")
+        part = part_of(self, [*inputs, *targets], len(targets), True, False)
+        modules = []
+        for kind, one in part.passes.items():
+            part.compile_pass(kind)
+            named = roles([spec.name for spec in one.built.arguments], len(inputs))
+            modules.append(self.programs[kind].for_image(kind, named, list(one.results)))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        sources = {name: text for module in self.active for name, text in module.sources().items()}
+        write_image(
+            path, modules, part.values, device_name=self.name, devtype=self.devtype.name, training=True,
+            sources=sources,
+        )  # fmt: skip
+        return TTDeviceImage.load_from_disk(path)
+
+    @property
+    def training_image(self) -> TTDeviceImage | None:
+        """The image of training that it runs, if it does."""
+        module = self.active[0] if self.active else None
+        return module.image if isinstance(module, ImageModule) and module.image.trains else None
 
     @staticmethod
     def load_image(*, img: TTDeviceImage | None = None, img_path: str | Path | None = None) -> TTDevice:
@@ -351,6 +387,8 @@ class TTDevice(Device):
                 values |= {p.get_name(): array_of(p.value()).copy() for p in module.get_parameters()}
         for compiled in self.compiled:
             values |= {name: value.copy() for name, value in compiled.values.items()}
+        if self.training is not None:
+            values |= self.training.checkpoint()
         return values
 
     get_all_parameters = get_parameter_checkpoint
@@ -363,7 +401,8 @@ class TTDevice(Device):
             if isinstance(module, PyBudaModule)
             for parameter in module.get_parameters()
         }
-        known = held.keys() | {name for compiled in self.compiled for name in compiled.values}
+        trained = self.training.checkpoint().keys() if self.training is not None else set()
+        known = held.keys() | trained | {name for compiled in self.compiled for name in compiled.values}
         for name in parameters:
             if name not in known:
                 self.refuse("a parameter of this device", repr(name))
@@ -391,7 +430,7 @@ class TTDevice(Device):
         """Returns what its schedule reads of the optimizer; {} without a schedule."""
         return self.scheduler.get_scheduler_params() if self.scheduler is not None else {}
 
-    def _trained(self, what: str) -> TrainingDevice:
+    def _trained(self, what: str) -> TrainingSteps:
         if self.training is None:
             self.refuse(f"training before {what}", "none; try initialize_pipeline(training=True) and run_forward")
         return self.training

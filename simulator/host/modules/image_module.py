@@ -31,7 +31,9 @@ class ImageModule(Module):
 
     @property
     def hosted(self) -> HostedProgram:
-        """Its program with the host's part."""
+        """Its program with the host's part. Raises PyBudaError for an image of training."""
+        if self.image.trains:
+            self.refuse("training, as the image holds it", "inference; try run_training")
         return self.image.loaded[0].hosted
 
     @property
@@ -52,7 +54,7 @@ class ImageModule(Module):
 
     def fitting(self, inputs: Sequence[Any]) -> list[np.ndarray]:
         """Returns inputs in the types that the image takes. Raises PyBudaError."""
-        wanted = self.image.modules[0].inputs
+        wanted = [value for value in self.image.modules[0].inputs if value.role == "input"]
         if len(inputs) != len(wanted):
             self.refuse(f"{len(wanted)} inputs", str(len(inputs)))
         fits = []

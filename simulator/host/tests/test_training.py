@@ -16,7 +16,7 @@ from opscope.harness.verdict.target import Target
 from opscope.harness.verdict.tolerance import tolerance
 from opscope.pybuda import op, optimizers
 from opscope.simulator.host.errors import NoMeaningHere, PyBudaError
-from opscope.simulator.host.training import training_pipeline
+from opscope.simulator.host.training import part
 from opscope.simulator.host.training.passes import Pass
 from opscope.simulator.host.training.training_device import Run
 
@@ -79,7 +79,7 @@ def on_xla(monkeypatch: pytest.MonkeyPatch) -> None:
     def program(device: Any, one: Pass) -> Run:
         return jax.jit(one.built.forward)
 
-    monkeypatch.setattr(training_pipeline, "_program", program)
+    monkeypatch.setattr(part, "_program", program)
 
 
 def trained(

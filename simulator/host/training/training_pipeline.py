@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from opscope.simulator.host.card_program import CardProgram
 from opscope.simulator.host.devices.device import Device
 from opscope.simulator.host.devices.tt_device import TTDevice
 from opscope.simulator.host.errors import NoMeaningHere, PyBudaError
-from opscope.simulator.host.exported import Exported
 from opscope.simulator.host.fitting import of_type
-from opscope.simulator.host.modules.py_buda_module import PyBudaModule, traced_type
-from opscope.simulator.host.settings.options import option
 from opscope.simulator.host.tensor import Tensor, array_of
-from opscope.simulator.host.training.passes import Pass
-from opscope.simulator.host.training.training_device import Run, TrainingDevice
-
-if TYPE_CHECKING:
-    from opscope.simulator.host.parameter import Parameter
+from opscope.simulator.host.training.image_training import ImageTraining
+from opscope.simulator.host.training.part import part_of, sample_of
+from opscope.simulator.host.training.steps import TrainingSteps
 
 
 class TrainingPipeline:
@@ -45,12 +39,12 @@ class TrainingPipeline:
         self.devices = [_trainable(device) for device in devices if device.modules]
         if not self.devices:
             raise PyBudaError("training: expected a module on a device, got none; try place_module")
-        if self.devices[-1].loss_module is None:
+        if self.devices[-1].loss_module is None and self.devices[-1].training_image is None:
             self.devices[-1].refuse("a loss module", "none; try place_loss_module")
         self.checkpoints = queue.Queue() if checkpoint_queue is None else checkpoint_queue
         self.losses = queue.Queue() if loss_queue is None else loss_queue
         self.forwarded, self.returned = list(d2d_fwd_queues), list(d2d_bwd_queues)
-        self.parts: list[TrainingDevice] = []
+        self.parts: list[TrainingSteps] = []
 
     @property
     def outputs(self) -> Any:
@@ -63,12 +57,16 @@ class TrainingPipeline:
         """Makes the three passes of each device, for inputs and targets like these. Raises PyBudaError."""
         if self.parts:
             return
-        values = [_sample(value) for value in inputs]
+        values = [sample_of(value) for value in inputs]
         last = self.devices[-1]
         for device in self.devices:
             loss = device is last
-            samples = [*values, *(_sample(value) for value in targets)] if loss else values
-            part = _part(device, samples, len(targets) if loss else 0, loss, device is not self.devices[0])
+            samples = [*values, *(sample_of(value) for value in targets)] if loss else values
+            image = device.training_image
+            if image is not None:
+                part: TrainingSteps = ImageTraining(device.name, image)
+            else:
+                part = part_of(device, samples, len(targets) if loss else 0, loss, device is not self.devices[0])
             values = [np.zeros(shape, dtype) for shape, dtype in part.outputs]
             self.parts.append(part)
             device.training = part
@@ -162,18 +160,13 @@ class TrainingPipeline:
 def _trainable(device: Device) -> TTDevice:
     if not isinstance(device, TTDevice):
         raise NoMeaningHere(f"{device.name}: expected a TTDevice to train, got {type(device).__name__}")
-    if device.optimizer is None:
+    if device.optimizer is None and device.training_image is None:
         device.refuse("an optimizer", "none; try TTDevice(..., optimizer=pybuda.optimizers.SGD(...))")
     return device
 
 
-def _sample(value: Any) -> np.ndarray:
-    array = array_of(value)
-    return np.zeros(array.shape, traced_type(array.dtype))
-
-
-def _fitting(device: TTDevice, values: Sequence[np.ndarray], part: TrainingDevice) -> list[np.ndarray]:
-    specs = [spec for spec in part.forward_pass.built.arguments if spec.name.startswith("input.")]
+def _fitting(device: TTDevice, values: Sequence[np.ndarray], part: TrainingSteps) -> list[np.ndarray]:
+    specs = part.inputs
     if len(specs) != len(values):
         device.refuse(f"{len(specs)} inputs and targets", f"{len(values)}")
     for number, (spec, value) in enumerate(zip(specs, values, strict=True)):
@@ -181,57 +174,3 @@ def _fitting(device: TTDevice, values: Sequence[np.ndarray], part: TrainingDevic
             device.refuse(f"shape {list(spec.shape)} of input or target {number}", f"{list(value.shape)}")
     pairs = enumerate(zip(specs, values, strict=True))
     return [of_type(f"{device.name}: input or target {i}", value, spec.dtype) for i, (spec, value) in pairs]
-
-
-def _part(
-    device: TTDevice, samples: Sequence[np.ndarray], targets: int, loss: bool, input_gradients: bool
-) -> TrainingDevice:
-    modules = [_traceable(device, module) for module in device.active]
-    head = [_traceable(device, device.loss_module)] if loss else []
-    parameters: dict[str, Parameter] = {}
-    for module in (*modules, *head):
-        for parameter in module.all_parameters():
-            if parameters.setdefault(parameter.get_name(), parameter) is not parameter:
-                device.refuse("parameters with names of their own", f"{parameter.get_name()!r} twice")
-    split = len(samples) - targets
-
-    def function(weights: Mapping[str, Any], inputs: Sequence[Any]) -> list[Any]:
-        values = list(inputs[:split])
-        for module in modules:
-            values = module.function()(weights, values)
-        for module in head:
-            values = module.function()(weights, [*values, *inputs[split:]])
-        return values
-
-    assert device.optimizer is not None
-    trained = [name for name, parameter in parameters.items() if device.optimizer.trains(parameter)]
-    if not trained:
-        device.refuse("parameters that require a gradient and that its optimizer trains", "none")
-    held = {name: array_of(parameter.value()) for name, parameter in parameters.items()}
-    try:
-        return TrainingDevice(
-            device.name, function, held, trained, samples, device.optimizer, lambda one: _program(device, one),
-            loss=loss, recompute=bool(option("enable_recompute", False)), input_gradients=input_gradients,
-        )  # fmt: skip
-    except PyBudaError:
-        raise
-    except Exception as error:  # whatever a user's forward raises while JAX traces it
-        line = str(error).strip().splitlines()[0] if str(error).strip() else ""
-        raise PyBudaError(f"{device.name}: {type(error).__name__}: {line}"[:300]) from error
-
-
-def _traceable(device: TTDevice, module: Any) -> PyBudaModule:
-    if not isinstance(module, PyBudaModule):
-        device.refuse("a PyBudaModule to train, whose parameters can be set", type(module).__name__)
-    if module.tapouts:
-        device.refuse("no tapped ops while it trains", next(iter(module.tapouts))[0])
-    return module
-
-
-def _program(device: TTDevice, one: Pass) -> Run:
-    from opscope.models.frontends.jax import lower
-
-    exported = Exported(f"{device.name}.{one.kind}", lower(one.built, one.kind), one.built.arguments, {})
-    program = CardProgram(exported, device.board, device.compile_options(), device.numbers, one.kind)
-    device.programs[one.kind] = program
-    return lambda values: program.run([values[spec.name] for spec in one.built.arguments])

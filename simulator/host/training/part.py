@@ -1,0 +1,115 @@
+"""The passes of what a device holds: its modules and its loss as functions, compiled for its cards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+import numpy as np
+
+from opscope.simulator.host.card_program import CardProgram
+from opscope.simulator.host.errors import PyBudaError
+from opscope.simulator.host.exported import Exported
+from opscope.simulator.host.modules.py_buda_module import PyBudaModule, traced_type
+from opscope.simulator.host.settings.options import option
+from opscope.simulator.host.tensor import array_of
+from opscope.simulator.host.training.passes import Pass
+from opscope.simulator.host.training.training_device import Run, TrainingDevice
+
+if TYPE_CHECKING:
+    from opscope.compiler.api import Configuration
+    from opscope.simulator.host.modules.module import Module
+    from opscope.simulator.host.optimizers import Optimizer
+    from opscope.simulator.host.parameter import Parameter
+
+
+class Trainee(Protocol):
+    """What of a `TTDevice` is needed here."""
+
+    name: str
+    board: str
+    loss_module: Module | None
+    optimizer: Optimizer | None
+    programs: dict[str, CardProgram]
+
+    @property
+    def active(self) -> list[Module]:
+        """The modules that run, in order."""
+        ...
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The ids of its chips."""
+        ...
+
+    def compile_options(self) -> Configuration:
+        """Returns the compile options."""
+        ...
+
+    def refuse(self, expected: str, got: str) -> NoReturn:
+        """Raises PyBudaError in its name."""
+        ...
+
+
+def sample_of(value: Any) -> np.ndarray:
+    """Returns zeros of the shape of an input, in the type in which JAX takes it."""
+    array = array_of(value)
+    return np.zeros(array.shape, traced_type(array.dtype))
+
+
+def part_of(
+    device: Trainee, samples: Sequence[np.ndarray], targets: int, loss: bool, input_gradients: bool
+) -> TrainingDevice:
+    """Returns the passes of what a device holds, for inputs, and behind them `targets` targets, like these.
+
+    Raises PyBudaError.
+    """
+    modules = [_traceable(device, module) for module in device.active]
+    head = [_traceable(device, device.loss_module)] if loss else []
+    parameters: dict[str, Parameter] = {}
+    for module in (*modules, *head):
+        for parameter in module.all_parameters():
+            if parameters.setdefault(parameter.get_name(), parameter) is not parameter:
+                device.refuse("parameters with names of their own", f"{parameter.get_name()!r} twice")
+    split = len(samples) - targets
+
+    def function(weights: Mapping[str, Any], inputs: Sequence[Any]) -> list[Any]:
+        values = list(inputs[:split])
+        for module in modules:
+            values = module.function()(weights, values)
+        for module in head:
+            values = module.function()(weights, [*values, *inputs[split:]])
+        return values
+
+    assert device.optimizer is not None
+    trained = [name for name, parameter in parameters.items() if device.optimizer.trains(parameter)]
+    if not trained:
+        device.refuse("parameters that require a gradient and that its optimizer trains", "none")
+    held = {name: array_of(parameter.value()) for name, parameter in parameters.items()}
+    try:
+        return TrainingDevice(
+            device.name, function, held, trained, samples, device.optimizer, lambda one: _program(device, one),
+            loss=loss, recompute=bool(option("enable_recompute", False)), input_gradients=input_gradients,
+        )  # fmt: skip
+    except PyBudaError:
+        raise
+    except Exception as error:  # whatever a user's forward raises while JAX traces it
+        line = str(error).strip().splitlines()[0] if str(error).strip() else ""
+        raise PyBudaError(f"{device.name}: {type(error).__name__}: {line}"[:300]) from error
+
+
+def _traceable(device: Trainee, module: Any) -> PyBudaModule:
+    if not isinstance(module, PyBudaModule):
+        device.refuse("a PyBudaModule to train, whose parameters can be set", type(module).__name__)
+    if module.tapouts:
+        device.refuse("no tapped ops while it trains", next(iter(module.tapouts))[0])
+    return module
+
+
+def _program(device: Trainee, one: Pass) -> Run:
+    from opscope.models.frontends.jax import lower
+
+    exported = Exported(f"{device.name}.{one.kind}", lower(one.built, one.kind), one.built.arguments, {})
+    program = CardProgram(exported, device.board, device.compile_options(), device.numbers, one.kind)
+    device.programs[one.kind] = program
+    return lambda values: program.run([values[spec.name] for spec in one.built.arguments])
