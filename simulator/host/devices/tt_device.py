@@ -314,11 +314,8 @@ class TTDevice(Device):
             named = roles([spec.name for spec in one.built.arguments], len(inputs))
             modules.append(self.programs[kind].for_image(kind, named, list(one.results)))
         path.parent.mkdir(parents=True, exist_ok=True)
-        sources = {name: text for module in self.active for name, text in module.sources().items()}
-        write_image(
-            path, modules, part.values, device_name=self.name, devtype=self.devtype.name, training=True,
-            sources=sources,
-        )  # fmt: skip
+        write_image(path, modules, part.values, device_name=self.name, devtype=self.devtype.name, training=True,
+                    sources={name: text for one in self.active for name, text in one.sources().items()})  # fmt: skip
         return TTDeviceImage.load_from_disk(path)
 
     @property

@@ -78,7 +78,8 @@ def test_steps_from_an_image_in_another_process_have_the_bits_of_the_first(tmp_p
     # No pass of it runs alone.
     done = CliRunner().invoke(run_image, [str(tmp_path / "tt0.tti")])
     assert done.exit_code == 2
-    assert "expected an image of inference, got one of training; try TTDevice.load_image and run_training" in done.output
+    expected = "expected an image of inference, got one of training; try TTDevice.load_image and run_training"
+    assert expected in done.output
     pybuda.shutdown()
     pybuda.TTDevice.load_image(img=image).push_to_inputs(X)
     with pytest.raises(PyBudaError, match="expected an image of inference, got one of training"):
