@@ -104,6 +104,7 @@ register_all(
     _named("cumsum", "reduce", "a window sum that reaches back to the start", dtypes=NUMBER, dim=I64),
     _named("cumprod", "reduce", "a window product that reaches back to the start", dtypes=NUMBER, dim=I64),
     # movements
+    _named("get_dimension_size", "creation", "full: shapes are static", dtypes=PLAIN, dimension=I32),
     _named("zeros", "creation", "full", arity=0, dtypes=PLAIN, shape=I32S),
     _named("ones", "creation", "full", arity=0, dtypes=PLAIN, shape=I32S),
     _named("empty", "creation", "full of zeros", arity=0, dtypes=PLAIN),

@@ -44,7 +44,6 @@ TTIR: dict[Group, list[tuple[Lowering, str, str]]] = {
         ("notimpl", "to_layout ttnn_metal_layout_cast", "layouts are chosen by ttir-to-ttnn"),
         ("notimpl", "alloc dealloc", _MEMORY),
     ],
-    "creation": [("notimpl", "get_dimension_size", "shapes are static: the door writes a constant")],
     "norm": [
         ("notimpl", "distributed_rms_norm distributed_layer_norm", _SHARDED),
         ("notimpl", "adamw", _TRAINING),

@@ -108,6 +108,7 @@ CASES = {
     '"ttir.argmax"(%a) <{keep_dim = false}> : (tensor<4x6xf32>) -> tensor<i32>': ([X], X.argmax()),
     '"ttir.sort"(%a) <{dim = -1 : si32, descending = true, stable = false}> : (tensor<4x6xf32>)'
     " -> (tensor<4x6xf32>, tensor<4x6xi32>)": ([X], (-np.sort(-X, 1), np.argsort(-X, 1))),
+    '"ttir.get_dimension_size"(%a) <{dimension = 1 : i32}> : (tensor<4x6xf32>) -> tensor<i32>': ([X], 6),
     '"ttir.transpose"(%a) <{dim0 = -1 : si32, dim1 = 0 : si32}> : (tensor<4x6xf32>) -> tensor<6x4xf32>': ([X], X.T),
     '"ttir.repeat"(%a) <{repeat_dimensions = array<i64: 2, 3>}> : (tensor<4x6xf32>) -> tensor<8x18xf32>': (
         [X], np.tile(X, (2, 3)),

@@ -7,6 +7,7 @@ from typing import Any
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, f32
 from xdsl.ir import SSAValue
 
+from opscope.compiler.ops.shapes import shape_of
 from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit
 from opscope.compiler.passes.stablehlo_to_ttir.rng import unit_floats
 from opscope.compiler.passes.stablehlo_to_ttir.splat import splat_value
@@ -23,6 +24,12 @@ def zeros(e: Emit, attrs: dict[str, Any]) -> SSAValue:
 def ones(e: Emit, attrs: dict[str, Any]) -> SSAValue:
     """All ones."""
     return e.full(e.result_shape, e.result_type.element_type, 1)
+
+
+@decomposes("get_dimension_size")
+def get_dimension_size(e: Emit, attrs: dict[str, Any]) -> SSAValue:
+    """The size, which is known."""
+    return e.full(e.result_shape, e.result_type.element_type, shape_of(e.operands[0])[attrs["dimension"]])
 
 
 @decomposes("constant")

@@ -6,6 +6,7 @@ import re
 from math import prod
 from typing import Any
 
+import numpy as np
 from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr
 from xdsl.ir import SSAValue
 
@@ -37,6 +38,24 @@ def _parts(e: Emit, words: str) -> BytesAttr:
     if "0x" in words or not numbers or (len(numbers) != 2 and len(numbers) != count):
         raise e.refuse("expected complex elements as decimal numbers, got others")
     return BytesAttr(element.pack(tuple(numbers * (count // len(numbers)))))
+
+
+@named("stablehlo.get_dimension_size")
+def get_dimension_size(e: Emit) -> SSAValue:
+    """Keeps the question."""
+    (dim,) = e.ints("dimension")
+    return e.emit("get_dimension_size", e.operands, e.result_type, dimension=dim)
+
+
+@named("stablehlo.pad")
+def pad(e: Emit) -> SSAValue | None:
+    """The value is an attribute if constants make it, also of integers that a float32 holds."""
+    number = splat(e.op.operands[1])
+    if number is None or any(e.ints("interior_padding")) or np.float32(number) != number:
+        return None
+    pairs = zip(e.ints("edge_padding_low"), e.ints("edge_padding_high"), strict=True)
+    padding = [edge for pair in pairs for edge in pair]
+    return e.emit("pad", [e.operands[0]], e.result_type, padding=padding, value=float(number))
 
 
 @named("stablehlo.broadcast_in_dim")
