@@ -196,6 +196,17 @@ def compile(module: Source, system_desc: SystemDesc, options: CompileOptions | N
     return ttnn_to_flatbuffer(ttir_to_ttnn(ttir, system_desc, options), system_desc, options)
 
 
+def partitioned(module: bytes | str, mesh: str) -> bytes:
+    """Returns the program that each device of a mesh such as `2x4` runs for a sharded module, as StableHLO bytecode.
+
+    Its collectives name devices by their place in the mesh, row by row. Raises StageFailure, CompilerInputError.
+    """
+    from opscope.compiler.ir import partition
+
+    with _stage(STAGES[0]):
+        return partition.partitioned(module, partition.devices_of(mesh))
+
+
 def pipeline(options: CompileOptions | None = None, system_desc: SystemDesc | None = None) -> str:
     """Returns the passes that `options` select, as a pipeline string for `opscope opt -p`."""
     from opscope.compiler.pipelines.pipeline import spell, ttir_passes, ttnn_passes

@@ -55,6 +55,7 @@ class InputProblem(click.ClickException):
     "--to", "target", type=click.Choice(TARGETS), default="flatbuffer", show_default=True, help="Stage to stop after."
 )
 @click.option("--arch", default="n150", show_default=True, help="A board, or an arch, which means its default board.")
+@click.option("--mesh", help="Partition a sharded module over a mesh such as 2x4; each device's program is compiled.")
 @click.option("--data-format", help="Number format of all floats, such as Bfp8_b; default: each tensor's own type.")
 @click.option("--math-fidelity", default="HiFi4", show_default=True, help="LoFi, HiFi2, HiFi3 or HiFi4.")
 @click.option(
@@ -103,6 +104,7 @@ def compile_command(
     shape: tuple[str, ...],
     target: str,
     arch: str,
+    mesh: str | None,
     data_format: str | None,
     math_fidelity: str,
     unsupported_types: str,
@@ -136,6 +138,8 @@ def compile_command(
         dump_dir=str(dump_ir) if dump_ir else None,
     )
     try:
+        if mesh is not None:
+            module = api.partitioned(module, mesh)
         ir = api.stablehlo_to_ttir(module, options, system_desc)
         if target != "ttir":
             ir = api.ttir_to_ttnn(ir, system_desc, options)

@@ -89,7 +89,8 @@ _DIMENSIONS: dict[str, tuple[type, tuple[str, ...]]] = {
 
 
 @cache
-def _context() -> mlir.Context:
+def context() -> mlir.Context:
+    """The one context of this process, with every dialect that a module may have."""
     registry = mlir.DialectRegistry()
     _jax_mlir_ext.register_dialects(registry)
     ctx = mlir.Context()
@@ -112,7 +113,7 @@ def _context() -> mlir.Context:
 
 def prepare() -> None:
     """Loads what reading needs; `read` does so where this was not called."""
-    _context()
+    context()
 
 
 def parses(source: str) -> bool:
@@ -125,10 +126,10 @@ def parses(source: str) -> bool:
 
 def bytecode(source: str) -> bytes:
     """Returns the MLIR bytecode of a StableHLO module in generic text. Raises CompilerInputError if it is not one."""
-    ctx = _context()
+    ctx = context()
     with ctx, mlir.Location.unknown():
         data = io.BytesIO()
-        _parse(ctx, source).operation.write_bytecode(data)
+        parse(ctx, source).operation.write_bytecode(data)
     return data.getvalue()
 
 
@@ -139,9 +140,9 @@ def read(module: bytes | str, every: bool = False, quantised: bool = False) -> b
     inside the module stay modules. With `quantised`, quantised types are kept. Raises CompilerInputError if the input
     is not StableHLO, StageFailure if it holds an op of another dialect.
     """
-    ctx = _context()
+    ctx = context()
     with ctx, mlir.Location.unknown():
-        parsed = legalised(_parse(ctx, module), quantised)
+        parsed = legalised(parse(ctx, module), quantised)
         inner = [op.operation for op in parsed.body.operations if op.operation.name == "builtin.module"]
         if every and inner:
             return b.ModuleOp([_Walk(each).module(every) for each in inner])
@@ -150,9 +151,9 @@ def read(module: bytes | str, every: bool = False, quantised: bool = False) -> b
 
 def rewritten(module: bytes | str, names: Sequence[str]) -> str:
     """Returns a module's text after passes of `outlined.py`. Raises CompilerInputError if it is not StableHLO."""
-    ctx = _context()
+    ctx = context()
     with ctx, mlir.Location.unknown():
-        return outlined.rewritten(_parse(ctx, module), names)
+        return outlined.rewritten(parse(ctx, module), names)
 
 
 def portable(module: bytes | str) -> bytes:
@@ -160,9 +161,9 @@ def portable(module: bytes | str) -> bytes:
 
     Ops of other dialects, such as chlo, have no portable form. Raises CompilerInputError if it is not StableHLO.
     """
-    ctx = _context()
+    ctx = context()
     with ctx, mlir.Location.unknown():
-        parsed = _parse(ctx, module)
+        parsed = parse(ctx, module)
         # What has no portable form is no error here, and is not printed.
         silence: Any = ctx.attach_diagnostic_handler(lambda diagnostic: True)
         try:
@@ -175,7 +176,8 @@ def portable(module: bytes | str) -> bytes:
             silence.detach()
 
 
-def _parse(ctx: mlir.Context, module: bytes | str) -> mlir.Module:
+def parse(ctx: mlir.Context, module: bytes | str) -> mlir.Module:
+    """Parses text, bytecode or a portable artifact. Raises CompilerInputError for anything else."""
     if not module:
         raise CompilerInputError("module: expected StableHLO, got nothing; try a .mlir or .mlirbc file")
     try:

@@ -63,7 +63,7 @@ def _refuse_shardings(module: mlir.Module) -> None:
         op, sharding = sharded
         message = (
             f"expected a program for one device, or each device's own with explicit collectives, got {sharding[:160]}; "
-            "try exporting what one device runs"
+            "try --mesh (opscope compile), or exporting what one device runs"
         )
         raise StageFailure(STAGE, op, message, kind="notimpl", diagnostic=sharding)
 

@@ -16,7 +16,7 @@ _AXIS = re.compile(r'[{,]\s*"')
 """An axis that a dim, a list of manual or unreduced axes or a collective names: `{"x"}`."""
 _WHOLE = re.compile(r"replicated|maximal device=0|devices=\[1(,1)*\](0|<=\[1\])( last_tile_dim_replicate)?|")
 """One sharding of GSPMD that splits nothing, without its braces."""
-_GSPMD = frozenset({"mhlo.sharding", "mhlo.spmd_parameters_shardings", "mhlo.spmd_output_sharding"})
+GSPMD = frozenset({"mhlo.sharding", "mhlo.spmd_parameters_shardings", "mhlo.spmd_output_sharding"})
 _FRONTEND = "mhlo.frontend_attributes"
 """Shardy's attributes as text, which is how they pass through HLO."""
 _SIGNATURES = ("arg_attrs", "res_attrs")
@@ -34,7 +34,7 @@ def sharding_in(module: Any) -> tuple[str, str] | None:
             continue
         for key, attribute in _attributes(op):
             text = _unescaped(str(attribute))
-            if key in _GSPMD:
+            if key in GSPMD:
                 if not all(_WHOLE.fullmatch(part.strip()) for part in re.split(r"[{}]\s*,?", text.strip('"'))):
                     return _label(op), f"{key} = {text}"
             elif key != _FRONTEND or "xla.sdy" in text:
@@ -90,7 +90,7 @@ def _attributes(op: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _carries(key: str) -> bool:
-    return key.startswith("sdy.") or key in _GSPMD or key == _FRONTEND
+    return key.startswith("sdy.") or key in GSPMD or key == _FRONTEND
 
 
 def _unescaped(text: str) -> str:

@@ -37,6 +37,8 @@ def _mesh(e: Emit) -> tuple[int, int]:
 def _rows(e: Emit, name: str) -> list[list[int]]:
     """Returns the rows of a dense attribute of two dims; -1 fills the empty places of a short group."""
     dense: Any = e.attr(name)
+    if not hasattr(dense, "type"):
+        raise e.refuse(f"expected groups as lists of devices, got {dense}; try a dense replica_groups")
     width = dense.type.get_shape()[1]
     values = [int(v) for v in dense.get_values()]
     return [values[i : i + width] for i in range(0, len(values), width)] if width else []
