@@ -61,6 +61,8 @@ class Profile:
     """Operations of programs whose results are kept for runs with the same parameters; not among `ops`."""
     epochs: tuple[EpochCost, ...] = ()
     """Of a planned program. Its placed ops overlap, so that their cycles do not add up."""
+    partial: bool = False
+    """Whether events stopped at their limit, so that cycles are those of a part of the program."""
 
     @property
     def total_cycles(self) -> int:

@@ -52,6 +52,11 @@ class InputProblem(click.ClickException):
     help="A hardware fault, several if given again: l1-bit@ROW-COL,ADDRESS,BIT, dram-bit@CHANNEL,ADDRESS,BIT, "
     "dead-core@ROW-COL, stuck-link@ROW-COL,east|south, slow-channel@CHANNEL=xN.",
 )
+@click.option("--timed", is_flag=True, help="Time the program by events: threads, buffers, NoC, DRAM channels.")
+@click.option("--trace", type=click.Path(path_type=Path), help="With --timed: file for a trace that Perfetto opens; "
+              "a page is written beside it, as .html.")  # fmt: skip
+@click.option("--max-events", type=click.IntRange(min=1), help="With --timed: stop after so many events. "
+              "[default: 20000000]")  # fmt: skip
 @click.option("--all", "every", is_flag=True, help="Show every operation, in order.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
@@ -66,6 +71,9 @@ def simulate(
     dump: Path | None,
     golden: str | None,
     faults: tuple[str, ...],
+    timed: bool,
+    trace: Path | None,
+    max_events: int | None,
     every: bool,
     as_json: bool,
 ) -> None:
@@ -73,7 +81,7 @@ def simulate(
 
     Prints the shapes of its results, its operations with their cycles, and the operation in which the first NaN or Inf
     arises. With --fault it runs twice, without and with the faults, and says what they hit and which results they
-    change; the exit code is 1 if the device hangs.
+    change; the exit code is 1 if the device hangs. With --timed, a run that stops at --max-events is marked partial.
     """
     from opscope.compiler.target.binary import BinaryError, read
     from opscope.simulator.device import Device
@@ -88,11 +96,17 @@ def simulate(
         raise InputProblem(f"--golden: expected --dump, whose folder goldens are written to, got {golden}; try --dump")
     if outputs is not None and not outputs.parent.is_dir():
         raise InputProblem(f"--outputs: expected a file in a folder that is there, got {outputs}")
-    files, writer = ctx.find_object(ModelFiles), None
+    _check_timed(timed, trace, max_events)
+    files, writer, recording = ctx.find_object(ModelFiles), None, None
     try:
         wanted = [parse(text) for text in faults]
         binary = read(_bytes(file))
-        device = Device(board or binary.board)
+        model = None
+        if timed:
+            from opscope.simulator.timing.timed import MAX_EVENTS, Timed
+
+            model = Timed(max_events or MAX_EVENTS)
+        device = Device(board or binary.board, timing=model)
         executable = device.load_decoded(binary)
         injection = Injection(device.load_decoded(binary), wanted) if wanted else None
         arrays = _inputs(executable, inputs, seed)
@@ -112,15 +126,41 @@ def simulate(
                 writer.close()
         if outputs is not None and result is not None:
             _save(outputs, result.outputs)
+        recording = model.recording if model is not None else None
+        if trace is not None and recording is not None:
+            from opscope.simulator.timing.trace import write_trace
+            from opscope.simulator.timing.trace_page import write_page
+
+            write_trace(trace, recording)
+            write_page(trace.with_suffix(".html"), recording, device.card_type)
     except (DeviceError, BinaryError, ValueError, OSError) as error:
         raise InputProblem(" ".join(str(error).split())) from error
     found = _summary(device.card_type, result, watch, injection, right, hang, writer)
+    if recording is not None:
+        found |= {
+            "partial": recording.partial, "events": recording.events, "event_seconds": round(recording.seconds, 3),
+            "notes": recording.notes,
+        }  # fmt: skip
     if as_json:
         click.echo(json.dumps(found))
     else:
         _show(executable, result, found, every)
     if hang:
         ctx.exit(1)
+
+
+def _check_timed(timed: bool, trace: Path | None, max_events: int | None) -> None:
+    """Refuses options that need --timed, and a path for the trace that cannot be a file."""
+    for name, value in (("--trace", trace), ("--max-events", max_events)):
+        if value is not None and not timed:
+            raise InputProblem(f"{name}: expected --timed, which simulates events, got {value} without it; try --timed")
+    if trace is None:
+        return
+    if trace.suffix == ".html":
+        raise InputProblem(f"--trace: expected a file for JSON, got {trace}; try {trace.with_suffix('.json')}")
+    for path in (trace, trace.with_suffix(".html")):
+        if not path.parent.is_dir() or (path.exists() and not path.is_file()):
+            raise InputProblem(f"--trace: expected a file in a folder that is there, got {path}; try trace.json")
 
 
 def _bytes(file: Path) -> bytes:
@@ -260,7 +300,12 @@ def _show(executable: Executable, result: RunResult | None, found: dict[str, Any
             f"{profile.total_cycles:,} cycles, {profile.device_ns / 1000:,.1f} us; most L1 on a core "
             f"{profile.l1_peak_bytes:,} bytes, DRAM {profile.dram_peak_bytes:,} bytes"
         )
-    for line in (*found.get("faults", ()), *found["non_finite"]):
+    if "events" in found:
+        rate = found["events"] / max(found["event_seconds"], 1e-3)
+        page.prose(f"{found['events']:,} events, {rate:,.0f} per second of processor time")
+        if found["partial"]:
+            page.prose("partial: stopped at the limit of events; cycles are those of a part; try a larger --max-events")
+    for line in (*found.get("notes", ()), *found.get("faults", ()), *found["non_finite"]):
         page.prose(line)
     if "dump" in found:
         page.line(f"results of each operation: {found['dump']}/index.json")

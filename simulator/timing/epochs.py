@@ -53,14 +53,14 @@ def placed_costs(program: Program, placed: Mapping[int, PlacedOp], system: Syste
         where = placed.get(number)
         cycles = op_cycles(op, program, where, CONSTANTS[system.arch]) if where else 0.0
         if where and op.kernel in DST_SAVES and where.steps:
-            cycles *= IN_DST[_ends_in_dst(number, op, program, where, readers)]
+            cycles *= IN_DST[ends_in_dst(number, op, program, where, readers)]
         cores = where.grid[0] * where.grid[1] if where else 0
         read = sum(tensor_bytes(program.tensors[t], system.buda) for t in op.inputs) // cores if where else 0
         costs.append(OpCost(op.kernel, op.location, round(cycles), round(cycles), 0, 0, 0, read, cores))
     return costs
 
 
-def _ends_in_dst(number: int, op: Operation, program: Program, where: PlacedOp, readers: Counter[int]) -> int:
+def ends_in_dst(number: int, op: Operation, program: Program, where: PlacedOp, readers: Counter[int]) -> int:
     """Returns how many ends of a step are in Dst: there a result stays that the next step alone reads."""
     order = (*where.steps, where.operation)
     place = order.index(number)
@@ -76,6 +76,12 @@ def _ends_in_dst(number: int, op: Operation, program: Program, where: PlacedOp, 
 
 def op_cycles(op: Operation, program: Program, where: PlacedOp, constants: Constants) -> float:
     """Returns the cycles of one core of a placed op, or of a step of one, for its block of one input."""
+    kernel, work, key = op_work(op, program, where)
+    return block_cycles(constants, kernel, work, key, approximate=op.numerics.math_approx, l1_acc=where.l1_acc)
+
+
+def op_work(op: Operation, program: Program, where: PlacedOp) -> tuple[str, BlockWork, str]:
+    """Returns the kernel of a placed op, or of a step of one, its counts of tiles and the key of its width."""
     inputs = [program.tensors[t] for t in op.inputs]
     out = program.tensors[op.outputs[0]]
     widest = max(_formats(op, program, where), key=lambda name: FORMATS[name].bits)
@@ -104,9 +110,7 @@ def op_cycles(op: Operation, program: Program, where: PlacedOp, constants: Const
         b.t, mblock_m, mblock_n, rows, cols, m_k, u_kt, FIDELITIES[op.numerics.fidelity], depth, operands,
         FORMATS[widest].bits, sparse,
     )  # fmt: skip
-    return block_cycles(
-        constants, kernel, work, width(widest), approximate=op.numerics.math_approx, l1_acc=where.l1_acc
-    )
+    return kernel, work, width(widest)
 
 
 def _formats(op: Operation, program: Program, where: PlacedOp) -> list[str]:
@@ -167,7 +171,7 @@ def _epoch(
     system = min(systems, key=lambda each: each.dram_gb_per_s)
     stalls = {op.name: stall_cycles(op, program, CONSTANTS[system.arch]) for op in ops}
     name = max(ops, key=lambda op: cycles[op.name] + stalls[op.name]).name
-    traffic = _Traffic(epoch, ops, plan, program, system)
+    traffic = Traffic(epoch, ops, plan, program, system)
     return EpochCost(
         epoch.number, epoch.chip, name, cycles[name], stalls[name], traffic.dram_cycles(prologue),
         traffic.switch_cycles(),
@@ -201,7 +205,7 @@ def resident_queues(plan: Plan) -> set[str]:
     }
 
 
-class _Traffic:
+class Traffic:
     """What an epoch reads from DRAM and writes to it, for one input."""
 
     def __init__(
@@ -209,7 +213,7 @@ class _Traffic:
     ) -> None:
         self.epoch, self.plan, self.program, self.system = epoch, plan, program, system
         self.own = {op.name for op in ops}
-        self.read = {t for op in ops for number in (*op.steps, op.operation) for t in _sources(program, number)}
+        self.read = {t for op in ops for number in (*op.steps, op.operation) for t in sources_of(program, number)}
         self.queues = [queue for queue in plan.queues if queue.location == "dram" and queue.tensor >= 0]
 
     def dram_cycles(self, prologue: set[str]) -> int:
@@ -246,7 +250,7 @@ class _Traffic:
         return self.system.dram_gb_per_s * self.system.dram_efficiency / self.system.clock_ghz
 
 
-def _sources(program: Program, number: int) -> set[int]:
+def sources_of(program: Program, number: int) -> set[int]:
     """Returns the tensors that an operation reads, and those that manipulations on the way to it read."""
     makers = {tensor: op for op in program.operations[:number] for tensor in op.outputs}
     found: set[int] = set()

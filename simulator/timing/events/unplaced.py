@@ -1,0 +1,84 @@
+"""One operation that no plan places, by events: each core reads its share in pieces, computes them and writes them.
+
+Reads take a DRAM channel and the links from it. Of an elementwise op, pieces are read while others are computed; a
+matrix product reads all first, as tt-metal's out-of-box kernel measures. Cycles of the threads are the closed form's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+
+import simpy
+
+from opscope.compiler.target.system_desc import Profile, SystemDesc
+from opscope.simulator.profile import OpCost
+from opscope.simulator.timing.events.geometry import geometry_of
+from opscope.simulator.timing.events.network import Network
+from opscope.simulator.timing.events.progress import Progress
+from opscope.simulator.timing.events.recording import OpTimes, Recording, Span
+
+PIECES = 8
+AHEAD = 2
+
+
+def simulate_op(
+    cost: OpCost, section: int, begin: float, system: SystemDesc, profile: Profile, recording: Recording, *,
+    overlaps: bool,
+) -> float:  # fmt: skip
+    """Runs an operation with the closed form's work on its cores; returns its cycles, its launch included."""
+    started = time.process_time()
+    env = simpy.Environment()
+    network = Network(system, geometry_of(system, profile.grid[0]), profile.dram_channels)
+    cores = max(1, cost.cores)
+    times = OpTimes(cost.location or cost.kernel, cost.kernel, section, 0, cores)
+    dram, near = cost.dram_bytes / cores / PIECES, cost.noc_bytes / PIECES
+    math = cost.compute_cycles / PIECES
+
+    def reader(number: int, read: Progress, computed: Progress) -> Generator[simpy.Event, None, None]:
+        place = divmod(number, profile.grid[1])
+        target = network.geometry.core(*place)
+        for piece in range(PIECES):
+            if overlaps and (wait := computed.reach(piece - AHEAD)) is not None:
+                yield wait
+            channel = (number + piece) % profile.dram_channels
+            now = env.now
+            end = network.dram(now, channel, dram) if dram else now
+            if near:
+                end = max(
+                    end, network.send(now, network.geometry.channel(channel, profile.dram_channels), [target], dram)
+                )
+                end = max(end, now + near / (network.noc.bytes_per_clock if overlaps else network.noc.multicast))
+            yield env.timeout(end - now)
+            times.waited["dram" if dram and network.busy[("dram", channel)] else "noc"] += round(end - now)
+            read.advance()
+
+    def compute(number: int, read: Progress, computed: Progress) -> Generator[simpy.Event, None, None]:
+        place = divmod(number, profile.grid[1])
+        for piece in range(PIECES):
+            if (wait := read.reach(piece + 1 if overlaps else PIECES)) is not None:
+                yield wait
+            yield env.timeout(math)
+            times.busy["math"] += round(math)
+            span = Span(section, 0, place, "math", times.name, begin + launch + env.now - math, math)
+            recording.spans.append(span)
+            computed.advance()
+
+    launch = cost.launch_cycles
+    for number in range(cores):
+        read, computed = Progress(env), Progress(env)
+        env.process(reader(number, read, computed))
+        env.process(compute(number, read, computed))
+    while recording.left > 0 and env.peek() != float("inf"):
+        env.step()
+        recording.events += 1
+    recording.partial |= env.peek() != float("inf")
+    recording.seconds += time.process_time() - started
+    recording.dram_bytes += network.moved["dram"]
+    recording.noc_bytes += network.moved["noc"]
+    recording.noc_waited += network.waited["noc"]
+    parts = {"math": cost.compute_cycles, "launch": launch, **{k: v / cores for k, v in times.waited.items()}}
+    times.limiter = max(parts, key=lambda name: parts[name])
+    times.end, times.bytes = begin + launch + env.now, float(cost.dram_bytes)
+    recording.ops.append(times)
+    return launch + env.now

@@ -1,0 +1,109 @@
+"""Writes a page of a run by events: what limits each operation, its roofline, and who worked when."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+
+from opscope.base.atomic_write import write_whole
+from opscope.simulator.timing.events.recording import THREADS, OpTimes, Recording
+
+COLOURS = {
+    "unpack": "#4c78a8", "math": "#54a24b", "pack": "#f58518", "dram": "#b279a2", "noc": "#e45756",
+    "launch": "#9d9d9d", "ethernet": "#72b7b2",
+}  # fmt: skip
+MOST_CORES, MOST_SPANS = 48, 6000
+WIDTH = 1000
+STYLE = """body{font:14px/1.45 system-ui,sans-serif;margin:2em auto;max-width:1100px;color:#222}
+h1{font-size:1.4em}h2{font-size:1.1em;margin-top:2em}table{border-collapse:collapse;width:100%}
+td,th{padding:.2em .6em;text-align:right;border-bottom:1px solid #ddd}td:first-child,th:first-child{text-align:left}
+svg{background:#fafafa;border:1px solid #ddd}.warn{background:#fff3cd;padding:.5em 1em}
+i{display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 1em}"""
+
+
+def render(recording: Recording, card: str) -> str:
+    """Returns the page as HTML; it loads nothing from elsewhere."""
+    said = "".join(f'<p class="warn">{html.escape(note)}</p>' for note in recording.notes)
+    if recording.partial:
+        said += '<p class="warn">Partial: the run stopped at its limit of events.</p>'
+    legend = "".join(f'<i style="background:{COLOURS[name]}"></i>{name}' for name in COLOURS)
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Time on the device</title>'
+        f"<style>{STYLE}</style><h1>Time on {html.escape(card)}, by events</h1>"
+        f"<p>{recording.events:,} events; {len(recording.ops):,} operations; moved: DRAM {recording.dram_bytes:,} "
+        f"bytes, NoC {recording.noc_bytes:,} bytes, Ethernet {recording.ethernet_bytes:,} bytes.</p>{said}"
+        f"<p>{legend}</p><h2>Roofline</h2><p>Each dot is an operation: cycles of its slowest thread per byte that its "
+        "cores receive, and the share of its time in which that thread works.</p>"
+        f"{_roofline(recording)}<h2>Timeline per core</h2>{_timeline(recording)}<h2>What limits each operation</h2>"
+        f"{_table(recording)}</html>"
+    )
+
+
+def write_page(path: Path, recording: Recording, card: str) -> None:
+    """Writes the page, whole or not at all. Raises OSError."""
+    write_whole(path, render(recording, card))
+
+
+def _work(op: OpTimes) -> float:
+    return max((op.busy[thread] for thread in THREADS), default=0) / max(1, op.cores)
+
+
+def _roofline(recording: Recording) -> str:
+    import math
+
+    dots = []
+    points = [(op, _work(op) * op.cores / op.bytes) for op in recording.ops if op.bytes and _work(op)]
+    if not points:
+        return "<p>No operation moved bytes to its cores.</p>"
+    low, high = (f(math.log10(x) for _, x in points) for f in (min, max))
+    for op, intensity in points:
+        waits = sum(op.waited.values()) / max(1, op.cores)
+        share = _work(op) / (_work(op) + waits)
+        x = 50 + (WIDTH - 80) * (math.log10(intensity) - low) / max(high - low, 1e-9)
+        y = 210 - 190 * share
+        title = html.escape(f"{op.name}: {intensity:.3g} cycles per byte, works {share:.0%} of its time")
+        colour = COLOURS.get(op.limiter, "#222")
+        dots.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"><title>{title}</title></circle>')
+    axes = (
+        f'<text x="50" y="238">{10**low:.3g}</text><text x="{WIDTH - 30}" y="238" text-anchor="end">{10**high:.3g} '
+        'cycles per byte</text><text x="4" y="24">100 %</text><text x="14" y="212">0 %</text>'
+    )
+    return f'<svg width="{WIDTH}" height="245" font-size="12">{axes}{"".join(dots)}</svg>'
+
+
+def _timeline(recording: Recording) -> str:
+    if not recording.spans:
+        return "<p>Nothing ran.</p>"
+    first = recording.spans[0].section if recording.planned else None
+    spans = [span for span in recording.spans if first is None or span.section == first]
+    cores = sorted({(span.chip, span.core) for span in spans})[:MOST_CORES]
+    row_of = {core: row for row, core in enumerate(cores)}
+    shown = [span for span in spans if (span.chip, span.core) in row_of][:MOST_SPANS]
+    end = max(span.start + span.cycles for span in shown)
+    bars = [f'<text x="2" y="{18 * row + 13}">{core[1][0]}-{core[1][1]}</text>' for core, row in row_of.items()]
+    for span in shown:
+        x, width = 50 + (WIDTH - 60) * span.start / end, max(0.3, (WIDTH - 60) * span.cycles / end)
+        y = 18 * row_of[span.chip, span.core] + 1 + 5 * THREADS.index(span.thread)
+        bars.append(
+            f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="4" fill="{COLOURS[span.thread]}">'
+            f"<title>{html.escape(span.name)}, {span.thread}, input {span.input}</title></rect>"
+        )
+    which = f" of epoch {first}" if first is not None else ""
+    return (
+        f"<p>{len(cores)} cores{which}, 0 to {end:,.0f} cycles. The trace has all.</p>"
+        f'<svg width="{WIDTH}" height="{18 * len(cores) + 4}" font-size="11">{"".join(bars)}</svg>'
+    )
+
+
+def _table(recording: Recording) -> str:
+    rows = [
+        f"<tr><td>{html.escape(op.name)}</td><td>{html.escape(op.kernel)}</td><td>{op.section}</td><td>{op.cores}</td>"
+        + "".join(f"<td>{op.busy[thread] // max(1, op.cores):,}</td>" for thread in THREADS)
+        + f"<td>{sum(op.waited.values()) // max(1, op.cores):,}</td><td>{html.escape(op.limiter)}</td></tr>"
+        for op in sorted(recording.ops, key=_work, reverse=True)
+    ]
+    head = "".join(
+        f"<th>{name}</th>"
+        for name in ("operation", "kernel", "epoch or number", "cores", *THREADS, "waits", "limited by")
+    )
+    return f"<p>Cycles per core, of all inputs that went through.</p><table><tr>{head}</tr>{''.join(rows)}</table>"
