@@ -12,7 +12,7 @@ BELOW = 700
 WIDTH = 12
 TILE = {"width": 3, "height": 30}
 """A chart of at most this size is a number, and two of them share a row."""
-MORE_TEXT = 2.2
+MORE_TEXT = 1.6
 """How much higher a text is that has a third of the width."""
 
 Node = dict[str, Any]

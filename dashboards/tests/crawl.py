@@ -34,7 +34,7 @@ IN_SIGHT = f"""() => {{
     .filter(e => e.getBoundingClientRect().top < window.innerHeight);
   const busy = [...document.querySelectorAll({json.dumps(BUSY)})]
     .filter(e => e.getBoundingClientRect().top < window.innerHeight);
-  return seen.length > 1 && busy.length === 0;
+  return seen.length > 0 && busy.length === 0;
 }}"""
 """Whether every chart in sight is drawn."""
 
@@ -63,9 +63,9 @@ class Screen:
 
 def crawl(
     base: str, password: str, server: Iterable[int], users: Sequence[str] = USERS,
-    widths: Sequence[int] = tuple(WIDTHS), pictures: Path | None = None,
+    widths: Sequence[int] = tuple(WIDTHS), pictures: Path | None = None, names: Sequence[str] = (),
 ) -> Crawl:  # fmt: skip
-    """Opens everything; the pids of the `server` say whose processor time counts."""
+    """Opens the dashboards in `names`, or all; the pids of the `server` say whose processor time counts."""
     assets, found, pids = bundle.read(), Crawl(), list(server)
     with chromium() as browser:
         for user in users:
@@ -75,25 +75,27 @@ def crawl(
                         found.wrong.append(f"{user}: could not sign in")
                         continue
                     one.page.set_viewport_size({"width": width, "height": WIDTHS.get(width, 1000)})
-                    _visit(one, assets, f"{user} at {width}", found, pids, pictures)
+                    _visit(one, assets, f"{user} at {width}", found, pids, pictures, names or list(assets.dashboards))
     return found
 
 
-def _visit(one: Window, assets: Any, who: str, found: Crawl, pids: list[int], pictures: Path | None) -> None:
+def _visit(
+    one: Window, assets: Any, who: str, found: Crawl, pids: list[int], pictures: Path | None, names: Sequence[str]
+) -> None:  # fmt: skip
     """One user at one width: what `/` shows, every dashboard, every link between them, one link of each other kind."""
-    one.page.goto(f"{one.base}/", wait_until="domcontentloaded")
+    one.go("/")
     one.page.wait_for_selector(HOLDER)
     if urlsplit(one.page.url).path != address("opscope-start"):
         found.wrong.append(f"{who}: expected / to show Start, got {one.page.url}")
     kinds: dict[str, str] = {}
     queries: list[str] = []
     one.page.on("request", lambda r: queries.append(r.url) if "/api/v1/chart/data" in r.url else None)
-    for name, doc in assets.dashboards.items():
+    for name in names:
+        doc = assets.dashboards[name]
         place = f"{who}: {doc['title']}"
         print(place, file=sys.stderr, flush=True)
         for noted in (one.failed, one.outside, one.errors):
             noted.clear()
-        one.page.goto("about:blank")  # or what the last page still does to its address ends this one
         charts = one.open(doc["slug"])
         found.opened += 1
         if charts != len(charts_of(doc)):
@@ -145,7 +147,7 @@ def _follow(one: Window, who: str, kinds: dict[str, str], found: Crawl) -> None:
     for kind, link in kinds.items():
         found.followed += 1
         if kind == "op":
-            one.page.goto(f"{one.base}{link}")
+            one.go(link)
             one.page.wait_for_selector(HOLDER)
             one.settle()
             if not one.chart("The op").locator("tbody tr a, tbody tr td").count():
