@@ -331,9 +331,9 @@ def answers(base: str, path: str) -> int:
         connection.close()
 
 
-@pytest.mark.parametrize("width", [390, 1920])
+@pytest.mark.parametrize("width", [1280, 1920])
 def test_every_link_leads_somewhere(installation: Installation, width: int) -> None:
-    """From two dashboards; `make measure` crawls all of them, at 1280 pixels too."""
+    """From two dashboards; `make measure` crawls all of them, at 390 pixels too."""
     found = crawl(installation.status["url"], installation.password, [], ["admin"], [width], names=["start", "tonight"])
     assert found.wrong == []
     assert (found.opened, found.followed) == (2, 2)
