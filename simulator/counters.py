@@ -2,11 +2,16 @@
 
 The closed form of `timing.py` has one figure for computing, one for moving data and one for launching an operation; of
 the second, DRAM takes what its bytes need at the board's measured bandwidth, and the NoC the rest. It does not tell
-unpacking and packing from computing and prices no Ethernet, so these are never named as a limit.
+unpacking and packing from computing and prices no Ethernet, so these are never named as a limit of an unplanned op.
+
+Of a planned program the epochs count: each has a slowest op, of which the model of time says which thread the others
+wait for or whether operands come too slowly (`timing/thread_cycles.py`), its waits, and DRAM. A wait is the NoC's in
+the closed form; events (`--timed`) tell the NoC, DRAM and Ethernet apart. No launch is priced there.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from opscope.compiler.target.program import AttentionParams, Conv2dParams, Conv3dParams, MatmulParams
@@ -26,7 +31,8 @@ class Counters:
     limiter: str | None
     """Of `LIMITERS`, the unit with the most cycles in the operations that it limits; None if no operation takes any."""
     utilisation: float | None
-    """Share of the cycles of all cores of the grid in which a core computes, 0 to 1; None if there are none."""
+    """Share of the cycles of all cores of the grid in which a core computes, 0 to 1; None if there are none. What a
+    placed op's slowest thread takes counts as computing, moving tiles in and out of the core included."""
     dram_bytes: int
     """Bytes that the operations read from and write to DRAM, padding included."""
     noc_bytes: int
@@ -46,16 +52,22 @@ def limiter(cost: OpCost, system: SystemDesc) -> str:
 
 
 def counters(profile: Profile, system: SystemDesc, cores: int) -> Counters:
-    """The counters of a run on a grid of `cores` cores. A plan's ops overlap: it has no limiter and no utilisation."""
-    of_limiter: dict[str, int] = {}
-    for cost in profile.ops:
-        if cost.cycles:
-            name = limiter(cost, system)
-            of_limiter[name] = of_limiter.get(name, 0) + cost.cycles
-    total = 0 if profile.epochs else profile.total_cycles
+    """The counters of a run on a grid of `cores` cores. A run that was cut short has no limiter and no utilisation."""
+    of_limiter: Counter[str] = Counter()
+    if profile.epochs:
+        for epoch in profile.deciding_epochs:
+            of_limiter[epoch.limiter] += epoch.cycles
+        busy = sum(epoch.inputs * epoch.busy_core_cycles for epoch in profile.epochs)
+        cores *= len({epoch.chip for epoch in profile.epochs})
+    else:
+        for cost in profile.ops:
+            if cost.cycles:
+                of_limiter[limiter(cost, system)] += cost.cycles
+        busy = sum(cost.compute_cycles * cost.cores for cost in profile.ops)
+    total = 0 if profile.partial else profile.total_cycles
     return Counters(
-        max(of_limiter, key=lambda name: of_limiter[name]) if of_limiter and total else None,
-        sum(cost.compute_cycles * cost.cores for cost in profile.ops) / (total * cores) if total else None,
+        max(of_limiter, key=lambda name: of_limiter[name]) if total else None,
+        busy / (total * cores) if total else None,
         sum(cost.dram_bytes for cost in profile.ops),
         sum(cost.noc_bytes for cost in profile.ops),
     )

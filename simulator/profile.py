@@ -39,11 +39,28 @@ class EpochCost:
     """In which activations are written to DRAM for later epochs and those of earlier ones are read."""
     inputs: int = 1
     """How many inputs went through it."""
+    slowest_unit: str = "math"
+    """What that op's cycles are: those of `unpack`, `math` or `pack`, or of the `noc` that brings its operands."""
+    stall_unit: str = "noc"
+    """By which way it waits for others: `noc`, `dram` or `ethernet`."""
+    busy_core_cycles: int = 0
+    """Cycles in which cores compute for one input, summed over cores."""
 
     @property
     def cycles(self) -> int:
         """Cycles of all its inputs, and of as many switches."""
         return self.inputs * (max(self.slowest_cycles + self.stall_cycles, self.dram_cycles) + self.switch_cycles)
+
+    @property
+    def limiter(self) -> str:
+        """The unit that most of its cycles are."""
+        cycles = {"unpack": 0, "math": 0, "pack": 0, "noc": 0, "dram": self.switch_cycles, "ethernet": 0}
+        if self.dram_cycles > self.slowest_cycles + self.stall_cycles:
+            cycles["dram"] += self.dram_cycles
+        else:
+            cycles[self.slowest_unit] += self.slowest_cycles
+            cycles[self.stall_unit] += self.stall_cycles
+        return max(cycles, key=lambda unit: cycles[unit])
 
 
 @dataclass(frozen=True)
@@ -70,9 +87,17 @@ class Profile:
         that work on the same epoch do so at the same time.
         """
         if self.epochs:
-            numbers = {epoch.number for epoch in self.epochs}
-            return sum(max(epoch.cycles for epoch in self.epochs if epoch.number == n) for n in numbers)
+            return sum(epoch.cycles for epoch in self.deciding_epochs)
         return sum(op.cycles for op in self.ops)
+
+    @property
+    def deciding_epochs(self) -> tuple[EpochCost, ...]:
+        """Of each epoch, the chip that takes longest."""
+        slowest: dict[int, EpochCost] = {}
+        for epoch in self.epochs:
+            if epoch.number not in slowest or epoch.cycles > slowest[epoch.number].cycles:
+                slowest[epoch.number] = epoch
+        return tuple(slowest.values())
 
     @property
     def device_ns(self) -> float:

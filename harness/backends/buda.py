@@ -98,7 +98,7 @@ def _step(stage: Stage, job: Job) -> None:
 
 def _run(job: Job) -> None:
     from opscope.compiler.api import planned_binaries
-    from opscope.simulator.api import Device
+    from opscope.simulator.api import Device, counters
 
     compilation: Compilation = job.state.pop(_KEY)
     host, data = planned_binaries(compilation)
@@ -117,6 +117,9 @@ def _run(job: Job) -> None:
     job.cycles, job.device_ns = profile.total_cycles, profile.device_ns
     job.l1_peak_bytes = max((op.l1_bytes for op in compilation.program.binary.plan.ops), default=None)
     job.dram_peak_bytes = profile.dram_peak_bytes
+    # Bytes of DRAM and NoC stay null: a plan's queues are priced per epoch and not counted per operation.
+    found = counters(profile, executable.device.system, executable.device.profile.cores)
+    job.limiter, job.utilisation = found.limiter, found.utilisation
 
 
 def _outputs(compilation: Compilation, results: list[np.ndarray], job: Job) -> list[np.ndarray]:

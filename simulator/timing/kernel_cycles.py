@@ -43,12 +43,21 @@ def data_path(work: BlockWork, data: DataPath) -> float:
     """Returns the cycles in which a micro block is unpacked, packed and handed over."""
     tiles = work.ublock_tiles
     path = data.ublock + tiles * data.tile
-    long = work.ublocks * tiles * work.bits * DATUMS / 8 > BURST
-    return max(path, tiles * data.moved) if long else path
+    return max(path, tiles * data.moved) if _is_long(work) else path
+
+
+def _is_long(work: BlockWork) -> bool:
+    """Whether an input is longer than the buffers, so that its tiles are waited for."""
+    return work.ublocks * work.ublock_tiles * work.bits * DATUMS / 8 > BURST
 
 
 def product(work: BlockWork, c: Product) -> float:
     """Returns the cycles of a dense product."""
+    return c.start + work.t * slowest(*product_stages(work, c))
+
+
+def product_stages(work: BlockWork, c: Product) -> tuple[float, float, float]:
+    """Returns the cycles of a macro block on the core, and those in which its left and right operands come."""
     tiles, k = work.ublock_tiles, work.u_kt
     math = c.phase * work.phases * k * tiles
     unpack = c.step + k * (c.unpack_pair * work.ublock_rt * (1 + work.ublock_ct) + c.unpack_right * work.ublock_ct)
@@ -61,7 +70,7 @@ def product(work: BlockWork, c: Product) -> float:
     inner = work.m_k * k
     left = work.mblock_m * work.ublock_rt * inner * c.left
     right = work.mblock_n * work.ublock_ct * inner * c.right
-    return c.start + work.t * slowest(work.mblock_m * work.mblock_n * block, left, right)
+    return work.mblock_m * work.mblock_n * block, left, right
 
 
 def sparse_product(work: BlockWork, held: SparseTiles, c: Sparse) -> float:
@@ -120,13 +129,31 @@ def kernel_cycles(constants: Constants, kernel: str, work: BlockWork, width: str
     if kernel == "depthwise":
         return product(work, constants.products[kernel])
     if kernel == "matmul":
-        entry = constants.products.get(f"{width} l1_acc") if l1_acc else None
-        return product(work, entry or nearest(constants.products, width))
+        return product(work, product_of(constants, width, l1_acc=l1_acc))
     if kernel == "reduce_z":
         return reduce_z(work, nearest(constants.reduce_z, width))
     if kernel in FLAT:
         return reduce_flat(work, nearest(constants.reduce, width, f"{kernel}/"), by_rows=kernel == "reduce r")
     return eltwise(work, path_of(constants, min(work.operands, 2), width), nearest(constants.kernels[kernel], width))
+
+
+def product_of(constants: Constants, width: str, *, l1_acc: bool) -> Product:
+    """Returns the constants of a dense product."""
+    entry = constants.products.get(f"{width} l1_acc") if l1_acc else None
+    return entry or nearest(constants.products, width)
+
+
+def arrival(constants: Constants, kernel: str, work: BlockWork, width: str, *, l1_acc: bool = False) -> bool:
+    """Whether a core's cycles for its block of a kernel are those in which operands come to it."""
+    if work.sparse is not None or kernel == "reduce_z" or kernel in FLAT:
+        return False  # their formulas have no such part
+    if kernel in ("matmul", "depthwise"):
+        entry = constants.products[kernel] if kernel == "depthwise" else product_of(constants, width, l1_acc=l1_acc)
+        own, left, right = product_stages(work, entry)
+        return max(left, right) > own
+    data, math = path_of(constants, min(work.operands, 2), width), nearest(constants.kernels[kernel], width)
+    own = max(data.ublock + work.ublock_tiles * data.tile, math.ublock + work.ublock_tiles * math.tile)
+    return _is_long(work) and work.ublock_tiles * data.moved > own
 
 
 def has(constants: Constants, kernel: str) -> bool:

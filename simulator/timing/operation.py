@@ -164,8 +164,6 @@ def _product(
         depth = (left.shape[-2] if transposed else left.shape[-1]) if left.shape else 1
         if op.kernel == "depthwise":  # Each tile of columns meets its own tiles of weights alone.
             depth = right.shape[-2]
-        if op.kernel == "depthwise":  # Each tile of columns meets its own tiles of weights alone.
-            depth = right.shape[-2]
         batch = math.prod(out.shape[:-2])
     m, n, k = (max(1, -(-size // TILE)) for size in (rows, cols, depth))
     grid_rows, grid_cols = min(profile.grid[0], m), min(profile.grid[1], n)

@@ -13,8 +13,8 @@ from opscope.compiler.target.plan import PlacedOp
 from opscope.compiler.target.program import Program
 from opscope.simulator.timing.block_work import BlockWork
 from opscope.simulator.timing.constants import Constants
-from opscope.simulator.timing.epochs import op_work
-from opscope.simulator.timing.kernel_cycles import FLAT, data_path, nearest, path_of
+from opscope.simulator.timing.kernel_cycles import FLAT, arrival, data_path, nearest, path_of, product_of
+from opscope.simulator.timing.placed_work import op_work
 from opscope.simulator.timing.tile_cycles import parts_of
 
 
@@ -25,16 +25,26 @@ class ThreadCycles:
     unpack: float
     math: float
     pack: float
+    arriving: bool = False
+    """Whether the longest part of the op computes as fast as its operands come over the NoC, and no faster."""
+
+    @property
+    def longest(self) -> float:
+        """Cycles of the thread that takes longest."""
+        return max(self.unpack, self.math, self.pack)
 
     @property
     def limiter(self) -> str:
-        """The thread that the others wait for; math where it takes as long as another."""
+        """The thread that the others wait for, math where it takes as long as another; `noc` if all wait for data."""
+        if self.arriving:
+            return "noc"
         return max(("math", "unpack", "pack"), key=lambda name: getattr(self, name))
 
 
 def thread_cycles(program: Program, where: PlacedOp, cycles: Mapping[int, float], constants: Constants) -> ThreadCycles:
     """Returns the shares of a placed op; `cycles` has those of its operation and of each step of a fused op."""
-    unpack = math = pack = 0.0
+    unpack = math = pack = longest = 0.0
+    arriving = False
     for number in (*where.steps, where.operation):
         op = program.operations[number]
         kernel, work, width = op_work(op, program, where)
@@ -45,7 +55,11 @@ def thread_cycles(program: Program, where: PlacedOp, cycles: Mapping[int, float]
         # The slowest thread has the fitted total, which counts also what threads wait for each other.
         own = [cycles[number] if each == most else min(each, cycles[number]) for each in own]
         unpack, math, pack = unpack + own[0], math + own[1], pack + own[2]
-    return ThreadCycles(unpack, math, pack)
+        if cycles[number] > longest:
+            longest = cycles[number]
+            part = parts[max(range(len(parts)), key=lambda n: max(shares[n]))]
+            arriving = arrival(constants, part, work, width, l1_acc=where.l1_acc)
+    return ThreadCycles(unpack, math, pack, arriving)
 
 
 def _shares(constants: Constants, kernel: str, work: BlockWork, width: str, l1_acc: bool) -> tuple[float, float, float]:
@@ -58,8 +72,7 @@ def _shares(constants: Constants, kernel: str, work: BlockWork, width: str, l1_a
         math = held.tiles * work.mblock_n * max(c.pair + columns * (c.column + c.phase * work.phases), c.least)
         return decode, math, work.ublocks * work.ublock_tiles * c.pack_tile
     if kernel in ("matmul", "depthwise"):
-        entry = constants.products.get(f"{width} l1_acc") if l1_acc and kernel == "matmul" else None
-        p = constants.products["depthwise"] if kernel == "depthwise" else entry or nearest(constants.products, width)
+        p = constants.products[kernel] if kernel == "depthwise" else product_of(constants, width, l1_acc=l1_acc)
         tiles, k, steps, again = work.ublock_tiles, work.u_kt, work.ublocks * work.m_k, work.ublocks * (work.m_k - 1)
         inner = k * (p.unpack_pair * work.ublock_rt * (1 + work.ublock_ct) + p.unpack_right * work.ublock_ct)
         unpack = steps * (p.step + inner) + again * (p.reload_ublock + p.reload_tile * tiles)

@@ -73,5 +73,5 @@ class Timed(ClosedForm):
                 continue
             stalls = max(0, round(times.interval) - closed.slowest_cycles)
             # Loads and stores of switches are transfers of the simulation.
-            epochs.append(replace(closed, stall_cycles=stalls, dram_cycles=0, switch_cycles=0))
+            epochs.append(replace(closed, stall_cycles=stalls, dram_cycles=0, switch_cycles=0, stall_unit=times.way))
         return replace(profile, epochs=tuple(epochs), partial=recording.partial)

@@ -35,9 +35,15 @@ DEEPEST = 24
 """Most inputs that are taken to be in an epoch at once."""
 PIECES = 16
 """Most pieces of a macro block that threads hand on; they follow each other by tiles, of many tiles several as one."""
+BUSY = 0.95
+"""Share of its time from which a channel, link or connection counts as busy all the time: pieces leave small gaps."""
 MOST_SPANS = 400_000
 """Pieces of work that are kept for the timeline."""
 Work = Generator[simpy.Event, None, None]
+
+
+def _is_channel(busy: object) -> bool:
+    return isinstance(busy, tuple) and busy[0] == "dram"
 
 
 @dataclass
@@ -52,6 +58,8 @@ class EpochTimes:
     """The op with the most work and waits."""
     inputs: int
     """How many inputs went through whole."""
+    way: str = "noc"
+    """What the slowest op waits for: `noc`, `dram` or `ethernet`."""
 
 
 class EpochRun:
@@ -114,9 +122,19 @@ class EpochRun:
         # In the long run nothing is faster than its busiest channel, link or connection.
         share = max(network.busy.values(), default=0) / self.inputs if len(ends) == self.inputs else 0.0
         interval = max(interval, share)
-        busy = {op.name: max(vars(self.threads[op.name]).values()) + self.stalls[op.name] * op.block.t
-                for op in self.epoch.ops}  # fmt: skip
-        return EpochTimes(interval, ends[0], max(busy, key=lambda name: busy[name]), len(ends))
+        busy = {op.name: self.threads[op.name].longest + self.stalls[op.name] * op.block.t for op in self.epoch.ops}
+        slowest = max(busy, key=lambda name: busy[name])
+        return EpochTimes(interval, ends[0], slowest, len(ends), self._way(slowest, interval))
+
+    def _way(self, name: str, interval: float) -> str:
+        """Returns what keeps the epoch from being as fast as an op's work: the channel, link or connection that is
+        busy all the time, if there is one; else the way by which the op's operands take longest to come.
+        """
+        busiest, cycles = max(self.network.busy.items(), key=lambda item: item[1], default=(None, 0))
+        if cycles / self.inputs >= BUSY * interval:
+            return "ethernet" if busiest == "ethernet" else "dram" if _is_channel(busiest) else "noc"
+        waited = self.times[name].waited
+        return max(("noc", "dram", "ethernet"), key=lambda way: waited[way])
 
     def _start(self) -> None:
         self.fetched = {id(source): Progress(self.env) for source in self.epoch.sources}

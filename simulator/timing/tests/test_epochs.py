@@ -19,7 +19,8 @@ from opscope.simulator.placed import planned_operations
 from opscope.simulator.profile import EpochCost, Profile
 from opscope.simulator.timing.arch_constants import CONSTANTS
 from opscope.simulator.timing.block_work import SparseTiles
-from opscope.simulator.timing.epochs import busiest_share, epoch_costs, op_cycles, placed_costs
+from opscope.simulator.timing.epochs import epoch_costs, op_cycles, placed_costs
+from opscope.simulator.timing.placed_work import busiest_share
 
 NETLISTS = Path(__file__).parents[4] / "shared" / "data" / "netlists.zip"
 needs_netlists = pytest.mark.skipif(not NETLISTS.exists(), reason=f"no netlists at {NETLISTS}")
