@@ -1,0 +1,1 @@
+"""PyTorch models as programs of TT-Buda: `python -m opscope.pybuda models/demos/bert.py --help`."""
