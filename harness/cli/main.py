@@ -26,6 +26,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "plan",
         "netlist",
         "simulate",
+        "device",
         "image",
         "run-image",
         "benchmark",

@@ -39,6 +39,8 @@ def test_ops_are_planned_run_and_right_and_integers_stay_on_the_host(tmp_path: P
     for name in ("stablehlo.dot_general", "stablehlo.tanh"):
         assert (tests[name].status, tests[name].compile_depth) == (Status.SUCCESS, "FULL"), tests[name]
         assert tests[name].pcc is None or tests[name].pcc > 0.999
+        assert tests[name].limiter in ("math", "unpack", "pack", "noc", "dram")
+        assert 0 < (tests[name].utilisation or 0) <= 1
     assert tests["stablehlo.add"].status is Status.SKIPPED
     assert "stays on the host" in (tests["stablehlo.add"].error_message or "")
 

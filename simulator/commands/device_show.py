@@ -1,0 +1,75 @@
+"""`opscope device show BOARD`: what the simulator models of a board, from which source, and how far that is from it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from opscope.base.page import Page
+from opscope.simulator.commands.simulate import InputProblem
+
+
+@click.group("device", short_help="What is modelled of a board: sources, measured errors, known differences.")
+def device() -> None:
+    """Say what the simulated cards are."""
+
+
+@device.command("show")
+@click.argument("board")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show(board: str, as_json: bool) -> None:
+    """Show what is modelled of BOARD: n150, n300, p150, e150, an arch, or n150-harvested-2052.
+
+    Prints its figures, what is modelled and from which source, errors that were measured against cards, and where the
+    simulator is known to differ from silicon.
+    """
+    from opscope.compiler.target.system_desc import load_board
+    from opscope.simulator.modelled import modelled
+
+    try:
+        found = modelled(load_board(board))
+    except ValueError as error:
+        raise InputProblem(str(error)) from error
+    if as_json:
+        click.echo(json.dumps(found))
+    else:
+        _show(found)
+
+
+def _show(found: dict[str, Any]) -> None:
+    page = Page()
+    chips = "1 chip" if found["chips"] == 1 else f"{found['chips']} chips"
+    page.line(f"{found['board']}: {found['arch']}, {chips}, {found['clock_ghz']:g} GHz")
+    page.prose(
+        f"DRAM {found['dram_gb_per_s']:g} GB/s, of which reads reach {found['dram_efficiency']:.0%}; NoC "
+        f"{found['noc_bytes_per_clock']} bytes per clock; a 32x32x32 product takes {found['cycles_per_tile_matmul']} "
+        "cycles per fidelity phase"
+    )
+    for name, profile in found["profiles"].items():
+        rows, cols = profile["grid"]
+        page.prose(
+            f"profile {name}: {rows}x{cols} cores, {profile['l1_usable']:,} of {profile['l1_bytes']:,} bytes of L1 "
+            f"each, {profile['dram_channels']} DRAM channels of {profile['dram_channel_bytes']:,} bytes"
+        )
+    page.prose(f"formats: {', '.join(found['formats'])}; in Dst {', '.join(found['dst_formats'])}")
+    page.prose(f"sources of these figures: {found['source']}")
+    columns = [(name, "left") for name in ("part", "how", "source")]
+    rows = [(part["what"], part["how"], part["source"]) for part in found["modelled"]]
+    page.table(columns, rows, "What is modelled")
+    columns = [("what", "left"), ("error", "right"), ("rows", "right"), ("against", "left")]
+    page.table(
+        columns, [(e["what"], _percent(e), f"{e['rows']:,}", e["against"]) for e in found["errors"]], "Measured errors"
+    )
+    if not found["errors"]:
+        page.line("none measured")
+    page.line("Known to differ from silicon:")
+    for text in found["differences"]:
+        page.hanging([("- ", "")], [text])
+
+
+def _percent(error: dict[str, Any]) -> str:
+    if error["statistic"] == "one":
+        return f"{error['percent']:+g} %"
+    return f"{error['statistic']} {error['percent']:g} %"

@@ -1,0 +1,169 @@
+"""What the simulator models of each board, from which source, how far that is from cards, and where it differs.
+
+The one table of measured errors: docs/measurements.md has the same figures with date and command, and tests hold the
+two together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from opscope.compiler.target.system_desc import Profile, SystemDesc
+
+GRAYSKULL, WORMHOLE, BLACKHOLE = "grayskull", "wormhole_b0", "blackhole"
+ALL = (GRAYSKULL, WORMHOLE, BLACKHOLE)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Something that is modelled."""
+
+    what: str
+    how: str
+    source: str
+    archs: tuple[str, ...] = ALL
+
+
+@dataclass(frozen=True)
+class MeasuredError:
+    """How far the simulator is from a card, in percent."""
+
+    what: str
+    archs: tuple[str, ...]
+    statistic: str
+    """`median`, `p95` or `mean` of absolute errors; `one` figure with its sign."""
+    percent: float
+    rows: int
+    against: str
+    boards: tuple[str, ...] = ()
+    """Boards that the cards were; empty for every board of the archs."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A known difference from silicon."""
+
+    what: str
+    archs: tuple[str, ...] = ALL
+
+
+ISA = "tt-isa-documentation"
+OP_MODEL = "tt-budabackend, perf_lib/op_model"
+EPOCHS = "performance checks of tt-budabackend's netlists"
+GEMM = "tt-metal, tech_reports/GEMM_FLOPS"
+MOVEMENT = "tt-metal, tests/tt_metal/data_movement/documentation/perf_plots"
+
+BOARD_SOURCES = {
+    GRAYSKULL: "tt-buda's device descriptors and op model, tt-metal, the e150's data sheet (DRAM)",
+    WORMHOLE: f"{ISA}, tt-mlir's system descriptors, tt-buda's device descriptors, {GEMM}",
+    BLACKHOLE: f"{ISA}, {GEMM}, tt-metal's Saturating_DRAM_bandwidth; profile buda: tt-buda",
+}
+"""Where a board's own figures are from; its file in compiler/target/boards says so line by line."""
+
+PARTS = (
+    Part("number formats", "every bit of unpacking, rounding and packing", f"{ISA}: FloatBitPatterns, Packers"),
+    Part("matrix unit", "fidelity phases; the order of sums within 32 is the host's", f"{ISA}: MVMUL, ELWMUL"),
+    Part("vector unit", "exact functions, and the published approximations", f"{ISA}: SFPU instructions; tt-llk"),
+    Part("L1 and DRAM", "allocation with all banks in step, regions and alignment of the board", f"{ISA}: L1; tt-mlir"),
+    Part("cycles of a block on a core", "unpack, math and pack, by fitted constants", OP_MODEL, (WORMHOLE,)),
+    Part("cycles of a block on a core", "by fitted constants; functions, reductions and sparse products without a "
+         "published row take Wormhole's", OP_MODEL, (GRAYSKULL,)),
+    Part("cycles of a block on a core", "Wormhole's constants: nobody published Blackhole's", OP_MODEL, (BLACKHOLE,)),
+    Part("an epoch of a plan", "a pipeline of its ops; --timed simulates buffers, NoC links and channels", EPOCHS),
+    Part("an op that no plan places", "tiles dealt to all cores; compute, DRAM, NoC and a launch of 3 us", GEMM),
+    Part("DRAM reads of a core", "latency, then issue rate or bandwidth, fitted", MOVEMENT, (WORMHOLE, BLACKHOLE)),
+    Part("DRAM reads of a core", "Wormhole's figures: Grayskull's are not published", MOVEMENT, (GRAYSKULL,)),
+    Part("NoC with --timed", "two tori, a link serves one transfer at a time", f"{ISA}: NoC/README.md"),
+    Part("Ethernet with --timed", "one connection a chip; its latency is an assumption",
+         "tt-budabackend's device table", (WORMHOLE, BLACKHOLE)),
+)  # fmt: skip
+
+OPS, LEFT_OUT = "cycles of ops, rows not fitted to", "cycles of ops, whole files left out of the fit"
+PLACED, EVENTS = "cycles of a placed epoch", "cycles of a placed epoch with --timed"
+PRODUCTS, READS = "time of out-of-box matrix products", "cycles of a core's DRAM reads, rows fitted to"
+AS_WORMHOLE = f"{EPOCHS}, which expect Wormhole's cycles"
+
+ERRORS = (
+    MeasuredError(OPS, (GRAYSKULL,), "median", 0.46, 659, OP_MODEL),
+    MeasuredError(OPS, (GRAYSKULL,), "p95", 7.0, 659, OP_MODEL),
+    MeasuredError(OPS, (WORMHOLE,), "median", 0.72, 1673, OP_MODEL),
+    MeasuredError(OPS, (WORMHOLE,), "p95", 9.4, 1673, OP_MODEL),
+    MeasuredError(LEFT_OUT, (GRAYSKULL,), "median", 22, 1327, OP_MODEL),
+    MeasuredError(LEFT_OUT, (GRAYSKULL,), "p95", 326, 1327, OP_MODEL),
+    MeasuredError(LEFT_OUT, (WORMHOLE,), "median", 15, 3369, OP_MODEL),
+    MeasuredError(LEFT_OUT, (WORMHOLE,), "p95", 90, 3369, OP_MODEL),
+    MeasuredError(f"{PLACED}: encoder_grid", (GRAYSKULL,), "one", -6.6, 1, EPOCHS),
+    MeasuredError(f"{PLACED}: encoder_grid", (WORMHOLE,), "one", -0.5, 1, EPOCHS),
+    MeasuredError(f"{PLACED}: encoder_grid", (BLACKHOLE,), "one", -0.5, 1, AS_WORMHOLE),
+    MeasuredError(f"{PLACED}: bert_tiny", (GRAYSKULL,), "one", 8.4, 1, EPOCHS),
+    MeasuredError(f"{PLACED}: bert_base", (GRAYSKULL,), "one", 5.9, 1, EPOCHS),
+    MeasuredError(f"{EVENTS}: encoder_grid", (GRAYSKULL,), "one", -6.6, 1, EPOCHS),
+    MeasuredError(f"{EVENTS}: encoder_grid", (WORMHOLE,), "one", -0.5, 1, EPOCHS),
+    MeasuredError(f"{EVENTS}: encoder_grid", (BLACKHOLE,), "one", -0.5, 1, AS_WORMHOLE),
+    MeasuredError(f"{EVENTS}: bert_tiny", (GRAYSKULL,), "one", 6.8, 1, EPOCHS),
+    MeasuredError(f"{EVENTS}: bert_base", (GRAYSKULL,), "one", 9.2, 1, EPOCHS),
+    MeasuredError(PRODUCTS, (WORMHOLE,), "median", 13.0, 39, GEMM, ("n150",)),
+    MeasuredError(PRODUCTS, (WORMHOLE,), "p95", 54.4, 39, GEMM, ("n150",)),
+    MeasuredError(PRODUCTS, (BLACKHOLE,), "median", 26.5, 39, GEMM, ("p150",)),
+    MeasuredError(PRODUCTS, (BLACKHOLE,), "p95", 55.9, 39, GEMM, ("p150",)),
+    MeasuredError(READS, (WORMHOLE,), "mean", 2.6, 60, MOVEMENT),
+    MeasuredError(READS, (WORMHOLE,), "p95", 6.9, 60, MOVEMENT),
+    MeasuredError(READS, (BLACKHOLE,), "mean", 12.8, 28, MOVEMENT),
+    MeasuredError(READS, (BLACKHOLE,), "p95", 31.3, 28, MOVEMENT),
+)
+
+DIFFERENCES = (
+    Difference("loading programs, the host's bus and filling a pipeline with the first inputs cost nothing"),
+    Difference("without --timed, links between chips and contention on the NoC cost nothing"),
+    Difference("with --timed, operands are followed by macro blocks and not tiles, an op with several readers never "
+               "waits for room, and chips of a plan are simulated one by one"),
+    Difference("the order in which the matrix unit adds 16 products, and its rounding within them, are NumPy's in "
+               "float32: public text does not settle them"),
+    Difference("random bits of stochastic rounding are NumPy's"),
+    Difference("functions without a published row cost the sum of those with one, or a pass like abs"),
+    Difference("DRAM reads of a core take Wormhole's latency and bandwidth", (GRAYSKULL,)),
+    Difference("L1 below the first usable address is Wormhole's: tt-metal publishes none", (GRAYSKULL,)),
+    Difference("zeros and NaN are stored as on Wormhole", (GRAYSKULL,)),
+    Difference("tanh, abs, sine, reductions and sparse products take Wormhole's constants", (GRAYSKULL,)),
+    Difference("bits of NaN beside 0x7f800001 are those of the operands", (WORMHOLE,)),
+    Difference("three flat products (512 x 1024 x N) take a card two to three times as long", (WORMHOLE,)),
+    Difference("cycles of a core are Wormhole's; the profile `buda` has TT-Buda's own sizes, copied from Wormhole",
+               (BLACKHOLE,)),
+)  # fmt: skip
+
+
+def modelled(system: SystemDesc) -> dict[str, Any]:
+    """Returns what is modelled of a board, as JSON."""
+    arch = system.arch
+    own = system.board.partition("-harvested-")[0]
+    errors = [error for error in ERRORS if arch in error.archs and (not error.boards or own in error.boards)]
+    return {
+        "board": system.board,
+        "arch": arch,
+        "chips": system.chips,
+        "clock_ghz": system.clock_ghz,
+        "harvested_rows": list(system.harvested_rows),
+        "formats": list(system.formats),
+        "dst_formats": list(system.dst_formats),
+        "cycles_per_tile_matmul": system.cycles_per_tile_matmul,
+        "noc_bytes_per_clock": system.noc_bytes_per_clock,
+        "dram_gb_per_s": system.dram_gb_per_s,
+        "dram_efficiency": system.dram_efficiency,
+        "profiles": {profile.name: _profile(profile) for profile in (system.ttnn, system.buda)},
+        "source": BOARD_SOURCES[arch],
+        "modelled": [
+            {"what": part.what, "how": part.how, "source": part.source} for part in PARTS if arch in part.archs
+        ],
+        "errors": [
+            {key: value for key, value in asdict(error).items() if key not in ("archs", "boards")} for error in errors
+        ],
+        "differences": [difference.what for difference in DIFFERENCES if arch in difference.archs],
+    }
+
+
+def _profile(profile: Profile) -> dict[str, Any]:
+    return {
+        "grid": list(profile.grid), "l1_bytes": profile.l1_bytes, "l1_usable": profile.l1_usable,
+        "dram_channels": profile.dram_channels, "dram_channel_bytes": profile.dram_channel_bytes,
+    }  # fmt: skip
