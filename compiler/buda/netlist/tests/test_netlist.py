@@ -358,7 +358,11 @@ def test_small_tiles_and_reduced_ones_hold_fewer_elements() -> None:
     op = replace(netlist.ops["matmul_0"], attributes={})  # 3x5 tiles
     assert elements_of(op) is None
     assert elements_of(replace(op, tile_dim=(32, 16))) is None  # filled up with zeros on the device
-    reduced = {dim: elements_of(replace(op, type="reduce", attributes={"dim": dim})) for dim in "rcz"}
+    blocks = {"r": ((1, 1), (1, 5)), "c": ((3, 1), (1, 1)), "z": (op.mblock, op.ublock)}
+    reduced = {
+        dim: elements_of(replace(op, type="reduce", attributes={"dim": dim}, mblock=mblock, ublock=ublock))
+        for dim, (mblock, ublock) in blocks.items()
+    }
     assert reduced == {"r": (1, 1, 160), "c": (1, 96, 1), "z": None}
     assert elements_of(replace(op, attributes={"elements": [1, 70, 130]})) == (1, 70, 130)
 
