@@ -46,6 +46,7 @@ from opscope.compiler.pipelines.tt_mlir import (
     no_options,
     sharding_options,
 )
+from opscope.compiler.pipelines.verification import Verification
 
 if TYPE_CHECKING:
     from opscope.compiler.options import CompileOptions
@@ -160,14 +161,15 @@ def _passes(spec: ArgSpec) -> tuple[ModulePass, ...]:
 
 
 def run(passes: tuple[ModulePass, ...], module: ModuleOp, before: tuple[ModulePass, ...] = ()) -> None:
-    """Applies the passes in order, in place, and verifies after each.
+    """Applies the passes in order, in place, and verifies after each that changes something.
 
     What a pass raises has a note of its name and of the pipeline, `before` included, that fails the same way.
     """
+    verify = Verification()
     for count, module_pass in enumerate(passes, 1):
         with noted(lambda module_pass=module_pass, count=count: _repro_note(module_pass, (*before, *passes[:count]))):
             module_pass.apply(context(), module)
-            module.verify()
+            verify(module)
 
 
 def _repro_note(failed: ModulePass, passes: tuple[ModulePass, ...]) -> str:
