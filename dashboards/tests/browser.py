@@ -55,9 +55,13 @@ class Window:
     def sign_in(self, name: str, password: str) -> bool:
         """Whether the server lets them in."""
         self.page.goto(f"{self.base}/login/")
-        self.page.wait_for_load_state("networkidle")  # what is typed before the form's script runs is lost
-        self.page.fill("#username, input[name=username]", name)
-        self.page.fill("#password, input[name=password]", password)
+        fields = {"#username, input[name=username]": name, "#password, input[name=password]": password}
+        kept = False
+        while not kept:  # what is typed before the form's script runs is lost; a busy network is never idle
+            for field, text in fields.items():
+                self.page.fill(field, text)
+            self.page.wait_for_timeout(500)
+            kept = all(self.page.input_value(field) == text for field, text in fields.items())
         with self.page.expect_navigation():
             self.page.click("button[type=submit], input[type=submit]")
         return "/login" not in self.page.url

@@ -62,20 +62,19 @@ class Screen:
 
 
 def crawl(
-    base: str, password: str, server: Iterable[int], users: Sequence[str] = USERS,
+    browser: Any, base: str, password: str, server: Iterable[int] = (), users: Sequence[str] = USERS,
     widths: Sequence[int] = tuple(WIDTHS), pictures: Path | None = None, names: Sequence[str] = (),
 ) -> Crawl:  # fmt: skip
     """Opens the dashboards in `names`, or all; the pids of the `server` say whose processor time counts."""
     assets, found, pids = bundle.read(), Crawl(), list(server)
-    with chromium() as browser:
-        for user in users:
-            for width in widths:
-                with window(browser, base) as one:
-                    if user == "admin" and not one.sign_in("admin", password):
-                        found.wrong.append(f"{user}: could not sign in")
-                        continue
-                    one.page.set_viewport_size({"width": width, "height": WIDTHS.get(width, 1000)})
-                    _visit(one, assets, f"{user} at {width}", found, pids, pictures, names or list(assets.dashboards))
+    for user in users:
+        for width in widths:
+            with window(browser, base) as one:
+                if user == "admin" and not one.sign_in("admin", password):
+                    found.wrong.append(f"{user}: could not sign in")
+                    continue
+                one.page.set_viewport_size({"width": width, "height": WIDTHS.get(width, 1000)})
+                _visit(one, assets, f"{user} at {width}", found, pids, pictures, names or list(assets.dashboards))
     return found
 
 
@@ -114,6 +113,13 @@ def _visit(
         kinds |= {kind: link for link in links if (kind := _kind(link))}
         if pictures:
             one.page.screenshot(path=pictures / f"{name}-{who.replace(' ', '-')}.png")
+        print(
+            *(text for text in found.wrong if text.startswith(f"{place}:")),
+            sep="\n",
+            end="",
+            file=sys.stderr,
+            flush=True,
+        )
         found.screens.append(_first_screen(one, doc["slug"], place, queries, pids))
     for expected in ("op", "log"):
         if expected not in kinds:
@@ -193,7 +199,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     password = (options.home / "admin_password").read_text()
     server = [int(about["pid"]) for name, about in processes.items() if name == "superset"]
     base = f"http://127.0.0.1:{served['port']}"
-    found = crawl(base, password, server, options.users, options.widths, options.pictures)
+    with chromium() as browser:
+        found = crawl(browser, base, password, server, options.users, options.widths, options.pictures)
     for screen in found.screens:
         print(f"{screen.place:<40} {screen.seconds:6.2f} s, {screen.requests:3} queries, processor time: server "
               f"{screen.server_cpu:5.2f} s, browser {screen.browser_cpu:5.2f} s")  # fmt: skip

@@ -313,6 +313,13 @@ def test_visitors_see_the_dashboards_if_allowed_and_nothing_else(installation: I
             assert one.open(SLUGS["tonight"]) == len(charts_of(ASSETS.dashboards["tonight"]))
             assert one.alerts() == []
             assert number(one, "Failing") == installation.ask(f"{FAILING}''")
+            cause = one.chart("What changed tonight, by cause").locator("tbody tr").first.locator("td").nth(1)
+            error = cause.inner_text()
+            cause.click()
+            one.settle()
+            ops = one.chart("What changed tonight, op by op").locator("tbody tr td:nth-child(4)").all_inner_texts()
+            assert set(ops) == {error}
+            assert (one.failed, one.errors) == ([], [])
         assert {place: code for place in CLOSED if (code := answers(base, place)) == 200} == {}
     finally:
         base = installation.up()
@@ -332,16 +339,18 @@ def answers(base: str, path: str) -> int:
 
 
 @pytest.mark.parametrize("width", [1280, 1920])
-def test_every_link_leads_somewhere(installation: Installation, width: int) -> None:
+def test_every_link_leads_somewhere(installation: Installation, browser: Any, width: int) -> None:
     """From two dashboards; `make measure` crawls all of them, at 390 pixels too."""
-    found = crawl(installation.status["url"], installation.password, [], ["admin"], [width], names=["start", "tonight"])
+    base, names = installation.status["url"], ["start", "tonight"]
+    found = crawl(browser, base, installation.password, users=["admin"], widths=[width], names=names)
     assert found.wrong == []
     assert (found.opened, found.followed) == (2, 2)
 
 
-def test_a_visitor_may_follow_every_link(installation: Installation) -> None:
+def test_a_visitor_may_follow_every_link(installation: Installation, browser: Any) -> None:
     try:
-        found = crawl(installation.up("--anonymous"), installation.password, [], ["anonymous"], [1280])
+        base = installation.up("--anonymous")
+        found = crawl(browser, base, installation.password, users=["anonymous"], widths=[1280])
         assert found.wrong == []
         assert (found.opened, found.followed) == (len(SLUGS), 2)
     finally:
