@@ -113,13 +113,8 @@ def _visit(
         kinds |= {kind: link for link in links if (kind := _kind(link))}
         if pictures:
             one.page.screenshot(path=pictures / f"{name}-{who.replace(' ', '-')}.png")
-        print(
-            *(text for text in found.wrong if text.startswith(f"{place}:")),
-            sep="\n",
-            end="",
-            file=sys.stderr,
-            flush=True,
-        )
+        for text in (text for text in found.wrong if text.startswith(f"{place}:")):
+            print(text, file=sys.stderr, flush=True)
         found.screens.append(_first_screen(one, doc["slug"], place, queries, pids))
     for expected in ("op", "log"):
         if expected not in kinds:
