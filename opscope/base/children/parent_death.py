@@ -48,6 +48,8 @@ def main(words: Sequence[str]) -> None:
     """Becomes the command, or exits if the parent has already ended."""
     parent, *command = words
     die_with_parent(int(parent))
+    # A shell's background ignores Ctrl-C, which a program inherits and could then not be ended by.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.execv(command[0], command)
 
 

@@ -213,8 +213,12 @@ def test_a_program_is_interrupted_and_then_killed(tmp_path: Path) -> None:
     polite = "import time\ntry:\n print('up', flush=True); time.sleep(600)\nexcept KeyboardInterrupt: print('closed')"
     for code, ending, said in ((polite, 0, "up\nclosed\n"), (deaf, -9, "up\n")):
         log = tmp_path / f"{ending}.txt"
-        with log.open("wb") as output:
-            process = Process(bound([sys.executable, "-c", code]), output.fileno(), folder=tmp_path)
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in a shell's background
+        try:
+            with log.open("wb") as output:
+                process = Process(bound([sys.executable, "-c", code]), output.fileno(), folder=tmp_path)
+        finally:
+            signal.signal(signal.SIGINT, before)
         assert comes_true(lambda log=log: log.read_text() == "up\n")
         assert process.wait(0) is None
         process.interrupt(1.0 if ending else 60)
