@@ -33,7 +33,7 @@ def publish(
 
     from opscope.harness.record.errors import InputError
     from opscope.reports.database.database import DatabaseAwayError, DatabaseRefusedError, default_url, parse_url, shown
-    from opscope.reports.publish import spool
+    from opscope.reports.publish import benchmarks, spool
     from opscope.reports.records.night_record import join, read_night
 
     target = url or default_url()
@@ -43,6 +43,8 @@ def publish(
     try:
         if not run_dirs:
             from_spool = spool.drain(target, Path.cwd(), seconds=seconds)
+            if late := benchmarks.drain(target, Path.cwd()):
+                from_spool.append(f"{late} benchmark{'s' if late > 1 else ''}")
         for run_dir in run_dirs:
             if night_file is not None:
                 join(run_dir, read_night(night_file), shard)

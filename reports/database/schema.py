@@ -13,6 +13,7 @@
     limitations  each limitation that named a failure
     op_alias     old and new id of an op whose id changed with the algorithm
     owners       which team owns which ops (ci/owners.yaml)
+    benchmarks   one row per `opscope benchmark --database` (reports/publish/benchmarks.py)
 
 A module is the program of a model; a model that did not change has the same module in all runs. Metrics are SQL views
 of the tables (reports/database/views/), so that command line, report and dashboards agree. What is too slow to count at
@@ -218,3 +219,21 @@ OWNERS = sa.Table(
 )
 """The rules of ci/owners.yaml in their order; the first that matches decides the team. Patterns are those of SQL's
 LIKE with `!` as the escape character; those of `op` and `model` match a list that is written `, one, two,`."""
+
+BENCHMARKS = sa.Table(
+    "benchmarks",
+    METADATA,
+    text("benchmark_id", key=True),
+    sa.Column("started", Utc(), nullable=False, index=True),
+    *(text(name) for name in ("host", "device", "model", "config", "task", "board", "compiler")),
+    *(count(name) for name in ("microbatch", "loop_count", "inputs")),
+    sa.Column("timing_only", sa.Boolean(), nullable=False),
+    *(sa.Column(name, sa.BigInteger(), nullable=True) for name in ("epochs", "simulated_cycles_per_input")),
+    *(sa.Column(name, sa.Double(), nullable=True) for name in (
+        "push_seconds", "device_seconds", "pop_seconds", "total_seconds", "inputs_per_second",
+        "simulated_seconds_per_input", "simulated_inputs_per_second",
+    )),
+    sa.Index(None, "model", "device"),
+)  # fmt: skip
+"""`benchmark_id` is the digest of the report, so that publishing it again changes nothing. A figure is NULL where it
+was not measured: the host's with `--timing-only`, the simulated card's on another device."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import platform
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ import click
 import numpy as np
 
 from opscope.base.atomic_write import write_whole
+from opscope.base.plugins import plugins
 from opscope.base.terminal import console
 from opscope.simulator.errors import DeviceError
 from opscope.simulator.host.errors import PyBudaError
@@ -27,6 +31,9 @@ TASKS = (
     "text_generation",
 )
 SEED = 0
+PUBLISHERS = "opscope.benchmark_publishers"
+"""Entry points `(url, where) -> (report -> one line)`: what checks a database's URL, and then publishes reports there.
+Both raise ValueError with a line to print."""
 
 
 @click.command("benchmark", short_help="Measure pushing, running and popping the inputs of a model.")
@@ -45,18 +52,23 @@ SEED = 0
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the report to this file, as JSON.")
 @click.option("-s", "--save_output", "--save-output", is_flag=True, help="The same, to benchmark_DEVICE_MODEL.json.")
+@click.option("--database", metavar="URL", help="Database to publish to; default: none.")
 def benchmark(
     device: str, model: str, config: str, task: str, microbatch: int, loop_count: int, arch: str,
-    settings: tuple[str, ...], timing_only: bool, output: Path | None, save_output: bool,
+    settings: tuple[str, ...], timing_only: bool, output: Path | None, save_output: bool, database: str | None,
 ) -> None:  # fmt: skip
     """Run a model on inputs, `--microbatch` of them in each of `--loop_count` loops, and report what they took.
 
     The host's time is split into pushing inputs, the device, and popping outputs. On a simulated card the device's is
     the simulator's own; what a real card would take stands beside it. A first input, which is not counted, warms up.
+
+    With `--database` the report becomes a row of the table `benchmarks`. If the database cannot be reached, the report
+    is kept in .opscope/spool and the exit code is 2; the next benchmark or `opscope publish` to it delivers it.
     """
     from opscope.compiler.api import CompilerInputError, StageFailure
 
     try:
+        publish = _publisher(database) if database is not None else None
         report = _measured(device, model, config, task, microbatch, loop_count, arch, settings, timing_only)
         path = output or (Path(f"benchmark_{device}_{report['model']}.json") if save_output else None)
         if path is not None:
@@ -68,6 +80,20 @@ def benchmark(
     _show(report)
     if path is not None:
         click.echo(f"{path}: the report", err=True)
+    if publish is not None:
+        try:
+            click.echo(publish(report), err=True)
+        except ValueError as error:
+            raise ImageProblem(str(error)) from error
+
+
+def _publisher(url: str) -> Callable[[dict[str, Any]], str]:
+    """What publishes a report to the database at a URL. Raises ValueError for a URL that is none."""
+    for entry in plugins(PUBLISHERS):
+        return entry.load()(url, "--database")
+    raise PyBudaError(
+        f"--database: expected a package that publishes, got none; try installing one that registers {PUBLISHERS}"
+    )
 
 
 def _measured(
@@ -89,6 +115,7 @@ def _measured(
     runner = runners.card(program, arch, settings) if device == "tt" else make[device](program)
     count = microbatch * loop_count
     report: dict[str, Any] = {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"), "host": platform.node(),
         "device": device, "model": program.name, "config": config, "task": task, "microbatch": microbatch,
         "loop_count": loop_count, "inputs": count, "timing_only": timing_only, **runner.about,
     }  # fmt: skip
