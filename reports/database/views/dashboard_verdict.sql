@@ -1,6 +1,6 @@
 -- The newest night in one sentence: one row for each series, and before them one for all of them together, in which an op
 -- that got worse on two boards counts once, and so does a cause.
---   place: 0 for all series together, 1 for one of them
+--   one_series: 0 for all series together, 1 for one of them
 --   platform: backend and board; `all` for all together
 --   verdict: `worse`, `better`, `as before`, or `first night`
 --   sentence: the verdict with its numbers
@@ -14,7 +14,7 @@ WITH newest AS (
     JOIN (SELECT series, MAX(started) AS started FROM night_series GROUP BY series) l
       ON l.series = s.series AND l.started = s.started
 ), scopes AS (
-    SELECT series AS scope, series, night_id, started, backend || ' ' || arch AS platform, 1 AS place,
+    SELECT series AS scope, series, night_id, started, backend || ' ' || arch AS platform, 1 AS one_series,
            CASE WHEN compiler_changed THEN compiler END AS new_compiler, CASE WHEN jaxlib_changed THEN jaxlib END AS new_jaxlib,
            status
     FROM newest
@@ -23,7 +23,7 @@ WITH newest AS (
            CASE WHEN jaxlib_changed THEN jaxlib END, status
     FROM newest
 ), nights_of_scope AS (
-    SELECT scope, MIN(platform) AS platform, MIN(place) AS place, MAX(started) AS started,
+    SELECT scope, MIN(platform) AS platform, MIN(one_series) AS one_series, MAX(started) AS started,
            COUNT(DISTINCT new_compiler) AS compilers, MIN(new_compiler) AS compiler,
            COUNT(DISTINCT new_jaxlib) AS jaxlibs, MIN(new_jaxlib) AS jaxlib,
            SUM(CASE WHEN status = 'partial' THEN 1 ELSE 0 END) AS partial_nights
@@ -52,7 +52,7 @@ WITH newest AS (
     LEFT JOIN counts c ON c.scope = n.scope
     LEFT JOIN names m ON m.scope = n.scope AND m.position = 1
 )
-SELECT started, scope AS series, platform, place, new_failures, causes, fixed_ops, slower_ops, most_in,
+SELECT started, scope AS series, platform, one_series, new_failures, causes, fixed_ops, slower_ops, most_in,
        CASE WHEN new_failures > 0 THEN 'worse' WHEN fixed_ops > 0 THEN 'better'
             WHEN first_ops > 0 AND compared_ops = 0 THEN 'first night' ELSE 'as before' END AS verdict,
        CASE WHEN new_failures > 0
