@@ -320,5 +320,5 @@ def _fail(file: Path, error: StageFailure | CompilerInputError, legalising: bool
         if legalising:
             notes = f"\nerror: failed to legalize operation '{error.op}' that was explicitly marked illegal{notes}"
         raise click.ClickException(f"{file}: {line} ({error.kind}){notes.replace('FILE', str(file))}") from error
-    found = re.search(r"got: (?:\S+:\d+:\d+: )?(.*)", line) if legalising else None
-    raise InputProblem(f"{file}: {line}" + (f"\nerror: {found[1]}" if found else "")) from error
+    reason = re.search(r"got: (?:\S+:\d+:\d+: )?(.*)", line) if legalising else None
+    raise InputProblem(f"{file}: {line}" + (f"\nerror: {reason[1]}" if reason else "")) from error

@@ -29,43 +29,45 @@ def show(board: str, as_json: bool) -> None:
     from opscope.simulator.modelled import modelled
 
     try:
-        found = modelled(load_board(board))
+        facts = modelled(load_board(board))
     except ValueError as error:
         raise InputProblem(str(error)) from error
     if as_json:
-        click.echo(json.dumps(found))
+        click.echo(json.dumps(facts))
     else:
-        _show(found)
+        _show(facts)
 
 
-def _show(found: dict[str, Any]) -> None:
+def _show(facts: dict[str, Any]) -> None:
     page = Page()
-    chips = "1 chip" if found["chips"] == 1 else f"{found['chips']} chips"
-    page.line(f"{found['board']}: {found['arch']}, {chips}, {found['clock_ghz']:g} GHz")
+    chips = "1 chip" if facts["chips"] == 1 else f"{facts['chips']} chips"
+    page.line(f"{facts['board']}: {facts['arch']}, {chips}, {facts['clock_ghz']:g} GHz")
     page.prose(
-        f"DRAM {found['dram_gb_per_s']:g} GB/s, of which reads reach {found['dram_efficiency']:.0%}; NoC "
-        f"{found['noc_bytes_per_clock']} bytes per clock; a 32x32x32 product takes {found['cycles_per_tile_matmul']} "
+        f"DRAM {facts['dram_gb_per_s']:g} GB/s, of which reads reach {facts['dram_efficiency']:.0%}; NoC "
+        f"{facts['noc_bytes_per_clock']} bytes per clock; a 32x32x32 product takes {facts['cycles_per_tile_matmul']} "
         "cycles per fidelity phase"
     )
-    for name, profile in found["profiles"].items():
+    for name, profile in facts["profiles"].items():
         rows, cols = profile["grid"]
         page.prose(
             f"profile {name}: {rows}x{cols} cores, {profile['l1_usable']:,} of {profile['l1_bytes']:,} bytes of L1 "
             f"each, {profile['dram_channels']} DRAM channels of {profile['dram_channel_bytes']:,} bytes"
         )
-    page.prose(f"formats: {', '.join(found['formats'])}; in Dst {', '.join(found['dst_formats'])}")
-    page.prose(f"sources of these figures: {found['source']}")
+    page.prose(f"formats: {', '.join(facts['formats'])}; in Dst {', '.join(facts['dst_formats'])}")
+    page.prose(f"sources of these figures: {facts['source']}")
     columns = [(name, "left") for name in ("part", "how", "source")]
-    rows = [(part["what"], part["how"], part["source"]) for part in found["modelled"]]
+    rows = [(part["what"], part["how"], part["source"]) for part in facts["modelled"]]
     page.table(columns, rows, "What is modelled")
     columns = [("what", "left"), ("error", "right"), ("rows", "right"), ("against", "left")]
     page.table(
-        columns, [(e["what"], _percent(e), f"{e['rows']:,}", e["against"]) for e in found["errors"]], "Measured errors"
+        columns,
+        [(e["what"], _percent(e), f"{e['rows']:,}", e["against"]) for e in facts["errors"]],
+        "Measured errors",
     )
-    if not found["errors"]:
+    if not facts["errors"]:
         page.line("none measured")
     page.line("Known to differ from silicon:")
-    for text in found["differences"]:
+    for text in facts["differences"]:
         page.hanging([("- ", "")], [text])
 
 

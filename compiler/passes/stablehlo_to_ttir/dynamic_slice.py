@@ -23,7 +23,7 @@ def vector(e: Emit, starts: Sequence[SSAValue]) -> SSAValue:
     return e.emit("concat", rows, e.like(rows[0], (len(rows),)), dim=0)
 
 
-def _read(e: Emit, value: SSAValue, start: SSAValue, sizes: Sequence[int]) -> SSAValue:
+def read_slice(e: Emit, value: SSAValue, start: SSAValue, sizes: Sequence[int]) -> SSAValue:
     """Reads one slice of `value`; gather clamps the start as StableHLO requires for dynamic slices."""
     dims = list(range(len(sizes)))
     return e.emit(
@@ -55,7 +55,7 @@ def cut(e: Emit, value: SSAValue, dim: int, place: int, size: int = 1) -> SSAVal
 def dynamic_slice(e: Emit) -> SSAValue:
     """Emits a gather of one slice."""
     value, *starts = e.operands
-    return _read(e, value, vector(e, starts), e.ints("slice_sizes")) if starts else value
+    return read_slice(e, value, vector(e, starts), e.ints("slice_sizes")) if starts else value
 
 
 @lowers("stablehlo.dynamic_update_slice")
@@ -82,8 +82,8 @@ def dynamic_update_slice(e: Emit) -> SSAValue:
     last = ends[0] if len(ends) == 1 else e.emit("concat", ends, TensorType(i32, [len(ends)]), dim=0)
     origin = e.emit("subtract", [last, start], start.type)
     ones = e.full(sizes, i1, True)
-    shifted = _read(e, _padded(e, update, room), origin, shape)
-    landed = _read(e, _padded(e, ones, room), origin, shape)
+    shifted = read_slice(e, _padded(e, update, room), origin, shape)
+    landed = read_slice(e, _padded(e, ones, room), origin, shape)
     return e.emit("where", [landed, shifted, value], e.result_type)
 
 

@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 
 from opscope.compiler.dialects.from_row import element_of as element_text
 from opscope.compiler.ops.shapes import shape_of
+from opscope.compiler.passes.stablehlo_to_ttir.dynamic_slice import read_slice
 from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit
 from opscope.compiler.passes.ttir_to_ttir_decomposition.patterns import along, decomposes, element_of, steps
 
@@ -139,16 +140,4 @@ def slice_dynamic(e: Emit, attrs: dict[str, Any]) -> SSAValue:
     value, begins = e.operands[:2]
     if any(step != 1 for step in attrs.get("step", ())):
         raise e.refuse(f"expected steps of 1, got {list(attrs['step'])}")
-    dims = list(range(len(e.result_shape)))
-    return e.emit(
-        "gather",
-        [value, begins],
-        e.result_type,
-        offset_dims=dims,
-        collapsed_slice_dims=[],
-        operand_batching_dims=[],
-        start_indices_batching_dims=[],
-        start_index_map=dims,
-        index_vector_dim=0,
-        slice_sizes=e.result_shape,
-    )
+    return read_slice(e, value, begins, e.result_shape)
