@@ -30,7 +30,7 @@ from opscope.compiler.ops.layout import MOVES
 from opscope.compiler.ops.row import TABLE, OpRow, register
 from opscope.compiler.options import CompileOptions
 from opscope.compiler.target.queue_content import QueueContent
-from opscope.compiler.target.system_desc import SystemDesc, load_board
+from opscope.compiler.target.system_desc import SystemDesc, boards, load_board
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -56,6 +56,7 @@ __all__ = [
     "StageFailure",
     "SystemDesc",
     "argument_types",
+    "boards",
     "compile",
     "compile_to",
     "describe_io",
@@ -201,10 +202,14 @@ def partitioned(module: bytes | str, mesh: str) -> bytes:
 
     Its collectives name devices by their place in the mesh, row by row. Raises StageFailure, CompilerInputError.
     """
-    from opscope.compiler.ir import partition
+    from opscope.base import partition
 
-    with _stage(STAGES[0]):
-        return partition.partitioned(module, partition.devices_of(mesh))
+    try:
+        return partition.partitioned(module, partition.devices_of(mesh)).bytecode
+    except partition.WrongInput as error:
+        raise CompilerInputError(str(error)) from None
+    except partition.NotPartitioned as error:
+        raise StageFailure(STAGES[0], "module", str(error)[:300], kind="notimpl", diagnostic=str(error)) from error
 
 
 def pipeline(options: CompileOptions | None = None, system_desc: SystemDesc | None = None) -> str:

@@ -16,8 +16,8 @@ import fnmatch
 import importlib.util
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,9 @@ class Model:
     """Whether its weights are too large for memory: each op then gets random inputs, and `all` leaves the model out."""
     trainable: bool = True
     """Whether `--training` makes sense for it."""
+    shardings: Mapping[str, str] = field(default_factory=dict)
+    """How `--mesh RxC` splits it: pattern of argument names -> the axis of each dim, `data` (R devices), `model` (C) or
+    nothing, as in `data,,model`. What fits no pattern is not split, or as XLA propagates it."""
 
     def sources(self) -> list[Path]:
         """The files that the model's program depends on (see `sources_of`)."""
@@ -73,6 +76,7 @@ def model(
     size: str = "full",
     giant: bool = False,
     trainable: bool = True,
+    shardings: Mapping[str, str] | None = None,
 ) -> Callable[[Build], Build]:
     """Decorator that registers a `build(dtype)` function.
 
@@ -87,7 +91,7 @@ def model(
         known = _models.get(name)
         if known is not None and known.path != path:
             raise ValueError(f"@model: expected a new name, got {name!r}, which {known.path} already has")
-        _models[name] = Model(name, family, framework, size, build, path, giant, trainable)
+        _models[name] = Model(name, family, framework, size, build, path, giant, trainable, shardings or {})
         return build
 
     return register
@@ -213,6 +217,12 @@ def add_file_model(path: Path | str, name: str) -> Model:
     if name not in models:
         raise ValueError(f"{path}: expected a model {name!r}, got {', '.join(models)}")
     return models[name]
+
+
+def shardings_of(name: str, path: str) -> Mapping[str, str]:
+    """How `--mesh` splits the model `name` of a file that was imported before; empty for any other."""
+    known = _models.get(name)
+    return known.shardings if known is not None and known.path == Path(path).resolve() else {}
 
 
 def names(folders: Iterable[Path | str] = ()) -> list[str]:

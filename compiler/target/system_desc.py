@@ -198,8 +198,9 @@ def load_board(name: str) -> SystemDesc:
     own, mask = _split_mask(resolve_arch(name))
     if mask is not None:
         return harvested(load_board(own), mask)
-    path = BOARDS / f"{own}.yaml"
-    raw: dict[str, Any] = read_yaml(path)
+    raw: dict[str, Any] = read_yaml(BOARDS / f"{own}.yaml")
+    if "like" in raw:  # several chips of another board
+        raw = {**read_yaml(BOARDS / f"{raw.pop('like')}.yaml"), **raw}
     ttnn, buda = (_profile(world, raw.pop(world)) for world in ("ttnn", "buda"))
     for key in ("physical_grid", "harvested_rows", "formats", "dst_formats"):
         raw[key] = tuple(raw[key])

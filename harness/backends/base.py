@@ -77,7 +77,15 @@ class Job:
     ir_dir: Path | None = None
     """The folder for each stage's IR with `--keep-ir`, otherwise None."""
     state: dict[Stage, Any] = field(default_factory=dict)
+    devices: tuple[int, ...] = ()
+    """With a mesh: the devices whose inputs these are."""
+    several_devices: bool = False
+    """Whether several devices compute the op together, from `mesh_inputs`."""
+    mesh_inputs: list[list[np.ndarray]] = field(default_factory=list)
+    """Of such an op: the inputs of each device. Filled just before `run`, when `inputs` stays empty."""
     # filled by the stages
+    mesh_outputs: list[list[np.ndarray]] = field(default_factory=list)
+    """Of such an op: the results of each device."""
     outputs: list[np.ndarray] = field(default_factory=list)
     inputs_after: list[np.ndarray] | None = None
     """The device's copies of the inputs after the run. None if the device worked on `inputs` themselves."""
@@ -179,6 +187,9 @@ class Backend(ABC):
     """Stage -> the compiler's own name for the depth that an op has then reached, for a record's `compile_depth`."""
     takes_apart: bool = False
     """Whether `take_apart` returns the compiled program, which the workflows that run its ops need."""
+    runs_meshes: bool = False
+    """Whether stage `run` computes an op that several devices compute together, from `Job.mesh_inputs`. Without it,
+    such ops are skipped."""
     in_op_table: bool = False
     """Whether `opscope ops` shows this backend's expected failures: its ops are those of the op table."""
 

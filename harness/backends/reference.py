@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from importlib import metadata, util
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,7 @@ class Reference(Backend):
     takes_apart = True
     in_op_table = True
     forkable = True
+    runs_meshes = True
     stages = (
         Stage.STABLEHLO_TO_TTIR,
         Stage.TTIR_TO_TTNN,
@@ -50,6 +52,7 @@ class Reference(Backend):
     def target(self, options: ResultOptions) -> Target:
         """The simulated card of a board. Raises InputError if there is no such board or format."""
         board = board_of(options.arch)
+        _check_mesh(board, options.mesh)
         narrow, wide = _mixed(options.amp_level)
         return Target(
             card_type=f"sim-{board.board}",
@@ -134,14 +137,30 @@ def _run(job: Job, board: SystemDesc) -> None:
     binary = job.state.pop(Stage.TTNN_TO_FLATBUFFER)
     executable = Device(board.board).load(binary)
     watched = observer(job.watch, executable.programs.values()) if job.watch is not None else None
-    result = executable.run(job.inputs, observe=watched)
-    job.outputs, job.ran_on = result.outputs, ran_on(binary)
+    if job.several_devices:
+        together = executable.run_mesh(job.mesh_inputs)
+        job.mesh_outputs, result = [each.outputs for each in together], together[0]
+    else:
+        result = executable.run(job.inputs, observe=watched)
+        job.outputs = result.outputs
+    job.ran_on = ran_on(binary)
     profile = result.profile
     job.cycles, job.device_ns = profile.total_cycles, profile.device_ns
     job.l1_peak_bytes, job.dram_peak_bytes = profile.l1_peak_bytes, profile.dram_peak_bytes
     found = counters(profile, executable.device.system, executable.device.profile.cores)
     job.limiter, job.utilisation = found.limiter, found.utilisation
     job.dram_bytes, job.noc_bytes = found.dram_bytes, found.noc_bytes
+
+
+def _check_mesh(board: SystemDesc, mesh: str | None) -> None:
+    """Raises InputError for a mesh of more devices than the board has chips."""
+    devices = math.prod(int(size) for size in mesh.split("x")) if mesh else 1
+    if devices > board.chips:
+        from opscope.compiler.api import boards
+
+        large = [name for name in boards() if board_of(name).chips >= devices]
+        hint = f"--arch {min(large, key=lambda name: board_of(name).chips)}" if large else "a smaller mesh"
+        raise InputError("--mesh", f"a mesh of at most {board.chips} devices on {board.board}", repr(mesh), hint)
 
 
 def observer(watch: Watch, programs: Iterable[Any]) -> Callable[[Any], None]:

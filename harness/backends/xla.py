@@ -22,6 +22,7 @@ class Xla(Backend):
 
     name = "xla"
     lasting = True
+    runs_meshes = True
     stages = (Stage.COMPILE, Stage.RUN)
 
     def target(self, options: ResultOptions) -> Target:
@@ -39,8 +40,15 @@ class Xla(Backend):
         from opscope.harness.prepare import golden
 
         try:
+            if stage is Stage.COMPILE and job.several_devices:
+                return  # XLA has as many devices only in a process of its own, which compiles and runs the op
             if stage is Stage.COMPILE:
                 job.state[stage] = golden.compile_module(job.module)
+            elif job.several_devices:
+                from opscope.harness.prepare.mesh import host_devices
+
+                job.mesh_outputs = host_devices.run(job.module, job.mesh_inputs)
+                job.ran_on = "host"
             else:
                 job.outputs = job.state[Stage.COMPILE](job.inputs)
                 job.ran_on = "host"

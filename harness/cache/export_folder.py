@@ -203,7 +203,9 @@ def located(header: ManifestHeader, *caches: Path) -> ManifestHeader:
 
 def value_files(row: OpRow) -> list[str]:
     """The files with the values that the verdict on an op rests on, relative to its export folder."""
-    return [*(source.path for source in row.sources if source.path is not None), *row.golden, *row.term_sizes]
+    parts = row.shards or (row,)
+    sources = [source.path for part in parts for source in part.sources if source.path is not None]
+    return list(dict.fromkeys([*sources, *(path for part in parts for path in (*part.golden, *part.term_sizes))]))
 
 
 def files_of(row: OpRow) -> list[str]:

@@ -154,6 +154,10 @@ def key(row: OpRow, context: RunContext, ready: Ready) -> str:
         "golden": bool(row.golden),
         "argument_types": row.argument_types,
     }
+    if row.shards:
+        exclude = {"sources": {"__all__": {"path"}}, "golden": True, "term_sizes": True}
+        parts["devices"] = row.devices
+        parts["shards"] = [shard.model_dump(exclude=exclude) for shard in row.shards]
     return json_digest(parts, digits=32)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from opscope.base.damage import Damaged
 from opscope.base.stored import checked, gone
 from opscope.harness.backends.base import Backend, Declined, Job, StageCrashError, StageError, Target
-from opscope.harness.lanes import dumped, explained, whole_model
+from opscope.harness.lanes import dumped, explained, mesh_run, whole_model
 from opscope.harness.prepare.inputs import row_golden, row_inputs
 from opscope.harness.record import artifacts
 from opscope.harness.record.optest import RunContext, backend_label, build_test, now
@@ -49,6 +49,8 @@ class _ClimbState:
     results: list[ResultCheck] = field(default_factory=list)
     overwritten: tuple[int, ...] = ()
     watch: Watch | None = None
+    on_devices: list[mesh_run.OnDevices] = field(default_factory=list)
+    """With a mesh: what different devices computed."""
 
     def timed(self, stage: Stage, step: Callable[[], Any]) -> Any:
         """Runs `step` as `stage`: announces it, times it (also if it raises), and marks it as reached if it returns."""
@@ -136,11 +138,15 @@ def climb(
         if row.op_name == WHOLE_MODEL:
             module = whole_model.tagged(module)
         state.job = job = Job(row.op_id, module, [], options, row.outputs, row.argument_types, ir_dir)
+        job.several_devices = row.devices > 1
         for stage in stages_from(row.level, backend.stages):
             if stage is not Stage.RUN:
                 state.timed(stage, lambda stage=stage: backend.climb(stage, job))
             elif row.inputs and not row.sources:
                 return state.ended(Status.NO_GOLDEN, row.no_golden or "there are no inputs to run it on")
+            elif row.shards:
+                state.timed(stage, lambda: state.on_devices.extend(mesh_run.run(row, job, backend, export_dir)))
+                state.overwritten = mesh_run.overwritten(state.on_devices)
             else:
                 _run(state, job, backend, export_dir)
             if options.until == stage:
@@ -182,6 +188,8 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
     row = state.row
 
     def verdict() -> list[ResultCheck]:
+        if row.shards:
+            return mesh_run.compared(row, job, state.on_devices, state.target, export_dir)
         golden = row_golden(row, export_dir)
         return compare(
             golden, job.outputs, row.held_to or row.op_name, state.target, inputs=row.inputs, outputs=row.outputs,
@@ -200,7 +208,9 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
         return state.failed(Stage.COMPARE, error)
     measured = [check.pcc for check in checks if check.pcc is not None]
     numbers = {"results": tuple(checks), "pcc": min(measured, default=None), **_largest(checks)}
-    wrong = [f"result {index}: {check.reason}" for index, check in enumerate(checks) if not check.passed]
+    wrong = mesh_run.reasons(checks, len(row.outputs))
+    if state.on_devices:  # the first devices that part are dumped and explained, or else the first of all
+        row, checks = mesh_run.first_wrong(row, job, state.on_devices, checks)
     if state.context.dump_tensors == "all" or (wrong and state.context.dump_tensors == "failing"):
         dumped.dump(row, job, state.context, export_dir)
     if wrong:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from opscope.base.placement import part_of
 from opscope.base.stored import checked
 from opscope.harness.record.element_types import TERM_SIZES, load, numpy_dtype
 from opscope.harness.record.records import OpRow, Source, TensorDesc
@@ -20,6 +21,10 @@ def materialise(source: Source, desc: TensorDesc, export_dir: Path | str, seed: 
     `seed` is used if the source has none. Raises ValueError if the source is incomplete or the file
     is not what `desc` says, OSError where the file is gone, Damaged where the folder has digests and these differ.
     """
+    if source.whole:
+        whole = materialise(source.model_copy(update={"whole": ()}), desc.model_copy(update={"shape": source.whole}),
+                            export_dir, seed)  # fmt: skip
+        return part_of(whole, source.start, desc.shape)
     if source.kind == "captured":
         if source.path is None:
             raise ValueError("source captured: expected a path, got none")

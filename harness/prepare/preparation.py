@@ -36,6 +36,8 @@ class Preparation:
     """A safetensors file with values of the model's weights."""
     shape: str | None = None
     """Sizes for dimensions that a model's file leaves open: `arg0=4x16,batch=4`."""
+    mesh: str | None = None
+    """The devices that a model is split over: `2x4`."""
     seed: int = 0
     cache_dir: str | None = None
     """If None, OPSCOPE_CACHE_DIR or else the user's cache folder."""
@@ -99,6 +101,8 @@ def tasks(request: Preparation) -> list[Task]:
         raise InputError("--inputs", f"{' or '.join(INPUTS)}, or an .npz file", repr(request.inputs), "captured")
     if request.weights and request.inputs == "random":
         raise InputError("--weights", "--inputs captured with --weights", "--inputs random")
+    if request.mesh and request.inputs == "random":
+        raise InputError("--mesh", "--inputs captured with --mesh", "--inputs random")
     if not isinstance(request.seed, int):
         raise InputError("--seed", "an integer", repr(request.seed), "0")
     request = replace(request, dtype=DTYPES[request.dtype])
@@ -132,6 +136,8 @@ def _task(named: Named, request: Preparation, cache: Path, sources: str) -> Task
     if request.shape and named.framework and not (named.users and named.framework in user_files.OPEN_SHAPES):
         hint = "example inputs of that shape in the file" if named.users else "leaving it out"
         raise InputError("--shape", "a model file that leaves sizes open", f"the model {named.name}", hint)
+    if request.mesh and named.giant:
+        raise InputError(f"--mesh {request.mesh}", "a model whose values fit in memory", named.name)
     request = replace(request, inputs="random" if named.giant else request.inputs)
     settings: dict[str, object] = {
         "name": named.name,
@@ -139,6 +145,7 @@ def _task(named: Named, request: Preparation, cache: Path, sources: str) -> Task
         "inputs": "captured" if "--inputs" in brought else request.inputs,
         **{option: file_digest(Path(path)) for option, path in brought.items()},
         "shape": request.shape,
+        **({"mesh": request.mesh} if request.mesh else {}),
         "seed": request.seed,
         "limits": (request.max_tensor_bytes, request.max_live_bytes),
     }

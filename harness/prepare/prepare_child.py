@@ -19,7 +19,9 @@ from opscope.models.registry import TRAINING
 if TYPE_CHECKING:
     from opscope.harness.prepare.argument_files import FileValue
     from opscope.harness.prepare.export import Exported
+    from opscope.harness.prepare.mesh.sharding import Sharded
     from opscope.harness.prepare.program import SplitModule
+    from opscope.harness.prepare.walk import Walker, WalkTask
 
 Emit = Callable[..., None]
 
@@ -65,7 +67,12 @@ def make(task: dict[str, Any], emit: Emit) -> None:
     from opscope.harness.prepare import argument_files, disk_space
     from opscope.harness.prepare.split import split_module
 
-    split = split_module(exported.bytecode, name)
+    mesh = None
+    if request["mesh"]:
+        from opscope.harness.prepare.mesh.sharding import sharded
+
+        mesh = sharded(exported, request["mesh"], name, request["memory"])
+    split = split_module(mesh.bytecode if mesh else exported.bytecode, name)
     stage("split", 1, 1)
     from opscope.harness.prepare import whole_row
     from opscope.harness.prepare.input_distributions import argument_distributions
@@ -80,9 +87,10 @@ def make(task: dict[str, Any], emit: Emit) -> None:
         ]
     seed = request["seed"]
     brought = argument_files.files(request["inputs"], request["weights"])
-    descs = [split.values[value] for value in split.program.arguments]
+    descs = mesh.wholes if mesh else [split.values[value] for value in split.program.arguments]
     values = argument_files.values(exported, descs, temporary, brought)
-    digest = program_digest(split, distributions, values) + argument_files.label(brought)
+    digest = program_digest(split, distributions, values, repr(mesh.arguments) if mesh else "")
+    digest += argument_files.label(brought)
     walked = walk(
         WalkTask(
             split=split,
@@ -98,10 +106,13 @@ def make(task: dict[str, Any], emit: Emit) -> None:
             random=request["inputs"] == "random",
             frontend=exported.frontend,
             on_progress=lambda done, total: stage("golden", done, total),
-        )
+        ),
+        walker_over(mesh) if mesh else None,
     )
-    whole_row.write(temporary, name, split, walked.results, distributions, seed, digest, exported.frontend,
-                    {index: value.file for index, value in values.items()}, argument_types(name, exported))  # fmt: skip
+    results = joined(mesh, walked.results) if mesh else walked.results
+    whole_row.write(temporary, name, split, results, distributions, seed, digest, exported.frontend,
+                    {index: value.file for index, value in values.items()}, argument_types(name, exported),
+                    (mesh.wholes, [desc for desc, _ in mesh.results]) if mesh else None)  # fmt: skip
     header = ManifestHeader(
         models=(name,),
         export_dirs=(task["folder"],),
@@ -114,6 +125,21 @@ def make(task: dict[str, Any], emit: Emit) -> None:
     export_folder.publish(temporary, Path(task["folder"]))
 
 
+def walker_over(mesh: Sharded) -> Callable[[WalkTask], Walker]:
+    """What makes the walker of a mesh."""
+    from opscope.harness.prepare.mesh.mesh_walk import MeshWalker
+
+    return lambda plan: MeshWalker(plan, mesh)
+
+
+def joined(mesh: Sharded, results: Sequence[Any]) -> list[Any]:
+    """The whole results from the devices' parts, where the walk has them: those of the model without shardings."""
+    return [
+        place.joined(parts, desc.shape) if isinstance(parts, list) else parts
+        for parts, (desc, place) in zip(results, mesh.results, strict=True)
+    ]
+
+
 def argument_types(name: str, exported: Exported) -> tuple[str, ...]:
     """The type of each argument for a compiler. Empty for files and for training steps, which change all arguments."""
     if name.endswith(TRAINING):
@@ -122,13 +148,15 @@ def argument_types(name: str, exported: Exported) -> tuple[str, ...]:
 
 
 def program_digest(
-    split: SplitModule, distributions: Sequence[str], file_values: Mapping[int, FileValue] | None = None
-) -> str:
+    split: SplitModule, distributions: Sequence[str], file_values: Mapping[int, FileValue] | None = None,
+    placements: str = "",
+) -> str:  # fmt: skip
     """A digest, 12 digits long, of what the values of a walk depend on besides the seed.
 
-    That is ops, wiring, types, distributions and values from files, but not locations.
+    That is ops, wiring, types, distributions and values from files, and how arguments are split over devices
+    (`placements`), but not locations.
     """
-    digest = hashlib.sha256(repr(list(distributions)).encode())
+    digest = hashlib.sha256(repr(list(distributions)).encode() + placements.encode())
     for index, value in sorted((file_values or {}).items()):
         digest.update(f"{index}={value.digest};".encode())
     for node in split.program.walk():

@@ -17,6 +17,7 @@ import numpy as np
 from opscope.base import gc_pause
 from opscope.base.shardings import sharding_in
 from opscope.harness.prepare.identity import Identity, attribute_items, digest, op_name
+from opscope.harness.prepare.mesh.collectives import COLLECTIVES
 from opscope.harness.prepare.mlir import Module, branches, file_models, load, open_shapes, to_bytecode
 from opscope.harness.prepare.mlir.locations import Place, place_of
 from opscope.harness.prepare.mlir.single_op import TOKEN, CannotBuildError, build_module, inner_ops
@@ -67,6 +68,10 @@ NAMED_BODIES = frozenset(
 """Ops whose record names the ops of their regions (parameter `body`): a sum and a maximum differ in nothing else."""
 
 
+MESH = ("mhlo.num_replicas", "mhlo.num_partitions")
+JOINT = frozenset({"replica_groups", "source_target_pairs"})
+"""Attributes of ops that several devices compute together."""
+
 MOST_OPS = 2_000_000
 """How many ops a module may have once its calls are expanded. Calls of calls double their number at each level, so that
 a file of a few lines may ask for more than any machine has time for."""
@@ -115,6 +120,9 @@ class _Splitter:
                 name: Any = op.attributes["sym_name"]
                 self.symbols[name.value] = op
         self.identity = Identity(self.symbols.get)
+        attributes: Any = module.operation.attributes
+        self.mesh = {key: attributes[key] for key in MESH if key in attributes and attributes[key].value > 1}
+        """How many devices the module is for: what its collectives mean follows from it."""
         self.types: list[Any] = []
         self.descs: list[TensorDesc] = []
         self.type_tokens: list[str] = []
@@ -346,6 +354,9 @@ class _Splitter:
         token_of: dict[int | None, str] = {n: self._token(n) for n in embedded}
         for i, n in enumerate(inputs):
             token_of[n] = f"a{i}:{self.type_tokens[n]}"
+        if self.mesh and self._joint(op):
+            place = "".join(f"{key}={value};" for key, value in self.mesh.items())
+            return digest(place + self.identity.text(op, lambda value: token_of.get(env.get(value), TOKEN)))
         if has_regions:
             return digest(self.identity.text(op, lambda value: token_of.get(env.get(value))))
         attributes = tuple(attribute_items(op)) if len(op.attributes) else ()
@@ -387,10 +398,18 @@ class _Splitter:
                 tokens,
                 self.symbols.get,
             )
+            if self.mesh and self._joint(op):
+                for key, value in self.mesh.items():
+                    module.operation.attributes[key] = value
             bytecode = to_bytecode(module)
         except CannotBuildError as error:
             reason = str(error)
         return SingleOp(op_id, op_name(op), bytecode, inputs_desc, outputs, params, (), reason)
+
+    @staticmethod
+    def _joint(op: Any) -> bool:
+        """Whether an op depends on the devices of the mesh, by itself or by an op in its regions."""
+        return any(each.name in COLLECTIVES or not JOINT.isdisjoint(each.attributes) for each in (op, *inner_ops(op)))
 
     def _bodies(self, op: Any, name: str, env: dict[Any, int], path: str, call: Place) -> tuple[Program, ...]:
         """The regions of a while, if or case as programs of their own."""

@@ -87,11 +87,14 @@ class Walked:
     """Final outputs of the whole program (none with random inputs)."""
 
 
-def walk(plan: WalkTask) -> Walked:
-    """Evaluates the program of `plan.split` once; one row per unique op, in order of first use."""
+def walk(plan: WalkTask, kind: Callable[[WalkTask], Walker] | None = None) -> Walked:
+    """Evaluates the program of `plan.split` once; one row per unique op, in order of first use.
+
+    `kind` makes the walker, by default one of a single device.
+    """
     for name in (OPS, VALUES):
         (plan.folder / name).mkdir(exist_ok=True)
-    walker = Walker(plan)
+    walker = (kind or Walker)(plan)
     if plan.random:
         first = {node.op_id: node for node in reversed(list(plan.split.program.walk())) if node.kind == "op"}
         for done, op in enumerate(plan.split.ops.values()):
@@ -375,8 +378,9 @@ class Walker:
             return
         self.goldens[op.op_id] = tuple(f"{VALUES}/{value}.npy" for value in outputs)
 
-    def measure_terms(self, op: SingleOp, buffers: list[Any] | Missing) -> None:
-        """Stores how large the terms of a sum are, which has a golden: what its error is measured by.
+    def measure_terms(self, op: SingleOp, buffers: list[Any] | Missing, part: str = "") -> None:
+        """Stores how large the terms of a sum are, which has a golden: what its error is measured by. `part` names
+        which of several sets of operands these are.
 
         A sum whose operands are too large is measured by the lane, where its verdict needs it.
         """
@@ -395,7 +399,7 @@ class Walker:
             sizes = operand_sizes.root_sizes(op.op_name, executable, [golden.view(buffer) for buffer in buffers])
         except golden.GoldenError:
             return  # XLA had a golden: the lane says what is wrong with the squares
-        paths = tuple(f"{VALUES}/{op.op_id}.terms{number}.npy" for number in range(len(sizes)))
+        paths = tuple(f"{VALUES}/{op.op_id}{part}.terms{number}.npy" for number in range(len(sizes)))
         for path, array in zip(paths, sizes, strict=True):
             save(self.plan.folder / path, operand_sizes.stored(array))
         self.term_sizes[op.op_id] = paths

@@ -11,23 +11,26 @@ from opscope.base.op_families import PRODUCTS, op_family
 from opscope.harness.cache.export_folder import MODULE, VALUES, WHOLE
 from opscope.harness.prepare.program import Program, SplitModule
 from opscope.harness.record.element_types import save
-from opscope.harness.record.records import PRODUCTS_IN_A_ROW, WHOLE_MODEL, OpRow, Source, Use
+from opscope.harness.record.records import PRODUCTS_IN_A_ROW, WHOLE_MODEL, OpRow, Source, TensorDesc, Use
 
 
 def write(
     folder: Path, name: str, split: SplitModule, results: Sequence[Any], distributions: Sequence[str], seed: int,
     digest: str, frontend: str, value_files: Mapping[int, str], argument_types: tuple[str, ...] = (),
+    types: tuple[Sequence[TensorDesc], Sequence[TensorDesc]] | None = None,
 ) -> None:  # fmt: skip
     """Writes whole.json and the goldens of the final outputs: `results` of the walk, which equal the whole model's.
 
     `digest` names the program; `value_files` holds the files of arguments whose values the user brought. A result that
     the walk has no value for leaves the model without goldens. `argument_types` say which arguments stay from run to
-    run.
+    run, `types` are those of arguments and results where the program has only a device's parts of them.
     """
     program = split.program
     missing = next((str(value.reason) for value in results if hasattr(value, "reason")), "")
     if len(results) != len(program.results):
         missing = missing or "the walk did not evaluate the whole program"
+    values = split.values
+    inputs, outputs = types or ([values[v] for v in program.arguments], [values[v] for v in program.results])
     paths = tuple(f"{VALUES}/whole.{index}.npy" for index in range(len(results)))
     for path, value in zip(paths if not missing else (), results, strict=False):
         save(folder / path, value)
@@ -35,8 +38,8 @@ def write(
         op_id=words_digest(f"{name};{digest};{seed}", digits=16),
         op_name=WHOLE_MODEL,
         module=MODULE,
-        inputs=tuple(split.values[value] for value in program.arguments),
-        outputs=tuple(split.values[value] for value in program.results),
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
         op_params={PRODUCTS_IN_A_ROW: str(products_in_a_row(program))},
         sources=tuple(
             Source(kind="captured", path=value_files[index])

@@ -123,6 +123,10 @@ File = Annotated[str, BeforeValidator(absolute)]
 """The path of a file."""
 Sizes = Annotated[str, BeforeValidator(sizes_of)]
 """`arg0=4x16,batch=4`: sizes of dimensions by name; a mapping or a list of such words is read too."""
+Mesh = Annotated[
+    Text, Field(pattern=r"^[1-9]\d{0,2}(x[1-9]\d{0,2})*$"), expects("the sizes of a mesh of devices", "2x4"),
+]  # fmt: skip
+"""`2x4`: the sizes of a mesh's axes."""
 Scheduler = Annotated[
     Text, Field(pattern=r"^(tcp|tls|ws|wss)://\S+:\d+/?$"),
     expects("the address of a Dask scheduler", "tcp://127.0.0.1:8786"),

@@ -54,6 +54,10 @@ class Source(Record):
     seed: Int | None = None
     index: Int | None = None
     """Argument index: in the model for `seeded`, in the op for `random`."""
+    whole: tuple[Int, ...] = ()
+    """Of a device's part of an argument: the shape of the whole, which the file or the distribution gives."""
+    start: tuple[Int, ...] = ()
+    """Where the part begins in it; what reaches over its end is zero."""
 
 
 class Use(Record):
@@ -66,6 +70,16 @@ class Use(Record):
     """Source location as `name (file:line)`, from the exporter."""
     framework_op: str = ""
     """The framework's name of the op, from its location, e.g. `conv_general_dilated`."""
+
+
+class Shard(Record):
+    """The operands and goldens that some devices of a mesh have in common."""
+
+    devices: tuple[Int, ...]
+    """Their places in the mesh, row by row."""
+    sources: tuple[Source, ...] = ()
+    golden: tuple[InnerPath, ...] = ()
+    term_sizes: tuple[str, ...] = ()
 
 
 class OpRow(Record):
@@ -98,6 +112,16 @@ class OpRow(Record):
     """For a whole model: `input` or `parameter` per argument, from its exporter; if empty, all are inputs."""
     held_to: str = ""
     """The op whose tolerance applies, if it does not follow from this op's name."""
+    devices: Int = 1
+    """How many devices compute it together: those of the mesh for a collective."""
+    shards: tuple[Shard, ...] = ()
+    """With a mesh: one per different set of operands, in the order of their first devices, of a collective one per
+    device. The first is what `sources`, `golden` and `term_sizes` hold too."""
+
+    def on(self, shard: Shard) -> OpRow:
+        """The op on some devices of the mesh."""
+        values = {"sources": shard.sources, "golden": shard.golden, "term_sizes": shard.term_sizes}
+        return self.model_copy(update={**values, "shards": ()})
 
 
 class ModelFailure(Record):
@@ -208,6 +232,8 @@ class ResultCheck(Record):
     """Its tile, face and row of the face."""
     question: str = ""
     """The question that the result failed: `largest`, `systematic`, `placed` or `rounding`; empty if none."""
+    device: Int | None = None
+    """With a mesh: the first device that has this result."""
 
 
 class Jump(Record):

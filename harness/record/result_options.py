@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, cast, get_type_hints
 from pydantic import BaseModel, BeforeValidator, Field
 
 from opscope.harness.record.errors import InputError, closest
-from opscope.harness.record.option_types import File, Flag, Integer, Sizes, Text, absolute, choice, one_of
+from opscope.harness.record.option_types import File, Flag, Integer, Mesh, Sizes, Text, absolute, choice, one_of
 from opscope.harness.record.stages import Stage
 from opscope.harness.record.workflows import SPLIT, WORKFLOWS
 
@@ -147,6 +147,11 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
         None, "A size for what a model file leaves open: of a named dimension (batch=4), or all sizes of an argument "
         "by name or number (arg0=4x16). Given several times or as a,b.", "NAME=SIZE", Decides.PROGRAM,
         column="sizes that open dimensions of the model were given", repeated=True,
+    )  # fmt: skip
+    mesh: Mesh | None = row(
+        None, "Split the model over a mesh of devices, such as 2x4, by its own shardings or those of its @model, and "
+        "run the ops of each device's program.", "RxC", Decides.PROGRAM,
+        column="mesh of devices that the model was split over",
     )  # fmt: skip
     seed: Integer = row(0, "Seed of weights and inputs.", "N", Decides.PROGRAM)
     training: Flag = row(

@@ -101,6 +101,9 @@ def _check_workflow(settings: Resolved) -> None:
     if settings["op_by_op_on_fail"] and settings["workflow"] != SPLIT:
         got = f"--workflow {settings['workflow']}"
         raise InputError("--op-by-op-on-fail", f"--workflow {SPLIT}", got, "one of the two options")
+    if settings["mesh"] and (settings["workflow"] != SPLIT or settings["op_by_op_on_fail"]):
+        flag = "--op-by-op-on-fail" if settings["op_by_op_on_fail"] else f"--workflow {settings['workflow']}"
+        raise InputError("--mesh", f"--workflow {SPLIT} with --mesh", flag)
     if WORKFLOWS[settings["workflow"]].of_ttnn:
         derived_exports.check(settings["workflow"], settings["backend"])
 

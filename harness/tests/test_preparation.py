@@ -32,8 +32,8 @@ GIB = 2**30
 
 def test_what_a_request_leaves_out() -> None:
     assert asdict(Preparation(("m",))) == {
-        "models": ("m",), "dtype": "float32", "inputs": "captured", "weights": None, "shape": None, "seed": 0,
-        "cache_dir": None, "max_cache": upkeep.MAX_CACHE, "folders": (), "training": False,
+        "models": ("m",), "dtype": "float32", "inputs": "captured", "weights": None, "shape": None, "mesh": None,
+        "seed": 0, "cache_dir": None, "max_cache": upkeep.MAX_CACHE, "folders": (), "training": False,
         "max_tensor_bytes": 2 * GIB, "max_live_bytes": 8 * GIB, "op_seconds": 300.0, "seconds": 900.0, "memory": None,
         "until": None,
     }  # fmt: skip

@@ -12,8 +12,8 @@ from opscope.harness.record.result_options import OPTIONS, Decides, ResultOption
 
 DEFAULTS: dict[str, Any] = {
     "arch": "n150", "data_format": None, "math_fidelity": None, "workflow": "split", "unsupported_types": "fail",
-    "optimization_level": 0, "amp_level": 0, "inputs": "captured", "weights": None, "shape": None, "seed": 0,
-    "training": False, "dtype": "float32", "until": None,
+    "optimization_level": 0, "amp_level": 0, "inputs": "captured", "weights": None, "shape": None, "mesh": None,
+    "seed": 0, "training": False, "dtype": "float32", "until": None,
 }  # fmt: skip
 
 
@@ -30,18 +30,18 @@ def test_what_nobody_sets_has_its_default() -> None:
 def test_every_option_decides_one_thing() -> None:
     options = ResultOptions(seed=5)
     assert options.values(Decides.CLIMB) == {"workflow": "split", "until": None}
-    assert list(options.values(Decides.PROGRAM)) == ["inputs", "weights", "shape", "seed", "training", "dtype"]
+    assert list(options.values(Decides.PROGRAM)) == ["inputs", "weights", "shape", "mesh", "seed", "training", "dtype"]
     assert options.values(*Decides) == DEFAULTS | {"seed": 5}
 
 
 def test_a_record_holds_empty_text_for_what_was_not_given() -> None:
     recorded = {
         "arch": "n150", "data_format": "", "math_fidelity": "", "workflow": "split", "optimization_level": 0,
-        "amp_level": 0, "shape": "",
+        "amp_level": 0, "shape": "", "mesh": "",
     }  # fmt: skip
     assert ResultOptions().recorded() == recorded
     assert {name: default for name, (_, default) in record_fields().items()} == recorded
-    assert [kind for kind, _ in record_fields().values()] == [str, str, str, str, int, int, str]
+    assert [kind for kind, _ in record_fields().values()] == [str, str, str, str, int, int, str, str]
     assert ResultOptions(shape="b=2", amp_level=2).recorded() == recorded | {"shape": "b=2", "amp_level": 2}
 
 

@@ -48,6 +48,8 @@ class ExportResult:
     """Inputs of the user's file that are constants of the module and not arguments."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Argument -> .npy file with such a value, once `values` have been written to files."""
+    shardings: Mapping[str, str] = field(default_factory=dict)
+    """How the model is split over a mesh (`registry.Model.shardings`)."""
 
 
 class Frontend(Protocol):

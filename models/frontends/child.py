@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import json
 import traceback
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from opscope.base.children.inside import Parent
-from opscope.models import frontends
+from opscope.models import frontends, registry
 from opscope.models.arguments import ArgSpec
 from opscope.models.frontends import own_results
 from opscope.models.frontends.base import ExportResult, Refused, Source
@@ -46,6 +46,8 @@ def export(parent: Parent) -> None:
         stage = "export"
         emit("stage", stage=stage)
         result = frontend.export(built, source)
+        shardings = registry.shardings_of(source.entry or source.name, source.path)
+        result = replace(result, shardings={} if source.training else shardings)
         write_result(result, folder)
         emit("exported")
         if own:
@@ -80,6 +82,7 @@ def write_result(result: ExportResult, folder: Path) -> None:
         "arguments": [asdict(spec) for spec in result.arguments],
         "files": _write_values(result, folder),
         "bound": result.bound,
+        "shardings": dict(result.shardings),
     }
     (folder / ARGUMENTS).write_text(json.dumps(document) + "\n", encoding="utf-8")
 
@@ -110,4 +113,7 @@ def read(folder: Path) -> ExportResult:
     specs = tuple(ArgSpec(**{**spec, "shape": tuple(spec["shape"])}) for spec in document["arguments"])
     files = {name: str(folder / file) for name, file in document["files"].items()}
     bound = tuple(document.get("bound", ()))
-    return ExportResult((folder / MODULE).read_bytes(), specs, document["frontend"], bound=bound, files=files)
+    return ExportResult(
+        (folder / MODULE).read_bytes(), specs, document["frontend"], bound=bound, files=files,
+        shardings=document.get("shardings", {}),
+    )  # fmt: skip

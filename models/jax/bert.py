@@ -14,6 +14,15 @@ if TYPE_CHECKING:
 VOCABULARY, POSITIONS, TYPES = 30522, 512, 2
 SEQUENCE = 128
 EPSILON = 1e-12
+TENSOR_PARALLEL = {
+    r"layer\d+\.attention\.(query|key|value)\.weight": ",model",
+    r"layer\d+\.attention\.(query|key|value)\.bias": "model",
+    r"layer\d+\.attention\.output\.weight": "model",
+    r"layer\d+\.intermediate\.weight": ",model",
+    r"layer\d+\.intermediate\.bias": "model",
+    r"layer\d+\.output\.weight": "model",
+}
+"""Heads and inner widths over axis `model` (Shoeybi et al. 2019): two all_reduce a layer."""
 
 
 @dataclass(frozen=True)

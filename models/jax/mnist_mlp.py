@@ -20,7 +20,13 @@ WIDTHS = (784, 128, 64, 10)
 RATE = 0.1
 
 
-@model(name="mnist_mlp", family="mlp", size="full")
+# Megatron's pairs: a layer split by columns, then one by rows, whose parts are added up; images over the other axis.
+@model(
+    name="mnist_mlp",
+    family="mlp",
+    size="full",
+    shardings={r"dense0\.weight": ",model", r"dense0\.bias": "model", r"dense1\.weight": "model", "image": "data"},
+)
 def build(dtype: str) -> Built:
     """The classifier of `BATCH` 28x28 images; returns log-probabilities, (BATCH, 10)."""
     import jax

@@ -9,8 +9,8 @@ from opscope.compiler.target.program import CollectiveParams, EltwiseParams
 from opscope.simulator.errors import MeshError
 from opscope.simulator.kernels.registry import KERNELS, Call, Images, kernel, params_of
 
-TWO_CHIPS = 2
-"""Chips of the largest board, n300."""
+BOARDS = {2: "n300", 8: "t3000", 32: "galaxy"}
+"""Chips of the boards that have several."""
 
 
 def _group(params: CollectiveParams, chip: int) -> list[int]:
@@ -29,7 +29,8 @@ def _members(images: Images, call: Call) -> tuple[CollectiveParams, list[int], l
     group = _group(params, call.mesh.chip)
     needed = max(group) + 1
     if needed > len(everyone):
-        hint = "--arch n300" if needed == TWO_CHIPS else "a larger mesh"
+        board = next((name for chips, name in BOARDS.items() if needed <= chips), None)
+        hint = f"--arch {board}" if board else "a larger mesh"
         raise MeshError(f"mesh: expected {needed} chips for group {group}, got {len(everyone)}; try {hint}")
     return params, group, [everyone[other] for other in group]
 

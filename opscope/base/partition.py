@@ -11,6 +11,7 @@ import math
 import re
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,73 +19,91 @@ from opscope.base.children.call import call
 from opscope.base.children.inside import Parent
 from opscope.base.machine import memory_limit
 from opscope.base.shardings import GSPMD, sharding_in
-from opscope.compiler.errors import CompilerInputError, StageFailure
 
-STAGE = "stablehlo-to-ttir"
 SECONDS = 600.0
 _SOURCE, _LOCAL = "module.mlir", "local.mlirbc"
+_ARTIFACT = b"StableHLO_v"
+"""What the head of a portable artifact names as its producer."""
 _DUMPED = "*after_spmd-partitioning*.hlo.pb"
 """The file that XLA writes after its partitioner."""
 _FLAGS = "--xla_dump_hlo_as_proto --xla_dump_hlo_pass_re=spmd.* --xla_enable_rgv3_materialization=false"
 """The last has groups written as lists of devices: jaxlib reads groups along axes of a mesh without the order of its
 devices, so that they would name others."""
-_REFUSED = "refused"
+_REFUSED, _INPUT = "refused", "input"
+_OF_PARAMETERS, _OF_RESULTS = "mhlo.spmd_parameters_shardings", "mhlo.spmd_output_sharding"
 MESH_FORM = re.compile(r"[1-9]\d*(x[1-9]\d*)*")
 
 
+class NotPartitioned(Exception):  # noqa: N818 - an answer about a module, which its caller reports
+    """XLA does not partition the module; the text says why."""
+
+
+class WrongInput(ValueError):  # noqa: N818 - an answer to wrong input, shown in one line
+    """A text that is no mesh, a module that cannot be read, or one for another mesh: `<where>: expected X, got Y`."""
+
+
+@dataclass(frozen=True)
+class Partitioned:
+    """What each device of a mesh runs, and how the arguments and results of the whole are split over them."""
+
+    bytecode: bytes
+    arguments: tuple[str, ...]
+    """The sharding of each argument as XLA writes it (`placement.py` reads it); the same number as the module has."""
+    results: tuple[str, ...]
+
+
 def devices_of(mesh: str) -> int:
-    """Returns how many devices `2x4` has. Raises CompilerInputError if that is no mesh."""
+    """Returns how many devices `2x4` has. Raises WrongInput if that is no mesh."""
     if not MESH_FORM.fullmatch(mesh):
-        raise CompilerInputError(f"--mesh: expected sizes of axes, got {mesh!r}; try 2x4")
+        raise WrongInput(f"--mesh: expected sizes of axes, got {mesh!r}; try 2x4")
     return math.prod(int(size) for size in mesh.split("x"))
 
 
-def partitioned(module: bytes | str, devices: int) -> bytes:
-    """Returns the program that each of `devices` devices runs, as bytecode; what it computes, all of them together do.
+def partitioned(module: bytes | str, devices: int, *, memory: int | None = None) -> Partitioned:
+    """Returns the program that each of `devices` devices runs; what the module computes, all of them together do.
 
-    Raises StageFailure if XLA does not partition the module, CompilerInputError if the module is for another number.
+    The child may hold `memory` bytes. Raises NotPartitioned if XLA does not partition the module, WrongInput if the
+    module cannot be read or is for another number of devices.
     """
     flags = f"--xla_force_host_platform_device_count={devices} {_FLAGS}"
     with tempfile.TemporaryDirectory(prefix="opscope-partition-") as folder:
         (Path(folder) / _SOURCE).write_bytes(module.encode() if isinstance(module, str) else module)
         outcome = call(
-            "opscope.compiler.ir.partition:in_child",
+            "opscope.base.partition:in_child",
             {"folder": folder, "devices": devices},
             seconds=SECONDS,
-            memory=memory_limit(None),
+            memory=memory_limit(memory),
             environment={"XLA_FLAGS": f"{flags} --xla_dump_to={folder}"},
         )
         result = outcome.result or {}
-        if "input" in result:
-            raise CompilerInputError(result["input"])
+        if _INPUT in result:
+            raise WrongInput(result[_INPUT])
         if not outcome.ending.ok or _REFUSED in result:
-            why = result.get(_REFUSED) or outcome.ending.text
-            message = f"expected a module that XLA partitions over {devices} devices, got: {why}"
-            raise StageFailure(STAGE, "module", message[:300], kind="notimpl", diagnostic=why)
-        return (Path(folder) / _LOCAL).read_bytes()
+            why = result.get(_REFUSED) or f"{outcome.ending.text}: {outcome.log.last_line()}"
+            raise NotPartitioned(f"expected a module that XLA partitions over {devices} devices, got: {why}")
+        bytecode = (Path(folder) / _LOCAL).read_bytes()
+        return Partitioned(bytecode, tuple(result["arguments"]), tuple(result["results"]))
 
 
-def in_child(parent: Parent) -> dict[str, str]:
-    """Partitions the module of a task's folder. Returns an empty answer, or why there is no program."""
+def in_child(parent: Parent) -> dict[str, Any]:
+    """Partitions the module of a task's folder. Returns the shardings of arguments and results, or why there is no
+    program."""
     import jaxlib.mlir.ir as mlir
     from jaxlib import xla_client
     from jaxlib._jax import mlir as hlo
-    from jaxlib.mlir.dialects import mhlo
 
     task = parent.receive() or {}
     folder, devices = Path(task["folder"]), int(task["devices"])
-    from opscope.compiler.ir import door
-
-    mhlo.register_mhlo_dialect(door.context())
     source = (folder / _SOURCE).read_bytes()
-    with door.context() as ctx, mlir.Location.unknown():
+    context = _context()
+    with context, mlir.Location.unknown():
         try:
-            parsed = door.parse(ctx, source)
-        except CompilerInputError as error:
-            return {"input": str(error)}
+            parsed = _parsed(context, source)
+        except (mlir.MLIRError, ValueError) as error:
+            return {_INPUT: f"module: expected valid StableHLO, got {_first_line(error)}"}
         sizes = set(_device_counts(parsed.operation)) - {1}
         if sizes - {devices}:
-            return {"input": f"--mesh: expected {max(sizes)} devices, as the module has, got {devices}; try its mesh"}
+            return {_INPUT: f"--mesh: expected {max(sizes)} devices, as the module has, got {devices}; try its mesh"}
         shardy = "sdy." in str(parsed.operation.get_asm(large_elements_limit=1))
         text = str(parsed.operation.get_asm(enable_debug_info=True))
     client = xla_client.make_cpu_client(asynchronous=False, num_nodes=1)
@@ -92,13 +111,14 @@ def in_child(parent: Parent) -> dict[str, str]:
     try:
         client.compile_and_load(text, xla_client.DeviceList(tuple(client.devices())), _options(devices, shardy))
     except Exception as error:  # noqa: BLE001 - the partitioner may have ended before the CPU's backend refused
-        refused = str(error).splitlines()[0]
+        refused = _first_line(error)
     dumped = sorted(folder.glob(_DUMPED))
     if not dumped:
         return {_REFUSED: refused or "no partitioned module"}
     stablehlo = hlo.hlo_to_stablehlo(_module_of(dumped[-1].read_bytes()))
-    with door.context() as ctx, mlir.Location.unknown():
+    with context, mlir.Location.unknown():
         local = mlir.Module.parse(stablehlo)
+        split = _shardings(local)
         try:
             _clean(local, devices)
         except ValueError as error:
@@ -107,7 +127,49 @@ def in_child(parent: Parent) -> dict[str, str]:
             return {_REFUSED: f"a sharding was left: {left[0]}: {left[1]}"}
         with (folder / _LOCAL).open("wb") as file:
             local.operation.write_bytecode(file)
-    return {}
+    return split
+
+
+def _context() -> Any:
+    """A context with every dialect that a sharded module may have."""
+    import jaxlib.mlir.ir as mlir
+    from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+    from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
+
+    context, registry = mlir.Context(), mlir.DialectRegistry()
+    _jax_mlir_ext.register_dialects(registry)
+    context.append_dialect_registry(registry)
+    context.enable_multithreading(False)
+    for dialect in (stablehlo, chlo, sdy):
+        dialect.register_dialect(context)
+    mhlo.register_mhlo_dialect(context)
+    context.load_all_available_dialects()
+    return context
+
+
+def _parsed(context: Any, source: bytes) -> Any:
+    """The module of text, bytecode or a portable artifact. Raises MLIRError or ValueError."""
+    import jaxlib.mlir.ir as mlir
+    from jaxlib.mlir.dialects import stablehlo
+
+    if _ARTIFACT in source.partition(b"\0")[0]:
+        return stablehlo.deserialize_portable_artifact(context, source)
+    return mlir.Module.parse(source if source.startswith(b"ML\xef") else source.decode())
+
+
+def _first_line(error: BaseException) -> str:
+    """The first line of an error's text that says something."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return next((line for line in lines if "error:" in line), lines[0] if lines else type(error).__name__)[:300]
+
+
+def _shardings(local: Any) -> dict[str, list[str]]:
+    """How XLA has split the arguments and the results, one text each."""
+    attributes = local.operation.attributes
+    parameters = [text.value for text in attributes[_OF_PARAMETERS]] if _OF_PARAMETERS in attributes else []
+    results = attributes[_OF_RESULTS].value if _OF_RESULTS in attributes else ""
+    inner = re.findall(r"\{[^{}]*\}", results)
+    return {"arguments": parameters, "results": inner}
 
 
 def _options(devices: int, shardy: bool) -> Any:
@@ -153,12 +215,18 @@ def _clean(module: Any, devices: int) -> None:
     import jaxlib.mlir.ir as mlir
 
     copies: list[Any] = []
+    foreign: list[Any] = []
+    channel = mlir.Attribute.parse("#stablehlo.channel_handle<handle = 1, type = 0>")
 
     def visit(op: Any) -> Any:
         if op.name == "sdy.mesh" or "mesh_axes" in str(op.attributes.get("replica_groups")):
             raise ValueError(f"{op.name} with groups along a mesh, whose order of devices jaxlib does not keep")
         if op.name == "mhlo.copy":
             copies.append(op)
+        elif op.name.startswith("mhlo."):
+            foreign.append(op)
+        if "channel_handle" in op.attributes:  # numbered anew for each collective: equal ones are to be equal
+            op.attributes["channel_handle"] = channel
         for key in {"arg_attrs", "res_attrs", *GSPMD} & set(op.attributes):
             del op.attributes[key]
         return mlir.WalkResult.ADVANCE
@@ -167,7 +235,25 @@ def _clean(module: Any, devices: int) -> None:
     for op in copies:
         op.results[0].replace_all_uses_with(op.operands[0])
         op.erase()
+    for op in foreign:
+        _as_chlo(op)
     module.operation.attributes["mhlo.num_replicas"] = mlir.IntegerAttr.get(mlir.IntegerType.get_signless(32), 1)
     module.operation.attributes["mhlo.num_partitions"] = mlir.IntegerAttr.get(
         mlir.IntegerType.get_signless(32), devices
     )
+
+
+def _as_chlo(op: Any) -> None:
+    """Replaces an op that HLO has and StableHLO lacks (`mhlo.erf`, `mhlo.topk`) by its name in CHLO, if it has one."""
+    import jaxlib.mlir.ir as mlir
+
+    name = {"mhlo.topk": "chlo.top_k"}.get(op.name, op.name.replace("mhlo.", "chlo."))
+    largest = name != "chlo.top_k" or "largest" not in op.attributes or op.attributes["largest"].value
+    if not op.context.is_registered_operation(name) or not largest or len(op.regions):
+        return
+    attributes = {key: op.attributes[key] for key in {"k"} & set(op.attributes)}
+    types, point = [result.type for result in op.results], mlir.InsertionPoint(op)
+    new = mlir.Operation.create(name, types, list(op.operands), attributes, ip=point, loc=op.location)
+    for old, fresh in zip(op.results, new.results, strict=True):
+        old.replace_all_uses_with(fresh)
+    op.erase()

@@ -1,0 +1,121 @@
+"""Reads which devices an op of several joins, and how, from its single-op module."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from opscope.harness.prepare.mesh.collectives import Collective
+from opscope.harness.prepare.mlir.door import Module, load, parse, to_bytecode
+from opscope.harness.prepare.mlir.values import tensor_desc
+from opscope.harness.record.records import TensorDesc
+
+REPLICAS, PARTITIONS = "mhlo.num_replicas", "mhlo.num_partitions"
+_DIMS = {
+    "all_gather": ("all_gather_dim", ""),
+    "reduce_scatter": ("scatter_dimension", ""),
+    "all_to_all": ("split_dimension", "concat_dimension"),
+}
+"""Op -> its attributes that name dims."""
+_ACROSS_PARTITIONS = frozenset({"all_to_all", "collective_permute", "collective_broadcast"})
+"""Ops that with a channel join partitions of one replica alone; the others then join all partitions of replicas."""
+
+
+def collective(module: Module | bytes) -> Collective:
+    """The collective that is the only op of a module. Raises ValueError for what has no formula here."""
+    loaded = load(module)
+    op = _joint_op(_main(loaded).regions[0].blocks[0])
+    attributes = loaded.operation.attributes
+    replicas, partitions = (attributes[key].value if key in attributes else 1 for key in (REPLICAS, PARTITIONS))
+    name = op.name.removeprefix("stablehlo.")
+    if len(op.operands) > 1:
+        raise ValueError(f"{op.name} of {len(op.operands)} tensors at once: there is no formula for it here")
+    dim, other = (op.attributes[key].value if key in op.attributes else 0 for key in _DIMS.get(name, ("", "")))
+    groups = tuple(tuple(row) for row in _groups(op, name, replicas, partitions)) if op.operands else ()
+    return Collective(name, groups, replicas * partitions, partitions, dim, other, _body(op))
+
+
+def among_replicas(module: Module | bytes, devices: int) -> tuple[Module, list[TensorDesc], list[TensorDesc]]:
+    """The op of `devices` partitions as one of as many replicas, with the types of its arguments and results.
+
+    Raises ValueError for one of another number of devices, or of replicas too.
+    """
+    joint = collective(module)
+    if (joint.partitions, joint.devices) != (devices, devices):
+        raise ValueError(f"expected an op of {devices} partitions, got one of {joint.devices} devices")
+    copy = parse(to_bytecode(load(module)))
+    for key in (REPLICAS, PARTITIONS):
+        copy.operation.attributes[key] = ir.IntegerAttr.get(
+            ir.IntegerType.get_signless(32, copy.context), devices if key == REPLICAS else 1
+        )
+    [block] = _main(copy).regions[0].blocks
+    op = _joint_op(block)
+    for key in {"channel_handle", "use_global_device_ids"} & set(op.attributes):
+        del op.attributes[key]
+    takes = [tensor_desc(argument.type) for argument in block.arguments]
+    gives = [tensor_desc(result.type) for result in op.results]
+    if op.name == "stablehlo.partition_id":
+        with copy.context, op.location:
+            place = ir.Operation.create("stablehlo.replica_id", results=[op.results[0].type], ip=ir.InsertionPoint(op))
+        op.results[0].replace_all_uses_with(place.results[0])
+        op.erase()
+    return copy, takes, gives
+
+
+def _main(module: Module) -> Any:
+    functions = [view.operation for view in module.body.operations]
+    return next(function for function in functions if function.attributes["sym_name"].value == "main")
+
+
+def _joint_op(block: Any) -> Any:
+    return next(view.operation for view in block.operations if _joins(view.operation))
+
+
+def _joins(op: Any) -> bool:
+    return any(key in op.attributes for key in ("replica_groups", "source_target_pairs")) or op.name in (
+        "stablehlo.partition_id", "stablehlo.replica_id",
+    )  # fmt: skip
+
+
+def _groups(op: Any, name: str, replicas: int, partitions: int) -> Iterator[list[int]]:
+    """Groups of devices, `replica * partitions + partition`, or the pairs of a permutation (specification,
+    `cross_replica`, `cross_partition`, `cross_replica_and_partition`, `flattened_ids`)."""
+    pairs = name == "collective_permute"
+    dense = op.attributes["source_target_pairs" if pairs else "replica_groups"]
+    if not hasattr(dense, "type"):
+        raise ValueError(f"{op.name} with groups along a mesh: expected lists of devices")
+    count, width = dense.type.shape
+    channel = _channel(op)
+    rows = [[dense[row * width + at] for at in range(width)] for row in range(count)]
+    if not pairs:
+        rows = [[each for each in row if each >= 0] for row in rows]
+    if not pairs and not any(rows):
+        rows = [list(range(partitions if channel and name in _ACROSS_PARTITIONS else replicas))]
+    if channel and "use_global_device_ids" in op.attributes:
+        yield from rows
+    elif channel and name in _ACROSS_PARTITIONS:
+        yield from ([r * partitions + p for p in row] for r in range(replicas) for row in rows)
+    elif channel:
+        yield from ([r * partitions + p for r in row for p in range(partitions)] for row in rows)
+    else:
+        yield from ([r * partitions + p for r in row] for p in range(partitions) for row in rows)
+
+
+def _channel(op: Any) -> int:
+    text = str(op.attributes["channel_handle"]) if "channel_handle" in op.attributes else ""
+    found = re.search(r"handle = (-?\d+)", text)
+    return max(int(found[1]), 0) if found else 0
+
+
+def _body(op: Any) -> str:
+    """The one op that joins two values; empty where nothing is joined. Raises ValueError for another body."""
+    if not len(op.regions):
+        return ""
+    block = op.regions[0].blocks[0]
+    inner = [view.operation for view in block.operations][:-1]
+    if len(inner) != 1 or set(inner[0].operands) != set(block.arguments):
+        raise ValueError(f"{op.name} with a body of several ops: there is no formula for it here")
+    return inner[0].name
