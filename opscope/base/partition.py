@@ -247,7 +247,8 @@ def _as_chlo(op: Any) -> None:
     """Replaces an op that HLO has and StableHLO lacks (`mhlo.erf`, `mhlo.topk`) by its name in CHLO, if it has one."""
     import jaxlib.mlir.ir as mlir
 
-    name = {"mhlo.topk": "chlo.top_k"}.get(op.name, op.name.replace("mhlo.", "chlo."))
+    own = str(op.name)
+    name = "chlo.top_k" if own == "mhlo.topk" else own.replace("mhlo.", "chlo.")
     largest = name != "chlo.top_k" or "largest" not in op.attributes or op.attributes["largest"].value
     if not op.context.is_registered_operation(name) or not largest or len(op.regions):
         return

@@ -28,7 +28,7 @@ def collective(module: Module | bytes) -> Collective:
     """The collective that is the only op of a module. Raises ValueError for what has no formula here."""
     loaded = load(module)
     op = _joint_op(_main(loaded).regions[0].blocks[0])
-    attributes = loaded.operation.attributes
+    attributes: Any = loaded.operation.attributes
     replicas, partitions = (attributes[key].value if key in attributes else 1 for key in (REPLICAS, PARTITIONS))
     name = op.name.removeprefix("stablehlo.")
     if len(op.operands) > 1:
@@ -66,7 +66,7 @@ def among_replicas(module: Module | bytes, devices: int) -> tuple[Module, list[T
 
 
 def _main(module: Module) -> Any:
-    functions = [view.operation for view in module.body.operations]
+    functions: list[Any] = [view.operation for view in module.body.operations]
     return next(function for function in functions if function.attributes["sym_name"].value == "main")
 
 
