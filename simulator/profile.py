@@ -20,6 +20,8 @@ class OpCost:
     noc_bytes: int
     """Bytes that the busiest core receives."""
     cores: int
+    write_cycles: int = 0
+    """Of the transfer, those in which a matrix product's results are written and nothing else is done."""
 
 
 @dataclass(frozen=True)

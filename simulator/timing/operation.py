@@ -1,17 +1,17 @@
 """Cycles of one operation that no plan places, from physical figures with their sources.
 
 An operation's tiles are dealt to the cores of the grid. An elementwise op streams, so that it takes the larger of
-compute and transfer; a matrix product reads from DRAM, multicasts operands along rows and columns of cores and
-computes one after another, as tt-metal's out-of-box kernel measures (tech_reports/GEMM_FLOPS). What lies in L1 costs
-no DRAM transfer, and no NoC transfer where each core reads its own shard. A launch costs a fixed time. Operations run
-one after another.
+compute and transfer. A matrix product is cut and timed as `product_time.py` says; convolutions, attention and products
+of many pairs of matrices read from DRAM, multicast operands and compute one after another. What lies in L1 costs no
+DRAM transfer, and no NoC transfer where each core reads its own shard. A launch costs a fixed time. Operations run one
+after another.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from opscope.compiler.target.allocation import tensor_bytes, tile_matrix
 from opscope.compiler.target.formats import FORMATS, TILE, padded_tiles
@@ -32,6 +32,8 @@ from opscope.simulator.kernels.matmul import FIDELITIES
 from opscope.simulator.profile import OpCost
 from opscope.simulator.timing.arch_constants import CONSTANTS
 from opscope.simulator.timing.body_passes import body_passes
+from opscope.simulator.timing.movement import MOVEMENT
+from opscope.simulator.timing.product_time import product_time
 from opscope.simulator.timing.tile_cycles import tile_cycles
 
 LAUNCH_NS = 3000.0
@@ -39,24 +41,6 @@ LAUNCH_NS = 3000.0
 
 HOST_KERNELS = frozenset({"to_device", "from_device", "deallocate", "host_op"})
 
-
-@dataclass(frozen=True)
-class Noc:
-    """One core's DRAM reads: cycles = latency + max(issue * (n - 1), bytes / bytes_per_clock); multicast B/clk."""
-
-    latency: int
-    issue: int
-    bytes_per_clock: float
-    multicast: float
-
-
-NOC = {
-    # Fitted to tt-metal's data_movement measurements (documentation/perf_plots); multicast from ideal_performance.md.
-    "wormhole_b0": Noc(382, 21, 22.5, 15.0),
-    "blackhole": Noc(479, 35, 34.0, 24.0),
-    # Grayskull's figures are not published; these are Wormhole's, whose NoC has the same width.
-    "grayskull": Noc(382, 21, 22.5, 15.0),
-}
 
 READBACK_NS = 10_000.0
 """Time in which the host reads a predicate and launches the chosen program: the least time of a small op without a
@@ -86,13 +70,23 @@ def operation_cost(
     dram_bytes = sum(size for d, size in zip(inputs, read, strict=True) if d.buffer_type == "dram")
     dram_bytes += sum(tensor_bytes(d, profile) for d in outputs if d.buffer_type == "dram")
     dram = dram_bytes / (system.dram_gb_per_s * system.dram_efficiency / system.clock_ghz)
-    if isinstance(op.params, MatmulParams | Conv2dParams | Conv3dParams | AttentionParams):
+    write = 0.0
+    if tiles_of := _plain_product(op, inputs, outputs):
+        time = product_time(tiles_of, inputs[0], inputs[1], outputs[0], op.numerics, system, profile)
+        per_core = -(-(tiles_of[0] * tiles_of[1]) // time.cores)
+        in_dst = _in_dst_cycles(op, inputs, outputs[0], per_core, system)
+        compute, transfer, received, cores = time.compute + in_dst, time.transfer, time.noc_bytes, time.cores
+        dram_bytes = time.dram_bytes + sum(
+            size for d, size in zip(inputs[2:], read[2:], strict=True) if d.buffer_type == "dram"
+        )
+        total, write = time.total + in_dst, time.write
+    elif isinstance(op.params, MatmulParams | Conv2dParams | Conv3dParams | AttentionParams):
         if isinstance(op.params, AttentionParams):
             compute, received, cores = _attention(op, inputs, outputs[0], system, profile)
         else:
             compute, received, cores = _product(op, inputs, outputs[0], system, profile)
         # Out of the box the phases do not overlap: their sum fits the measured rows, the largest of them does not.
-        transfer = dram + received / NOC[system.arch].multicast
+        transfer = dram + received / MOVEMENT[system.arch].unlinked
         total = compute + transfer
     else:
         tiles = max(padded_tiles(d.shape) for d in (outputs if _picks(op) else (*inputs, *outputs)))
@@ -108,17 +102,17 @@ def operation_cost(
                 _tile_cycles(step, within.tensors[step.outputs[0]], per_core, system) for step, within in passes.steps
             )
             compute = passes.count * sum(steps)
-        noc = NOC[system.arch]
+        reads = MOVEMENT[system.arch].dram_read
         # A shard that is already on its core does not cross the NoC.
         far = [n for n, d in enumerate(inputs) if not (outputs and _local(d, outputs[0]))]
         received = sum(read[n] for n in far) // cores
         pages = per_core * max(len(far), 1)
-        per_core_read = noc.latency + max(noc.issue * (pages - 1), received / noc.bytes_per_clock)
+        per_core_read = reads.latency + max(reads.issue * (pages - 1), received / reads.stream)
         transfer = max(dram, per_core_read if far or not inputs else 0.0)
         total = max(compute, transfer)
     return OpCost(
         op.kernel, op.location, math.ceil(total + launch), math.ceil(compute), math.ceil(transfer), math.ceil(launch),
-        dram_bytes, int(received), cores,
+        dram_bytes, int(received), cores, math.ceil(write),
     )  # fmt: skip
 
 
@@ -188,10 +182,27 @@ def _product(
     rows_here = sharded(left) and left.memory_layout == out.memory_layout == "height_sharded" and left.grid == out.grid
     received = k * n_core * FORMATS[right.data_format].tile_bytes
     received += 0 if rows_here else k * m_core * FORMATS[left.data_format].tile_bytes
-    own = [*(["add"] if len(inputs) > 2 else []), *([_activation(op)] if _activation(op) else [])]
-    # Operations on a result while it is in Dst.
-    compute += sum(_tile_cycles(replace(op, kernel=name), out, per_core, system) for name in own)
+    compute += _in_dst_cycles(op, inputs, out, per_core, system)
     return float(compute), float(received), spread
+
+
+def _plain_product(op: Operation, inputs: list[TensorDesc], outputs: list[TensorDesc]) -> tuple[int, int, int] | None:
+    """Rows, columns and depth in tiles of a product of one right operand; None of another op."""
+    if not isinstance(op.params, MatmulParams) or op.kernel == "depthwise":
+        return None
+    left, right, out = inputs[0].shape, inputs[1].shape, outputs[0].shape
+    if min(map(len, (left, right, out))) < 2 or math.prod(right[:-2]) > 1:
+        return None
+    depth = left[-2] if op.params.transpose_a else left[-1]
+    batch = math.prod(out[:-2])
+    rows, columns, deep = (max(1, -(-size // TILE)) for size in (out[-2], out[-1], depth))
+    return batch * rows, columns, deep
+
+
+def _in_dst_cycles(op: Operation, inputs: list[TensorDesc], out: TensorDesc, tiles: int, system: SystemDesc) -> float:
+    """Cycles of what is done with a result of so many tiles while it is in Dst."""
+    names = [*(["add"] if len(inputs) > 2 else []), *([_activation(op)] if _activation(op) else [])]
+    return sum(_tile_cycles(replace(op, kernel=name), out, tiles, system) for name in names)
 
 
 def _activation(op: Operation) -> str:

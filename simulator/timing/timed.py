@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from opscope.compiler.target.program import AttentionParams, Conv2dParams, Conv3dParams, MatmulParams, Program
+from opscope.compiler.target.program import Program
 from opscope.simulator.profile import EpochCost, OpCost, Profile
 from opscope.simulator.timing.closed_form import ClosedForm
 from opscope.simulator.timing.events.recording import Recording
@@ -15,7 +15,6 @@ from opscope.simulator.timing.events.wiring import wire
 from opscope.simulator.timing.protocol import Loaded, TripCounts
 
 MAX_EVENTS = 20_000_000
-PRODUCTS = (MatmulParams, Conv2dParams, Conv3dParams, AttentionParams)
 
 
 class Timed(ClosedForm):
@@ -40,9 +39,7 @@ class Timed(ClosedForm):
         for number, (op, cost) in enumerate(zip(program.operations, costs, strict=True)):
             if cost.cores and not recording.partial:
                 system = executable.system_of(op, program)
-                cycles = simulate_op(
-                    cost, number, begin, system, profile, recording, overlaps=not isinstance(op.params, PRODUCTS)
-                )
+                cycles = simulate_op(cost, number, begin, system, profile, recording)
                 begin += cycles
                 cost = replace(cost, cycles=math.ceil(cycles))
             found.append(cost)

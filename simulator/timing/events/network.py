@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from opscope.compiler.target.system_desc import SystemDesc
 from opscope.simulator.timing.events.geometry import Geometry, Router
-from opscope.simulator.timing.operation import NOC
+from opscope.simulator.timing.movement import MOVEMENT
 
 HOP, INTERFACE = 9, 5
 ETHERNET_GB_PER_S = 12.5 * 0.9
@@ -53,7 +53,7 @@ class Network:
 
     def __init__(self, system: SystemDesc, geometry: Geometry, channels: int, readers: int = 1) -> None:
         self.geometry, self.channels = geometry, channels
-        self.noc = NOC[system.arch]
+        self.movement = MOVEMENT[system.arch]
         self._per_link = system.noc_bytes_per_clock
         self._per_channel = system.dram_gb_per_s * system.dram_efficiency / system.clock_ghz / channels / readers
         self._per_ethernet = ETHERNET_GB_PER_S / system.clock_ghz
@@ -78,7 +78,10 @@ class Network:
 
     def dram(self, now: float, channel: int, size: float) -> float:
         """Reads or writes bytes of a channel; returns when the channel has done so."""
-        return self._serve(now, "dram", {("dram", channel)}, size, size / self._per_channel) + self.noc.latency
+        return (
+            self._serve(now, "dram", {("dram", channel)}, size, size / self._per_channel)
+            + self.movement.dram_read.latency
+        )
 
     def ethernet(self, now: float, size: float) -> float:
         """Sends bytes to another chip; returns when they are there."""

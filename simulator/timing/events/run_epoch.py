@@ -240,7 +240,7 @@ class EpochRun:
                 if (wait := self.ready[source.name].reach(number * source.blocks + piece + 1)) is not None:
                     yield wait
                 end = self.network.send(env.now, origin, targets, size)
-                least = env.now + size / self.network.noc.bytes_per_clock
+                least = env.now + size / self.network.movement.dram_read.stream
                 begin = env.now
                 yield env.timeout(max(end, least) - begin)
                 times.waited[way] += round(env.now - begin)

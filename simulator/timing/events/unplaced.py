@@ -1,7 +1,8 @@
 """One operation that no plan places, by events: each core reads its share in pieces, computes them and writes them.
 
-Reads take a DRAM channel and the links from it. Of an elementwise op, pieces are read while others are computed; a
-matrix product reads all first, as tt-metal's out-of-box kernel measures. Cycles of the threads are the closed form's.
+Reads take a DRAM channel and the links from it, and at least the cycles of the closed form, as the work of the threads
+does. Pieces are read while others are computed, unless the closed form adds both up (convolutions, attention); a matrix
+product's result is written after that.
 """
 
 from __future__ import annotations
@@ -23,9 +24,8 @@ AHEAD = 2
 
 
 def simulate_op(
-    cost: OpCost, section: int, begin: float, system: SystemDesc, profile: Profile, recording: Recording, *,
-    overlaps: bool,
-) -> float:  # fmt: skip
+    cost: OpCost, section: int, begin: float, system: SystemDesc, profile: Profile, recording: Recording
+) -> float:
     """Runs an operation with the closed form's work on its cores; returns its cycles, its launch included."""
     started = time.process_time()
     env = simpy.Environment()
@@ -33,6 +33,8 @@ def simulate_op(
     cores = max(1, cost.cores)
     times = OpTimes(cost.location or cost.kernel, cost.kernel, section, 0, cores)
     dram, near = cost.dram_bytes / cores / PIECES, cost.noc_bytes / PIECES
+    least = (cost.transfer_cycles - cost.write_cycles) / PIECES
+    overlaps = cost.cycles + 2 < cost.compute_cycles + cost.transfer_cycles + cost.launch_cycles
     math = cost.compute_cycles / PIECES
 
     def reader(number: int, read: Progress, computed: Progress) -> Generator[simpy.Event, None, None]:
@@ -48,7 +50,7 @@ def simulate_op(
                 end = max(
                     end, network.send(now, network.geometry.channel(channel, profile.dram_channels), [target], dram)
                 )
-                end = max(end, now + near / (network.noc.bytes_per_clock if overlaps else network.noc.multicast))
+                end = max(end, now + least)
             yield env.timeout(end - now)
             times.waited["dram" if dram and network.busy[("dram", channel)] else "noc"] += round(end - now)
             read.advance()
@@ -63,6 +65,8 @@ def simulate_op(
             span = Span(section, 0, place, "math", times.name, begin + launch + env.now - math, math)
             recording.spans.append(span)
             computed.advance()
+        if cost.write_cycles:
+            yield env.timeout(cost.write_cycles)
 
     launch = cost.launch_cycles
     for number in range(cores):

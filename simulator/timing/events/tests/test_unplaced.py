@@ -1,0 +1,33 @@
+"""Operations that no plan places, by events: near the closed form, which is held to measured rows, and never below."""
+
+from __future__ import annotations
+
+import pytest
+
+from opscope.compiler.target.program import Binary, Conv2dParams, EltwiseParams, MatmulParams, Numerics
+from opscope.simulator.api import Device
+from opscope.simulator.tests.programs import one_kernel
+from opscope.simulator.timing.timed import Timed
+
+BF16 = Numerics("HiFi2", dst_format="Float16_b")
+
+
+def product(m: int, k: int, n: int) -> Binary:
+    return one_kernel("matmul", MatmulParams(), [((m, k), "bf16"), ((k, n), "bf16")], ((m, n), "bf16"), BF16)
+
+
+CONV = one_kernel(
+    "conv2d", Conv2dParams(), [((1, 32, 32, 64), "bf16"), ((3, 3, 64, 64), "bf16")], ((1, 30, 30, 64), "bf16"), BF16
+)
+ADD = one_kernel("add", EltwiseParams(), [((1024, 1024), "bf16")] * 2, ((1024, 1024), "bf16"))
+
+
+@pytest.mark.parametrize("binary", [product(512, 1024, 1024), product(512, 512, 512), CONV, ADD])
+def test_one_operation_takes_a_little_more_than_the_closed_form(binary: Binary) -> None:
+    closed = Device("n150").load_decoded(binary).profile.total_cycles
+    timed = Timed()
+    cycles = Device("n150", timing=timed).load_decoded(binary).profile.total_cycles
+    assert closed <= cycles < 1.2 * closed
+    (op,) = timed.recording.ops
+    assert op.limiter in ("math", "noc", "dram", "launch")
+    assert timed.recording.dram_bytes > 0

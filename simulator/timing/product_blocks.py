@@ -1,0 +1,175 @@
+"""How a matrix product that no plan places is cut: which core makes what of the result, and in which steps.
+
+It is tt-metal's automatic choice (ttnn/cpp/ttnn/operations/matmul/device/config/matmul_program_config.cpp), whose
+figures these are: blocks of 16 by 16 tiles, or less if L1 has no room for their buffers, say whether the result is laid
+out on rows and columns of cores or along one line of them; then each core takes an equal part. A core makes its part in
+blocks that fit its L1, each in steps along the inner dimension. Operands in L1, dealt over all cores, are cut as if
+they were in DRAM.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from opscope.compiler.target.allocation import tensor_bytes
+from opscope.compiler.target.formats import FORMATS
+from opscope.compiler.target.program import Numerics, TensorDesc
+from opscope.compiler.target.system_desc import Profile
+
+LARGEST = 16
+"""Tiles along a side of the block by which the layout is chosen."""
+FEW_STEPS = 2
+"""Depth of a step, in tiles, along one line of cores."""
+NARROW = 8
+"""Sides of a result that differ by more than this factor are laid out along one line of cores."""
+SUBBLOCKS = (
+    (2, 4), (4, 2), (1, 8), (8, 1), (1, 7), (7, 1), (2, 3), (3, 2), (1, 6), (6, 1), (1, 5), (5, 1), (2, 2), (1, 4),
+    (4, 1), (1, 3), (3, 1), (1, 2), (2, 1), (1, 1),
+)  # fmt: skip
+"""Rows and columns of tiles in Dst at a time, by preference; half as many fit where Dst has 32 bits."""
+
+Line = Literal["", "left", "right"]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """A product in tiles, and what its blocks take in L1."""
+
+    rows: int
+    columns: int
+    depth: int
+    left_bytes: int
+    """Of a tile."""
+    right_bytes: int
+    partial_bytes: int
+    room: int
+    """Bytes of L1 that a core has for buffers."""
+    dst_tiles: int
+
+    def fits(self, rows: int, columns: int, step: int) -> bool:
+        """Whether L1 has room for a block: operands twice, partial sums and the result."""
+        operands = 2 * step * (rows * self.left_bytes + columns * self.right_bytes)
+        return operands + rows * columns * (self.partial_bytes + self.left_bytes) < self.room
+
+
+@dataclass(frozen=True)
+class ProductBlocks:
+    """What each core makes; all sizes in tiles."""
+
+    grid: tuple[int, int]
+    """Rows and columns of cores at work."""
+    line: Line
+    """The operand that one core sends to all others; empty where each row and column of cores has its own sender."""
+    rows: int
+    columns: int
+    """A core's part of the result."""
+    block_rows: int
+    block_columns: int
+    """What it makes of that at a time."""
+    step: int
+    subblock: tuple[int, int]
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks a core makes."""
+        return -(-self.rows // self.block_rows) * -(-self.columns // self.block_columns)
+
+
+def choose(
+    tiles: tuple[int, int, int], left: TensorDesc, right: TensorDesc, out: TensorDesc, numerics: Numerics,
+    profile: Profile,
+) -> ProductBlocks:  # fmt: skip
+    """Returns the blocks of a product of `tiles` rows, columns and depth."""
+    rows, columns, depth = tiles
+    wide = numerics.dst_format in ("Float32", "Int32")
+    resident = _shard_bytes(left, profile)  # the result's shard is the buffer that `fits` counts
+    sizes = Sizes(
+        rows, columns, depth, FORMATS[left.data_format].tile_bytes, FORMATS[right.data_format].tile_bytes,
+        FORMATS["Float32" if wide else "Float16_b"].tile_bytes, profile.l1_usable - resident, 4 if wide else 8,
+    )  # fmt: skip
+    if _in_shards(out):
+        return _in_place(sizes, left, out)
+    line = _line(sizes, profile.grid)
+    if line == "left":
+        return _cut(sizes, (1, profile.cores), line, _depth(sizes), shrink=False)
+    if line == "right":
+        return _cut(sizes, (profile.cores, 1), line, _depth(sizes), shrink=False)
+    even = depth % profile.grid[1] == 0
+    return _cut(sizes, profile.grid, "", depth // profile.grid[1] if even else 1, shrink=True)
+
+
+def _depth(sizes: Sizes) -> int:
+    return FEW_STEPS if sizes.depth % FEW_STEPS == 0 else 1
+
+
+def _line(sizes: Sizes, grid: tuple[int, int]) -> Line:
+    side = next((n for n in (LARGEST, LARGEST // 2, LARGEST // 4, 2) if sizes.fits(n, n, FEW_STEPS)), 1)
+    down, across = -(-sizes.rows // side), -(-sizes.columns // side)
+    fits_grid = (down, across) != (1, 1) and down <= grid[0] and across <= grid[1]
+    longer, shorter = max(sizes.rows, sizes.columns), min(sizes.rows, sizes.columns)
+    narrow = longer // shorter > NARROW or shorter == 1
+    if (fits_grid and down == 1) or (narrow and sizes.columns > sizes.rows):
+        return "left"
+    return "right" if (fits_grid and across == 1) or narrow else ""
+
+
+def _in_place(sizes: Sizes, left: TensorDesc, out: TensorDesc) -> ProductBlocks:
+    """Blocks of a result whose shards say which core makes what. Steps are as deep as the left operand's shards, or as
+    L1 has room for.
+    """
+    down, across = (min(n, tiles) for n, tiles in zip(out.grid, (sizes.rows, sizes.columns), strict=True))
+    line: Line = "" if out.memory_layout == "block_sharded" else "left" if down == 1 else "right"
+    deepest = max(1, sizes.depth // (left.grid[1] if _in_shards(left) else across))
+    rows, columns = -(-sizes.rows // down), -(-sizes.columns // across)
+    steps = [step for step in _divisors(deepest) if sizes.fits(rows, columns, step)]
+    return ProductBlocks(
+        (down, across), line, rows, columns, rows, columns, max(steps, default=1),
+        _subblock(rows, columns, sizes.dst_tiles, rows_at_a_time=1),
+    )  # fmt: skip
+
+
+def _cut(sizes: Sizes, grid: tuple[int, int], line: Line, step: int, *, shrink: bool) -> ProductBlocks:
+    rows, columns = -(-sizes.rows // grid[0]), -(-sizes.columns // grid[1])
+    block_rows, block_columns, step = _fitting(sizes, rows, columns, step, shrink=shrink)
+    return ProductBlocks(
+        (-(-sizes.rows // rows), -(-sizes.columns // columns)), line, rows, columns, block_rows, block_columns, step,
+        _subblock(block_rows, block_columns, sizes.dst_tiles),
+    )  # fmt: skip
+
+
+def _fitting(sizes: Sizes, rows: int, columns: int, step: int, *, shrink: bool) -> tuple[int, int, int]:
+    """The largest block that fits, the squarest of equal ones; a shallower step only where no block fits."""
+    largest_first = sorted(
+        ((a, b) for a in _divisors(rows) for b in _divisors(columns)),
+        key=lambda block: (-block[0] * block[1], max(block) / min(block)),
+    )
+    for depth in reversed(_divisors(step)) if shrink else (step,):
+        for block in largest_first:
+            if sizes.fits(*block, depth):
+                return *block, depth
+    return 1, 1, 1
+
+
+def _divisors(number: int) -> list[int]:
+    return [each for each in range(1, number + 1) if number % each == 0]
+
+
+def _subblock(rows: int, columns: int, most: int, rows_at_a_time: int = 0) -> tuple[int, int]:
+    fitting: Iterator[tuple[int, int]] = (
+        (high, across)
+        for high, across in SUBBLOCKS
+        if high * across <= most and rows % high == 0 and columns % across == 0
+        and (not rows_at_a_time or high == rows_at_a_time)
+    )  # fmt: skip
+    return next(fitting, (1, 1))
+
+
+def _in_shards(desc: TensorDesc) -> bool:
+    return desc.buffer_type == "l1" and desc.memory_layout != "interleaved"
+
+
+def _shard_bytes(desc: TensorDesc, profile: Profile) -> int:
+    return math.ceil(tensor_bytes(desc, profile) / math.prod(desc.grid)) if _in_shards(desc) else 0
