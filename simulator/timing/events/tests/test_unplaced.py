@@ -17,7 +17,11 @@ def product(m: int, k: int, n: int) -> Binary:
 
 
 CONV = one_kernel(
-    "conv2d", Conv2dParams(), [((1, 32, 32, 64), "bf16"), ((3, 3, 64, 64), "bf16")], ((1, 30, 30, 64), "bf16"), BF16
+    "conv2d",
+    Conv2dParams((1, 1), (0, 0, 0, 0), (1, 1)),
+    [((1, 32, 32, 64), "bf16"), ((3, 3, 64, 64), "bf16")],
+    ((1, 30, 30, 64), "bf16"),
+    BF16,
 )
 ADD = one_kernel("add", EltwiseParams(), [((1024, 1024), "bf16")] * 2, ((1024, 1024), "bf16"))
 
