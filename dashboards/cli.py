@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from opscope.base import progress
 from opscope.dashboards.errors import DashboardError
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -140,6 +141,7 @@ def _stay(home: Any, signals: list[int]) -> None:
     """Waits until a signal is in `signals` or a server ends, then stops all servers."""
     from opscope.dashboards import processes
 
+    progress.stop()
     names = set(processes.running(home))
     while not signals and set(processes.running(home)) == names:
         time.sleep(0.5)

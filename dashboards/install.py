@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from opscope.base import pip_install, progress
 from opscope.dashboards.errors import DashboardError
 from opscope.dashboards.home import CONSTRAINTS, REQUIREMENTS, Home
 
@@ -67,22 +67,20 @@ def _locked(venv: Path) -> Iterator[None]:
 
 def _run(command: list[str], step: str, echo: Echo, total: int = 0) -> None:
     """Runs a step of the installation; pip's `Collecting` lines are its progress."""
-    lines: list[str] = []
-    collected, last_echo = 0, time.monotonic()
+    last_echo = time.monotonic()
+
+    def say(what: str) -> None:
+        nonlocal last_echo
+        progress.step(f"{what} of {total}" if total else what)
+        if what.startswith("unpacking") or time.monotonic() - last_echo > EVERY:
+            last_echo = time.monotonic()
+            echo(f"  {what}")
+
     try:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        code, lines = pip_install.run(command, say)
     except OSError as error:
         raise DashboardError("opscope dashboard", "a Python", f"{command[0]}: {error.strerror}", "--python") from None
-    assert process.stdout is not None
-    for line in process.stdout:
-        lines.append(line.rstrip())
-        collected += line.startswith("Collecting ")
-        if line.startswith("Installing collected packages"):
-            echo("  unpacking")
-        elif total and time.monotonic() - last_echo > EVERY:
-            last_echo = time.monotonic()
-            echo(f"  fetched {min(collected, total)} of {total}")
-    if process.wait():
+    if code:
         reason = next((line for line in reversed(lines) if line.startswith("ERROR")), lines[-1] if lines else "nothing")
         hint = "apt-get install python3-venv" if "ensurepip" in " ".join(lines) else "a network that reaches your index"
         raise DashboardError("opscope dashboard", f"`{step}` to work", reason, hint)

@@ -12,6 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from opscope.base import progress
 from opscope.base.digest import files_digest, json_digest, source_files, words_digest
 from opscope.dashboards import bundle, checks, install, processes, superset
 from opscope.dashboards.bundle import ASSETS, Source
@@ -44,6 +45,7 @@ def bring_up(home: Home, request: UpRequest, echo: Echo) -> None:
 
     def echo_time(step: str) -> None:
         echo(f"{time.monotonic() - began:6.1f} s  {step}")
+        progress.step(step.strip())
 
     assets = bundle.read()
     if problems := checks.problems(assets):

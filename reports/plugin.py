@@ -3,11 +3,11 @@
 harness/run/plugin.py registers it for the runs it starts.
 
 It reads what harness/run/plugin.py left on the config: `opscope_run_dir` (the run, on the controller alone),
-`opscope_records` (what its folder holds, as harness/record/store.py reads it; None: not known) and `opscope_places`
-(what the summary shows), to which it adds `report` and `database`. Whatever goes wrong here is one line: the run is on
-disk already, and neither its records nor its exit code change. A run whose database is away waits in .opscope/spool,
-from where the next publish delivers it: nothing is lost, so nothing fails. The exit code of a test run tells of the
-ops; that nothing arrives is for `opscope status --max-age` to tell.
+`opscope_records` (what its folder holds, as harness/record/store.py reads it; None: not known), `opscope_doing` (which
+shows what is being done) and `opscope_places` (what the summary shows), to which it adds `report` and `database`.
+Whatever goes wrong here is one line: the run is on disk already, and neither its records nor its exit code change. A
+run whose database is away waits in .opscope/spool, from where the next publish delivers it: nothing is lost, so nothing
+fails. The exit code of a test run tells of the ops; that nothing arrives is for `opscope status --max-age` to tell.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 USAGE = 2
 """Exit code for bad input."""
+
+DOING = {"report": "writing report.html", "database": "publishing"}
 
 PROBLEMS = pytest.StashKey[list[str]]()
 """One line for each thing that could not be delivered."""
@@ -91,6 +93,7 @@ def deliver(config: pytest.Config, run_dir: Path) -> list[str]:
     places: dict[str, str] = config.opscope_places  # type: ignore[attr-defined]
     problems = []
     for target, step in (("report", _report), ("database", _publish)):
+        config.opscope_doing(DOING[target])  # type: ignore[attr-defined]
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # a project that makes warnings errors means those of its own tests

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from opscope.base import regular_file
+from opscope.base import progress, regular_file
 from opscope.base.plugins import plugins
 from opscope.compiler.commands.compile import InputProblem
 from opscope.compiler.errors import CompilerInputError, StageFailure
@@ -100,6 +100,7 @@ def plan_command(
             for text in settings:
                 name, _, value = text.partition("=")
                 config.set_configuration_options(**{name: value})
+            progress.step(f"reading {what}")
             graph = _graph(what, config)
             for name in (*epoch_break, *chip_break):
                 graph.node(name)
@@ -111,6 +112,7 @@ def plan_command(
             masks = (harvested,) * chips if harvested else config.harvested(chips)
             budget = planner.budget_of(board or arch, harvested or mask)
             graph = config.applied(graph, budget.arch)
+            progress.step(f"placing {len(graph.nodes)} ops")
             planned = planner.plan(
                 graph,
                 budget,
@@ -121,6 +123,7 @@ def plan_command(
             )
             if op:
                 op_named(planned.graph, op)
+            progress.step("writing")
             folder = backend_output or (Path(value) if (value := config.get("backend_output_dir")) else None)
             _write(planned, board or arch, config, masks, netlist, picture, folder, output)
     except (StageFailure, CompilerInputError, ValueError) as error:

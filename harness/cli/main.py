@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from opscope.base import damage
+from opscope.base import damage, progress
 from opscope.base.model_files import Computed, GoldenOf, ModelFiles
 from opscope.base.plugins import plugins
 from opscope.base.terminal import visible_output
@@ -89,7 +89,9 @@ class Verbs(click.Group):
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Runs the command line; what it writes acts on no terminal, wherever the text came from."""
-        with visible_output():
+        words = extra.get("args") or (args[0] if args else None) or sys.argv[1:]
+        verb = next((word for word in words if not word.startswith("-")), "")
+        with visible_output(), progress.command(f"opscope {verb}".strip()):
             return super().main(*args, **extra)
 
     def resolve_command(

@@ -25,11 +25,14 @@ from opscope.models.frontends import own_results
 
 Event = dict[str, Any]
 """`{"event": "stage", "model", "stage": "export" | "split" | "golden", "done", "total"}` while it works,
+`{"event": "op", "model", "op", "seconds"}` where one op takes long (and with no name once it is over),
 `{"event": "done", "model", "export_dir", "cached"}` or `{"event": "failed", "model", "status", "error"}` per model."""
 
 CACHE = "cache folder"
 """Where an error is that no model is to blame for."""
 
+SLOW = 1.0
+"""Seconds after which the op is named whose golden is being evaluated."""
 MAX_CRASHES = 20
 """How many ops of one model may crash the child before the model counts as failed."""
 
@@ -105,7 +108,7 @@ def _run_child(
     error: Event = {}
     journal, seconds = temporary / JOURNAL, task.request.op_seconds
     journal.unlink(missing_ok=True)
-    written, since = 0, time.monotonic()
+    written, since, named = 0, time.monotonic(), False
 
     def take(event: Event) -> None:
         allowance.note(event)
@@ -117,16 +120,22 @@ def _run_child(
             report(event)
 
     def check_op() -> None:
-        nonlocal written, since
+        nonlocal written, since, named
         with contextlib.suppress(FileNotFoundError):
             state = journal.stat()
             last = state.st_mtime_ns
             if not state.st_size:  # no op yet: XLA starts, which takes longer where the machine is busy
                 return
             if last != written:  # the file's time says whether it was written, not how long ago: clocks are set
-                written, since = last, time.monotonic()
-            elif time.monotonic() - since > seconds:
+                if named:
+                    report({"event": "op", "model": task.name, "op": "", "seconds": 0.0})
+                written, since, named = last, time.monotonic(), False
+            elif (took := time.monotonic() - since) > seconds:
                 raise ChildEnded(Ending(Cause.TIMEOUT, f"more than {seconds:g} s"))
+            elif took > SLOW and not named:
+                named = True
+                name = "".join(_evaluating(temporary).split(" ")[1:2])
+                report({"event": "op", "model": task.name, "op": name, "seconds": took})
 
     if not module:  # the child's own first word comes after seconds of imports
         report({"event": "stage", "model": task.name, "stage": "export", "done": 0, "total": 1})

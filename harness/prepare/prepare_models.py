@@ -49,6 +49,7 @@ def prepare(
     if all(task.missing for task in requested):
         missing, _, hint = requested[0].missing.partition("; try ")
         raise InputError(f"--model {requested[0].name}", "its framework to be installed", missing, hint)
+    report({"event": "models", "total": len(requested)})
     manifests: list[tuple[ManifestHeader, list[OpRow]]] = []
     failed: list[ModelFailure] = []
     for task in requested:

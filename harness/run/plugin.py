@@ -163,6 +163,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.opscope_run_dir = None  # type: ignore[attr-defined]
     config.opscope_records = None  # type: ignore[attr-defined]
     config.opscope_places = {}  # type: ignore[attr-defined]
+    config.opscope_doing = lambda what: None  # type: ignore[attr-defined]
     if config.option.opscope_op_by_op and not (config.option.help or config.option.version):
         from opscope.harness.run.session import OpByOp
 

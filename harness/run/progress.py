@@ -1,27 +1,34 @@
-"""Shows the progress of a run: bars on a terminal, plain lines elsewhere, nothing with -q.
+"""Shows the progress of a run: one line that lives on a terminal, plain lines elsewhere, nothing with -q.
 
-Nothing is drawn from a thread: pytest redirects the terminal while a test runs, so each display draws only when an
-event arrives.
+    model 5/82 · op 731/2273 · stablehlo.convolution 23 s · ETA 6 min
+
+A model that is through leaves one line above it. Where there is no terminal, the line is written once a minute.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TextIO
 
-from opscope.base import terminal
+from opscope.base.status_line import MINUTE, SECOND, Estimate, StatusLine, duration
+from opscope.base.terminal import plain
 from opscope.base.visible_text import one_line
 from opscope.harness.record.stages import FAILED, Status
 
 Event = Mapping[str, Any]
-"""A message from the preparation: `event` (`stage`, `done`, `cached`, ...), `model`, `stage`, `done`, `total`."""
+"""A message from the preparation: `event` (`models`, `stage`, `op`, `done`, ...), `model`, `stage`, `done`, `total`."""
 
 
 PHASES = {"export": "exported", "split": "split into single ops", "golden": "goldens of {total} ops evaluated",
           "import": "held to its own framework", "whole": "run as one program"}  # fmt: skip
 """The words of a plain line for each phase of the preparation."""
+NOW = {"export": "exporting", "split": "splitting", "golden": "golden", "import": "holding it to its own framework",
+       "whole": "running it as one program"}  # fmt: skip
+"""The words of the line that lives while a phase of the preparation is under way."""
+PREPARED = frozenset({"done", "failed"})
+"""Events that end the preparation of a model."""
 
 
 class Progress(Protocol):
@@ -30,20 +37,28 @@ class Progress(Protocol):
     replaces_letters: bool
     """Whether it replaces pytest's own letter per test."""
 
+    def doing(self, what: str) -> None:
+        """Says what is being done besides ops: `writing report.html`."""
+        ...
+
     def prepared(self, event: Event) -> None:
         """Shows a step of the preparation."""
         ...
 
-    def begin(self, total: int) -> None:
-        """Starts the display of the ops, of which there are `total`."""
+    def begin(self, tests: Sequence[str]) -> None:
+        """Starts the display of the ops, whose tests have these ids."""
         ...
 
-    def ended(self, status: Status, expected: bool) -> None:
+    def started(self, test: str) -> None:
+        """Shows that an op is under way."""
+        ...
+
+    def ended(self, test: str, status: Status, expected: bool) -> None:
         """Shows that an op ended."""
         ...
 
     def close(self) -> None:
-        """Ends the display and restores the terminal. May be called twice."""
+        """Ends the display and restores the terminal. May be called twice; the next step opens it again."""
         ...
 
 
@@ -52,30 +67,136 @@ class Quiet:
 
     replaces_letters = False
 
+    def doing(self, what: str) -> None:
+        """Does nothing."""
+
     def prepared(self, event: Event) -> None:
         """Does nothing."""
 
-    def begin(self, total: int) -> None:
+    def begin(self, tests: Sequence[str]) -> None:
         """Does nothing."""
 
-    def ended(self, status: Status, expected: bool) -> None:
+    def started(self, test: str) -> None:
+        """Does nothing."""
+
+    def ended(self, test: str, status: Status, expected: bool) -> None:
         """Does nothing."""
 
     def close(self) -> None:
         """Does nothing."""
 
 
+class State:
+    """How far a run is, as one line."""
+
+    def __init__(self) -> None:
+        self._doing, self._since = "preparing", time.monotonic()
+        self._phase = ""
+        self._models, self._ready = 0, 0
+        self._left: Counter[str] = Counter()
+        self._asked = self._ended = 0
+        self._running: dict[str, float] = {}
+        self._failed = 0
+        self._estimate = Estimate()
+
+    def doing(self, what: str) -> None:
+        """What is being done besides ops, from now on."""
+        if what != self._doing:
+            self._doing, self._since = what, time.monotonic()
+
+    def prepared(self, event: Event) -> None:
+        """A step of the preparation."""
+        kind = event.get("event")
+        if kind == "models":
+            self._models = int(event["total"])
+        elif kind in PREPARED:
+            self._ready += 1
+        elif kind == "op":
+            self.doing(" · ".join(filter(None, (self._phase, str(event["op"])))))
+            self._since -= float(event["seconds"])
+        elif kind == "stage":
+            stage, total = str(event.get("stage", "")), event.get("total") or 0
+            count = f" {event.get('done', 0)}/{total}" if total and total > 1 else ""
+            self._phase = f"{event.get('model', '')} · {NOW.get(stage, stage)}{count}"
+            self.doing(self._phase)
+
+    def begin(self, tests: Sequence[str]) -> None:
+        """The ops begin."""
+        self._left = Counter(map(model_of, tests))
+        self._models, self._asked, self._ended, self._failed = len(self._left), len(tests), 0, 0
+        self._estimate = Estimate()
+        self._estimate.count(0)
+        self.doing("")
+
+    def started(self, test: str) -> None:
+        """An op is under way."""
+        self._running[test] = time.monotonic()
+
+    def ended(self, test: str, status: Status, expected: bool) -> bool:
+        """An op ended; whether its model is through."""
+        self._running.pop(test, None)
+        self._ended += 1
+        self._failed += (status in FAILED) != expected
+        self._estimate.count(self._ended)
+        model = model_of(test)
+        self._left[model] -= 1
+        if self._ended == self._asked:
+            self.doing("ending the run")
+        return self._left[model] == 0
+
+    def text(self) -> str:
+        """The line: models and ops of how many, the op that has been under way longest, when all will be done."""
+        now = time.monotonic()
+        if self._doing or not self._asked:
+            model = f"model {min(self._ready + 1, self._models)}/{self._models}" if self._models > 1 else ""
+            parts = [model if not self._asked else "", self._doing, duration(now - self._since)]
+        else:
+            through = sum(not count for count in self._left.values())
+            running = list(self._running.items())
+            op, since = min(running, key=lambda pair: pair[1]) if running else ("", 0.0)
+            parts = [
+                f"model {min(through + 1, self._models)}/{self._models}", f"op {self._ended}/{self._asked}",
+                f"{_op_name(op)} {duration(now - since)}" if op else "", self._estimate.text(self._asked),
+                f"{self._failed} failed" if self._failed else "",
+            ]  # fmt: skip
+        return one_line(" · ".join(filter(None, parts)))
+
+
+def model_of(test: str) -> str:
+    """The model in the id of a test."""
+    return test.partition("::")[0]
+
+
+def _op_name(test: str) -> str:
+    """The name of the op in the id of its test: `mnist_mlp::stablehlo.add[0f3a]`."""
+    return test.partition("::")[2].partition("[")[0] or test
+
+
 class Lines:
-    """One plain line for each finished phase of each model; the ops themselves are pytest's letters."""
+    """A plain line for each finished phase of each model, and one a minute; the ops themselves are pytest's letters."""
 
     replaces_letters = False
 
-    def __init__(self, write_line: Callable[[str], None]) -> None:
-        self._write_line = write_line
+    def __init__(self, write_line: Callable[[str], None], minute: float = MINUTE) -> None:
+        self._write_line, self._minute = write_line, minute
         self._since = time.monotonic()
+        self._state = State()
+        self._line: StatusLine | None = None
+
+    def _open(self) -> State:
+        if self._line is None:
+            self._line = StatusLine(
+                self._state.text, write_line=lambda text: self._write_line(f"opscope: {text}"), minute=self._minute
+            )
+        return self._state
+
+    def doing(self, what: str) -> None:
+        """Keeps it for the line of the minute."""
+        self._open().doing(what)
 
     def prepared(self, event: Event) -> None:
         """Writes a line when a phase is complete."""
+        self._open().prepared(event)
         if event.get("event") != "stage" or not event.get("total") or event.get("done") != event.get("total"):
             return
         now = time.monotonic()
@@ -83,83 +204,83 @@ class Lines:
         self._write_line(f"opscope: {event.get('model', '')}: {done} in {now - self._since:.1f} s")
         self._since = now
 
-    def begin(self, total: int) -> None:
-        """Does nothing: pytest prints how many tests there are."""
+    def begin(self, tests: Sequence[str]) -> None:
+        """Keeps what is asked for, for the line of the minute."""
+        self._open().begin(tests)
 
-    def ended(self, status: Status, expected: bool) -> None:
-        """Does nothing: pytest writes its letter."""
+    def started(self, test: str) -> None:
+        """Keeps it for the line of the minute."""
+        self._open().started(test)
+
+    def ended(self, test: str, status: Status, expected: bool) -> None:
+        """Counts it; pytest writes its letter."""
+        self._open().ended(test, status, expected)
 
     def close(self) -> None:
-        """Does nothing."""
+        """Ends the lines of the minute."""
+        if self._line is not None:
+            self._line.close()
+        self._line = None
 
 
 class Live:
-    """Bars on a terminal: one for each phase of each model, then one for the ops with their counts by status."""
+    """The line on a terminal, and above it a line for each model that is through."""
 
     replaces_letters = True
 
-    def __init__(self, file: TextIO, width: int | None = None) -> None:
-        self._file, self._width = file, width
-        self._bars: Any = None
-        self._phases: dict[tuple[str, str], Any] = {}
-        self._ops: Any = None
-        self._counts: Counter[str] = Counter()
+    def __init__(self, file: TextIO, write_line: Callable[[str], None], second: float = SECOND) -> None:
+        self._file, self._write_line, self._second = file, write_line, second
+        self._state = State()
+        self._line: StatusLine | None = None
+        self._counts: dict[str, Counter[str]] = {}
+        self._begun: dict[str, float] = {}
 
-    def _open(self) -> Any:
-        """The bars; drawn only on demand."""
-        if self._bars is None:
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    def _open(self) -> State:
+        if self._line is None:
+            self._line = StatusLine(self._state.text, terminal=self._file, second=self._second)
+        return self._state
 
-            console = terminal.console(file=self._file, force_terminal=True, width=self._width)
-            self._bars = Progress(
-                TextColumn("{task.description}", markup=False), BarColumn(bar_width=30), MofNCompleteColumn(),
-                TimeElapsedColumn(),
-                TextColumn("{task.fields[note]}", markup=False), console=console, auto_refresh=False, transient=True,
-                redirect_stdout=False, redirect_stderr=False,
-            )  # fmt: skip
-            self._bars.start()
-        return self._bars
+    def doing(self, what: str) -> None:
+        """Shows it in the line."""
+        self._open().doing(what)
 
     def prepared(self, event: Event) -> None:
-        """Moves the bar of the event's phase."""
-        if event.get("event") != "stage":
-            return
-        bars = self._open()
-        key = (str(event.get("model", "")), str(event.get("stage", "")))
-        if key not in self._phases:
-            self._phases[key] = bars.add_task(one_line(f"{key[0]} {key[1]}"), total=None, note="")
-        bars.update(self._phases[key], completed=event.get("done", 0), total=event.get("total") or None)
-        bars.refresh()
+        """Shows the step in the line."""
+        self._open().prepared(event)
 
-    def begin(self, total: int) -> None:
-        """Replaces the bars of the phases by the bar of the ops."""
-        self.close()
+    def begin(self, tests: Sequence[str]) -> None:
+        """Shows the ops in the line from now on."""
         self._counts.clear()
-        self._ops = self._open().add_task("ops", total=total, note="")
-        self._open().refresh()
+        self._begun.clear()
+        self._open().begin(tests)
 
-    def ended(self, status: Status, expected: bool) -> None:
+    def started(self, test: str) -> None:
+        """Shows the op in the line."""
+        self._begun.setdefault(model_of(test), time.monotonic())
+        self._open().started(test)
+
+    def ended(self, test: str, status: Status, expected: bool) -> None:
         """Counts the op under its status, as an expected failure, or as one that passed unexpectedly."""
-        if self._ops is None:
-            return
         word = ("known limitation" if status in FAILED else "unexpected pass") if expected else status.value
-        self._counts[word] += 1
-        note = "  ".join(f"{word} {count}" for word, count in sorted(self._counts.items()))
-        self._open().update(self._ops, advance=1, note=note)
-        self._open().refresh()
+        model = model_of(test)
+        counts = self._counts.setdefault(model, Counter())
+        counts[word] += 1
+        if self._open().ended(test, status, expected):
+            seconds = time.monotonic() - self._begun.get(model, time.monotonic())
+            counted = ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
+            self._write_line(one_line(f"{model}: {counts.total()} ops in {duration(seconds)}: {counted}"))
 
     def close(self) -> None:
-        """Removes the bars from the terminal."""
-        if self._bars is not None:
-            self._bars.stop()
-        self._bars, self._ops = None, None
-        self._phases.clear()
+        """Removes the line from the terminal."""
+        if self._line is not None:
+            self._line.close()
+        self._line = None
 
 
 def display(*, terminal: bool, verbosity: int, file: TextIO, write_line: Callable[[str], None]) -> Progress:
     """Chooses the display: none below verbosity 0, live on a terminal unless pytest lists each test (-v)."""
     if verbosity < 0:
         return Quiet()
-    if terminal and verbosity == 0:
-        return Live(file)
+    if terminal and verbosity == 0 and not plain():
+        return Live(file, write_line)
     return Lines(write_line)

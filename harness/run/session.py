@@ -80,6 +80,7 @@ class OpByOp:
         """Returns the plan, made at the first call. Bad input ends the session with one line and exit code 2."""
         if self.plan is None:
             dry = self.config.option.collectonly
+            self.display.doing("preparing")
             try:
                 self.plan, lanes = start_run.make(
                     self.config.stash[request.KEY], self.display.prepared,
@@ -94,20 +95,22 @@ class OpByOp:
                 self.display.close()
                 self._refused = True
                 raise pytest.exit.Exception("interrupted while preparing; no op has run", returncode=2) from None
-            self.display.close()
+            workers = self.config.pluginmanager.hasplugin("dsession")
+            self.display.doing("starting the workers" if workers else "collecting the ops")
             tight = upkeep.beyond(self.plan.header.export_dirs, self._max_cache())
             reporter: Any = self.config.pluginmanager.getplugin("terminalreporter")
             if tight and reporter is not None:
                 reporter.write_line(f"opscope: {tight}")
             if self.plan.orders.order and getattr(self.config.option, "maxschedchunk", 1) is None:
                 self.config.option.maxschedchunk = 1  # xdist hands out long stretches otherwise: the last ones first
-            if dry or self.config.pluginmanager.hasplugin("dsession"):
+            if dry or workers:
                 for lane in lanes:
                     lane.close()
             else:
                 self._lanes = lanes
             if not dry:
                 self.config.opscope_run_dir = self.plan.run_dir  # type: ignore[attr-defined]
+                self.config.opscope_doing = self.display.doing  # type: ignore[attr-defined]
         return self.plan
 
     @pytest.hookimpl(trylast=True)
@@ -257,11 +260,12 @@ class OpByOp:
             if any(climber.needs_lane(row) for row in rows):
                 climber.start()
 
-    def pytest_runtest_logstart(self) -> None:
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Opens the display when the first op starts."""
         if self.selected is not None and not self._shown:
             self._shown = True
-            self.display.begin(len(self.selected))
+            self.display.begin(sorted(self.selected))
+        self.display.started(nodeid)
 
     _shown = False
 
@@ -270,7 +274,7 @@ class OpByOp:
         if report.when == "call":
             outcome = dict(report.user_properties).get(PROPERTY)
             if isinstance(outcome, dict):
-                self.display.ended(Status(str(outcome["status"])), bool(outcome["expected"]))
+                self.display.ended(report.nodeid, Status(str(outcome["status"])), bool(outcome["expected"]))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_report_teststatus(self, report: Any) -> Generator[None, Any, Any]:
@@ -306,9 +310,10 @@ class OpByOp:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Closes the lane. On the controller, gives every op a record and checks the ledger."""
-        self.display.close()
+        self.display.doing("ending the run")
         self._close()
         if self.worker is not None or self.plan is None or self.config.option.collectonly:
+            self.display.close()
             return
         self._drop_silent_reports()
         cut = bool(self.interrupted or session.shouldstop or session.shouldfail)
@@ -319,6 +324,8 @@ class OpByOp:
         except InputError as error:
             self.closed = finish_run.Closed(None, str(error))
         if not cut:
+            if self.closed.stored is not None and after_run.failures(self.closed.stored):
+                self.display.doing("writing a repro folder for each failure")
             problem = after_run.leave(self.plan.run_dir, self._repro_size(self.closed.stored), self.closed.stored)
             self.closed = replace(self.closed, problem=self.closed.problem or problem)
         if self.closed.stored is not None:
@@ -350,6 +357,7 @@ class OpByOp:
     @pytest.hookimpl(tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Prints the page of the run."""
+        self.display.close()
         if self.closed is None or self.plan is None or self.config.option.no_summary:
             return
         if self.closed.run is None:
@@ -385,6 +393,7 @@ class OpByOp:
 
     def pytest_unconfigure(self) -> None:
         """Ends all children, however the session ended."""
+        self.display.close()
         gc_pause.set_aside()  # at its end pytest collects all garbage ten times
         self._close()
         self._claims.close()

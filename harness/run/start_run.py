@@ -43,6 +43,10 @@ FROM_THE_RUN = ("backend", *OPTIONS, "op_timeout", "op_memory")
 """Settings that an op of an earlier run takes from that run, unless they are given again."""
 
 
+MADE = frozenset({"stage", "done", "failed"})
+"""Events of the preparation that say that a model is being made, or was."""
+
+
 def make(
     request: Request, report: Callable[[Event], None], command_line: Sequence[str], dry: bool, claims: Claims
 ) -> tuple[RunPlan, list[AnyLane]]:
@@ -268,6 +272,8 @@ def _loading_lanes(
 
     def on_event(event: Event) -> None:
         report(event)
+        if event["event"] not in MADE:
+            return
         for lane, ready in zip(lanes, recalled, strict=True):
             if ready is None:
                 lane.ready()

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
+from opscope.base import progress
 from opscope.base.results_folder import results_folder
-from opscope.base.terminal import console
-from opscope.base.visible_text import one_line
 from opscope.harness.record.errors import InputError
 from opscope.harness.settings.settings import BY_NAME
 from opscope.harness.triage import after_run, bundle, fetch, from_run, in_child, narrowing
@@ -65,15 +62,6 @@ def repro(op_id: str, run_dir: Path | None, out: Path | None, server: str | None
     click.echo(folder)
 
 
-@contextlib.contextmanager
-def _progress(what: str) -> Iterator[Callable[[str], None]]:
-    """A line on the terminal that shows the progress, or nothing if stderr is not a terminal."""
-    from rich.text import Text
-
-    with console(stderr=True).status(what) as status:
-        yield lambda text: status.update(Text(f"{what}: {one_line(text)}"))
-
-
 def _seconds(text: str) -> float:
     return float(BY_NAME["budget"].read("--budget", text))
 
@@ -94,10 +82,9 @@ def reduce_command(op_id: str, run_dir: Path | None, budget: str, lanes: int, ou
     """
     folder = narrowing.folder_of(op_id, run_dir, "opscope reduce")
     target = narrowing.replaced(folder, out or folder.with_name("reduced"))
-    with _progress("reducing") as report:
-        reduced = in_child.narrow(
-            folder, "opscope reduce", target=target, lanes=lanes, budget=_seconds(budget), report=report
-        )
+    reduced = in_child.narrow(
+        folder, "opscope reduce", target=target, lanes=lanes, budget=_seconds(budget), report=progress.step
+    )
     texts = {side: reduced.pop(f"{side}_text") for side in ("before", "after")}
     if as_json:
         click.echo(json.dumps(reduced, indent=2))
@@ -138,10 +125,9 @@ def probe_command(op_id: str, run_dir: Path | None, budget: str, lanes: int, as_
     outliers, scaled to at most 1, all ones, in another order).
     """
     folder = narrowing.folder_of(op_id, run_dir, "opscope probe")
-    with _progress("probing") as report:
-        probed = in_child.narrow(
-            folder, "opscope probe", target=None, lanes=lanes, budget=_seconds(budget), report=report
-        )
+    probed = in_child.narrow(
+        folder, "opscope probe", target=None, lanes=lanes, budget=_seconds(budget), report=progress.step
+    )
     text = probed.pop("op_text")
     if as_json:
         click.echo(json.dumps(probed, indent=2))

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from opscope.base.status_line import make_room
 from opscope.base.visible_text import VisibleStream, visible, visible_but_style
 
 if TYPE_CHECKING:
@@ -51,12 +52,43 @@ def print_prose(console: Console, text: str, style: str = "", indent: int = 0) -
         console.print(Text(" " * indent + line, style=style), soft_wrap=True)
 
 
+class _AnnouncedStream:
+    """A stream of text that has a status line leave the terminal before it writes; all else is that of `stream`."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Writes a text."""
+        make_room(text, _on_terminal(self._stream))
+        return self._stream.write(text)
+
+
+class _CommandStream(VisibleStream):
+    """A `VisibleStream` that has a status line leave the terminal before it writes."""
+
+    def write(self, text: str) -> int:
+        """Writes a text."""
+        make_room(text, _on_terminal(self.stream))
+        return super().write(text)
+
+
+def _on_terminal(stream: Any) -> bool:
+    try:
+        return bool(stream.isatty())
+    except (AttributeError, ValueError):
+        return False
+
+
 @contextmanager
 def visible_output() -> Iterator[None]:
     """Escapes, while it is open, what is written to stdout and stderr."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (  # type: ignore[assignment]
-        stream if stream is None or isinstance(stream, VisibleStream) else VisibleStream(stream) for stream in before
+        stream if stream is None or isinstance(stream, VisibleStream) else _CommandStream(stream) for stream in before
     )
     try:
         yield
@@ -81,7 +113,8 @@ def console(*, stderr: bool = False, file: Any = None, **options: Any) -> Consol
     target = file if file is not None else (sys.stderr if stderr else sys.stdout)
     target = target.stream if isinstance(target, VisibleStream) else target
     _escape_what_has_no_code(target)
-    return VisibleConsole(file=target, **{"highlight": False, "emoji": False, "markup": False, **options})
+    announced: Any = _AnnouncedStream(target)
+    return VisibleConsole(file=announced, **{"highlight": False, "emoji": False, "markup": False, **options})
 
 
 def page_console() -> Console:
@@ -113,6 +146,7 @@ def guard_pytest(writer: Any) -> None:
     def visible_write(text: str, **options: Any) -> None:
         # A line that pytest draws again begins with a carriage return.
         again = "\r" if text.startswith("\r") else ""
+        make_room(text)
         write(again + visible_but_style(text[len(again) :]), **options)
 
     writer.write, writer.opscope_guarded = visible_write, True

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from opscope.base import progress
+
 
 @click.group()
 def artifacts() -> None:
@@ -41,6 +43,7 @@ def serve(roots: tuple[Path, ...], host: str, port: int, allowed: tuple[str, ...
         name = f"[{host}]" if ":" in host else host
         click.echo(f"http://{name}:{server.server_address[1]}/ serves the runs in {', '.join(map(str, folders))}")
         sys.stdout.flush()
+        progress.stop()
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         try:
             server.serve_forever()

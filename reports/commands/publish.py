@@ -31,6 +31,7 @@ def publish(
     """
     import json
 
+    from opscope.base import progress
     from opscope.harness.record.errors import InputError
     from opscope.reports.database.database import DatabaseAwayError, DatabaseRefusedError, default_url, parse_url, shown
     from opscope.reports.publish import benchmarks, spool
@@ -42,10 +43,11 @@ def publish(
     away: DatabaseAwayError | None = None
     try:
         if not run_dirs:
+            progress.step("runs that waited")
             from_spool = spool.drain(target, Path.cwd(), seconds=seconds)
             if late := benchmarks.drain(target, Path.cwd()):
                 from_spool.append(f"{late} benchmark{'s' if late > 1 else ''}")
-        for run_dir in run_dirs:
+        for run_dir in progress.each(run_dirs, "run", len(run_dirs)):
             if night_file is not None:
                 join(run_dir, read_night(night_file), shard)
             try:

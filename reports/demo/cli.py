@@ -22,6 +22,7 @@ def demo(url: str | None, folder: Path | None, count: int, until: datetime | Non
     The nights replay runs that were recorded from this project's models; what breaks in them is made up. All of it is
     marked as demo data, and a database with runs of your own is refused.
     """
+    from opscope.base import progress
     from opscope.base.results_folder import results_folder
     from opscope.reports.database.database import open_database, parse_url, shown
     from opscope.reports.database.owners import store_owners
@@ -40,10 +41,9 @@ def demo(url: str | None, folder: Path | None, count: int, until: datetime | Non
     with open_database(target) as connection:
         store_owners(connection, OWNERS)
     tests = 0
-    with click.progressbar(nights(day, seed, count), label="nights", item_show_func=_shown) as shown_nights:
-        for night in shown_nights:
-            for run_dir in write_night(place, night):
-                tests += publish(run_dir, target)["op_tests"]
+    for night in progress.each(nights(day, seed, count), "night", count):
+        for run_dir in write_night(place, night):
+            tests += publish(run_dir, target)["op_tests"]
     database = shown(parse_url(target))
     click.echo(f"{count} nights, {tests:,} op tests of demo data (seed {seed}) in {database}")
     click.echo("to look at them:")
@@ -52,8 +52,3 @@ def demo(url: str | None, folder: Path | None, count: int, until: datetime | Non
         f"opscope report --runs {shlex.quote(str(place))}", "opscope sql top_errors",
     ):  # fmt: skip
         click.echo(f"  {line} --db {database}")
-
-
-def _shown(night: object) -> str:
-    started = getattr(night, "started", None)
-    return f"{started:%Y-%m-%d}" if started else ""

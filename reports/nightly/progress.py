@@ -1,12 +1,12 @@
-"""Shows the progress of a night: a bar per sweep in a terminal, else a line at each start and end."""
+"""Says how far a night is: the command's own line while a sweep runs, and a line at each start and end."""
 
 from __future__ import annotations
 
 from types import TracebackType
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from opscope.base import progress
 from opscope.base.terminal import console
 from opscope.base.visible_text import one_line
 from opscope.reports.nightly.running import SweepResult
@@ -18,30 +18,28 @@ class Display:
 
     def __init__(self, sweeps: int) -> None:
         self._console = console()
-        self._live = self._console.is_terminal
         self._sweeps = sweeps
-        self._shown: dict[Sweep, TaskID] = {}
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-            console=self._console, disable=not self._live,
-        )  # fmt: skip
+        self._begun: dict[Sweep, int] = {}
 
     def __enter__(self) -> Display:
-        self._progress.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._progress.stop()
+        progress.step("")
 
     def watch(self, sweep: Sweep, done: int, total: int) -> None:
         """Updates the progress of a sweep."""
-        if sweep not in self._shown:
-            self._shown[sweep] = self._progress.add_task(one_line(sweep.label), total=None)
-            if not self._live:
-                self.line(f"{sweep.label}: sweep {len(self._shown)} of {self._sweeps}")
-        self._progress.update(self._shown[sweep], completed=done, total=total or None)
+        if sweep not in self._begun:
+            self._begun[sweep] = len(self._begun) + 1
+            if not self._console.is_terminal:
+                self.line(f"{sweep.label}: sweep {self._begun[sweep]} of {self._sweeps}")
+        place = f"sweep {self._begun[sweep]}/{self._sweeps} · {sweep.label}"
+        if total:
+            progress.step(f"{place} · op", done, total)
+        else:
+            progress.step(f"{place} · preparing its models")
 
     def ended(self, result: SweepResult) -> None:
         """Prints how a sweep ended."""
@@ -49,5 +47,5 @@ class Display:
         self.line(f"{result.sweep.label}: {result.outcome.replace('_', ' ')} after {result.seconds:.0f} s{reason}")
 
     def line(self, text: str) -> None:
-        """Prints a line above the bars."""
-        self._progress.console.print(Text(one_line(text)), soft_wrap=True)
+        """Prints a line above the progress."""
+        self._console.print(Text(one_line(text)), soft_wrap=True)
