@@ -92,7 +92,7 @@ def product_time(
     written = last * FORMATS[out.data_format].tile_bytes / own.written if out.buffer_type == "dram" else 0.0
     alone = written + (blocks.blocks - 1) * max(0.0, written - step)
     return ProductTime(
-        feed + steps * step + alone, steps * compute, feed + steps * feed + alone, alone,
+        feed + (steps - 1) * step + compute + alone, steps * compute, steps * feed + alone, alone,
         int(steps * (left_read + right_read)) + (tensor_bytes(out, profile) if out.buffer_type == "dram" else 0),
         int(steps * (right_step + (0 if here else left_step))), blocks.grid[0] * blocks.grid[1],
     )  # fmt: skip
