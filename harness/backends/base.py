@@ -190,6 +190,8 @@ class Backend(ABC):
     runs_meshes: bool = False
     """Whether stage `run` computes an op that several devices compute together, from `Job.mesh_inputs`. Without it,
     such ops are skipped."""
+    cheap_ir: bool = False
+    """Whether a failed op may be compiled a second time for its IR: that is quick and gives the same as before."""
     in_op_table: bool = False
     """Whether `opscope ops` shows this backend's expected failures: its ops are those of the op table."""
 

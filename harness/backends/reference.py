@@ -39,6 +39,7 @@ class Reference(Backend):
     name = "reference"
     lasting = True
     takes_apart = True
+    cheap_ir = True
     in_op_table = True
     forkable = True
     runs_meshes = True

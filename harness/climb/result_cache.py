@@ -14,7 +14,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from pydantic import ValidationError
@@ -84,6 +84,9 @@ class ResultCache:
         fresh = build_test(row, self._context, status=kept.status, started=None, attempt=attempt)
         values = {name: getattr(fresh, name) for name in OF_THE_RUN}
         artifact = self._restored(row, kept, diagnostic, entry.get("files", {}))
+        folder = artifacts.ir_folder(backend_label(self._context.backend))
+        for name, content in entry.get("ir", {}).items():
+            artifacts.write(self._context.run_dir, row.op_id, f"{folder}/{Path(name).name}", base64.b64decode(content))
         return kept.model_copy(update={**values, "artifact": artifact, "cached_from": kept.run_id})
 
     def _restored(self, row: OpRow, kept: OpTest, diagnostic: str, files: Mapping[str, str]) -> str | None:
@@ -118,6 +121,8 @@ class ResultCache:
         entry = {"test": test.model_dump(mode="json"), "diagnostic": diagnostic, "values": self._values(row)}
         if files:
             entry["files"] = files
+        if ir := self._ir(test):
+            entry["ir"] = ir
         self._store.put(key(row, self._context, ready), entry)
 
     def _files(self, test: OpTest) -> dict[str, str]:
@@ -125,14 +130,24 @@ class ResultCache:
 
         Raises OSError.
         """
+        folder = explanation.folder_of(test)
+        return {} if folder is None else self._contents(folder, but=explanation.TEXT)
+
+    def _ir(self, test: OpTest) -> dict[str, str]:
+        """The IR of a failed op, in base64; empty if there is none or it cannot be read."""
+        folder = PurePath(artifacts.ARTIFACT_DIR, test.op_id, artifacts.ir_folder(test.backend))
+        try:
+            return {} if test.status is Status.SUCCESS else self._contents(folder)
+        except OSError:
+            return {}
+
+    def _contents(self, folder: PurePath, but: str = "") -> dict[str, str]:
+        """The files of a folder of the run, in base64, as long as there is room. Raises OSError."""
         files: dict[str, str] = {}
-        folder, size = explanation.folder_of(test), 0
-        run_dir = Path(self._context.run_dir)
-        if folder is None:
-            return files
+        run_dir, size = Path(self._context.run_dir), 0
         for name in sorted(os.listdir(run_dir / folder)):  # noqa: PTH208
             path = inside(run_dir, folder / name)
-            if name != explanation.TEXT and size + path.stat().st_size <= ARTIFACT_BYTES:
+            if name != but and size + path.stat().st_size <= ARTIFACT_BYTES:
                 content = regular_file.read_bytes(path)
                 files[name], size = base64.b64encode(content).decode(), size + len(content)
         return files

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from opscope.base.damage import Damaged
 from opscope.base.stored import checked, gone
 from opscope.harness.backends.base import Backend, Declined, Job, StageCrashError, StageError, Target
-from opscope.harness.lanes import dumped, explained, mesh_run, whole_model
+from opscope.harness.lanes import dumped, explained, failed_ir, mesh_run, whole_model
 from opscope.harness.prepare.inputs import row_golden, row_inputs
 from opscope.harness.record import artifacts
 from opscope.harness.record.optest import RunContext, backend_label, build_test, now
@@ -92,12 +92,20 @@ class _ClimbState:
         name = artifacts.named(stage, backend_label(self.context.backend), suffix)
         return artifacts.write(self.context.run_dir, self.row.op_id, name, text)
 
+    def leave_ir(self) -> None:
+        """Stores the IR of a failed op."""
+        if self.job is not None:
+            took = sum(time.seconds for time in self.times)
+            stages = stages_from(self.row.level, self.backend.stages)
+            failed_ir.leave(self.row, self.job, self.backend, stages, self.context, took)
+
     def failed(self, stage: Stage, error: Exception) -> OpTest:
         """Returns the record of an op that `stage` refused, and stores its full diagnostic as the artifact."""
         message, text, suffix = _diagnose(error)
         artifact = self.stored(stage, suffix, f"{message}\n\n{text}".rstrip() + "\n")
         for ending, content in error.files.items() if isinstance(error, StageError) else ():
             self.stored(stage, ending, content)
+        self.leave_ir()
         if isinstance(error, StageCrashError):
             return self.ended(Status.CRASHED, message, stage, artifact=artifact, crash_kind=error.kind)
         return self.ended(failed_status(stage), message, stage, artifact=artifact)
@@ -132,7 +140,9 @@ def climb(
     try:
         ir_dir = None
         if context.keep_ir:
-            ir_dir = artifact_dir(Path(context.run_dir), row.op_id) / f"ir-{backend_label(context.backend)}"
+            ir_dir = artifact_dir(Path(context.run_dir), row.op_id) / artifacts.ir_folder(
+                backend_label(context.backend)
+            )
             ir_dir.mkdir(parents=True, exist_ok=True)
         module = checked(export_dir, row.module).read_bytes()
         if row.op_name == WHOLE_MODEL:
@@ -218,6 +228,7 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
         plain = state.stored(Stage.COMPARE, ".txt", "\n".join(wrong) + "\n")
         test = state.ended(Status.GOLDEN_FAILED, wrong[0], Stage.COMPARE, artifact=plain, **numbers)
         state.before_explaining(test)
+        state.leave_ir()
         artifact, hypothesis = explained.explained(row, job, state.context, state.target, checks, export_dir)
         # A model that ran whole has the figures of its values as its artifact.
         kept = test.artifact if artifact is None or test.artifact != plain else artifact

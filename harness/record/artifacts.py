@@ -43,6 +43,11 @@ def named(stem: str, backend: str, suffix: str = ".txt") -> str:
     return f"{stem}-{backend}{suffix}"
 
 
+def ir_folder(backend: str) -> str:
+    """The name of the folder, below an op's own, for its IR after each stage of a backend (a label)."""
+    return f"ir-{backend}"
+
+
 def write(run_dir: str | Path, op_id: str, name: str, content: str | bytes) -> str | None:
     """Writes an artifact of an op, text at most LIMIT long. Returns its path relative to the run folder.
 

@@ -31,11 +31,12 @@ class Why(NamedTuple):
 
 
 def of_tests(run_dir: Path | None, tests: Iterable[OpTest]) -> dict[tuple[str, str], list[Why]]:
-    """(op id, backend) -> the explanations of its wrong results; of ops with the most uses first, and no others if
-    there are many."""
+    """(op id, backend) -> the explanations of its wrong results; of failures before expected ones and of ops with the
+    most uses first, and no others if there are many."""
     if run_dir is None:
         return {}
-    wrong = sorted((test for test in tests if test.status is Status.GOLDEN_FAILED), key=lambda test: -test.uses)
+    wrong = [test for test in tests if test.status is Status.GOLDEN_FAILED]
+    wrong.sort(key=lambda test: (not test.fails_run, -test.uses))
     found: dict[tuple[str, str], list[Why]] = {}
     for test in wrong:
         if len(found) == MOST:

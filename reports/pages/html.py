@@ -22,7 +22,7 @@ from opscope.harness.record.stages import ImportStatus
 from opscope.harness.record.store import StoredRun, load_run, write_whole
 from opscope.reports.compare.owned import EVERYBODY, Owned
 from opscope.reports.compare.whole_models import models_section
-from opscope.reports.pages import charts, explanations, page_rows, vega
+from opscope.reports.pages import charts, explanations, op_ir, page_rows, vega
 from opscope.reports.pages.sections import sections, unlock_chart
 from opscope.reports.records.columns import plain
 
@@ -71,6 +71,14 @@ def context(
     from opscope.harness.record.ledger import by_backend, line
 
     rows = plain(page_rows.op_rows(run.tests, owned))
+    why, ir = (
+        explanations.of_tests(run_dir, run.tests),
+        op_ir.of_tests(run_dir, run.tests),
+    )
+    for row, test in zip(rows, run.tests, strict=True):
+        place = (test.op_id, test.backend)
+        row["ir"] = ir.get(place, [])
+        row["why"] = [each._asdict() | {"picture": ""} for each in why.get(place, ())]
     books = by_backend(run.header, run.rows, run.tests, run.record.backend.split(","))
     outcome = run.record.outcome
     warnings = [] if outcome == "complete" else [f"This run is {outcome}; ops without a result count as not run."]
@@ -78,7 +86,7 @@ def context(
     warnings += [f"{check.model}: {check.text}" + f" ({check.expected})" * bool(check.expected) for check in imports]
     return {
         **frame(rows, sections(run, url, owned), owned),
-        "why": explanations.of_tests(run_dir, (test for test in run.tests if test.fails_run)),
+        "why": why,
         "title": ", ".join(run.record.models),
         "on": run.record.backend,
         "warnings": warnings,

@@ -95,6 +95,8 @@ def _op_row(test: OpTest, owned: Owned) -> Row:
         "pipeline": test.pipeline,
         "repro": test.repro,
         "attempt": test.attempt,
+        "ir": [],
+        "why": [],
     }  # fmt: skip
 
 

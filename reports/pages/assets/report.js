@@ -103,13 +103,25 @@ function badge(row) {
   return row.expected ? make("span", { title: row.expected }, mark, make("small", {}, " known")) : mark;
 }
 
+function onPress(element, act) {
+  element.addEventListener("click", act);
+  element.addEventListener("keydown", (event) => {
+    if (event.target !== element || (event.key !== "Enter" && event.key !== " ")) return;
+    event.preventDefault();
+    act();
+  });
+}
+
 for (const row of page.ops) {
   row.text = [row.id, row.name, row.kind, row.types, row.status, row.furthest, row.error, row.hypothesis, row.expected, row.cluster,
     ...row.models, ...row.locations].join("\n").toLowerCase();
 }
 
 const LIMIT = 300;
-const state = { column: null, down: false, words: [], status: null, all: false };
+const state = { column: null, down: false, search: "", status: null, all: false, op: null };
+const several = new Set(page.ops.map((row) => row.backend)).size > 1;
+const anchor = (row) => several ? `${row.id}.${row.backend}` : row.id;
+const named = (row) => Boolean(state.op) && anchor(row).startsWith(state.op);
 const body = document.querySelector("#ops tbody");
 const heads = columns.map((column, index) => {
   const head = make("th", column.numeric ? { class: "n", tabindex: "0" } : { tabindex: "0" }, column.title);
@@ -117,16 +129,17 @@ const heads = columns.map((column, index) => {
     state.down = state.column === index ? !state.down : Boolean(column.numeric);
     state.column = index;
     fill();
+    remember();
   };
-  head.addEventListener("click", sort);
-  head.addEventListener("keydown", (event) => { if (event.key === "Enter") sort(); });
+  onPress(head, sort);
   return head;
 });
 document.querySelector("#ops thead tr").append(...heads);
 
 function selected() {
+  const words = state.search.toLowerCase().split(/\s+/).filter(Boolean);
   const rows = page.ops.filter((row) => (!state.status || row.status === state.status) &&
-    state.words.every((word) => row.text.includes(word)));
+    words.every((word) => row.text.includes(word)));
   if (state.column === null) return rows;
   const key = columns[state.column].key;
   const sign = state.down ? -1 : 1;
@@ -140,18 +153,20 @@ function selected() {
 function fill() {
   const rows = selected();
   const shown = state.all ? rows : rows.slice(0, LIMIT);
+  // The op of the address is there whatever else is searched for.
+  if (state.op) shown.unshift(...page.ops.filter((row) => named(row) && !shown.includes(row)));
   body.replaceChildren(...shown.map((row) => {
-    const line = make("tr", { class: "op", tabindex: "0" }, ...columns.map((column) =>
+    const line = make("tr", { class: "op", tabindex: "0", "data-op": anchor(row) }, ...columns.map((column) =>
       make("td", { class: column.numeric ? "n" : column.class || "" }, ...column.cell(row))));
-    const toggle = () => {
+    onPress(line, () => {
       if (getSelection().toString()) return;
-      if (line.nextSibling && line.nextSibling.className === "details") line.nextSibling.remove();
-      else line.after(details(row));
-    };
-    line.addEventListener("click", toggle);
-    line.addEventListener("keydown", (event) => { if (event.key === "Enter") toggle(); });
+      state.op = line.nextSibling?.className === "details" ? null : anchor(row);
+      toggle(line, row);
+      remember();
+    });
     return line;
   }));
+  shown.forEach((row, index) => { if (named(row)) toggle(body.querySelectorAll("tr.op")[index], row); });
   heads.forEach((head, index) => {
     if (index === state.column) head.setAttribute("aria-sort", state.down ? "descending" : "ascending");
     else head.removeAttribute("aria-sort");
@@ -159,8 +174,13 @@ function fill() {
   document.getElementById("shown").textContent =
     rows.length === page.ops.length ? `${rows.length}` : `${rows.length} of ${page.ops.length}`;
   const more = document.getElementById("more");
-  more.hidden = shown.length === rows.length;
+  more.hidden = state.all || rows.length <= LIMIT;
   more.textContent = `show all ${rows.length}`;
+}
+
+function toggle(line, row) {
+  if (line.nextSibling?.className === "details") line.nextSibling.remove();
+  else line.after(details(row));
 }
 
 function details(row) {
@@ -168,7 +188,7 @@ function details(row) {
   const add = (name, ...value) => {
     if (value.some((part) => part !== "" && part !== null)) list.append(make("dt", {}, name), make("dd", {}, ...value));
   };
-  add("op id", row.id);
+  add("op id", row.id, " ", make("a", { href: `#op=${anchor(row)}`, title: "a link to this op" }, "link"));
   add("models", row.models.join(", "));
   add("locations", row.locations.slice(0, 12).join("\n") + (row.locations.length > 12 ? `\nand ${row.locations.length - 12} more` : ""));
   add("attributes", Object.entries(row.params).map(([name, value]) => `${name} = ${value}`).join("\n"));
@@ -196,18 +216,88 @@ function details(row) {
   add("diagnostic", row.artifact ? make("a", { href: row.artifact }, decodeURIComponent(row.artifact)) : "");
   add("pipeline", row.pipeline);
   add("again", row.repro ? make("code", {}, row.repro) : "");
+  for (const why of row.why || []) add(`expected and got, result ${why.number}`, ...worst(why));
+  if (row.ir?.length) add("IR by stage", ...stages(row));
+  else if (row.tone === "bad" || row.tone === "known") add("IR by stage", row.repro ? make("code", {}, `${row.repro} --keep-ir`) : "");
   return make("tr", { class: "details" }, make("td", { colspan: String(columns.length) }, list));
 }
 
-function find(id) {
-  const search = document.getElementById("search");
-  search.value = id;
-  state.status = null;
+function worst(why) {
+  const parts = [why.share, why.hypothesis].filter(Boolean).map((text) => make("div", {}, text));
+  if (!why.worst.length) return [...parts, why.reason];
+  const head = ["element", "expected", "got", "z"].map((word, index) => make("th", index ? { class: "n" } : {}, word));
+  const rows = why.worst.map((each) => make("tr", {}, make("td", {}, make("code", {}, each.index), " ", make("small", {}, each.place)),
+    ...[each.expected, each.got, each.z].map((value) => make("td", { class: "n" }, value))));
+  return [...parts, make("table", { class: "worst" }, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows))];
+}
+
+// The IR of an op after each stage; the stage with a marked line is open.
+function stages(row) {
+  const failing = row.ir.some((stage) => stage.marked.length) ? row.ir.findIndex((stage) => stage.marked.length) : row.ir.length - 1;
+  return row.ir.map((stage, index) => {
+    const lines = stage.lines.map((text, place) => {
+      const number = stage.first + place, marked = stage.marked.includes(number);
+      const line = make("div", marked ? { class: "marked" } : {}, make("span", { class: "at" }, String(number)), text);
+      if (marked) line.title = "the failing op";
+      return line;
+    });
+    const title = make("summary", {}, stage.name, " ", make("a", { href: stage.file }, "file"));
+    if (stage.cut) title.append(make("small", {}, ` lines ${stage.first} to ${stage.first + stage.lines.length - 1}`));
+    return make("details", index === failing ? { open: "" } : {}, title, make("pre", { class: "ir", tabindex: "0" }, ...lines));
+  });
+}
+
+for (const place of document.querySelectorAll("details.stages")) {
+  place.addEventListener("toggle", () => {
+    const row = page.ops.find((one) => one.id === place.dataset.op && one.backend === place.dataset.backend);
+    place.append(...stages(row));
+  }, { once: true });
+}
+
+// --- the address: search, filter, order and opened op, so that what one sees can be sent to somebody
+
+function remember() {
+  const words = new URLSearchParams();
+  if (state.search) words.set("search", state.search);
+  if (state.status) words.set("status", state.status);
+  if (state.column !== null) words.set("sort", (state.down ? "-" : "") + columns[state.column].title);
+  if (state.op) words.set("op", state.op);
+  const text = words.toString();
+  history.replaceState(null, "", location.href.split("#")[0] + (text && `#${text}`));
+}
+
+// `#op=ID&search=dot&status=success&sort=-cycles` opens the op in the table; `#op-ID` leads to its failure, if it has one.
+function restore() {
+  const text = location.hash.slice(1);
+  const direct = text.startsWith("op-") ? decodeURIComponent(text.slice(3)) : null;
+  const words = new URLSearchParams(direct === null ? text : "");
+  const order = words.get("sort") || "";
+  const column = columns.findIndex((one) => one.title === order.replace(/^-/, ""));
+  state.search = words.get("search") || "";
+  state.status = words.get("status") in counts ? words.get("status") : null;
+  state.column = column < 0 ? null : column;
+  state.down = order.startsWith("-");
+  const op = words.get("op") || direct;
+  state.op = op && page.ops.some((row) => anchor(row).startsWith(op)) ? op : null;
+  document.getElementById("search").value = state.search;
   press();
-  search.dispatchEvent(new Event("input"));
-  document.getElementById("ops").scrollIntoView({ behavior: "smooth", block: "center" });
-  const first = body.querySelector("tr.op");
-  if (first) first.click();
+  fill();
+  const failure = direct && document.getElementById(`op-${direct}`);
+  const line = state.op && [...body.querySelectorAll("tr.op")].find((one) => one.dataset.op.startsWith(state.op));
+  document.getElementById("unknown").textContent = op && !state.op ? `This page has no op ${op}.` : "";
+  if (failure) for (let box = failure.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
+  if (failure || line) (failure || line).scrollIntoView();
+  else if (text) document.getElementById("search").scrollIntoView({ block: "nearest" });
+}
+
+addEventListener("hashchange", restore);
+
+function find(id) {
+  const row = page.ops.find((one) => one.id === id);
+  if (!row) return;  // another team's
+  state.op = anchor(row);
+  remember();
+  restore();
 }
 
 const filters = document.getElementById("filters");
@@ -220,6 +310,7 @@ for (const [status, count] of Object.entries(counts)) {
     state.status = state.status === status ? null : status;
     press();
     fill();
+    remember();
   });
   filters.append(button);
 }
@@ -229,8 +320,9 @@ function press() {
 }
 
 document.getElementById("search").addEventListener("input", (event) => {
-  state.words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
+  state.search = event.target.value.trim();
   fill();
+  remember();
 });
 document.getElementById("more").addEventListener("click", () => { state.all = true; fill(); });
 
@@ -238,6 +330,24 @@ const palette = make("style");
 palette.textContent = Object.entries(page.statuses).map(([status, word]) => `.badge.${status}{background:${word.colour}}`).join("");
 document.head.append(palette);
 
-fill();
+// The other tables are in an order that says something; a click on a head sorts them by that column too.
+for (const table of document.querySelectorAll("table.plain:not(#ops)")) {
+  const rows = table.tBodies[0];
+  [...(table.tHead?.rows[0].cells || [])].forEach((head, index) => {
+    head.tabIndex = 0;
+    onPress(head, () => {
+      const down = head.getAttribute("aria-sort") === "ascending";
+      for (const other of head.parentElement.cells) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", down ? "descending" : "ascending");
+      const text = (line) => line.cells[index]?.textContent.trim() || "";
+      const compare = new Intl.Collator("en", { numeric: true }).compare;
+      const number = (line) => Number(text(line).replace(/[, %]/g, "") || NaN);
+      const order = (one, two) => Number.isNaN(number(one) + number(two)) ? compare(text(one), text(two)) : number(one) - number(two);
+      rows.append(...[...rows.rows].sort((one, two) => (down ? -1 : 1) * order(one, two)));
+    });
+  });
+}
+
+restore();
 draw();
 }
