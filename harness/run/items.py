@@ -14,13 +14,10 @@ from opscope.harness.page.summary import with_short_paths
 from opscope.harness.record.optest import title
 from opscope.harness.record.records import ImportCheck, ModelFailure, OpRow, OpTest
 from opscope.harness.record.stages import FAILED, ModelStatus, Status
-from opscope.harness.run import plan
+from opscope.harness.run import junit_properties, plan
 
 if TYPE_CHECKING:
     from opscope.harness.run.session import OpByOp
-
-PROPERTY = "opscope"
-"""Name of the user property that sends status and expectation of an op to the xdist controller."""
 
 
 class OpFailed(Exception):  # noqa: N818 - it is the outcome of a test, not an error of ours
@@ -60,7 +57,9 @@ class OpItem(pytest.Item):
     def runtest(self) -> None:
         """Climbs the op, keeps its record, and turns the record into the outcome of the test."""
         test, verdict = self.run.climb(self.row, self.tag)
-        self.user_properties.append((PROPERTY, {"status": test.status.value, "expected": bool(test.expected)}))
+        ours = junit_properties.of_test(test)
+        names = {name for name, _ in ours}
+        self.user_properties[:] = [*(own for own in self.user_properties if own[0] not in names), *ours]
         if verdict.outcome == "xfail":
             pytest.xfail(one_line(verdict.reason))
         if verdict.outcome == "fail" or test.expected:  # the latter only with --runxfail, which makes xfail() a no-op

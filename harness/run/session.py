@@ -21,9 +21,8 @@ from opscope.harness.limitations.limitations import Verdict
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow, OpTest
-from opscope.harness.record.stages import Status
-from opscope.harness.run import finish_run, plan, progress, protocol, request, resume, start_run
-from opscope.harness.run.items import PROPERTY, FailedModel, ImportedModel, ModelOps, OpItem, WholeModel
+from opscope.harness.run import finish_run, junit_properties, plan, progress, protocol, request, resume, start_run
+from opscope.harness.run.items import FailedModel, ImportedModel, ModelOps, OpItem, WholeModel
 from opscope.harness.triage import after_run
 
 if TYPE_CHECKING:
@@ -272,9 +271,9 @@ class OpByOp:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Counts an op that ended."""
         if report.when == "call":
-            outcome = dict(report.user_properties).get(PROPERTY)
-            if isinstance(outcome, dict):
-                self.display.ended(report.nodeid, Status(str(outcome["status"])), bool(outcome["expected"]))
+            outcome = junit_properties.outcome(report.user_properties)
+            if outcome is not None:
+                self.display.ended(report.nodeid, *outcome)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_report_teststatus(self, report: Any) -> Generator[None, Any, Any]:

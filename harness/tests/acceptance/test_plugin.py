@@ -61,7 +61,14 @@ def test_each_op_has_the_three_reports_of_a_test(place: Place, picky: str) -> No
     for case in suite:
         properties = case.find("properties")
         assert properties is not None
-        assert [one.get("name") for one in properties] == ["opscope"]
+        values = {one.get("name"): one.get("value") for one in properties}
+        assert len(values) == len(properties), "each has a property of its own"
+        assert case.get("name", "") == f"{values['op_name']}[{values['op_id']}]"
+        refused = values["op_name"] == "stablehlo.dot_general"
+        assert values["status"] == ("compile_failed" if refused else "stopped")
+        assert values.get("failed_stage") == ("compile" if refused else None)
+        assert values.get("error_message") == ("no room for a dot" if refused else None)
+        assert values["models"] == MODEL
         assert case.get("classname") == MODEL
 
 
