@@ -147,10 +147,14 @@ def _producers(
 
 
 def rectangles(op: PlacedOp, shape: tuple[int, ...]) -> Iterator[Rectangle]:
-    """The part of a result (z, rows, columns) that each core computes, piece after piece, rows of cores first."""
+    """The part of a result (z, rows, columns) that each core computes, piece after piece, rows of cores first.
+
+    `shape` is that of the op, or of a step of a fused op, which may have larger blocks than the op: a step that is
+    reduced later.
+    """
     z, rows, cols = shape
-    height = op.block.mblock_m * op.block.ublock_rt * 32
-    width = op.block.mblock_n * op.block.ublock_ct * 32
+    height = _share(rows, op.block.mblock_m * op.block.ublock_rt, op.stream[0] * op.grid[0])
+    width = _share(cols, op.block.mblock_n * op.block.ublock_ct, op.stream[1] * op.grid[1])
     pieces = itertools.product(range(op.stream[0]), range(op.stream[1]), range(op.grid[0]), range(op.grid[1]), range(z))
     for tr, tc, r, c, matrix in pieces:
         top, left = (tr * op.grid[0] + r) * height, (tc * op.grid[1] + c) * width
@@ -160,6 +164,11 @@ def rectangles(op: PlacedOp, shape: tuple[int, ...]) -> Iterator[Rectangle]:
                 slice(top, min(top + height, rows)),
                 slice(left, min(left + width, cols)),
             )
+
+
+def _share(elements: int, tiles: int, parts: int) -> int:
+    """Elements along one side that each of `parts` computes: the op's `tiles`, or more if these leave some over."""
+    return max(tiles, -(-elements // (32 * parts))) * 32
 
 
 def run_placed(kernel: Kernel, images: Images, call: Call, op: PlacedOp) -> np.ndarray | Images:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from opscope.compiler.buda.graph import BudaGraph, Edge, Node, OpSpec, TensorShape, Tm, apply_tms
-from opscope.compiler.buda.graph_builder import Operand, result_shape
+from opscope.compiler.buda.graph_builder import Operand, reduced_elements, result_shape
 from opscope.compiler.errors import CompilerInputError
 
 DEST, OUTPUT = "dest", "output"
@@ -89,13 +89,14 @@ def step_nodes(
             operand, shape = held[key]
             inputs.append(Operand(operand.producer, (*operand.tms, *step.tms_of(i))))
             seen.append(apply_tms(shape, step.tms_of(i)))
+        shape = result_shape(step.name, step.spec, seen)
         step_node = Node(
             node.name if last else f"{node.name}.{step.name}",
             node.kind,
-            result_shape(step.name, step.spec, seen),
+            shape,
             node.data_format if last else _held_as(node, step),
             replace(step.spec, epoch_type=node.spec.epoch_type),
-            node.elements if last else step.elements,
+            (node.elements if last else step.elements) or reduced_elements(step.spec, shape),
         )
         yield step_node, [Edge(o.producer, step_node.name, i, o.tms) for i, o in enumerate(inputs)]
         held[step.output] = Operand(step_node.name), step_node.shape

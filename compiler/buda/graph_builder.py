@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from opscope.compiler.buda.graph import BudaGraph, Edge, Node, NodeKind, OpSpec, TensorShape, Tm, apply_tms
 from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.target.formats import TILE
 
 
 @dataclass(frozen=True)
@@ -99,3 +100,12 @@ def result_shape(name: str, spec: OpSpec, shapes: Sequence[TensorShape]) -> Tens
             raise CompilerInputError(f"{name}: expected reduce_dim r, c or z, got {spec.reduce_dim!r}")
         return replace(first, **{axis: 1})
     return first
+
+
+def reduced_elements(spec: OpSpec, shape: TensorShape) -> tuple[int, int, int] | None:
+    """Returns the elements (z, rows, columns) of a result of whole tiles: one row or column of tiles that a reduction
+    leaves. None for every other op, and for a reduction along z."""
+    if spec.type != "reduce" or spec.reduce_dim not in ("r", "c"):
+        return None
+    rows, cols = shape.rt * TILE, shape.ct * TILE
+    return (shape.z, 1, cols) if spec.reduce_dim == "r" else (shape.z, rows, 1)

@@ -8,7 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from opscope.compiler.buda.graph import BudaGraph, NodeKind, OpSpec, Slices, TensorShape, Tm
-from opscope.compiler.buda.graph_builder import GraphBuilder, Operand
+from opscope.compiler.buda.graph_builder import GraphBuilder, Operand, reduced_elements
 from opscope.compiler.buda.graph_to_program import GraphProgram, to_program
 from opscope.compiler.buda.netlist.attributes import check_attributes, kind_of, scalar_of
 from opscope.compiler.buda.netlist.check import check, check_board, core_buffers
@@ -169,17 +169,14 @@ def _elements(op: Op) -> tuple[int, int, int] | None:
     if elements := op.attributes.get("elements"):
         z, rows, cols = elements
         return z, rows, cols
-    shape = _shape(op)
-    if op.type == "reduce" and op.attributes.get("dim") in ("r", "c"):
-        one = 1 if op.attributes["dim"] == "r" else 2
-        tiles = (shape.rt, shape.ct)[one - 1]
-        if tiles != 1:
-            raise CompilerInputError(
-                f"{op.name}: expected a result of one tile along {op.attributes['dim']}, which is reduced, got {tiles}"
-            )
-        z, rows, cols = (1 if axis == one else n for axis, n in enumerate((shape.z, shape.rt * TILE, shape.ct * TILE)))
-        return z, rows, cols
-    return None
+    shape, dim = _shape(op), op.attributes.get("dim")
+    if op.type != "reduce" or dim not in ("r", "c"):
+        return None
+    if (tiles := shape.rt if dim == "r" else shape.ct) != 1:
+        raise CompilerInputError(
+            f"{op.name}: expected a result of one tile along {dim}, which is reduced, got {tiles}"
+        )
+    return reduced_elements(OpSpec("reduce", reduce_dim=dim), shape)
 
 
 def _in_tiles(shape: TensorShape, tile: tuple[int, int]) -> tuple[int, int, int] | None:

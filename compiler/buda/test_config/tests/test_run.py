@@ -237,3 +237,28 @@ def test_the_command_says_by_its_exit_code_whether_the_test_passed(tmp_path: Pat
     assert told[0].output == "passed: out; 2 of 2 inputs compared\n"
     assert told[1].output.startswith("failed: out; 1 of 2 inputs compared\nout, input 0: 1 of 1 tiles")
     assert "none.yaml: test-config: expected a section" in told[2].output
+
+
+@pytest.mark.parametrize(("dim", "last"), [("c", True), ("c", False), ("r", True), ("r", False)])
+def test_a_step_of_a_fused_op_is_reduced(dim: str, last: bool) -> None:
+    """A sum of two operands, its maxima, and with another step these subtracted from each element of a third operand."""
+    rows, cols = (1, 3) if dim == "r" else (3, 1)
+    maximum = {"type": "reduce", "inputs": ["intermed0"], "pop": ["intermed0"], "attributes": {"dim": dim, "type": "max"},
+        "mblock": [rows, cols], "ublock": [1, 1], "output": "output" if last else "intermed1"}  # fmt: skip
+    add = {"type": "add", "inputs": ["input0", "input1"], "mblock": [3, 3], "ublock": [1, 1], "output": "intermed0"}
+    less = {"type": "subtract", "inputs": ["input2", "intermed1"], "pop": ["intermed1"],
+        "input_1_tms": [{"tile_broadcast": dim}], "mblock": [rows, cols], "ublock": [1, 1], "output": "output"}  # fmt: skip
+    inputs = [q(2, 3, 3), q(2, 3, 3), *([] if last else [q(2, rows, cols)])]
+    raw = yaml.safe_load(netlist({"type": "fused_op", "attributes": {"fused_op_id": 0}}, inputs, f(2, rows, cols)))
+    schedules = [[{"a": add}], [{"b": maximum}], *([] if last else [[{"c": less}]])]
+    raw["fused_ops"] = {0: {"inputs": len(inputs), "intermediates": 2, "schedules": schedules}}
+    text = yaml.safe_dump(raw, sort_keys=False)
+
+    def both_ways(data: bytes, given: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        executable = Device("n150").load(data)
+        whole, by_cores = (executable.run(given, per_core=per_core).outputs for per_core in (False, True))
+        for one, other in zip(whole, by_cores, strict=True):
+            np.testing.assert_array_equal(one, other)
+        return whole
+
+    assert run_test_config(text, both_ways).why == ""
