@@ -7,15 +7,17 @@ one (tt-budabackend: netlist/README.md, "Queue Settings"). `Executable.run` comp
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
+from opscope.compiler.target.formats import FORMATS
 from opscope.compiler.target.interpret import Allocation, Execution, HostProgramError, steps
 from opscope.compiler.target.plan import EpochPlan, QueuePlan
 from opscope.compiler.target.program import programs_of
+from opscope.compiler.target.rounding import quantise
 from opscope.simulator.device import Executable, check_array, execute
 from opscope.simulator.errors import BadBinary, BadInput
 from opscope.simulator.images import from_host, to_host
@@ -25,8 +27,8 @@ SETTINGS = frozenset({
     "prologue", "epilogue", "zero", "rd_ptr_local", "rd_ptr_global", "wr_ptr_global", "rd_ptr_autoinc",
     "global_rdptr_autoinc", "global_wrptr_autoinc",
 })  # fmt: skip
-"""Settings of queues that are understood. `prologue` decides where data waits, not what it is; an `epilogue`, of
-results that add up in a core's L1, is refused."""
+"""Settings of queues that are understood. `prologue` of what the host writes decides where data waits, not what it is;
+with an `epilogue`, results of an op add up in a core's L1 and leave it at the end."""
 HOST = "HOST"
 
 
@@ -38,6 +40,16 @@ class _Queue:
     slots: dict[int, np.ndarray] = field(default_factory=dict)
     read: int = 0
     write: int = 0
+
+    @property
+    def is_host_written(self) -> bool:
+        """Whether the host gives it entries; of a ram that an op updates, the first content."""
+        return self.plan.source == HOST or self.plan.result >= 0
+
+    @property
+    def written(self) -> int:
+        """The tensor that its op makes."""
+        return self.plan.result if self.plan.result >= 0 else self.plan.tensor
 
     @property
     def wrap(self) -> int:
@@ -86,7 +98,7 @@ class ProgramRun:
         Raises BadInput for an unknown or full queue, or another shape or type.
         """
         queue = self._named(name)
-        if queue.plan.source != HOST:
+        if not queue.is_host_written:
             raise BadInput(f"push: expected a queue that the host fills, got {name}, which {queue.plan.source} fills")
         if queue.plan.kind == "queue" and queue.waiting == queue.plan.entries:
             raise BadInput(
@@ -106,15 +118,20 @@ class ProgramRun:
             queue.push(moved)
 
     def pop(self, name: str) -> np.ndarray:
-        """Returns the oldest entry of a queue that an op fills. Raises BadInput for an unknown or empty queue."""
+        """Returns the oldest entry of a queue that an op fills, or the content of such a ram, which stays.
+
+        Raises BadInput for an unknown or empty queue.
+        """
         queue = self._named(name)
         if queue.plan.source == HOST:
             raise BadInput(f"pop: expected a queue that an op fills, got {name}, which the host fills")
-        if not queue.waiting:
+        is_ram = queue.plan.kind == "ram"
+        if not (queue.slots if is_ram else queue.waiting):
             raise BadInput(f"pop: expected an entry in {name}, got none; try to run a program first")
-        image = queue.slots[queue.read % queue.plan.entries]
-        queue.read = (queue.read + 1) % queue.wrap
-        return to_host(image, self.executable.program.tensors[queue.plan.tensor])
+        image = queue.slots[min(queue.slots) if is_ram else queue.read % queue.plan.entries]
+        if not is_ram:
+            queue.read = (queue.read + 1) % queue.wrap
+        return to_host(image, self.executable.program.tensors[queue.written])
 
     def run(self, program: str, parameters: Mapping[str, int] | None = None) -> list[str]:
         """Runs one program and returns the graphs that it executed, in order.
@@ -176,11 +193,8 @@ class ProgramRun:
                 raise BadBinary(
                     f"plan: expected settings of {name} among {', '.join(sorted(SETTINGS))}, got {strange[0]}"
                 )
-            if settings.get("epilogue") and self._named(name).plan.source != HOST:
-                raise BadBinary(
-                    f"plan: expected results that leave the cores as they are made, got {name} with an epilogue: "
-                    "results that add up in L1 are not run; try Executable.run"
-                )
+            if settings.get("epilogue") and self._named(name).plan.kind != "ram":
+                raise BadBinary(f"plan: expected a ram for results that add up in L1, got queue {name}")
             if settings.get("zero"):
                 queue = self._named(name)
                 shape = self.executable.program.tensors[queue.plan.tensor].shape
@@ -192,12 +206,26 @@ class ProgramRun:
             for number in sorted(numbers):
                 values.compute(number)
             for queue in filled:
-                self._fill(queue, values.of(queue.plan.tensor), step.queue_settings.get(queue.plan.name, {}), entry)
+                settings = step.queue_settings.get(queue.plan.name, {})
+                if settings.get("epilogue"):
+                    self._add(queue, values.of(queue.written), settings, entry)
+                else:
+                    self._fill(queue, values.of(queue.written), settings, entry)
         for name, settings in step.queue_settings.items():
             queue = self._named(name)
             if queue.plan.kind == "queue" and queue.plan.source == HOST and "rd_ptr_global" in settings:
                 pops = settings.get("global_rdptr_autoinc", 1) * epoch.input_count
                 queue.read = (settings["rd_ptr_global"] + pops) % queue.wrap
+
+    def _add(self, queue: _Queue, image: np.ndarray, settings: Mapping[str, int], entry: int) -> None:
+        """Adds one entry's result to what a ram holds, in the format of the ram, as the packer does in L1."""
+        slot = settings.get("wr_ptr_global", 0) % queue.plan.entries
+        if entry or settings.get("prologue"):
+            if slot not in queue.slots:
+                raise BadInput(f"run: expected a sum in {queue.plan.name} to go on from, got none; try to set its zero")
+            total = queue.slots[slot] + image
+            image = quantise(total, queue.plan.data_format) if FORMATS[queue.plan.data_format].is_float else total
+        queue.slots[slot] = image
 
     def _fill(self, queue: _Queue, image: np.ndarray, settings: Mapping[str, int], entry: int) -> None:
         """Writes one entry of a queue that an op fills."""
@@ -227,13 +255,33 @@ class ProgramRun:
         step = 0 if settings.get("prologue") else settings.get("rd_ptr_autoinc", 1) or 1
         slot = (start + step * entry) % queue.plan.entries
         behind = queue.plan.kind == "queue" and queue.plan.source == HOST
-        if slot not in queue.slots or (behind and not self._is_waiting(queue, start + step * entry)):
+        if slot not in queue.slots or (behind and not self._is_held(queue, start + step * entry)):
             raise BadInput(f"run: expected entry {slot} of {queue.plan.name} to be written, got none; try push")
         return queue.slots[slot]
 
     @staticmethod
-    def _is_waiting(queue: _Queue, pointer: int) -> bool:
-        return (pointer - queue.read) % queue.wrap < queue.waiting
+    def _is_held(queue: _Queue, pointer: int) -> bool:
+        """Whether an entry was written and not overwritten since; another program may have popped it before."""
+        return 0 < (queue.write - pointer) % queue.wrap <= queue.plan.entries
+
+
+def run_steps(run: ProgramRun, steps: Iterable[tuple[str, str, np.ndarray | None]]) -> list[np.ndarray]:
+    """Does what a host does, step by step: `push` an array to a queue, `run` a program, `pop` an entry of a queue.
+
+    Returns what was popped, in order. Raises BadInput for another action, and what these raise.
+    """
+    popped = []
+    for action, name, value in steps:
+        match action:
+            case "push" if value is not None:
+                run.push(name, value)
+            case "run":
+                run.run(name)
+            case "pop":
+                popped.append(run.pop(name))
+            case _:
+                raise BadInput(f"steps: expected push with an array, run or pop, got {action!r} of {name}")
+    return popped
 
 
 class _Values:

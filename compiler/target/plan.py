@@ -117,6 +117,8 @@ class QueuePlan:
     """One per core of the grid, row by row."""
     entry_bytes: int
     """Bytes of one entry of one allocation."""
+    result: int = -1
+    """What its op writes, for a ram that programs read before they write it: `tensor` is what the host wrote first."""
 
 
 @dataclass(frozen=True)

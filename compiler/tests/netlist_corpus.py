@@ -31,11 +31,12 @@ from opscope.compiler.buda.netlist.to_binary import to_binary
 from opscope.compiler.buda.test_config import config as configs
 from opscope.compiler.buda.test_config.rows import NotModelledError
 from opscope.compiler.buda.test_config.run import compare_run
+from opscope.compiler.buda.test_config.stepwise import Step
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target import binary
 from opscope.compiler.tests import netlist_templates
 from opscope.compiler.tests.programs import CASES
-from opscope.simulator.api import Device, DeviceError
+from opscope.simulator.api import Device, DeviceError, ProgramRun, run_steps
 
 ARCHIVE = CASES / "netlists.zip"
 SLOW = 60.0
@@ -122,7 +123,10 @@ def _outcome(text: str, seed: int) -> tuple[str, str, dict[str, Any]]:
         def runner(given: bytes, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
             return device.load(given).run(inputs).outputs
 
-        verdict = compare_run(raw, configs.read(raw), planned, runner, seed)
+        def step_runner(given: bytes, script: Sequence[Step]) -> Sequence[np.ndarray]:
+            return run_steps(ProgramRun(device.load(given)), script)
+
+        verdict = compare_run(raw, configs.read(raw), planned, runner, step_runner, seed)
     except CompilerInputError as error:
         return "refused", with_line(str(error), text), {}
     except NotModelledError as missing:

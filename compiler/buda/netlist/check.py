@@ -45,7 +45,7 @@ def for_first_chip(netlist: Netlist) -> Netlist:
 def check(netlist: Netlist) -> None:
     """Checks a netlist. Raises CompilerInputError for the first error."""
     board = load_board(netlist.arch)
-    order = _order(netlist)
+    order = graph_order(netlist)
     _check_names(netlist)
     check_fused(netlist)
     for graph in netlist.graphs:
@@ -64,7 +64,25 @@ def check_board(netlist: Netlist, board: SystemDesc) -> None:
         _check_cores(graph, board)
 
 
-def _order(netlist: Netlist) -> dict[str, int]:
+def updated_rams(netlist: Netlist) -> frozenset[str]:
+    """Returns the rams that a program reads before their op writes them, as weights: the host gives the first content.
+
+    Raises CompilerInputError for a program that is not understood.
+    """
+    order = graph_order(netlist)
+    home = {op.name: graph.name for graph in netlist.graphs for op in graph.ops}
+    first_read: dict[str, float] = {}
+    for op in netlist.ops.values():
+        for name in op.inputs:
+            first_read[name] = min(first_read.get(name, inf), order.get(home[op.name], inf))
+    return frozenset(
+        queue.name
+        for queue in netlist.queues.values()
+        if queue.type == "ram" and order.get(home.get(queue.input, ""), 0) > first_read.get(queue.name, inf)
+    )
+
+
+def graph_order(netlist: Netlist) -> dict[str, int]:
     """Returns graph -> position at which the programs first execute it."""
     known = {graph.name for graph in netlist.graphs}
     order: dict[str, int] = {}
@@ -213,6 +231,7 @@ def _bytes(df: str) -> int:
 
 def _check_queues(netlist: Netlist, board: SystemDesc, order: dict[str, int]) -> None:
     ops, home = netlist.ops, {op.name: graph.name for graph in netlist.graphs for op in graph.ops}
+    updated = updated_rams(netlist)
     for queue in netlist.queues.values():
         where = f"queues.{queue.name}"
         if queue.input != HOST and queue.input not in ops:
@@ -229,21 +248,21 @@ def _check_queues(netlist: Netlist, board: SystemDesc, order: dict[str, int]) ->
             )
         if queue.df not in board.formats:
             raise CompilerInputError(f"{where}.df: expected a format of {board.arch}, got {queue.df}")
-        for name in (op.name for op in ops.values() if queue.name in op.inputs):
+        for name in (op.name for op in ops.values() if queue.name in op.inputs and queue.name not in updated):
             writer = home.get(queue.input, "")
             if order.get(writer, 0) > order.get(home[name], inf):
                 raise CompilerInputError(f"{where}: expected {writer} to run before {home[name]}, got it after")
-    _check_dram(netlist, board, order)
+    _check_dram(netlist, board, order, updated)
 
 
-def _check_dram(netlist: Netlist, board: SystemDesc, order: dict[str, int]) -> None:
+def _check_dram(netlist: Netlist, board: SystemDesc, order: dict[str, int], updated: frozenset[str]) -> None:
     """Checks that queues that wait at the same time do not overlap, and that each lies within its channel."""
     profile, parts = board.buda, []
     for queue in netlist.queues.values():
         if queue.loc != "dram":
             continue
         size = queue.tiles * _bytes(queue.df) * queue.entries
-        alive = _alive(netlist, queue, order)
+        alive = (0, inf) if queue.name in updated else _alive(netlist, queue, order)
         for channel, address in queue.addresses:
             if channel >= profile.dram_channels or address + size > profile.dram_channel_bytes:
                 raise CompilerInputError(

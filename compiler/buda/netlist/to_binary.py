@@ -11,7 +11,7 @@ from opscope.compiler.buda.graph import BudaGraph, NodeKind, OpSpec, Slices, Ten
 from opscope.compiler.buda.graph_builder import GraphBuilder, Operand, reduced_elements
 from opscope.compiler.buda.graph_to_program import GraphProgram, to_program
 from opscope.compiler.buda.netlist.attributes import check_attributes, kind_of, scalar_of
-from opscope.compiler.buda.netlist.check import check, check_board, core_buffers
+from opscope.compiler.buda.netlist.check import check, check_board, core_buffers, updated_rams
 from opscope.compiler.buda.netlist.emit import KINDS as NAMES
 from opscope.compiler.buda.netlist.fused import steps_of
 from opscope.compiler.buda.netlist.interpret import executions, host_program
@@ -85,7 +85,7 @@ def _executed(netlist: Netlist, parameters: dict[str, int] | None) -> dict[str, 
 def graph_of(netlist: Netlist) -> BudaGraph:
     """Returns the graph that a netlist describes. Raises CompilerInputError if shapes do not fit together."""
     builder = GraphBuilder(netlist.name)
-    outputs = []
+    outputs, updated = [], updated_rams(netlist)
     pickers = {
         op.inputs[0]: _spec(netlist, op).pattern
         for op in netlist.ops.values()
@@ -95,13 +95,13 @@ def graph_of(netlist: Netlist) -> BudaGraph:
         if queue.name in pickers:
             shape = TensorShape(1, 1, pickers[queue.name].rows, pickers[queue.name].cols)
             builder.source(queue.name, NodeKind.CONSTANT, shape, queue.df)
-        elif queue.input == HOST:
+        elif queue.input == HOST or queue.name in updated:
             kind = NodeKind.PARAMETER if queue.type == "ram" else NodeKind.INPUT
             builder.source(queue.name, kind, _queue_shape(queue), queue.df, _queue_elements(queue))
-        elif _is_output(netlist, queue):
+        if queue.name in updated or _is_output(netlist, queue):
             outputs.append(queue)
-    for op in _producers_first(netlist):
-        operands = [_operand(netlist, name, op.tms.get(i, ())) for i, name in enumerate(op.inputs)]
+    for op in _producers_first(netlist, updated):
+        operands = [_operand(netlist, name, op.tms.get(i, ()), updated) for i, name in enumerate(op.inputs)]
         check_operands(op)
         spec = _spec(netlist, op)
         if op.type == "splice" and spec.slices is None and not spec.stacked:
@@ -112,11 +112,17 @@ def graph_of(netlist: Netlist) -> BudaGraph:
         tms = tuple(Tm.parse(tm) for tm in queue.input_tms)
         if queue.tile_dim != (TILE, TILE):
             tms = (*tms, Tm("crop", rt=queue.tile_dim[0], ct=queue.tile_dim[1]))
-        builder.output(queue.name, Operand(queue.input, tms), _queue_elements(queue))
+        name = _written(queue) if queue.name in updated else queue.name
+        builder.output(name, Operand(queue.input, tms), _queue_elements(queue))
     return builder.graph()
 
 
-def _operand(netlist: Netlist, name: str, tms: tuple[str, ...]) -> Operand:
+def _written(queue: Queue) -> str:
+    """The name of what an op writes to a ram that is read before."""
+    return f"{queue.name} (written)"
+
+
+def _operand(netlist: Netlist, name: str, tms: tuple[str, ...], updated: frozenset[str]) -> Operand:
     """Returns what an op reads: behind the TMs of the queue that it comes from, in whole 32x32 tiles."""
     queue = netlist.queues.get(name)
     before: tuple[Tm, ...] = ()
@@ -124,7 +130,7 @@ def _operand(netlist: Netlist, name: str, tms: tuple[str, ...]) -> Operand:
         before = tuple(Tm.parse(tm) for tm in queue.input_tms)
         if queue.input == HOST and queue.tile_dim != (TILE, TILE):
             before = (Tm("expand", rt=queue.tile_dim[0], ct=queue.tile_dim[1]), *before)
-    return Operand(_producer(netlist, name), (*before, *(Tm.parse(tm) for tm in tms)))
+    return Operand(_producer(netlist, name, updated), (*before, *(Tm.parse(tm) for tm in tms)))
 
 
 def _is_output(netlist: Netlist, queue: Queue) -> bool:
@@ -132,16 +138,16 @@ def _is_output(netlist: Netlist, queue: Queue) -> bool:
     return queue.input != HOST and not any(queue.name in op.inputs for op in netlist.ops.values())
 
 
-def _producer(netlist: Netlist, name: str) -> str:
+def _producer(netlist: Netlist, name: str, updated: frozenset[str]) -> str:
     """Returns the op or source that makes an input; for a queue between graphs, the op that writes the queue."""
     queue = netlist.queues.get(name)
-    return name if queue is None or queue.input == HOST else queue.input
+    return name if queue is None or queue.input == HOST or name in updated else queue.input
 
 
-def _producers_first(netlist: Netlist) -> Iterator[Op]:
+def _producers_first(netlist: Netlist, updated: frozenset[str]) -> Iterator[Op]:
     ops = netlist.ops
     sorter = TopologicalSorter({
-        op.name: [p for p in (_producer(netlist, name) for name in op.inputs) if p in ops] for op in ops.values()
+        op.name: [p for p in (_producer(netlist, name, updated) for name in op.inputs) if p in ops] for op in ops.values()
     })  # fmt: skip
     try:
         yield from (ops[name] for name in sorter.static_order())
@@ -173,9 +179,7 @@ def _elements(op: Op) -> tuple[int, int, int] | None:
     if op.type != "reduce" or dim not in ("r", "c"):
         return None
     if (tiles := shape.rt if dim == "r" else shape.ct) != 1:
-        raise CompilerInputError(
-            f"{op.name}: expected a result of one tile along {dim}, which is reduced, got {tiles}"
-        )
+        raise CompilerInputError(f"{op.name}: expected a result of one tile along {dim}, which is reduced, got {tiles}")
     return reduced_elements(OpSpec("reduce", reduce_dim=dim), shape)
 
 
@@ -258,4 +262,5 @@ def _queue_plan(queue: Queue, program: GraphProgram) -> QueuePlan:
         queue.name, program.tensor.get(node, -1), queue.input, queue.type, queue.entries, queue.grid_size,
         BlockPlan(queue.t, *queue.mblock, *queue.ublock), queue.df, queue.loc, queue.target_device,
         tuple(Allocation(*part) for part in queue.addresses), queue.tiles * number_format(queue.df).buda_tile_bytes,
+        program.tensor.get(_written(queue), -1),
     )  # fmt: skip

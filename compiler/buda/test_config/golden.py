@@ -93,11 +93,18 @@ class Golden:
             }
 
     def _op(self, name: str, values: Values) -> np.ndarray:
+        return self.result_of(name, [values[given] for given in self.reads[name]])
+
+    def result_of(self, name: str, inputs: Sequence[np.ndarray]) -> np.ndarray:
+        """Returns one op's result from what it reads, before TMs.
+
+        Raises NotModelledError for an op that is not known, CompilerInputError for operands that do not fit.
+        """
         row = self.ops[name]
         try:
-            return self._result(name, row, [operand(values[given], row, i) for i, given in enumerate(self.reads[name])])
+            return self._result(name, row, [operand(value, row, i) for i, value in enumerate(inputs)])
         except ValueError as error:
-            shapes = ", ".join("x".join(map(str, values[given].shape)) for given in self.reads[name])
+            shapes = ", ".join("x".join(map(str, value.shape)) for value in inputs)
             raise CompilerInputError(f"{name}: expected operands that fit each other, got {shapes}") from error
 
     def _result(self, name: str, row: Row, read: list[np.ndarray]) -> np.ndarray:

@@ -18,12 +18,13 @@ from opscope.compiler.buda.test_config import config as configs
 from opscope.compiler.buda.test_config.comparison import differences
 from opscope.compiler.buda.test_config.config import TestConfig
 from opscope.compiler.buda.test_config.golden import Golden, NotModelledError
-from opscope.compiler.buda.test_config.rows import Row, ops_of, tile_of
+from opscope.compiler.buda.test_config.queue_content import from_queue, host_array
+from opscope.compiler.buda.test_config.rows import Row, tile_of
+from opscope.compiler.buda.test_config.stepwise import StepRunner, compare_drawn, has_state
 from opscope.compiler.buda.test_config.stimulus import inputs_of
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target import binary
 
-TILE = 32
 Runner = Callable[[bytes, Sequence[np.ndarray]], Sequence[np.ndarray]]
 """Runs a binary with the contents of its queues, and returns those of its output queues."""
 ENOUGH = 10.0
@@ -42,7 +43,7 @@ class Verdict:
     queues: tuple[str, ...] = ()
     """The queues that were compared."""
     inputs: int = 0
-    """Inputs that were compared."""
+    """Inputs that were compared; of programs that keep a state, entries of queues."""
     asked: int = 0
     """Inputs that the netlist's programs would run: the graph's `input_count` times the loops."""
     positive: bool = False
@@ -50,8 +51,9 @@ class Verdict:
 
 
 def run_test_config(
-    text: str, runner: Runner, *, name: str = "netlist", board: str = "", seed: int = 0, most: int = MOST_INPUTS
-) -> Verdict:
+    text: str, runner: Runner, step_runner: StepRunner | None = None, *, name: str = "netlist", board: str = "",
+    seed: int = 0, most: int = MOST_INPUTS,
+) -> Verdict:  # fmt: skip
     """Runs a netlist as its own `test-config` asks.
 
     Raises CompilerInputError for a netlist that is refused, NotModelledError for one whose golden is not known, and
@@ -64,15 +66,24 @@ def run_test_config(
         raise CompilerInputError(f"netlist: expected YAML, got: {error}") from error
     config = configs.read(raw)
     planned = to_binary(netlist, parameters={})
-    return compare_run(raw, config, planned, runner, seed, most)
+    return compare_run(raw, config, planned, runner, step_runner, seed, most)
 
 
 def compare_run(
-    raw: Row, config: TestConfig, planned: PlannedProgram, runner: Runner, seed: int = 0, most: int = MOST_INPUTS
-) -> Verdict:
-    """Draws inputs, computes the golden, runs the binary and compares. Raises as `run_test_config`."""
+    raw: Row, config: TestConfig, planned: PlannedProgram, runner: Runner, step_runner: StepRunner | None = None,
+    seed: int = 0, most: int = MOST_INPUTS,
+) -> Verdict:  # fmt: skip
+    """Draws inputs, computes the golden, runs the binary and compares. Raises as `run_test_config`.
+
+    Where results depend on what ran before, the netlist's programs are run, by `step_runner`.
+    """
     asked = asked_inputs(raw, config)
-    count = 1 if any(op.get("gradient_op") for op in ops_of(raw).values()) else min(asked, most)
+    if has_state(raw):
+        if step_runner is None:
+            raise NotModelledError("expected results of one input alone, got programs that keep a state")
+        found, positive = compare_drawn(raw, config, planned, step_runner, seed)
+        return Verdict(not found.why, found.why, found.queues, found.entries, found.entries, positive)
+    count = min(asked, most)
     data = binary.write(planned.binary)
     program = planned.graph
     if not program.outputs:
@@ -84,7 +95,7 @@ def compare_run(
             break
         config, inputs, golden = _golden(raw, config, seed, entry)
         verdict = replace(verdict, inputs=entry + 1, positive=config.stimulus is configs.POSITIVE)
-        results = runner(data, [_queue(raw["queues"][name], inputs[name]) for name in program.sources])
+        results = runner(data, [host_array(raw["queues"][name], inputs[name]) for name in program.sources])
         for name, got in zip(program.outputs, results, strict=True):
             tiles = from_queue(np.asarray(got, np.float64), tile_of(raw["queues"][name]))
             why = differences(golden[name], tiles, config.comparison_of(name))
@@ -124,30 +135,6 @@ def asked_inputs(raw: Row, config: TestConfig) -> int:
         loops *= max(1, config.arguments.get(key, 1))
     counts = [graph.get("input_count", 1) for graph in raw["graphs"].values()]
     return max(counts, default=1) * loops
-
-
-def _queue(row: Row, value: np.ndarray) -> np.ndarray:
-    """Returns an entry of a queue as its binary takes it: bits that nothing converts as integers, others as float32."""
-    raw = {"UInt32": np.uint32, "RawUInt32": np.uint32, "RawUInt16": np.uint16, "RawUInt8": np.uint8}
-    held = to_queue(value, tile_of(row))
-    return held.astype(raw.get(row["df"], np.float32))
-
-
-def to_queue(value: np.ndarray, tile: tuple[int, int]) -> np.ndarray:
-    """Returns the elements that a queue of such tiles holds."""
-    z, rows, cols = value.shape
-    height, width = tile
-    split = value.reshape(z, rows // TILE, TILE, cols // TILE, TILE)[:, :, :height, :, :width]
-    return split.reshape(z, rows // TILE * height, cols // TILE * width)
-
-
-def from_queue(value: np.ndarray, tile: tuple[int, int]) -> np.ndarray:
-    """Returns a queue's contents in whole 32x32 tiles, with zeros where its tiles end."""
-    z, rows, cols = value.shape
-    height, width = tile
-    split = value.reshape(z, rows // height, height, cols // width, width)
-    fill = [(0, 0), (0, 0), (0, TILE - height), (0, 0), (0, TILE - width)]
-    return np.pad(split, fill).reshape(z, rows // height * TILE, cols // width * TILE)
 
 
 def shown(verdict: Verdict) -> Mapping[str, Any]:

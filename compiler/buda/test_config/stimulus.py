@@ -81,10 +81,13 @@ def inputs_of(netlist: Row, config: TestConfig, seed: int, entry: int = 0) -> di
     A queue's values depend on the seed, its place in the file and the entry alone. RAM, and a queue of one entry, has
     the same values for every input.
     """
-    values = {}
-    for number, (name, row) in enumerate(netlist["queues"].items()):
-        if row["input"].strip() == "HOST":
-            constant = row["type"] == "ram" or row["entries"] == 1
-            draw = np.random.default_rng([seed, number, 0 if constant else entry])
-            values[name] = drawn(row, config.stimulus_of(name), draw, netlist)
-    return values
+    written = [name for name, row in netlist["queues"].items() if row["input"].strip() == "HOST"]
+    return {name: input_of(netlist, config, seed, name, entry) for name in written}
+
+
+def input_of(netlist: Row, config: TestConfig, seed: int, name: str, entry: int = 0) -> np.ndarray:
+    """Returns one entry of a queue, drawn as `inputs_of` draws it."""
+    row, number = netlist["queues"][name], list(netlist["queues"]).index(name)
+    constant = row["type"] == "ram" or row["entries"] == 1
+    draw = np.random.default_rng([seed, number, 0 if constant else entry])
+    return drawn(row, config.stimulus_of(name), draw, netlist)

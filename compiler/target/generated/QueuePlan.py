@@ -154,7 +154,14 @@ class QueuePlan(object):
             return self._tab.Get(flatbuffers.number_types.Int64Flags, o + self._tab.Pos)
         return 0
 
-def QueuePlanStart(builder): builder.StartObject(12)
+    # QueuePlan
+    def Result(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(28))
+        if o != 0:
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, o + self._tab.Pos)
+        return -1
+
+def QueuePlanStart(builder): builder.StartObject(13)
 def Start(builder):
     return QueuePlanStart(builder)
 def QueuePlanAddName(builder, name): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(name), 0)
@@ -199,6 +206,9 @@ def StartAllocationsVector(builder, numElems):
 def QueuePlanAddEntryBytes(builder, entryBytes): builder.PrependInt64Slot(11, entryBytes, 0)
 def AddEntryBytes(builder, entryBytes):
     return QueuePlanAddEntryBytes(builder, entryBytes)
+def QueuePlanAddResult(builder, result): builder.PrependInt64Slot(12, result, -1)
+def AddResult(builder, result):
+    return QueuePlanAddResult(builder, result)
 def QueuePlanEnd(builder): return builder.EndObject()
 def End(builder):
     return QueuePlanEnd(builder)
@@ -225,6 +235,7 @@ class QueuePlanT(object):
         self.chip = 0  # type: int
         self.allocations = None  # type: List[opscope.compiler.target.generated.Allocation.AllocationT]
         self.entryBytes = 0  # type: int
+        self.result = -1  # type: int
 
     @classmethod
     def InitFromBuf(cls, buf, pos):
@@ -268,6 +279,7 @@ class QueuePlanT(object):
                     allocation_ = opscope.compiler.target.generated.Allocation.AllocationT.InitFromObj(queuePlan.Allocations(i))
                     self.allocations.append(allocation_)
         self.entryBytes = queuePlan.EntryBytes()
+        self.result = queuePlan.Result()
 
     # QueuePlanT
     def Pack(self, builder):
@@ -320,5 +332,6 @@ class QueuePlanT(object):
         if self.allocations is not None:
             QueuePlanAddAllocations(builder, allocations)
         QueuePlanAddEntryBytes(builder, self.entryBytes)
+        QueuePlanAddResult(builder, self.result)
         queuePlan = QueuePlanEnd(builder)
         return queuePlan

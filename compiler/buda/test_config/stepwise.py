@@ -1,0 +1,114 @@
+"""Runs the programs of a netlist whose results depend on what came before, and compares what its queues then hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from opscope.compiler.buda.plan_to_binary import PlannedProgram
+from opscope.compiler.buda.test_config import config as configs
+from opscope.compiler.buda.test_config.comparison import differences
+from opscope.compiler.buda.test_config.config import TestConfig
+from opscope.compiler.buda.test_config.golden_programs import GoldenPrograms
+from opscope.compiler.buda.test_config.queue_content import from_queue, host_array
+from opscope.compiler.buda.test_config.rows import NotModelledError, Row, ops_of, tile_of
+from opscope.compiler.buda.test_config.stimulus import input_of
+from opscope.compiler.target import binary
+
+ROUNDS = 2
+"""How often each program is run: the second time on what the first one left."""
+
+
+class Step(NamedTuple):
+    """One thing that the host does: `push` an entry to a queue, `run` a program, `pop` an entry of a queue."""
+
+    action: str
+    name: str
+    value: np.ndarray | None = None
+
+
+StepRunner = Callable[[bytes, Sequence[Step]], Sequence[np.ndarray]]
+"""Runs a binary step by step, and returns what it popped."""
+
+
+@dataclass(frozen=True)
+class StepsCompared:
+    """What a comparison of queues found: why it failed, if it did."""
+
+    why: str
+    queues: tuple[str, ...]
+    entries: int
+
+
+def has_state(raw: Row) -> bool:
+    """Whether results depend on what ran before: gradients add up, or an op writes a ram that another one reads."""
+    read = {name for op in ops_of(raw).values() for name in op["inputs"]}
+    written = (name for name, row in raw["queues"].items() if row["type"] == "ram" and row["input"].strip() != "HOST")
+    return any(op.get("gradient_op") for op in ops_of(raw).values()) or any(name in read for name in written)
+
+
+def compare_steps(
+    raw: Row, config: TestConfig, planned: PlannedProgram, runner: StepRunner, seed: int = 0, rounds: int = ROUNDS
+) -> StepsCompared:
+    """Runs all programs `rounds` times, in the order of the file, and compares what they leave after each round.
+
+    Compared are the queues that no op reads, and every ram that an op writes. Parameters of programs are 1: gradients
+    start at zero. Raises NotModelledError for a golden that is not known, and what the runner raises.
+    """
+    queues: Row = raw["queues"]
+    programs = planned.binary.plan.programs
+    golden = GoldenPrograms(raw, programs, lambda name, number: input_of(raw, config, seed, name, number))
+    read = {name for op in ops_of(raw).values() for name in op["inputs"]}
+    made = [name for name, row in queues.items() if row["input"].strip() != "HOST"]
+    compared = [name for name in made if name not in read or queues[name]["type"] == "ram"]
+    if not compared:
+        raise NotModelledError("expected a queue that the host reads, got none")
+    script: list[Step] = []
+    expected: list[tuple[str, int, np.ndarray]] = []
+    for turn in range(rounds):
+        before = {name: set(numbers) for name, numbers in golden.asked.items()}
+        written = {name: golden.content[name].written for name in compared}
+        golden.run()
+        for name, numbers in golden.asked.items():
+            for number in sorted(numbers - before[name]):
+                value = host_array(queues[name], input_of(raw, config, seed, name, number))
+                script.append(Step("push", name, value))
+        script += [Step("run", program.name) for program in programs]
+        for name in compared:
+            content = golden.content[name]
+            if queues[name]["type"] == "ram":
+                pointers = [min(content.entries)] if content.entries else []
+            else:
+                wrap = 2 * queues[name]["entries"]
+                count = (content.written - written[name]) % wrap
+                pointers = [(written[name] + i) % wrap for i in range(count)]
+            for pointer in pointers:
+                script.append(Step("pop", name))
+                expected.append((name, turn, content.entries[pointer]))
+    if undefined := next((name for name, _, value in expected if not np.isfinite(value).all()), ""):
+        raise NotModelledError(f"{undefined}: expected numbers, got NaN or infinity with the inputs that it asks for")
+    results = runner(binary.write(planned.binary), script)
+    for (name, turn, value), result in zip(expected, results, strict=True):
+        tiles = from_queue(np.asarray(result, np.float64), tile_of(queues[name]))
+        if why := differences(value, tiles, config.comparison_of(name)):
+            return StepsCompared(f"{name}, round {turn}: {why}", tuple(compared), len(expected))
+    return StepsCompared("", tuple(compared), len(expected))
+
+
+def compare_drawn(
+    raw: Row, config: TestConfig, planned: PlannedProgram, runner: StepRunner, seed: int = 0
+) -> tuple[StepsCompared, bool]:
+    """`compare_steps`, and whether inputs were drawn positive, since the netlist's default gives no numbers."""
+    try:
+        return compare_steps(raw, config, planned, runner, seed), False
+    except NotModelledError:
+        if not config.drawn_by_default or config.stimulus is configs.POSITIVE:
+            raise
+    positive = replace(config, stimulus=configs.POSITIVE)
+    return compare_steps(raw, positive, planned, runner, seed), True
+
+
+__all__ = ["Step", "StepRunner", "compare_drawn", "has_state"]
