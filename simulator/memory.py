@@ -9,6 +9,7 @@ import numpy as np
 
 from opscope.compiler.target.allocation import Banks, Buffer, l1_of, map_of, shares
 from opscope.compiler.target.formats import FORMATS
+from opscope.compiler.target.in_place import writes_in_place
 from opscope.compiler.target.program import ControlParams, Operation, Program, TensorDesc
 from opscope.compiler.target.system_desc import Profile
 from opscope.simulator.errors import OutOfMemory
@@ -69,6 +70,10 @@ class _Allocator:
             self.place(live, tensor, program.tensors[tensor], f"input {tensor}")
         for op in program.operations:
             where = f"{op.kernel} ({op.location})" if op.location else op.kernel
+            if writes_in_place(op, program) and op.inputs[0] in live:
+                live[op.outputs[0]] = live.pop(op.inputs[0])
+                self.buffers[program.name, op.outputs[0]] = live[op.outputs[0]][1]
+                addresses[op.outputs[0]] = (live[op.outputs[0]][0], live[op.outputs[0]][1].address)
             for tensor in op.outputs:
                 self.place(live, tensor, program.tensors[tensor], where)
                 if tensor in live:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from opscope.compiler.errors import StageFailure
 from opscope.compiler.ops import shapes
 from opscope.compiler.ops.codec import BOOL as FLAG
-from opscope.compiler.ops.codec import F32, I32S, I64S, S32, TEXT, U32
+from opscope.compiler.ops.codec import F32, I32S, I64S, S32, TEXT
 from opscope.compiler.ops.row import FLOAT, OpRow, register_all
-from opscope.compiler.target.fused_params import AttentionParams, NormParams, SoftmaxParams
+from opscope.compiler.target.fused_params import NormParams, SoftmaxParams
 from opscope.compiler.target.program import EltwiseParams, MatmulParams, Params
 
 
@@ -19,17 +18,6 @@ def _product(attrs: dict[str, Any], op: Any) -> Params:
 
 def _gelu(attrs: dict[str, Any], op: Any) -> Params:
     return EltwiseParams((1.0,) if attrs.get("approximate") == "tanh" else ())
-
-
-def _attention(attrs: dict[str, Any], op: Any) -> Params:
-    """Without a scale it is one over the root of the size of a head, as in tt-mlir. Raises StageFailure."""
-    segments = attrs.get("operandSegmentSizes", ())
-    if "sliding_window_size" in attrs or any(segments[4:]):
-        got = "a sliding window" if "sliding_window_size" in attrs else "a sink"
-        message = f"expected attention over all that a mask allows, got {got}"
-        raise StageFailure("ttnn-to-flatbuffer", op.name, message, kind="notimpl")
-    size = shapes.shape_of(op.operands[0])[-1]
-    return AttentionParams(attrs.get("scale", size**-0.5), attrs["is_causal"])
 
 
 def _norm(name: str) -> OpRow:
@@ -74,16 +62,4 @@ register_all(
     ),
     _norm("layer_norm"),
     _norm("rms_norm"),
-    OpRow(
-        "",
-        "scaled_dot_product_attention",
-        group="matmul",
-        arity=None,
-        dtypes=FLOAT,
-        shape_rule=lambda op, attrs: (*shapes.shape_of(op.operands[0])[:-1], shapes.shape_of(op.operands[2])[-1]),
-        attrs={"is_causal": FLAG, "scale?": F32, "sliding_window_size?": U32, "operandSegmentSizes?": I32S},
-        params=_attention,
-        matrix=True,
-        lowering="device",
-    ),
 )

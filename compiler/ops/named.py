@@ -100,9 +100,6 @@ register_all(
     # contractions
     _named("dot_general", "matmul", "permutations and reshapes around a matmul", arity=2, dtypes=NUMBER,
            batch_dims_lhs=I64S, batch_dims_rhs=I64S, contract_dims_lhs=I64S, contract_dims_rhs=I64S),
-    # reductions
-    _named("cumsum", "reduce", "a window sum that reaches back to the start", dtypes=NUMBER, dim=I64),
-    _named("cumprod", "reduce", "a window product that reaches back to the start", dtypes=NUMBER, dim=I64),
     # movements
     _named("get_dimension_size", "creation", "full: shapes are static", dtypes=PLAIN, dimension=I32),
     _named("zeros", "creation", "full", arity=0, dtypes=PLAIN, shape=I32S),

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from opscope.compiler.ops.row import ANY, Group, Lowering, OpRow, register_all
 
-_ATTENTION = "attention over a cache: no kernel here computes it in one op; the composed form runs"
-_CACHE = "writes into a tensor in place: programs here only make new values"
+_ATTENTION = "a form of attention over a cache that no kernel here computes in one op; the composed form runs"
 _MOE = "routes tokens between experts on several chips by values known at run time"
 _TRAINING = "a step of training in one op: its parts run, this compiler lacks the fused kernel"
 _SHARDED = "the part of an op between chips that this compiler writes with collectives and the op on each chip"
@@ -28,7 +27,6 @@ TTIR: dict[Group, list[tuple[Lowering, str, str]]] = {
     "matmul": [
         (
             "notimpl",
-            "scaled_dot_product_attention_decode paged_scaled_dot_product_attention_decode "
             "chunked_scaled_dot_product_attention paged_flash_multi_latent_attention_decode",
             _ATTENTION,
         ),
@@ -37,7 +35,6 @@ TTIR: dict[Group, list[tuple[Lowering, str, str]]] = {
         ("notimpl", "split_query_key_value_and_split_heads", _FUSED),
     ],
     "data_movement": [
-        ("notimpl", "update_cache paged_update_cache fill_cache paged_fill_cache", _CACHE),
         ("notimpl", "rearrange", "a pattern in einops' notation; permute and reshape run"),
     ],
     "layout": [
@@ -95,7 +92,7 @@ TTNN: dict[Group, list[tuple[Lowering, str, str]]] = {
         )
     ],
     "matmul": [
-        ("notimpl", "rotary_embedding_llama rotary_embedding", _FUSED),
+        ("notimpl", "rotary_embedding_llama", _FUSED),
         ("notimpl", "nlp_concat_heads nlp_concat_heads_decode nlp_create_qkv_heads_decode", _FUSED),
         ("notimpl", "flash_mla_prefill indexer_score_dsa", _ATTENTION),
     ],

@@ -72,7 +72,7 @@ def _sufficient_fidelity(op: RowOp, highest: str) -> str:
     if op.ROW.group not in ("matmul", "conv"):
         return highest
     left, right = (layout.layout_of(v) for v in op.operands[:2])
-    if left is None or right is None or op.ROW.ttir == "scaled_dot_product_attention":
+    if left is None or right is None or "dot_product_attention" in op.ROW.ttir:
         return highest  # attention multiplies exponentials too, which use all bits
     left_fits, right_fits = mantissa_bits(left) <= LEFT_HIGH, mantissa_bits(right) <= RIGHT_HIGH
     needed = "lofi" if left_fits and right_fits else "hifi2" if left_fits else "hifi3" if right_fits else "hifi4"

@@ -24,8 +24,13 @@ from opscope.compiler.ir.functions import CONST_EVAL, PROGRAM, functions, kind_o
 from opscope.compiler.ops.shapes import shape_of
 from opscope.compiler.target.formats import number_format
 
-PRODUCTS = frozenset({"matmul", "linear", "conv2d", "conv3d", "scaled_dot_product_attention"})
-OPERANDS = {"scaled_dot_product_attention": 3}
+ATTENTION = (
+    "scaled_dot_product_attention",
+    "scaled_dot_product_attention_decode",
+    "paged_scaled_dot_product_attention_decode",
+)
+PRODUCTS = frozenset({"matmul", "linear", "conv2d", "conv3d", *ATTENTION})
+OPERANDS = dict.fromkeys(ATTENTION, 3)
 """Op -> number of operands that a product multiplies, if it is not two."""
 
 

@@ -23,8 +23,19 @@ class NormParams:
 
 @dataclass(frozen=True)
 class AttentionParams:
-    """`scaled_dot_product_attention` of query, key, value and perhaps a mask that is added to the scores."""
+    """`scaled_dot_product_attention` of query, key, value and perhaps a mask that is added to the scores.
+
+    Its `_decode` forms are of one position of each user, after the inputs that their rows list.
+    """
 
     scale: float = 1.0
     is_causal: bool = False
     """Whether no position sees those after it."""
+
+
+@dataclass(frozen=True)
+class CacheParams:
+    """`update_cache`, `fill_cache` and their paged forms: the cache is input 0, what is written input 1."""
+
+    batch_offset: int = 0
+    """The first batch of the cache that is written."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from opscope.compiler.target.fused_params import AttentionParams, NormParams, SoftmaxParams
+from opscope.compiler.target.fused_params import AttentionParams, CacheParams, NormParams, SoftmaxParams
 from opscope.compiler.target.plan import Plan
 from opscope.compiler.target.region_params import (
     BodyReduceParams,
@@ -311,6 +311,7 @@ Params = (
     | NormParams
     | AttentionParams
     | EncodedMatmulParams
+    | CacheParams
 )
 
 

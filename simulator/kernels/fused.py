@@ -1,17 +1,15 @@
 """Kernels that compute several ops at once, with intermediate values in Dst or circular buffers.
 
 Exponentials, roots, divisions and sums run on the SFPU in float32, and sums use all bits of their operands. So softmax
-and norms are at least as exact as the ops that they replace. Attention's two products run on the matrix unit.
+and norms are at least as exact as the ops that they replace.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from opscope.compiler.target.fused_params import AttentionParams, NormParams, SoftmaxParams
+from opscope.compiler.target.fused_params import NormParams, SoftmaxParams
 from opscope.simulator.kernels.eltwise import operands
-from opscope.simulator.kernels.matmul import product_of
-from opscope.simulator.kernels.reduce import gapool_operand
 from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
 
@@ -51,20 +49,3 @@ def layer_norm(images: Images, call: Call) -> np.ndarray:
     x, *vectors = operands(images, call)
     centred = x - np.mean(x, axis=-1, keepdims=True, dtype=np.float32)
     return _scaled(_normalised(centred, params_of(call, NormParams).epsilon), vectors)
-
-
-@kernel("scaled_dot_product_attention", AttentionParams, unit="matrix", arity=(3, 4))
-def scaled_dot_product_attention(images: Images, call: Call) -> np.ndarray:
-    """softmax(query key^T scale + mask) value, per head; the scores never leave the cores."""
-    params = params_of(call, AttentionParams)
-    query, key, value = images[:3]
-    scores = product_of(query, np.swapaxes(key, -1, -2), call) * np.float32(params.scale)
-    if len(images) > 3:
-        scores = scores + images[3]
-    if params.is_causal:
-        rows, columns = scores.shape[-2:]
-        scores = np.where(np.tri(rows, columns, columns - rows, dtype=bool), scores, -np.inf)
-    raised = np.exp(scores - np.max(scores, axis=-1, keepdims=True, initial=-np.inf))
-    # Divided last, so that numerator and denominator lose the same bits of an exponential.
-    total = np.sum(gapool_operand(raised, call.numerics.fidelity), axis=-1, keepdims=True, dtype=np.float32)
-    return product_of(raised, value, call) / total

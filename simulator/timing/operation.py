@@ -15,6 +15,8 @@ from dataclasses import replace
 
 from opscope.compiler.target.allocation import tensor_bytes, tile_matrix
 from opscope.compiler.target.formats import FORMATS, TILE, padded_tiles
+from opscope.compiler.target.fused_params import CacheParams
+from opscope.compiler.target.in_place import writes_in_place
 from opscope.compiler.target.program import (
     AttentionParams,
     ControlParams,
@@ -62,6 +64,9 @@ def operation_cost(
         return OpCost(op.kernel, op.location, wait, 0, 0, wait, 0, 0, 0)
     inputs = [program.tensors[t] for t in op.inputs]
     outputs = [program.tensors[t] for t in op.outputs]
+    if isinstance(op.params, CacheParams) and writes_in_place(op, program):
+        # Of the cache only the tiles that are written to move: they are read, changed and written back.
+        inputs[0] = outputs[0] = _written(op, inputs)
     on_device = [d for d in (*inputs, *outputs) if d.buffer_type != "system_memory"]
     if op.kernel in HOST_KERNELS or len(on_device) < len(inputs) + len(outputs) or not on_device:
         return OpCost(op.kernel, op.location, 0, 0, 0, 0, 0, 0, 0)
@@ -130,6 +135,19 @@ def _local(operand: TensorDesc, result: TensorDesc) -> bool:
 def _picks(op: Operation) -> bool:
     """Whether the op reads only the part of its operand that it returns."""
     return isinstance(op.params, GatherParams | SliceParams)
+
+
+def _written(op: Operation, inputs: list[TensorDesc]) -> TensorDesc:
+    """The rows of tiles of a cache that a write touches, as a tensor: those of one position, or all that are filled."""
+    cache, new = inputs[:2]
+    if op.kernel == "paged_update_cache":
+        parts, rows = new.shape[1] * cache.shape[1], TILE
+    elif op.kernel == "paged_fill_cache":
+        block = cache.shape[2]
+        parts, rows = new.shape[0] * cache.shape[1] * -(-new.shape[2] // block), min(block, new.shape[2])
+    else:
+        parts, rows = new.shape[0] * new.shape[1], TILE if op.kernel == "update_cache" else new.shape[2]
+    return replace(cache, shape=(parts, rows, cache.shape[3]))
 
 
 def _read_bytes(op: Operation, desc: TensorDesc, outputs: list[TensorDesc], profile: Profile) -> int:
@@ -212,8 +230,19 @@ def _activation(op: Operation) -> str:
 def _attention(
     op: Operation, inputs: list[TensorDesc], out: TensorDesc, system: SystemDesc, profile: Profile
 ) -> tuple[float, float, int]:
-    """Like `_product`, for two products per head with a softmax between them; scores stay on their core."""
+    """Like `_product`, for two products per head with a softmax between them; scores stay on their core.
+
+    With one position of each user, the heads that share keys are the rows of a product, and all of a cache is read: how
+    much of it holds something is known at run time only.
+    """
     query, key, value = inputs[:3]
+    if op.kernel.endswith("_decode"):
+        users, heads = query.shape[1:3]
+        if op.kernel.startswith("paged"):
+            seen = inputs[3].shape[1] * key.shape[2]
+            key, value = (replace(d, shape=(users, d.shape[1], seen, d.shape[3])) for d in (key, value))
+        query = replace(query, shape=(users, key.shape[1], heads // key.shape[1], query.shape[3]))
+        out = replace(out, shape=(*query.shape[:3], out.shape[3]))
     scores = replace(out, memory_layout="interleaved", shape=(*query.shape[:-1], key.shape[-2]))
     turned = replace(key, shape=(*key.shape[:-2], key.shape[-1], key.shape[-2]))
     plain = replace(op, params=MatmulParams())

@@ -23,6 +23,9 @@ FUSED: dict[str, tuple[str, ...]] = {
     "softmax": ("max", "subtract", "exp", "sum", "multiply"),
     "rms_norm": ("multiply", "sum", "multiply", "multiply"),
     "layer_norm": ("sum", "subtract", "multiply", "sum", "multiply", "multiply", "add"),
+    "rotary_embedding": ("multiply", "multiply", "add"),
+    "cumsum": ("add",),
+    "cumprod": ("multiply",),
 }
 """Kernels that run others on the tiles that they hold: they save launches and transfers, not passes."""
 TWO_OPERANDS = frozenset({"add", "subtract", "multiply", "maximum", "minimum"})

@@ -1,4 +1,4 @@
-"""Running sums and products, argmax over several dims, and sorting by a direction."""
+"""Argmax over several dims, and sorting by a direction."""
 
 from __future__ import annotations
 
@@ -14,34 +14,6 @@ from opscope.compiler.ir.functions import KIND, SCALAR
 from opscope.compiler.ops.shapes import shape_of
 from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit
 from opscope.compiler.passes.ttir_to_ttir_decomposition.patterns import along, decomposes, element_of, steps
-
-JOINS = {"cumsum": ("add", 0), "cumprod": ("multiply", 1)}
-
-
-@decomposes("cumsum", "cumprod")
-def cumulative(e: Emit, attrs: dict[str, Any]) -> SSAValue:
-    """A window as long as the dim that ends at each element, over a padding of the join's identity."""
-    (x,) = e.operands
-    shape = shape_of(x)
-    rank, dim = len(shape), along(len(shape), attrs["dim"])
-    name, identity = JOINS[e.op.name.removeprefix("ttir.")]
-    size = shape[dim]
-    window, padding = [1] * rank, [0] * (2 * rank)
-    window[dim], padding[2 * dim] = max(size, 1), max(size - 1, 0)
-    start = e.full((), element_of(x), identity)
-    body = _scalar_function(e, f"{e.op.name.removeprefix('ttir.')}_body", element_of(x), 2, name)
-    (result,) = e.emit_all(
-        "reduce_window_body",
-        [x, start],
-        [x.type],
-        window=window,
-        stride=[1] * rank,
-        padding=padding,
-        dilation=[1] * rank,
-        base_dilation=[1] * rank,
-        programs=[body],
-    )
-    return result
 
 
 @decomposes("argmax")

@@ -40,6 +40,7 @@ class Params(object):
     NormParams = 34
     AttentionParams = 35
     EncodedMatmulParams = 36
+    CacheParams = 37
 
 def ParamsCreator(unionType, table):
     from flatbuffers.table import Table
@@ -153,4 +154,7 @@ def ParamsCreator(unionType, table):
     if unionType == Params().EncodedMatmulParams:
         import opscope.compiler.target.generated.EncodedMatmulParams
         return opscope.compiler.target.generated.EncodedMatmulParams.EncodedMatmulParamsT.InitFromBuf(table.Bytes, table.Pos)
+    if unionType == Params().CacheParams:
+        import opscope.compiler.target.generated.CacheParams
+        return opscope.compiler.target.generated.CacheParams.CacheParamsT.InitFromBuf(table.Bytes, table.Pos)
     return None

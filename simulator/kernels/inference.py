@@ -1,0 +1,191 @@
+"""Kernels of language models' inference: writes into caches, attention over them, rotary positions, running sums.
+
+Caches are written in place where nothing reads what they held (`target/in_place.py`), as tt-metal does; as functions of
+whole tensors, the kernels return the cache with what was written.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opscope.compiler.target.formats import FORMATS, TILE
+from opscope.compiler.target.fused_params import AttentionParams, CacheParams
+from opscope.compiler.target.program import EltwiseParams, ReduceParams
+from opscope.simulator.kernels.eltwise import operands
+from opscope.simulator.kernels.matmul import product_of
+from opscope.simulator.kernels.reduce import gapool_operand
+from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
+
+CHUNK = 128
+"""Positions of a cache that a core holds at a time while it attends to them (tt-metal: k_chunk_size)."""
+
+
+def _row_bytes(call: Call) -> int:
+    """A row of tiles of the cache, which is untilised, written to and tilised again, and one of the input."""
+    cache = call.inputs[0]
+    return 3 * -(-cache.shape[-1] // TILE) * FORMATS[cache.data_format].tile_bytes + 4096
+
+
+@kernel("update_cache", CacheParams, unit="move", arity=3, l1_bytes=_row_bytes)
+def update_cache(images: Images, call: Call) -> np.ndarray:
+    """Writes one position of each head, at an index that is clamped into the cache (one number for all batches)."""
+    cache, new, index = images
+    result, first = cache.copy(), params_of(call, CacheParams).batch_offset
+    place = int(np.clip(np.asarray(index, np.int64).reshape(-1)[0], 0, cache.shape[2] - 1))
+    result[first : first + new.shape[0], :, place] = new[:, :, 0]
+    return result
+
+
+@kernel("fill_cache", CacheParams, unit="move", arity=2, l1_bytes=_row_bytes)
+def fill_cache(images: Images, call: Call) -> np.ndarray:
+    """Writes the first positions of each head."""
+    cache, new = images
+    result, first = cache.copy(), params_of(call, CacheParams).batch_offset
+    result[first : first + new.shape[0], :, : new.shape[2]] = new
+    return result
+
+
+@kernel("paged_update_cache", CacheParams, unit="move", arity=4, l1_bytes=_row_bytes)
+def paged_update_cache(images: Images, call: Call) -> np.ndarray:
+    """Writes one position of each user into the block that the page table names; a user at a negative index is left
+    out, as are blocks that do not exist.
+    """
+    cache, new, index, table = images
+    result = cache.copy()
+    blocks, heads, size = cache.shape[:3]
+    for user, place in enumerate(np.asarray(index, np.int64).reshape(-1)):
+        if 0 <= place < table.shape[1] * size and 0 <= (block := int(table[user, place // size])) < blocks:
+            result[block, :, place % size] = new[0, user, :heads]
+    return result
+
+
+@kernel("paged_fill_cache", CacheParams, unit="move", arity=(3, 4), l1_bytes=_row_bytes)
+def paged_fill_cache(images: Images, call: Call) -> np.ndarray:
+    """Writes the first positions of users into the blocks that the page table names: of the users that a fourth input
+    lists, else of the first ones.
+    """
+    cache, new, table = images[:3]
+    users = np.asarray(images[3], np.int64).reshape(-1) if len(images) > 3 else np.arange(new.shape[0])
+    result, size = cache.copy(), cache.shape[2]
+    for row, user in enumerate(users[: new.shape[0]]):
+        for start in range(0, new.shape[2] if 0 <= user < table.shape[0] else 0, size):
+            block, part = int(table[user, start // size]), new[row, :, start : start + size]
+            if 0 <= block < cache.shape[0]:
+                result[block, :, : part.shape[1]] = part
+    return result
+
+
+def attend(query: np.ndarray, key: np.ndarray, value: np.ndarray, mask: np.ndarray | None, call: Call) -> np.ndarray:
+    """softmax(query key^T scale + mask) value for (batch, heads, positions, width), heads sharing keys in order.
+
+    A mask broadcasts to (batch, heads, positions of the query, positions of the keys).
+    """
+    shared = query.shape[1] // key.shape[1] if query.ndim == 4 else 1
+    if shared > 1:
+        key, value = (np.repeat(x, shared, axis=1) for x in (key, value))
+    scores = product_of(query, np.swapaxes(key, -1, -2), call) * np.float32(params_of(call, AttentionParams).scale)
+    if mask is not None:
+        scores = scores + mask
+    raised = np.exp(scores - np.max(scores, axis=-1, keepdims=True, initial=-np.inf))
+    # Divided last, so that numerator and denominator lose the same bits of an exponential.
+    total = np.sum(gapool_operand(raised, call.numerics.fidelity), axis=-1, keepdims=True, dtype=np.float32)
+    return product_of(raised, value, call) / total
+
+
+def _causal(rows: int, columns: int) -> np.ndarray:
+    return np.where(np.tri(rows, columns, columns - rows, dtype=bool), np.float32(0), np.float32(-np.inf))
+
+
+@kernel("scaled_dot_product_attention", AttentionParams, unit="matrix", arity=(3, 4))
+def scaled_dot_product_attention(images: Images, call: Call) -> np.ndarray:
+    """Attention of a whole sequence, per head; the scores never leave the cores."""
+    query, key, value = images[:3]
+    mask = images[3] if len(images) > 3 else None
+    if params_of(call, AttentionParams).is_causal:
+        causal = _causal(query.shape[-2], key.shape[-2])
+        mask = causal if mask is None else mask + causal
+    return attend(query, key, value, mask, call)
+
+
+def _chunk_bytes(call: Call) -> int:
+    """The heads that share a key, their scores and results, and chunks of keys and values, these double-buffered."""
+    query, key, value = call.inputs[:3]
+    tile = FORMATS[query.data_format].tile_bytes
+    rows = -(-max(query.shape[2] // key.shape[1], 1) // TILE)
+    wide, out, chunk = (-(-n // TILE) for n in (key.shape[3], value.shape[3], min(CHUNK, max(key.shape[2], 1))))
+    return tile * (rows * (wide + 2 * out + 2 * chunk) + 2 * chunk * (wide + out))
+
+
+def _of_one_position(query: np.ndarray, key: np.ndarray, value: np.ndarray, rest: Images, call: Call) -> np.ndarray:
+    """Attention of a query (1, users, heads, width); causal ones have positions in `rest`, others perhaps a mask."""
+    places, mask = (rest[0], None) if params_of(call, AttentionParams).is_causal else (None, rest[0] if rest else None)
+    if places is not None:
+        last = np.asarray(places, np.int64).reshape(-1, 1)
+        seen = np.arange(key.shape[2])[np.newaxis] <= last
+        mask = np.where(seen, np.float32(0), np.float32(-np.inf))[:, np.newaxis, np.newaxis]
+        # A user whose position is negative is idle: its result is 0.
+        idle = last[:, 0] < 0
+        mask[idle] = 0
+    elif mask is not None:
+        # (users or 1, 1, heads or 1, positions) -> (users, heads, 1, positions)
+        mask = np.swapaxes(mask, 1, 2)
+    result = np.moveaxis(attend(np.moveaxis(query, 0, 2), key, value, mask, call), 2, 0)
+    if places is not None:
+        result = np.where(idle[np.newaxis, :, np.newaxis, np.newaxis], np.float32(0), result)
+    return result
+
+
+@kernel("scaled_dot_product_attention_decode", AttentionParams, unit="matrix", arity=(4, 5), l1_bytes=_chunk_bytes)
+def scaled_dot_product_attention_decode(images: Images, call: Call) -> np.ndarray:
+    """Attention of one position of each user over its cache, up to the position that input 3 says if it is causal."""
+    query, key, value, places, *mask = images
+    rest = [places] if params_of(call, AttentionParams).is_causal else mask
+    return _of_one_position(query, key, value, rest, call)
+
+
+@kernel(
+    "paged_scaled_dot_product_attention_decode", AttentionParams, unit="matrix", arity=(5, 5), l1_bytes=_chunk_bytes
+)
+def paged_scaled_dot_product_attention_decode(images: Images, call: Call) -> np.ndarray:
+    """The same over blocks that a page table names: input 4 is the positions if it is causal, else the mask."""
+    query, key, value, table, last = images
+    pages = np.clip(table.astype(np.int64), 0, key.shape[0] - 1)
+
+    def joined(cache: np.ndarray) -> np.ndarray:
+        users, blocks = pages.shape
+        held = cache[pages].swapaxes(1, 2)
+        return held.reshape(users, cache.shape[1], blocks * cache.shape[2], cache.shape[3])
+
+    return _of_one_position(query, joined(key), joined(value), [last], call)
+
+
+@kernel("rotary_embedding", EltwiseParams, arity=3, max_ulp=2)
+def rotary_embedding(images: Images, call: Call) -> np.ndarray:
+    """x cos + (its halves turned by a quarter) sin (Su et al. 2021), halves paired as Llama does."""
+    x, cosine, sine = operands(images, call)
+    first, second = np.split(x, 2, axis=-1)
+    return x * cosine + np.concatenate([-second, first], axis=-1) * sine
+
+
+def _column_bytes(call: Call) -> int:
+    """Tiles of the operand and result, and the running value, which stays in float32."""
+    sizes = (FORMATS[d.data_format].tile_bytes for d in (*call.inputs, *call.outputs))
+    return 2 * sum(sizes) + FORMATS["Float32"].tile_bytes
+
+
+def _running(ufunc: np.ufunc, images: Images, call: Call) -> np.ndarray:
+    """Running values along a dim, one element after the other, in float32 or in the integers' own width."""
+    (x,), (dim,) = operands(images, call), params_of(call, ReduceParams).dims
+    return ufunc.accumulate(x, axis=dim, dtype=x.dtype) if x.ndim else x
+
+
+@kernel("cumsum", ReduceParams, l1_bytes=_column_bytes)
+def cumsum(images: Images, call: Call) -> np.ndarray:
+    """Running sums on the SFPU: each adds one rounding of its own to those before it."""
+    return _running(np.add, images, call)
+
+
+@kernel("cumprod", ReduceParams, l1_bytes=_column_bytes)
+def cumprod(images: Images, call: Call) -> np.ndarray:
+    """Running products on the SFPU, rounded as running sums are."""
+    return _running(np.multiply, images, call)
