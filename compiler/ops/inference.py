@@ -82,6 +82,9 @@ def attention(attrs: dict[str, Any], op: Any) -> Params:
         message = f"expected attention over all that a mask allows, got {got}"
         raise StageFailure("ttnn-to-flatbuffer", op.name, message, kind="notimpl")
     causal = attrs.get("is_causal", op.ROW.ttir != "scaled_dot_product_attention")
+    if op.ROW.ttir == "scaled_dot_product_attention_decode" and causal and len(op.operands) != 4:
+        message = f"expected positions and no mask after the values, got {len(op.operands) - 3} operands"
+        raise StageFailure("ttnn-to-flatbuffer", op.name, message, kind="notimpl")
     if op.ROW.ttir == "paged_scaled_dot_product_attention_decode":
         masked = "operandSegmentSizes" in attrs and bool(segments[4])
         if causal == masked or len(op.operands) != 5:

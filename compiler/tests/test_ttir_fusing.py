@@ -93,6 +93,9 @@ SPELLINGS: dict[str, tuple[Callable[..., Any], list[str]]] = {
     "attention that is not scaled": (
         lambda x, w, b: jax.nn.softmax(heads(x) @ turned(x)) @ heads(x), ["scaled_dot_product_attention"],
     ),
+    "attention of one head": (
+        lambda x, w, b: jax.nn.softmax(x @ x.transpose(0, 2, 1)) @ x, ["scaled_dot_product_attention"],
+    ),
 }  # fmt: skip
 """The same by other words."""
 
@@ -123,7 +126,12 @@ ALIKE: dict[str, Callable[..., Any]] = {
     "a sum by another count": lambda x, w, b: x.sum((0, 2)) / 127,
     "a sum that two read": lambda x, w, b: (x.sum((0, 2)) / 128, x.sum((0, 2)).max()),
     "attention over rows": lambda x, w, b: jax.nn.softmax(heads(x) @ turned(x), axis=2) @ heads(x),
-    "attention of two heads in one": lambda x, w, b: jax.nn.softmax(x @ x.transpose(0, 2, 1)) @ x,
+    "attention that is scaled after its mask": (
+        lambda x, w, b: jax.nn.softmax((heads(x) @ turned(x) + heads(x)[..., :1]) * 0.125) @ heads(x)
+    ),
+    "attention that a small number hides little of": (
+        lambda x, w, b: jax.nn.softmax(jnp.where(b[:32] > 0, heads(x) @ turned(x), -10.0)) @ heads(x)
+    ),
 }
 """What differs in one point."""
 

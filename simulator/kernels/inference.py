@@ -118,28 +118,24 @@ def _chunk_bytes(call: Call) -> int:
 
 def _of_one_position(query: np.ndarray, key: np.ndarray, value: np.ndarray, rest: Images, call: Call) -> np.ndarray:
     """Attention of a query (1, users, heads, width); causal ones have positions in `rest`, others perhaps a mask."""
-    places, mask = (rest[0], None) if params_of(call, AttentionParams).is_causal else (None, rest[0] if rest else None)
-    if places is not None:
-        last = np.asarray(places, np.int64).reshape(-1, 1)
-        seen = np.arange(key.shape[2])[np.newaxis] <= last
-        mask = np.where(seen, np.float32(0), np.float32(-np.inf))[:, np.newaxis, np.newaxis]
-        # A user whose position is negative is idle: its result is 0.
-        idle = last[:, 0] < 0
-        mask[idle] = 0
-    elif mask is not None:
+    turned = np.moveaxis(query, 0, 2)
+    if not params_of(call, AttentionParams).is_causal:
         # (users or 1, 1, heads or 1, positions) -> (users, heads, 1, positions)
-        mask = np.swapaxes(mask, 1, 2)
-    result = np.moveaxis(attend(np.moveaxis(query, 0, 2), key, value, mask, call), 2, 0)
-    if places is not None:
-        result = np.where(idle[np.newaxis, :, np.newaxis, np.newaxis], np.float32(0), result)
-    return result
+        mask = np.swapaxes(rest[0], 1, 2) if rest else None
+        return np.moveaxis(attend(turned, key, value, mask, call), 2, 0)
+    last = np.asarray(rest[0], np.int64).reshape(-1, 1, 1, 1)
+    # A user whose position is negative is idle: its result is 0.
+    seen = (np.arange(key.shape[2]) <= last) | (last < 0)
+    result = attend(turned, key, value, np.where(seen, np.float32(0), np.float32(-np.inf)), call)
+    return np.moveaxis(np.where(last < 0, np.float32(0), result), 2, 0)
 
 
-@kernel("scaled_dot_product_attention_decode", AttentionParams, unit="matrix", arity=(4, 5), l1_bytes=_chunk_bytes)
+@kernel("scaled_dot_product_attention_decode", AttentionParams, unit="matrix", arity=(3, 5), l1_bytes=_chunk_bytes)
 def scaled_dot_product_attention_decode(images: Images, call: Call) -> np.ndarray:
     """Attention of one position of each user over its cache, up to the position that input 3 says if it is causal."""
-    query, key, value, places, *mask = images
-    rest = [places] if params_of(call, AttentionParams).is_causal else mask
+    query, key, value, *rest = images
+    if not params_of(call, AttentionParams).is_causal:
+        rest = [image for image in rest if image.dtype.kind == "f"]  # positions say nothing beside a mask
     return _of_one_position(query, key, value, rest, call)
 
 

@@ -30,7 +30,8 @@ def custom_call(e: Emit) -> list[SSAValue]:
     row = find(name)
     if row is None and name.startswith("tt."):
         # tt-xla's, by the names of their ops: what of these has no kernel is refused later, by its name.
-        return list(NAMED["stablehlo.custom_call"](e) or ())
+        made = NAMED["stablehlo.custom_call"](e)
+        return [made] if isinstance(made, SSAValue) else list(made or ())
     if row is None:
         raise e.refuse(f"expected a target of the registry, got {name}: another library's symbol; try `opscope ops`")
     if row.way == "never":

@@ -1,4 +1,7 @@
-"""Slices at a start known only at run time: a gather reads the slice, a shifted update and a mask write it."""
+"""Slices at a start known only at run time: a gather reads the slice, a shifted update and a mask write it.
+
+A write of one position, or of the first ones, into a cache that is an argument is the op of that name.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import TensorType, i1, i32
-from xdsl.ir import SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 
 from opscope.compiler.dialects.from_row import element_of
+from opscope.compiler.dialects.ttir_values import splat
 from opscope.compiler.ops.shapes import Shape, shape_of
 from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
+
+CACHE_DIM = 2
+"""The dim of a cache in which positions lie (tt-mlir)."""
 
 
 def vector(e: Emit, starts: Sequence[SSAValue]) -> SSAValue:
@@ -69,15 +76,10 @@ def dynamic_update_slice(e: Emit) -> SSAValue:
     shape, sizes = shape_of(value), shape_of(update)
     if not starts or 0 in sizes:
         return value if 0 in sizes else update
+    if (written := _cache_write(e, value, update, starts)) is not None:
+        return written
     room = [n - size for n, size in zip(shape, sizes, strict=True)]
-    start = vector(e, starts)
-    kind: Any = start.type
-    if element_of(start) == "i64" or element_of(start).startswith("ui"):
-        # A large start would turn negative as i32, or small.
-        high = e.full([len(shape)], kind.element_type, max(shape))
-        low = e.full([len(shape)], kind.element_type, 0)
-        start = e.emit("clamp_tensor", [start, low, high], kind)
-    start = e.typecast(start, i32)
+    start = _as_i32(e, vector(e, starts), max(shape))
     ends = [e.full([1], i32, n) for n in room]
     last = ends[0] if len(ends) == 1 else e.emit("concat", ends, TensorType(i32, [len(ends)]), dim=0)
     origin = e.emit("subtract", [last, start], start.type)
@@ -85,6 +87,32 @@ def dynamic_update_slice(e: Emit) -> SSAValue:
     shifted = read_slice(e, _padded(e, update, room), origin, shape)
     landed = read_slice(e, _padded(e, ones, room), origin, shape)
     return e.emit("where", [landed, shifted, value], e.result_type)
+
+
+def _as_i32(e: Emit, start: SSAValue, most: int) -> SSAValue:
+    """Returns starts as i32, in which a large one must not turn negative, or small."""
+    kind: Any = start.type
+    if element_of(start) == "i64" or element_of(start).startswith("ui"):
+        high, low = (e.full(shape_of(start), kind.element_type, n) for n in (most, 0))
+        start = e.emit("clamp_tensor", [start, low, high], kind)
+    return e.typecast(start, i32)
+
+
+def _cache_write(e: Emit, value: SSAValue, update: SSAValue, starts: Sequence[SSAValue]) -> SSAValue | None:
+    """Writes into an argument (batch, heads, positions, width): `update_cache` of one position, `fill_cache` of the
+    first ones. None for any other write. A start where the update is as long as the cache says nothing: it is clamped.
+    """
+    shape, sizes = shape_of(value), shape_of(update)
+    if not isinstance(value, BlockArgument) or len(shape) != 4 or element_of(value)[0] in "iu":
+        return None
+    if any(n != size for dim, (n, size) in enumerate(zip(shape, sizes, strict=True)) if dim != CACHE_DIM):
+        return None
+    if sizes[CACHE_DIM] == 1 < shape[CACHE_DIM]:
+        place = _as_i32(e, e.reshape(starts[CACHE_DIM], [1]), shape[CACHE_DIM])
+        return e.emit("update_cache", [value, update, place], e.result_type, batch_offset=0)
+    if splat(starts[CACHE_DIM]) == 0:
+        return e.emit("fill_cache", [value, update], e.result_type, batch_offset=0)
+    return None
 
 
 def _padded(e: Emit, value: SSAValue, room: Sequence[int]) -> SSAValue:

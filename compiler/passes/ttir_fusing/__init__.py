@@ -1,8 +1,9 @@
 """Pass `ttir-fusing`: replaces ops that one kernel can compute together by that kernel's op.
 
 There is one file per pattern. Each is a rule that starts at the pattern's last op and returns the ops in its place.
-Rules expect the forms that `canonicalize` and `ttir-implicit-broadcast-fold` leave. No rule matches a single op. A
-fused kernel keeps values in Dst that the single ops would have rounded to their formats on the way.
+Rules expect the forms that `canonicalize` and `ttir-implicit-broadcast-fold` leave. A rule of a single op gives it the
+name that tt-mlir has for that form. A fused kernel keeps values in Dst that the single ops would have rounded to their
+formats on the way.
 """
 
 from __future__ import annotations
@@ -19,11 +20,25 @@ from xdsl.transforms.dead_code_elimination import region_dce
 from opscope.compiler.dialects.from_row import RowOp
 from opscope.compiler.dialects.locations import mark_parts
 from opscope.compiler.ir.functions import SCALAR, functions, kind_of
-from opscope.compiler.passes.ttir_fusing import attention, bias, conv_batch_norm, gelu, mean, norm, relu, silu, softmax
+from opscope.compiler.passes.ttir_fusing import (
+    argmax,
+    attention,
+    bias,
+    conv_batch_norm,
+    cumsum,
+    embedding,
+    gelu,
+    mean,
+    norm,
+    relu,
+    rotary,
+    silu,
+    softmax,
+)
 from opscope.compiler.passes.ttir_fusing.matching import RULES
 from opscope.compiler.passes.ttir_fusing.typecast import Typecasts
 
-PATTERNS = (attention, bias, conv_batch_norm, gelu, mean, norm, relu, silu, softmax)
+PATTERNS = (argmax, attention, bias, conv_batch_norm, cumsum, embedding, gelu, mean, norm, relu, rotary, silu, softmax)
 """The files whose rules are in `RULES`."""
 
 
@@ -50,5 +65,6 @@ class _Fuse(RewritePattern):
             ops = rule(op)
             if ops:
                 mark_parts((part for part in ops[:-1] if part.location == op.location), ())
-                rewriter.replace(op, ops)
+                last = ops[-1:] if len(ops[-1].results) == len(op.results) else ops[-len(op.results) :]
+                rewriter.replace(op, ops, [result for part in last for result in part.results])
                 return

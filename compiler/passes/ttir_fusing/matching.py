@@ -11,7 +11,8 @@ from opscope.compiler.dialects.from_row import RowOp
 from opscope.compiler.dialects.ttir_values import maker, read_once, shape_of, splat
 
 Rule = Callable[[RowOp], "list[RowOp] | None"]
-"""Takes an op and returns the ops that replace it, the last of which has its results; None if the op stays."""
+"""Takes an op and returns the ops that replace it; None if the op stays. The last of them has its results, or the last
+ones have one each."""
 RULES: dict[str, list[Rule]] = {}
 """ttir op (without prefix) -> the rules whose last op it is."""
 
