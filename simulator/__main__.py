@@ -2,6 +2,9 @@
 
 Inputs are the archive's arrays in their stored order; outputs are stored as `output_0`, `output_1`, ... Types that
 NumPy has not (bfloat16) are stored as raw two-byte elements and read back by the program's declared type.
+
+With `--steps FILE.json` the programs of a plan are run as its host would: a list of `["push", QUEUE, ARRAY]` (a name in
+the archive of inputs), `["run", PROGRAM]` and `["pop", QUEUE]`; outputs are what was popped, in order.
 """
 
 from __future__ import annotations
@@ -18,7 +21,8 @@ import numpy as np
 from opscope.compiler.target.binary import BinaryError, read
 from opscope.compiler.target.formats import host_dtype
 from opscope.simulator.device import Device, Executable
-from opscope.simulator.errors import DeviceError, OutOfMemory
+from opscope.simulator.errors import BadInput, DeviceError, OutOfMemory
+from opscope.simulator.program_run import ProgramRun
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -28,6 +32,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("binary", type=Path, help="program written by the compiler (.ttnn)")
     parser.add_argument("--inputs", type=Path, help=".npz with the inputs, in order")
     parser.add_argument("--outputs", type=Path, help=".npz to write")
+    parser.add_argument("--steps", type=Path, help=".json with what the host does: push, run a program, pop")
     parser.add_argument("--board", help="board to simulate; default: the one that the program was compiled for")
     parser.add_argument("--per-core", action="store_true", help="make each result core by core, by the plan if any")
     parser.add_argument("--exact-order", action="store_true", help="add products in the matrix unit's own order (slow)")
@@ -55,6 +60,27 @@ def load_arrays(path: Path | None, executable: Executable) -> list[np.ndarray]:
     ]
 
 
+def run_programs(path: Path, inputs: Path | None, executable: Executable, per_core: bool) -> ProgramRun:
+    """Does the steps of a JSON file and returns the run, with what was popped. Raises BadInput for what is no step."""
+    steps = json.loads(path.read_bytes())
+    if not isinstance(steps, list) or not all(
+        isinstance(step, list) and len(step) in (2, 3) and all(isinstance(word, str) for word in step) for step in steps
+    ):
+        raise BadInput(
+            f'{path}: expected a list of ["push", QUEUE, ARRAY], ["run", PROGRAM], ["pop", QUEUE], got other'
+        )
+    arrays: dict[str, np.ndarray] = {}
+    if inputs is not None:
+        with np.load(inputs, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    for step in steps:
+        if len(step) == 3 and step[2] not in arrays:
+            raise BadInput(f"{path}: expected an array of --inputs ({', '.join(arrays) or 'none'}), got {step[2]!r}")
+    run = ProgramRun(executable, per_core=per_core)
+    run.do((action, name, arrays[given[0]] if given else None) for action, name, *given in steps)
+    return run
+
+
 def _save(path: Path, outputs: list[np.ndarray]) -> None:
     named: dict[str, Any] = {f"output_{i}": array for i, array in enumerate(outputs)}
     np.savez(path, **named)
@@ -78,9 +104,14 @@ def main(argv: list[str] | None = None) -> int:
             args.board or read(data).board, exact_order=args.exact_order, stochastic_seed=args.stochastic_rounding
         )
         executable = device.load(data)
-        result = executable.run(load_arrays(args.inputs, executable), per_core=args.per_core)
+        if args.steps:
+            result = run_programs(args.steps, args.inputs, executable, args.per_core)
+            outputs = result.popped
+        else:
+            result = executable.run(load_arrays(args.inputs, executable), per_core=args.per_core)
+            outputs = result.outputs
         if args.outputs:
-            _save(args.outputs, result.outputs)
+            _save(args.outputs, outputs)
     except OutOfMemory as error:
         if args.memory_map is not None:
             _write_map(args.memory_map, error)

@@ -24,7 +24,7 @@ from opscope.simulator.errors import (
 )
 from opscope.simulator.kernels import KERNELS
 from opscope.simulator.profile import OpCost, Profile
-from opscope.simulator.program_run import ProgramRun, run_steps
+from opscope.simulator.program_run import ProgramRun
 
 __all__ = [
     "BadBinary",
@@ -48,7 +48,6 @@ __all__ = [
     "cuts_result",
     "error_bound",
     "kernels",
-    "run_steps",
 ]
 
 

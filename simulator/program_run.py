@@ -85,6 +85,8 @@ class ProgramRun:
         self._costs: list[OpCost] = []
         self._entries: Counter[str] = Counter()
         """Graph -> inputs that went through it."""
+        self.popped: list[np.ndarray] = []
+        """What `do` popped, in order."""
         entry = executable.program
         self._maker = {tensor: i for i, op in enumerate(entry.operations) for tensor in op.outputs}
         self._by_tensor = {queue.plan.tensor: queue for queue in self.queues.values() if queue.plan.tensor >= 0}
@@ -132,6 +134,23 @@ class ProgramRun:
         if not is_ram:
             queue.read = (queue.read + 1) % queue.wrap
         return to_host(image, self.executable.program.tensors[queue.written])
+
+    def do(self, steps: Iterable[tuple[str, str, np.ndarray | None]]) -> list[np.ndarray]:
+        """Does what a host does: `push` an array to a queue, `run` a program, `pop` an entry of a queue.
+
+        Returns what was popped, in order. Raises BadInput for another action, and what these raise.
+        """
+        for action, name, value in steps:
+            match action:
+                case "push" if value is not None:
+                    self.push(name, value)
+                case "run":
+                    self.run(name)
+                case "pop":
+                    self.popped.append(self.pop(name))
+                case _:
+                    raise BadInput(f"steps: expected push with an array, run or pop, got {action!r} of {name}")
+        return self.popped
 
     def run(self, program: str, parameters: Mapping[str, int] | None = None) -> list[str]:
         """Runs one program and returns the graphs that it executed, in order.
@@ -263,25 +282,6 @@ class ProgramRun:
     def _is_held(queue: _Queue, pointer: int) -> bool:
         """Whether an entry was written and not overwritten since; another program may have popped it before."""
         return 0 < (queue.write - pointer) % queue.wrap <= queue.plan.entries
-
-
-def run_steps(run: ProgramRun, steps: Iterable[tuple[str, str, np.ndarray | None]]) -> list[np.ndarray]:
-    """Does what a host does, step by step: `push` an array to a queue, `run` a program, `pop` an entry of a queue.
-
-    Returns what was popped, in order. Raises BadInput for another action, and what these raise.
-    """
-    popped = []
-    for action, name, value in steps:
-        match action:
-            case "push" if value is not None:
-                run.push(name, value)
-            case "run":
-                run.run(name)
-            case "pop":
-                popped.append(run.pop(name))
-            case _:
-                raise BadInput(f"steps: expected push with an array, run or pop, got {action!r} of {name}")
-    return popped
 
 
 class _Values:

@@ -6,9 +6,10 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,8 +18,10 @@ from opscope.compiler.errors import CompilerInputError
 if TYPE_CHECKING:
     import numpy as np
 
+    from opscope.compiler.buda.test_config.stepwise import Step
+
 LIMIT = 1800
-"""Seconds that the simulator may take for one input."""
+"""Seconds that the simulator may take for one input, or for all steps."""
 
 
 def run_test(file: Path, board: str, seed: int, as_json: bool) -> bool:
@@ -41,7 +44,8 @@ def run_test(file: Path, board: str, seed: int, as_json: bool) -> bool:
     arch = load_board(board).arch if board else ""
     with tempfile.TemporaryDirectory() as folder:
         try:
-            verdict = run_test_config(text, _simulator(Path(folder)), name=file.stem, board=arch, seed=seed)
+            simulator = _Simulator(Path(folder))
+            verdict = run_test_config(text, simulator.run, simulator.steps, name=file.stem, board=arch, seed=seed)
         except NotModelledError as missing:
             raise CompilerInputError(f"{file}: expected a test with a known result, got: {missing}") from missing
         except CompilerInputError as error:
@@ -50,6 +54,8 @@ def run_test(file: Path, board: str, seed: int, as_json: bool) -> bool:
         click.echo(json.dumps({"netlist": str(file), **shown(verdict)}))
         return verdict.passed
     inputs = f"{verdict.inputs} of {verdict.asked} inputs" if verdict.asked > 1 else "1 input"
+    if verdict.rounds:
+        inputs = f"{verdict.inputs} entries of {verdict.rounds} runs of its programs"
     click.echo(f"{'passed' if verdict.passed else 'failed'}: {', '.join(verdict.queues)}; {inputs} compared")
     if verdict.positive:
         click.echo("inputs were drawn positive: the netlist does not say how, and others give no number")
@@ -58,29 +64,46 @@ def run_test(file: Path, board: str, seed: int, as_json: bool) -> bool:
     return verdict.passed
 
 
-def _simulator(folder: Path) -> Callable[[bytes, Sequence[np.ndarray]], list[np.ndarray]]:
-    """Returns what runs a binary in a process of its own, with files in a folder."""
+@dataclass(frozen=True)
+class _Simulator:
+    """Runs binaries in processes of their own, with files in a folder."""
 
-    def run(data: bytes, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    folder: Path
+
+    def run(self, data: bytes, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Runs a binary once."""
+        return self._outputs(data, {f"arr_{number}": value for number, value in enumerate(inputs)})
+
+    def steps(self, data: bytes, script: Sequence[Step]) -> list[np.ndarray]:
+        """Runs the programs of a binary, step by step."""
+        pushed = {f"arr_{number}": step.value for number, step in enumerate(script) if step.value is not None}
+        lines = [
+            [step.action, step.name, *([] if step.value is None else [f"arr_{number}"])]
+            for number, step in enumerate(script)
+        ]
+        file = self.folder / "steps.json"
+        file.write_text(json.dumps(lines), encoding="utf-8")
+        return self._outputs(data, pushed, "--steps", str(file))
+
+    def _outputs(self, data: bytes, arrays: Mapping[str, np.ndarray], *more: str) -> list[np.ndarray]:
         import numpy as np
 
-        program, given, made = (folder / name for name in ("program.ttnn", "inputs.npz", "outputs.npz"))
+        program, inputs, outputs = (self.folder / name for name in ("program.ttnn", "inputs.npz", "outputs.npz"))
         program.write_bytes(data)
-        np.savez(given, *inputs)
-        command = [sys.executable, "-P", "-m", "opscope.simulator", str(program), "--inputs", str(given)]
+        named: dict[str, Any] = dict(arrays)
+        np.savez(inputs, **named)
+        command = [sys.executable, "-P", "-m", "opscope.simulator", str(program), "--inputs", str(inputs), *more]
         try:
             done = subprocess.run(
-                [*command, "--outputs", str(made)], capture_output=True, text=True, timeout=LIMIT, check=False
+                [*command, "--outputs", str(outputs)], capture_output=True, text=True, timeout=LIMIT, check=False
             )
         except subprocess.TimeoutExpired as error:
             raise CompilerInputError(f"simulator: expected an end within {LIMIT} s, got none") from error
         if done.returncode:
             lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
             raise CompilerInputError(lines[-1])
-        with np.load(made, allow_pickle=False) as archive:
+        with np.load(outputs, allow_pickle=False) as archive:
             return [archive[name] for name in archive.files]
-
-    return run
 
 
 __all__ = ["run_test"]

@@ -36,7 +36,7 @@ from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target import binary
 from opscope.compiler.tests import netlist_templates
 from opscope.compiler.tests.programs import CASES
-from opscope.simulator.api import Device, DeviceError, ProgramRun, run_steps
+from opscope.simulator.api import Device, DeviceError, ProgramRun
 
 ARCHIVE = CASES / "netlists.zip"
 SLOW = 60.0
@@ -124,7 +124,7 @@ def _outcome(text: str, seed: int) -> tuple[str, str, dict[str, Any]]:
             return device.load(given).run(inputs).outputs
 
         def step_runner(given: bytes, script: Sequence[Step]) -> Sequence[np.ndarray]:
-            return run_steps(ProgramRun(device.load(given)), script)
+            return ProgramRun(device.load(given)).do(script)
 
         verdict = compare_run(raw, configs.read(raw), planned, runner, step_runner, seed)
     except CompilerInputError as error:
@@ -135,7 +135,7 @@ def _outcome(text: str, seed: int) -> tuple[str, str, dict[str, Any]]:
         return "device", str(error), {}
     except Exception:  # noqa: BLE001 - as above
         return "exception", traceback.format_exc(limit=-3), {}
-    notes = {"inputs": verdict.inputs, "asked": verdict.asked, "positive": verdict.positive}
+    notes = {"inputs": verdict.inputs, "asked": verdict.asked, "positive": verdict.positive, "rounds": verdict.rounds}
     return ("passed", "", notes) if verdict.passed else ("other numbers", verdict.why, notes)
 
 

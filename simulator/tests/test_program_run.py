@@ -135,7 +135,7 @@ def test_settings_act_and_unknown_ones_are_refused(planned: Binary) -> None:
         strange.run("run")
     gradient = QueueSettings(Y, ("epilogue",), (Operand("", 1),))
     summed = with_program(planned, Instruction("execute", graph=first, settings=(gradient,)))
-    with pytest.raises(BadBinary, match="got output0 with an epilogue: results that add up in L1 are not run"):
+    with pytest.raises(BadBinary, match="expected a ram for results that add up in L1, got queue output0"):
         summed.run("run")
     with pytest.raises(BadBinary, match="expected a program of run, got 'walk'"):
         strange.run("walk")

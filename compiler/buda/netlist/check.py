@@ -255,7 +255,9 @@ def _check_queues(netlist: Netlist, board: SystemDesc, order: dict[str, int]) ->
     _check_dram(netlist, board, order, updated)
 
 
-def _check_dram(netlist: Netlist, board: SystemDesc, order: dict[str, int], updated: frozenset[str]) -> None:
+def _check_dram(
+    netlist: Netlist, board: SystemDesc, order: dict[str, int], updated: frozenset[str] = frozenset()
+) -> None:
     """Checks that queues that wait at the same time do not overlap, and that each lies within its channel."""
     profile, parts = board.buda, []
     for queue in netlist.queues.values():

@@ -146,9 +146,8 @@ def _producer(netlist: Netlist, name: str, updated: frozenset[str]) -> str:
 
 def _producers_first(netlist: Netlist, updated: frozenset[str]) -> Iterator[Op]:
     ops = netlist.ops
-    sorter = TopologicalSorter({
-        op.name: [p for p in (_producer(netlist, name, updated) for name in op.inputs) if p in ops] for op in ops.values()
-    })  # fmt: skip
+    reads = {op.name: [_producer(netlist, name, updated) for name in op.inputs] for op in ops.values()}
+    sorter = TopologicalSorter({name: [read for read in all_read if read in ops] for name, all_read in reads.items()})
     try:
         yield from (ops[name] for name in sorter.static_order())
     except CycleError as error:

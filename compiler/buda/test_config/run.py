@@ -20,7 +20,7 @@ from opscope.compiler.buda.test_config.config import TestConfig
 from opscope.compiler.buda.test_config.golden import Golden, NotModelledError
 from opscope.compiler.buda.test_config.queue_content import from_queue, host_array
 from opscope.compiler.buda.test_config.rows import Row, tile_of
-from opscope.compiler.buda.test_config.stepwise import StepRunner, compare_drawn, has_state
+from opscope.compiler.buda.test_config.stepwise import ROUNDS, StepRunner, compare_drawn, has_state
 from opscope.compiler.buda.test_config.stimulus import inputs_of
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target import binary
@@ -48,6 +48,8 @@ class Verdict:
     """Inputs that the netlist's programs would run: the graph's `input_count` times the loops."""
     positive: bool = False
     """Whether its inputs were drawn positive, since it does not say how, and others give no number."""
+    rounds: int = 0
+    """How often its programs ran, one after another, where results depend on what ran before; 0 elsewhere."""
 
 
 def run_test_config(
@@ -81,8 +83,8 @@ def compare_run(
     if has_state(raw):
         if step_runner is None:
             raise NotModelledError("expected results of one input alone, got programs that keep a state")
-        found, positive = compare_drawn(raw, config, planned, step_runner, seed)
-        return Verdict(not found.why, found.why, found.queues, found.entries, found.entries, positive)
+        compared, positive = compare_drawn(raw, config, planned, step_runner, seed)
+        return Verdict(not compared.why, compared.why, compared.queues, compared.entries, asked, positive, ROUNDS)
     count = min(asked, most)
     data = binary.write(planned.binary)
     program = planned.graph
@@ -142,6 +144,7 @@ def shown(verdict: Verdict) -> Mapping[str, Any]:
     return {
         "passed": verdict.passed, "why": verdict.why, "queues": list(verdict.queues),
         "inputs": verdict.inputs, "inputs_asked": verdict.asked, "positive_inputs": verdict.positive,
+        "rounds": verdict.rounds,
     }  # fmt: skip
 
 

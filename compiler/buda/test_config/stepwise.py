@@ -111,4 +111,4 @@ def compare_drawn(
     return compare_steps(raw, positive, planned, runner, seed), True
 
 
-__all__ = ["Step", "StepRunner", "compare_drawn", "has_state"]
+__all__ = ["ROUNDS", "Step", "StepRunner", "compare_drawn", "has_state"]

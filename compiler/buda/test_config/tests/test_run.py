@@ -13,8 +13,9 @@ from click.testing import CliRunner
 
 from opscope.compiler.buda.test_config import config as configs
 from opscope.compiler.buda.test_config.golden import Golden
+from opscope.compiler.buda.test_config.queue_content import from_queue, to_queue
 from opscope.compiler.buda.test_config.rows import NotModelledError
-from opscope.compiler.buda.test_config.run import asked_inputs, from_queue, run_test_config, to_queue
+from opscope.compiler.buda.test_config.run import asked_inputs, run_test_config
 from opscope.compiler.buda.test_config.stimulus import inputs_of
 from opscope.compiler.commands.netlist import netlist_command
 from opscope.compiler.errors import CompilerInputError
@@ -241,13 +242,14 @@ def test_the_command_says_by_its_exit_code_whether_the_test_passed(tmp_path: Pat
 
 @pytest.mark.parametrize(("dim", "last"), [("c", True), ("c", False), ("r", True), ("r", False)])
 def test_a_step_of_a_fused_op_is_reduced(dim: str, last: bool) -> None:
-    """A sum of two operands, its maxima, and with another step these subtracted from each element of a third operand."""
+    """A sum of two operands, its maxima; with another step these are subtracted from a third operand."""
     rows, cols = (1, 3) if dim == "r" else (3, 1)
-    maximum = {"type": "reduce", "inputs": ["intermed0"], "pop": ["intermed0"], "attributes": {"dim": dim, "type": "max"},
-        "mblock": [rows, cols], "ublock": [1, 1], "output": "output" if last else "intermed1"}  # fmt: skip
+    block = {"mblock": [rows, cols], "ublock": [1, 1]}
     add = {"type": "add", "inputs": ["input0", "input1"], "mblock": [3, 3], "ublock": [1, 1], "output": "intermed0"}
-    less = {"type": "subtract", "inputs": ["input2", "intermed1"], "pop": ["intermed1"],
-        "input_1_tms": [{"tile_broadcast": dim}], "mblock": [rows, cols], "ublock": [1, 1], "output": "output"}  # fmt: skip
+    maximum = {"type": "reduce", "inputs": ["intermed0"], "pop": ["intermed0"], **block,
+        "attributes": {"dim": dim, "type": "max"}, "output": "output" if last else "intermed1"}  # fmt: skip
+    less = {"type": "subtract", "inputs": ["input2", "intermed1"], "pop": ["intermed1"], **block,
+        "input_1_tms": [{"tile_broadcast": dim}], "output": "output"}  # fmt: skip
     inputs = [q(2, 3, 3), q(2, 3, 3), *([] if last else [q(2, rows, cols)])]
     raw = yaml.safe_load(netlist({"type": "fused_op", "attributes": {"fused_op_id": 0}}, inputs, f(2, rows, cols)))
     schedules = [[{"a": add}], [{"b": maximum}], *([] if last else [[{"c": less}]])]
