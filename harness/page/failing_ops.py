@@ -79,7 +79,7 @@ def show(
                     print_prose(console, one_line(text), indent=6)
                 if test.hypothesis:
                     print_prose(console, one_line(test.hypothesis), "cyan", indent=6)
-                line(with_short_paths(test.repro, folder), 6, "dim")
+                line(test.repro, 6, "dim")  # whole: it runs in any folder
             if (test.op_id, test.backend) in folders:
                 line(with_short_paths(f"{folders[test.op_id, test.backend]}/run.sh", folder), 6, "dim")
     if len(failing) > FAILING:

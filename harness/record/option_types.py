@@ -131,6 +131,10 @@ Scheduler = Annotated[
     Text, Field(pattern=r"^(tcp|tls|ws|wss)://\S+:\d+/?$"),
     expects("the address of a Dask scheduler", "tcp://127.0.0.1:8786"),
 ]  # fmt: skip
+Server = Annotated[
+    Text, Field(pattern=r"^https?://[^\s/@]+(/\S*)?$"),
+    expects("the address of an artifact server", "http://ci.example:8090"),
+]  # fmt: skip
 
 
 def read(adapter: TypeAdapter[Any], where: str, value: object) -> Any:

@@ -71,7 +71,8 @@ class OpItem(pytest.Item):
         """The failure in a few lines: where, why, how far off, how to run it again. Internal errors keep a trace."""
         if isinstance(excinfo.value, OpFailed):
             lines = failure_lines(excinfo.value.test, excinfo.value.why)
-            return with_short_paths("\n".join(map(one_line, lines)), self.config.invocation_params.dir)
+            *text, again = map(one_line, lines)  # the last line runs in any folder, so its paths stay whole
+            return "\n".join([with_short_paths("\n".join(text), self.config.invocation_params.dir), again])
         return super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
@@ -113,7 +114,8 @@ class WholeItem(pytest.Item):
         """The failure on a few lines."""
         if isinstance(excinfo.value, OpFailed):
             lines = failure_lines(excinfo.value.test, excinfo.value.why)
-            return with_short_paths("\n".join(map(one_line, lines)), self.config.invocation_params.dir)
+            *text, again = map(one_line, lines)  # the last line runs in any folder, so its paths stay whole
+            return "\n".join([with_short_paths("\n".join(text), self.config.invocation_params.dir), again])
         return super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Any, int | None, str]:

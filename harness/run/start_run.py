@@ -212,7 +212,8 @@ def from_run(request: Request) -> RunPlan:
 
     Raises InputError if there is no run, if it has another schema, or if there is no such op.
     """
-    run_dir = run_of_ops(request.run_dir, request.folder, request.op_ids)
+    server = request.settings["artifact_url"]
+    run_dir = run_of_ops(request.run_dir, request.folder, request.op_ids, server)
     run = store.load_run(run_dir)
     settings = dict(request.settings.values)
     for name in FROM_THE_RUN:
@@ -229,15 +230,14 @@ def from_run(request: Request) -> RunPlan:
     return RunPlan(orders, _located(run, orders), run.rows, again=True)
 
 
-def run_of_ops(run_dir: Path | None, folder: Path, op_ids: Sequence[str]) -> Path:
+def run_of_ops(run_dir: Path | None, folder: Path, op_ids: Sequence[str], server: str | None = None) -> Path:
     """The run whose ops run again: `run_dir`, or the newest in `folder` that has them, or the newest of all.
 
     Raises InputError where there is none, with the command that fetches an op from the machine that has the run.
     """
     words = [op_id for op_id in op_ids if op_id]
-    fetch = (
-        f"opscope repro {words[0] if words else 'ID'} --from http://HOST:PORT of the artifact server of that machine"
-    )
+    address = server or "DATABASE, or --from http://HOST:PORT of the artifact server of that machine"
+    fetch = f"opscope repro {words[0] if words else 'ID'} --from {address}"
     if run_dir is not None:
         if words and not (run_dir / store.RUN_FILE).is_file():
             raise InputError("--run-dir", "a run folder of this machine", f"{run_dir}, which has no run.json", fetch)

@@ -27,6 +27,7 @@ from opscope.harness.record.option_types import (
     Flag,
     Scheduler,
     Seconds,
+    Server,
     Share,
     Size,
     SizeOrNone,
@@ -120,6 +121,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("keep_ir", "Keep the IR after each stage in the run folder.", False, Flag),
     Setting("dump_tensors", "Keep inputs, results and goldens of ops in the run folder: none, failing or all.", "none",
             DumpedOps, "WHICH"),
+    Setting("artifact_url", "Artifact server that will serve this run's folder (`opscope artifacts serve`); the "
+            "database remembers it, and `opscope repro ID --from DATABASE` fetches from it.", type=Server, metavar="URL"),
     Setting("publish", "Database to publish the run to; default: .opscope/opscope.sqlite.", metavar="URL",
             optional=True),
     Setting("publish_timeout", "Time limit of writing the report, and of publishing the run, in seconds.", 900.0,

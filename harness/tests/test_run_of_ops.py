@@ -29,8 +29,10 @@ def test_the_newest_run_that_has_the_ops(tmp_path: Path) -> None:
 
 
 def test_a_line_of_another_machine_says_how_to_get_the_op(tmp_path: Path) -> None:
-    hint = "try opscope repro 12ab --from http://HOST:PORT of the artifact server of that machine"
+    hint = "try opscope repro 12ab --from DATABASE, or --from http://HOST:PORT of the artifact server of that machine"
     with pytest.raises(InputError, match=f"{tmp_path}/gone, which has no run.json; {hint}"):
         run_of_ops(tmp_path / "gone", tmp_path, ["12ab"])
     with pytest.raises(InputError, match=r"no run in .opscope/runs; try --run-dir DIR, or opscope repro 12ab --from"):
         run_of_ops(None, tmp_path, ["12ab"])
+    with pytest.raises(InputError, match=r"try opscope repro 12ab --from http://ci:8090$"):
+        run_of_ops(tmp_path / "gone", tmp_path, ["12ab"], "http://ci:8090")

@@ -9,10 +9,9 @@ from typing import Any
 import click
 
 from opscope.base import progress
-from opscope.base.results_folder import results_folder
 from opscope.harness.record.errors import InputError
 from opscope.harness.settings.settings import BY_NAME
-from opscope.harness.triage import after_run, bundle, fetch, from_run, in_child, narrowing
+from opscope.harness.triage import after_run, bundle, from_run, in_child, narrowing
 
 BUDGET = click.option(
     "--budget", default="5m", show_default=True, metavar="TIME", help="Try no further variant after this time."
@@ -30,6 +29,11 @@ RUN = click.option("--run", "run_dir", type=click.Path(path_type=Path), metavar=
                    help="The run that contains the op: its folder or its id; default: the newest in .opscope/runs in "
                         "which it failed.")  # fmt: skip
 
+FROM = click.option(
+    "--from", "source", metavar="URL|DATABASE",
+    help="Fetch it from this artifact server (opscope artifacts serve), or from a run that this database knows."
+)  # fmt: skip
+
 
 @click.command(short_help="Write a folder that reproduces an op's failure anywhere.")
 @click.argument("op_id", metavar="ID")
@@ -40,23 +44,22 @@ RUN = click.option("--run", "run_dir", type=click.Path(path_type=Path), metavar=
     metavar="DIR",
     help="Where to write it; default: in the run folder, or .opscope/repro/ID with --from.",
 )
-@click.option("--from", "server", metavar="URL", help="Fetch it from this artifact server (opscope artifacts serve).")
-def repro(op_id: str, run_dir: Path | None, out: Path | None, server: str | None) -> None:
+@FROM
+def repro(op_id: str, run_dir: Path | None, out: Path | None, source: str | None) -> None:
     """Write the repro folder of an op: module, inputs, golden, options, run.sh, a test, a README.
 
     A run writes one for each failure. This command writes one for any op of a run, with all of its values, wherever
-    you want it. With --from, fetch the folder that a run on another machine wrote; ID is then the whole id.
+    you want it. An op that no run here has is looked for in this folder's database. With --from, look there: in the
+    runs that a database knows, whose folder may be anywhere on this machine or on the server of its --artifact-url; or
+    on an artifact server, with the whole ID.
     """
     if out is not None and out.exists() and not (out / bundle.FILE).is_file():
         raise InputError("--out", "a new folder or a repro folder", f"{out}, which is neither")
-    if server is not None:
-        if not fetch.is_server(server):
-            raise InputError("--from", "http://HOST:PORT of an artifact server", server,
-                             "opscope artifacts serve on the machine that has the run")  # fmt: skip
-        target = out or results_folder() / "repro" / op_id
-        click.echo(fetch.fetch(server, op_id, str(run_dir or ""), target, "opscope repro"))
+    found = narrowing.find(op_id, run_dir, source, "opscope repro", out)
+    if isinstance(found, Path):
+        click.echo(found)
         return
-    run_dir, run, row, test = from_run.find(op_id, run_dir, "opscope repro")
+    run_dir, run, row, test = found
     folder = out or after_run.place_to_write(run_dir, test)
     in_child.write(folder, row, test, from_run.origin(run_dir, run, row, test), "opscope repro")
     click.echo(folder)
@@ -69,18 +72,21 @@ def _seconds(text: str) -> float:
 @click.command("reduce", short_help="Find the smallest op that fails in the same way.")
 @click.argument("op_id", metavar="ID|FOLDER")
 @RUN
+@FROM
 @BUDGET
 @LANES
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="DIR", help="Where to write the repro folder of the smallest op."
 )
 @AS_JSON
-def reduce_command(op_id: str, run_dir: Path | None, budget: str, lanes: int, out: Path | None, as_json: bool) -> None:
+def reduce_command(
+    op_id: str, run_dir: Path | None, source: str | None, budget: str, lanes: int, out: Path | None, as_json: bool
+) -> None:
     """Shrink shapes, rank, attributes, regions and values of a failing op for as long as it fails in the same way.
 
     ID is an op of a run, FOLDER a repro folder. Prints the module of the smallest op and writes a repro folder for it.
     """
-    folder = narrowing.folder_of(op_id, run_dir, "opscope reduce")
+    folder = narrowing.folder_of(op_id, run_dir, "opscope reduce", source)
     target = narrowing.replaced(folder, out or folder.with_name("reduced"))
     reduced = in_child.narrow(
         folder, "opscope reduce", target=target, lanes=lanes, budget=_seconds(budget), report=progress.step
@@ -114,17 +120,18 @@ def _points(finding: dict[str, Any]) -> list[str]:
 @click.command("probe", short_help="Find the rule behind a failure, such as: fails when C % 32 != 0.")
 @click.argument("op_id", metavar="ID|FOLDER")
 @RUN
+@FROM
 @BUDGET
 @LANES
 @AS_JSON
-def probe_command(op_id: str, run_dir: Path | None, budget: str, lanes: int, as_json: bool) -> None:
+def probe_command(op_id: str, run_dir: Path | None, source: str | None, budget: str, lanes: int, as_json: bool) -> None:
     """Vary the values, then one dimension, element type or attribute of a failing op at a time, and find the rule.
 
     ID is an op of a run, FOLDER a repro folder. The rule by which it fails is printed with everything that was tried,
     and whether the op's values or its shape are to blame: other values are tried in its own shape (random ones, without
     outliers, scaled to at most 1, all ones, in another order).
     """
-    folder = narrowing.folder_of(op_id, run_dir, "opscope probe")
+    folder = narrowing.folder_of(op_id, run_dir, "opscope probe", source)
     probed = in_child.narrow(
         folder, "opscope probe", target=None, lanes=lanes, budget=_seconds(budget), report=progress.step
     )
@@ -169,9 +176,10 @@ def probe_command(op_id: str, run_dir: Path | None, budget: str, lanes: int, as_
 @click.option("--python", default="", metavar="PATH", help="The interpreter that runs opscope; default: this one.")
 @click.option("--any-failure", is_flag=True, help="Count every failure, not only the recorded one.")
 @RUN
+@FROM
 def bisect_command(
     op_id: str, good: str, bad: str, repo: Path, build: str, backend: str, python: str, any_failure: bool,
-    run_dir: Path | None,
+    run_dir: Path | None, source: str | None,
 ) -> None:  # fmt: skip
     """Find the revision of a backend that broke an op, with git bisect in a separate worktree.
 
@@ -180,7 +188,7 @@ def bisect_command(
     """
     from opscope.harness.triage import bisect
 
-    folder = narrowing.folder_of(op_id, run_dir, "opscope bisect")
+    folder = narrowing.folder_of(op_id, run_dir, "opscope bisect", source)
     bisected = bisect.bisect(folder, repo, good=good, bad=bad, build=build, backend=backend, python=python,
                           any_failure=any_failure, report=click.echo)  # fmt: skip
     several = len(bisected.candidates) > 1

@@ -6,21 +6,57 @@ import shutil
 from pathlib import Path
 
 from opscope.base.file_names import resolved
+from opscope.base.results_folder import results_folder
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.records import OpTest
+from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.stages import FAILED, Status
-from opscope.harness.triage import after_run, bundle, from_run, in_child
+from opscope.harness.record.store import StoredRun
+from opscope.harness.triage import after_run, bundle, elsewhere, fetch, from_run, in_child
+
+Found = tuple[Path, StoredRun, OpRow, OpTest]
 
 
-def folder_of(word: str, run_dir: Path | None, where: str) -> Path:
-    """The repro folder that `word` names: a path, or the id of an op of a run, whose folder is written if it must be.
+def find(word: str, run_dir: Path | None, source: str | None, where: str, out: Path | None = None) -> Found | Path:
+    """The op that `word` begins the id of, in a run of this machine; or its repro folder, fetched to `out`.
 
-    Raises InputError: no such op, or one that did not fail. `where` is the command.
+    In run `run_dir`; or from `source`, an artifact server or a database; else in the runs of this folder, or in those
+    that its database knows. Raises InputError that says why not; `where` is the command.
+    """
+    if source is not None and fetch.is_server(source):
+        return fetch.fetch(source, word, str(run_dir or ""), out or results_folder() / "repro" / word, where)
+    if source is not None and not elsewhere.is_database(source):
+        raise InputError("--from", "http://HOST:PORT of an artifact server or the URL of a database", source,
+                         "opscope artifacts serve on the machine that has the run")  # fmt: skip
+    if source is None:
+        try:
+            return from_run.find(word, run_dir, where)
+        except InputError as error:
+            places = [] if run_dir is not None else elsewhere.known(word, None)
+            if not places:
+                raise error from None
+    else:
+        places = elsewhere.known(word, source, str(run_dir or ""))
+        if not places:
+            raise InputError("--from", f"a database with a run of op {word}", "none in it", "opscope show OP --db URL")
+    here = elsewhere.run_here(places)
+    if here is not None:
+        return from_run.find(*here, where)
+    return elsewhere.fetched(places, out, where)
+
+
+def folder_of(word: str, run_dir: Path | None, where: str, source: str | None = None) -> Path:
+    """The repro folder that `word` names: a path, or the id of an op, whose folder is written or fetched if it must be.
+
+    `run_dir` and `source` are as for `find`. Raises InputError: no such op, or one that did not fail. `where` is the
+    command.
     """
     path = Path(word)
     if (path / bundle.FILE).is_file():
         return path
-    run_dir, run, row, test = from_run.find(word, run_dir, where)
+    found = find(word, run_dir, source, where)
+    if isinstance(found, Path):
+        return found
+    run_dir, run, row, test = found
     if test.status not in FAILED or test.status is Status.NO_GOLDEN:
         raise InputError(where, "an op that failed", f"{test.op_name} [{test.op_id}], which is {test.status}",
                          "opscope show")  # fmt: skip

@@ -167,6 +167,6 @@ def _gate_of(comparisons: Sequence[SweepComparison], night_id: str, folder: Path
         parts[0] = "no data"
     title = f"gate against {night_id}: {', '.join(parts)}"
     verdict = Verdict(tuple(problems), bool(news or fixed or problems))
-    summary = markdown.text(markdown.Page(title, results, verdict, None, notes, ranked=False, root=str(root)))
+    summary = markdown.text(markdown.Page(title, results, verdict, None, notes, ranked=False))
     path = write_whole(folder / "summary.md", summary, "a writable folder")
     return Gate(verdict, title, summary, path)

@@ -41,8 +41,6 @@ class Page:
     """(text, address) of each link."""
     ranked: bool = True
     """Whether the summary lists what to fix first."""
-    root: str = ""
-    """Folder whose path is removed from command lines, so that they work in any checkout."""
 
 
 def text(page: Page) -> str:
@@ -125,7 +123,7 @@ def _rows(label: Label, rows: Sequence[tuple[SeriesResult, Row]], page: Page) ->
         owned = any(row.owner for _, row in news)
         heads = ["op", "types", *(["on"] if several else []), "models", "at", "error message",
                  *(["owner"] if owned else []), "command"]  # fmt: skip
-        cells = [_row(row, _lane(result) if several else "", owned, page.root) for result, row in news[:MOST_ROWS]]
+        cells = [_row(row, _lane(result) if several else "", owned) for result, row in news[:MOST_ROWS]]
         parts.append(table(heads, cells))
     if len(news) > MOST_ROWS:
         parts.append(f"and {len(news) - MOST_ROWS} more; see {code('opscope diff')}")
@@ -141,7 +139,7 @@ def _lane(result: SeriesResult) -> str:
     return " ".join(str(part) for part in parts if part)
 
 
-def _row(row: Row, series: str, owned: bool, root: str) -> list[str]:
+def _row(row: Row, series: str, owned: bool) -> list[str]:
     message = row.note if row.label == Label.PCC_DROP else row.error_b or row.status_b.replace("_", " ")
     if row.label == Label.PCC_DROP and not message:
         message = f"PCC {row.pcc_a} → {row.pcc_b}"
@@ -154,7 +152,7 @@ def _row(row: Row, series: str, owned: bool, root: str) -> list[str]:
         escaped(row.failed_stage),
         escaped(shortened(message)),
         *([escaped(row.owner)] if owned else []),
-        code(row.repro.replace(f"{root}/", "") if root else row.repro),
+        code(row.repro),
     ]
 
 

@@ -74,7 +74,7 @@ def deliver(
     title = f"{night.name} {night.label}: {headline(results, verdict)}"
     job = ci_job(environment)[1]
     links += [("job", job)] if job else []
-    page = markdown.Page(title, results, verdict, delivered, notes, links, root=str(root))
+    page = markdown.Page(title, results, verdict, delivered, notes, links)
     summary = markdown.text(page)
     path = write_whole(folder_of(root, night) / SUMMARY, summary, "a writable folder")
     message = Message(

@@ -67,7 +67,10 @@ def test_the_folder_comes_as_it_is(
         for words, told in (
             (["0" * 16, "--from", url], f"a repro folder of {'0' * 16} at {url}, got none in 1 runs"),
             ([OP, "--run", "other", "--from", url], f"in run other at {url}, got none"),
-            ([OP, "--from", "sqlite:///x"], "--from: expected http://HOST:PORT of an artifact server, got sqlite:///x"),
+            (
+                [OP, "--from", "nothing"],
+                "--from: expected http://HOST:PORT of an artifact server or the URL of a database, got nothing",
+            ),
         ):
             with pytest.raises(SystemExit) as ended:
                 main(["repro", *words])

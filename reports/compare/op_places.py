@@ -1,0 +1,56 @@
+"""Where the runs lie that have an op: what a database knows of them, for `opscope repro`, `reduce` and `probe`."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import sqlalchemy as sa
+
+from opscope.harness.record.stages import FAILED
+from opscope.reports.database.reading import database_url, exists, read_database
+from opscope.reports.database.schema import OP_TESTS, RUNS
+
+MOST = 50
+"""Most runs that are named, the newest first."""
+
+
+def places(word: str, url: str | None, run_id: str = "") -> list[dict[str, str]]:
+    """The runs in which an op whose id begins with `word` failed, the newest first, then those that have it.
+
+    Each with `op_id`, `run_id`, `run_dir` (its folder on the machine `host`), and `artifact_url`, the server that it
+    was configured with (or empty). `url`: the database; by default that of this folder, and nothing where there is
+    none. Raises InputError for a database that cannot be read.
+    """
+    if not word or (url is None and not exists(database_url(url))):
+        return []
+    failed = OP_TESTS.c.status.in_([str(status) for status in FAILED])
+    query = (
+        sa.select(
+            OP_TESTS.c.op_id, OP_TESTS.c.run_id, OP_TESTS.c.repro, RUNS.c.host, RUNS.c.options,
+            sa.func.max(sa.case((failed, 1), else_=0)).over(partition_by=(OP_TESTS.c.run_id, OP_TESTS.c.op_id)),
+        )
+        .join(RUNS, RUNS.c.run_id == OP_TESTS.c.run_id)
+        .where(OP_TESTS.c.op_id.startswith(word, autoescape=True), OP_TESTS.c.status.not_in(("skipped", "not_run")))
+        .order_by(sa.case((failed, 0), else_=1), RUNS.c.started.desc(), OP_TESTS.c.attempt.desc())
+    )  # fmt: skip
+    if run_id:
+        query = query.where(OP_TESTS.c.run_id == run_id)
+    with read_database(database_url(url), "--from" if url else "--db") as connection:
+        rows = connection.execute(query.limit(4 * MOST)).all()
+    known: dict[tuple[str, str], dict[str, str]] = {}
+    for op_id, run, repro, host, options, _ in rows:
+        known.setdefault((run, op_id), {
+            "op_id": op_id, "run_id": run, "run_dir": _run_dir(repro), "host": host or "",
+            "artifact_url": str((options or {}).get("artifact_url") or ""),
+        })  # fmt: skip
+    return list(known.values())[:MOST]
+
+
+def _run_dir(repro: Any) -> str:
+    """The run folder in an op's repro line (harness/record/optest.py), or empty."""
+    try:
+        words = shlex.split(str(repro or ""))
+    except ValueError:
+        return ""
+    return words[words.index("--run-dir") + 1] if "--run-dir" in words[:-1] else ""
