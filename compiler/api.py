@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from opscope.compiler.pieces.pieces import Pieces
-    from opscope.compiler.target.program import Program, TensorDesc
+    from opscope.compiler.target.program import Binary, Program, TensorDesc
     from opscope.compiler.translations.ttir_to_graph.host import HostPart
 
 __all__ = [
@@ -59,6 +59,7 @@ __all__ = [
     "boards",
     "compile",
     "compile_to",
+    "decode",
     "describe_io",
     "fingerprint",
     "load_board",
@@ -384,15 +385,24 @@ def planned_parts(compilation: Compilation) -> PlannedParts:
     )
 
 
-def describe_io(compiled: ModuleOp | bytes) -> IoDesc:
+def decode(compiled: bytes) -> Binary:
+    """Returns the programs in the bytes of a binary. Raises BinaryError, a ValueError, if they are none."""
+    from opscope.compiler.target import binary
+
+    return binary.read(compiled)
+
+
+def describe_io(compiled: ModuleOp | bytes | Binary) -> IoDesc:
     """Describes where and how the inputs and outputs of a ttnn module, or of a binary's entry, lie on the device.
 
     An input that no kernel reads stays on the host and is described there.
     """
-    from opscope.compiler.target import binary
+    from opscope.compiler.target.program import Binary
 
     if isinstance(compiled, bytes):
-        program = binary.read(compiled).programs[0]
+        compiled = decode(compiled)
+    if isinstance(compiled, Binary):
+        program = compiled.programs[0]
     else:
         from opscope.compiler.translations.ttnn_to_flatbuffer import to_binary
 
@@ -412,11 +422,10 @@ def _follow(program: Program, moves: dict[int, int], tensor: int) -> TensorDesc:
     return program.tensors[tensor]
 
 
-def ran_on(compiled: bytes) -> str:
-    """Returns where a binary computes: `simulator` (the device), `host` (host ops alone) or `mixed`."""
-    from opscope.compiler.target import binary
-
-    kernels = {op.kernel for program in binary.read(compiled).programs for op in program.operations}
+def ran_on(compiled: bytes | Iterable[Program]) -> str:
+    """Returns where a binary (or its programs) computes: `simulator`, `host` (host ops alone) or `mixed`."""
+    programs = decode(compiled).programs if isinstance(compiled, bytes) else compiled
+    kernels = {op.kernel for program in programs for op in program.operations}
     if kernels and "host_op" not in kernels:
         return "simulator"
     return "mixed" if kernels - MOVES - {"host_op"} else "host"

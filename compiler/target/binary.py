@@ -15,15 +15,15 @@ import typing
 import zlib
 from typing import Any
 
-import flatbuffers
-import numpy as np
-
 from opscope.compiler.target import formats, program
 from opscope.compiler.target.flatbuffer_reader import FlatbufferReader, Slot
+from opscope.compiler.target.flatbuffer_writer import FlatbufferWriter
 from opscope.compiler.target.program import Binary, Numerics, Operation, Program, TensorDesc
 
 MAGIC = b"OPSCOPE\x00"
 VERSION = 1
+IDENTIFIER = b"OPSC"
+"""Of the flatbuffer in the frame."""
 _FRAME = struct.Struct("<8sHHQI")
 """Magic, version, flags (0), length of the flatbuffer, its CRC-32."""
 
@@ -86,25 +86,6 @@ def _table(name: str) -> Any:
     return getattr(importlib.import_module(f"opscope.compiler.target.generated.{name}"), f"{name}T")
 
 
-def _pack(value: Any) -> Any:
-    table = _table(type(value).__name__)()
-    for field in _fields(type(value)):
-        item = getattr(value, field.name)
-        if field.kind == "tables":
-            item = [_pack(part) for part in item]
-        elif field.kind == "table":
-            item = _pack(item)
-        elif field.kind in ("numbers", "names"):
-            item = [field.of(part) for part in item]
-        elif field.kind == "bytes":
-            item = np.frombuffer(item, np.uint8)
-        elif field.kind == "union":
-            table.paramsType = _CODE[type(item)]
-            item = _pack(item)
-        setattr(table, field.attribute, item)
-    return table
-
-
 @functools.cache
 def _slots(cls: type) -> tuple[Slot, ...]:
     """Returns the fields of a class in the flatbuffer: in the order of the schema, a union after its code."""
@@ -118,11 +99,12 @@ def _slots(cls: type) -> tuple[Slot, ...]:
     return tuple(slots)
 
 
+_WRITER = FlatbufferWriter(_slots, _CODE)
+
+
 def write(binary: Binary) -> bytes:
     """The bytes of `binary`. Raises OverflowError or struct.error where a number does not fit 64 bits."""
-    builder = flatbuffers.Builder(1024)
-    builder.Finish(_pack(binary).Pack(builder), file_identifier=b"OPSC")
-    return frame(bytes(builder.Output()))
+    return frame(_WRITER.bytes_of(binary, IDENTIFIER))
 
 
 def frame(body: bytes) -> bytes:
@@ -150,8 +132,8 @@ def unframe(data: bytes) -> bytes:
 def read(data: bytes) -> Binary:
     """The program in `data`. Raises BinaryError, and nothing else, for bytes that are no such program."""
     body = unframe(bytes(data))
-    if body[4:8] != b"OPSC":
-        raise BinaryError(f"binary: expected file identifier b'OPSC', got {body[4:8]!r}; try to compile again")
+    if body[4:8] != IDENTIFIER:
+        raise BinaryError(f"binary: expected file identifier {IDENTIFIER!r}, got {body[4:8]!r}; try to compile again")
     try:
         binary = FlatbufferReader(body, _slots, _UNION).root(Binary)
         _check(binary)

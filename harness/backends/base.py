@@ -76,7 +76,7 @@ class Job:
     """`input` or `parameter` for each argument of a whole model. If empty, all are inputs."""
     ir_dir: Path | None = None
     """The folder for each stage's IR with `--keep-ir`, otherwise None."""
-    state: dict[Stage, Any] = field(default_factory=dict)
+    state: dict[Stage | str, Any] = field(default_factory=dict)
     devices: tuple[int, ...] = ()
     """With a mesh: the devices whose inputs these are."""
     several_devices: bool = False

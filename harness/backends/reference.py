@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from opscope.harness.backends.base import Apart
 
 DEFAULT_FIDELITY = "HiFi4"
+_DECODED = "decoded"
+"""Key of a job's state: its binary, and the programs as they were decoded when that was written."""
 LOADS = "load_cached"
 """The kernel whose results come from another program, whose ops are observed one by one."""
 _SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>, %b: tensor<2x2xf32>) -> tensor<2x2xf32> {
@@ -121,14 +123,16 @@ def _to_ttnn(job: Job, board: SystemDesc) -> None:
 
 
 def _to_flatbuffer(job: Job, board: SystemDesc) -> None:
-    from opscope.compiler.api import describe_io, piece_module, ttnn_to_flatbuffer
+    from opscope.compiler.api import decode, describe_io, piece_module, ttnn_to_flatbuffer
 
     ttnn = job.state.pop(Stage.TTIR_TO_TTNN, None) or piece_module(job.module.decode())
     binary = ttnn_to_flatbuffer(ttnn, board, _compile_options(job))
-    chosen = describe_io(binary)
+    decoded = decode(binary)
+    chosen = describe_io(decoded)
     job.input_descs = [described(desc) for desc in chosen.inputs]
     job.output_descs = [described(desc) for desc in chosen.outputs]
     job.state[Stage.TTNN_TO_FLATBUFFER] = binary
+    job.state[_DECODED] = binary, decoded
 
 
 def _run(job: Job, board: SystemDesc) -> None:
@@ -136,7 +140,9 @@ def _run(job: Job, board: SystemDesc) -> None:
     from opscope.simulator.api import Device, counters
 
     binary = job.state.pop(Stage.TTNN_TO_FLATBUFFER)
-    executable = Device(board.board).load(binary)
+    written, decoded = job.state.pop(_DECODED, (None, None))
+    device = Device(board.board)
+    executable = device.load_decoded(decoded) if decoded and written is binary else device.load(binary)
     watched = observer(job.watch, executable.programs.values()) if job.watch is not None else None
     if job.several_devices:
         together = executable.run_mesh(job.mesh_inputs)
@@ -144,7 +150,7 @@ def _run(job: Job, board: SystemDesc) -> None:
     else:
         result = executable.run(job.inputs, observe=watched)
         job.outputs = result.outputs
-    job.ran_on = ran_on(binary)
+    job.ran_on = ran_on(executable.programs.values())
     profile = result.profile
     job.cycles, job.device_ns = profile.total_cycles, profile.device_ns
     job.l1_peak_bytes, job.dram_peak_bytes = profile.l1_peak_bytes, profile.dram_peak_bytes
