@@ -33,6 +33,7 @@ KINDS = {
     "entries": 2,
     "suites": 1,
     "javascript": 1,
+    "templates": 1,
 }
 """Folder of each cache -> the depth below it of the entries, which are removed as a whole."""
 

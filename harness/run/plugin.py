@@ -101,7 +101,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         options.noconftest = True
         early_config.add_cleanup(gc_pause.restorer())  # the last of all, as they run from the last to the first
         manager = early_config.pluginmanager
-        foreign_options.keep_order(manager)
+        foreign_options.take_out(manager)
+        foreign_options.import_plainly(early_config)
         for name in FOLLOWERS:
             module = importlib.import_module(name)
             if not manager.is_registered(module):

@@ -1,4 +1,4 @@
-"""Other pytest plugins that a run meets: those that own an option of ours, and those that shuffle tests unasked.
+"""Other pytest plugins that a run meets: those that own an option of ours, that shuffle tests, or have nothing to do.
 
 pytest ends with an error where two plugins declare one option, whichever comes first. So where another plugin owns an
 option by the name of one of our settings, it keeps the option and we read its value.
@@ -7,6 +7,7 @@ option by the name of one of our settings, it keeps the option and we read its v
 from __future__ import annotations
 
 import os
+import sys
 from importlib import util
 
 import pytest
@@ -16,6 +17,12 @@ OWNERS = {"reruns": ("rerunfailures", "pytest_rerunfailures")}
 
 SHUFFLERS = ("randomly", "pytest_randomly")
 """What pytest-randomly is registered as: by its entry point, and by `-p`."""
+
+IDLE = ("hypothesispytest", "_hypothesis_pytestplugin")
+"""What hypothesis's plugin is registered as. It has no test here, and imports hypothesis when the run ends."""
+
+REWRITER = "_pytest.assertion.rewrite"
+"""The module of pytest's import hook that rewrites assertions."""
 
 
 def owned(setting: str, manager: pytest.PytestPluginManager) -> bool:
@@ -37,7 +44,18 @@ def take(setting: str, config: pytest.Config) -> object:
     return value if setting in OWNERS else None
 
 
-def keep_order(manager: pytest.PytestPluginManager) -> None:
-    """Takes out the plugins that shuffle: ops run in the order of their program, or as a budget asks."""
-    for name in SHUFFLERS:
+def take_out(manager: pytest.PytestPluginManager) -> None:
+    """Takes out the plugins that shuffle (ops run in the order of their program, or as a budget asks) or are idle."""
+    for name in (*SHUFFLERS, *IDLE):
         manager.set_blocked(name)
+
+
+def import_plainly(config: pytest.Config) -> None:
+    """Takes out the hook that rewrites assertions while modules are imported.
+
+    Only tests need it, and a run has none; but pytest rewrites every module of a package that has a plugin, which is
+    all of ours.
+    """
+    for finder in list(sys.meta_path):
+        if type(finder).__module__ == REWRITER and getattr(finder, "config", None) is config:
+            sys.meta_path.remove(finder)

@@ -57,9 +57,13 @@ def filled(context: dict[str, Any]) -> str:
     """Renders the template with `context`."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+    from opscope.reports.pages.compiled_templates import CompiledTemplates
+
+    options: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
     environment = Environment(
-        loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        loader=FileSystemLoader(PAGE), undefined=StrictUndefined, bytecode_cache=CompiledTemplates(options),
         finalize=lambda value: visible(value) if type(value) is str else value,  # not what is HTML or a script
+        **options,
     )  # fmt: skip
     return environment.get_template("report.html.j2").render(context)
 

@@ -1,0 +1,54 @@
+"""Keeps compiled page templates between runs: compiling them takes as long as half of the rest of a report.
+
+What is kept is Python's bytecode, under a name that says what it was made from: this Python, this Jinja2, the options
+of the environment, the template's text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import platformdirs
+from jinja2.bccache import Bucket, BytecodeCache
+
+from opscope.base import damage, stored
+from opscope.base.damage import Damaged
+from opscope.base.digest import words_digest
+
+
+class CompiledTemplates(BytecodeCache):
+    """The compiled templates of environments with these `options`, below OPSCOPE_CACHE_DIR or the user's cache folder.
+
+    A cache that cannot be written is no error: the next report compiles again.
+    """
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        root = os.environ.get("OPSCOPE_CACHE_DIR") or platformdirs.user_cache_dir("opscope")
+        self._folder = Path(root, "templates")
+        self._made_by = words_digest(jinja2.__version__, repr(sorted(options.items())), digits=12)
+
+    def _path(self, bucket: Bucket) -> Path:
+        return self._folder / f"{bucket.key}-{bucket.checksum}-{self._made_by}"
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """Fills the bucket if its template is kept; a damaged file is said in a line, and the template is compiled."""
+        path = self._path(bucket)
+        try:
+            bucket.bytecode_from_string(stored.read_bytes(path))
+        except Damaged as error:
+            damage.say(f"{error.where}: damaged ({error.got}); it is made again")
+        except OSError:
+            return
+        else:
+            with contextlib.suppress(OSError):
+                os.utime(path)  # the files used most recently are removed last
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keeps a compiled template."""
+        with contextlib.suppress(OSError):
+            stored.write_bytes(self._path(bucket), bucket.bytecode_to_string())
