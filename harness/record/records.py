@@ -123,6 +123,14 @@ class OpRow(Record):
         values = {"sources": shard.sources, "golden": shard.golden, "term_sizes": shard.term_sizes}
         return self.model_copy(update={**values, "shards": ()})
 
+    def of_failure(self, test: OpTest) -> OpRow:
+        """The op on the first devices of a mesh with a wrong result alone; unchanged if all compute it together."""
+        if not self.shards or self.devices > 1:
+            return self
+        device = next((check.device for check in test.results if not check.passed), None)
+        shard = next((shard for shard in self.shards if device in shard.devices), self.shards[0])
+        return self.on(shard).model_copy(update={"shards": (shard,)})
+
 
 class ModelFailure(Record):
     """A requested model of which no op could be run."""

@@ -15,6 +15,7 @@ MESSAGE_LENGTH = 200
 
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\x1b\[[0-9;]*m"), ""),
+    (re.compile(r"^device \d+, (?=result \d)"), ""),
     (re.compile(r"\b[a-z]+://\S+"), "<url>"),
     (re.compile(r"(?<![\w/.])(?:[\w.+@-]+/)*[\w+@-]+(?:\.\w+)*\.[A-Za-z]\w*(?::\d+)+"), "<path>"),
     (re.compile(r"(?:[A-Za-z]:)?(?:\.{0,2}/)(?:[\w.+@-]+/)*[\w.+@-]*(?::\d+)*"), "<path>"),

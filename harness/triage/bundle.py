@@ -30,7 +30,7 @@ from opscope.base.inner_path import copy_file
 from opscope.base.stored import checked
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext
-from opscope.harness.record.records import OpRow, OpTest, Record, Source, Use
+from opscope.harness.record.records import OpRow, OpTest, Record, Shard, Source, Use
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.triage import bundle_texts
@@ -126,11 +126,15 @@ def write(
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     try:
+        row = row.of_failure(test)
         store = _Values(part, origin.export_dir, known if known is not None else {}, values)
-        sources = tuple(store.source(row, index) for index in range(len(row.sources)))
-        golden = tuple(store.golden(path, index) for index, path in enumerate(row.golden)) if values else ()
+        sources, golden = store.all_of(row)
+        shards = []
+        for shard in row.shards:
+            of_shard = store.all_of(row.on(shard), f"d{shard.devices[0]}.") if row.devices > 1 else (sources, golden)
+            shards.append(Shard(devices=shard.devices, sources=of_shard[0], golden=of_shard[1]))
         bundled = row.model_copy(update={
-            "module": MODULE, "sources": sources, "golden": golden, "term_sizes": (),
+            "module": MODULE, "sources": sources, "golden": golden, "term_sizes": (), "shards": tuple(shards),
             "no_golden": row.no_golden if values else "its values were left out",
             "uses": tuple(Use(model=MODEL, path=use.path, location=use.location, framework_op=use.framework_op)
                           for use in row.uses[:1]) or (Use(model=MODEL, path="main/0"),),
@@ -166,7 +170,13 @@ class _Values:
         self.written: dict[str, Path] = {}
         self.size, self.note = 0, ""
 
-    def source(self, row: OpRow, index: int) -> Source:
+    def all_of(self, row: OpRow, device: str = "") -> tuple[tuple[Source, ...], tuple[str, ...]]:
+        """The places of all inputs and goldens in the folder; `device` begins the names of a device's own."""
+        sources = tuple(self.source(row, index, device) for index in range(len(row.sources)))
+        paths = enumerate(row.golden if self._keep else ())
+        return sources, tuple(self.golden(path, index, device) for index, path in paths)
+
+    def source(self, row: OpRow, index: int, device: str = "") -> Source:
         """Where input `index` comes from in the folder."""
         from opscope.harness.prepare import input_distributions, inputs
         from opscope.harness.record.element_types import save
@@ -188,16 +198,18 @@ class _Values:
                 distribution = input_distributions.default_distribution(desc.data_type)
             return Source(kind="random", law=distribution, seed=0, index=index)
         name = f"{source.law} {source.seed} {source.index} {desc.shape} {desc.data_type}"
-        path = Path("inputs") / f"{index}.npy"
-        if source.kind == "captured":
+        path = Path("inputs") / f"{device}{index}.npy"
+        if source.whole:
+            name = f"{name} {source.path} {source.start}"
+        if source.kind == "captured" and not source.whole:
             self._put(f"{self._export}/{source.path}", path, copy=self._export / (source.path or ""))
         else:
             self._put(name, path, make=lambda to: save(to, inputs.materialise(source, desc, self._export)))
         return Source(kind="captured", path=path.as_posix())
 
-    def golden(self, path: str, index: int) -> str:
+    def golden(self, path: str, index: int, device: str = "") -> str:
         """The place of golden `index` in the folder."""
-        place = Path("golden") / f"{index}.npy"
+        place = Path("golden") / f"{device}{index}.npy"
         self._put(f"{self._export}/{path}", place, copy=self._export / path)
         return place.as_posix()
 

@@ -98,6 +98,8 @@ class Lab:
         """
         row = self.repro.row
         path = checked(self._folder, row.module or "")
+        if row.devices > 1:
+            raise InputError(str(path), "an op of one device", f"{row.op_name} of {row.devices}", "opscope repro")
         ops = split_bytes(path, max(self._until - time.monotonic(), 1.0))
         if len(ops) != 1:
             raise InputError(str(path), "a module of one op", f"one of {len(ops)}")

@@ -41,8 +41,8 @@ def _blocks() -> list[tuple[str, int, int, int]]:
     return blocks
 
 
-def arguments(dtype: str) -> list[ArgSpec]:
-    """Weights in the order of the forward pass, then the image."""
+def arguments(dtype: str, batch: int = 1) -> list[ArgSpec]:
+    """Weights in the order of the forward pass, then the images."""
     specs = _conv_bn("conv1", 7, 3, 64, dtype)
     for name, channels, width, stride in _blocks():
         specs += _conv_bn(f"{name}.conv1", 1, channels, width, dtype)
@@ -54,12 +54,12 @@ def arguments(dtype: str) -> list[ArgSpec]:
     features = STAGES[-1][1] * EXPANSION
     specs.append(ArgSpec("fc.weight", (features, CLASSES), dtype, f"normal:{1 / math.sqrt(features):.6g}"))
     specs.append(ArgSpec("fc.bias", (CLASSES,), dtype, "normal:0.02"))
-    specs.append(ArgSpec("image", (1, 224, 224, 3), dtype, "normal:1", "input"))
+    specs.append(ArgSpec("image", (batch, 224, 224, 3), dtype, "normal:1", "input"))
     return specs
 
 
 @model(name="resnet50", family="cnn")
-def build(dtype: str) -> Built:
+def build(dtype: str, batch: int = 1) -> Built:
     """The classifier of one NHWC image; returns logits, (1, 1000)."""
     import jax
     import jax.numpy as jnp
@@ -99,4 +99,10 @@ def build(dtype: str) -> Built:
         with jax.named_scope("fc"):
             return x @ w["fc.weight"] + w["fc.bias"]
 
-    return Built(forward, tuple(arguments(dtype)))
+    return Built(forward, tuple(arguments(dtype, batch)))
+
+
+@model(name="resnet50_batch2", family="cnn", shardings={"image": "data"})
+def build_pair(dtype: str) -> Built:
+    """The classifier of two images, one for each of two devices; returns logits, (2, 1000)."""
+    return build(dtype, batch=2)
