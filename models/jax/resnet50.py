@@ -41,7 +41,7 @@ def _blocks() -> list[tuple[str, int, int, int]]:
     return blocks
 
 
-def arguments(dtype: str, batch: int = 1) -> list[ArgSpec]:
+def arguments(dtype: str, batch: int) -> list[ArgSpec]:
     """Weights in the order of the forward pass, then the images."""
     specs = _conv_bn("conv1", 7, 3, 64, dtype)
     for name, channels, width, stride in _blocks():
@@ -58,9 +58,8 @@ def arguments(dtype: str, batch: int = 1) -> list[ArgSpec]:
     return specs
 
 
-@model(name="resnet50", family="cnn")
-def build(dtype: str, batch: int = 1) -> Built:
-    """The classifier of one NHWC image; returns logits, (1, 1000)."""
+def resnet50(dtype: str, batch: int) -> Built:
+    """The classifier of NHWC images; returns logits, (batch, 1000)."""
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -102,7 +101,13 @@ def build(dtype: str, batch: int = 1) -> Built:
     return Built(forward, tuple(arguments(dtype, batch)))
 
 
+@model(name="resnet50", family="cnn")
+def build(dtype: str) -> Built:
+    """The classifier of one image; returns logits, (1, 1000)."""
+    return resnet50(dtype, batch=1)
+
+
 @model(name="resnet50_batch2", family="cnn", shardings={"image": "data"})
 def build_pair(dtype: str) -> Built:
     """The classifier of two images, one for each of two devices; returns logits, (2, 1000)."""
-    return build(dtype, batch=2)
+    return resnet50(dtype, batch=2)
