@@ -6,7 +6,7 @@ JOBS   ?= 2
 
 VENV := .venv
 BIN  := $(VENV)/bin
-PIP  := @echo "installing into $(VENV), as pyproject.toml and constraints.txt say"; $(BIN)/python -m opscope.base.pip_install -c constraints.txt
+PIP  := @echo "installing into $(VENV), as pyproject.toml and constraints.txt say"; $(BIN)/python -m opscope.base.live.pip_install -c constraints.txt
 # A stamp is younger than the files it was made from: nothing is installed again until one of them changes.
 BASE := $(VENV)/.stamp-base
 TEST := $(VENV)/.stamp-test

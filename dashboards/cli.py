@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from opscope.base import progress
+from opscope.base.live import progress
 from opscope.dashboards.errors import DashboardError
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from opscope.base import pip_install, progress
+from opscope.base.live import pip_install, progress
 from opscope.dashboards.errors import DashboardError
 from opscope.dashboards.home import CONSTRAINTS, REQUIREMENTS, Home
 

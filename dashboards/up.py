@@ -12,8 +12,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from opscope.base import progress
 from opscope.base.digest import files_digest, json_digest, source_files, words_digest
+from opscope.base.live import progress
 from opscope.dashboards import bundle, checks, install, processes, superset
 from opscope.dashboards.bundle import ASSETS, Source
 from opscope.dashboards.errors import DashboardError

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from opscope.base import progress, regular_file
+from opscope.base import regular_file
+from opscope.base.live import progress
 from opscope.base.plugins import plugins
 from opscope.compiler.commands.compile import InputProblem
 from opscope.compiler.errors import CompilerInputError, StageFailure

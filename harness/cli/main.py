@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from opscope.base import damage, progress
+from opscope.base import damage
+from opscope.base.live import progress
 from opscope.base.model_files import Computed, GoldenOf, ModelFiles
 from opscope.base.plugins import plugins
 from opscope.base.terminal import visible_output

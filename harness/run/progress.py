@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TextIO
 
-from opscope.base.status_line import MINUTE, SECOND, Estimate, StatusLine, duration
+from opscope.base.live.status_line import MINUTE, SECOND, Estimate, StatusLine, duration
 from opscope.base.terminal import plain
 from opscope.base.visible_text import one_line
 from opscope.harness.record.stages import FAILED, Status

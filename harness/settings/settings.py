@@ -122,7 +122,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("dump_tensors", "Keep inputs, results and goldens of ops in the run folder: none, failing or all.", "none",
             DumpedOps, "WHICH"),
     Setting("artifact_url", "Artifact server that will serve this run's folder (`opscope artifacts serve`); the "
-            "database remembers it, and `opscope repro ID --from DATABASE` fetches from it.", type=Server, metavar="URL"),
+            "database remembers it, and `opscope repro ID --from DATABASE` fetches from it.",
+            type=Server, metavar="URL"),
     Setting("publish", "Database to publish the run to; default: .opscope/opscope.sqlite.", metavar="URL",
             optional=True),
     Setting("publish_timeout", "Time limit of writing the report, and of publishing the run, in seconds.", 900.0,

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from opscope.base import progress
+from opscope.base.live import progress
 from opscope.harness.record.errors import InputError
 from opscope.harness.settings.settings import BY_NAME
 from opscope.harness.triage import after_run, bundle, from_run, in_child, narrowing

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from opscope.base.status_line import make_room
+from opscope.base.live.status_line import make_room
 from opscope.base.visible_text import VisibleStream, visible, visible_but_style
 
 if TYPE_CHECKING:

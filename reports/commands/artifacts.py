@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from opscope.base import progress
+from opscope.base.live import progress
 
 
 @click.group()

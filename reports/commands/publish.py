@@ -31,7 +31,7 @@ def publish(
     """
     import json
 
-    from opscope.base import progress
+    from opscope.base.live import progress
     from opscope.harness.record.errors import InputError
     from opscope.reports.database.database import DatabaseAwayError, DatabaseRefusedError, default_url, parse_url, shown
     from opscope.reports.publish import benchmarks, spool

@@ -22,7 +22,7 @@ def demo(url: str | None, folder: Path | None, count: int, until: datetime | Non
     The nights replay runs that were recorded from this project's models; what breaks in them is made up. All of it is
     marked as demo data, and a database with runs of your own is refused.
     """
-    from opscope.base import progress
+    from opscope.base.live import progress
     from opscope.base.results_folder import results_folder
     from opscope.reports.database.database import open_database, parse_url, shown
     from opscope.reports.database.owners import store_owners

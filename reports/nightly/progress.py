@@ -6,7 +6,7 @@ from types import TracebackType
 
 from rich.text import Text
 
-from opscope.base import progress
+from opscope.base.live import progress
 from opscope.base.terminal import console
 from opscope.base.visible_text import one_line
 from opscope.reports.nightly.running import SweepResult

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from opscope.base import pip_install
+from opscope.base.live import pip_install
 
 PIP = """
 print("Obtaining file:///work")

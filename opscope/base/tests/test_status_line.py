@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from opscope.base import progress, status_line, terminal
-from opscope.base.status_line import Estimate, StatusLine, duration
+from opscope.base import terminal
+from opscope.base.live import progress, status_line
+from opscope.base.live.status_line import Estimate, StatusLine, duration
 
 TICK = 0.02
 ROWS, COLUMNS = 14, 80

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from opscope.base.status_line import MINUTE, SECOND, Estimate, StatusLine, duration
+from opscope.base.live.status_line import MINUTE, SECOND, Estimate, StatusLine, duration
 from opscope.base.terminal import plain
 from opscope.base.visible_text import VisibleStream
 

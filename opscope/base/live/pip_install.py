@@ -1,4 +1,4 @@
-"""Runs pip and says how far it is: `python -m opscope.base.pip_install ARGUMENTS`, which make calls.
+"""Runs pip and says how far it is: `python -m opscope.base.live.pip_install ARGUMENTS`, which make calls.
 
 Nothing but the standard library is imported: what we need is being installed.
 """
@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 
-from opscope.base.status_line import StatusLine, duration
+from opscope.base.live.status_line import StatusLine, duration
 
 EVERY = 10.0
 """Seconds between two lines where there is no terminal."""
