@@ -16,18 +16,21 @@ from opscope.base.children.shared_block import MappedBlock, SharedBlock
 from opscope.simulator.errors import DeviceError
 from opscope.simulator.host.hosted_program import HostedProgram, LoadedProgram, LoadedXla, XlaProgram, in_order
 from opscope.simulator.host.processes import tensors
+from opscope.simulator.host.processes.signs_of_life import SignsOfLife
 
 KINDS: dict[str, type[HostedProgram | XlaProgram]] = {"HostedProgram": HostedProgram, "XlaProgram": XlaProgram}
 
 
 def serve(parent: Parent) -> None:
     """Answers commands until the parent closes the connection. What a device refuses is an answer, too."""
-    device = _Device()
+    device, signs = _Device(), SignsOfLife(parent)
     while (command := parent.receive()) is not None:
+        signs.begin()
         try:
-            parent.send(device.answer(command))
+            answer = device.answer(command)
         except DeviceError as error:
-            parent.send({"refused": " ".join(str(error).split())})
+            answer = {"refused": " ".join(str(error).split())}
+        signs.answer(answer)
 
 
 class _Device:

@@ -11,11 +11,12 @@ import msgspec
 import numpy as np
 
 from opscope.base.children.child import Child, Deadline
-from opscope.base.children.ending import ChildEnded
+from opscope.base.children.ending import Cause, ChildEnded
 from opscope.base.children.shared_block import MappedBlock, SharedBlock
 from opscope.simulator.host.errors import DeviceDied, PyBudaError
 from opscope.simulator.host.hosted_program import HostedProgram, Sendable, XlaProgram
 from opscope.simulator.host.processes import tensors
+from opscope.simulator.host.processes.signs_of_life import VARIABLE, answer_of, silence_allowed
 from opscope.simulator.profile import Profile
 
 
@@ -33,6 +34,7 @@ class DeviceProcess:
     def __init__(self, device: str) -> None:
         """`device` is the device's name, for errors. Raises PyBudaError if no process can be started."""
         self.device = device
+        self._silence = silence_allowed()
         try:
             self._child = Child("opscope.simulator.host.processes.device_child:serve")
         except OSError as error:
@@ -98,7 +100,7 @@ class DeviceProcess:
         """Sends a command and returns the answer to it."""
         self._child.send({"do": do, "tensors": tensors.write(arrays, self._ours), **rest})
         try:
-            answer = self._child.receive(Deadline(None))
+            answer = answer_of(self._child, self._silence)
         except ChildEnded as ended:
             raise self._died(ended) from None
         if "refused" in answer:
@@ -108,6 +110,9 @@ class DeviceProcess:
 
     def _died(self, ended: ChildEnded) -> DeviceDied:
         how = ended.ending
+        if how.cause is Cause.TIMEOUT:
+            text = f"{self.device}: expected a sign of its process, {self.pid}, within {self._silence:g} s, got none"
+            return DeviceDied(f"{text}; it was ended; try to run it again, or a larger {VARIABLE}", self.device, "hang")
         return DeviceDied(
             f"{self.device}: expected its process, {self.pid}, to run, got: {how.text}; try to run it again",
             self.device,

@@ -15,9 +15,12 @@ import numpy as np
 import pytest
 
 from opscope import pybuda
+from opscope.base.children.child import Child
+from opscope.base.children.ending import ChildEnded
 from opscope.base.children.shared_block import MappedBlock, SharedBlock
 from opscope.simulator.host.errors import DeviceDied, PyBudaError
 from opscope.simulator.host.processes import tensors
+from opscope.simulator.host.processes.signs_of_life import VARIABLE, answer_of, silence_allowed
 from opscope.simulator.host.tests.layers import WORMHOLE, Layer, X, layer, near
 
 
@@ -160,3 +163,49 @@ def test_tensors_of_every_kind_cross_and_memory_without_a_name_is_gone(anonymous
         assert path.exists()
         mapped.close()
     assert not path.exists()
+
+
+def test_a_process_that_hangs_is_ended_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped by a signal, it neither computes nor ends; its program would wait for ever."""
+    monkeypatch.setenv(VARIABLE, "1")
+    card = pybuda.TTDevice("tt0", arch=WORMHOLE, module=Layer("one"))
+    outputs = pybuda.initialize_pipeline(False, sample_inputs=[X])
+    card.push_to_inputs(X)
+    pybuda.run_forward(1)
+    outputs.get(timeout=60)
+    assert card.process is not None
+    pid = card.process.pid
+    os.kill(pid, signal.SIGSTOP)
+    at = time.monotonic()
+    card.push_to_inputs(X)
+    pybuda.run_forward(1)
+    with pytest.raises(DeviceDied) as died:
+        outputs.get(timeout=60)
+    assert time.monotonic() - at < 5
+    assert str(died.value) == (
+        f"tt0: expected a sign of its process, {pid}, within 1 s, got none; it was ended; try to run it again, or a "
+        "larger OPSCOPE_DEVICE_SILENCE"
+    )
+    assert died.value.ending == "hang"
+    assert not lives(pid)
+
+
+def test_a_process_that_works_for_long_is_no_hang() -> None:
+    """It works for longer than it may be silent: with signs it answers, without them it is late."""
+    with Child("opscope.simulator.host.tests.slow_child:serve") as child:
+        child.send({"seconds": 0, "signs": True})  # the process has started
+        assert answer_of(child, 60) == {"slept": 0}
+        child.send({"seconds": 1.6, "signs": True})
+        assert answer_of(child, 1) == {"slept": 1.6}
+        child.send({"seconds": 1.6, "signs": False})
+        with pytest.raises(ChildEnded, match=r"no answer within 0\.5 s"):
+            answer_of(child, 1)
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "0.5", "inf", "nan"])
+def test_a_bad_limit_of_silence_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, text)
+    with pytest.raises(PyBudaError, match=f"OPSCOPE_DEVICE_SILENCE: expected seconds from 1, .*, got '{text}'"):
+        silence_allowed()
+    monkeypatch.setenv(VARIABLE, "0")
+    assert silence_allowed() is None
