@@ -285,8 +285,6 @@ def test_without_the_database_the_server_stays(admin: Window, installation: Inst
             assert told.startswith(f"opscope dashboard check: expected to read sqlite:///{installation.database}, got ")
             assert "unable to open database file; try opscope dashboard up --db URL" in told
             assert told.count("\n") == 1
-        for cached in (installation.folder / "home" / "cache").iterdir():
-            cached.unlink()
         assert admin.open(SLUGS["performance"]) == len(charts_of(ASSETS.dashboards["performance"]))
         assert len(admin.alerts()) == len(charts_of(ASSETS.dashboards["performance"]))
         assert admin.errors == []
@@ -298,6 +296,29 @@ def test_without_the_database_the_server_stays(admin: Window, installation: Inst
     sound(admin)
 
 
+def test_answers_are_kept_until_something_is_published(admin: Window, installation: Installation) -> None:
+    kept: list[bool] = []
+    admin.page.on(
+        "response", lambda r: kept.append(bool(r.json()["result"][0]["is_cached"])) if DATA in r.url else None
+    )
+    admin.open(SLUGS["start"])
+    kept.clear()
+    admin.open(SLUGS["start"])
+    assert kept == [True] * len(charts_of(ASSETS.dashboards["start"]))
+    before = number(admin, "New failures")
+    ops = {"cosine": Op("compile_failed", {"mnist_mlp": 1}, error="no longer taken")}
+    started = datetime.now(UTC) - timedelta(minutes=5)
+    for age, changed in ((1, {"cosine": Op("success", {"mnist_mlp": 1})}), (0, ops)):
+        run_dir = night(
+            installation.folder / "runs", 30 + age, changed, started=started - timedelta(hours=age), arch="n300"
+        )
+        publish(run_dir, f"sqlite:///{installation.database}")
+    admin.open(SLUGS["start"])
+    assert number(admin, "New failures") == before + 1
+    sound(admin)
+
+
+DATA = "/api/v1/chart/data"
 CLOSED = ("/superset/sqllab/", "/sqllab/", "/explore/", "/users/list/", "/api/v1/database/", "/api/v1/dataset/",
           "/api/v1/chart/1", "/api/v1/dashboard/export/?q=!(1)", "/api/v1/query/", "/api/v1/saved_query/",
           "/api/v1/security/csrf_token/",
