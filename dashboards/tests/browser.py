@@ -41,15 +41,17 @@ class Window:
         page.on("response", lambda r: self.failed.append(f"{r.status} {r.url}") if r.status >= 400 else None)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("console", self._console)
-        page.on("request", self._request)
+        page.on("requestfinished", self._ended)
+        page.on("requestfailed", self._ended)
 
     def _console(self, message: Any) -> None:
         if message.type == "error" and PIXEL not in message.text:
             self.errors.append(f"console: {message.text}")
 
-    def _request(self, request: Any) -> None:
-        """Notes what would leave this machine; ARGUMENTS see to it that nothing does."""
-        if not request.url.startswith(("data:", "blob:", "about:")) and urlsplit(request.url).hostname != "127.0.0.1":
+    def _ended(self, request: Any) -> None:
+        """Notes what our content security policy let leave this machine; ARGUMENTS see to it that nothing does."""
+        here = request.url.startswith(("data:", "blob:", "about:")) or urlsplit(request.url).hostname == "127.0.0.1"
+        if not here and request.failure != "csp":
             self.outside.append(request.url)
 
     def sign_in(self, name: str, password: str) -> bool:
