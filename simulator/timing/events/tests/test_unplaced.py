@@ -1,4 +1,4 @@
-"""Operations that no plan places, by events: near the closed form, which is held to measured rows, and never below."""
+"""Operations that no plan places, by events: near the closed form, which is held to measured rows."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ ADD = one_kernel("add", EltwiseParams(), [((1024, 1024), "bf16")] * 2, ((1024, 1
 
 
 @pytest.mark.parametrize("binary", [product(512, 1024, 1024), product(512, 512, 512), CONV, ADD])
-def test_one_operation_takes_a_little_more_than_the_closed_form(binary: Binary) -> None:
+def test_one_operation_takes_about_what_the_closed_form_says(binary: Binary) -> None:
     closed = Device("n150").load_decoded(binary).profile.total_cycles
     timed = Timed()
     cycles = Device("n150", timing=timed).load_decoded(binary).profile.total_cycles
-    assert closed <= cycles < 1.2 * closed
+    assert cycles == pytest.approx(closed, rel=0.1)
     (op,) = timed.recording.ops
     assert op.limiter in ("math", "noc", "dram", "launch")
     assert timed.recording.dram_bytes > 0
