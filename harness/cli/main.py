@@ -124,11 +124,6 @@ def _read(word: str, shape: str | None) -> bytes:
 
 
 def _goldens(word: str, inputs: Sequence[Any], operations: Sequence[Computed]) -> GoldenOf:
-    import os
-
-    from opscope.base.children.environment import QUIET
-
-    os.environ |= QUIET  # before XLA is loaded, which logs its devices otherwise
     from opscope.harness.cli.op_goldens import goldens
 
     return goldens(word, inputs, operations)

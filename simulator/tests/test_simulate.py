@@ -181,3 +181,13 @@ def test_bits_of_a_planned_program_lie_where_its_plan_says(folder, tmp_path):
     done = call(simulate, planned, "--inputs", tmp_path / "in.npz", "--fault", f"dead-core@{row}-{col}", "--json")
     assert done.exit_code == 1
     assert "hang" in json.loads(done.output)
+
+
+def test_goldens_that_take_too_long_end_in_one_line(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("opscope.harness.cli.op_goldens.SECONDS", 0.05)
+    words = ("--dump", tmp_path / "d", "--golden", folder / "m.mlir")
+    done = call(simulate, folder / "m.ttnn", "--inputs", folder / "in.npz", *words)
+    assert done.exit_code == 2
+    (line,) = done.stderr.strip().splitlines()
+    assert "expected XLA to compute" in line
+    assert "0.05 s" in line
