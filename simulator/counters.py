@@ -1,8 +1,9 @@
 """What a run's cost says of the device: which unit limits it, how much of the grid computes, bytes moved.
 
 The closed form of `timing.py` has one figure for computing, one for moving data and one for launching an operation; of
-the second, DRAM takes what its bytes need at the board's measured bandwidth, and the NoC the rest. It does not tell
-unpacking and packing from computing and prices no Ethernet, so these are never named as a limit of an unplanned op.
+the second, DRAM takes what its bytes need at the board's measured bandwidth, and the NoC the rest. Which thread of a
+core takes the first is known of products and of ops whose path of data was measured, whose unpacking and packing are
+equal: it is called unpack there. It prices no Ethernet, which is never named as a limit of an unplanned op.
 
 Of a planned program the epochs count: each has a slowest op, of which the model of time says which thread the others
 wait for or whether operands come too slowly (`timing/thread_cycles.py`), its waits, and DRAM. A wait is the NoC's in
@@ -34,7 +35,8 @@ class Counters:
     """Share of the cycles of all cores of the grid in which a core computes, 0 to 1; None if there are none. What a
     placed op's slowest thread takes counts as computing, moving tiles in and out of the core included."""
     dram_bytes: int
-    """Bytes that the operations read from and write to DRAM, padding included."""
+    """Bytes that the operations read from and write to DRAM, padding included; of a plan those of its queues, with what
+    a prologue reads into L1."""
     noc_bytes: int
     """Bytes that the busiest core of each operation receives, summed."""
 
@@ -47,7 +49,7 @@ def limiter(cost: OpCost, system: SystemDesc) -> str:
         noc = transfer - dram  # a product reads from DRAM and multicasts one after another
     else:
         noc = transfer if dram < transfer - 1 else 0.0  # elsewhere both overlap, and the slower one is the transfer
-    cycles = {"math": cost.compute_cycles, "noc": noc, "dram": dram, "launch": cost.launch_cycles}
+    cycles = {cost.compute_unit: cost.compute_cycles, "noc": noc, "dram": dram, "launch": cost.launch_cycles}
     return max(cycles, key=lambda name: cycles[name])
 
 
@@ -68,6 +70,13 @@ def counters(profile: Profile, system: SystemDesc, cores: int) -> Counters:
     return Counters(
         max(of_limiter, key=lambda name: of_limiter[name]) if total else None,
         busy / (total * cores) if total else None,
-        sum(cost.dram_bytes for cost in profile.ops),
-        sum(cost.noc_bytes for cost in profile.ops),
+        *_moved(profile),
     )
+
+
+def _moved(profile: Profile) -> tuple[int, int]:
+    """Bytes of DRAM and NoC."""
+    if not profile.epochs:
+        return sum(cost.dram_bytes for cost in profile.ops), sum(cost.noc_bytes for cost in profile.ops)
+    dram = sum(epoch.inputs * epoch.dram_bytes + epoch.loaded_bytes for epoch in profile.epochs)
+    return dram, sum(epoch.inputs * epoch.noc_bytes for epoch in profile.epochs)

@@ -20,6 +20,8 @@ class OpCost:
     noc_bytes: int
     """Bytes that the busiest core receives."""
     cores: int
+    compute_unit: str = "math"
+    """The thread of a core that takes `compute_cycles`: `unpack`, `math` or `pack`."""
     write_cycles: int = 0
     """Of the transfer, those in which a matrix product's results are written and nothing else is done."""
 
@@ -47,6 +49,12 @@ class EpochCost:
     """By which way it waits for others: `noc`, `dram` or `ethernet`."""
     busy_core_cycles: int = 0
     """Cycles in which cores compute for one input, summed over cores."""
+    dram_bytes: int = 0
+    """That it reads from DRAM and writes to it for one input."""
+    loaded_bytes: int = 0
+    """That it reads from DRAM into L1 once, before its first input."""
+    noc_bytes: int = 0
+    """That the busiest core of each op receives for one input, summed."""
 
     @property
     def cycles(self) -> int:

@@ -117,9 +117,9 @@ def _run(job: Job) -> None:
     job.cycles, job.device_ns = profile.total_cycles, profile.device_ns
     job.l1_peak_bytes = max((op.l1_bytes for op in compilation.program.binary.plan.ops), default=None)
     job.dram_peak_bytes = profile.dram_peak_bytes
-    # Bytes of DRAM and NoC stay null: a plan's queues are priced per epoch and not counted per operation.
     found = counters(profile, executable.device.system, executable.device.profile.cores)
     job.limiter, job.utilisation = found.limiter, found.utilisation
+    job.dram_bytes, job.noc_bytes = found.dram_bytes, found.noc_bytes
 
 
 def _outputs(compilation: Compilation, results: list[np.ndarray], job: Job) -> list[np.ndarray]:

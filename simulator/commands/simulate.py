@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from opscope.simulator.faults.injection import Injection
     from opscope.simulator.non_finite import NonFinite
 
+DRAWN = "inputs were drawn, which a deep model may magnify beyond its formats; try --inputs with a model's own"
 MOST_ROWS = 40
 """Operations that the table shows, the dearest of them; `--all` shows each."""
 
@@ -83,7 +84,10 @@ def simulate(
     arises. With --fault it runs twice, without and with the faults, and says what they hit and which results they
     change; the exit code is 1 if the device hangs. With --timed, a run that stops at --max-events is marked partial.
     """
+    from dataclasses import asdict
+
     from opscope.compiler.target.binary import BinaryError, read
+    from opscope.simulator.counters import counters
     from opscope.simulator.device import Device
     from opscope.simulator.dumping import Dump
     from opscope.simulator.errors import DeviceError, DeviceHang
@@ -136,6 +140,10 @@ def simulate(
     except (DeviceError, BinaryError, ValueError, OSError) as error:
         raise InputProblem(" ".join(str(error).split())) from error
     found = _summary(device.card_type, result, watch, injection, right, hang, writer)
+    if result is not None:
+        found |= asdict(counters(result.profile, device.system, device.profile.cores))
+    if inputs is None and found["non_finite"]:
+        found["non_finite"].append(DRAWN)
     if recording is not None:
         found |= {
             "partial": recording.partial, "events": recording.events, "event_seconds": round(recording.seconds, 3),
@@ -185,6 +193,10 @@ def _inputs(executable: Executable, path: Path | None, seed: int) -> list[np.nda
         except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
             got = " ".join(str(error).split())[:120]
             raise InputProblem(f"{path}: expected an .npz of arrays, got: {got}; try numpy.savez") from error
+    # Parameters of a plan as a model's are at its start: others would grow from layer to layer, beyond any format.
+    held = {queue.tensor for queue in executable.plan.queues if queue.kind == "ram"}
+    moves = (op for op in executable.program.operations if op.kernel == "to_device")
+    parameters = {op.inputs[0] for op in moves if op.outputs[0] in held}
     random, drawn = np.random.default_rng(seed), []
     for tensor in executable.program.inputs:
         desc = executable.program.tensors[tensor]
@@ -194,7 +206,10 @@ def _inputs(executable: Executable, path: Path | None, seed: int) -> list[np.nda
         elif dtype.kind in "iu":
             drawn.append(random.integers(0, 2, desc.shape).astype(dtype))
         else:
-            drawn.append(np.asarray(random.standard_normal(desc.shape)).astype(dtype))
+            normal = np.asarray(random.standard_normal(desc.shape))
+            if tensor in parameters and len(desc.shape) > 1:
+                normal /= np.sqrt(desc.shape[-2])
+            drawn.append(normal.astype(dtype))
     return drawn
 
 
@@ -300,6 +315,11 @@ def _show(executable: Executable, result: RunResult | None, found: dict[str, Any
             f"{profile.total_cycles:,} cycles, {profile.device_ns / 1000:,.1f} us; most L1 on a core "
             f"{profile.l1_peak_bytes:,} bytes, DRAM {profile.dram_peak_bytes:,} bytes"
         )
+        if found["limiter"]:
+            page.prose(
+                f"limited by {found['limiter']}; cores compute {found['utilisation']:.0%} of the time; moved: DRAM "
+                f"{found['dram_bytes']:,} bytes, NoC {found['noc_bytes']:,} bytes by the busiest core of each operation"
+            )
     if "events" in found:
         rate = found["events"] / max(found["event_seconds"], 1e-3)
         page.prose(f"{found['events']:,} events, {rate:,.0f} per second of processor time")

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from opscope.compiler import api
+from opscope.compiler.commands.plan import plan_command
 from opscope.compiler.target.binary import write
 from opscope.compiler.target.program import EltwiseParams
 from opscope.harness.cli.main import FILES
@@ -48,6 +49,7 @@ def test_a_dump_has_every_op_with_its_golden_and_the_origin_of_a_nan(folder, tmp
     done = call(simulate, *words, "--outputs", tmp_path / "out.npz")
     assert done.exit_code == 0, done.output
     assert "result 0: 40x8xf32" in done.output
+    assert "limited by launch; cores compute" in done.output
     assert "first NaN: arises in operation 7, log" in done.output
     assert "element (33, 7), 1 in all" in done.output
     index = json.loads((dump / "index.json").read_text())["operations"]
@@ -191,3 +193,23 @@ def test_goldens_that_take_too_long_end_in_one_line(folder, tmp_path, monkeypatc
     (line,) = done.stderr.strip().splitlines()
     assert "expected XLA to compute" in line
     assert "0.05 s" in line
+
+
+def test_parameters_of_a_plan_are_drawn_as_a_models_are(tmp_path):
+    """Sixteen layers of 64 x 64: drawn with deviation 1, each would make values eight times as large."""
+    layers = 16
+    lines = [
+        f"  %{n} = stablehlo.dot_general %{n - 1 if n > 0 else 'x'}, %w{n}, contracting_dims = [1] x [0] : "
+        "(tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>"
+        for n in range(layers)
+    ]
+    arguments = ", ".join(f"%{name}: tensor<64x64xf32>" for name in ("x", *(f"w{n}" for n in range(layers))))
+    (tmp_path / "m.mlir").write_text(
+        f"func.func @main({arguments}) -> tensor<64x64xf32> {{\n" + "\n".join(lines)
+        + f"\n  return %{layers - 1} : tensor<64x64xf32>\n}}\n"
+    )  # fmt: skip
+    done = call(plan_command, tmp_path / "m.mlir", "--arch", "n150", "-o", tmp_path / "m.ttnn")
+    assert done.exit_code == 0, done.output
+    assert call(simulate, tmp_path / "m.ttnn", "--outputs", tmp_path / "out.npz").exit_code == 0
+    (out,) = np.load(tmp_path / "out.npz").values()
+    assert np.std(out) < 10

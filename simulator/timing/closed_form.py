@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from opscope.compiler.target.program import ControlParams, Operation, Program
 from opscope.simulator.profile import OpCost, Profile
 from opscope.simulator.timing.epochs import epoch_costs, placed_costs
+from opscope.simulator.timing.events.wiring import received_bytes, wire
 from opscope.simulator.timing.operation import operation_cost
 from opscope.simulator.timing.protocol import Loaded, TripCounts
 
@@ -42,10 +44,12 @@ class ClosedForm:
                     predicates += count
                     costs += [cost] * count
                 (once if name in kept else costs).extend(self._own(executable, executable.programs[name]) * count)
-        memory, entry = executable.memory, executable.program
+        memory, entry, plan = executable.memory, executable.program, executable.plan
+        epochs = epoch_costs(plan, entry, executable.costs(entry), executable.system_of)
+        received = [received_bytes(wire(epoch, plan, entry)) for epoch in plan.epochs] if epochs else []
         return Profile(
             tuple(costs), executable.device.system.clock_ghz, memory.l1_peak, memory.dram_peak, predicates,
-            tuple(once), epoch_costs(executable.plan, entry, executable.costs(entry), executable.system_of),
+            tuple(once), tuple(replace(e, noc_bytes=size) for e, size in zip(epochs, received, strict=True)),
         )  # fmt: skip
 
     def _visit(self, executable: Loaded, program: Program, into: list[OpCost]) -> None:

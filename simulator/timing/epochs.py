@@ -102,6 +102,8 @@ def _epoch(
         epoch.number, epoch.chip, name, cycles[name], stalls[name], traffic.dram_cycles(prologue),
         traffic.switch_cycles(), slowest_unit=thread_cycles(program, slowest, of_number, constants).limiter,
         busy_core_cycles=sum(cycles[op.name] * op.grid[0] * op.grid[1] for op in ops),
+        dram_bytes=traffic.host_bytes(prologue, resident=False) + traffic.switch_bytes(),
+        loaded_bytes=traffic.host_bytes(prologue, resident=True),
     )  # fmt: skip
 
 
@@ -157,10 +159,17 @@ class Traffic:
         rate = self._bytes_per_clock / self.system.buda.dram_channels
         return round(max(busy.values(), default=0) * READERS / rate)
 
-    def switch_cycles(self) -> int:
-        """Returns the cycles in which an epoch writes what later ones read and reads what earlier ones wrote, with all
-        channels busy.
-        """
+    def host_bytes(self, prologue: set[str], *, resident: bool) -> int:
+        """Returns the bytes that the host left there and the epoch reads: by a prologue into L1, or for each input."""
+        return sum(
+            queue.entry_bytes * len(queue.allocations)
+            for queue in self.queues
+            if queue.source == HOST and queue.tensor in self.read
+            and (queue.name in prologue or not self.plan.programs) == resident
+        )  # fmt: skip
+
+    def switch_bytes(self) -> int:
+        """Returns the bytes that an epoch writes for later ones or the host, and reads of what earlier ones wrote."""
         where = {op.name: op for op in self.plan.ops}
         size = 0
         for queue in self.queues:
@@ -170,7 +179,11 @@ class Traffic:
             elsewhere = (maker.epoch, maker.chip) != (self.epoch.number, self.epoch.chip)
             ends = (maker.name in self.own) + (elsewhere and queue.tensor in self.read)
             size += ends * tensor_bytes(self.program.tensors[queue.tensor], self.system.buda)
-        return round(size / self._bytes_per_clock)
+        return size
+
+    def switch_cycles(self) -> int:
+        """Returns the cycles of these bytes with all channels busy."""
+        return round(self.switch_bytes() / self._bytes_per_clock)
 
     @property
     def _bytes_per_clock(self) -> float:

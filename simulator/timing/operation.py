@@ -36,7 +36,7 @@ from opscope.simulator.timing.arch_constants import CONSTANTS
 from opscope.simulator.timing.body_passes import body_passes
 from opscope.simulator.timing.movement import MOVEMENT
 from opscope.simulator.timing.product_time import product_time
-from opscope.simulator.timing.tile_cycles import tile_cycles
+from opscope.simulator.timing.tile_cycles import tile_cycles, tile_unit
 
 LAUNCH_NS = 3000.0
 """Time from one program to the next with trace on: the intercept of the out-of-box GEMM rows (GEMM_FLOPS.md)."""
@@ -75,7 +75,7 @@ def operation_cost(
     dram_bytes = sum(size for d, size in zip(inputs, read, strict=True) if d.buffer_type == "dram")
     dram_bytes += sum(tensor_bytes(d, profile) for d in outputs if d.buffer_type == "dram")
     dram = dram_bytes / (system.dram_gb_per_s * system.dram_efficiency / system.clock_ghz)
-    write = 0.0
+    write, unit = 0.0, "math"
     if tiles_of := _plain_product(op, inputs, outputs):
         time = product_time(tiles_of, inputs[0], inputs[1], outputs[0], op.numerics, system, profile)
         per_core = -(-(tiles_of[0] * tiles_of[1]) // time.cores)
@@ -85,6 +85,7 @@ def operation_cost(
             size for d, size in zip(inputs[2:], read[2:], strict=True) if d.buffer_type == "dram"
         )
         total, write = time.total + in_dst, time.write
+        unit = time.unit if time.compute > in_dst else unit
     elif isinstance(op.params, MatmulParams | Conv2dParams | Conv3dParams | AttentionParams):
         if isinstance(op.params, AttentionParams):
             compute, received, cores = _attention(op, inputs, outputs[0], system, profile)
@@ -101,7 +102,9 @@ def operation_cost(
         per_core = -(-tiles // cores)
         passes = body_passes(op, inputs, outputs, programs or {})
         if passes is None:
-            compute = _tile_cycles(op, outputs[0] if outputs else inputs[0], per_core, system)
+            result = outputs[0] if outputs else inputs[0]
+            compute = _tile_cycles(op, result, per_core, system)
+            unit = tile_unit(CONSTANTS[system.arch], op.kernel, result.data_format, op.numerics)
         else:
             steps = (
                 _tile_cycles(step, within.tensors[step.outputs[0]], per_core, system) for step, within in passes.steps
@@ -117,7 +120,7 @@ def operation_cost(
         total = max(compute, transfer)
     return OpCost(
         op.kernel, op.location, math.ceil(total + launch), math.ceil(compute), math.ceil(transfer), math.ceil(launch),
-        dram_bytes, int(received), cores, math.ceil(write),
+        dram_bytes, int(received), cores, unit, math.ceil(write),
     )  # fmt: skip
 
 

@@ -63,6 +63,8 @@ class ProductTime:
     noc_bytes: int
     """That a core receives."""
     cores: int
+    unit: str
+    """What the cores work at longest: `math` or `unpack`."""
 
 
 def product_time(
@@ -86,7 +88,9 @@ def product_time(
         _feed(right_step, system.arch, right_read / bytes_per_clock, alone=blocks.line == "left"),
         (left_read + right_read) / bytes_per_clock,
     )
-    compute = _step(blocks, right, numerics, system, own)
+    math = system.cycles_per_tile_matmul * FIDELITIES[numerics.fidelity] + own.overhead
+    unpack = FORMATS[right.data_format].tile_bytes / own.unpacked
+    compute = _step(blocks, _together(math, unpack), own)
     step = _together(feed, compute)
     last = blocks.grid[0] * blocks.grid[1] * blocks.block_rows * blocks.block_columns
     written = last * FORMATS[out.data_format].tile_bytes / own.written if out.buffer_type == "dram" else 0.0
@@ -95,6 +99,7 @@ def product_time(
         feed + (steps - 1) * step + compute + alone, steps * compute, steps * feed + alone, alone,
         int(steps * (left_read + right_read)) + (tensor_bytes(out, profile) if out.buffer_type == "dram" else 0),
         int(steps * (right_step + (0 if here else left_step))), blocks.grid[0] * blocks.grid[1],
+        "unpack" if unpack > math else "math",
     )  # fmt: skip
 
 
@@ -108,12 +113,8 @@ def _feed(size: float, arch: str, banks: float, *, alone: bool) -> float:
     return read + (0.0 if alone else movement.multicast.latency + size / movement.linked)
 
 
-def _step(
-    blocks: ProductBlocks, right: TensorDesc, numerics: Numerics, system: SystemDesc, own: ProductConstants
-) -> float:
+def _step(blocks: ProductBlocks, product: float, own: ProductConstants) -> float:
     tiles = blocks.block_rows * blocks.block_columns
-    math = system.cycles_per_tile_matmul * FIDELITIES[numerics.fidelity] + own.overhead
-    product = _together(math, FORMATS[right.data_format].tile_bytes / own.unpacked)
     return tiles * blocks.step * product + tiles / (blocks.subblock[0] * blocks.subblock[1]) * own.subblock
 
 

@@ -7,7 +7,7 @@ from opscope.compiler.target.program import Numerics
 from opscope.simulator.kernels import KERNELS
 from opscope.simulator.timing.block_work import BlockWork
 from opscope.simulator.timing.constants import Constants
-from opscope.simulator.timing.kernel_cycles import has, kernel_cycles, width_of
+from opscope.simulator.timing.kernel_cycles import data_path, has, kernel_cycles, nearest, path_of, width_of
 
 COMPOSED: dict[str, tuple[str, ...]] = {
     "rsqrt": ("sqrt", "reciprocal"), "divide": ("reciprocal", "maximum"), "expm1": ("exp",), "log1p": ("log",),
@@ -61,18 +61,37 @@ def block_cycles(
 
 
 def tile_cycles(constants: Constants, kernel: str, data_format: str, tiles: int, numerics: Numerics) -> float:
-    """Returns the cycles of one core for `tiles` tiles of an op that is not a product, in micro blocks that fill half
-    of Dst: 8 tiles of 16 bits or 4 of 32.
-    """
+    """Returns the cycles of one core for `tiles` tiles of an op that is not a product."""
     if kernel in BY_PLAN:
         kernel = BY_UNIT["matrix"]
+    work = _micro_blocks(kernel, data_format, tiles)
+    return block_cycles(constants, kernel, work, width(data_format), approximate=numerics.math_approx)
+
+
+def tile_unit(constants: Constants, kernel: str, data_format: str, numerics: Numerics) -> str:
+    """Returns the thread that takes longest for tiles of such an op: `math`, or `unpack` where the path of data does,
+    on which unpacking and packing were measured as one.
+    """
+    work, key = _micro_blocks(kernel, data_format, 8), width(data_format)
+    data = math = 0.0
+    for part in parts_of(constants, kernel, numerics.math_approx):
+        own = constants.kernels.get(part)
+        if own is None:
+            return "math"  # reductions, whose formulas do not tell
+        each = nearest(own, key)
+        data += data_path(work, path_of(constants, work.operands, key))
+        math += each.ublock + work.ublock_tiles * each.tile
+    return "unpack" if data > math else "math"
+
+
+def _micro_blocks(kernel: str, data_format: str, tiles: int) -> BlockWork:
+    """Tiles in micro blocks that fill half of Dst: 8 tiles of 16 bits or 4 of 32."""
     fmt = FORMATS[data_format]
     most = 4 if fmt.bits == 32 else 8
-    work = BlockWork(
+    return BlockWork(
         mblock_m=-(-tiles // most), ublock_ct=min(most, tiles), bits=fmt.bits,
         operands=2 if kernel in TWO_OPERANDS else 1,
     )  # fmt: skip
-    return block_cycles(constants, kernel, work, width(data_format), approximate=numerics.math_approx)
 
 
 def width(data_format: str) -> str:

@@ -129,6 +129,11 @@ def wire(epoch: EpochPlan, plan: Plan, program: Program) -> Epoch:
     return Epoch(epoch, ops, list(sources.values()), operands, leaves)
 
 
+def received_bytes(epoch: Epoch) -> int:
+    """Returns the bytes that a core of each op receives for one input, summed over ops."""
+    return round(sum(operand.core_bytes for operands in epoch.operands.values() for operand in operands))
+
+
 def _source(op: PlacedOp) -> Source:
     parts = parts_of(op)
     return Source(op.name, op.block.t * parts, _room(op) * parts, op, parts=parts)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from opscope.compiler.buda.netlist import parse
 from opscope.compiler.buda.netlist.to_binary import to_binary
+from opscope.compiler.target.program import Binary
 from opscope.simulator.counters import Counters, counters
 from opscope.simulator.device import Device
 from opscope.simulator.profile import EpochCost, Profile
+from opscope.simulator.timing.events.network import ETHERNET_GB_PER_S
 from opscope.simulator.timing.timed import Timed
 
 QUEUE = "type: {kind}, entries: {entries}, grid_size: [1,{cores}], t: 1, mblock: [{rows},{cols}], ublock: [1,{width}], df: Float16_b, target_device: 0"  # noqa: E501
@@ -65,9 +68,13 @@ def copy(rows: int, cols: int, width: int) -> str:
     return netlist(op, queue(rows, cols, width=width), queue(rows, cols, width=width))
 
 
-def counted(text: str, folder: Path, *, timed: bool) -> Counters:
+def binary_of(text: str, folder: Path) -> Binary:
     (folder / "netlist.yaml").write_text(text, encoding="utf-8")
-    binary = to_binary(parse.read(folder / "netlist.yaml")).binary
+    return to_binary(parse.read(folder / "netlist.yaml")).binary
+
+
+def counted(text: str, folder: Path, *, timed: bool) -> Counters:
+    binary = binary_of(text, folder)
     device = Device("n150", profile="buda", timing=Timed() if timed else None)
     return counters(device.load_decoded(binary).profile, device.system, device.profile.cores)
 
@@ -99,3 +106,36 @@ def test_utilisation_of_a_plan_is_that_of_its_cores() -> None:
     assert found.limiter == "ethernet"
     cut = counters(Profile((), 1.0, 0, 0, epochs=epochs, partial=True), system, 4)
     assert (cut.limiter, cut.utilisation) == (None, None)
+
+
+STORED, HELD = 2048 + 32, 2048
+"""Bytes of a tile of bfloat16 in DRAM, where it has a header, and as an operand."""
+
+
+def test_bytes_of_a_plan_are_those_of_its_queues(tmp_path: Path) -> None:
+    """Two entries of x come from the host; w has 64 x 4 tiles for each core."""
+    kept = counted(product("LoFi", 16), tmp_path, timed=False)
+    assert (kept.dram_bytes, kept.noc_bytes) == (64 * 4 * STORED, 0), "read once into L1"
+    for timed in (False, True):
+        read = counted(product("LoFi", 16, 4, "false"), tmp_path, timed=timed)
+        assert (read.dram_bytes, read.noc_bytes) == (4 * 64 * 4 * STORED, 64 * 4 * HELD)
+
+
+def test_weights_on_another_chip_come_over_ethernet(tmp_path: Path) -> None:
+    binary = binary_of(product("LoFi", 16, 1, "false"), tmp_path)
+    moved = tuple(replace(queue, chip=1) if queue.name == "w" else queue for queue in binary.plan.queues)
+    far = replace(binary, board="n300", plan=replace(binary.plan, queues=moved))
+    cycles, limits = [], []
+    for made in (binary, far):
+        timed = Timed()
+        device = Device(made.board, profile="buda", timing=timed)
+        profile = device.load_decoded(made).profile
+        cycles.append(profile.total_cycles)
+        limits.append(counters(profile, device.system, device.profile.cores).limiter)
+        if made is far:
+            inputs = timed.recording.ethernet_bytes / (64 * 4 * STORED)
+            assert inputs == int(inputs) > 1
+    assert limits[1] == "ethernet" != limits[0]
+    rate = ETHERNET_GB_PER_S / Device("n300").system.clock_ghz
+    assert cycles[1] == pytest.approx(64 * 4 * STORED / rate, rel=0.05)
+    assert cycles[1] > cycles[0]

@@ -17,7 +17,7 @@ from opscope.compiler.target.system_desc import load_board
 from opscope.simulator.commands.simulate import simulate
 from opscope.simulator.device import Device
 from opscope.simulator.timing.events.geometry import geometry_of
-from opscope.simulator.timing.events.network import HOP, INTERFACE, Network, route
+from opscope.simulator.timing.events.network import ETHERNET_GB_PER_S, ETHERNET_LATENCY, HOP, INTERFACE, Network, route
 from opscope.simulator.timing.tests.test_epochs import BIG, MEASURED, NETLISTS, compiled, needs_netlists
 from opscope.simulator.timing.timed import Timed
 
@@ -70,6 +70,16 @@ def test_transfers_share_links_and_channels() -> None:
     assert network.dram(0.0, 3, 3200) == first < network.dram(0.0, 2, 3200)
 
 
+def test_chips_share_one_connection() -> None:
+    system = load_board("n300")
+    network = Network(system, geometry_of(system, 8), 6)
+    cycles = 11_250 / (ETHERNET_GB_PER_S / system.clock_ghz)
+    first = network.ethernet(0.0, 11_250)
+    assert first == pytest.approx(cycles + ETHERNET_LATENCY)
+    assert network.ethernet(0.0, 11_250) == pytest.approx(first + cycles)
+    assert (network.moved["ethernet"], network.waited["ethernet"]) == (22_500, round(cycles))
+
+
 def test_the_other_way_around_a_torus() -> None:
     assert route(0, (1, 1), (4, 1), (10, 12)) == ((0, 1, 1, "x"), (0, 2, 1, "x"), (0, 3, 1, "x"))
     assert len(route(1, (1, 1), (4, 1), (10, 12))) == 7
@@ -82,6 +92,8 @@ def test_simulate_writes_a_trace_and_a_page(tmp_path: Path) -> None:
     assert got.exit_code == 0, got.output
     found = json.loads(got.output)
     assert not found["partial"]
+    assert (found["limiter"], found["dram_bytes"]) == ("math", 16 * (2048 + 32))
+    assert 0 < found["utilisation"] < 2 / 64
     whole = json.loads(trace.read_text())
     jsonschema.validate(whole, TRACE_SCHEMA)
     pieces = [event for event in whole["traceEvents"] if event["ph"] == "X"]
