@@ -1,13 +1,14 @@
 """The pytest plugin: declares the options and starts an op-by-op run.
 
-Without `--op-by-op` it only adds options. With it, conftest files and the project's own tests are ignored, and
-`harness/run/session.py` takes over collection.
+Without `--op-by-op` it only adds options. With it, the project's own tests are ignored, its conftest files work beside
+the ops (harness/run/conftests.py), and `harness/run/session.py` takes over collection.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Generator
 
 import pytest
 
@@ -90,15 +91,14 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
             group.addoption(setting.flag, dest=setting.dest, default=None, metavar=setting.metavar, help=setting.help)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Keeps the conftest files of the folder out of an op-by-op run."""
+@pytest.hookimpl(wrapper=True, trylast=True)  # inside of pytest's own, which shows what a failing import wrote
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, None, None]:
+    """Has the conftest files of the folder work beside an op-by-op run, and nothing else of theirs."""
     options = early_config.known_args_namespace
     options.opscope_op_by_op = (
         options.opscope_op_by_op or options.opscope_op_by_op_on_fail or bool(options.opscope_workflow)
     )
     if options.opscope_op_by_op:
-        options.noconftest = True
         early_config.add_cleanup(gc_pause.restorer())  # the last of all, as they run from the last to the first
         manager = early_config.pluginmanager
         foreign_options.take_out(manager)
@@ -107,6 +107,14 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
             module = importlib.import_module(name)
             if not manager.is_registered(module):
                 manager.register(module, name)
+    if not options.opscope_op_by_op or options.help or options.version:
+        return (yield)
+    from opscope.harness.run import conftests
+
+    options.noconftest |= conftests.ignored(options, early_config.invocation_params.dir)
+    with conftests.beside(early_config):
+        yield
+    return None
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -21,7 +21,17 @@ from opscope.harness.limitations.limitations import Verdict
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow, OpTest
-from opscope.harness.run import finish_run, junit_properties, plan, progress, protocol, request, resume, start_run
+from opscope.harness.run import (
+    conftests,
+    finish_run,
+    junit_properties,
+    plan,
+    progress,
+    protocol,
+    request,
+    resume,
+    start_run,
+)
 from opscope.harness.run.items import FailedModel, ImportedModel, ModelOps, OpItem, WholeModel
 from opscope.harness.triage import after_run
 
@@ -112,14 +122,28 @@ class OpByOp:
                 self.config.opscope_doing = self.display.doing  # type: ignore[attr-defined]
         return self.plan
 
+    def _beside_conftests(self) -> None:
+        """Undoes what conftest files did to this process, and says what was left out of them."""
+        conftests.put_back(self.config)
+        reporter: Any = self.config.pluginmanager.getplugin("terminalreporter")
+        for line in conftests.notes(self.config):
+            if self.worker is None and reporter is not None:
+                reporter.write_line(f"opscope: {line}")
+
+    def pytest_report_header(self) -> Sequence[str]:
+        """Says which hooks of conftest files are not asked about ops."""
+        return conftests.header(self.config)
+
     @pytest.hookimpl(trylast=True)
     def pytest_sessionstart(self) -> None:
         """Prepares the run; its output follows pytest's header."""
+        self._beside_conftests()
         self._prepare()
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_setupnodes(self) -> None:
         """Prepares the run before xdist starts its workers, if this hook is called first."""
+        self._beside_conftests()
         self._prepare()
 
     @pytest.hookimpl(optionalhook=True)

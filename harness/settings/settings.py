@@ -117,6 +117,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("repro_size", "Largest total size of the values in a run's repro folders; 0: no repro folders.", 256 << 20,
             SizeOrNone, "SIZE"),
     Setting("op_by_op_on_fail", "Run each model as one program first, and op by op only if that failed.", False, Flag),
+    Setting("ignore_conftest", "Load no conftest file of the project; by default, their options and hooks work "
+            "beside a run.", False, Flag),
     Setting("no_cache", "Run every op, even if the verdict of an earlier run still holds.", False, Flag),
     Setting("keep_ir", "Keep the IR after each stage in the run folder.", False, Flag),
     Setting("dump_tensors", "Keep inputs, results and goldens of ops in the run folder: none, failing or all.", "none",

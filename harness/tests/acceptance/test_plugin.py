@@ -75,7 +75,8 @@ def test_each_op_has_the_three_reports_of_a_test(place: Place, picky: str) -> No
 def test_hostile_folder(hostile: Place, results: Counts) -> None:
     done = hostile.pytest(report=True)
     assert done.code == 0, done.out + done.err
-    theirs = (f"their {what}" for what in (*ROOMS, "conftest", "other conftest", "test"))
+    assert "opscope: conftest.py is left out, and what it would load: RuntimeError: their conftest" in done.lines
+    theirs = (f"their {what}" for what in (*ROOMS, "other conftest", "test"))
     assert not [words for words in theirs if words in done.out + done.err]
     assert set(results(done.out)) == {"passed"}
     run = hostile.runs()[-1]
