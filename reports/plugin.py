@@ -12,7 +12,10 @@ fails. The exit code of a test run tells of the ops; that nothing arrives is for
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import sys
+import threading
 import warnings
 from collections.abc import Generator
 from pathlib import Path
@@ -34,6 +37,15 @@ USAGE = 2
 """Exit code for bad input."""
 
 DOING = {"report": "writing report.html", "database": "publishing"}
+
+AHEAD = (
+    "opscope.reports.compare.owned", "opscope.reports.database.owners", "opscope.reports.pages.html",
+    "opscope.reports.pages.compiled_templates", "opscope.reports.publish.spool",
+)  # fmt: skip
+"""The modules that a report and a publish import, with all that these import."""
+
+IMPORTING = pytest.StashKey[threading.Thread]()
+"""Imports them."""
 
 PROBLEMS = pytest.StashKey[list[str]]()
 """One line for each thing that could not be delivered."""
@@ -60,12 +72,34 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     return None
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """Imports what the end of the run needs while its ops run: this process mostly waits for a lane or for workers."""
+    from opscope.harness.run.request import KEY
+
+    config = session.config
+    request = config.stash.get(KEY, None)
+    if request is None or request.settings["no_report"] or hasattr(config, "workerinput") or config.option.collectonly:
+        return
+    config.stash[IMPORTING] = thread = threading.Thread(target=_import_ahead, name="opscope-imports")
+    thread.start()
+
+
+def _import_ahead() -> None:
+    """Whatever cannot be imported is said where the report is written, which imports it again."""
+    with contextlib.suppress(Exception):
+        for name in AHEAD:
+            importlib.import_module(name)
+
+
 # Inside the terminal's own wrapper, which prints the summary, and around everything that closes the books.
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
     """Writes the report and publishes, once the run's records are complete."""
     result = yield
     config = session.config
+    if (importing := config.stash.get(IMPORTING, None)) is not None:
+        importing.join()
     run_dir: Path | None = getattr(config, "opscope_run_dir", None)
     if run_dir is not None and not hasattr(config, "workerinput"):
         config.stash[PROBLEMS] = deliver(config, run_dir)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+from opscope.base import gc_pause
 from opscope.harness.backends import registry
 from opscope.harness.record.errors import InputError
 
@@ -20,7 +21,7 @@ def call_for(backend: str) -> tuple[str, ...]:
 
 def get_ready(backend: str) -> None:
     """Loads a backend and does its work of one time. What a lane cannot do either, the lane reports."""
-    with contextlib.suppress(InputError):
+    with contextlib.suppress(InputError), gc_pause.paused():
         loaded = registry.load(backend)
         if loaded.available() is None:
             loaded.fingerprint()

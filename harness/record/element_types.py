@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from tokenize import TokenError
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from opscope.base import regular_file
 
@@ -26,6 +28,11 @@ NUMPY_NAMES = {
 
 TERM_SIZES = "bf16"
 """The type of stored sizes of terms: half the golden's bytes, and float32's range (float16 ends at 65504)."""
+
+_NPY = b"\x93NUMPY\x01\x00"
+"""How a .npy file of version 1 begins; two bytes with the length of its header follow."""
+_LONGEST = 1000
+"""Bytes of a header that is read here; one of a plain array has 118."""
 
 
 def numpy_dtype(name: str) -> np.dtype:
@@ -69,6 +76,36 @@ def save(path: Path | BinaryIO, array: np.ndarray) -> None:
     np.save(path, array, allow_pickle=False)
 
 
+@lru_cache(maxsize=4096)
+def _layout(header: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]] | None:
+    """Shape, whether columns come first, and type, as the header of a .npy file of version 1 says; None for another."""
+    import numpy as np
+
+    try:
+        return np.lib.format.read_array_header_1_0(io.BytesIO(header))
+    except (ValueError, EOFError, OverflowError, SyntaxError, TokenError):
+        return None
+
+
+def _plain(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray | None:
+    """The array in a file that is as `save` writes it; None for any other, of which NumPy says what is wrong with it.
+
+    Several times as fast as `np.load` for the small arrays of most ops, whose headers are mostly equal.
+    """
+    import numpy as np
+
+    with path.open("rb") as file:
+        start = file.read(len(_NPY) + 2)
+        length = int.from_bytes(start[len(_NPY) :], "little")
+        if not start.startswith(_NPY) or length > _LONGEST:
+            return None
+        stored_shape, by_column, stored = _layout(start[len(_NPY) :] + file.read(length)) or ((), True, dtype)
+        if stored_shape != shape or by_column or stored.hasobject or stored.itemsize != dtype.itemsize:
+            return None
+        array = np.fromfile(file, stored, math.prod(shape))
+        return array.view(dtype).reshape(shape) if array.size == math.prod(shape) else None
+
+
 def load(path: Path, shape: Sequence[int], name: str) -> np.ndarray:
     """Reads what `save` wrote, as an array of MLIR element type `name`; a fresh copy, owned by the caller.
 
@@ -78,6 +115,9 @@ def load(path: Path, shape: Sequence[int], name: str) -> np.ndarray:
 
     dtype = numpy_dtype(name)
     regular_file.check(path)
+    plain = _plain(path, tuple(shape), dtype)
+    if plain is not None:
+        return plain
     try:
         stored = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OverflowError, SyntaxError, TokenError) as error:  # what its header leads NumPy to
