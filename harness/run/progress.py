@@ -112,6 +112,8 @@ class State:
         elif kind in PREPARED:
             self._ready += 1
         elif kind == "op":
+            if NOW["golden"] not in self._phase:  # the first count comes after some ops
+                self._phase = f"{event['model']} · {NOW['golden']}"
             self.doing(" · ".join(filter(None, (self._phase, str(event["op"])))))
             self._since -= float(event["seconds"])
         elif kind == "stage":

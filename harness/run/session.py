@@ -318,6 +318,10 @@ class OpByOp:
         """Remembers why a worker gave up."""
         self._given_up = self._given_up or getattr(node, "workeroutput", {}).get(REFUSAL, "")
 
+    def pytest_enter_pdb(self) -> None:
+        """Leaves the terminal to the debugger; the next op opens the display again."""
+        self.display.close()
+
     @pytest.hookimpl(trylast=True)
     def pytest_keyboard_interrupt(self) -> None:
         """Remembers that the run was interrupted."""

@@ -58,6 +58,8 @@ def test_preparation_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     state.prepared({"event": "done", "model": "a", "export_dir": "x", "cached": True})
     state.prepared(phase("export", 0, 1))
     assert state.text() == "model 2/82 · m · exporting · 0 s"
+    state.prepared({"event": "op", "model": "m", "op": "stablehlo.add", "seconds": 1.0})
+    assert state.text() == "model 2/82 · m · golden · stablehlo.add · 1 s"
     state.prepared(phase("golden", 12, 162))
     monkeypatch.setattr(time, "monotonic", lambda: now + 13)
     state.prepared({"event": "op", "model": "m", "op": "stablehlo.dot_general", "seconds": 14.0})
