@@ -20,6 +20,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+import guides
 import measure_compiler
 import measure_cycles
 import measure_dashboards
@@ -222,6 +223,15 @@ def scale(bench: Bench) -> Iterator[Figure]:
     yield Figure("the five models, Dask with 2 workers against -n 2", value, "<= 15 % more", clustered <= 1.15 * local)
 
 
+def walks(scratch: Path) -> Iterator[Figure]:
+    """The guides and the README, walked from a wheel in an empty folder."""
+    (scratch / "guides").mkdir()
+    for name, problem, seconds in guides.walks(scratch / "guides"):
+        print(problem)
+        value = "goes otherwise" if problem else f"as the page says, {seconds:.0f} s"
+        yield Figure(f"{name} from a wheel in an empty folder", value, "as the page says", not problem)
+
+
 def slow_tests() -> Figure:
     """Runs all slow tests at full size: the 200 mutants, each model's outputs, 20 kills of each kind."""
     environment = {**os.environ, "OPSCOPE_KILLS": "20"}
@@ -251,6 +261,7 @@ GROUPS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
     "nightly": lambda bench: measure_nightly.figures(bench.scratch),
     "database": lambda bench: measure_database.figures(bench.scratch),
     "nights": lambda bench: measure_nights.figures(bench.scratch),
+    "guides": lambda bench: walks(bench.scratch),
     "dashboards": lambda bench: measure_dashboards.figures(bench.scratch),
 }
 """Name of a group of figures -> the function that measures it, in the order in which all groups are measured."""

@@ -1,4 +1,4 @@
-"""The walks of docs/guide do what they say: every command is run, in an empty folder."""
+"""The walks of docs/guide and the README do what they say: every command is run, from a wheel, in an empty folder."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from ci.guides import GUIDES, README, fresh_environment, readme
+from ci.guides import walk as walk_in_empty_folder
 from ci.walk import Command, File, missing, steps, walk
-
-GUIDES = sorted((Path(__file__).resolve().parents[2] / "docs" / "guide").glob("*.md"))
 
 
 def test_a_page_is_read_as_a_reader_would() -> None:
@@ -46,15 +46,30 @@ def test_there_is_a_walk_for_everybody() -> None:
         assert sum(isinstance(step, Command) for step in steps(page.read_text())) >= 5
 
 
+def test_the_readme_is_walked_with_a_small_model(tmp_path: Path) -> None:
+    commands = [step.line for step in steps(readme(tmp_path).read_text()) if isinstance(step, Command)]
+    assert len(commands) >= 6
+    assert commands[0].startswith("pytest --model 'mnist_ml?' --op-by-op -n 2")
+    assert commands[-1] == "opscope dashboard down"
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("guides")
+
+
+@pytest.fixture(scope="module")
+def python(scratch: Path) -> Path:
+    """The Python of a fresh environment in which the wheel is installed."""
+    return fresh_environment(scratch)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
-def test_every_command_does_what_the_page_says(page: Path, tmp_path: Path, pytestconfig: pytest.Config) -> None:
+@pytest.mark.parametrize("page", [*GUIDES, Path(f"{README}.md")], ids=lambda page: page.stem)
+def test_every_command_does_what_the_page_says(
+    page: Path, python: Path, scratch: Path, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert pytestconfig.cache is not None
-    cache = pytestconfig.cache.mkdir("superset")  # installed once for all sessions
-    home = {
-        "OPSCOPE_CACHE_DIR": str(cache),
-        "OPSCOPE_DASHBOARD_HOME": str(tmp_path / "home"),
-        "PYTEST_ADDOPTS": "-p no:benchmark",
-    }
-    (tmp_path / "empty").mkdir()
-    assert walk(page, tmp_path / "empty", home) == []
+    # Superset is installed once for all sessions.
+    monkeypatch.setenv("OPSCOPE_CACHE_DIR", str(pytestconfig.cache.mkdir("superset")))
+    assert walk_in_empty_folder(python, readme(scratch) if page.stem == README else page, scratch) == ""
