@@ -12,8 +12,8 @@ BELOW = 700
 WIDTH = 12
 TILE = {"width": 3, "height": 30}
 """A chart of at most this size is a number, and two of them share a row."""
-MORE_TEXT = 1.6
-"""How much higher a text is that has a third of the width."""
+HIGHER = {"MARKDOWN": 2.2, "CHART": 1.4}
+"""How much higher a text is that has a third of the width, and a chart of a sentence."""
 
 Node = dict[str, Any]
 
@@ -52,5 +52,5 @@ def _rows(cells: list[Node]) -> list[list[Node]]:
 def _widened(cell: Node, width: int, parents: list[str]) -> Node:
     height = cell["meta"]["height"]
     short = cell["type"] == "MARKDOWN" or (cell["meta"]["width"] == WIDTH and height <= TILE["height"])
-    meta = cell["meta"] | {"width": width, "height": int(height * MORE_TEXT) if short else height}
+    meta = cell["meta"] | {"width": width, "height": int(height * HIGHER[cell["type"]]) if short else height}
     return cell | {"parents": parents, "meta": meta}

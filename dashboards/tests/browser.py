@@ -13,9 +13,6 @@ CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 ARGUMENTS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
-    # For a browser that says it is automated, Superset draws all charts at once, as for a screenshot; for people it
-    # draws those near the window.
-    "--disable-blink-features=AutomationControlled",
     # Names of other machines lead nowhere. Playwright's own way to stop requests switches the browser's cache off.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ]  # fmt: skip
@@ -28,6 +25,11 @@ ALERTS = f"{HOLDER} [role=alert], {HOLDER} .ant-alert-error"
 
 PIXEL = "apachesuperset.gateway.scarf.sh"
 """Superset's menu has a telemetry pixel, which our content security policy blocks; the browser notes that."""
+
+
+PERSON = "Object.defineProperty(navigator, 'webdriver', {get: () => false})"
+"""For a browser that says it is automated, Superset draws all charts at once; for people it draws those near the
+window."""
 
 
 class Window:
@@ -92,6 +94,13 @@ class Window:
             if quiet == 4:
                 return self.page.locator(HOLDER).count()
         raise AssertionError(f"still loading after {seconds} s: {self.page.url}")
+
+    def of_a_person(self) -> Any:
+        """Another page of the same user, for which Superset draws what it draws for people: charts near the window."""
+        page = self.page.context.new_page()
+        page.set_viewport_size(self.page.viewport_size)
+        page.add_init_script(PERSON)
+        return page
 
     def alerts(self) -> list[str]:
         """What charts complain of."""

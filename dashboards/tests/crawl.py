@@ -88,7 +88,8 @@ def _visit(
         found.wrong.append(f"{who}: expected / to show Start, got {one.page.url}")
     kinds: dict[str, str] = {}
     queries: list[str] = []
-    one.page.on("request", lambda r: queries.append(r.url) if "/api/v1/chart/data" in r.url else None)
+    person = one.of_a_person()
+    person.on("request", lambda r: queries.append(r.url) if "/api/v1/chart/data" in r.url else None)
     for name in names:
         doc = assets.dashboards[name]
         place = f"{who}: {doc['title']}"
@@ -115,7 +116,7 @@ def _visit(
             one.page.screenshot(path=pictures / f"{name}-{who.replace(' ', '-')}.png")
         for text in (text for text in found.wrong if text.startswith(f"{place}:")):
             print(text, file=sys.stderr, flush=True)
-        found.screens.append(_first_screen(one, doc["slug"], place, queries, pids))
+        found.screens.append(_first_screen(person, f"{one.base}{address(doc['slug'])}", place, queries, pids))
     for expected in ("op", "log"):
         if expected not in kinds:
             found.wrong.append(f"{who}: expected a link of kind {expected}, got none on any dashboard")
@@ -129,18 +130,18 @@ def _kind(link: str) -> str:
     return "log" if "/artifacts/" in link else ""
 
 
-def _first_screen(one: Window, slug: str, place: str, queries: list[str], pids: list[int]) -> Screen:
+def _first_screen(page: Any, link: str, place: str, queries: list[str], pids: list[int]) -> Screen:
     """Opens a dashboard again, with warm caches, and measures until the charts in sight are drawn."""
-    one.page.goto("about:blank")
     queries.clear()
     before, browser_before, started = cpu_seconds(pids), cpu_seconds([os.getpid()]), time.monotonic()
-    one.page.goto(f"{one.base}{address(slug)}", wait_until="commit")
-    one.page.wait_for_function(IN_SIGHT, polling=200)  # each look costs the page time of its own
+    page.goto(link, wait_until="commit")
+    page.wait_for_function(IN_SIGHT, polling=200)  # each look costs the page time of its own
     seconds = time.monotonic() - started
     server, browser = cpu_seconds(pids) - before, cpu_seconds([os.getpid()]) - browser_before
-    requests = len(queries)
-    one.settle()  # Superset still writes to the address; another page that is opened meanwhile is aborted
-    return Screen(place, round(seconds, 2), requests, round(server, 2), round(browser, 2))
+    screen = Screen(place, round(seconds, 2), len(queries), round(server, 2), round(browser, 2))
+    page.wait_for_timeout(1000)  # Superset still writes to the address, which would end the next navigation
+    page.goto("about:blank")
+    return screen
 
 
 def _follow(one: Window, who: str, kinds: dict[str, str], found: Crawl) -> None:

@@ -260,6 +260,18 @@ def test_markup_in_names_and_errors_is_text(admin: Window) -> None:
     assert heard == []
 
 
+def test_a_list_of_pages_is_searched_for_the_beginning_of_a_name(admin: Window, installation: Installation) -> None:
+    admin.open(SLUGS["performance"])
+    table = admin.chart("Slowest to compile")
+    table.locator("input[placeholder*=records]").fill("stablehlo.dot")
+    table.locator("tbody tr td:first-child", has_text="stablehlo.dot_general").first.wait_for()
+    admin.settle()
+    names = table.locator("tbody tr td:first-child").all_inner_texts()
+    assert set(names) == {"stablehlo.dot_general"}
+    assert installation.ask("SELECT COUNT(DISTINCT op_name) FROM dashboard_ops WHERE compile_seconds > 0") > 1
+    sound(admin)
+
+
 def test_a_wrong_password_lets_nobody_in(installation: Installation, browser: Any) -> None:
     with window(browser, installation.status["url"]) as one:
         assert not one.sign_in("admin", "wrong")
