@@ -33,7 +33,7 @@ def publish(
 
     from opscope.base.live import progress
     from opscope.harness.record.errors import InputError
-    from opscope.reports.database.database import DatabaseAwayError, DatabaseRefusedError, default_url, parse_url, shown
+    from opscope.reports.database.database import DatabaseAwayError, default_url, parse_url, shown
     from opscope.reports.publish import benchmarks, spool
     from opscope.reports.records.night_record import join, read_night
 
@@ -74,4 +74,4 @@ def publish(
             click.echo(f"no run in the spool is waiting for {place}")
     if away is not None:
         click.echo(away, err=True)
-        raise SystemExit(2 if isinstance(away, DatabaseRefusedError) else 1)
+        raise SystemExit(away.exit_code)

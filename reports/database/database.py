@@ -61,9 +61,14 @@ ADVISORY_LOCK = 0x6F7073636F7065
 class DatabaseAwayError(InputError):
     """The database cannot be reached or written right now; publishing can be tried again later."""
 
+    exit_code = 1
+    """Of a command whose records wait now."""
+
 
 class DatabaseRefusedError(DatabaseAwayError):
     """The server refuses this URL, and trying again will not help: its user, password or database is wrong."""
+
+    exit_code = 2
 
 
 def default_url(root: Path | None = None) -> str:

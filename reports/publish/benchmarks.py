@@ -55,17 +55,26 @@ def deliver(report: Report, url: str, root: Path, where: str) -> int:
 def drain(url: str, root: Path, where: str = "--to") -> int:
     """Publishes the reports that wait for that database, in one transaction; their number.
 
-    Raises InputError for a file that holds no report, DatabaseAwayError if the database is away; then all still wait.
+    Raises DatabaseAwayError if the database is away; then all still wait. Raises InputError for a file that holds no
+    report, after the others have been published.
     """
-    files = sorted((folder_of(url, root) / FOLDER).glob("*.json"))
-    if not files:
-        return 0
-    rows = [_read(file) for file in files]
-    with open_database(url, where) as connection:
-        upsert(connection, BENCHMARKS, rows)
-    for file in files:
+    rows: dict[Path, Row] = {}
+    unreadable: list[InputError] = []
+    for file in sorted((folder_of(url, root) / FOLDER).glob("*.json")):
+        try:
+            rows[file] = _read(file)
+        except InputError as error:
+            unreadable.append(error)
+    if rows:
+        with open_database(url, where) as connection:
+            upsert(connection, BENCHMARKS, list(rows.values()))
+    for file in rows:
         file.unlink(missing_ok=True)
-    return len(files)
+    if unreadable:
+        first, more = unreadable[0], f"{len(unreadable) - 1} more like it; " if unreadable[1:] else ""
+        others = f"; {more}{len(rows)} other report{'' if len(rows) == 1 else 's'} published"
+        raise InputError(first.where, first.expected, first.got + others, first.hint) from first
+    return len(rows)
 
 
 def row(report: Report) -> Row:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from opscope.harness.record.errors import InputError
 from opscope.reports.commands.publish import publish
 from opscope.reports.database.schema import BENCHMARKS
 from opscope.reports.publish import benchmarks
@@ -49,7 +50,7 @@ def test_a_report_is_a_row_and_waits_while_the_database_is_away(
     database.rename(tmp_path / "away")  # where a folder is, SQLite opens nothing
     database.mkdir()
     lost = call(benchmark, [*WORDS, "-o", "second.json", "--database", url])
-    assert lost.exit_code == 2
+    assert lost.exit_code == 1  # as `opscope publish` ends then
     assert "opscope publish, which delivers" in lost.output
     assert call(publish, ["--to", url]).exit_code == 1
     os.rmdir(database)  # noqa: PTH106
@@ -58,7 +59,13 @@ def test_a_report_is_a_row_and_waits_while_the_database_is_away(
     assert {row["inputs_per_second"] for row in rows(database)} == {
         json.loads(Path(name).read_text())["inputs_per_second"] for name in ("first.json", "second.json")
     }
-    benchmarks.deliver(first, url, tmp_path, "--database")  # again: nothing changes
+    folder = benchmarks.folder_of(url, tmp_path) / benchmarks.FOLDER
+    (folder / "bad.json").write_text("{")
+    with pytest.raises(
+        InputError, match=r"bad\.json: expected a report of .*; 1 other report published; try removing it"
+    ):
+        benchmarks.deliver(first, url, tmp_path, "--database")  # again: nothing changes
+    assert [file.name for file in folder.iterdir()] == ["bad.json"]
     assert len(rows(database)) == 2
 
 

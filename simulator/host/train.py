@@ -28,9 +28,9 @@ def run_training(
 
     Each of `epochs` has `steps`; a step runs `microbatch_count` microbatches forward and then backward,
     `accumulation_steps` times, and then the optimizer; an epoch ends with the schedule. Inputs and targets for all of
-    it have to be there. It returns when it is done, whatever `_sequential` says. A checkpoint has a dictionary of
-    parameters for each device, and there is one every `checkpoint_interval` steps, if that is not 0. The queue of
-    losses gets an entry per microbatch. `_perf_trace` and `_verify_cfg` are ignored. Raises PyBudaError.
+    it have to be there. It returns when it is done; with `_sequential` no device has a process. A checkpoint has a
+    dictionary of parameters for each device, and there is one every `checkpoint_interval` steps, if that is not 0. The
+    queue of losses gets an entry per microbatch. `_perf_trace` and `_verify_cfg` are ignored. Raises PyBudaError.
     """
     counts = {
         "epochs": epochs, "steps": steps, "accumulation_steps": accumulation_steps,
@@ -44,7 +44,7 @@ def run_training(
     for _ in range(epochs):
         for _ in range(steps):
             for accumulated in range(accumulation_steps):
-                pipeline.forward(microbatch_count)
+                pipeline.forward(microbatch_count, _sequential)
                 pipeline.backward(microbatch_count, zero_grad=accumulated == 0)
             done += 1
             pipeline.step(checkpoint=bool(checkpoint_interval) and done % checkpoint_interval == 0)

@@ -37,12 +37,17 @@ def options_of(netlist: Netlist, op: Op) -> OpOptions:
     )  # fmt: skip
 
 
+BINARY = frozenset({"add", "subtract", "multiply", "maximum"})
+
+
 def check_operands(op: Op) -> None:
-    """Raises CompilerInputError for a product with another number of operands than its attributes ask for."""
+    """Raises CompilerInputError for another number of operands than the op, or a product's attributes, ask for."""
     attributes = op.attributes
     wanted = 2 + bool(attributes.get("bias")) + bool(attributes.get("requant") or attributes.get("dequant"))
     if op.type == "matmul" and not attributes.get("identity") and len(op.inputs) != wanted:
         raise CompilerInputError(f"{op.name}.inputs: expected {wanted} of this matmul, got {len(op.inputs)}")
+    if op.type in BINARY and len(op.inputs) != 2:
+        raise CompilerInputError(f"{op.name}.inputs: expected 2 of {op.type}, got {len(op.inputs)}")
 
 
 def _encoding(op: Op) -> EncodedMatmulParams:

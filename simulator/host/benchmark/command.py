@@ -33,7 +33,7 @@ TASKS = (
 SEED = 0
 PUBLISHERS = "opscope.benchmark_publishers"
 """Entry points `(url, where) -> (report -> one line)`: what checks a database's URL, and then publishes reports there.
-Both raise ValueError with a line to print."""
+Both raise ValueError with a line to print; its `exit_code`, if it has one, is the command's."""
 
 
 @click.command("benchmark", short_help="Measure pushing, running and popping the inputs of a model.")
@@ -63,7 +63,7 @@ def benchmark(
     the simulator's own; what a real card would take stands beside it. A first input, which is not counted, warms up.
 
     With `--database` the report becomes a row of the table `benchmarks`. If the database cannot be reached, the report
-    is kept in .opscope/spool and the exit code is 2; the next benchmark or `opscope publish` to it delivers it.
+    is kept in .opscope/spool and the exit code is 1; the next benchmark or `opscope publish` to it delivers it.
     """
     from opscope.compiler.api import CompilerInputError, StageFailure
 
@@ -84,7 +84,9 @@ def benchmark(
         try:
             click.echo(publish(report), err=True)
         except ValueError as error:
-            raise ImageProblem(str(error)) from error
+            problem = ImageProblem(str(error))
+            problem.exit_code = getattr(error, "exit_code", problem.exit_code)
+            raise problem from error
 
 
 def _publisher(url: str) -> Callable[[dict[str, Any]], str]:

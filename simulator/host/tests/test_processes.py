@@ -209,3 +209,79 @@ def test_a_bad_limit_of_silence_is_refused(text: str, monkeypatch: pytest.Monkey
         silence_allowed()
     monkeypatch.setenv(VARIABLE, "0")
     assert silence_allowed() is None
+
+
+def trained(sequential: bool, killed_at: int = -1) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
+    """Weights and losses of three steps of two microbatches; at one its process is killed, and the pass repeated."""
+    optimizer = pybuda.optimizers.AdamW(learning_rate=0.01, device_params=True)
+    card = pybuda.TTDevice("tt0", arch=WORMHOLE, optimizer=optimizer, module=Layer("one"))
+    card.place_loss_module(pybuda.op.loss.L1Loss("loss"))
+    pybuda.initialize_pipeline(training=True, sample_inputs=[X], sample_targets=[np.zeros_like(X)])
+    losses = pybuda.get_loss_queue()
+    for step in range(3):
+        for number in range(2):
+            card.push_to_inputs(numbered(number))
+            card.push_to_target_inputs(np.zeros_like(X))
+        pybuda.run_forward(input_count=2, _sequential=sequential)
+        assert (card.process is None) == sequential
+        if step == killed_at:
+            assert card.process is not None
+            os.kill(card.process.pid, signal.SIGKILL)
+            with pytest.raises(DeviceDied, match=r"tt0: expected its process, \d+, to run, got: killed by SIGKILL"):
+                pybuda.run_backward(input_count=2, zero_grad=True, _sequential=sequential)
+            assert card.process is None
+        pybuda.run_backward(input_count=2, zero_grad=True, _sequential=sequential)
+        pybuda.run_optimizer(_sequential=sequential)
+    weights = {name: np.array(value) for name, value in card.get_parameter_checkpoint().items()}
+    values = [losses.get().value() for _ in range(6)]
+    pybuda.pybuda_reset()
+    return weights, values
+
+
+@pytest.mark.slow
+def test_training_in_a_process_gives_the_bits_of_one_and_survives_its_death() -> None:
+    expected, losses = trained(sequential=True)
+    for killed_at in (-1, 1):
+        weights, others = trained(sequential=False, killed_at=killed_at)
+        assert expected.keys() == weights.keys()
+        assert all(np.array_equal(expected[name], weights[name]) for name in expected)
+        assert all(map(np.array_equal, losses, others))
+    assert losses[-1].item() < losses[0].item()
+
+
+def gradients_of_two_cards(killed: bool) -> dict[str, np.ndarray]:
+    """Gradients of microbatches 0 and 2; if `killed`, the second card's process dies before microbatch 1."""
+    cards = [
+        pybuda.TTDevice(
+            f"tt{i}", arch=WORMHOLE, optimizer=pybuda.optimizers.SGD(0.1, device_params=True), module=Layer(f"layer{i}")
+        )
+        for i in range(2)
+    ]
+    cards[1].place_loss_module(pybuda.op.loss.L1Loss("loss"))
+    goal = np.zeros_like(X)
+    pybuda.initialize_pipeline(training=True, sample_inputs=[X], sample_targets=[goal])
+
+    def microbatch(number: int) -> None:
+        cards[0].push_to_inputs(numbered(number))
+        cards[1].push_to_target_inputs(goal)
+        pybuda.run_forward(input_count=1)
+
+    microbatch(0)
+    if killed:
+        assert cards[1].process is not None
+        os.kill(cards[1].process.pid, signal.SIGKILL)
+        with pytest.raises(DeviceDied, match="tt1: expected its process"):
+            microbatch(1)
+    microbatch(2)
+    pybuda.run_backward(input_count=2, zero_grad=True)
+    gradients = {name: np.array(value) for card in pybuda.get_parameter_gradients() for name, value in card.items()}
+    pybuda.pybuda_reset()
+    return gradients
+
+
+@pytest.mark.slow
+def test_a_microbatch_that_fails_on_one_card_has_run_on_none() -> None:
+    """Else the first card would go back with it where the second goes back with the next one."""
+    expected, others = (gradients_of_two_cards(killed) for killed in (False, True))
+    assert len(expected) == 4
+    assert all(np.array_equal(expected[name], others[name]) for name in expected)

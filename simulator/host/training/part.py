@@ -18,9 +18,11 @@ from opscope.simulator.host.training.training_device import Run, TrainingDevice
 
 if TYPE_CHECKING:
     from opscope.compiler.api import Configuration
+    from opscope.simulator.host.hosted_program import Sendable
     from opscope.simulator.host.modules.module import Module
     from opscope.simulator.host.optimizers import Optimizer
     from opscope.simulator.host.parameter import Parameter
+    from opscope.simulator.host.processes.device_process import DeviceProcess
 
 
 class Trainee(Protocol):
@@ -31,6 +33,7 @@ class Trainee(Protocol):
     loss_module: Module | None
     optimizer: Optimizer | None
     programs: dict[str, CardProgram]
+    process: DeviceProcess | None
 
     @property
     def active(self) -> list[Module]:
@@ -44,6 +47,10 @@ class Trainee(Protocol):
 
     def compile_options(self) -> Configuration:
         """Returns the compile options."""
+        ...
+
+    def run_there(self, program: Sendable, inputs: Sequence[np.ndarray], profile: bool = False) -> list[np.ndarray]:
+        """Returns what its process computes."""
         ...
 
     def refuse(self, expected: str, got: str) -> NoReturn:
@@ -112,4 +119,9 @@ def _program(device: Trainee, one: Pass) -> Run:
     exported = Exported(f"{device.name}.{one.kind}", lower(one.built, one.kind), one.built.arguments, {})
     program = CardProgram(exported, device.board, device.compile_options(), device.numbers, one.kind)
     device.programs[one.kind] = program
-    return lambda values: program.run([values[spec.name] for spec in one.built.arguments])
+
+    def run(values: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
+        inputs = [values[spec.name] for spec in one.built.arguments]
+        return program.run(inputs) if device.process is None else device.run_there(program, inputs)
+
+    return run

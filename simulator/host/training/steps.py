@@ -13,6 +13,8 @@ from opscope.models.arguments import ArgSpec
 from opscope.simulator.host.training.passes import RATE, Described, gradient, parameter, state
 
 Arrays: TypeAlias = "dict[str, np.ndarray]"
+Kept: TypeAlias = "tuple[Arrays, tuple[Arrays, ...]]"
+"""What changes in a device that is trained: its values, and the microbatches that wait."""
 FORWARD, BACKWARD, OPTIMIZER = KINDS = ("forward", "backward", "optimizer")
 
 
@@ -123,6 +125,17 @@ class TrainingSteps(ABC):
                 got = "none of that name" if old is None else list(np.shape(value))
                 raise ValueError(f"{self.name}.{name}: expected {wanted}, got {got}")
             self._values[parameter(name)] = np.asarray(value, old.dtype)
+
+    def kept(self) -> Kept:
+        """Returns all that changes: values, and microbatches that wait. No array is copied, as none is written to."""
+        return dict(self._values), tuple(self._waiting)
+
+    def restore(self, kept: Kept) -> None:
+        """Goes back to what was `kept`."""
+        values, waiting = kept
+        self._values = dict(values)
+        self._waiting.clear()
+        self._waiting.extend(waiting)
 
     def _zero_gradients(self) -> None:
         self._values |= {gradient(name): np.zeros_like(self._values[parameter(name)]) for name in self.trained}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,8 @@ from opscope.simulator.host.training.steps import TrainingSteps
 class TrainingPipeline:
     """The devices that have modules, in order; the last one computes the loss.
 
-    Everything runs where it is called: when a function returns, its work is done.
+    When a function returns, its work is done. Passes are computed in the devices' processes, but for `sequential` ones
+    and those of an image; weights, gradients and states are kept here, so that they outlive a process.
     """
 
     error = failure = None
@@ -73,43 +75,67 @@ class TrainingPipeline:
 
     # --- the three passes
 
-    def forward(self, input_count: int, sequential: bool = True) -> None:
-        """Runs microbatches forward; their losses go into the queue of losses. Raises PyBudaError."""
+    def forward(self, input_count: int, sequential: bool) -> None:
+        """Runs microbatches forward; their losses go into the queue of losses. Raises PyBudaError, DeviceDied.
+
+        Passes run in the devices' own processes from here on, or with `sequential` in this one.
+        """
         first, last = self.devices[0], self.devices[-1]
         for queue_of, what, push in (
             (first.inputs, "inputs", "push_to_inputs"), (last.targets, "targets", "push_to_target_inputs")
         ):  # fmt: skip
             if len(queue_of) < input_count:
                 raise PyBudaError(f"training: expected {input_count} {what}, got {len(queue_of)}; try {push}")
+        for device in self.devices:
+            if sequential or device.training_image is not None:
+                device.end_process()
+            else:
+                device.start_process()
         for _ in range(input_count):
             inputs, targets = first.inputs.take(lambda: True), last.targets.take(lambda: True)
             assert inputs is not None
             assert targets is not None
             self.compile(inputs, targets)
             values = [array_of(value) for value in inputs]
-            for number, part in enumerate(self.parts):
-                if number == len(self.parts) - 1:
-                    values += [array_of(value) for value in targets]
-                values = part.forward(_fitting(self.devices[number], values, part))
-                if number < min(len(self.forwarded), len(self.parts) - 1):
-                    self.forwarded[number].put([Tensor(value) for value in values])
+            with self._for_all_or_none():
+                for number, part in enumerate(self.parts):
+                    if number == len(self.parts) - 1:
+                        values += [array_of(value) for value in targets]
+                    values = part.forward(_fitting(self.devices[number], values, part))
+                    if number < min(len(self.forwarded), len(self.parts) - 1):
+                        self.forwarded[number].put([Tensor(value) for value in values])
             self.losses.put(Tensor(values[0]) if len(values) == 1 else [Tensor(value) for value in values])
 
     def backward(self, input_count: int, zero_grad: bool) -> None:
-        """Runs the oldest microbatches backward. Raises PyBudaError if fewer wait."""
+        """Runs the oldest microbatches backward. Raises PyBudaError if fewer wait, DeviceDied; then all wait still."""
         if not self.parts or self.parts[0].waiting < input_count:
             waiting = self.parts[0].waiting if self.parts else 0
             raise PyBudaError(
                 f"training: expected {input_count} microbatches that ran forward, got {waiting}; try run_forward"
             )
-        for count in range(input_count):
-            incoming: list[np.ndarray] | None = None
-            for number in reversed(range(len(self.parts))):
-                back = self.parts[number].backward(incoming, zero_grad and count == 0)
-                if number:
-                    incoming = self._incoming(number, back)
-                    if number - 1 < len(self.returned):
-                        self.returned[number - 1].put([Tensor(value) for value in incoming])
+        with self._for_all_or_none():
+            for count in range(input_count):
+                self._microbatch_backward(zero_grad and count == 0)
+
+    def _microbatch_backward(self, zero_grad: bool) -> None:
+        incoming: list[np.ndarray] | None = None
+        for number in reversed(range(len(self.parts))):
+            back = self.parts[number].backward(incoming, zero_grad)
+            if number:
+                incoming = self._incoming(number, back)
+                if number - 1 < len(self.returned):
+                    self.returned[number - 1].put([Tensor(value) for value in incoming])
+
+    @contextmanager
+    def _for_all_or_none(self) -> Iterator[None]:
+        """What fails on one device has happened on none: else its microbatches would go with others of the next one."""
+        before = [part.kept() for part in self.parts]
+        try:
+            yield
+        except BaseException:
+            for part, kept in zip(self.parts, before, strict=True):
+                part.restore(kept)
+            raise
 
     def _incoming(self, number: int, back: Mapping[int, np.ndarray]) -> list[np.ndarray]:
         """The gradients of the outputs of the device before; zero where an output is no float."""
@@ -121,8 +147,11 @@ class TrainingPipeline:
         if not self.parts:
             raise PyBudaError("training: expected microbatches that ran backward, got none; try run_forward")
         try:
-            for part in self.parts:
-                part.step()
+            with self._for_all_or_none():
+                for part in self.parts:
+                    part.step()
+        except PyBudaError:
+            raise
         except RuntimeError as error:
             raise PyBudaError(str(error)) from None
         for device, part in zip(self.devices, self.parts, strict=True):
