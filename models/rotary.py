@@ -9,12 +9,18 @@ from opscope.models.arguments import ArgSpec
 from opscope.models.layers import linear_arguments, softmax
 
 
-def rotate(x: jax.Array, base: float = 10000.0) -> jax.Array:
-    """Rotary position embedding (Su et al. 2021) of (batch, heads, tokens, width), halves paired as Llama does."""
+def rotate(x: jax.Array, base: float = 10000.0, first: int | jax.Array = 0) -> jax.Array:
+    """Rotary position embedding (Su et al. 2021) of (batch, heads, tokens, width), halves paired as Llama does.
+
+    `first` is the position of the first token.
+    """
     tokens, width = x.shape[-2:]
     with jax.named_scope("rotary"):
         frequencies = base ** (-jnp.arange(0, width, 2, dtype=jnp.float32) / width)
-        angles = jnp.arange(tokens, dtype=jnp.float32)[:, None] * frequencies
+        places = jnp.arange(tokens, dtype=jnp.float32)
+        if not isinstance(first, int) or first:
+            places = places + jnp.asarray(first, jnp.float32)
+        angles = places[:, None] * frequencies
         cosine, sine = jnp.cos(angles).astype(x.dtype), jnp.sin(angles).astype(x.dtype)
         first, second = jnp.split(x, 2, axis=-1)
         return jnp.concatenate([first * cosine - second * sine, second * cosine + first * sine], axis=-1)
