@@ -126,6 +126,10 @@ def test_numbers_that_only_some_ops_have() -> None:
         for other in {1, 2, 3, 4} - {inputs}:
             with pytest.raises(CompilerInputError, match=rf"expected {inputs} of this matmul, got {other}"):
                 check_operands(op("matmul", other, attributes=attributes))
+    for kind in ("add", "subtract", "multiply", "maximum"):
+        check_operands(op(kind, 2))
+        with pytest.raises(CompilerInputError, match=rf"\.inputs: expected 2 of {kind}, got 1"):
+            check_operands(op(kind, 1))
 
 
 def test_a_product_by_an_encoding_has_three_inputs_and_no_fractures() -> None:
