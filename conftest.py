@@ -24,6 +24,8 @@ from opscope.base import gc_pause
 
 # As in lanes: threads of two workers on two cores only wait for each other. NumPy reads it when it is loaded.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# What `jax.jit` compiles here runs once, on small inputs. Goldens have options of their own (harness/prepare/golden.py).
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 # pytest imports readline, which puts the size of a terminal that is not there into the environment of xdist's workers.
 for _size in ("COLUMNS", "LINES"):
     os.environ.pop(_size, None)
@@ -36,7 +38,7 @@ SEED = 1
 VARIABLES = ("OPSCOPE_", "XDG_", "PYTEST_", "GITHUB_")
 """How variables begin that decide what a run does, where its files lie or which page it writes to."""
 
-SELDOM = (20_000, 20, 20)
+SELDOM = (150_000, 20, 100)
 """When garbage is collected while tests run. At Python's own thresholds it takes a thirtieth of their time."""
 
 KNOBS = frozenset({"OPSCOPE_COLLECT_DATA", "OPSCOPE_KILLS", "OPSCOPE_MEASURE_POSTGRES", "OPSCOPE_PICTURES",
@@ -48,6 +50,9 @@ PATHS_OF = {
     "os.rmdir": 1, "os.scandir": 1, "os.symlink": 2, "os.truncate": 1, "os.utime": 1, "sqlite3.connect": 1,
 }  # fmt: skip
 """Audit event -> how many of its first arguments are paths."""
+
+WATCHED = frozenset({*PATHS_OF, "subprocess.Popen"})
+"""Audit events that the guard looks at."""
 
 
 class User(NamedTuple):
@@ -83,13 +88,13 @@ class Guard:
         sys.addaudithook(self._watch)  # nothing removes it: it stays, switched off, until the process ends
 
     def _watch(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if not self.on:
+        if event not in WATCHED or not self.on:  # in this order: each `id()` of a library is an event too
             return
         if event in PATHS_OF:
             for argument in arguments[: PATHS_OF[event]]:
                 if isinstance(argument, str | bytes | os.PathLike):
                     self._check_path(os.fsdecode(argument))
-        elif event == "subprocess.Popen":
+        else:
             _, words, folder, environment = arguments
             self._check_process(words, Path(os.fsdecode(folder or ".")), environment)
 

@@ -6,15 +6,18 @@ hold no rows and are created again whenever one of their files has changed.
 
 from __future__ import annotations
 
+import functools
 import re
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
+from sqlalchemy.util import LRUCache
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
 from opscope.base.digest import words_digest
@@ -53,6 +56,22 @@ a server with messages in another language counts as unreachable."""
 
 _SOURCE = re.compile(r"\b(?:FROM|JOIN) (\w+)")
 """What a SELECT reads from."""
+
+
+class Statements(LRUCache[Any, Any]):
+    """Compiled statements of every SQLite database that this process opens: each would compile them all again.
+
+    SQLAlchemy's key begins with the engine's own dialect object; those of SQLite are all alike.
+    """
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return super().get((key[0].name, *key[1:]), default)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__((key[0].name, *key[1:]), value)
+
+
+STATEMENTS = Statements(500)
 
 ADVISORY_LOCK = 0x6F7073636F7065
 """Key of PostgreSQL's lock around a migration (the bytes of `opscope`)."""
@@ -154,7 +173,8 @@ def _engine(url: sa.URL) -> sa.Engine:
         return sa.create_engine(url, connect_args=seconds, poolclass=sa.NullPool)
     if url.database and url.database != ":memory:" and not url.query.get("uri"):
         make_folder(Path(url.database).parent)
-    engine = sa.create_engine(url, connect_args={"timeout": 30})
+    options = {"compiled_cache": STATEMENTS}
+    engine = sa.create_engine(url, connect_args={"timeout": 30}, execution_options=options)
 
     # Python's driver starts transactions late and never around DDL. So the whole publish is one transaction that starts
     # here, and two first runs at once wait for each other instead of both creating the tables.
@@ -213,7 +233,8 @@ def head() -> str:
     return max(path.name[:4] for path in (ROOM / "migrations" / "versions").glob("[0-9]*.py"))
 
 
-def views() -> dict[str, str]:
+@functools.cache
+def views() -> Mapping[str, str]:
     """Name of each view -> its SELECT, ordered so that each view comes after the views that it reads."""
     selects = {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOM / "views").glob("*.sql"))}
     sources = {name: set(_SOURCE.findall(select)) for name, select in selects.items()}
@@ -228,15 +249,16 @@ def views() -> dict[str, str]:
     for name in selects:
         if name not in ordered:
             add(name)
-    return ordered
+    return MappingProxyType(ordered)
 
 
-def all_views() -> dict[str, str]:
+@functools.cache
+def all_views() -> Mapping[str, str]:
     """All views of a database: `views`, plus the old names of views and columns (reports/database/renamed.py)."""
-    return with_old_names(views())
+    return MappingProxyType(with_old_names(views()))
 
 
-def digest_of(selects: dict[str, str]) -> str:
+def digest_of(selects: Mapping[str, str]) -> str:
     """The digest of the texts of the views."""
     return words_digest(*(f"{name}\0{text}" for name, text in selects.items()))
 

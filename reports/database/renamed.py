@@ -5,6 +5,7 @@ The files of the views have only the new names; `with_old_names` adds the old on
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import takewhile
 
 UNTIL = "0.2.0"
@@ -60,7 +61,7 @@ COLUMNS: dict[str, dict[str, str]] = {
 """View -> old name of a column -> its new name."""
 
 
-def with_old_names(selects: dict[str, str]) -> dict[str, str]:
+def with_old_names(selects: Mapping[str, str]) -> dict[str, str]:
     """Returns `selects` with the old column names added, and with a view for each old view name at the end."""
     views = {name: _with_columns(select, COLUMNS.get(name, {})) for name, select in selects.items()}
     aliases = {

@@ -33,7 +33,7 @@ def lives(pid: int) -> bool:
     """Whether a process runs; one that has ended and that nobody has waited for does not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter where it ends between opening and reading
         return False
     return state not in "ZX"
 
