@@ -24,7 +24,7 @@ from opscope.base import gc_pause
 
 # As in lanes: threads of two workers on two cores only wait for each other. NumPy reads it when it is loaded.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# What `jax.jit` compiles here runs once, on small inputs. Goldens have options of their own (harness/prepare/golden.py).
+# What `jax.jit` compiles here runs once, on small inputs. Goldens have options of their own.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 # pytest imports readline, which puts the size of a terminal that is not there into the environment of xdist's workers.
 for _size in ("COLUMNS", "LINES"):

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.util import LRUCache
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
 from opscope.base.digest import words_digest
@@ -26,6 +25,7 @@ from opscope.base.installing import install_command
 from opscope.base.results_folder import make_folder, results_folder
 from opscope.base.time_limit import expired
 from opscope.harness.record.errors import InputError
+from opscope.reports.database.compiled_statements import SQLITE_STATEMENTS
 from opscope.reports.database.renamed import with_old_names
 
 if TYPE_CHECKING:
@@ -56,22 +56,6 @@ a server with messages in another language counts as unreachable."""
 
 _SOURCE = re.compile(r"\b(?:FROM|JOIN) (\w+)")
 """What a SELECT reads from."""
-
-
-class Statements(LRUCache[Any, Any]):
-    """Compiled statements of every SQLite database that this process opens: each would compile them all again.
-
-    SQLAlchemy's key begins with the engine's own dialect object; those of SQLite are all alike.
-    """
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        return super().get((key[0].name, *key[1:]), default)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        super().__setitem__((key[0].name, *key[1:]), value)
-
-
-STATEMENTS = Statements(500)
 
 ADVISORY_LOCK = 0x6F7073636F7065
 """Key of PostgreSQL's lock around a migration (the bytes of `opscope`)."""
@@ -173,7 +157,7 @@ def _engine(url: sa.URL) -> sa.Engine:
         return sa.create_engine(url, connect_args=seconds, poolclass=sa.NullPool)
     if url.database and url.database != ":memory:" and not url.query.get("uri"):
         make_folder(Path(url.database).parent)
-    options = {"compiled_cache": STATEMENTS}
+    options = {"compiled_cache": SQLITE_STATEMENTS}
     engine = sa.create_engine(url, connect_args={"timeout": 30}, execution_options=options)
 
     # Python's driver starts transactions late and never around DDL. So the whole publish is one transaction that starts
