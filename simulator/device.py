@@ -52,6 +52,10 @@ class RunResult:
 
     outputs: list[np.ndarray]
     profile: Profile
+    link_bytes: int = 0
+    """What the chip received from others of its mesh."""
+    link_ns: float = 0.0
+    """How long that takes (simulator/links.py); the profile does not count it."""
 
 
 class Device:
@@ -174,7 +178,7 @@ class Executable:
         """Runs the program on each chip of a mesh with inputs of its own; returns one result per chip.
 
         Collectives exchange data between the chips. Raises what `run` raises on the first chip that fails, and
-        MeshError if the chips do not reach the same collective. The time of the links is not counted.
+        MeshError if the chips do not reach the same collective. The time of the links stands beside the profile's.
         """
         _ = self.profile  # computed once, before there are threads
         mesh = Mesh(len(inputs))
@@ -216,7 +220,7 @@ class Executable:
             outputs = [to_host(r, program.tensors[t]) for r, t in zip(results, program.outputs, strict=True)]
         if len(self.programs) > 1:
             profile = self.device.timing.cost(self, run.trips)
-        return RunResult(outputs, profile)
+        return RunResult(outputs, profile, chip.links.received, chip.links.nanoseconds(self.device.system.clock_ghz))
 
 
 class _Run:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from opscope.simulator.errors import MeshError
+from opscope.simulator.links import Links
 
 END = "end"
 """The place of a chip whose program has ended."""
@@ -53,6 +54,8 @@ class Chip:
     mesh: Mesh = field(default_factory=lambda: Mesh(1))
     at: str = ""
     """The op that it is executing."""
+    links: Links = field(default_factory=Links)
+    """What it has received from other chips; the same object for all ops of a run."""
 
     def exchange(self, image: np.ndarray) -> list[np.ndarray]:
         """Returns the images of all chips at this op, in the order of the chips."""

@@ -102,6 +102,8 @@ class Job:
     utilisation: float | None = None
     dram_bytes: int | None = None
     noc_bytes: int | None = None
+    link_bytes: int | None = None
+    link_ns: float | None = None
     pipeline: str = ""
     watch: Watch | None = None
     """Receives the values inside a model that runs as one program. A backend that cannot show them ignores it."""

@@ -147,6 +147,8 @@ def _run(job: Job, board: SystemDesc) -> None:
     if job.several_devices:
         together = executable.run_mesh(job.mesh_inputs)
         job.mesh_outputs, result = [each.outputs for each in together], together[0]
+        job.link_bytes = max(each.link_bytes for each in together)
+        job.link_ns = max(each.link_ns for each in together)
     else:
         result = executable.run(job.inputs, observe=watched)
         job.outputs = result.outputs

@@ -260,6 +260,8 @@ def _chosen(row: OpRow, job: Job) -> dict[str, Any]:
         "utilisation": job.utilisation,
         "dram_bytes": job.dram_bytes,
         "noc_bytes": job.noc_bytes,
+        "link_bytes": job.link_bytes,
+        "link_ns": job.link_ns,
         "pipeline": job.pipeline,
     }
 

@@ -361,6 +361,10 @@ class OpTest(_WithOptions):
     """Bytes that the operations read from and write to DRAM."""
     noc_bytes: Int | None = None
     """Bytes that the busiest core of each operation receives, summed over the operations."""
+    link_bytes: Int | None = None
+    """Of a collective: bytes that a chip receives from others, at most, in a ring of its group; None elsewhere."""
+    link_ns: float | None = None
+    """How long that takes; `device_ns` does not count it."""
     arch: str = ""
     """Empty in records that are older than the field."""
     data_format: str = ""

@@ -46,6 +46,11 @@ CASES = {
         "4x6",
     ),
 }  # fmt: skip
+LINK_BYTES = {
+    "all_reduce": 96, "all_reduce, one and three": 128, "all_gather": 96, "reduce_scatter": 48, "all_to_all": 48,
+    "collective_permute": 96, "collective_broadcast": 96,
+}  # fmt: skip
+"""What a chip receives in a ring, of tensors of 96 bytes: in a group of n, 2 (n - 1) / n of one to reduce it."""
 X, Y = "{sdy.sharding = #sdy.sharding<@m, [{}, {}]>}", '{sdy.sharding = #sdy.sharding<@m, [{"d"}, {}]>}'
 RESHARDED = f"""sdy.mesh @m = <["d"=4]>
 func.func @main(%x: tensor<8x6xf32> {X}, %y: tensor<8x6xf32> {Y}) -> (tensor<8x6xf32> {Y}) {{
@@ -154,6 +159,8 @@ def test_a_collective_runs_on_as_many_chips_as_its_groups_name(case: str, tmp_pa
         Reference().climb(stage, job)
     for (got,), want in zip(job.mesh_outputs, collective(bytecode).results(x), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-6)
+    assert job.link_bytes == LINK_BYTES[case]
+    assert float(job.link_ns or 0) > LINK_BYTES[case] / 12.5
 
 
 @pytest.mark.slow
@@ -167,6 +174,19 @@ def test_each_op_of_a_sharded_module_is_right_on_each_device(tmp_path: Path) -> 
     [tanh] = [test for test in tests if test.op_name == "stablehlo.tanh"]
     assert len(tanh.results) == (1 if tanh.inputs[0].shape == (8, 6) else 4)
     assert {test.mesh for test in tests} == {"4"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["reference", "xla"])
+def test_a_loop_with_a_collective_inside_has_goldens(tmp_path: Path, backend: str) -> None:
+    from opscope.compiler.tests.test_partition import CASES as SHARDED
+    from opscope.compiler.tests.test_partition import sharded
+
+    tests = run(sharded(*SHARDED["loop"]), tmp_path, mesh="2x4", backend=backend)
+    assert {(test.op_name, test.status, test.error_message) for test in tests if not test.success} == set()
+    [loop] = [test for test in tests if test.op_name == "stablehlo.while"]
+    assert {check.device for check in loop.results} == set(range(8))
+    assert {test.op_name for test in tests} & {"stablehlo.all_gather", "stablehlo.all_reduce"}
 
 
 @pytest.mark.slow

@@ -64,6 +64,8 @@ SHARED = {
     "utilisation": "share of the cycles of all cores in which a core computes",
     "dram_bytes": "bytes read from and written to DRAM",
     "noc_bytes": "bytes that the busiest core of each operation receives, summed",
+    "link_bytes": "of a collective: bytes that a chip receives from other chips, at most",
+    "link_ns": "how long that takes; `device_ns` does not count it",
     "seconds": "time that all stages took the harness",
     "uses": "how often the op occurs in the models",
     "models": "the models",

@@ -167,7 +167,8 @@ def _changed(
     if change.status is not Status.GOLDEN_FAILED:
         fields |= {"pcc": None, "z_max": None, "z_place": "", "question": "", "results": (), "cycles": None,
                    "device_ns": None, "l1_peak_bytes": None, "dram_peak_bytes": None, "limiter": None,
-                   "utilisation": None, "dram_bytes": None, "noc_bytes": None, "ran_on": "none"}  # fmt: skip
+                   "utilisation": None, "dram_bytes": None, "noc_bytes": None, "link_bytes": None, "link_ns": None,
+                   "ran_on": "none"}  # fmt: skip
     return fields
 
 

@@ -68,6 +68,8 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "utilisation": Column(NUMBER, "share of the cycles of all cores in which a core computes"),
         "dram_bytes": Column(COUNT, "bytes read from and written to DRAM"),
         "noc_bytes": Column(COUNT, "bytes that the busiest core of each operation receives, summed"),
+        "link_bytes": Column(COUNT, "of a collective: bytes that a chip receives from other chips, at most"),
+        "link_ns": Column(NUMBER, "how long that takes, in nanoseconds; `device_ns` does not count it"),
         "seconds": Column(NUMBER, "what all its stages took the harness"),
         "uses": Column(COUNT, "places where it stands, over all models of the run"),
         "models": Column(LIST, "those models"),

@@ -78,7 +78,7 @@ def _op_row(test: OpTest, owned: Owned) -> Row:
         "results": [
             {"passed": check.passed, "pcc": check.pcc, "l2": check.relative_l2, "max": check.max_abs,
              "z": check.z_max, "z_limit": check.z_limit, "place": check.z_place, "question": check.question,
-             "tolerance": check.tolerance, "reason": check.reason, "flags": list(check.flags)}
+             "device": check.device, "tolerance": check.tolerance, "reason": check.reason, "flags": list(check.flags)}
             for check in test.results
         ],
         "ran_on": test.ran_on,

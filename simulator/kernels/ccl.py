@@ -35,6 +35,11 @@ def _members(images: Images, call: Call) -> tuple[CollectiveParams, list[int], l
     return params, group, [everyone[other] for other in group]
 
 
+def _took(name: str, chips: int, call: Call) -> None:
+    """Counts what the links moved for this chip."""
+    call.mesh.links.take(name, chips, call.inputs[0], call.outputs[0])
+
+
 def _joined(params: CollectiveParams, parts: list[np.ndarray], call: Call) -> np.ndarray:
     """All parts by the elementwise kernel that the program names, in the order of the group."""
     desc = call.inputs[0]
@@ -49,7 +54,8 @@ def _joined(params: CollectiveParams, parts: list[np.ndarray], call: Call) -> np
 @kernel("all_reduce", CollectiveParams)
 def all_reduce(images: Images, call: Call) -> np.ndarray:
     """The group's tensors, joined element by element."""
-    params, _, parts = _members(images, call)
+    params, group, parts = _members(images, call)
+    _took("all_reduce", len(group), call)
     return _joined(params, parts, call)
 
 
@@ -57,13 +63,15 @@ def all_reduce(images: Images, call: Call) -> np.ndarray:
 def reduce_scatter(images: Images, call: Call) -> np.ndarray:
     """This chip's share, along `dim`, of the group's tensors joined."""
     params, group, parts = _members(images, call)
+    _took("reduce_scatter", len(group), call)
     return np.split(_joined(params, parts, call), len(group), params.dim)[group.index(call.mesh.chip)]
 
 
 @kernel("all_gather", CollectiveParams, unit="move")
 def all_gather(images: Images, call: Call) -> np.ndarray:
     """The group's tensors one after another along `dim`."""
-    params, _, parts = _members(images, call)
+    params, group, parts = _members(images, call)
+    _took("all_gather", len(group), call)
     return np.concatenate(parts, params.dim)
 
 
@@ -72,6 +80,7 @@ def all_to_all(images: Images, call: Call) -> np.ndarray:
     """From each member the share along `dim` that is this chip's, one after another along `other_dim`."""
     params, group, parts = _members(images, call)
     place = group.index(call.mesh.chip)
+    _took("all_to_all", len(group), call)
     return np.concatenate([np.split(part, len(group), params.dim)[place] for part in parts], params.other_dim)
 
 
@@ -82,7 +91,9 @@ def collective_broadcast(images: Images, call: Call) -> np.ndarray:
     everyone = call.mesh.exchange(images[0])
     if call.mesh.chip not in params.groups:
         return np.zeros_like(images[0])
-    return everyone[_group(params, call.mesh.chip)[0]]
+    first = _group(params, call.mesh.chip)[0]
+    _took("collective_broadcast", 2 if first != call.mesh.chip else 1, call)
+    return everyone[first]
 
 
 @kernel("collective_permute", CollectiveParams, unit="move")
@@ -92,6 +103,7 @@ def collective_permute(images: Images, call: Call) -> np.ndarray:
     everyone = call.mesh.exchange(images[0])
     sources = dict(zip(params.groups[1::2], params.groups[::2], strict=True))
     source = sources.get(call.mesh.chip)
+    _took("collective_permute", 2 if source not in (None, call.mesh.chip) else 1, call)
     return np.zeros_like(images[0]) if source is None else everyone[source]
 
 

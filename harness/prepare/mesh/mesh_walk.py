@@ -8,40 +8,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from opscope.harness.cache.export_folder import VALUES
 from opscope.harness.prepare import golden
-from opscope.harness.prepare.mesh.collectives import COLLECTIVES, Collective
+from opscope.harness.prepare.mesh.collectives import COLLECTIVES
+from opscope.harness.prepare.mesh.loops import interpreted
+from opscope.harness.prepare.mesh.per_device import PerDevice, grouped
 from opscope.harness.prepare.mesh.sharding import Sharded
 from opscope.harness.prepare.mlir.collective_groups import collective
 from opscope.harness.prepare.program import Node, SingleOp
 from opscope.harness.prepare.walk import Missing, Walker, WalkTask, journal_line
 from opscope.harness.record.element_types import byte_size, load, save
 from opscope.harness.record.records import OpRow, Shard, Source
-
-
-@dataclass(frozen=True)
-class PerDevice:
-    """The arrays of one value, one per device; equal ones are the same object."""
-
-    buffers: tuple[Any, ...]
-
-    def groups(self) -> dict[int, list[int]]:
-        """Devices by their array, each group under its first device."""
-        return _grouped([(id(buffer),) for buffer in self.buffers])
-
-
-def _grouped(keys: Sequence[tuple[int, ...]]) -> dict[int, list[int]]:
-    """Devices with equal keys, each group under its first device."""
-    first: dict[tuple[int, ...], int] = {}
-    groups: dict[int, list[int]] = {}
-    for device, key in enumerate(keys):
-        groups.setdefault(first.setdefault(key, device), []).append(device)
-    return groups
 
 
 class MeshWalker(Walker):
@@ -53,10 +34,10 @@ class MeshWalker(Walker):
         self.shards: dict[str, tuple[Shard, ...]] = {}
         self._sources: dict[tuple[int, int], Source] = {}
         """Value and first device -> where its array comes from."""
-        self._operands: list[PerDevice] = []
-        self._paths: dict[str, list[list[str]]] = {}
-        """Op -> per device the files of its goldens."""
-        self._formulas: dict[str, Collective | str] = {}
+        self._at: list[tuple[Node, dict[int, Any]]] = []
+        """The nodes under evaluation, each with the values that it can see; a loop's before those of its body."""
+        self._joint = {node.op_id for node in self.split.program.walk() if _joins(node)}
+        """Ops that several devices compute together: collectives, and loops and branches that hold one."""
 
     # --- values --------------------------------------------------------------------------------------------------
 
@@ -80,6 +61,10 @@ class MeshWalker(Walker):
                 parts[start] = golden.put(place.part(whole, device))
         return PerDevice(tuple(parts[start] for start in place.starts))
 
+    def _spread(self, value: Any) -> Any:
+        """A value of the walk; a constant as the same array on all devices."""
+        return PerDevice((golden.put(value),) * self.devices) if isinstance(value, np.ndarray) else value
+
     def inputs(
         self, op: SingleOp, node: Node, env: dict[int, Any], store: bool
     ) -> tuple[list[Any] | Missing, tuple[Source, ...]]:
@@ -89,9 +74,7 @@ class MeshWalker(Walker):
         for index, value in enumerate(node.inputs):
             if value not in env:
                 env[value] = self.argument(value)
-            buffer = env[value]
-            if isinstance(buffer, np.ndarray):  # a constant: the same on all devices
-                buffer = env[value] = PerDevice((golden.put(buffer),) * self.devices)
+            buffer = env[value] = self._spread(env[value])
             if isinstance(buffer, Missing):
                 if reason := self.no_random(op.inputs[index]):
                     return Missing(reason), ()
@@ -121,10 +104,10 @@ class MeshWalker(Walker):
     def _note_sources(self, op: SingleOp, buffers: Sequence[PerDevice], sources: Sequence[Sequence[Source]]) -> None:
         """Remembers the devices with different operands; each device of a collective counts by itself."""
         keys = [tuple(id(buffer.buffers[device]) for buffer in buffers) for device in range(self.devices)]
-        if op.op_name in COLLECTIVES:
+        if op.op_id in self._joint:
             keys = [(device,) for device in range(self.devices)]
         self.shards[op.op_id] = tuple(
-            Shard(devices=tuple(group), sources=tuple(sources[first])) for first, group in _grouped(keys).items()
+            Shard(devices=tuple(group), sources=tuple(sources[first])) for first, group in grouped(keys).items()
         )
 
     def _files(self, value: int, buffer: PerDevice) -> list[str]:
@@ -145,21 +128,47 @@ class MeshWalker(Walker):
 
     # --- ops -----------------------------------------------------------------------------------------------------
 
+    def node(self, node: Node, env: dict[int, Any]) -> None:
+        """Evaluates one node on all devices."""
+        self._at.append((node, env))
+        super().node(node, env)
+        self._at.pop()
+
     def evaluate(self, op: SingleOp, buffers: list[Any] | Missing) -> list[Any]:
         """The results of one use on all devices, or Missing."""
         if isinstance(buffers, Missing):
             return super().evaluate(op, buffers)
         if op.op_name in COLLECTIVES:
             return self._together(op, buffers)
+        if op.op_id in self._joint:
+            node, env = self._at[-1]
+            for value in node.operands:
+                env[value] = self._spread(env[value] if value in env else self.argument(value))
+            return interpreted(node, env, self._step, self.devices, len(op.outputs))
         keys = [tuple(id(buffer.buffers[device]) for buffer in buffers) for device in range(self.devices)]
         of_device: list[list[Any]] = [[]] * self.devices
-        for first, group in _grouped(keys).items():
+        for first, group in grouped(keys).items():
             results = super().evaluate(op, [buffer.buffers[first] for buffer in buffers])
             if missing := next((result for result in results if isinstance(result, Missing)), None):
                 return [missing] * len(op.outputs)
             for device in group:
                 of_device[device] = results
         return [PerDevice(tuple(of_device[d][k] for d in range(self.devices))) for k in range(len(op.outputs))]
+
+    def _step(self, node: Node, env: dict[int, Any]) -> None:
+        """Evaluates a node of a body once more: nothing is stored."""
+        if node.kind != "op":
+            self.node(node, env)
+            return
+        op = self.split.ops[node.op_id]
+        buffers: list[Any] = []
+        for value in node.inputs:
+            env[value] = self._spread(env[value] if value in env else self.argument(value))
+            buffers.append(env[value])
+        missing = next((buffer for buffer in buffers if isinstance(buffer, Missing)), None)
+        self._at.append((node, env))
+        env |= dict(zip(node.outputs, self.evaluate(op, missing or buffers), strict=True))
+        self._at.pop()
 
     def _together(self, op: SingleOp, buffers: Sequence[PerDevice]) -> list[Any]:
         """The result of a collective on each device."""
@@ -207,7 +216,7 @@ class MeshWalker(Walker):
 
     def measure_terms(self, op: SingleOp, buffers: list[Any] | Missing, part: str = "") -> None:
         """Measures the terms of a sum on each device with operands of its own."""
-        if isinstance(buffers, Missing) or op.op_name in COLLECTIVES or op.op_id not in self.shards:
+        if isinstance(buffers, Missing) or op.op_id in self._joint or op.op_id not in self.shards:
             return
         measured = []
         for shard in self.shards[op.op_id]:
@@ -222,7 +231,7 @@ class MeshWalker(Walker):
         shards = self.shards.get(op.op_id, ())
         if not shards:
             return row
-        update = {"devices": self.devices if op.op_name in COLLECTIVES else 1, "shards": shards}
+        update = {"devices": self.devices if op.op_id in self._joint else 1, "shards": shards}
         return row.model_copy(update={**update, "term_sizes": shards[0].term_sizes})
 
     def final(self, value: int, env: Mapping[int, Any]) -> Any:
@@ -231,6 +240,11 @@ class MeshWalker(Walker):
         if isinstance(buffer, np.ndarray):
             return [buffer] * self.devices
         return buffer if isinstance(buffer, Missing) else [golden.take(each) for each in buffer.buffers]
+
+
+def _joins(node: Node) -> bool:
+    """Whether an op is a collective, or its bodies hold one."""
+    return node.name in COLLECTIVES or any(_joins(inner) for body in node.bodies for inner in body.nodes)
 
 
 def _same(first: np.ndarray, second: np.ndarray) -> bool:

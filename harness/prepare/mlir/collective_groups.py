@@ -27,9 +27,19 @@ _ACROSS_PARTITIONS = frozenset({"all_to_all", "collective_permute", "collective_
 def collective(module: Module | bytes) -> Collective:
     """The collective that is the only op of a module. Raises ValueError for what has no formula here."""
     loaded = load(module)
-    op = _joint_op(_main(loaded).regions[0].blocks[0])
-    attributes: Any = loaded.operation.attributes
+    [block] = _main(loaded).regions[0].blocks
+    op = next(view.operation for view in block.operations if _joins(view.operation))
+    return _read(op, *_mesh(loaded))
+
+
+def _mesh(module: Module) -> tuple[int, int]:
+    """How many replicas and partitions a module is for."""
+    attributes: Any = module.operation.attributes
     replicas, partitions = (attributes[key].value if key in attributes else 1 for key in (REPLICAS, PARTITIONS))
+    return replicas, partitions
+
+
+def _read(op: Any, replicas: int, partitions: int) -> Collective:
     name = op.name.removeprefix("stablehlo.")
     if len(op.operands) > 1:
         raise ValueError(f"{op.name} of {len(op.operands)} tensors at once: there is no formula for it here")
@@ -39,39 +49,51 @@ def collective(module: Module | bytes) -> Collective:
 
 
 def among_replicas(module: Module | bytes, devices: int) -> tuple[Module, list[TensorDesc], list[TensorDesc]]:
-    """The op of `devices` partitions as one of as many replicas, with the types of its arguments and results.
+    """The module of `devices` partitions as one of as many replicas, with the types of its arguments and results.
 
     Raises ValueError for one of another number of devices, or of replicas too.
     """
-    joint = collective(module)
-    if (joint.partitions, joint.devices) != (devices, devices):
-        raise ValueError(f"expected an op of {devices} partitions, got one of {joint.devices} devices")
     copy = parse(to_bytecode(load(module)))
-    for key in (REPLICAS, PARTITIONS):
-        copy.operation.attributes[key] = ir.IntegerAttr.get(
-            ir.IntegerType.get_signless(32, copy.context), devices if key == REPLICAS else 1
-        )
+    if _mesh(copy) != (1, devices):
+        raise ValueError(f"expected a module of {devices} partitions, got {_mesh(copy)} replicas and partitions")
+    found: list[Any] = []
+
+    def visit(op: Any) -> Any:
+        if _joins(op):
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    copy.operation.walk(visit)
+    with copy.context, ir.Location.unknown():
+        for op in found:
+            _of_replicas(op, devices)
+        for key, count in ((REPLICAS, devices), (PARTITIONS, 1)):
+            copy.operation.attributes[key] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), count)
     [block] = _main(copy).regions[0].blocks
-    op = _joint_op(block)
+    gives = block.operations[len(block.operations) - 1].operands
+    return copy, [tensor_desc(argument.type) for argument in block.arguments], [tensor_desc(v.type) for v in gives]
+
+
+def _of_replicas(op: Any, devices: int) -> None:
+    """Writes the groups of an op of partitions as those of replicas, without a channel."""
+    if op.operands:
+        rows = [list(row) for row in _groups(op, op.name.removeprefix("stablehlo."), 1, devices)]
+        width = max(len(row) for row in rows)
+        text = str([row + [-1] * (width - len(row)) for row in rows])
+        key = "source_target_pairs" if "source_target_pairs" in op.attributes else "replica_groups"
+        op.attributes[key] = ir.Attribute.parse(f"dense<{text}> : tensor<{len(rows)}x{width}xi64>")
     for key in {"channel_handle", "use_global_device_ids"} & set(op.attributes):
         del op.attributes[key]
-    takes = [tensor_desc(argument.type) for argument in block.arguments]
-    gives = [tensor_desc(result.type) for result in op.results]
     if op.name == "stablehlo.partition_id":
-        with copy.context, op.location:
-            place = ir.Operation.create("stablehlo.replica_id", results=[op.results[0].type], ip=ir.InsertionPoint(op))
+        types = [op.results[0].type]
+        place = ir.Operation.create("stablehlo.replica_id", results=types, ip=ir.InsertionPoint(op), loc=op.location)
         op.results[0].replace_all_uses_with(place.results[0])
         op.erase()
-    return copy, takes, gives
 
 
 def _main(module: Module) -> Any:
     functions: list[Any] = [view.operation for view in module.body.operations]
     return next(function for function in functions if function.attributes["sym_name"].value == "main")
-
-
-def _joint_op(block: Any) -> Any:
-    return next(view.operation for view in block.operations if _joins(view.operation))
 
 
 def _joins(op: Any) -> bool:

@@ -194,7 +194,8 @@ function details(row) {
   add("attributes", Object.entries(row.params).map(([name, value]) => `${name} = ${value}`).join("\n"));
   add("chosen layouts", row.layouts.filter(Boolean).join("\n"));
   add("stages", row.stages.map(([stage, seconds]) => `${stage}  ${number(1000 * seconds, 1)} ms`).join("\n"));
-  add("results", row.results.map((result, index) => `${index}: ${result.passed ? "right" : "wrong"}` +
+  add("results", row.results.map((result, index) =>
+    `${result.device === null ? index : `device ${result.device}`}: ${result.passed ? "right" : "wrong"}` +
     (result.z === null ? "" : `, z ${result.z.toPrecision(3)} of at most ${result.z_limit.toPrecision(3)} (${result.place})`) +
     (result.pcc === null ? "" : `, PCC ${result.pcc.toFixed(8)}`) +
     (result.l2 === null ? "" : `, relative L2 ${result.l2.toExponential(2)}`) +

@@ -13,14 +13,11 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from opscope.compiler.target.system_desc import SystemDesc
+from opscope.simulator.links import ETHERNET_GB_PER_S, ETHERNET_LATENCY
 from opscope.simulator.timing.events.geometry import Geometry, Router
 from opscope.simulator.timing.movement import MOVEMENT
 
 HOP, INTERFACE = 9, 5
-ETHERNET_GB_PER_S = 12.5 * 0.9
-"""Per link (tt-budabackend's device table, with its derating); the same for every arch that has links."""
-ETHERNET_LATENCY = 800
-"""Cycles between two chips: an assumption, since no public figure was found."""
 Link = tuple[int, int, int, str]
 """NoC, column and row of the router that it leaves, and its axis."""
 
