@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from opscope.simulator.host.hosted_program import Sendable
 from opscope.simulator.host.modules.module import Module
 from opscope.simulator.host.processes.device_process import DeviceProcess
 from opscope.simulator.host.tensor import Tensor, array_of, is_tensor
+
+if TYPE_CHECKING:
+    from opscope.simulator.host.training.cpu_evaluation import CpuEvaluation
 
 
 class Device(ProcessCommands):
@@ -32,6 +35,8 @@ class Device(ProcessCommands):
         self.closed = False
         self.process: DeviceProcess | None = None
         """Its own process, while a pipeline runs it there."""
+        self._evaluation: CpuEvaluation | None = None
+        """The input that `cpueval_forward` has saved."""
         session.add_device(self)
 
     def get_name(self) -> str:
@@ -130,17 +135,38 @@ class Device(ProcessCommands):
     def cpueval_forward(
         self, inputs: list[Any], parameters: dict[str, Any], save_for_backward: bool, targets: list[Any] = []  # noqa: B006
     ) -> list[Any]:  # fmt: skip
-        """Returns what the CPU computes of its modules, with these values of parameters. Raises PyBudaError."""
+        """Returns what the CPU computes of its modules, with these values of parameters. Raises PyBudaError.
+
+        With `targets` the loss module's result, which it needs. `save_for_backward` keeps the input for
+        `cpueval_backward`; it and `targets` need modules in TT-Buda's ops.
+        """
         if save_for_backward or targets:
-            raise NotThereYet(f"{self.name}.cpueval_forward: expected inference, got training; try run_training")
+            from opscope.simulator.host.training.cpu_evaluation import CpuEvaluation
+
+            evaluation = CpuEvaluation(self, inputs, targets)
+            outputs = evaluation.forward(parameters)
+            self._evaluation = evaluation if save_for_backward else self._evaluation
+            return outputs
         values: list[Any] = list(inputs)
         for module in self.modules:
             values = module.compute(values, parameters)
         return values
 
-    def cpueval_backward(self, bw_inputs: list[Any], parameters: dict[str, Any]) -> None:
-        """Raises NotThereYet: the CPU does not train."""
-        raise NotThereYet(f"{self.name}.cpueval_backward: expected inference, got training; try run_training")
+    def cpueval_backward(
+        self, bw_inputs: list[Any], parameters: dict[str, Any]
+    ) -> tuple[list[Any], dict[str, np.ndarray]]:
+        """Returns the gradients of the inputs that were saved (None of integers), and of parameters, by name.
+
+        `bw_inputs` has the gradient of each output. Raises PyBudaError if `cpueval_forward` has saved no input.
+        """
+        if self._evaluation is None:
+            self.refuse("cpueval_forward(..., save_for_backward=True) before cpueval_backward", "none")
+        return self._evaluation.backward(bw_inputs, parameters)
+
+    @property
+    def active(self) -> list[Module]:
+        """The modules that run, in order."""
+        return self.modules
 
     def compile_for(self, training: bool, microbatch_size: int = 0, microbatch_count: int = 1) -> None:
         """Compiles for the oldest inputs. Sizes of microbatches are those of the inputs. Raises PyBudaError."""

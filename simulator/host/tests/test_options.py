@@ -135,3 +135,30 @@ def test_what_a_program_may_ask_of_its_devices() -> None:
     cpu = pybuda.CPUDevice("cpu0", module=module)
     assert cpu.compile_for((X,), None)[0].shape == X.shape
     assert set(cpu.pop_parameter_checkpoint()) == {"one.weights", "one.bias"}
+
+
+def test_the_cpu_evaluates_forward_and_backward() -> None:
+    """The gradients of tanh(x w + b), by hand."""
+    module = Layer("one")
+    device = pybuda.TTDevice("tt0", arch=WORMHOLE, module=module)
+    with pytest.raises(PyBudaError, match=r"expected cpueval_forward\(.*\) before cpueval_backward, got none"):
+        device.cpueval_backward([X], {})
+    bias = np.full(64, 0.1, np.float32)
+    (output,) = device.cpueval_forward([X], {"one.bias": bias}, True)
+    incoming = np.random.default_rng(3).standard_normal(output.shape).astype(np.float32)
+    (of_x,), of_weights = device.cpueval_backward([incoming], {"one.bias": bias})
+    weights = module.weights.value()
+    inner = incoming * (1 - np.tanh(X @ weights + bias) ** 2)
+    rows, columns = X.reshape(-1, X.shape[-1]), inner.reshape(-1, inner.shape[-1])
+    assert np.allclose(of_x, inner @ np.asarray(weights).T, atol=1e-3)
+    assert np.allclose(of_weights["one.weights"], rows.T @ columns, atol=1e-3)
+    assert np.allclose(of_weights["one.bias"].ravel(), columns.sum(0), atol=1e-3)
+    with pytest.raises(PyBudaError, match=r"tt0: expected gradients of shapes .*, as its outputs have, got"):
+        device.cpueval_backward([incoming[..., :3]], {})
+    with pytest.raises(PyBudaError, match=r"expected parameters of one\.weights, one\.bias, got 'two'"):
+        device.cpueval_backward([incoming], {"two": bias})
+    with pytest.raises(PyBudaError, match="tt0: expected a loss module for targets, got none"):
+        device.cpueval_forward([X], {}, False, [X])
+    device.place_loss_module(pybuda.op.loss.L1Loss("loss"))
+    (loss,) = device.cpueval_forward([X], {}, False, [X])
+    assert np.allclose(loss, np.abs(np.tanh(X @ weights + module.bias.value()) - X).mean(), atol=1e-4)

@@ -13,7 +13,7 @@ from opscope.simulator.host.exported import Exported
 from opscope.simulator.host.modules.py_buda_module import PyBudaModule, traced_type
 from opscope.simulator.host.settings.options import option
 from opscope.simulator.host.tensor import array_of
-from opscope.simulator.host.training.passes import Pass
+from opscope.simulator.host.training.passes import Function, Pass
 from opscope.simulator.host.training.training_device import Run, TrainingDevice
 
 if TYPE_CHECKING:
@@ -25,20 +25,29 @@ if TYPE_CHECKING:
     from opscope.simulator.host.processes.device_process import DeviceProcess
 
 
-class Trainee(Protocol):
-    """What of a `TTDevice` is needed here."""
+class Holder(Protocol):
+    """What of a device is needed to know what it computes."""
 
     name: str
-    board: str
     loss_module: Module | None
-    optimizer: Optimizer | None
-    programs: dict[str, CardProgram]
-    process: DeviceProcess | None
 
     @property
     def active(self) -> list[Module]:
         """The modules that run, in order."""
         ...
+
+    def refuse(self, expected: str, got: str) -> NoReturn:
+        """Raises PyBudaError in its name."""
+        ...
+
+
+class Trainee(Holder, Protocol):
+    """What of a `TTDevice` is needed to train it."""
+
+    board: str
+    optimizer: Optimizer | None
+    programs: dict[str, CardProgram]
+    process: DeviceProcess | None
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -51,10 +60,6 @@ class Trainee(Protocol):
 
     def run_there(self, program: Sendable, inputs: Sequence[np.ndarray], profile: bool = False) -> list[np.ndarray]:
         """Returns what its process computes."""
-        ...
-
-    def refuse(self, expected: str, got: str) -> NoReturn:
-        """Raises PyBudaError in its name."""
         ...
 
 
@@ -71,23 +76,7 @@ def part_of(
 
     Raises PyBudaError.
     """
-    modules = [_traceable(device, module) for module in device.active]
-    head = [_traceable(device, device.loss_module)] if loss else []
-    parameters: dict[str, Parameter] = {}
-    for module in (*modules, *head):
-        for parameter in module.all_parameters():
-            if parameters.setdefault(parameter.get_name(), parameter) is not parameter:
-                device.refuse("parameters with names of their own", f"{parameter.get_name()!r} twice")
-    split = len(samples) - targets
-
-    def function(weights: Mapping[str, Any], inputs: Sequence[Any]) -> list[Any]:
-        values = list(inputs[:split])
-        for module in modules:
-            values = module.function()(weights, values)
-        for module in head:
-            values = module.function()(weights, [*values, *inputs[split:]])
-        return values
-
+    function, parameters = function_of(device, len(samples) - targets, loss)
     assert device.optimizer is not None
     trained = [name for name, parameter in parameters.items() if device.optimizer.trains(parameter)]
     if not trained:
@@ -101,11 +90,39 @@ def part_of(
     except PyBudaError:
         raise
     except Exception as error:  # whatever a user's forward raises while JAX traces it
-        line = str(error).strip().splitlines()[0] if str(error).strip() else ""
-        raise PyBudaError(f"{device.name}: {type(error).__name__}: {line}"[:300]) from error
+        raise raised_by(device.name, error) from error
 
 
-def _traceable(device: Trainee, module: Any) -> PyBudaModule:
+def raised_by(name: str, error: Exception) -> PyBudaError:
+    """Returns what a user's `forward` has raised, as one line."""
+    line = str(error).strip().splitlines()[0] if str(error).strip() else ""
+    return PyBudaError(f"{name}: {type(error).__name__}: {line}"[:300])
+
+
+def function_of(device: Holder, split: int, loss: bool) -> tuple[Function, dict[str, Parameter]]:
+    """Returns what a device's modules compute of `split` inputs, and with `loss` its loss module of these results and
+    of the targets behind the inputs; and their parameters by name. Raises PyBudaError.
+    """
+    modules = [_traceable(device, module) for module in device.active]
+    head = [_traceable(device, device.loss_module)] if loss else []
+    parameters: dict[str, Parameter] = {}
+    for module in (*modules, *head):
+        for parameter in module.all_parameters():
+            if parameters.setdefault(parameter.get_name(), parameter) is not parameter:
+                device.refuse("parameters with names of their own", f"{parameter.get_name()!r} twice")
+
+    def function(weights: Mapping[str, Any], inputs: Sequence[Any]) -> list[Any]:
+        values = list(inputs[:split])
+        for module in modules:
+            values = module.function()(weights, values)
+        for module in head:
+            values = module.function()(weights, [*values, *inputs[split:]])
+        return values
+
+    return function, parameters
+
+
+def _traceable(device: Holder, module: Any) -> PyBudaModule:
     if not isinstance(module, PyBudaModule):
         device.refuse("a PyBudaModule to train, whose parameters can be set", type(module).__name__)
     if module.tapouts:
