@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from opscope.compiler.target.formats import TILE
 from opscope.compiler.target.program import Program
+from opscope.compiler.target.system_desc import SystemDesc
 from opscope.simulator.profile import EpochCost, OpCost, Profile
 from opscope.simulator.timing.closed_form import ClosedForm
-from opscope.simulator.timing.events.recording import Recording
+from opscope.simulator.timing.events.recording import Recording, Roofs
 from opscope.simulator.timing.events.run_epoch import simulate
 from opscope.simulator.timing.events.unplaced import simulate_op
 from opscope.simulator.timing.events.wiring import wire
+from opscope.simulator.timing.flops import flops_of
 from opscope.simulator.timing.protocol import Loaded, TripCounts
 
 MAX_EVENTS = 20_000_000
@@ -40,6 +43,7 @@ class Timed(ClosedForm):
             if cost.cores and not recording.partial:
                 system = executable.system_of(op, program)
                 cycles = simulate_op(cost, number, begin, system, profile, recording)
+                recording.ops[-1].flops = flops_of(op, program)
                 begin += cycles
                 cost = replace(cost, cycles=math.ceil(cycles))
             found.append(cost)
@@ -55,6 +59,7 @@ class Timed(ClosedForm):
         profile = super().cost(executable, trip_counts)
         recording = self.recording
         recording.clock_ghz = profile.clock_ghz
+        recording.roofs = _roofs(executable.device.system, executable.device.profile.cores)
         if not plan.ops:
             return replace(profile, partial=recording.partial)
         cycles = {number: float(cost.cycles) for number, cost in enumerate(executable.costs(program))}
@@ -72,3 +77,10 @@ class Timed(ClosedForm):
             # Loads and stores of switches are transfers of the simulation.
             epochs.append(replace(closed, stall_cycles=stalls, dram_cycles=0, switch_cycles=0, stall_unit=times.way))
         return replace(profile, epochs=tuple(epochs), partial=recording.partial)
+
+
+def _roofs(system: SystemDesc, cores: int) -> Roofs:
+    return Roofs(
+        cores * 2 * TILE**3 / system.cycles_per_tile_matmul,
+        system.dram_gb_per_s * system.dram_efficiency / system.clock_ghz, float(cores * system.noc_bytes_per_clock),
+    )  # fmt: skip

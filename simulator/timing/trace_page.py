@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from pathlib import Path
 
 from opscope.base.atomic_write import write_whole
@@ -32,8 +33,9 @@ def render(recording: Recording, card: str) -> str:
         f"<style>{STYLE}</style><h1>Time on {html.escape(card)}, by events</h1>"
         f"<p>{recording.events:,} events; {len(recording.ops):,} operations; moved: DRAM {recording.dram_bytes:,} "
         f"bytes, NoC {recording.noc_bytes:,} bytes, Ethernet {recording.ethernet_bytes:,} bytes.</p>{said}"
-        f"<p>{legend}</p><h2>Roofline</h2><p>Each dot is an operation: cycles of its slowest thread per byte that its "
-        "cores receive, and the share of its time in which that thread works.</p>"
+        f"<p>{legend}</p><h2>Roofline</h2><p>Each dot is an operation: FLOP per byte that its cores receive, and FLOP "
+        "per cycle of work and waits. The lines are the most that the chip can do: the matrix units in one fidelity "
+        "phase (flat), and what DRAM or the NoC can bring.</p>"
         f"{_roofline(recording)}<h2>Timeline per core</h2>{_timeline(recording)}<h2>What limits each operation</h2>"
         f"{_table(recording)}</html>"
     )
@@ -49,26 +51,53 @@ def _work(op: OpTimes) -> float:
 
 
 def _roofline(recording: Recording) -> str:
-    import math
-
-    dots = []
-    points = [(op, _work(op) * op.cores / op.bytes) for op in recording.ops if op.bytes and _work(op)]
-    if not points:
+    """FLOP per byte and FLOP per cycle of each operation, both logarithmic, under what the chip can do at most."""
+    roofs = recording.roofs
+    points = [
+        (op, op.flops / op.bytes, op.flops / cycles)
+        for op in recording.ops
+        if op.bytes and op.flops and (cycles := _work(op) + sum(op.waited.values()) / max(1, op.cores)) > 0
+    ]
+    if not points or roofs is None:
         return "<p>No operation moved bytes to its cores.</p>"
-    low, high = (f(math.log10(x) for _, x in points) for f in (min, max))
-    for op, intensity in points:
-        waits = sum(op.waited.values()) / max(1, op.cores)
-        share = _work(op) / (_work(op) + waits)
-        x = 50 + (WIDTH - 80) * (math.log10(intensity) - low) / max(high - low, 1e-9)
-        y = 210 - 190 * share
-        title = html.escape(f"{op.name}: {intensity:.3g} cycles per byte, works {share:.0%} of its time")
-        colour = COLOURS.get(op.limiter, "#222")
-        dots.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"><title>{title}</title></circle>')
+    ridges = [roofs.flops / roofs.dram_bytes, roofs.flops / roofs.noc_bytes]
+    left, right = _decades([x for _, x, _ in points] + ridges)
+    bottom, top = _decades([y for _, _, y in points] + [roofs.flops])
+
+    def at(x: float, y: float) -> tuple[float, float]:
+        across, up = (math.log10(x) - left) / (right - left), (math.log10(y) - bottom) / (top - bottom)
+        return 60 + (WIDTH - 90) * across, 10 + 220 * (1 - up)
+
+    marks = []
+    for name, rate, colour in (("DRAM", roofs.dram_bytes, COLOURS["dram"]), ("NoC", roofs.noc_bytes, COLOURS["noc"])):
+        begin = max(10**left, 10**bottom / rate)
+        (x1, y1), (x2, y2), (x3, y3) = (
+            at(begin, begin * rate),
+            at(roofs.flops / rate, roofs.flops),
+            at(10**right, roofs.flops),
+        )
+        marks.append(
+            f'<polyline points="{x1:.1f},{y1:.1f} {x2:.1f},{y2:.1f} {x3:.1f},{y3:.1f}" fill="none" stroke="{colour}">'
+            f"<title>{name}: {rate:,.0f} bytes per cycle; matrix units: {roofs.flops:,.0f} FLOP per cycle</title>"
+            f'</polyline><text x="{x1 + 4:.1f}" y="{y1 - 6:.1f}" fill="{colour}">{name}</text>'
+        )
+    for op, intensity, rate in points:
+        x, y = at(intensity, rate)
+        title = html.escape(f"{op.name}: {intensity:.3g} FLOP per byte, {rate:,.0f} FLOP per cycle")
+        marks.append(
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{COLOURS.get(op.limiter, "#222")}">'
+            f"<title>{title}</title></circle>"
+        )
     axes = (
-        f'<text x="50" y="238">{10**low:.3g}</text><text x="{WIDTH - 30}" y="238" text-anchor="end">{10**high:.3g} '
-        'cycles per byte</text><text x="4" y="24">100 %</text><text x="14" y="212">0 %</text>'
+        f'<text x="60" y="248">{10.0**left:g}</text><text x="{WIDTH - 30}" y="248" text-anchor="end">{10.0**right:g} '
+        f'FLOP per byte</text><text x="4" y="20">{10.0**top:.0e}</text><text x="4" y="230">{10.0**bottom:.0e}</text>'
     )
-    return f'<svg width="{WIDTH}" height="245" font-size="12">{axes}{"".join(dots)}</svg>'
+    return f'<svg width="{WIDTH}" height="255" font-size="12">{axes}{"".join(marks)}</svg>'
+
+
+def _decades(values: list[float]) -> tuple[int, int]:
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    return low, max(high, low + 1)
 
 
 def _timeline(recording: Recording) -> str:

@@ -40,8 +40,20 @@ class OpTimes:
     end: float = 0.0
     limiter: str = ""
     flops: float = 0.0
+    """Of all inputs that went through."""
     bytes: float = 0.0
     """Received by all of its cores."""
+
+
+@dataclass(frozen=True)
+class Roofs:
+    """The most that a chip can do in a cycle."""
+
+    flops: float
+    """Of the matrix units of all cores, in one fidelity phase."""
+    dram_bytes: float
+    noc_bytes: float
+    """That all cores receive."""
 
 
 @dataclass
@@ -66,6 +78,7 @@ class Recording:
     noc_bytes: int = 0
     ethernet_bytes: int = 0
     noc_waited: int = 0
+    roofs: Roofs | None = None
 
     @property
     def left(self) -> int:

@@ -27,6 +27,7 @@ from opscope.simulator.timing.events.network import Network
 from opscope.simulator.timing.events.progress import Progress
 from opscope.simulator.timing.events.recording import OpTimes, Recording, Span
 from opscope.simulator.timing.events.wiring import Epoch, Operand, Source, parts_of
+from opscope.simulator.timing.flops import flops_of
 from opscope.simulator.timing.thread_cycles import ThreadCycles, thread_cycles
 
 PROBE = 2
@@ -163,6 +164,8 @@ class EpochRun:
             )  # fmt: skip
             threads = self.threads[op.name]
             times.limiter = threads.limiter
+            done = (*op.steps, op.operation)
+            times.flops = self.inputs * sum(flops_of(self.program.operations[n], self.program) for n in done)
             self.times[op.name] = times
             for index, place in enumerate(self.places[op.name]):
                 operands = self.epoch.operands[op.name]

@@ -106,6 +106,10 @@ def test_simulate_writes_a_trace_and_a_page(tmp_path: Path) -> None:
     page = trace.with_suffix(".html").read_text()
     assert "Roofline" in page
     assert "copied" in page
+    assert page.count("<polyline") == 2
+    # exp of 16 tiles of bfloat16; the product's operands come from the host and a prologue, and no core receives any.
+    assert "copied: 0.5 FLOP per byte" in page
+    assert f"matrix units: {64 * 4096:,} FLOP per cycle" in page
     # The second op's math is busy all the time once the epoch is filled: 16 tiles at about 1770 cycles.
     assert found["cycles"] == pytest.approx(28_400, rel=0.1)
 

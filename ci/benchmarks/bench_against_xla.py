@@ -1,0 +1,141 @@
+"""How long the simulator computes single ops, against XLA on the host: unique ops of models, one thread each.
+
+`OPENBLAS_NUM_THREADS=1 python -m ci.benchmarks.bench_against_xla [--models M ...] [--dtypes float32 ...]` prints, for
+each model and element type, the geometric mean of the ratio for ops that take XLA a millisecond or more, the worst of
+them, and how many smaller ones take the simulator more than a millisecond. Times are of the processor, the least of
+several runs; compiling is not counted. An op that the simulator's board does not compile is counted apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opscope.compiler import api
+from opscope.compiler.errors import StageFailure
+from opscope.harness.prepare import golden, prepare_models
+from opscope.harness.prepare.inputs import row_inputs
+from opscope.harness.prepare.preparation import Preparation
+from opscope.simulator.api import Device
+from opscope.simulator.device import Executable
+
+MODELS = ("mnist_mlp", "resnet50", "bert_base", "vit_base", "gpt2_small")
+BOARD = "n150"
+RUNS, ENOUGH = 7, 0.3
+"""Most runs of an op, and seconds after which no other one begins."""
+MILLISECOND = 1e-3
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One op."""
+
+    name: str
+    operands: str
+    xla: float
+    ours: float
+    """Seconds."""
+
+    @property
+    def ratio(self) -> float:
+        """Times as long as XLA."""
+        return self.ours / self.xla
+
+
+def least(run: Callable[[], object]) -> float:
+    """Returns the least processor time of several runs, after one that counts for nothing."""
+    run()
+    seconds: list[float] = []
+    while len(seconds) < RUNS and (not seconds or sum(seconds) < ENOUGH):
+        begin = time.process_time()
+        run()
+        seconds.append(time.process_time() - begin)
+    return min(seconds)
+
+
+def timed(model: str, dtype: str, refused: list[str]) -> Iterator[Timed]:
+    """Yields the times of each unique op of a model; appends those that do not compile to `refused`."""
+    header, rows = prepare_models.prepare(Preparation((model,), dtype=dtype))
+    folder, device, board = Path(header.export_dirs[0]), Device(BOARD), api.load_board(BOARD)
+    for row in rows:
+        if row.module is None or not row.golden:
+            continue
+        module = (folder / row.module).read_bytes()
+        arrays = row_inputs(row, folder)
+        try:
+            executable = device.load(api.compile(module, board, api.CompileOptions()))
+        except StageFailure:
+            refused.append(row.op_name)
+            continue
+        reference = golden.compile_module(module)
+        buffers = [golden.put(array) for array in arrays]
+
+        def by_xla(reference: golden.Executable = reference, buffers: list[Any] = buffers) -> None:
+            for result in reference.run(buffers):
+                golden.view(result)  # waits for it
+
+        def by_us(executable: Executable = executable, arrays: list[np.ndarray] = arrays) -> None:
+            executable.run(arrays)
+
+        yield Timed(row.op_name, " ".join(map(_shape, arrays)), least(by_xla), least(by_us))
+
+
+def _shape(array: np.ndarray) -> str:
+    return f"{array.dtype}{list(array.shape)}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prints the table; 2 if OpenBLAS may use several threads."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--models", nargs="+", default=list(MODELS))
+    parser.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"])
+    parser.add_argument("--worst", type=int, default=5, help="how many of the slowest to name")
+    options = parser.parse_args(arguments)
+    if os.environ.get("OPENBLAS_NUM_THREADS") != "1":
+        print("expected OPENBLAS_NUM_THREADS=1 in the environment, for one thread each", file=sys.stderr)
+        return 2
+    large: list[Timed] = []
+    small: list[Timed] = []
+    for dtype in options.dtypes:
+        for model in options.models:
+            refused: list[str] = []
+            ops = list(timed(model, dtype, refused))
+            own = [op for op in ops if op.xla >= MILLISECOND]
+            rest = [op for op in ops if op.xla < MILLISECOND]
+            print(f"{model} {dtype}: {_line(own, rest)}; {len(refused)} not compiled", flush=True)
+            for op in sorted(own, key=lambda op: -op.ratio)[: options.worst]:
+                print(f"  {op.ratio:5.1f}x {1e3 * op.ours:8.2f} ms, XLA {1e3 * op.xla:8.2f}: {op.name} {op.operands}")
+            for op in sorted(rest, key=lambda op: -op.ours)[: options.worst]:
+                print(f"         {1e3 * op.ours:8.2f} ms, XLA {1e3 * op.xla:8.2f}: {op.name} {op.operands}")
+            large += own
+            small += rest
+    print(f"all: {_line(large, small)}")
+    return 0
+
+
+def _line(large: Sequence[Timed], small: Sequence[Timed]) -> str:
+    parts = []
+    if large:
+        mean = math.exp(statistics.fmean(math.log(op.ratio) for op in large))
+        worst = max(op.ratio for op in large)
+        parts.append(f"{len(large)} ops of 1 ms: geometric mean {mean:.2f}x, worst {worst:.1f}x, "
+                     f"{sum(op.ratio > 5 for op in large)} over 5x")  # fmt: skip
+    if small:
+        slow = sum(op.ours > MILLISECOND for op in small)
+        middle = 1e3 * statistics.median(op.ours for op in small)
+        parts.append(f"{len(small)} smaller: {slow} over 1 ms, median {middle:.2f} ms")
+    return "; ".join(parts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
