@@ -32,6 +32,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "run-image",
         "benchmark",
         "score",
+        "decode",
     ),
     "Look at runs": ("show", "report", "diff", "unblock", "readiness", "sql", "export"),
     "Work on a failure": ("repro", "replay", "reduce", "probe", "bisect", "diff-tensors", "limitations"),
