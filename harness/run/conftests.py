@@ -73,9 +73,12 @@ def beside(config: pytest.Config) -> Iterator[None]:
         raise
     except BaseException as error:  # noqa: BLE001  also SystemExit, and a skip of pytest
         known.left_out = _left_out(config, error)
-    for name, plugin in manager.list_name_plugin():
-        if plugin is not None and id(plugin) not in before:
-            _keep_from_ops(config, known, name, plugin)
+    theirs = [(name, one) for name, one in manager.list_name_plugin() if one is not None and id(one) not in before]
+    if not theirs and not known.left_out:
+        del config.stash[KEY]  # there is none, and what else changed the environment is what the user asked for
+        return
+    for name, plugin in theirs:
+        _keep_from_ops(config, known, name, plugin)
     put_back(config)
 
 
@@ -138,7 +141,7 @@ def notes(config: pytest.Config) -> list[str]:
         return []
     lines = [known.left_out] if known.left_out else []
     if known.changed:
-        lines.append(f"a conftest file changes {', '.join(known.changed)}; the ops run without that")
+        lines.append(f"a conftest file or plugin changes {', '.join(known.changed)}; the ops run without that")
     known.left_out, known.changed = "", []
     return lines
 

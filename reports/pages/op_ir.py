@@ -25,7 +25,7 @@ MOST_LINES = 60
 MOST_LETTERS = 400
 """Where a line is cut: a constant may be long."""
 MOST_BYTES = 1 << 20
-"""A larger file is linked and not shown."""
+"""A larger file is not shown."""
 SUFFIXES = (".mlir", ".yaml", ".txt")
 """Files of IR that are text."""
 OP = r"(?P<op>[A-Za-z_]\w*(?:\.\w+)+)"

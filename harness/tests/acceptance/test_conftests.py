@@ -61,7 +61,9 @@ def test_their_options_and_hooks_work_and_no_op_passes_through_them(place: Place
     assert done.code == 0, done.out + done.err
     assert "their board is n300" in done.lines
     assert "not asked about ops: conftest.py: pytest_collection_modifyitems, pytest_runtest_makereport" in done.lines
-    changed = "opscope: a conftest file changes XLA_FLAGS, the current folder, THEIRS; the ops run without that"
+    changed = (
+        "opscope: a conftest file or plugin changes XLA_FLAGS, the current folder, THEIRS; the ops run without that"
+    )
     assert done.lines.count(changed) == 1
     [summary] = [line for line in done.lines if line.startswith("their summary of ")]
     assert int(summary.split()[-1]) == len(place.records()) > 10
