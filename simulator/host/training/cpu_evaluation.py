@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,8 @@ class CpuEvaluation:
             device.refuse("a loss module for targets", "none; try place_loss_module")
         self._device, self._inputs = device, [array_of(value) for value in (*inputs, *targets)]
         self._count = len(inputs)
-        self._function, self._parameters = function_of(device, len(inputs), bool(targets))
+        function, self._parameters = function_of(device, len(inputs), bool(targets))
+        self._function: Callable[[Mapping[str, Any], Sequence[Any]], Sequence[Any]] = function
 
     def forward(self, parameters: Mapping[str, Any]) -> list[np.ndarray]:
         """Returns the outputs, or with targets the losses. Raises PyBudaError."""
@@ -65,7 +66,7 @@ class CpuEvaluation:
             {name: np.asarray(value) for name, value in of_weights.items()},
         )
 
-    def _values(self, parameters: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def _values(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """The values of all parameters: those that are named, and of the others what they have now."""
         if unknown := sorted(set(parameters) - set(self._parameters)):
             known = ", ".join(self._parameters) or "none"
