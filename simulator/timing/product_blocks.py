@@ -54,6 +54,14 @@ class Sizes:
         operands = 2 * step * (rows * self.left_bytes + columns * self.right_bytes)
         return operands + rows * columns * (self.partial_bytes + self.left_bytes) < self.room
 
+    def divisors(self, number: int) -> list[int]:
+        """The divisors of a number of tiles that a side of a block can have, or a step: no more than L1 holds.
+
+        A damaged binary may claim any size, and nobody can wait for all of its divisors.
+        """
+        most = max(0, self.room) // min(self.left_bytes, self.right_bytes)
+        return [each for each in range(1, min(number, most) + 1) if number % each == 0]
+
 
 @dataclass(frozen=True)
 class ProductBlocks:
@@ -124,7 +132,7 @@ def _in_place(sizes: Sizes, left: TensorDesc, out: TensorDesc) -> ProductBlocks:
     line: Line = "" if out.memory_layout == "block_sharded" else "left" if down == 1 else "right"
     deepest = max(1, sizes.depth // (left.grid[1] if _in_shards(left) else across))
     rows, columns = -(-sizes.rows // down), -(-sizes.columns // across)
-    steps = [step for step in _divisors(deepest) if sizes.fits(rows, columns, step)]
+    steps = [step for step in sizes.divisors(deepest) if sizes.fits(rows, columns, step)]
     return ProductBlocks(
         (down, across), line, rows, columns, rows, columns, max(steps, default=1),
         _subblock(rows, columns, sizes.dst_tiles, rows_at_a_time=1),
@@ -143,18 +151,14 @@ def _cut(sizes: Sizes, grid: tuple[int, int], line: Line, step: int, *, shrink: 
 def _fitting(sizes: Sizes, rows: int, columns: int, step: int, *, shrink: bool) -> tuple[int, int, int]:
     """The largest block that fits, the squarest of equal ones; a shallower step only where no block fits."""
     largest_first = sorted(
-        ((a, b) for a in _divisors(rows) for b in _divisors(columns)),
+        ((a, b) for a in sizes.divisors(rows) for b in sizes.divisors(columns)),
         key=lambda block: (-block[0] * block[1], max(block) / min(block)),
     )
-    for depth in reversed(_divisors(step)) if shrink else (step,):
+    for depth in reversed(sizes.divisors(step)) if shrink else (step,):
         for block in largest_first:
             if sizes.fits(*block, depth):
                 return *block, depth
     return 1, 1, 1
-
-
-def _divisors(number: int) -> list[int]:
-    return [each for each in range(1, number + 1) if number % each == 0]
 
 
 def _subblock(rows: int, columns: int, most: int, rows_at_a_time: int = 0) -> tuple[int, int]:
