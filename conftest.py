@@ -138,7 +138,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Keeps the JavaScript of the pages from one session to the next: to assemble it takes two seconds."""
-    cache = session.config.cache
+    cache = getattr(session.config, "cache", None)  # there is none with `-p no:cacheprovider`
     if cache is not None and not hasattr(session.config, "workerinput"):
         of_the_tests = Path(platformdirs.user_cache_dir("opscope"))
         of_the_tests.mkdir(parents=True, exist_ok=True)

@@ -84,8 +84,8 @@ def test_export_folder_is_whole_and_used_again(tmp_path: Path) -> None:
         assert len(row_golden(row, folder)) == len(row.outputs)
     events.clear()
     assert prepare(request_for(cache, "mnist_mlp"), events.append) == (header, rows)
-    assert [e["event"] for e in events] == ["done"]
-    assert events[0]["cached"]
+    assert [e["event"] for e in events] == ["models", "done"]
+    assert events[1]["cached"]
 
 
 def test_what_is_damaged_in_a_read_only_cache_is_made_elsewhere(
@@ -290,7 +290,8 @@ def test_a_cache_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
 
 def test_an_interrupt_leaves_nothing_behind(tmp_path: Path) -> None:
     def interrupt(event: dict[str, Any]) -> None:
-        raise KeyboardInterrupt
+        if event["event"] != "models":  # which says how many there will be, before anything is begun
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         prepare(request_for(tmp_path, "mnist_mlp"), interrupt)

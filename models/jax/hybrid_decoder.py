@@ -7,7 +7,7 @@ convolution. Reduced: 6 layers of width 256, so that a simulated step takes a fr
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from opscope.models.arguments import ArgSpec, Built
 from opscope.models.decoding import Decoder, Weights, cached_attention, caches, split_heads
@@ -68,7 +68,8 @@ def _decoder(dtype: str) -> Decoder:
         inputs = jnp.concatenate([w[f"{name}.last"], linear(w, f"{name}.input", y)], axis=1)
         with jax.named_scope(f"{name}.conv"):
             count = y.shape[1]
-            x = sum(inputs[:, i : i + count] * w[f"{name}.taps"][i] for i in range(TAPS))
+            taps = (inputs[:, i : i + count] * w[f"{name}.taps"][i] for i in range(TAPS))
+            x = cast("jax.Array", sum(taps))
         strength = jax.nn.sigmoid(dense(w, f"{name}.recurrence", x))
         decay = jnp.exp(-SHARPNESS * strength * jax.nn.softplus(-w[f"{name}.decay"]))
         enter = jnp.sqrt(1 - decay * decay) * jax.nn.sigmoid(dense(w, f"{name}.enter", x)) * x
@@ -82,7 +83,7 @@ def _decoder(dtype: str) -> Decoder:
                 state, _ = one(w[f"{name}.state"], (decay[:, 0], enter[:, 0]))
                 passed = state[:, None]
             else:
-                moved = tuple(x.transpose(1, 0, 2) for x in (decay, enter))
+                moved = (decay.transpose(1, 0, 2), enter.transpose(1, 0, 2))
                 state, passed = jax.lax.scan(one, w[f"{name}.state"], moved)
                 passed = passed.transpose(1, 0, 2)
         return linear(w, f"{name}.output", passed * gate), [state, inputs[:, count:]]

@@ -36,6 +36,12 @@ PUBLISHERS = "opscope.benchmark_publishers"
 Both raise ValueError with a line to print; its `exit_code`, if it has one, is the command's."""
 
 
+class DatabaseAway(ImageProblem):
+    """The report waits for its database: one line, and the exit code of `opscope publish`."""
+
+    exit_code = 1
+
+
 @click.command("benchmark", short_help="Measure pushing, running and popping the inputs of a model.")
 @click.option("-d", "--device", required=True, metavar="|".join(DEVICES), help="tt is a simulated card.")
 @click.option("-m", "--model", required=True, help="A model, such as bert or resnet; `opscope models` lists them.")
@@ -84,9 +90,8 @@ def benchmark(
         try:
             click.echo(publish(report), err=True)
         except ValueError as error:
-            problem = ImageProblem(str(error))
-            problem.exit_code = getattr(error, "exit_code", problem.exit_code)
-            raise problem from error
+            away = getattr(error, "exit_code", ImageProblem.exit_code) == DatabaseAway.exit_code
+            raise (DatabaseAway if away else ImageProblem)(str(error)) from error
 
 
 def _publisher(url: str) -> Callable[[dict[str, Any]], str]:
