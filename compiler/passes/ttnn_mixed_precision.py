@@ -30,7 +30,7 @@ ATTENTION = (
     "paged_scaled_dot_product_attention_decode",
 )
 PRODUCTS = frozenset({"matmul", "linear", "conv2d", "conv3d", *ATTENTION})
-OPERANDS = dict.fromkeys(ATTENTION, 3)
+OPERANDS: dict[str, int] = dict.fromkeys(ATTENTION, 3)
 """Op -> number of operands that a product multiplies, if it is not two."""
 
 
