@@ -30,7 +30,7 @@ from opscope.compiler.ops.layout import MOVES
 from opscope.compiler.ops.row import TABLE, OpRow, register
 from opscope.compiler.options import CompileOptions
 from opscope.compiler.target.queue_content import QueueContent
-from opscope.compiler.target.system_desc import SystemDesc, boards, load_board
+from opscope.compiler.target.system_desc import SystemDesc, board_with, load_board
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -56,7 +56,7 @@ __all__ = [
     "StageFailure",
     "SystemDesc",
     "argument_types",
-    "boards",
+    "board_with",
     "compile",
     "compile_to",
     "decode",

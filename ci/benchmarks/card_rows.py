@@ -52,14 +52,14 @@ class ProductRow:
 def transfer_rows() -> Iterator[TransferRow]:
     """Yields every row of `noc_dram_latency.csv`, sorted so that neighbours are alike."""
     with (SILICON / "noc_dram_latency.csv").open(encoding="utf-8") as file:
-        found = [
+        rows = [
             TransferRow(
                 row["arch"], PRIMITIVES[row["primitive"].split(" ")[0]], int(row["transactions"]),
                 int(row["bytes_each"]), float(row["cycles"]),
             )
             for row in csv.DictReader(file)
         ]  # fmt: skip
-    yield from sorted(found, key=lambda row: (row.arch, row.primitive, row.count, row.size))
+    yield from sorted(rows, key=lambda row: (row.arch, row.primitive, row.count, row.size))
 
 
 def product_rows() -> Iterator[ProductRow]:

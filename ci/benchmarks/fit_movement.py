@@ -69,8 +69,8 @@ def fit(model: Any, rows: Sequence[TransferRow]) -> Any:
         tried = _with(model, dict(zip(paths, map(float, values), strict=True)))
         return [math.log(tried.cycles(row.count, row.size) / row.cycles) for row in rows]
 
-    found = least_squares(off, start, bounds=(0, np.inf), x_scale=start, loss="soft_l1", f_scale=SMALL)
-    return _with(model, dict(zip(paths, map(float, found.x), strict=True)))
+    solution = least_squares(off, start, bounds=(0, np.inf), x_scale=start, loss="soft_l1", f_scale=SMALL)
+    return _with(model, dict(zip(paths, map(float, solution.x), strict=True)))
 
 
 def main() -> None:

@@ -55,8 +55,10 @@ def fit(rows: Sequence[ProductRow]) -> ProductConstants:
         with patch.dict(PRODUCTS, {"wormhole_b0": ProductConstants(*values)}):  # type: ignore[arg-type]
             return [math.log(time_ns(row) / row.time_ns) for row in rows]
 
-    found = least_squares(off, start, bounds=(0, np.inf), x_scale=start, loss="soft_l1", f_scale=SMALL, diff_step=1e-3)
-    return ProductConstants(*map(float, found.x))
+    solution = least_squares(
+        off, start, bounds=(0, np.inf), x_scale=start, loss="soft_l1", f_scale=SMALL, diff_step=1e-3
+    )
+    return ProductConstants(*map(float, solution.x))
 
 
 def main() -> None:

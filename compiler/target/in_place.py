@@ -22,6 +22,3 @@ def writes_in_place(op: Operation, program: Program) -> bool:
     start = next(i for i, each in enumerate(program.operations) if each.outputs == op.outputs)
     freed = takewhile(lambda each: each.kernel == "deallocate", program.operations[start + 1 :])
     return any(op.inputs[0] in each.inputs for each in freed)
-
-
-__all__ = ["writes_in_place"]

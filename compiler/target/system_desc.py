@@ -104,6 +104,12 @@ def boards() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in BOARDS.glob("*.yaml")))
 
 
+def board_with(chips: int) -> str | None:
+    """Name of the smallest board with at least so many chips, if there is one."""
+    large = [(board.chips, name) for name in boards() if (board := load_board(name)).chips >= chips]
+    return min(large)[1] if large else None
+
+
 HARVESTABLE_ROWS = (1, 2, 3, 4, 5, 7, 8, 9, 10, 11)
 """Physical NoC rows that hold cores; bit 1 << row of a harvest mask switches one off (tt-umd, tt-buda)."""
 _MASK = "-harvested-"

@@ -53,10 +53,10 @@ class _Postgres:
 
 def _state(path: str) -> object:
     try:
-        found = Path(path).stat()
+        status = Path(path).stat()
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _digest(*what: object) -> str:

@@ -165,10 +165,10 @@ def _check_mesh(board: SystemDesc, mesh: str | None) -> None:
     """Raises InputError for a mesh of more devices than the board has chips."""
     devices = math.prod(int(size) for size in mesh.split("x")) if mesh else 1
     if devices > board.chips:
-        from opscope.compiler.api import boards
+        from opscope.compiler.api import board_with
 
-        large = [name for name in boards() if board_of(name).chips >= devices]
-        hint = f"--arch {min(large, key=lambda name: board_of(name).chips)}" if large else "a smaller mesh"
+        larger = board_with(devices)
+        hint = f"--arch {larger}" if larger else "a smaller mesh"
         raise InputError("--mesh", f"a mesh of at most {board.chips} devices on {board.board}", repr(mesh), hint)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from opscope.base.children.environment import QUIET
+from opscope.base.live import progress
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import DEFAULT_BACKEND
 
@@ -61,9 +62,8 @@ def decode(
         raise InputError("--keep-step", "a folder too", "none", "-o DIR")
     wrong = False
     for name in models or _known():
-        rows: list[Step] = []
         begun = time.monotonic()
-        rows.extend(_steps(name, steps, backend, _options(arch, optimization_level), seed, keep_step, output))
+        rows = _steps(name, steps, backend, _options(arch, optimization_level), seed, keep_step, output)
         taken = time.monotonic() - begun
         click.echo(page.json_lines(name, rows) if as_json else page.table(rows), nl=not as_json)
         if not as_json:
@@ -127,6 +127,6 @@ def _steps(
 
         ids = next(spec for spec in prefill.arguments if spec.name == "input_ids")
         text = draw(ids.law, (steps,), ids.dtype, seed, len(prefill.arguments) + 1).tolist()
-        return list(decoding.generate(prefill, decode, values, text, keep))
+        return list(progress.each(decoding.generate(prefill, decode, values, text, keep), f"{name}: step", steps + 1))
     except StageError as error:
         raise InputError("MODEL", f"a decoder that {backend} runs", f"{name}: {error}") from error

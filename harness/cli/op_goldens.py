@@ -46,13 +46,13 @@ def goldens(model: str, inputs: Sequence[np.ndarray], operations: Sequence[Compu
     """
     folder = Path(tempfile.mkdtemp(prefix="opscope-goldens-"))
     try:
-        found = _in_a_child(folder, model, inputs, operations)
+        goldens_of = _in_a_child(folder, model, inputs, operations)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
 
     def golden_of(number: int) -> Sequence[np.ndarray] | str:
-        own = found[number]
+        own = goldens_of[number]
         return own if isinstance(own, str) else [load(_golden(folder, number, k), *a) for k, a in enumerate(own)]
 
     weakref.finalize(golden_of, shutil.rmtree, folder, ignore_errors=True)
@@ -108,21 +108,21 @@ def _computed(folder: Path, task: dict[str, Any]) -> list[Golden]:
     expected = {path: tuple(split.values[v] for v in node.outputs) for path, node in nodes.items()}
     path_of_number = {number: path for path, number in candidates(compiled, expected).items()}
     walk = LiveGolden(split, inputs, frozenset(path_of_number.values()), export_folder.cache_dir(None))
-    found: list[Golden] = []
+    made: list[Golden] = []
     for number, op in enumerate(compiled):
         path = path_of_number.get(number)
         results = walk.results(path) if path is not None else []
         missing = next((r.reason for r in results if isinstance(r, Missing)), "" if results else "never evaluated")
         if path is None or missing:
-            found.append(UNMATCHED if path is None else missing)
+            made.append(UNMATCHED if path is None else missing)
             continue
         moves = moves_of(op.location) or ()
         arrays = [r for r in results if not isinstance(r, Missing)]
-        made = [moved_back(a, moves, shape) for a, (shape, _) in zip(arrays, op.results, strict=True)]
-        for place, array in enumerate(made):
+        own = [moved_back(a, moves, shape) for a, (shape, _) in zip(arrays, op.results, strict=True)]
+        for place, array in enumerate(own):
             save(_golden(folder, number, place), array)
-        found.append([(list(a.shape), desc.data_type) for a, desc in zip(made, expected[path], strict=True)])
-    return found
+        made.append([(list(a.shape), desc.data_type) for a, desc in zip(own, expected[path], strict=True)])
+    return made
 
 
 def _input(folder: Path, number: int) -> Path:

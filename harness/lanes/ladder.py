@@ -105,10 +105,13 @@ class _ClimbState:
         artifact = self.stored(stage, suffix, f"{message}\n\n{text}".rstrip() + "\n")
         for ending, content in error.files.items() if isinstance(error, StageError) else ():
             self.stored(stage, ending, content)
-        self.leave_ir()
         if isinstance(error, StageCrashError):
-            return self.ended(Status.CRASHED, message, stage, artifact=artifact, crash_kind=error.kind)
-        return self.ended(failed_status(stage), message, stage, artifact=artifact)
+            test = self.ended(Status.CRASHED, message, stage, artifact=artifact, crash_kind=error.kind)
+        else:
+            test = self.ended(failed_status(stage), message, stage, artifact=artifact)
+        self.before_explaining(test)
+        self.leave_ir()
+        return test
 
 
 def climb(
@@ -125,7 +128,7 @@ def climb(
     """Takes `row` as far as it gets and returns its record.
 
     `export_dir` holds the row's files. `on_stage` is called before each stage, `before_compare` when the backend's
-    part is over, `before_explaining` with the record of a wrong result of which only the explanation is missing.
+    part is over, `before_explaining` with the record of a failure of which only the explanation or its IR is missing.
     Option `until` ends the climb after that stage with `stopped`. Raises only exceptions that the op did not cause:
     Damaged for a file of its export folder, KeyboardInterrupt, SystemExit.
     """

@@ -73,7 +73,8 @@ def beside(config: pytest.Config) -> Iterator[None]:
         raise
     except BaseException as error:  # noqa: BLE001  also SystemExit, and a skip of pytest
         known.left_out = _left_out(config, error)
-    theirs = [(name, one) for name, one in manager.list_name_plugin() if one is not None and id(one) not in before]
+    plugins = manager.list_name_plugin()
+    theirs = [(name, plugin) for name, plugin in plugins if plugin is not None and id(plugin) not in before]
     if not theirs and not known.left_out:
         del config.stash[KEY]  # there is none, and what else changed the environment is what the user asked for
         return
@@ -101,7 +102,7 @@ def _keep_from_ops(config: pytest.Config, known: Beside, name: str, plugin: obje
     taken = []
     for hook in OF_TESTS:
         caller = getattr(config.hook, hook, None)
-        if caller is not None and any(one.plugin is plugin for one in caller.get_hookimpls()):
+        if caller is not None and any(hookimpl.plugin is plugin for hookimpl in caller.get_hookimpls()):
             caller._remove_plugin(plugin)  # pluggy can only unregister a plugin as a whole
             taken.append(hook)
     if taken:

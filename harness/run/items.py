@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -70,9 +71,7 @@ class OpItem(pytest.Item):
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The failure in a few lines: where, why, how far off, how to run it again. Internal errors keep a trace."""
         if isinstance(excinfo.value, OpFailed):
-            lines = failure_lines(excinfo.value.test, excinfo.value.why)
-            *text, again = map(one_line, lines)  # the last line runs in any folder, so its paths stay whole
-            return "\n".join([with_short_paths("\n".join(text), self.config.invocation_params.dir), again])
+            return _failure_text(excinfo.value, self.config.invocation_params.dir)
         return super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
@@ -113,9 +112,7 @@ class WholeItem(pytest.Item):
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The failure on a few lines."""
         if isinstance(excinfo.value, OpFailed):
-            lines = failure_lines(excinfo.value.test, excinfo.value.why)
-            *text, again = map(one_line, lines)  # the last line runs in any folder, so its paths stay whole
-            return "\n".join([with_short_paths("\n".join(text), self.config.invocation_params.dir), again])
+            return _failure_text(excinfo.value, self.config.invocation_params.dir)
         return super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
@@ -196,6 +193,12 @@ class ModelItem(pytest.Item):
     def reportinfo(self) -> tuple[Any, int | None, str]:
         """The heading of the test in pytest's output."""
         return self.path, None, one_line(f"{self._failure.model}: export")
+
+
+def _failure_text(failed: OpFailed, folder: Path) -> str:
+    """The lines of a failure, with short paths but for the last one, which runs in any folder."""
+    *text, again = map(one_line, failure_lines(failed.test, failed.why))
+    return "\n".join([with_short_paths("\n".join(text), folder), again])
 
 
 def failure_lines(test: OpTest, why: str = "") -> list[str]:

@@ -13,12 +13,28 @@ from opscope.harness.climb.result_cache import ResultCache
 from opscope.harness.lanes import failed_ir
 from opscope.harness.lanes.flight import Ready
 from opscope.harness.lanes.ladder import climb
+from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.result_options import ResultOptions
-from opscope.harness.record.stages import Stage
+from opscope.harness.record.stages import Stage, Status
 from opscope.harness.tests.ops import FAULTY, add_row
 
+DIES_OF_IR = """
+import os, signal
+from opscope.harness.backends.base import StageError, Target
+from opscope.harness.record.stages import Stage
+
+class Dies:
+    name, stages, cheap_ir = "dies", (Stage.COMPILE, Stage.RUN), True
+    def target(self, options): return Target("host", None, "exact")
+    def fingerprint(self): return "dies-1"
+    def available(self): return None
+    def climb(self, stage, job):
+        if job.ir_dir is not None:
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise StageError("no kernel", "", ".txt")
+"""
 READY = Ready("none", "faulty-1", (Stage.COMPILE, Stage.RUN), "", "exact", "1", lasting=True)
 
 
@@ -55,6 +71,15 @@ def test_one_that_passes_or_takes_long_is_compiled_once(tmp_path: Path, monkeypa
     assert take(tmp_path / "a", b"fine")[1] == [Stage.COMPILE, Stage.RUN]
     monkeypatch.setattr(failed_ir, "MOST_SECONDS", -1.0)
     assert take(tmp_path / "b", b"compile:refuse")[1] == [Stage.COMPILE]
+
+
+def test_the_verdict_stands_where_the_child_dies_of_it(tmp_path: Path) -> None:
+    backend = tmp_path / "dies.py"
+    backend.write_text(DIES_OF_IR)
+    context = RunContext("first", str(tmp_path / "run"), str(backend))
+    with Lane(LaneConfig(context, {"toy": str(tmp_path)}, op_timeout=20)) as lane:
+        test = lane.run(add_row(tmp_path, "op1", b"any"))
+    assert (test.status, test.error_message) == (Status.COMPILE_FAILED, "no kernel")
 
 
 def test_a_kept_verdict_brings_it_along(tmp_path: Path) -> None:

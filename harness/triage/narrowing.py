@@ -57,7 +57,7 @@ def folder_of(word: str, run_dir: Path | None, where: str, source: str | None = 
     found = find(word, run_dir, source, where)
     if not isinstance(found, Path) and not _narrowable(found[3]) and run_dir is None and source is None:
         # It passes in every run of this folder; its database may know one elsewhere in which it fails.
-        found = next((other for other in _failing_here(found[3].op_id, where)), found)
+        found = next(_failing_here(found[3].op_id, where), found)
     if isinstance(found, Path):
         return found
     run_dir, run, row, test = found

@@ -26,20 +26,17 @@ def places(word: str, url: str | None, run_id: str = "") -> list[dict[str, str]]
         return []
     failed = OP_TESTS.c.status.in_([str(status) for status in FAILED])
     query = (
-        sa.select(
-            OP_TESTS.c.op_id, OP_TESTS.c.run_id, OP_TESTS.c.repro, RUNS.c.host, RUNS.c.options,
-            sa.func.max(sa.case((failed, 1), else_=0)).over(partition_by=(OP_TESTS.c.run_id, OP_TESTS.c.op_id)),
-        )
+        sa.select(OP_TESTS.c.op_id, OP_TESTS.c.run_id, OP_TESTS.c.repro, RUNS.c.host, RUNS.c.options)
         .join(RUNS, RUNS.c.run_id == OP_TESTS.c.run_id)
         .where(OP_TESTS.c.op_id.startswith(word, autoescape=True), OP_TESTS.c.status.not_in(("skipped", "not_run")))
         .order_by(sa.case((failed, 0), else_=1), RUNS.c.started.desc(), OP_TESTS.c.attempt.desc())
-    )  # fmt: skip
+    )
     if run_id:
         query = query.where(OP_TESTS.c.run_id == run_id)
     with read_database(database_url(url), "--from" if url else "--db") as connection:
         rows = connection.execute(query.limit(4 * MOST)).all()
     known: dict[tuple[str, str], dict[str, str]] = {}
-    for op_id, run, repro, host, options, _ in rows:
+    for op_id, run, repro, host, options in rows:
         known.setdefault((run, op_id), {
             "op_id": op_id, "run_id": run, "run_dir": _run_dir(repro), "host": host or "",
             "artifact_url": str((options or {}).get("artifact_url") or ""),

@@ -16,9 +16,9 @@ import jinja2
 import platformdirs
 from jinja2.bccache import Bucket, BytecodeCache
 
-from opscope.base import damage, stored
-from opscope.base.damage import Damaged
+from opscope.base import stored
 from opscope.base.digest import words_digest
+from opscope.reports.pages import kept_file
 
 
 class CompiledTemplates(BytecodeCache):
@@ -37,16 +37,8 @@ class CompiledTemplates(BytecodeCache):
 
     def load_bytecode(self, bucket: Bucket) -> None:
         """Fills the bucket if its template is kept; a damaged file is said in a line, and the template is compiled."""
-        path = self._path(bucket)
-        try:
-            bucket.bytecode_from_string(stored.read_bytes(path))
-        except Damaged as error:
-            damage.say(f"{error.where}: damaged ({error.got}); it is made again")
-        except OSError:
-            return
-        else:
-            with contextlib.suppress(OSError):
-                os.utime(path)  # the files used most recently are removed last
+        if (content := kept_file.read(self._path(bucket))) is not None:
+            bucket.bytecode_from_string(content)
 
     def dump_bytecode(self, bucket: Bucket) -> None:
         """Keeps a compiled template."""

@@ -75,10 +75,7 @@ def context(
     from opscope.harness.record.ledger import by_backend, line
 
     rows = plain(page_rows.op_rows(run.tests, owned))
-    why, ir = (
-        explanations.of_tests(run_dir, run.tests),
-        op_ir.of_tests(run_dir, run.tests),
-    )
+    why, ir = explanations.of_tests(run_dir, run.tests), op_ir.of_tests(run_dir, run.tests)
     for row, test in zip(rows, run.tests, strict=True):
         place = (test.op_id, test.backend)
         row["ir"] = ir.get(place, [])

@@ -44,14 +44,14 @@ def of_tests(run_dir: Path | None, tests: Iterable[OpTest]) -> dict[tuple[str, s
     number of the first line), `marked` (numbers of lines), `cut` (whether lines are missing)."""
     if run_dir is None:
         return {}
-    found: dict[tuple[str, str], list[Ir]] = {}
+    shown: dict[tuple[str, str], list[Ir]] = {}
     failed = [test for test in tests if test.status in FAILED]
     for test in sorted(failed, key=lambda test: (not test.fails_run, -test.uses)):
-        if len(found) == MOST:
+        if len(shown) == MOST:
             break
         if stages := _of_test(run_dir, test):
-            found[test.op_id, test.backend] = stages
-    return found
+            shown[test.op_id, test.backend] = stages
+    return shown
 
 
 def _of_test(run_dir: Path, test: OpTest) -> list[Ir]:

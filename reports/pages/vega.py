@@ -13,9 +13,8 @@ from pathlib import Path
 
 import platformdirs
 
-from opscope.base import damage, stored
-from opscope.base.damage import Damaged
-from opscope.reports.pages import vega_lite
+from opscope.base import stored
+from opscope.reports.pages import kept_file, vega_lite
 
 
 def cache_files() -> tuple[Path, ...]:
@@ -29,16 +28,8 @@ def javascript() -> str:
     """Returns the JavaScript, safe inside a `<script>` element; it defines `window.vegaEmbed`."""
     paths = cache_files()
     for path in paths:
-        try:
-            text = stored.read_bytes(path).decode()
-        except Damaged as error:
-            damage.say(f"{error.where}: damaged ({error.got}); it is assembled again")
-        except OSError:
-            pass
-        else:
-            with contextlib.suppress(OSError):
-                os.utime(path)  # the files used most recently are removed last
-            return text
+        if (content := kept_file.read(path)) is not None:
+            return content.decode()
     text = assemble()
     for path in paths:  # a run with a new cache folder then finds it in the user's
         with contextlib.suppress(OSError):  # without the cache, only the next report is two seconds slower

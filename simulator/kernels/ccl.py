@@ -6,11 +6,9 @@ import numpy as np
 
 from opscope.compiler.target.formats import host_dtype
 from opscope.compiler.target.program import CollectiveParams, EltwiseParams
+from opscope.compiler.target.system_desc import board_with
 from opscope.simulator.errors import MeshError
 from opscope.simulator.kernels.registry import KERNELS, Call, Images, kernel, params_of
-
-BOARDS = {2: "n300", 8: "t3000", 32: "galaxy"}
-"""Chips of the boards that have several."""
 
 
 def _group(params: CollectiveParams, chip: int) -> list[int]:
@@ -29,7 +27,7 @@ def _members(images: Images, call: Call) -> tuple[CollectiveParams, list[int], l
     group = _group(params, call.mesh.chip)
     needed = max(group) + 1
     if needed > len(everyone):
-        board = next((name for chips, name in BOARDS.items() if needed <= chips), None)
+        board = board_with(needed)
         hint = f"--arch {board}" if board else "a larger mesh"
         raise MeshError(f"mesh: expected {needed} chips for group {group}, got {len(everyone)}; try {hint}")
     return params, group, [everyone[other] for other in group]

@@ -98,7 +98,7 @@ def choose(
         rows, columns, depth, FORMATS[left.data_format].tile_bytes, FORMATS[right.data_format].tile_bytes,
         FORMATS["Float32" if wide else "Float16_b"].tile_bytes, profile.l1_usable - resident, 4 if wide else 8,
     )  # fmt: skip
-    if _in_shards(out):
+    if in_shards(out):
         return _in_place(sizes, left, out)
     line = _line(sizes, profile.grid)
     if line == "left":
@@ -130,7 +130,7 @@ def _in_place(sizes: Sizes, left: TensorDesc, out: TensorDesc) -> ProductBlocks:
     """
     down, across = (min(n, tiles) for n, tiles in zip(out.grid, (sizes.rows, sizes.columns), strict=True))
     line: Line = "" if out.memory_layout == "block_sharded" else "left" if down == 1 else "right"
-    deepest = max(1, sizes.depth // (left.grid[1] if _in_shards(left) else across))
+    deepest = max(1, sizes.depth // (left.grid[1] if in_shards(left) else across))
     rows, columns = -(-sizes.rows // down), -(-sizes.columns // across)
     steps = [step for step in sizes.divisors(deepest) if sizes.fits(rows, columns, step)]
     return ProductBlocks(
@@ -171,9 +171,10 @@ def _subblock(rows: int, columns: int, most: int, rows_at_a_time: int = 0) -> tu
     return next(fitting, (1, 1))
 
 
-def _in_shards(desc: TensorDesc) -> bool:
+def in_shards(desc: TensorDesc) -> bool:
+    """Whether each core has a part of a tensor in its L1."""
     return desc.buffer_type == "l1" and desc.memory_layout != "interleaved"
 
 
 def _shard_bytes(desc: TensorDesc, profile: Profile) -> int:
-    return math.ceil(tensor_bytes(desc, profile) / math.prod(desc.grid)) if _in_shards(desc) else 0
+    return math.ceil(tensor_bytes(desc, profile) / math.prod(desc.grid)) if in_shards(desc) else 0

@@ -19,7 +19,7 @@ from opscope.compiler.target.program import Numerics, TensorDesc
 from opscope.compiler.target.system_desc import Profile, SystemDesc
 from opscope.simulator.kernels.matmul import FIDELITIES
 from opscope.simulator.timing.movement import MOVEMENT
-from opscope.simulator.timing.product_blocks import ProductBlocks, choose
+from opscope.simulator.timing.product_blocks import ProductBlocks, choose, in_shards
 
 BLEND = 6
 """Norm by which work at the same time adds up: a little more than the slowest takes."""
@@ -123,11 +123,7 @@ def _together(*stages: float) -> float:
     return most * sum((stage / most) ** BLEND for stage in stages) ** (1 / BLEND) if most > 0 else 0.0
 
 
-def _shards(desc: TensorDesc) -> bool:
-    return desc.buffer_type == "l1" and desc.memory_layout != "interleaved"
-
-
 def _stays(left: TensorDesc, out: TensorDesc, blocks: ProductBlocks) -> bool:
     """Whether each core has all rows of the left operand that it needs."""
     same = left.memory_layout == out.memory_layout == "height_sharded" and left.grid == out.grid
-    return same and _shards(left) and blocks.line == "right"
+    return same and in_shards(left) and blocks.line == "right"

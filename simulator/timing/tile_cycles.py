@@ -73,15 +73,15 @@ def tile_unit(constants: Constants, kernel: str, data_format: str, numerics: Num
     on which unpacking and packing were measured as one.
     """
     work, key = _micro_blocks(kernel, data_format, 8), width(data_format)
-    data = math = 0.0
+    moving = computing = 0.0
     for part in parts_of(constants, kernel, numerics.math_approx):
         own = constants.kernels.get(part)
         if own is None:
             return "math"  # reductions, whose formulas do not tell
         each = nearest(own, key)
-        data += data_path(work, path_of(constants, work.operands, key))
-        math += each.ublock + work.ublock_tiles * each.tile
-    return "unpack" if data > math else "math"
+        moving += data_path(work, path_of(constants, work.operands, key))
+        computing += each.ublock + work.ublock_tiles * each.tile
+    return "unpack" if moving > computing else "math"
 
 
 def _micro_blocks(kernel: str, data_format: str, tiles: int) -> BlockWork:

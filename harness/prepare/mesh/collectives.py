@@ -43,17 +43,20 @@ class Collective:
 
     def members(self, device: int) -> tuple[int, ...]:
         """The group of a device. Raises ValueError if it is in none."""
-        found = next((group for group in self.groups if device in group), None)
-        if found is None:
+        group = self._group(device)
+        if group is None:
             raise ValueError(f"device {device} is in none of the groups {list(map(list, self.groups))}")
-        return found
+        return group
+
+    def _group(self, device: int) -> tuple[int, ...] | None:
+        return next((group for group in self.groups if device in group), None)
 
     def results(self, operands: Sequence[np.ndarray | None]) -> list[np.ndarray]:
         """Each device's result from all devices' operands (None where the op has none). Raises ValueError where the
         specification defines no result."""
         if self.name in ("partition_id", "replica_id"):
-            split = divmod if self.name == "partition_id" else lambda a, b: divmod(a, b)[::-1]
-            return [np.array(split(device, self.partitions)[1], np.uint32) for device in range(self.devices)]
+            ids = (divmod(device, self.partitions) for device in range(self.devices))
+            return [np.array(part if self.name == "partition_id" else replica, np.uint32) for replica, part in ids]
         arrays = [operand for operand in operands if operand is not None]
         if len(arrays) != self.devices:
             raise ValueError(f"expected the arrays of {self.devices} devices, got {len(arrays)}")
@@ -84,7 +87,7 @@ class Collective:
         )
 
     def _collective_broadcast(self, device: int, arrays: list[np.ndarray]) -> np.ndarray:
-        group = next((group for group in self.groups if device in group), None)
+        group = self._group(device)
         return np.zeros_like(arrays[device]) if group is None else arrays[group[0]]
 
     def _collective_permute(self, device: int, arrays: list[np.ndarray]) -> np.ndarray:

@@ -65,6 +65,15 @@ class MeshWalker(Walker):
         """A value of the walk; a constant as the same array on all devices."""
         return PerDevice((golden.put(value),) * self.devices) if isinstance(value, np.ndarray) else value
 
+    def _value(self, value: int, env: dict[int, Any]) -> Any:
+        """A value on all devices; an argument is made where it is first read."""
+        env[value] = self._spread(env[value] if value in env else self.argument(value))
+        return env[value]
+
+    def _different(self, buffers: Sequence[PerDevice]) -> dict[int, list[int]]:
+        """Devices with the same operands, each group under its first device."""
+        return grouped([tuple(id(buffer.buffers[device]) for buffer in buffers) for device in range(self.devices)])
+
     def inputs(
         self, op: SingleOp, node: Node, env: dict[int, Any], store: bool
     ) -> tuple[list[Any] | Missing, tuple[Source, ...]]:
@@ -72,9 +81,7 @@ class MeshWalker(Walker):
         buffers: list[PerDevice] = []
         sources: list[list[Source]] = [[] for _ in range(self.devices)]
         for index, value in enumerate(node.inputs):
-            if value not in env:
-                env[value] = self.argument(value)
-            buffer = env[value] = self._spread(env[value])
+            buffer = self._value(value, env)
             if isinstance(buffer, Missing):
                 if reason := self.no_random(op.inputs[index]):
                     return Missing(reason), ()
@@ -103,11 +110,10 @@ class MeshWalker(Walker):
 
     def _note_sources(self, op: SingleOp, buffers: Sequence[PerDevice], sources: Sequence[Sequence[Source]]) -> None:
         """Remembers the devices with different operands; each device of a collective counts by itself."""
-        keys = [tuple(id(buffer.buffers[device]) for buffer in buffers) for device in range(self.devices)]
-        if op.op_id in self._joint:
-            keys = [(device,) for device in range(self.devices)]
+        alone = {device: [device] for device in range(self.devices)}
+        groups = alone if op.op_id in self._joint else self._different(buffers)
         self.shards[op.op_id] = tuple(
-            Shard(devices=tuple(group), sources=tuple(sources[first])) for first, group in grouped(keys).items()
+            Shard(devices=tuple(group), sources=tuple(sources[first])) for first, group in groups.items()
         )
 
     def _files(self, value: int, buffer: PerDevice) -> list[str]:
@@ -143,11 +149,10 @@ class MeshWalker(Walker):
         if op.op_id in self._joint:
             node, env = self._at[-1]
             for value in node.operands:
-                env[value] = self._spread(env[value] if value in env else self.argument(value))
+                self._value(value, env)
             return interpreted(node, env, self._step, self.devices, len(op.outputs))
-        keys = [tuple(id(buffer.buffers[device]) for buffer in buffers) for device in range(self.devices)]
         of_device: list[list[Any]] = [[]] * self.devices
-        for first, group in grouped(keys).items():
+        for first, group in self._different(buffers).items():
             results = super().evaluate(op, [buffer.buffers[first] for buffer in buffers])
             if missing := next((result for result in results if isinstance(result, Missing)), None):
                 return [missing] * len(op.outputs)
@@ -161,10 +166,7 @@ class MeshWalker(Walker):
             self.node(node, env)
             return
         op = self.split.ops[node.op_id]
-        buffers: list[Any] = []
-        for value in node.inputs:
-            env[value] = self._spread(env[value] if value in env else self.argument(value))
-            buffers.append(env[value])
+        buffers: list[Any] = [self._value(value, env) for value in node.inputs]
         missing = next((buffer for buffer in buffers if isinstance(buffer, Missing)), None)
         self._at.append((node, env))
         env |= dict(zip(node.outputs, self.evaluate(op, missing or buffers), strict=True))
@@ -195,9 +197,8 @@ class MeshWalker(Walker):
 
     def too_large(self, op: SingleOp) -> str:
         """Why the results are too large to be computed; empty if they are not."""
-        return super().too_large(op) or self._all_too_large(op)
-
-    def _all_too_large(self, op: SingleOp) -> str:
+        if reason := super().too_large(op):
+            return reason
         size, limit = sum(byte_size(d.shape, d.data_type) for d in op.outputs), self.plan.limits.live_bytes
         if self.live_bytes + self.devices * size > limit:
             return f"its results on {self.devices} devices are above the cap of all values"

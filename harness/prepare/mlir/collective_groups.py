@@ -56,16 +56,16 @@ def among_replicas(module: Module | bytes, devices: int) -> tuple[Module, list[T
     copy = parse(to_bytecode(load(module)))
     if _mesh(copy) != (1, devices):
         raise ValueError(f"expected a module of {devices} partitions, got {_mesh(copy)} replicas and partitions")
-    found: list[Any] = []
+    joint: list[Any] = []
 
     def visit(op: Any) -> Any:
         if _joins(op):
-            found.append(op)
+            joint.append(op)
         return ir.WalkResult.ADVANCE
 
     copy.operation.walk(visit)
     with copy.context, ir.Location.unknown():
-        for op in found:
+        for op in joint:
             _of_replicas(op, devices)
         for key, count in ((REPLICAS, devices), (PARTITIONS, 1)):
             copy.operation.attributes[key] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), count)
@@ -128,8 +128,8 @@ def _groups(op: Any, name: str, replicas: int, partitions: int) -> Iterator[list
 
 def _channel(op: Any) -> int:
     text = str(op.attributes["channel_handle"]) if "channel_handle" in op.attributes else ""
-    found = re.search(r"handle = (-?\d+)", text)
-    return max(int(found[1]), 0) if found else 0
+    handle = re.search(r"handle = (-?\d+)", text)
+    return max(int(handle[1]), 0) if handle else 0
 
 
 def _body(op: Any) -> str:

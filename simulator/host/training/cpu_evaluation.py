@@ -56,10 +56,12 @@ class CpuEvaluation:
         except Exception as error:  # whatever a user's forward raises
             raise raised_by(self._device.name, error) from error
         incoming = [array_of(value) for value in output_gradients]
-        if [one.shape for one in incoming] != [one.shape for one in outputs]:
-            wanted, got = ([list(one.shape) for one in arrays] for arrays in (outputs, incoming))
+        if [array.shape for array in incoming] != [array.shape for array in outputs]:
+            wanted, got = ([list(array.shape) for array in arrays] for arrays in (outputs, incoming))
             self._device.refuse(f"gradients of shapes {wanted}, as its outputs have", f"{got}")
-        of_weights, of_inputs = pull([jnp.asarray(one, out.dtype) for one, out in zip(incoming, outputs, strict=True)])
+        of_weights, of_inputs = pull(
+            [jnp.asarray(array, out.dtype) for array, out in zip(incoming, outputs, strict=True)]
+        )
         by_number = dict(zip(floats, map(np.asarray, of_inputs), strict=True))
         return (
             [by_number.get(number) for number in range(self._count)],
