@@ -141,10 +141,11 @@ def test_the_decoders_of_the_zoo_generate(name: str, tmp_path) -> None:  # type:
     result = CliRunner().invoke(decode, [name, "--decode-steps", "3", "--keep-step", "2", "-o", str(tmp_path)])
     assert result.exit_code == 0, result.output
     assert f"{name}: 3 steps, every step right" in result.output
-    kept = np.load(tmp_path / f"{name}-step2.npz")
+    with np.load(tmp_path / f"{name}-step2.npz") as archive:
+        kept = {key: archive[key] for key in archive.files}
     assert int(kept["position"]) == 33
     assert kept["input_ids"].shape == (1, 1)
-    states = [kept[key] for key in kept.files if key.endswith("keys")]
+    states = [kept[key] for key in kept if key.endswith("keys")]
     # Prompt and one token are in the cache, the second is not yet.
     assert states
     assert all(state[0, 0, 32].any() and not state[0, 0, 33:].any() for state in states)

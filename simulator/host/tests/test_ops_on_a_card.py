@@ -11,7 +11,7 @@ from opscope import pybuda
 from opscope.simulator.host import op
 from opscope.simulator.host.tests.test_ops import CASES
 
-ON_HOST = {"AdvIndex", "Argmax", "BudaRequantize", "Embedding", "Power", "Quantize", "Requantize", "Select"}
+ON_HOST = {"Argmax", "BudaRequantize", "Power", "Quantize", "Requantize"}
 """Ops that the host computes after the card, at least as they stand in these cases."""
 
 
