@@ -24,9 +24,11 @@ READERS_WORDS = {
     "'vit*'": "'mnist_ml?'",
     "resnet50": "mnist_mlp",
     "1a2b3c4d5e6f7a8b": "$(opscope sql 'SELECT op_id FROM op_tests LIMIT 1' --csv | tail -1)",
+    "opscope diff ": "pytest --model mnist_mlp --op-by-op && opscope diff ",
     "opscope dashboard up": "opscope dashboard up --port 0 --artifact-port 0",
 }
-"""What a reader of the README puts in place of its examples: a small model, an op that they have, free ports."""
+"""What a reader of the README puts in place of its examples: a small model, an op that they have, a second run
+to compare, free ports."""
 
 
 def build_wheel(scratch: Path) -> Path:
