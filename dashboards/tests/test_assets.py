@@ -126,6 +126,20 @@ def test_charts_count_what_the_run_says(database: sqlite3.Connection) -> None:
     assert failing == [(6,)]
 
 
+def test_counters_of_the_device_are_weighed_by_uses(database: sqlite3.Connection) -> None:
+    """Two ops of the sample run have counters; the records of the others read as those from before."""
+    limits, use, moved = (database.execute(*query_of(ASSETS.charts[name])).fetchall()
+                          for name in ("limits_by_kind", "use_by_kind", "moved_by_model"))  # fmt: skip
+    uses = dict(database.execute("SELECT op_kind, SUM(uses) FROM dashboard_ops WHERE limiter <> '' GROUP BY op_kind"))
+    assert sorted(limits) == [
+        ("eltwise", "launch", uses["eltwise"] * 4_096),
+        ("matmul", "math", uses["matmul"] * 120_000),
+    ]
+    assert sorted(row[-1] for row in use) == [0.25, 0.75]
+    assert sum(row[1] for row in moved) == uses["eltwise"] * 6_144 + uses["matmul"] * 9_216
+    assert sum(row[2] for row in moved) == uses["matmul"] * 512
+
+
 def test_html_in_results_is_text_in_tables(database: sqlite3.Connection) -> None:
     rows = database.execute(*query_of(ASSETS.charts["failing_rows"])).fetchall()
     cells = [cell for row in rows for cell in row if isinstance(cell, str) and "alert" in cell]

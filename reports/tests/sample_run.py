@@ -25,8 +25,10 @@ LADDER = (Stage.STABLEHLO_TO_TTIR, Stage.TTIR_TO_TTNN, Stage.TTNN_TO_FLATBUFFER,
 
 # op name, kind, status, stage reached, uses, more fields
 OPS: tuple[tuple[str, str, Status, Stage, int, dict[str, Any]], ...] = (
-    ("stablehlo.add", "eltwise", Status.SUCCESS, Stage.COMPARE, 16, {"pcc": 0.99999, "cycles": 4_096}),
-    ("stablehlo.dot_general", "matmul", Status.SUCCESS, Stage.COMPARE, 3, {"pcc": 0.9991, "cycles": 120_000}),
+    ("stablehlo.add", "eltwise", Status.SUCCESS, Stage.COMPARE, 16,
+     {"pcc": 0.99999, "cycles": 4_096, "limiter": "launch", "utilisation": 0.25, "dram_bytes": 6_144, "noc_bytes": 0}),
+    ("stablehlo.dot_general", "matmul", Status.SUCCESS, Stage.COMPARE, 3,
+     {"pcc": 0.9991, "cycles": 120_000, "limiter": "math", "utilisation": 0.75, "dram_bytes": 9_216, "noc_bytes": 512}),
     ("stablehlo.tanh", "eltwise", Status.GOLDEN_FAILED, Stage.RUN, 2, {"pcc": 0.42, "cycles": 9_000}),
     ("stablehlo.fft", "fft", Status.COMPILE_FAILED, Stage.SPLIT, 1, {"failed_stage": Stage.STABLEHLO_TO_TTIR}),
     ("stablehlo.sort", "sort", Status.COMPILE_FAILED, Stage.STABLEHLO_TO_TTIR, 1,

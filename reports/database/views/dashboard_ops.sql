@@ -21,8 +21,8 @@ SELECT s.night_id, s.started, s.backend, s.arch, s.series, s.backend || ' ' || s
        COALESCE((SELECT d.owner FROM night_diff d WHERE d.night_id = s.night_id AND d.series = s.series
                  AND d.op_id = t.op_id), '') AS owner,
        t.z_max, t.pcc, t.cycles, t.cycles * u.uses AS cycles_of_all_uses, t.l1_peak_bytes,
-       t.dram_peak_bytes, t.compile_seconds, t.seconds, CASE WHEN t.flaky THEN 'flaky' ELSE '' END AS flaky, t.run_id,
-       t.artifact, t.repro
+       t.dram_peak_bytes, t.limiter, t.utilisation, t.dram_bytes, t.noc_bytes, t.compile_seconds, t.seconds,
+       CASE WHEN t.flaky THEN 'flaky' ELSE '' END AS flaky, t.run_id, t.artifact, t.repro
 -- SQLite takes tables of a CROSS JOIN in their order: the newest nights first, never the op tests of a year.
 FROM (SELECT series, MAX(started) AS started FROM night_series GROUP BY series) l
 CROSS JOIN night_series s
