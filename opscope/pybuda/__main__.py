@@ -10,7 +10,10 @@ import sys
 from pathlib import Path
 
 from opscope.pybuda import aliases
+from opscope.simulator.errors import DeviceError
 from opscope.simulator.host.errors import PyBudaError
+from opscope.simulator.host.image_error import ImageError
+from opscope.simulator.host.names import NAMES
 
 
 def main(argv: list[str]) -> int:
@@ -27,8 +30,14 @@ def main(argv: list[str]) -> int:
     sys.path.insert(0, str(program.resolve().parent))
     try:
         runpy.run_path(str(program), run_name="__main__")
-    except PyBudaError as error:
-        print(f"pybuda: {error}", file=sys.stderr)
+    except (PyBudaError, ImageError, DeviceError) as error:
+        print(f"pybuda: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except TypeError as error:
+        # Python's own words for arguments that a signature has not, such as "TTDevice.__init__() missing 1 ...".
+        if str(error).partition("(")[0].partition(".")[0] not in NAMES:
+            raise
+        print(f"pybuda: expected arguments that fit, got: {error}", file=sys.stderr)
         return 2
     finally:
         from opscope.simulator.host.run import shutdown

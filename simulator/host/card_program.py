@@ -45,6 +45,8 @@ class CardProgram:
         `epoch_type` is `forward`, `backward` or `optimizer` where the program is one pass of training.
         """
         self.exported = exported
+        self.made_from = _made_from(exported, board, configuration, chip_ids, epoch_type)
+        """What it was compiled from: a program of equal parts need not be compiled again."""
         self.values: dict[str, np.ndarray] = dict(exported.values)
         self._held = dict(exported.held)
         self.compilation = Compilation(
@@ -62,6 +64,21 @@ class CardProgram:
         self.profile: Profile | None = None
         """The cost of the device's part of the last run."""
         self._stale = False
+
+    @classmethod
+    def of(
+        cls,
+        before: CardProgram | None,
+        exported: Exported,
+        board: str,
+        configuration: Configuration,
+        chip_ids: Sequence[int],
+        epoch_type: str,
+    ) -> CardProgram:
+        """Returns the program of `before` if it was compiled from the same, else a new one. Raises PyBudaError."""
+        if before is not None and before.made_from == _made_from(exported, board, configuration, chip_ids, epoch_type):
+            return before
+        return cls(exported, board, configuration, chip_ids, epoch_type)
 
     @property
     def hosted(self) -> HostedProgram:
@@ -153,3 +170,7 @@ class CardProgram:
             raise PyBudaError(f"{self.exported.name}: {error}") from error
         self.profile = self.loaded.profile
         return results
+
+
+def _made_from(exported: Exported, board: str, configuration: Configuration, chips: Sequence[int], kind: str) -> object:
+    return exported.bytecode, exported.name, exported.arguments, board, configuration.copy(), tuple(chips), kind

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.optimizers import Optimizer
 
 
@@ -12,12 +13,12 @@ class LearningRateScheduler:
 
     def __init__(self, optimizer: Optimizer) -> None:
         if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(self).__name__}: expected an optimizer of pybuda, got {type(optimizer).__name__}")
+            raise PyBudaError(f"{type(self).__name__}: expected an optimizer of pybuda, got {type(optimizer).__name__}")
         self.optimizer = optimizer
 
     def get_lr(self) -> float:
-        """Returns the next learning rate."""
-        raise NotImplementedError(f"{type(self).__name__}.get_lr: expected a method of yours, got none")
+        """Returns the next learning rate. Raises PyBudaError where no subclass says which."""
+        raise PyBudaError(f"{type(self).__name__}.get_lr: expected a method of yours, got none")
 
     def get_scheduler_params(self) -> dict[str, Any]:
         """Returns what the schedule reads of the optimizer; none by default."""

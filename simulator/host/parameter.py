@@ -28,7 +28,7 @@ class Parameter:
         self, *values: Any, requires_grad: bool = True, name: str | None = None,
         dev_data_format: DataFormat | None = None,
     ) -> None:  # fmt: skip
-        """Raises PyBudaError if `values` are neither one array nor the sizes of a shape."""
+        """Raises PyBudaError if `values` are neither one array nor the sizes of a shape, or for no format."""
         if (len(values) == 1 and is_tensor(values[0])) or (len(values) == 1 and isinstance(values[0], Tensor)):
             self._held: Any = values[0]
             self._shape = tuple(int(n) for n in values[0].shape)
@@ -37,6 +37,8 @@ class Parameter:
             if not sizes or not all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in sizes):
                 raise PyBudaError(f"Parameter: expected an array or the sizes of a shape, got {list(values)}")
             self._held, self._shape = None, tuple(sizes)
+        if dev_data_format is not None and not isinstance(dev_data_format, DataFormat):
+            raise PyBudaError(f"Parameter: dev_data_format: expected a pybuda.DataFormat, got {dev_data_format!r}")
         self.requires_grad, self.fp32_fallback = requires_grad, dev_data_format
         self._name = name or ""
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from opscope.simulator.host.argument_checks import count as count_of
+from opscope.simulator.host.argument_checks import one_of, queue_of, queues
 from opscope.simulator.host.devices.device import Device
 from opscope.simulator.host.errors import PyBudaError, again
 from opscope.simulator.host.output_queue import OutputQueue
@@ -27,12 +29,13 @@ class Pipeline:
         d2d_fwd_queues: Sequence[Any] = (),
         verify: VerifyConfig | None = None,
     ) -> None:
-        """Raises PyBudaError if no device has a module."""
+        """Raises PyBudaError if no device has a module, or for what is no queue."""
         self.devices = [device for device in devices if device.modules]
         if not self.devices:
             raise PyBudaError("run: expected a module on a device, got none; try place_module")
-        self.outputs: Any = OutputQueue() if output_queue is None else output_queue
-        self.forwarded, self.verify = list(d2d_fwd_queues), verify
+        self.outputs: Any = OutputQueue() if queue_of("run: output_queue", output_queue) is None else output_queue
+        self.forwarded = queues("run: d2d_fwd_queues", d2d_fwd_queues)
+        self.verify: VerifyConfig | None = one_of("run: _verify_cfg", verify, VerifyConfig)
         self.error: BaseException | None = None
         """What a run has ended with, once every output before it is in the queue."""
         self._stages: Stages | None = None
@@ -57,6 +60,7 @@ class Pipeline:
         `sequential` runs what has been pushed, in this process, and returns when it is done. Otherwise each device runs
         in a process of its own, all at the same time, and they wait for inputs that have not come yet.
         """
+        count_of("run: input_count", input_count, 0)
         self.wait()
         self.stop()  # a run without end gives way
         if sequential:

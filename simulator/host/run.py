@@ -6,6 +6,7 @@ import queue
 from typing import Any
 
 from opscope.simulator.host import session as sessions
+from opscope.simulator.host.argument_checks import count, listed, one_of
 from opscope.simulator.host.devices.cpu_device import CPUDevice
 from opscope.simulator.host.devices.device import Device
 from opscope.simulator.host.devices.tt_device import TTDevice
@@ -35,13 +36,12 @@ def run_inference(
     dictionary. It returns as soon as the pipeline runs, and runs `input_count` inputs (0: until shutdown), also those
     that are pushed later; with `_sequential` it runs those that are there and returns then. Raises PyBudaError.
     """
-    if not isinstance(input_count, int) or input_count < 0:
-        raise PyBudaError(f"run_inference: expected input_count from 0 on, got {input_count!r}")
+    count("run_inference: input_count", input_count, 0)
     if module is not None:
         _placed(module)
     devices = sessions.session().devices
     pipeline = _current(devices, output_queue, _verify_cfg)
-    for one in inputs:
+    for one in listed("run_inference: inputs", inputs, "inputs"):
         pipeline.devices[0].push_to_inputs(*(one if isinstance(one, tuple) else (one,)))
     if _perf_trace:
         _traced(pipeline)
@@ -111,6 +111,7 @@ def initialize_pipeline(
     `microbatch_count` says. Raises PyBudaError.
     """
     session = sessions.session()
+    one_of("initialize_pipeline: _device_mode", _device_mode, DeviceMode)
     if training:
         return _initialized_training(
             checkpoint_queue, output_queue, sample_inputs, sample_targets, d2d_fwd_queues, d2d_bwd_queues
@@ -122,7 +123,7 @@ def initialize_pipeline(
     if isinstance(sample_inputs, dict):
         sample: Any = first.modules[0].ordered(sample_inputs)
     else:
-        sample = list(sample_inputs) or first.inputs.first()
+        sample = listed("initialize_pipeline: sample_inputs", sample_inputs, "tensors") or first.inputs.first()
     if sample is None:
         raise PyBudaError("initialize_pipeline: expected sample_inputs or an input that was pushed, got neither")
     if _device_mode is not DeviceMode.CompileAndRun:
@@ -141,8 +142,8 @@ def _initialized_training(
     pipeline = begin(checkpoint_queue=checkpoints, loss_queue=losses, d2d_fwd_queues=forwarded, d2d_bwd_queues=returned)
     if isinstance(inputs, dict):
         inputs = pipeline.devices[0].modules[0].ordered(inputs)
-    given = list(inputs) or pipeline.devices[0].inputs.first()
-    wanted = list(targets) or pipeline.devices[-1].targets.first()
+    given = listed("initialize_pipeline: sample_inputs", inputs, "tensors") or pipeline.devices[0].inputs.first()
+    wanted = listed("initialize_pipeline: sample_targets", targets, "tensors") or pipeline.devices[-1].targets.first()
     if given is None or wanted is None:
         what = "sample_inputs" if given is None else "sample_targets"
         raise PyBudaError(f"initialize_pipeline: expected {what}, or some that were pushed, got neither")
@@ -161,7 +162,8 @@ def run_forward(input_count: int = 1, _sequential: bool = False) -> None:
 def get_parameter_checkpoint(
     device: CPUDevice | TTDevice | None = None, _sequential: bool = False
 ) -> list[dict[str, Any]]:
-    """Returns the value of each parameter by name, for the device or for each one."""
+    """Returns the value of each parameter by name, for the device or for each one. Raises PyBudaError."""
+    one_of("get_parameter_checkpoint: device", device, Device)
     return [_parameters(one) for one in ([device] if device is not None else sessions.session().devices)]
 
 
@@ -178,7 +180,9 @@ def update_device_parameters(
     _sequential: bool = False,
 ) -> None:
     """Replaces parameters of a device, or of each device by its entry in `parameters`. Raises PyBudaError."""
+    one_of("update_device_parameters: device", device, Device)
     devices = [device] if device is not None else list(sessions.session().devices)
+    parameters = listed("update_device_parameters: parameters", parameters, "dictionaries, one per device")
     if len(parameters) != len(devices):
         raise PyBudaError(
             f"update_device_parameters: expected {len(devices)} dictionaries, one per device, got {len(parameters)}"
@@ -186,6 +190,8 @@ def update_device_parameters(
     for one, values in zip(devices, parameters, strict=True):
         if not isinstance(one, TTDevice):
             one.refuse("a TTDevice", type(one).__name__)
+        if not isinstance(values, dict):
+            one.refuse("a dictionary of parameters by name", f"{values!r}"[:200])
         one.update_parameters(values)
 
 

@@ -50,9 +50,12 @@ class Tensor:
     """A tensor of TT-Buda: a shape, a number format, and elements, if it has any."""
 
     def __init__(self, value: Any, dev_data_format: DataFormat | None = None) -> None:
-        """`value` is an array, or a shape of a tensor without elements."""
+        """`value` is an array, or a shape of a tensor without elements. Raises PyBudaError for anything else."""
         self.held = value if is_tensor(value) else None
-        self._shape = tuple(value.shape) if is_tensor(value) else tuple(int(n) for n in value)
+        sizes = value.shape if is_tensor(value) else value
+        if not isinstance(sizes, tuple | list) or not all(isinstance(n, int | np.integer) and n >= 0 for n in sizes):
+            raise PyBudaError(f"Tensor: expected an array or the sizes of a shape, got {value!r}"[:300])
+        self._shape = tuple(int(n) for n in sizes)
         self.data_format = dev_data_format
 
     @classmethod

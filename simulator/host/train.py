@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from opscope.simulator.host import session as sessions
+from opscope.simulator.host.argument_checks import count, one_of
 from opscope.simulator.host.devices.cpu_device import CPUDevice
+from opscope.simulator.host.devices.device import Device
 from opscope.simulator.host.devices.tt_device import TTDevice
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.settings.verify_config import VerifyConfig
@@ -37,8 +39,8 @@ def run_training(
         "microbatch_count": microbatch_count,
     }  # fmt: skip
     for what, value in counts.items():
-        _count(f"run_training: {what}", value, 1)
-    _count("run_training: checkpoint_interval", checkpoint_interval, 0)
+        count(f"run_training: {what}", value, 1)
+    count("run_training: checkpoint_interval", checkpoint_interval, 0)
     pipeline = begin(checkpoint_queue=checkpoint_queue, loss_queue=loss_queue)
     done = 0
     for _ in range(epochs):
@@ -65,7 +67,7 @@ def begin(**queues: Any) -> TrainingPipeline:
 
 def run_backward(input_count: int = 1, zero_grad: bool = False, _sequential: bool = False) -> None:
     """Runs the oldest microbatches that ran forward backward; `zero_grad` begins their sum anew. Raises PyBudaError."""
-    _count("run_backward: input_count", input_count, 1)
+    count("run_backward: input_count", input_count, 1)
     _current("run_backward").backward(input_count, zero_grad)
 
 
@@ -92,6 +94,7 @@ def get_parameter_gradients(
 ) -> list[dict[str, Any]]:
     """Returns the gradients so far by the parameters' names, for the device or for each one. Raises PyBudaError."""
     pipeline = _current("get_parameter_gradients")
+    one_of("get_parameter_gradients: device", device, Device)
     devices = pipeline.devices if device is None else [device]
     for one in devices:
         if not isinstance(one, TTDevice):
@@ -104,8 +107,3 @@ def _current(where: str) -> TrainingPipeline:
     if not isinstance(pipeline, TrainingPipeline):
         raise PyBudaError(f"{where}: expected training, got none; try initialize_pipeline(training=True)")
     return pipeline
-
-
-def _count(where: str, value: Any, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise PyBudaError(f"{where}: expected a number from {least} on, got {value!r}")

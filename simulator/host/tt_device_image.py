@@ -108,6 +108,8 @@ class TTDeviceImage:
         `board` is another board than that of the image, such as one with rows switched off. Raises ImageError, or the
         device's own error (WrongBoard, BadBinary, OutOfMemory, ...) for a plan that it does not hold.
         """
+        if not isinstance(img_path, str | Path):
+            raise ImageError(f"img_path: expected the name of a device image, got {img_path!r}"[:300])
         path = Path(img_path)
         entries = image_archive.read(path)
         device = _described(path, entries)

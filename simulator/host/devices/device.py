@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from opscope.simulator.host import session
+from opscope.simulator.host.argument_checks import count
 from opscope.simulator.host.devices.input_queue import InputQueue
 from opscope.simulator.host.devices.process_commands import ProcessCommands
-from opscope.simulator.host.errors import DeviceDied, NotThereYet, PyBudaError
+from opscope.simulator.host.errors import DeviceDied, PyBudaError
 from opscope.simulator.host.hosted_program import Sendable
 from opscope.simulator.host.modules.module import Module
 from opscope.simulator.host.processes.device_process import DeviceProcess
@@ -113,7 +114,7 @@ class Device(ProcessCommands):
     def forward(self, loop_count: int) -> list[Any]:
         """Takes `loop_count` inputs, runs the modules on each, and returns the outputs. Raises PyBudaError."""
         outputs = []
-        for _ in range(loop_count):
+        for _ in range(count(f"{self.name}: loop_count", loop_count, 0)):
             given = self.inputs.take(lambda: True)
             if given is None:
                 self.refuse(f"{loop_count} inputs", f"{len(outputs)}; try push_to_inputs")
@@ -171,7 +172,7 @@ class Device(ProcessCommands):
     def compile_for(self, training: bool, microbatch_size: int = 0, microbatch_count: int = 1) -> None:
         """Compiles for the oldest inputs. Sizes of microbatches are those of the inputs. Raises PyBudaError."""
         if training:
-            raise NotThereYet(f"{self.name}.compile_for: expected inference, got training; try run_training")
+            self.refuse("a TTDevice, with the targets of its compile_for", "training")
         first = self.inputs.first()
         if first is None:
             self.refuse("an input that was pushed", "none; try push_to_inputs")

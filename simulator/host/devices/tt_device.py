@@ -12,10 +12,11 @@ import numpy as np
 from opscope.compiler.api import Configuration
 from opscope.compiler.target.device_files import write_runtime_params
 from opscope.simulator.host import performance_trace, session
+from opscope.simulator.host.argument_checks import listed, path_of
 from opscope.simulator.host.card_program import CardProgram
-from opscope.simulator.host.devices.detect import DetectedDevice, detected_devices
+from opscope.simulator.host.devices.cards import KINDS, cards, check_arguments
 from opscope.simulator.host.devices.device import Device, arranged
-from opscope.simulator.host.errors import NoMeaningHere, NotThereYet, PyBudaError
+from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.fitting import fitting
 from opscope.simulator.host.learning_rate_scheduler import LearningRateScheduler
 from opscope.simulator.host.modules.image_module import ImageModule
@@ -24,13 +25,13 @@ from opscope.simulator.host.modules.py_buda_module import PyBudaModule
 from opscope.simulator.host.optimizers import Optimizer
 from opscope.simulator.host.parameter import Parameter
 from opscope.simulator.host.settings.backend_device import BackendDevice
-from opscope.simulator.host.settings.backend_type import REFUSED, BackendType
+from opscope.simulator.host.settings.backend_type import BackendType
 from opscope.simulator.host.settings.data_format import DataFormat
 from opscope.simulator.host.settings.device_mode import DeviceMode
 from opscope.simulator.host.settings.options import configuration, option
 from opscope.simulator.host.tensor import Tensor, array_of
-from opscope.simulator.host.training.image_training import roles
-from opscope.simulator.host.training.part import part_of, sample_of
+from opscope.simulator.host.training.compile_training import compiled_training, write_training_image
+from opscope.simulator.host.training.part import sample_of
 from opscope.simulator.host.training.steps import TrainingSteps
 from opscope.simulator.host.tt_device_image import TTDeviceImage
 from opscope.simulator.host.write_image import write_image
@@ -65,12 +66,7 @@ class TTDevice(Device):
         module: Module | list[Module] | None = None,
     ) -> None:
         """`fp32_fallback` is the format in which the card holds floats. Raises PyBudaError, NoMeaningHere."""
-        _check(name, num_chips, chip_ids, arch, devtype, device_mode, fp32_fallback)
-        for what, value, kind in (
-            ("optimizer", optimizer, Optimizer), ("scheduler", scheduler, LearningRateScheduler)
-        ):  # fmt: skip
-            if value is not None and not isinstance(value, kind):
-                raise PyBudaError(f"{name}: {what}: expected a pybuda.{kind.__name__}, got {type(value).__name__}")
+        check_arguments(name, {what: value for what, value in locals().items() if what in KINDS})
         super().__init__(name, mp_context)
         self.optimizer: Optimizer | None = optimizer
         self.scheduler: LearningRateScheduler | None = scheduler
@@ -82,7 +78,7 @@ class TTDevice(Device):
         self.device_mode = device_mode or DeviceMode.CompileAndRun
         self.fp32_fallback = fp32_fallback
         try:
-            self.arch, self.chip_ids, self.board = _cards(name, num_chips, chip_ids, arch)
+            self.arch, self.chip_ids, self.board = cards(name, num_chips, chip_ids, arch)
         except PyBudaError:
             session.remove_device(self)
             raise
@@ -182,13 +178,22 @@ class TTDevice(Device):
     ) -> tuple[Tensor, ...]:  # fmt: skip
         """Compiles the modules for inputs like these; returns the outputs, without elements. Raises PyBudaError.
 
-        Options are the global ones, so `compiler_cfg` must be None.
+        With `targets` it compiles the passes of training, and the outputs are those of the loss module; `run_training`
+        then begins with programs that are there. Options are the global ones, so `compiler_cfg` must be None.
         """
-        if targets:
-            raise NotThereYet(f"{self.name}.compile_for: expected inference, got targets; try run_training")
         if compiler_cfg is not None:
             self.refuse("compiler_cfg None", f"{type(compiler_cfg).__name__}; try set_configuration_options")
-        self.compile_modules([_sample(value) for value in inputs])
+        given, wanted = (
+            [_sample(value) for value in listed(f"{self.name}.compile_for: {what}", values, "tensors")]
+            for what, values in (("inputs", inputs), ("targets", targets))
+        )
+        if wanted:
+            first = next(device for device in session.session().devices if device.modules or device is self)
+            part = compiled_training(
+                self, [sample_of(v) for v in given], [sample_of(v) for v in wanted], first is not self
+            )
+            return tuple(Tensor(shape) for shape, _ in part.outputs)
+        self.compile_modules(given)
         return tuple(Tensor(shape) for shape in self.output_shapes())
 
     def output_shapes(self) -> list[tuple[int, ...]]:
@@ -279,44 +284,29 @@ class TTDevice(Device):
         `sample_targets`. Raises PyBudaError, ImageError.
         """
         self.check_open("compile_to_image")
-        path = Path(img_path) if img_path is not None else Path(f"{self.name}.tti")
-        if training:
-            return self._training_to_image(path, sample_inputs, sample_targets)
+        path = path_of(f"{self.name}: img_path", img_path if img_path is not None else f"{self.name}.tti")
+        inputs, targets = (
+            arranged(self, one if isinstance(one, tuple | list) else (one,)) for one in (sample_inputs, sample_targets)
+        )
+        try:
+            if training:
+                samples = [[sample_of(value) for value in one] for one in (inputs, targets)]
+                write_training_image(path, self, self.devtype.name, samples[0], samples[1])
+            else:
+                self._write_image(path, inputs)
+        except OSError as error:
+            self.refuse("a place to write the image", f"{error.filename2 or error.filename}: {error.strerror}")
+        return TTDeviceImage.load_from_disk(path)
+
+    def _write_image(self, path: Path, inputs: Sequence[Any]) -> None:
         if len(self.active) != 1:
             self.refuse("one module in an image", f"{len(self.active)}")
-        sample = arranged(self, sample_inputs if isinstance(sample_inputs, tuple | list) else (sample_inputs,))
-        self.compile_modules([array_of(value) for value in sample])
-        program = self.compiled[0]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        module = self.active[0]
+        self.compile_modules([array_of(value) for value in inputs])
+        program, module = self.compiled[0], self.active[0]
         write_image(
             path, [program.for_image()], program.values, device_name=self.name, devtype=self.devtype.name,
             sources=module.sources(),
         )  # fmt: skip
-        return TTDeviceImage.load_from_disk(path)
-
-    def _training_to_image(self, path: Path, sample_inputs: Any, sample_targets: Any) -> TTDeviceImage:
-        """Writes an image of the three passes of training. Raises PyBudaError, ImageError."""
-        if self.optimizer is None:
-            self.refuse("an optimizer", "none; try TTDevice(..., optimizer=pybuda.optimizers.SGD(...))")
-        if self.loss_module is None:
-            self.refuse("a loss module", "none; try place_loss_module")
-        inputs, targets = (
-            [sample_of(value) for value in arranged(self, one if isinstance(one, tuple | list) else (one,))]
-            for one in (sample_inputs, sample_targets)
-        )
-        if not targets:
-            self.refuse("sample_targets, for the loss module", "none")
-        part = part_of(self, [*inputs, *targets], len(targets), True, False)
-        modules = []
-        for kind, one in part.passes.items():
-            part.compile_pass(kind)
-            named = roles([spec.name for spec in one.built.arguments], len(inputs))
-            modules.append(self.programs[kind].for_image(kind, named, list(one.results)))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_image(path, modules, part.values, device_name=self.name, devtype=self.devtype.name, training=True,
-                    sources={name: text for one in self.active for name, text in one.sources().items()})  # fmt: skip
-        return TTDeviceImage.load_from_disk(path)
 
     @property
     def training_image(self) -> TTDeviceImage | None:
@@ -435,54 +425,6 @@ class TTDevice(Device):
     def get_device_config(self, compiler_cfg: Any = None) -> dict[str, Any]:
         """Returns what is used: architecture, chips, board."""
         return {"arch": self.arch, "chip_ids": list(self.chip_ids), "board": self.board}
-
-
-def _check(name: str, num_chips: Any, chip_ids: Any, arch: Any, devtype: Any, mode: Any, fallback: Any) -> None:
-    kinds = {"arch": (arch, BackendDevice), "devtype": (devtype, BackendType), "device_mode": (mode, DeviceMode)}
-    for what, (value, kind) in {**kinds, "fp32_fallback": (fallback, DataFormat)}.items():
-        if value is not None and not isinstance(value, kind):
-            raise PyBudaError(f"{name}: {what}: expected a pybuda.{kind.__name__}, got {value!r}")
-    if devtype is not None and devtype.name in REFUSED:
-        raise NoMeaningHere(
-            f"{name}: devtype: expected Silicon, Golden or NoBackend, got {devtype.name}: {REFUSED[devtype.name]}"
-        )
-    if devtype is BackendType.Invalid or fallback is DataFormat.Invalid:
-        raise PyBudaError(f"{name}: expected a devtype and a format, got Invalid")
-    if num_chips is not None and (not isinstance(num_chips, int) or isinstance(num_chips, bool) or num_chips < 0):
-        raise PyBudaError(f"{name}: num_chips: expected a number from 0 on, got {num_chips!r}")
-    if chip_ids is not None:
-        if num_chips:
-            raise PyBudaError(f"{name}: expected num_chips or chip_ids, got both")
-        if not chip_ids or len(set(chip_ids)) != len(chip_ids):
-            raise PyBudaError(f"{name}: chip_ids: expected ids, each once, got {chip_ids!r}")
-
-
-def _cards(
-    name: str, num_chips: int | None, chip_ids: Sequence[Any] | None, arch: BackendDevice | None
-) -> tuple[BackendDevice, list[Any], str]:
-    """Returns architecture, ids and board of the cards that are meant. Raises PyBudaError."""
-    described = option("backend_cluster_descriptor_path") is not None
-    if arch is not None and not described:
-        ids = list(chip_ids) if chip_ids is not None else list(range(num_chips or 1))
-        return arch, ids, arch.arch
-    there: list[DetectedDevice] = detected_devices()
-    by_id = {card.chip_id: card for card in there}
-    if chip_ids is not None:
-        absent = [chip for chip in chip_ids if chip not in by_id]
-        if absent:
-            raise PyBudaError(f"{name}: chip_ids: expected some of {', '.join(map(str, by_id))}, got {absent[0]!r}")
-        cards = [by_id[chip] for chip in chip_ids]
-    else:
-        cards = there if arch is None else [card for card in there if card.arch is arch]
-        if (num_chips or 1) > len(cards):
-            raise PyBudaError(
-                f"{name}: num_chips: expected at most {len(cards)}, which are there, got {num_chips or 1}"
-            )
-        cards = cards[:num_chips] if num_chips else cards
-    kinds = sorted({card.arch.name for card in cards} | ({arch.name} if arch is not None else set()))
-    if len(kinds) > 1:
-        raise PyBudaError(f"{name}: expected cards of one architecture, got {', '.join(kinds)}; try chip_ids")
-    return cards[0].arch, [card.chip_id for card in cards], cards[0].board
 
 
 def _sample(value: Any) -> np.ndarray:

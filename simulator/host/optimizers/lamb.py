@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.optimizers.moments import WithMoments
 from opscope.simulator.host.optimizers.optimizer import Trained, number
 
@@ -33,6 +34,8 @@ class LAMB(WithMoments):
         super().__init__(learning_rate, (beta1, beta2), correction, parameters, device_params)
         self.eps = number("LAMB", "eps", eps, 0)
         self.weight_decay = number("LAMB", "weight_decay", weight_decay, 0)
+        if not isinstance(clip_value, tuple | list) or len(clip_value) != 2:
+            raise PyBudaError(f"LAMB.clip_value: expected (least, largest), got {clip_value!r}")
         low, high = clip_value
         low = number("LAMB", "clip_value", low, 0)
         self.clip_value = low, number("LAMB", "clip_value", high, low)

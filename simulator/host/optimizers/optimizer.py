@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
+from opscope.simulator.host.argument_checks import listed
+from opscope.simulator.host.errors import PyBudaError
+
 if TYPE_CHECKING:
     from jax import Array
 
@@ -40,7 +43,7 @@ class Optimizer:
         where = type(self).__name__
         if device_params == (parameters is not None):
             got = "both" if device_params else "neither"
-            raise ValueError(f"{where}: expected either parameters or device_params=True, got {got}")
+            raise PyBudaError(f"{where}: expected either parameters or device_params=True, got {got}")
         self.learning_rate = number(where, "learning_rate", learning_rate, 0)
         self.device_params = device_params
         self._names: set[str] = set()
@@ -48,8 +51,13 @@ class Optimizer:
             self.set_parameters_to_optimize(parameters)
 
     def set_parameters_to_optimize(self, parameters: Iterable[Trained]) -> None:
-        """Trains these parameters too; one that requires no gradient stays as it is."""
-        self._names |= {parameter.get_name() for parameter in parameters if parameter.requires_grad}
+        """Trains these parameters too; one that requires no gradient stays as it is. Raises PyBudaError."""
+        where = f"{type(self).__name__}.parameters"
+        for parameter in listed(where, parameters, "parameters", "device_params=True"):
+            if not (hasattr(parameter, "get_name") and hasattr(parameter, "requires_grad")):
+                raise PyBudaError(f"{where}: expected a pybuda.Parameter, got {parameter!r}; try device_params=True")
+            if parameter.requires_grad:
+                self._names.add(parameter.get_name())
 
     def set_optimizer_parameters(self, learning_rate: float | None = None) -> None:
         """Sets the learning rate of the steps to come; None leaves it."""
@@ -80,12 +88,12 @@ class Optimizer:
 
 
 def number(where: str, name: str, value: Any, least: float, below: float = math.inf) -> float:
-    """Returns a hyperparameter as a float. Raises ValueError unless it is finite, >= `least` and < `below`."""
+    """Returns a hyperparameter as a float. Raises PyBudaError unless it is finite, >= `least` and < `below`."""
     try:
         converted = float(value)
     except (TypeError, ValueError):
         converted = math.nan
     if not (least <= converted < below and math.isfinite(converted)):
         limit = f"a number >= {least:g}" + (f" and < {below:g}" if math.isfinite(below) else "")
-        raise ValueError(f"{where}.{name}: expected {limit}, got {value!r}")
+        raise PyBudaError(f"{where}.{name}: expected {limit}, got {value!r}")
     return converted

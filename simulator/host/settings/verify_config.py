@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from opscope.simulator.host.errors import PyBudaError
+
 
 @dataclass
 class VerifyConfig:
@@ -15,3 +17,9 @@ class VerifyConfig:
     """Smallest correlation of each result with XLA's; None checks nothing."""
     verify_each_buda_pass: bool = False
     """Has no effect: every pass is checked by the compiler's own tests."""
+
+    def __post_init__(self) -> None:
+        """Raises PyBudaError for a correlation that is no number."""
+        pcc: object = self.pcc
+        if pcc is not None and (isinstance(pcc, bool) or not isinstance(pcc, int | float)):
+            raise PyBudaError(f"VerifyConfig: pcc: expected a number, such as 0.99, got {pcc!r}")

@@ -12,6 +12,7 @@ import optax
 import pytest
 
 from opscope.compiler.tests import programs
+from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.learning_rate_scheduler import LearningRateScheduler
 from opscope.simulator.host.optimizers import LAMB, LARS, SGD, Adam, AdamW, Optimizer
 
@@ -151,11 +152,17 @@ def test_what_is_trained() -> None:
         (lambda: AdamW("fast", parameters=[]), "AdamW.learning_rate: expected a number >= 0, got 'fast'"),
         (lambda: AdamW(beta2=1.0, parameters=[]), "AdamW.beta2: expected a number >= 0 and < 1, got 1.0"),
         (lambda: LAMB(clip_value=(2, 1), parameters=[]), "LAMB.clip_value: expected a number >= 2, got 1"),
+        (lambda: LAMB(clip_value=2, parameters=[]), "LAMB.clip_value: expected (least, largest), got 2"),  # type: ignore[arg-type]
+        (lambda: SGD(RATE, True), "SGD.parameters: expected a list of parameters, got True; try device_params=True"),  # type: ignore[arg-type]
+        (
+            lambda: SGD(RATE, [3]),  # type: ignore[list-item]
+            "SGD.parameters: expected a pybuda.Parameter, got 3; try device_params=True",
+        ),
         (lambda: LARS(momentum=-1, parameters=[]), "LARS.momentum: expected a number >= 0 and < 1, got -1"),
     ],
 )
 def test_wrong_hyperparameters_are_refused(make: Callable[[], Optimizer], message: str) -> None:
-    with pytest.raises(ValueError, match="expected") as refused:
+    with pytest.raises(PyBudaError, match="expected") as refused:
         make()
     assert str(refused.value) == message
 
@@ -170,9 +177,9 @@ def test_a_schedule_sets_the_rate_of_the_next_step() -> None:
     schedule.step()
     schedule.step()
     assert optimizer.learning_rate == RATE / 4
-    with pytest.raises(NotImplementedError, match="get_lr"):
+    with pytest.raises(PyBudaError, match="get_lr: expected a method of yours"):
         LearningRateScheduler(optimizer).step()
-    with pytest.raises(TypeError, match="expected an optimizer of pybuda, got object"):
+    with pytest.raises(PyBudaError, match="expected an optimizer of pybuda, got object"):
         LearningRateScheduler(object())  # type: ignore[arg-type]
 
 

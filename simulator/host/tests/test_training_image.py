@@ -32,9 +32,11 @@ for _ in range(3):
     device.push_to_inputs(x)
     device.push_to_target_inputs(y)
 losses = queue.Queue()
-(weights,) = pybuda.run_training(steps=3, loss_queue=losses).get()
+sequential = sys.argv[2] == "sequential"
+(weights,) = pybuda.run_training(steps=3, loss_queue=losses, _sequential=sequential).get()
+assert (device.process is None) == sequential
 found = {name: value.value() for name, value in weights.items()}
-np.savez(f"{folder}/there.npz", *[losses.get().value() for _ in range(3)], **found)
+np.savez(f"{folder}/{sys.argv[2]}.npz", *[losses.get().value() for _ in range(3)], **found)
 """
 
 
@@ -67,19 +69,19 @@ def test_steps_from_an_image_in_another_process_have_the_bits_of_the_first(tmp_p
     for name, value in (("x", X), ("y", y)):
         np.save(tmp_path / f"{name}.npy", value)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, "-c", GO_ON, str(tmp_path)], check=True, env=environment, cwd=tmp_path)
-    with np.load(tmp_path / "there.npz") as there:
-        assert sorted(there.files) == sorted([*weights, *(f"arr_{i}" for i in range(STEPS))])
-        for i in range(STEPS):
-            assert np.array_equal(there[f"arr_{i}"], losses.get().value())
-        for name, value in weights.items():
-            assert np.array_equal(there[name], value.value()), name
+    expected = {f"arr_{i}": losses.get().value() for i in range(STEPS)} | {n: w.value() for n, w in weights.items()}
+    for way in ("sequential", "in a process"):  # of the device's own
+        subprocess.run([sys.executable, "-c", GO_ON, str(tmp_path), way], check=True, env=environment, cwd=tmp_path)
+        with np.load(tmp_path / f"{way}.npz") as there:
+            assert sorted(there.files) == sorted(expected)
+            for name, value in expected.items():
+                assert np.array_equal(there[name], value), (way, name)
 
     # No pass of it runs alone.
     done = CliRunner().invoke(run_image, [str(tmp_path / "tt0.tti")])
     assert done.exit_code == 2
-    expected = "expected an image of inference, got one of training; try TTDevice.load_image and run_training"
-    assert expected in done.output
+    refusal = "expected an image of inference, got one of training; try TTDevice.load_image and run_training"
+    assert refusal in done.output
     pybuda.shutdown()
     pybuda.TTDevice.load_image(img=image).push_to_inputs(X)
     with pytest.raises(PyBudaError, match="expected an image of inference, got one of training"):
@@ -95,6 +97,6 @@ def test_an_image_of_training_needs_optimizer_loss_and_targets(tmp_path: Path) -
     with pytest.raises(PyBudaError, match="bare: expected a loss module, got none"):
         bare.compile_to_image(img_path=path, training=True, sample_inputs=(X,))
     pybuda.shutdown()
-    with pytest.raises(PyBudaError, match="tt0: expected sample_targets, for the loss module, got none"):
+    with pytest.raises(PyBudaError, match="tt0: expected targets, for the loss module, got none; try sample_targets"):
         trainee().compile_to_image(img_path=path, training=True, sample_inputs=(X,))
     assert not path.exists()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
@@ -130,11 +131,27 @@ def _traceable(device: Holder, module: Any) -> PyBudaModule:
     return module
 
 
+@contextmanager
+def _innermost_frames() -> Iterator[None]:
+    """Has JAX note the line that an op comes from, and not who called it: the same pass is then the same bytes."""
+    import jax
+
+    name = "jax_traceback_in_locations_limit"
+    limit = jax.config.values[name]
+    jax.config.update(name, 1)
+    try:
+        yield
+    finally:
+        jax.config.update(name, limit)
+
+
 def _program(device: Trainee, one: Pass) -> Run:
     from opscope.models.frontends.jax import lower
 
-    exported = Exported(f"{device.name}.{one.kind}", lower(one.built, one.kind), one.built.arguments, {})
-    program = CardProgram(exported, device.board, device.compile_options(), device.numbers, one.kind)
+    with _innermost_frames():
+        exported = Exported(f"{device.name}.{one.kind}", lower(one.built, one.kind), one.built.arguments, {})
+    before = device.programs.get(one.kind)
+    program = CardProgram.of(before, exported, device.board, device.compile_options(), device.numbers, one.kind)
     device.programs[one.kind] = program
 
     def run(values: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:

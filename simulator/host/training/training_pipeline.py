@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from opscope.simulator.host.argument_checks import count, queue_of, queues
 from opscope.simulator.host.devices.device import Device
 from opscope.simulator.host.devices.tt_device import TTDevice
 from opscope.simulator.host.errors import NoMeaningHere, PyBudaError
@@ -22,8 +23,8 @@ from opscope.simulator.host.training.steps import TrainingSteps
 class TrainingPipeline:
     """The devices that have modules, in order; the last one computes the loss.
 
-    When a function returns, its work is done. Passes are computed in the devices' processes, but for `sequential` ones
-    and those of an image; weights, gradients and states are kept here, so that they outlive a process.
+    When a function returns, its work is done. Passes are computed in the devices' processes, but for `sequential` ones;
+    weights, gradients and states are kept here, so that they outlive a process.
     """
 
     error = failure = None
@@ -43,9 +44,12 @@ class TrainingPipeline:
             raise PyBudaError("training: expected a module on a device, got none; try place_module")
         if self.devices[-1].loss_module is None and self.devices[-1].training_image is None:
             self.devices[-1].refuse("a loss module", "none; try place_loss_module")
-        self.checkpoints = queue.Queue() if checkpoint_queue is None else checkpoint_queue
-        self.losses = queue.Queue() if loss_queue is None else loss_queue
-        self.forwarded, self.returned = list(d2d_fwd_queues), list(d2d_bwd_queues)
+        self.checkpoints: Any = queue_of("training: checkpoint_queue", checkpoint_queue)
+        self.losses: Any = queue_of("training: loss_queue", loss_queue)
+        self.checkpoints = queue.Queue() if self.checkpoints is None else self.checkpoints
+        self.losses = queue.Queue() if self.losses is None else self.losses
+        self.forwarded = queues("training: d2d_fwd_queues", d2d_fwd_queues)
+        self.returned = queues("training: d2d_bwd_queues", d2d_bwd_queues)
         self.parts: list[TrainingSteps] = []
 
     @property
@@ -66,7 +70,7 @@ class TrainingPipeline:
             samples = [*values, *(sample_of(value) for value in targets)] if loss else values
             image = device.training_image
             if image is not None:
-                part: TrainingSteps = ImageTraining(device.name, image)
+                part: TrainingSteps = ImageTraining(device.name, image, device)
             else:
                 part = part_of(device, samples, len(targets) if loss else 0, loss, device is not self.devices[0])
             values = [np.zeros(shape, dtype) for shape, dtype in part.outputs]
@@ -80,14 +84,15 @@ class TrainingPipeline:
 
         Passes run in the devices' own processes from here on, or with `sequential` in this one.
         """
+        count("training: input_count", input_count, 1)
         first, last = self.devices[0], self.devices[-1]
-        for queue_of, what, push in (
+        for held, what, push in (
             (first.inputs, "inputs", "push_to_inputs"), (last.targets, "targets", "push_to_target_inputs")
         ):  # fmt: skip
-            if len(queue_of) < input_count:
-                raise PyBudaError(f"training: expected {input_count} {what}, got {len(queue_of)}; try {push}")
+            if len(held) < input_count:
+                raise PyBudaError(f"training: expected {input_count} {what}, got {len(held)}; try {push}")
         for device in self.devices:
-            if sequential or device.training_image is not None:
+            if sequential:
                 device.end_process()
             else:
                 device.start_process()
@@ -114,8 +119,8 @@ class TrainingPipeline:
                 f"training: expected {input_count} microbatches that ran forward, got {waiting}; try run_forward"
             )
         with self._for_all_or_none():
-            for count in range(input_count):
-                self._microbatch_backward(zero_grad and count == 0)
+            for number in range(input_count):
+                self._microbatch_backward(zero_grad and number == 0)
 
     def _microbatch_backward(self, zero_grad: bool) -> None:
         incoming: list[np.ndarray] | None = None

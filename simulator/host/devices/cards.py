@@ -1,0 +1,81 @@
+"""Which cards a `TTDevice` means, by what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from opscope.simulator.host.argument_checks import count, listed, one_of
+from opscope.simulator.host.devices.detect import DetectedDevice, detected_devices
+from opscope.simulator.host.errors import NoMeaningHere, PyBudaError
+from opscope.simulator.host.learning_rate_scheduler import LearningRateScheduler
+from opscope.simulator.host.optimizers import Optimizer
+from opscope.simulator.host.settings.backend_device import BackendDevice
+from opscope.simulator.host.settings.backend_type import REFUSED, BackendType
+from opscope.simulator.host.settings.data_format import DataFormat
+from opscope.simulator.host.settings.device_mode import DeviceMode
+from opscope.simulator.host.settings.options import option
+
+KINDS: dict[str, type] = {
+    "arch": BackendDevice, "devtype": BackendType, "device_mode": DeviceMode, "fp32_fallback": DataFormat,
+    "optimizer": Optimizer, "scheduler": LearningRateScheduler,
+}  # fmt: skip
+"""Argument -> its class; None is always allowed."""
+
+
+def check_arguments(name: str, given: dict[str, Any]) -> None:
+    """Checks what a device is given, by the names of `KINDS`. Raises PyBudaError, NoMeaningHere."""
+    for what, kind in KINDS.items():
+        one_of(f"{name}: {what}", given[what], kind)
+    devtype = given["devtype"]
+    if devtype is not None and devtype.name in REFUSED:
+        raise NoMeaningHere(
+            f"{name}: devtype: expected Silicon, Golden or NoBackend, got {devtype.name}: {REFUSED[devtype.name]}"
+        )
+    if devtype is BackendType.Invalid or given["fp32_fallback"] is DataFormat.Invalid:
+        raise PyBudaError(f"{name}: expected a devtype and a format, got Invalid")
+
+
+def cards(name: str, num_chips: Any, chip_ids: Any, arch: BackendDevice | None) -> tuple[BackendDevice, list[Any], str]:
+    """Returns architecture, ids and board of the cards that are meant. Raises PyBudaError."""
+    if num_chips is not None:
+        count(f"{name}: num_chips", num_chips, 0)
+    ids = None if chip_ids is None else _ids(name, num_chips, chip_ids)
+    described = option("backend_cluster_descriptor_path") is not None
+    if arch is not None and not described:
+        return arch, ids if ids is not None else list(range(num_chips or 1)), arch.arch
+    there: list[DetectedDevice] = detected_devices()
+    by_id = {card.chip_id: card for card in there}
+    if ids is not None:
+        absent = [chip for chip in ids if chip not in by_id]
+        if absent:
+            raise PyBudaError(f"{name}: chip_ids: expected some of {', '.join(map(str, by_id))}, got {absent[0]!r}")
+        found = [by_id[chip] for chip in ids]
+    else:
+        found = there if arch is None else [card for card in there if card.arch is arch]
+        if (num_chips or 1) > len(found):
+            raise PyBudaError(
+                f"{name}: num_chips: expected at most {len(found)}, which are there, got {num_chips or 1}"
+            )
+        found = found[:num_chips] if num_chips else found
+    kinds = sorted({card.arch.name for card in found} | ({arch.name} if arch is not None else set()))
+    if len(kinds) > 1:
+        raise PyBudaError(f"{name}: expected cards of one architecture, got {', '.join(kinds)}; try chip_ids")
+    return found[0].arch, [card.chip_id for card in found], found[0].board
+
+
+def _ids(name: str, num_chips: Any, chip_ids: Any) -> list[Any]:
+    """Returns ids, or coordinates of chips as tuples. Raises PyBudaError."""
+    if num_chips:
+        raise PyBudaError(f"{name}: expected num_chips or chip_ids, got both")
+    where = f"{name}: chip_ids"
+    ids = [_id(where, chip) for chip in listed(where, chip_ids, "ids")]
+    if not ids or len(set(ids)) != len(ids):
+        raise PyBudaError(f"{where}: expected ids, each once, got {chip_ids!r}")
+    return ids
+
+
+def _id(where: str, chip: Any) -> int | tuple[int, ...]:
+    if isinstance(chip, tuple | list) and chip and isinstance(chip, Sequence):
+        return tuple(count(f"{where}: {chip!r}", number, 0) for number in chip)
+    return count(where, chip, 0)
