@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import os
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,16 +21,20 @@ _ATTEMPTS, _PAUSE = 5, 0.02
 
 
 class Claims:
-    """The folders that one process claims, so that no other process removes them; a context manager."""
+    """The folders that one process claims, so that no other process removes them; a context manager.
+
+    Any thread may claim a folder.
+    """
 
     def __init__(self) -> None:
+        self._lock = threading.RLock()
         self._held: dict[Path, int] = {}
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
     def hold(self, folder: Path) -> None:
         """Claims a folder until `close`. Does nothing if it is gone or cannot be locked."""
-        self._drop(folder)
-        with contextlib.suppress(OSError):
+        with self._lock, contextlib.suppress(OSError):
+            self._drop(folder)
             descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
             self._held[folder] = descriptor
             fcntl.flock(descriptor, fcntl.LOCK_SH)
@@ -61,9 +66,10 @@ class Claims:
 
     def temporary(self) -> Path:
         """A folder that exists until `close`, for what a read-only cache does not take."""
-        if self._temporary is None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="opscope-cache-", ignore_cleanup_errors=True)
-        return Path(self._temporary.name)
+        with self._lock:
+            if self._temporary is None:
+                self._temporary = tempfile.TemporaryDirectory(prefix="opscope-cache-", ignore_cleanup_errors=True)
+            return Path(self._temporary.name)
 
     def _drop(self, folder: Path) -> None:
         """Releases one folder, even if its path now holds something else."""

@@ -10,13 +10,14 @@ import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from opscope.base.children.call import Outcome, call
+from opscope.base.children.side_by_side import Turn, side_by_side
 from opscope.base.damage import Damaged
 from opscope.base.digest import files_digest, source_files, words_digest
 from opscope.base.file_names import as_text
@@ -42,19 +43,22 @@ SOURCES = ("harness/verdict", "harness/import_check", "models/frontends")
 Report = Callable[[dict[str, Any]], None]
 
 
-def hold(tasks: Sequence[Task], header: ManifestHeader, claims: Claims, report: Report) -> list[ImportCheck]:
-    """One check for each model of the header that a framework exported."""
+def hold(
+    tasks: Sequence[Task], header: ManifestHeader, claims: Claims, report: Report, at_once: int = 1
+) -> list[ImportCheck]:
+    """One check for each model of the header that a framework exported, `at_once` of them side by side."""
     by_name = {task.name: task for task in tasks}
-    checks = []
-    for model, folder in zip(header.models, header.export_dirs, strict=True):
-        task = by_name.get(model)
-        if task is not None and task.export is not None:
-            checks.append(_kept(task, Path(folder), claims, report))
-    return checks
+    jobs = [
+        partial(_kept, task, Path(folder), claims)
+        for model, folder in zip(header.models, header.export_dirs, strict=True)
+        if (task := by_name.get(model)) is not None and task.export is not None
+    ]
+    return side_by_side(jobs, at_once, report)
 
 
-def _kept(task: Task, folder: Path, claims: Claims, report: Report) -> ImportCheck:
+def _kept(task: Task, folder: Path, claims: Claims, turn: Turn) -> ImportCheck:
     """The check of one model: the kept one, or a new one."""
+    report = turn.report
     store = JsonStore(Path(str(task.request.cache_dir)) / FOLDER)
     limits = f"{task.request.seconds} {task.request.memory}"
     key = words_digest(folder.name, _sources(), limits, digits=20)
@@ -65,7 +69,7 @@ def _kept(task: Task, folder: Path, claims: Claims, report: Report) -> ImportChe
             pass  # of another opscope
     report({"event": "stage", "model": task.name, "stage": "import", "done": 0, "total": 1})
     try:
-        check = _check(task, folder, claims)
+        check = _check(task, folder, claims, turn)
         store.put(key, check.model_dump(mode="json"))
     except BudgetSpent:  # another run may have the time
         check = _unchecked(task, "the time of --budget was over")
@@ -85,11 +89,11 @@ def _unchecked(task: Task, reason: str) -> ImportCheck:
     return ImportCheck(model=task.name, framework=framework, status=ImportStatus.NOT_CHECKED, error=as_text(reason))
 
 
-def _check(task: Task, folder: Path, claims: Claims) -> ImportCheck:
+def _check(task: Task, folder: Path, claims: Claims, turn: Turn) -> ImportCheck:
     """The check of one model. Raises BudgetSpent, Damaged, and what an exporter raises that runs again."""
     request, export = task.request, task.export
     assert export is not None
-    allowance = request.allowance()
+    allowance = request.allowance(turn.check)
     if not allowance.left():
         raise BudgetSpent("its beginning")
     cache_dir = Path(str(request.cache_dir))
@@ -109,7 +113,7 @@ def _check(task: Task, folder: Path, claims: Claims) -> ImportCheck:
             own = Path(temporary)
             outcome = call(
                 "opscope.models.frontends.own_results_child:run", {**framework_task, "folder": temporary},
-                seconds=allowance.left(), memory=allowance.memory, environment=environment,
+                seconds=allowance.left(), memory=allowance.memory, environment=environment, watch=turn.check,
             )  # fmt: skip
             if not (own / own_results.FILE).is_file():
                 return _ended(task, outcome, allowance, "its own framework")
@@ -120,7 +124,7 @@ def _check(task: Task, folder: Path, claims: Claims) -> ImportCheck:
         }  # fmt: skip
         outcome = call(
             "opscope.harness.import_check.compare_child:compare_import", orders, seconds=allowance.left(),
-            memory=allowance.memory,
+            memory=allowance.memory, watch=turn.check,
         )  # fmt: skip
         if outcome.result is None:
             return _ended(task, outcome, allowance, "the comparison")
@@ -130,7 +134,7 @@ def _check(task: Task, folder: Path, claims: Claims) -> ImportCheck:
             question = {"check": outcome.result, "folder": str(folder), "own": str(own)}
             answer = call(
                 "opscope.harness.import_check.compare_child:explain_import", question, seconds=allowance.left(),
-                memory=allowance.memory,
+                memory=allowance.memory, watch=turn.check,
             )  # fmt: skip
             check = ImportCheck.model_validate(answer.result or outcome.result)
     return check

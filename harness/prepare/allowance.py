@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from opscope.base.children.ending import Cause, Ending
@@ -26,12 +27,16 @@ class BudgetSpent(Exception):  # noqa: N818 - the outcome of one model, not an e
 class Allowance:
     """What is left for a model that is being prepared, and the step that it is at."""
 
-    def __init__(self, seconds: float = SECONDS, memory: int | None = None, until: float | None = None) -> None:
-        """The time begins now. `until` is the time (time.time) at which the run's budget ends."""
+    def __init__(
+        self, seconds: float = SECONDS, memory: int | None = None, until: float | None = None,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
+        """The time begins now. `until` is the time (time.time) at which the run's budget ends. `check` is called while
+        a child works, and raises what is to end it."""
         self.seconds, self.memory = seconds, memory_limit(memory)
         self._end = time.monotonic() + seconds
         self._budget_end = None if until is None else time.monotonic() + until - time.time()
-        self.step = EXPORT
+        self.step, self.check = EXPORT, check
 
     def left(self) -> float:
         """Seconds that are left, not below zero."""

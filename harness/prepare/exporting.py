@@ -137,6 +137,7 @@ def run_exporter(export: Export, folder: Path, allowance: Allowance, own: Own | 
             until.append(time.monotonic() + OWN_SHARE * allowance.left())
 
     def watch() -> None:
+        allowance.check()
         if until and time.monotonic() > until[0]:
             raise ChildEnded(Ending(Cause.TIMEOUT, "took its share of the time"))
 

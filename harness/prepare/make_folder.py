@@ -41,8 +41,11 @@ class Unpreparable(Exception):  # noqa: N818 - the outcome of one model, not an 
     """A model that was exported could not be split or evaluated."""
 
 
-def make(task: Task, allowance: Allowance, report: Callable[[Event], None]) -> None:
-    """Makes one export folder in child processes, with a new child after each op that killed the last one."""
+def make(task: Task, allowance: Allowance, report: Callable[[Event], None], at_once: int = 1) -> None:
+    """Makes one export folder in child processes, with a new child after each op that killed the last one.
+
+    `at_once` is how many models are made side by side, which share the processors for threads that compile.
+    """
     if task.unreadable:
         raise ModelRefused(task.path, "a readable file", task.unreadable)
     if not allowance.left():
@@ -62,7 +65,7 @@ def make(task: Task, allowance: Allowance, report: Callable[[Event], None]) -> N
     except OSError as error:
         raise export_folder.unwritable("cache folder", exports, error) from None
     fatal_ops: dict[str, str] = {}
-    threads = jobs_ahead.threads()
+    threads = max(1, jobs_ahead.threads() // at_once)
     claims.hold(temporary)
     try:
         while True:
@@ -121,6 +124,7 @@ def _run_child(
 
     def check_op() -> None:
         nonlocal written, since, named
+        allowance.check()
         with contextlib.suppress(FileNotFoundError):
             state = journal.stat()
             last = state.st_mtime_ns

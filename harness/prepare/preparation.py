@@ -6,7 +6,7 @@ Nothing is imported or evaluated here: files are only read, for their digests.
 from __future__ import annotations
 
 import glob
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -60,9 +60,9 @@ class Preparation:
     until: float | None = None
     """The time (time.time) at which the run's budget ends: after it, no model is prepared."""
 
-    def allowance(self) -> Allowance:
-        """The time and memory of one model, whose time begins now."""
-        return Allowance(self.seconds, self.memory, self.until)
+    def allowance(self, check: Callable[[], None] = lambda: None) -> Allowance:
+        """The time and memory of one model, whose time begins now; `check` may end what is under way."""
+        return Allowance(self.seconds, self.memory, self.until, check)
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,13 @@ numpy: pytest processes call it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from opscope.base import damage, stored
+from opscope.base.children.side_by_side import Turn, side_by_side
 from opscope.base.damage import Damaged
 from opscope.base.file_names import as_text
 from opscope.base.inner_path import inside
@@ -34,8 +36,9 @@ def prepare(
     on_event: Callable[[Event], None] | None = None,
     claims: Claims | None = None,
     artifacts: Path | None = None,
+    at_once: int = 1,
 ) -> tuple[ManifestHeader, list[OpRow]]:
-    """Prepares all models of the request and merges their manifests by op id.
+    """Prepares all models of the request, `at_once` of them side by side, and merges their manifests by op id.
 
     A row that several models share keeps the files and the chosen use of the first; uses are joined. The export folders
     stay for as long as `claims` holds them. A model that is not prepared is in the header's `failed`, its traceback in
@@ -50,37 +53,58 @@ def prepare(
         missing, _, hint = requested[0].missing.partition("; try ")
         raise InputError(f"--model {requested[0].name}", "its framework to be installed", missing, hint)
     report({"event": "models", "total": len(requested)})
-    manifests: list[tuple[ManifestHeader, list[OpRow]]] = []
-    failed: list[ModelFailure] = []
-    for task in requested:
+    at_once = min(at_once, len(requested))
+    one = _OneModel(request, claims, artifacts, at_once, alone=len(requested) == 1)
+
+    def postponed(number: int) -> None:
+        waits = {"event": "stage", "stage": "waiting for memory", "done": 0, "total": 1}
+        report({**waits, "model": requested[number].name})
+
+    results = side_by_side([partial(one.prepared, task) for task in requested], at_once, report, postponed)
+    header, rows = merge([result for result in results if not isinstance(result, ModelFailure)])
+    failed = tuple(result for result in results if isinstance(result, ModelFailure))
+    return header.model_copy(update={"failed": failed}), rows
+
+
+@dataclass(frozen=True)
+class _OneModel:
+    """Prepares one model of a request at a time, on any thread."""
+
+    request: Preparation
+    claims: Claims
+    artifacts: Path | None
+    at_once: int
+    alone: bool
+    """Whether the request has only this model, so that what is wrong with it is bad input."""
+
+    def prepared(self, task: Task, turn: Turn) -> tuple[ManifestHeader, list[OpRow]] | ModelFailure:
+        """The manifest of a model, or why there is none. Raises InputError."""
         folder = Path(task.folder)
-        cached = _claimed(folder, claims)
-        allowance = request.allowance()
+        cached = _claimed(folder, self.claims)
+        allowance = self.request.allowance(turn.check)
         try:
             if task.missing:
                 raise ExportFailed("", task.missing, "")
-            manifest = _manifest(task, claims, allowance, report)
+            manifest = _manifest(task, self.claims, allowance, turn.report, self.at_once)
         except ExportFailed as error:
             status = ModelStatus(f"{error.stage}_failed") if error.stage else ModelStatus.FRAMEWORK_MISSING
-            failed.append(_failure(task, status, error.error, error.trace, artifacts))
+            failure = _failure(task, status, error.error, error.trace, self.artifacts)
         except Unpreparable as error:
-            failed.append(_failure(task, ModelStatus.PREPARE_FAILED, str(error), "", artifacts))
+            failure = _failure(task, ModelStatus.PREPARE_FAILED, str(error), "", self.artifacts)
         except BudgetSpent as error:
             reason = f"budget: it was at {error} when the time of --budget was over"
-            failed.append(_failure(task, ModelStatus.NOT_RUN, reason, "", artifacts))
+            failure = _failure(task, ModelStatus.NOT_RUN, reason, "", self.artifacts)
         except ModelRefused as error:
-            if len(requested) == 1:
+            if self.alone:
                 raise
             status = ModelStatus.EXPORT_FAILED if allowance.step == EXPORT else ModelStatus.PREPARE_FAILED
-            failed.append(_failure(task, status, str(error), "", artifacts))
+            failure = _failure(task, status, str(error), "", self.artifacts)
         else:
             export_folder.mark_used(folder)
-            manifests.append(manifest)
-            report({"event": "done", "model": task.name, "export_dir": task.folder, "cached": cached})
-            continue
-        report({"event": "failed", "model": task.name, "status": failed[-1].status.value, "error": failed[-1].error})
-    header, rows = merge(manifests)
-    return header.model_copy(update={"failed": tuple(failed)}), rows
+            turn.report({"event": "done", "model": task.name, "export_dir": task.folder, "cached": cached})
+            return manifest
+        turn.report({"event": "failed", "model": task.name, "status": failure.status.value, "error": failure.error})
+        return failure
 
 
 def _failure(task: Task, status: ModelStatus, error: str, trace: str, artifacts: Path | None) -> ModelFailure:
@@ -129,13 +153,13 @@ def _for_this_run(task: Task, claims: Claims) -> Task:
 
 
 def _manifest(
-    task: Task, claims: Claims | None, allowance: Allowance, report: Callable[[Event], None]
+    task: Task, claims: Claims | None, allowance: Allowance, report: Callable[[Event], None], at_once: int = 1
 ) -> tuple[ManifestHeader, list[OpRow]]:
     """The manifest of one model, whose export folder is made if it does not exist or is damaged."""
     folder = Path(task.folder)
     while True:
         while not _claimed(folder, claims):  # again where somebody clears up just now
-            make(task, allowance, report)
+            make(task, allowance, report, at_once)
         try:
             manifest = export_folder.read_manifest(folder)
             whole_rows([folder])  # workflow `full` reads them later

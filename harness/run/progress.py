@@ -181,7 +181,8 @@ class Lines:
 
     def __init__(self, write_line: Callable[[str], None], minute: float = MINUTE) -> None:
         self._write_line, self._minute = write_line, minute
-        self._since = time.monotonic()
+        self._since: dict[str, float] = {}
+        """Model -> when its phase began; several models may be under way."""
         self._state = State()
         self._line: StatusLine | None = None
 
@@ -199,12 +200,17 @@ class Lines:
     def prepared(self, event: Event) -> None:
         """Writes a line when a phase is complete."""
         self._open().prepared(event)
-        if event.get("event") != "stage" or not event.get("total") or event.get("done") != event.get("total"):
+        if event.get("event") != "stage":
             return
-        now = time.monotonic()
+        now, model = time.monotonic(), str(event.get("model", ""))
+        if not event.get("done"):
+            self._since[model] = now
+        since = self._since.setdefault(model, now)
+        if not event.get("total") or event.get("done") != event.get("total"):
+            return
         done = PHASES.get(str(event.get("stage")), "{total} steps of {stage}").format(**event)
-        self._write_line(f"opscope: {event.get('model', '')}: {done} in {now - self._since:.1f} s")
-        self._since = now
+        self._write_line(f"opscope: {model}: {done} in {now - since:.1f} s")
+        self._since[model] = now
 
     def begin(self, tests: Sequence[str]) -> None:
         """Keeps what is asked for, for the line of the minute."""

@@ -48,6 +48,15 @@ REFUSAL = "opscope_refusal"
 """Key for the reason why a worker gave up, which it sends to the controller."""
 
 
+def workers_of(config: pytest.Config) -> int:
+    """How many xdist workers a run has; 1 where it has none."""
+    if not config.pluginmanager.hasplugin("dsession"):
+        return 1
+    from xdist.workermanage import parse_tx_spec_config
+
+    return len(parse_tx_spec_config(config))
+
+
 class OpByOp:
     """The hooks of one run; registered only when there is one."""
 
@@ -94,7 +103,7 @@ class OpByOp:
                 self.plan, lanes = start_run.make(
                     self.config.stash[request.KEY], self.display.prepared,
                     command_line=("pytest", *map(str, self.config.invocation_params.args)), dry=dry,
-                    claims=self._claims,
+                    claims=self._claims, at_once=workers_of(self.config),
                 )  # fmt: skip
             except InputError as error:
                 self.display.close()

@@ -48,15 +48,16 @@ MADE = frozenset({"stage", "done", "failed"})
 
 
 def make(
-    request: Request, report: Callable[[Event], None], command_line: Sequence[str], dry: bool, claims: Claims
-) -> tuple[RunPlan, list[AnyLane]]:
-    """Prepares the requested run and writes the run folder; with `dry`, writes nothing.
+    request: Request, report: Callable[[Event], None], command_line: Sequence[str], dry: bool, claims: Claims,
+    at_once: int = 1,
+) -> tuple[RunPlan, list[AnyLane]]:  # fmt: skip
+    """Prepares the requested run, `at_once` models side by side, and writes the run folder; with `dry`, writes nothing.
 
     Each backend has accepted its options: in its lane, or in an earlier one if nothing has changed since. The lanes are
     in the order of `RunPlan.sides`. `claims` holds the folders that the run needs. Raises InputError for any bad input.
     """
     if request.resume is not None:
-        return _resumed(request, request.resume, report, dry, claims)
+        return _resumed(request, request.resume, report, dry, claims, at_once)
     if request.again:
         plan = from_run(request)
         if not dry:
@@ -75,12 +76,13 @@ def make(
             _close(lanes)
             raise
         return plan, lanes
-    return _from_models(request, report, command_line, dry, claims)
+    return _from_models(request, report, command_line, dry, claims, at_once)
 
 
 def _from_models(
-    request: Request, report: Callable[[Event], None], command_line: Sequence[str], dry: bool, claims: Claims
-) -> tuple[RunPlan, list[AnyLane]]:
+    request: Request, report: Callable[[Event], None], command_line: Sequence[str], dry: bool, claims: Claims,
+    at_once: int,
+) -> tuple[RunPlan, list[AnyLane]]:  # fmt: skip
     """Makes the plan of a new run, while lanes load their backends if these are needed."""
     from opscope.harness.prepare import prepare_models
     from opscope.harness.prepare.preparation import tasks
@@ -107,8 +109,9 @@ def _from_models(
     try:
         recalled = _recalled_ready(sides, lanes, cached)
         diagnostics = None if dry else run_dir / artifacts.ARTIFACT_DIR
-        header, rows = prepare_models.prepare(preparation, _loading_lanes(lanes, recalled, report), claims, diagnostics)
-        imports = () if dry else _imports(named, header, claims, report, orders.limitations)
+        listener = _loading_lanes(lanes, recalled, report)
+        header, rows = prepare_models.prepare(preparation, listener, claims, diagnostics, at_once)
+        imports = () if dry else _imports(named, header, claims, report, orders.limitations, at_once)
         ready = _ready(sides, lanes, recalled)
         header, rows = _by_workflow(orders, ready, header, rows, report, claims, preparation.allowance)
         header = header.model_copy(update={"imports": imports})
@@ -133,11 +136,11 @@ def _from_models(
 
 def _imports(
     named: Sequence[Task], header: ManifestHeader, claims: Claims, report: Callable[[Event], None],
-    own_limitations: str | None,
+    own_limitations: str | None, at_once: int,
 ) -> tuple[ImportCheck, ...]:  # fmt: skip
     """Each model's check against its own framework, and whether a limitation names it."""
     rows = limitation_file.all_rows(own_limitations)
-    return tuple(judged_import(check, rows) for check in hold.hold(named, header, claims, report))
+    return tuple(judged_import(check, rows) for check in hold.hold(named, header, claims, report, at_once))
 
 
 def _by_workflow(
@@ -305,7 +308,7 @@ def _close(lanes: Sequence[AnyLane]) -> None:
 
 
 def _resumed(
-    request: Request, run_dir: Path, report: Callable[[Event], None], dry: bool, claims: Claims
+    request: Request, run_dir: Path, report: Callable[[Event], None], dry: bool, claims: Claims, at_once: int
 ) -> tuple[RunPlan, list[AnyLane]]:
     """Makes the plan for the rest of a run. Raises InputError if the rest would not agree with its beginning."""
     from opscope.harness.prepare import prepare_models
@@ -337,7 +340,8 @@ def _resumed(
         ready = _ready(sides, lanes, recalled)
 
         def again(preparation: Preparation) -> None:
-            header, rows = prepare_models.prepare(preparation, _loading_lanes(lanes, recalled, report), claims)
+            listener = _loading_lanes(lanes, recalled, report)
+            header, rows = prepare_models.prepare(preparation, listener, claims, at_once=at_once)
             _by_workflow(orders, ready, header, rows, report, claims, preparation.allowance)
 
         resume.prepared(run, preparation, again)

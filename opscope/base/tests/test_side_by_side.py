@@ -1,0 +1,113 @@
+"""Jobs side by side: order, how many at once, errors, memory, and that no child outlives them."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from opscope.base.children.call import call
+from opscope.base.children.side_by_side import Stopped, Turn, side_by_side
+
+
+def waits_for(turn: Turn, is_true: Callable[[], object], seconds: float = 30.0) -> None:
+    """Waits as a job does that has a child."""
+    until = time.monotonic() + seconds
+    while not is_true():
+        assert time.monotonic() < until, "nothing happened"
+        turn.check()
+        time.sleep(0.001)
+
+
+def exists(pid: int) -> bool:
+    """Whether there is such a process."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_results_are_in_order_and_no_more_jobs_than_asked_for_are_under_way() -> None:
+    under_way, most, threads = set[int](), list[int](), set[int]()
+    heard: list[tuple[int, int]] = []
+
+    def job(number: int, turn: Turn) -> int:
+        under_way.add(number)
+        most.append(len(under_way))
+        if number == 0:
+            waits_for(turn, lambda: len(most) >= 3)  # of the first two jobs, this one ends last
+        threads.add(threading.get_ident())
+        turn.report(number)
+        under_way.remove(number)
+        return number * number
+
+    results = side_by_side(
+        [lambda turn, number=number: job(number, turn) for number in range(6)], 2,
+        lambda event: heard.append((event, threading.get_ident())),
+    )  # fmt: skip
+    assert results == [0, 1, 4, 9, 16, 25]
+    assert max(most) == 2
+    assert sorted(number for number, _ in heard) == list(range(6))
+    assert {thread for _, thread in heard} == {threading.get_ident()}
+    assert threading.get_ident() not in threads
+
+
+def test_one_at_a_time_needs_no_thread() -> None:
+    here = threading.get_ident()
+    assert side_by_side([lambda turn: threading.get_ident()] * 3, 1, print) == [here] * 3
+    assert side_by_side([lambda turn: threading.get_ident()], 4, print) == [here]
+
+
+@pytest.mark.parametrize("whose", ["job", "listener"])
+def test_an_error_ends_the_other_jobs_and_their_children(whose: str, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"  # where the child writes its number
+    ended: list[str] = []
+
+    def long(turn: Turn) -> None:
+        try:
+            call("opscope.base.tests.child_functions:hang", {"mark": str(mark)}, watch=turn.check)
+        except Stopped:
+            ended.append("stopped")
+            raise
+
+    def short(turn: Turn) -> None:
+        waits_for(turn, lambda: mark.exists() and mark.read_text())
+        if whose == "job":
+            raise ValueError("no")
+        turn.report("no")
+
+    def listen(event: str) -> None:
+        raise ValueError(event)
+
+    with pytest.raises(ValueError, match="no"):
+        side_by_side([long, short], 2, listen)
+    assert ended == ["stopped"]
+    pid = int(mark.read_text())
+    waits_for(Turn(print), lambda: not exists(pid))  # its parent has still to wait for it
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("side-by-side")]
+
+
+def test_the_youngest_job_waits_where_all_together_hold_too_much() -> None:
+    begun: list[int] = []
+    postponed: list[int] = []
+
+    def first(turn: Turn) -> str:
+        begun.append(0)
+        waits_for(turn, lambda: postponed)
+        return "first"
+
+    def second(turn: Turn) -> str:
+        begun.append(1)
+        if not postponed:
+            waits_for(turn, lambda: False)
+        return "second"
+
+    assert side_by_side([first, second], 2, print, postponed.append, memory=1) == ["first", "second"]
+    assert postponed == [1]
+    assert begun.count(0) == 1, "the older job goes on"
+    assert begun.count(1) == 2
