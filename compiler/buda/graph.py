@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from opscope.compiler.buda.op_options import OpOptions
@@ -126,6 +126,7 @@ class Tm:
         """Whether it places z along rows or columns."""
         return self.name in ("hstack", "vstack")
 
+    @lru_cache(maxsize=4096)  # noqa: B019 - few and small; the legalizer asks for each candidate of each op
     def apply(self, shape: TensorShape) -> TensorShape:
         """Returns the shape after the TM. Raises CompilerInputError if the shape does not divide."""
         if self.is_slice or self.is_stack:

@@ -6,10 +6,10 @@ below the other) and then a dense one with the weights. Other pickers move, repe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from itertools import accumulate, pairwise, product
+from itertools import accumulate, product
 from math import prod
 
 import numpy as np
@@ -129,18 +129,37 @@ class SparsePattern:
 
     def legal_inner_tiles(self, grid_r: int, t: int, z_major: bool, sizes: Sequence[int]) -> tuple[int, ...]:
         """Returns those of `sizes` with which every core only goes forward through the right operand, in all pieces."""
-        steps = self._steps(grid_r, t, z_major)
-        if steps is None:
-            return ()
-        return tuple(size for size in sizes if all(last // size <= first // size for last, first in steps))
+        key = (grid_r, t, z_major, tuple(sizes))
+        if key not in self._legal:
+            steps = self._steps(grid_r, t, z_major)
+            self._legal[key] = () if steps is None else tuple(
+                size for size in sizes if all(last // size <= first // size for last, first in steps)
+            )  # fmt: skip
+        return self._legal[key]
 
     def _steps(self, grid_r: int, t: int, z_major: bool) -> frozenset[tuple[int, int]] | None:
         """Returns (last column of a piece, first column of the core's next one), for all cores and pieces."""
         key = (grid_r, t, z_major)
         if key not in self._stepped:
-            slices = self._cut_rows(*key)
-            self._stepped[key] = None if slices is None else frozenset(_forward(slices))
+            self._stepped[key] = self._forward_steps(*key)
         return self._stepped[key]
+
+    def _forward_steps(self, grid_r: int, t: int, z_major: bool) -> frozenset[tuple[int, int]] | None:
+        per_group = self.rows // (self.taps if z_major else 1)
+        height = self._piece_height(grid_r, t, z_major)
+        if height is None:
+            return None
+        row, col, _ = self._columns
+        part = row % per_group // height
+        first = np.full(t * grid_r, self.cols)
+        last = np.full(t * grid_r, -1)
+        np.minimum.at(first, part, col)
+        np.maximum.at(last, part, col)
+        steps: set[tuple[int, int]] = set()
+        for firsts, lasts in zip(first.reshape(t, grid_r).T, last.reshape(t, grid_r).T, strict=True):
+            read = lasts >= 0  # an empty piece reads nothing
+            steps.update(zip(lasts[read][:-1].tolist(), firsts[read][1:].tolist(), strict=True))
+        return frozenset(steps)
 
     def share(self, grid_r: int, t: int, z_major: bool, u_rt: int, u_kt: int) -> SparseShare:
         """Returns the largest share of a row of cores. Rows must divide into `grid_r` x `t` pieces."""
@@ -184,6 +203,10 @@ class SparsePattern:
         return {}
 
     @cached_property
+    def _legal(self) -> dict[tuple[int, int, bool, tuple[int, ...]], tuple[int, ...]]:
+        return {}
+
+    @cached_property
     def _stepped(self) -> dict[tuple[int, int, bool], frozenset[tuple[int, int]] | None]:
         return {}
 
@@ -191,15 +214,25 @@ class SparsePattern:
     def _shares(self) -> dict[tuple[int, int, bool, int, int], SparseShare]:
         return {}
 
+    @cached_property
+    def _columns(self) -> np.ndarray:
+        """The tiles as three arrays: rows, columns, identities."""
+        return np.array(self.tiles, np.int64).reshape(-1, 3).T
+
+    def _piece_height(self, grid_r: int, t: int, z_major: bool) -> int | None:
+        """Returns the rows of a piece on a core, of one tap in z-major order; None if the rows do not divide."""
+        height, rest = divmod(self.rows, grid_r * t * (self.taps if z_major else 1))
+        return None if rest else height
+
     def _cut_rows(self, grid_r: int, t: int, z_major: bool) -> list[list[list[tuple[int, int, int]]]] | None:
         """Returns [piece][core] -> its tiles, with rows counted inside the piece; None if the rows do not divide.
 
         In z-major order a piece is the same rows of every tap, otherwise rows are distributed from the top.
         """
         groups = self.taps if z_major else 1
-        if self.rows % (grid_r * t * groups):
+        height = self._piece_height(grid_r, t, z_major)
+        if height is None:
             return None
-        height = self.rows // (grid_r * t * groups)
         per_group = self.rows // groups
         slices: list[list[list[tuple[int, int, int]]]] = [[[] for _ in range(grid_r)] for _ in range(t)]
         for row, col, identity in self.tiles:
@@ -208,14 +241,6 @@ class SparsePattern:
             piece, core = divmod(part, grid_r)
             slices[piece][core].append((at * groups + group, col, identity))
         return slices
-
-
-def _forward(slices: list[list[list[tuple[int, int, int]]]]) -> Iterator[tuple[int, int]]:
-    """Yields (last column of a piece, first column of the core's next one)."""
-    for pieces in zip(*slices, strict=True):
-        columns = [[col for _, col, _ in piece] for piece in pieces]
-        spans = [(min(cols), max(cols)) for cols in columns if cols]
-        yield from ((last, first) for (_, last), (first, _) in pairwise(spans))
 
 
 def picked_pixels(

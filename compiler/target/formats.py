@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import ml_dtypes
 import numpy as np
@@ -42,12 +43,12 @@ class NumberFormat:
     code: int | None = None
     """Number of the format in Tenstorrent's `DataFormat`, as tt-budabackend and tt-metal write it; None: has none."""
 
-    @property
+    @cached_property
     def tile_bytes(self) -> int:
         """Bytes of a 32x32 tile: the datums, and one exponent byte per 16 of them in a block format."""
         return TILE * TILE * self.bits // 8 + (TILE * TILE // 16 if self.kind == "block" else 0)
 
-    @property
+    @cached_property
     def buda_tile_bytes(self) -> int:
         """Bytes of a tile as TT-Buda counts them: with a 32-byte header."""
         return self.tile_bytes + 32
@@ -121,6 +122,7 @@ _ALIASES |= {"float16b": "Float16_b", "bfp8b": "Bfp8_b", "bfp4b": "Bfp4_b", "bfp
 _ALIASES |= {"bfloat16": "Float16_b", "float32": "Float32"}
 
 
+@lru_cache(maxsize=256)
 def number_format(name: str) -> NumberFormat:
     """The format called `name` in either vocabulary, case ignored. Raises ValueError with the closest names."""
     alias = _ALIASES.get(name.lower())

@@ -45,37 +45,58 @@ class End:
         return cls(model.stream, model.grid, model.inputs[operand].block_shape)
 
 
+class Joint:
+    """An edge between two ops, with what of it every pair of their models is asked about."""
+
+    def __init__(self, graph: BudaGraph, edge: Edge) -> None:
+        self._graph, self._edge = graph, edge
+        spec = graph.node(edge.consumer).spec
+        self._into_matmul, self._into_sparse = spec.is_matmul, spec.sparse is not None
+        self._dense = spec.is_matmul and spec.sparse is None
+        self._from_sparse = graph.node(edge.producer).spec.sparse is not None
+        self._transposed = edge.has_tm("transpose")
+        self._z_to_rows = _turns_z_to_rows(graph, edge)
+        # The consumer's input counts z after streaming: more of it than pieces means that the tensor has z of its own.
+        self._has_z = graph.operand_shape(edge).z > 1
+        self._order = graph.read_order(edge)
+        self._pieces: dict[StreamFactor, TensorShape] = {}
+
+    def failure(self, producer: StreamFactor, consumer: End) -> EdgeFailureReason | None:
+        """Returns the reason why the two do not fit together; None if they do."""
+        produced, taken = producer, consumer.stream
+        if produced.none and taken.none:
+            return None
+        if self._transposed:
+            produced = produced.transposed
+        if not _compatible(produced, taken, self._into_sparse, self._z_to_rows):
+            return EdgeFailureReason.TStreamIncompatibleConsumer
+        if not _directions_fit(produced, taken, self._has_z, self._z_to_rows):
+            return EdgeFailureReason.TStreamIllegalTStreamDir
+        if not produced.none and not _blocks_fit(self._piece(producer), produced, consumer, self._order, self._dense):
+            return EdgeFailureReason.TStreamBlockIncompatible
+        if not produced.none and taken.none and not producer.follows(self._order):
+            return EdgeFailureReason.TStreamAntiUblockOrderStacking
+        operand = self._edge.operand
+        if self._dense and not produced.none and not taken.none and taken.by_rows != (operand == 0) and operand < 2:
+            return EdgeFailureReason.TStreamMatmulStreamingSide
+        rows, cols = produced.r // taken.r, produced.c // taken.c
+        if not (self._into_matmul and operand == 1) and rows and not either_divides(rows, consumer.grid.r):
+            return EdgeFailureReason.TStreamNotDivisableRow
+        if not (self._into_matmul and operand == 0) and cols and not either_divides(cols, consumer.grid.c):
+            return EdgeFailureReason.TStreamNotDivisableColumn
+        if produced.none and not taken.none and self._from_sparse and self._dense:
+            return EdgeFailureReason.ConvSliceStackMatmulStreamingHang
+        return None
+
+    def _piece(self, stream: StreamFactor) -> TensorShape:
+        if stream not in self._pieces:
+            self._pieces[stream] = piece_shape(self._graph, self._edge, stream)
+        return self._pieces[stream]
+
+
 def edge_failure(graph: BudaGraph, edge: Edge, producer: StreamFactor, consumer: End) -> EdgeFailureReason | None:
     """Returns the reason why the two do not fit together; None if they do. Both ends of the edge are ops."""
-    produced, taken = producer, consumer.stream
-    if produced.none and taken.none:
-        return None
-    if edge.has_tm("transpose"):
-        produced = produced.transposed
-    spec, source = graph.node(edge.consumer).spec, graph.node(edge.producer).spec
-    dense = spec.is_matmul and spec.sparse is None
-    z_to_rows = _turns_z_to_rows(graph, edge)
-    if not _compatible(produced, taken, spec.sparse is not None, z_to_rows):
-        return EdgeFailureReason.TStreamIncompatibleConsumer
-    # The consumer's input counts z after streaming: more of it than pieces means that the tensor has z of its own.
-    has_z = graph.operand_shape(edge).z > 1
-    if not _directions_fit(produced, taken, has_z, z_to_rows):
-        return EdgeFailureReason.TStreamIllegalTStreamDir
-    order = graph.read_order(edge)
-    if not produced.none and not _blocks_fit(graph, edge, produced, producer, consumer, order, dense):
-        return EdgeFailureReason.TStreamBlockIncompatible
-    if not produced.none and taken.none and not producer.follows(order):
-        return EdgeFailureReason.TStreamAntiUblockOrderStacking
-    if dense and not produced.none and not taken.none and taken.by_rows != (edge.operand == 0) and edge.operand < 2:
-        return EdgeFailureReason.TStreamMatmulStreamingSide
-    rows, cols = produced.r // taken.r, produced.c // taken.c
-    if not (spec.is_matmul and edge.operand == 1) and rows and not either_divides(rows, consumer.grid.r):
-        return EdgeFailureReason.TStreamNotDivisableRow
-    if not (spec.is_matmul and edge.operand == 0) and cols and not either_divides(cols, consumer.grid.c):
-        return EdgeFailureReason.TStreamNotDivisableColumn
-    if produced.none and not taken.none and source.sparse is not None and dense:
-        return EdgeFailureReason.ConvSliceStackMatmulStreamingHang
-    return None
+    return Joint(graph, edge).failure(producer, consumer)
 
 
 def _turns_z_to_rows(graph: BudaGraph, edge: Edge) -> bool:
@@ -102,16 +123,7 @@ def _directions_fit(produced: StreamFactor, taken: StreamFactor, has_z: bool, z_
     return produced.none or taken.none or produced.by_rows == taken.by_rows
 
 
-def _blocks_fit(
-    graph: BudaGraph,
-    edge: Edge,
-    produced: StreamFactor,
-    untransposed: StreamFactor,
-    consumer: End,
-    order: str,
-    dense: bool,
-) -> bool:
-    piece = piece_shape(graph, edge, untransposed)
+def _blocks_fit(piece: TensorShape, produced: StreamFactor, consumer: End, order: str, dense: bool) -> bool:
     ublock, block = consumer.block.ublock, consumer.block
     if piece.rt % ublock.rt or piece.ct % ublock.ct:
         return False

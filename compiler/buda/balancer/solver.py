@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from opscope.compiler.buda.balancer.constraints import End, edge_failure
+from opscope.compiler.buda.balancer.constraints import End, Joint
 from opscope.compiler.buda.balancer.op_model import OpModel
 from opscope.compiler.buda.graph import BudaGraph, Edge
 from opscope.compiler.errors import CompilerInputError
@@ -147,9 +147,10 @@ class Solver:
         taken = _groups(End.of(model, edge.operand) for model in consumers)
         forward = dict.fromkeys(made, 0)
         backward = dict.fromkeys(taken, 0)
+        joint = Joint(self.graph, edge)
         for start, members in made.items():
             for end, partners in taken.items():
-                if edge_failure(self.graph, edge, start, end) is None:
+                if joint.failure(start, end) is None:
                     forward[start] |= partners
                     backward[end] |= members
         return Relation(

@@ -130,7 +130,8 @@ def test_how_a_piece_fits_into_the_blocks_that_read_it(
     """Pieces of 8 x 6 tiles, read in blocks of micro blocks on a grid; `dense` is what a dense product can read."""
     graph = graphs.then_unary(8, 6, "")
     edge, taken = graph.edges[1], End(WHOLE, Grid(*grid), BlockShape(1, *blocks, UBlock(*ublock)))
-    got = [_blocks_fit(graph, edge, stream, stream, taken, order, product) for product in (False, True)]
+    piece = piece_shape(graph, edge, stream)
+    got = [_blocks_fit(piece, stream, taken, order, product) for product in (False, True)]
     assert got == [fits, dense]
 
 
