@@ -13,15 +13,13 @@ import numpy as np
 from jaxlib.mlir import passmanager
 from jaxlib.mlir.dialects import stablehlo
 
+from opscope.base.dequantised import AS_INTEGERS, dequantise
 from opscope.base.shardings import sharding_in
 from opscope.compiler.errors import StageFailure
+from opscope.compiler.ir.integer_arithmetic import drop_casts, integer_arithmetic
 from opscope.compiler.ops.row import TABLE
 
 STAGE = "stablehlo-to-ttir"
-QUANT = "func.func(stablehlo-legalize-quant-to-math)"
-"""Quantised tensors are integers, and arithmetic on them integer arithmetic with scales and zero points."""
-QUANT_BY_FLOATS = f"func.func(stablehlo-legalize-quantized-op-to-qdq),{QUANT}"
-"""The same for ops without integer arithmetic of their own: dequantised, computed, quantised."""
 CHLO = "func.func(chlo-legalize-to-stablehlo),canonicalize"
 STATIC = "func.func(stablehlo-canonicalize-dynamism),stablehlo-refine-shapes,func.func(stablehlo-canonicalize-dynamism)"
 """Ops whose sizes are constants become static ones, and so do the shapes that follow from them."""
@@ -37,7 +35,7 @@ def legalised(module: mlir.Module, quantised: bool = False) -> mlir.Module:
     _refuse_shardings(module)
     names, types = _names_and_types(module.operation)
     if not quantised and any("!quant" in word for word in types):
-        module = _without_quantised(module)
+        _without_quantised(module)
         names, types = _names_and_types(module.operation)
     if "arith.constant" in names:
         _constants(module)
@@ -205,14 +203,15 @@ def _is_all(value: Any, number: int) -> bool:
     return all(element == number for element in dense)
 
 
-def _without_quantised(module: mlir.Module) -> mlir.Module:
-    spare = mlir.Module.parse(str(module.operation.get_asm(enable_debug_info=True)))
+def _without_quantised(module: mlir.Module) -> None:
+    """Turns quantised tensors into tensors of their integers, and arithmetic on them into that of integers."""
     try:
-        _run(module, QUANT, "quantised types")
-    except StageFailure:
-        _run(spare, QUANT_BY_FLOATS, "quantised types")
-        return spare
-    return module
+        dequantise(module)
+        integer_arithmetic(module)
+        passmanager.PassManager.parse(AS_INTEGERS).run(module.operation)
+        drop_casts(module)
+    except mlir.MLIRError as error:
+        raise StageFailure(STAGE, "quantised types", _refusal(error), kind="notimpl", diagnostic=str(error)) from error
 
 
 def _at_its_bounds(module: mlir.Module) -> mlir.Module:
@@ -238,6 +237,11 @@ def _run(module: mlir.Module, passes: str, construct: str, kind: str = "notimpl"
     try:
         passmanager.PassManager.parse(f"builtin.module({passes})").run(module.operation)
     except mlir.MLIRError as error:
-        errors = [line.strip() for line in str(error).splitlines() if line.strip().startswith("error:")]
-        words = (errors or str(error).splitlines() or [passes])[0].removeprefix("error:").strip()[:300]
-        raise StageFailure(STAGE, construct, words, kind=kind, diagnostic=str(error)) from error
+        raise StageFailure(STAGE, construct, _refusal(error), kind=kind, diagnostic=str(error)) from error
+
+
+def _refusal(error: mlir.MLIRError) -> str:
+    """The first error that a pass reported, in one line."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    errors = [line for line in lines if line.startswith("error:")]
+    return (errors or lines or ["refused"])[0].removeprefix("error:").strip()[:300]

@@ -58,9 +58,9 @@ class Score:
         return self.verdict in ("own", "row")
 
 
-def scores(take: Callable[[int], bool] = lambda number: True, level: int = 0) -> Iterator[Score]:
-    """Runs the cases whose number `take` accepts, compiled at an optimization level."""
-    device, target = Device("n150"), Reference().target(ResultOptions(arch="n150"))
+def scores(take: Callable[[int], bool] = lambda number: True, level: int = 0, board: str = "n150") -> Iterator[Score]:
+    """Runs the cases whose number `take` accepts, compiled for a board at an optimization level."""
+    device, target = Device(board), Reference().target(ResultOptions(arch=board))
     for case, source, inputs, expected in programs.conformance():
         if take(case["n"]):
             yield score_of(case, source, inputs, expected, device, target, level)
@@ -69,15 +69,15 @@ def scores(take: Callable[[int], bool] = lambda number: True, level: int = 0) ->
 def score_of(case: Any, source: str, inputs: Any, expected: Any, device: Device, target: Target, level: int) -> Score:
     """Runs one case, compiled at an optimization level, and compares its results with the stored ones."""
     number, ops, kind = case["n"], tuple(case["ops"]), "device"
-    options = api.CompileOptions(optimization_level=level)
+    options, board = api.CompileOptions(optimization_level=level), device.system
     try:
         try:
-            data = api.compile(source, programs.BOARD, options)
+            data = api.compile(source, board, options)
             assert not host_ops(data)
         except StageFailure as failure:
             if failure.kind != "never":
                 return Score(number, ops, kind, "wrong", str(failure))
-            kind, data = "host", api.compile(source, programs.BOARD, replace(options, unsupported_types="fallback"))
+            kind, data = "host", api.compile(source, board, replace(options, unsupported_types="fallback"))
         shapes = [desc.shape for desc in api.describe_io(data).inputs]
         # the archive stores scalars as vectors of one element
         arrays = [a.reshape(shape) for a, shape in zip(inputs, shapes, strict=True)]
@@ -190,8 +190,8 @@ def per_op(rated: Iterable[Score]) -> dict[str, collections.Counter[str]]:
 _FILLING = ("stablehlo.constant", "stablehlo.return")
 
 
-def to_markdown(rated: list[Score]) -> str:
-    """The page docs/conformance.md."""
+def to_markdown(rated: list[Score], board: str = "n150") -> str:
+    """The page docs/conformance.md, or that of another board."""
     total = collections.Counter(score.kind for score in rated)
     right = collections.Counter(score.kind for score in rated if score.right)
     by_row = sum(score.verdict == "row" for score in rated)
@@ -199,7 +199,7 @@ def to_markdown(rated: list[Score]) -> str:
         "# The specification's cases",
         "",
         "`make conformance` writes this page: it runs the stored StableHLO conformance cases through compiler and",
-        "simulator (n150) and compares the results with their expected values. A case counts for each op in it.",
+        f"simulator ({board}) and compares the results with their expected values. A case counts for each op in it.",
         "`device` cases run without any host op; `host` cases have a type that the device lacks",
         "([compiler.md](compiler.md#types-that-the-device-lacks)). The result of a `never` is what the hardware",
         "computes; the table at the end gives the reason. `by row`: right within the row of the tolerance table,",
@@ -234,10 +234,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m opscope.compiler.tests.conformance", description=main.__doc__)
     parser.add_argument("--every", type=int, default=1, metavar="N")
     parser.add_argument("--optimization-level", type=int, default=0, choices=OPTIMIZATION_LEVELS)
+    parser.add_argument("--arch", default="n150", metavar="BOARD")
     options = parser.parse_args()
     if not programs.has_conformance():
         sys.exit("conformance: expected stablehlo_cases.zip beside the checkout, got none")
-    sys.stdout.write(to_markdown(list(scores(lambda number: number % options.every == 0, options.optimization_level))))
+    rated = scores(lambda number: number % options.every == 0, options.optimization_level, options.arch)
+    sys.stdout.write(to_markdown(list(rated), options.arch))
 
 
 if __name__ == "__main__":

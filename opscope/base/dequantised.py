@@ -1,0 +1,80 @@
+"""Spells out ops of quantised tensors as StableHLO's specification has them: dequantised, computed, quantised again.
+
+jaxlib's pass does so for most ops. Those with a region, which it leaves, are rewritten here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opscope.base.quantised_types import PREFIX, quantised_type
+
+DEQUANTISED = "builtin.module(func.func(stablehlo-legalize-quantized-op-to-qdq))"
+"""What is left after it on quantised tensors: uniform_quantize, uniform_dequantize, and ops that only move values."""
+AS_INTEGERS = "builtin.module(func.func(stablehlo-legalize-quant-to-math))"
+"""Quantised tensors become tensors of their integers, and the ops that `DEQUANTISED` leaves arithmetic on these."""
+WITH_BODIES = frozenset(
+    f"stablehlo.{name}" for name in ("reduce", "reduce_window", "scatter", "select_and_scatter", "sort", "map")
+)
+
+
+def dequantise(module: Any) -> None:
+    """Rewrites a module of jaxlib in place. Raises MLIRError if its pass refuses an op."""
+    from jaxlib.mlir import passmanager
+
+    for op in ops_of(module.operation):
+        if op.name in WITH_BODIES and any(is_quantised(value.type) for value in (*op.operands, *op.results)):
+            _in_floats(op)
+    passmanager.PassManager.parse(DEQUANTISED).run(module.operation)
+
+
+def ops_of(operation: Any) -> list[Any]:
+    """All ops below an operation, outer ones first."""
+    from jaxlib.mlir import ir
+
+    found: list[Any] = []
+    operation.walk(lambda op: found.append(op) or ir.WalkResult.ADVANCE, ir.WalkOrder.PRE_ORDER)
+    return found
+
+
+def is_quantised(kind: Any) -> bool:
+    """Whether a type is a tensor of quantised elements."""
+    return PREFIX in str(kind)
+
+
+def expressed(kind: Any) -> Any:
+    """The tensor of floats that a quantised tensor type stands for; other types as they are."""
+    from jaxlib.mlir import ir
+
+    if not is_quantised(kind):
+        return kind
+    tensor = ir.RankedTensorType(kind)
+    quantised = quantised_type(str(tensor.element_type))
+    name = "f32" if quantised is None else quantised.expressed
+    return ir.RankedTensorType.get(tensor.shape, ir.Type.parse(name), tensor.encoding)
+
+
+def _in_floats(op: Any) -> None:
+    """Has an op with a region take and give floats, its body too."""
+    from jaxlib.mlir import ir
+
+    with op.location:
+        for index, operand in enumerate(op.operands):
+            if is_quantised(operand.type):
+                made = ir.Operation.create(
+                    "stablehlo.uniform_dequantize", [expressed(operand.type)], [operand], ip=ir.InsertionPoint(op)
+                )
+                op.operands[index] = made.result
+        for region in op.regions:
+            for block in region.blocks:
+                inner = [each for view in block.operations for each in ops_of(view.operation)]
+                for value in (*block.arguments, *(result for each in inner for result in each.results)):
+                    value.set_type(expressed(value.type))
+        for result in op.results:
+            if is_quantised(result.type):
+                kind = result.type
+                result.set_type(expressed(kind))
+                made = ir.Operation.create(
+                    "stablehlo.uniform_quantize", [kind], [result], ip=ir.InsertionPoint.after(op)
+                )
+                result.replace_all_uses_except(made.result, made)
