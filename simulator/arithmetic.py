@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from opscope.compiler.target.rare_values import has_nan
 from opscope.compiler.target.rounding import Image, bits, flush, flush_keeping_sign
 
 
@@ -40,10 +41,9 @@ class Arithmetic:
         settle: here those that the operands had.
         """
         x = self.operand(x)
-        nan = np.isnan(x)
-        if not nan.any():
+        if not has_nan(bits(x)):
             return x
-        pattern = bits(x).copy()
+        pattern, nan = bits(x).copy(), np.isnan(x)
         pattern[nan] = 0x7FC00000 if self.keeps_sign_of_zero else pattern[nan] | np.uint32(0x7F800001)
         return pattern.view(np.float32)
 

@@ -28,7 +28,7 @@ from opscope.simulator.errors import (
     UnsupportedKernel,
     WrongBoard,
 )
-from opscope.simulator.images import from_host, pack, to_host
+from opscope.simulator.images import from_host, held, is_held, pack, to_host, widened
 from opscope.simulator.kernels import KERNELS
 from opscope.simulator.kernels.matmul import FIDELITIES
 from opscope.simulator.kernels.registry import Body, Call, Images
@@ -211,7 +211,7 @@ class Executable:
         _check_inputs(program, inputs)
         images: Images = []
         for tensor, array in zip(program.inputs, inputs, strict=True):
-            image = np.asarray(from_host(np.asarray(array), program.tensors[tensor])).view()
+            image = np.asarray(held(np.asarray(array), program.tensors[tensor])).view()
             image.flags.writeable = False
             images.append(image)
         run = _Run(self, cores, chip, observe)
@@ -316,6 +316,9 @@ def execute(
     )
     kernel = KERNELS[op.kernel]
     images = [_value(values, t, where) for t in op.inputs]
+    on_bits = kernel.picks and placed is None and cores is None and _all_held(images, call)
+    if not on_bits:
+        images = [widened(i) if is_held(i, desc) else i for i, desc in zip(images, call.inputs, strict=True)]
     try:
         if placed is not None:
             result = run_placed(kernel, images, call, placed)
@@ -335,10 +338,21 @@ def execute(
         source = call.inputs[number : number + 1]
         moved = kernel.unit in MOVING and all(d.data_format == desc.data_format for d in source)
         moved |= kernel.unit in ("control", "host")
+        if on_bits:
+            if moved:
+                packed.append(np.asarray(value))
+                continue
+            value = widened(np.asarray(value))
         dst = "Float32" if kernel.unit in MOVING else op.numerics.dst_format
         rounds = kernel.rounds and not (op.numerics.math_approx and kernel.unit == "sfpu")
         packed.append(pack(value, desc, moved=moved, dst_format=dst, rounds=rounds, arithmetic=arithmetic))
     return packed
+
+
+def _all_held(images: Images, call: Call) -> bool:
+    """Whether there are floats in a call, and all are bfloat16's bits and stay so."""
+    floats = [is_held(i, d) for i, d in zip(images, call.inputs, strict=True) if FORMATS[d.data_format].is_float]
+    return any(floats) and all(floats) and all(desc.data_format == "Float16_b" for desc in call.outputs)
 
 
 def _value(values: dict[int, np.ndarray], tensor: int, where: str) -> np.ndarray:

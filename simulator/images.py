@@ -2,6 +2,9 @@
 
 An image is how the simulator holds a tensor: float32 for every float format, the integer itself for integers, uint8
 0/1 for booleans. Its shape is the logical one; padding to tiles exists in sizes and times only.
+
+A bfloat16 that the host gave is held as its 16 bits (`held`) until a kernel computes with it: kernels that only pick
+and order elements need no more, and of a table of megabytes they may need a few rows.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import numpy as np
 
 from opscope.compiler.target.formats import FORMATS, host_dtype
 from opscope.compiler.target.program import TensorDesc
+from opscope.compiler.target.rare_values import once
 from opscope.compiler.target.rounding import host_rounded, quantise, sfpu_stored
 from opscope.simulator.arithmetic import PLAIN, Arithmetic
 
@@ -26,7 +30,7 @@ def from_host(array: np.ndarray, desc: TensorDesc) -> np.ndarray:
         if array.dtype == np.float32:
             image = array
         elif array.dtype.name == "bfloat16":
-            image = (np.ascontiguousarray(array).view(np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32)
+            image = widened(np.ascontiguousarray(array).view(np.uint16))
         else:
             image = array.astype(np.float32)
         if _lossy(desc):
@@ -35,11 +39,36 @@ def from_host(array: np.ndarray, desc: TensorDesc) -> np.ndarray:
     return array.astype(fmt.image, copy=False).reshape(desc.shape)
 
 
+def held(array: np.ndarray, desc: TensorDesc) -> np.ndarray:
+    """Returns what `from_host` does, but a bfloat16 that stays one as its bits."""
+    if array.dtype.name == "bfloat16" and desc.data_format == "Float16_b":
+        return np.ascontiguousarray(array).view(np.uint16).reshape(desc.shape)
+    return from_host(array, desc)
+
+
+def is_held(image: np.ndarray, desc: TensorDesc) -> bool:
+    """Whether an image is bfloat16's bits."""
+    return image.dtype == np.uint16 and desc.data_format == "Float16_b"
+
+
+def widened(halves: np.ndarray) -> np.ndarray:
+    """Returns the image of bfloat16's bits."""
+    wide = once(halves).astype(np.uint32)
+    wide <<= np.uint32(16)  # in place: of a large array, a new one costs more than the shift
+    return np.broadcast_to(wide.view(np.float32), halves.shape)
+
+
 def to_host(image: np.ndarray, desc: TensorDesc) -> np.ndarray:
     """Returns an image as a fresh host array of the declared element type."""
     dtype = host_dtype(desc.element_type)
+    if is_held(image, desc):
+        if dtype.name == "bfloat16":
+            return image.copy(order="C").view(dtype).reshape(desc.shape)
+        image = widened(image)
     if dtype.name == "bfloat16" and desc.data_format == "Float16_b":
-        packed = (np.ascontiguousarray(image).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+        packed = np.empty(image.shape, np.uint16)
+        # NumPy converts what it writes in pieces that stay in the cache.
+        np.right_shift(np.ascontiguousarray(image).view(np.uint32), np.uint32(16), out=packed, casting="unsafe")
         return packed.view(dtype).reshape(desc.shape)
     return np.ascontiguousarray(image).astype(dtype).reshape(desc.shape)
 

@@ -20,10 +20,13 @@ to 5 exponent bits ("mishandled", here 0), and all of `Fp8_e4m3`'s packing, whic
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from opscope.compiler.target.formats import FORMATS, NumberFormat
+from opscope.compiler.target.rare_values import has_special, has_tiny, once
 
 Image = NDArray[np.float32]
 _EXPONENT = np.uint32(0x7F800000)
@@ -44,19 +47,21 @@ def keep_bits(x: Image, mask: int) -> Image:
 
 def flush(x: Image) -> Image:
     """`x` with denormals and -0 as +0; the same array where it has none."""
-    pattern = bits(x)
-    tiny = (pattern & _EXPONENT) == 0
-    dirty = tiny & (pattern != 0)
-    if not dirty.any():
-        return x
-    return np.where(dirty, np.float32(0), x)
+    return _flushed(x, lambda part: np.where((bits(part) & _EXPONENT) == 0, np.float32(0), part))
 
 
 def flush_keeping_sign(x: Image) -> Image:
     """`x` with denormals as zeros of their sign (Blackhole's vector unit); the same array where it has none."""
-    pattern = bits(x)
-    dirty = ((pattern & _EXPONENT) == 0) & ((pattern & ~_SIGN) != 0)
-    return np.where(dirty, np.copysign(np.float32(0), x), x) if dirty.any() else x
+    return _flushed(x, lambda part: np.where((bits(part) & _EXPONENT) == 0, np.copysign(np.float32(0), part), part))
+
+
+def _flushed(x: Image, zeros_of: Callable[[Image], Image]) -> Image:
+    """`x`, or `zeros_of` what it repeats where that has denormals or -0."""
+    core = once(x)
+    if not has_tiny(bits(core)):
+        return x
+    flushed = zeros_of(core)
+    return flushed if flushed.shape == np.shape(x) else np.broadcast_to(flushed, np.shape(x))
 
 
 def to_tf32(x: Image) -> Image:
@@ -71,33 +76,39 @@ def to_mantissa(x: Image, mantissa: int, mode: str = "away", random: np.random.G
     has the hardware's bias: it compares the cut bits with random ones by >=, so that even exact values go up now and
     then (once in 2^cut bits). The random bits are NumPy's, not the hardware's.
     """
-    drop = 23 - mantissa
-    source = bits(x)
-    keep = np.uint32((0xFFFFFFFF << drop) & 0xFFFFFFFF)
-    if mode == "truncate":
-        out = source & keep
-    elif mode == "away":
-        out = source + np.uint32(1 << (drop - 1))
-        out &= keep
-    elif mode == "even":
-        out = source + np.uint32((1 << (drop - 1)) - 1) + ((source >> np.uint32(drop)) & np.uint32(1))
-        out &= keep
-    elif mode == "stochastic":
-        if random is None:
-            raise ValueError("rounding mode stochastic: expected a generator of random bits, got none")
-        threshold = random.integers(0, 1 << drop, source.shape, dtype=np.uint32)
-        up = (source & ~keep) >= threshold
-        out = (source & keep) + np.where(up, np.uint32(1 << drop), np.uint32(0))
-    else:
+    if mode not in MODES:
         raise ValueError(f"rounding mode: expected {', '.join(MODES)}, got {mode!r}")
-    special = (source & _EXPONENT) == _EXPONENT
-    if special.any():
-        out = np.where(special, (source & _SIGN) | _EXPONENT, out)
-    tiny = (source & _EXPONENT) == 0
-    if tiny.any():
+    if mode == "stochastic" and random is None:
+        raise ValueError(f"rounding mode {mode}: expected a generator of random bits, got none")
+    source = bits(x)
+    out = np.asarray(_cut(source, 23 - mantissa, mode, random))
+    if has_special(source):
+        special = (source & _EXPONENT) == _EXPONENT
+        out[special] = (source[special] & _SIGN) | _EXPONENT
+    if mode == "stochastic" or has_tiny(source):
         # A denormal that rounds up to the smallest normal is still a denormal to the packer.
-        out = np.where(tiny, np.uint32(0), out)
+        out[(source & _EXPONENT) == 0] = 0
     return out.view(np.float32)
+
+
+def _cut(source: NDArray[np.uint32], drop: int, mode: str, random: np.random.Generator | None) -> NDArray[np.uint32]:
+    """Bit patterns without their last `drop` bits, rounded by one of `MODES`."""
+    keep, half = np.uint32((0xFFFFFFFF << drop) & 0xFFFFFFFF), np.uint32(1 << (drop - 1))
+    if mode == "truncate":
+        return source & keep
+    if mode == "stochastic" and random is not None:
+        threshold = random.integers(0, 1 << drop, source.shape, dtype=np.uint32)
+        return (source & keep) + np.where((source & ~keep) >= threshold, np.uint32(1 << drop), np.uint32(0))
+    # From here on in place: for large arrays, each new one costs more than the arithmetic.
+    if mode == "away":
+        out = source + half
+    else:
+        out = source >> np.uint32(drop)
+        out &= np.uint32(1)
+        out += half - np.uint32(1)
+        out += source
+    out &= keep
+    return out
 
 
 def to_bf16(x: Image, mode: str = "away", random: np.random.Generator | None = None) -> Image:

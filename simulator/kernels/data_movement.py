@@ -21,9 +21,9 @@ LARGE, BLOCK = 1 << 20, 256
 """Elements from which a transpose is copied in blocks, and their length along the last dim."""
 
 
-@kernel("prepare_conv2d_weights", PermuteParams, unit="move")
-@kernel("prepare_conv3d_weights", PermuteParams, unit="move")
-@kernel("permute", PermuteParams, unit="move")
+@kernel("prepare_conv2d_weights", PermuteParams, unit="move", picks=True)
+@kernel("prepare_conv3d_weights", PermuteParams, unit="move", picks=True)
+@kernel("permute", PermuteParams, unit="move", picks=True)
 def permute(images: Images, call: Call) -> np.ndarray:
     """Dims reordered; of a convolution's weights by the host."""
     permutation = params_of(call, PermuteParams).permutation
@@ -37,26 +37,26 @@ def permute(images: Images, call: Call) -> np.ndarray:
     return out
 
 
-@kernel("reshape", ReshapeParams, unit="move")
+@kernel("reshape", ReshapeParams, unit="move", picks=True)
 def reshape(images: Images, call: Call) -> np.ndarray:
     """Another shape, row-major order kept."""
     return np.reshape(images[0], params_of(call, ReshapeParams).shape)
 
 
-@kernel("broadcast", BroadcastParams, unit="move")
+@kernel("broadcast", BroadcastParams, unit="move", picks=True)
 def broadcast(images: Images, call: Call) -> np.ndarray:
     """Dims of size 1 repeated."""
     return np.broadcast_to(images[0], params_of(call, BroadcastParams).shape)
 
 
-@kernel("slice_static", SliceParams, unit="move")
+@kernel("slice_static", SliceParams, unit="move", picks=True)
 def slice_static(images: Images, call: Call) -> np.ndarray:
     """Every step-th element from begin to end, per dim."""
     params = params_of(call, SliceParams)
     return images[0][tuple(map(slice, params.begins, params.ends, params.steps))]
 
 
-@kernel("concat", ConcatParams, unit="move", arity=(1, 1024))
+@kernel("concat", ConcatParams, unit="move", picks=True, arity=(1, 1024))
 def concat(images: Images, call: Call) -> np.ndarray:
     """Operands one after another along a dim."""
     return np.concatenate(images, axis=params_of(call, ConcatParams).dim)
@@ -92,7 +92,7 @@ def padded(
     return out
 
 
-@kernel("reverse", ReverseParams, unit="move")
+@kernel("reverse", ReverseParams, unit="move", picks=True)
 def reverse(images: Images, call: Call) -> np.ndarray:
     """Order reversed along dims."""
     return np.flip(images[0], params_of(call, ReverseParams).dims)

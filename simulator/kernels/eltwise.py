@@ -138,7 +138,7 @@ UNARY: tuple[tuple[str, Function | None, Function | None, float], ...] = (
     ("silu", lambda x: x * _sigmoid(x), None, 6),
     ("relu", lambda x: np.maximum(x, np.float32(0)), lambda x: np.maximum(x, x.dtype.type(0)), 0),
     ("relu6", lambda x: np.clip(x, np.float32(0), np.float32(6)), None, 0),
-    ("erf", special.erf, None, 2),
+    ("erf", special.erf, None, 4),
     ("erfc", special.erfc, None, 4),
     ("erfinv", special.erfinv, None, 4),
     ("softsign", lambda x: x / (np.float32(1) + np.abs(x)), None, 2),

@@ -17,7 +17,7 @@ def _row_bytes(call: Call) -> int:
     return 2 * int(width * FORMATS[table.data_format].datum_bytes()) + 2 * 4096
 
 
-@kernel("gather", GatherParams, unit="move", arity=2, l1_bytes=_row_bytes)
+@kernel("gather", GatherParams, unit="move", arity=2, l1_bytes=_row_bytes, picks=True)
 def gather(images: Images, call: Call) -> np.ndarray:
     """Slices of operand at start indices; starts are clamped so that every slice lies inside."""
     params, (operand, starts) = params_of(call, GatherParams), images
@@ -56,7 +56,7 @@ def gather(images: Images, call: Call) -> np.ndarray:
     return result.transpose(order)
 
 
-@kernel("embedding", GatherParams, unit="move", arity=2, l1_bytes=_row_bytes)
+@kernel("embedding", GatherParams, unit="move", arity=2, l1_bytes=_row_bytes, picks=True)
 def embedding(images: Images, call: Call) -> np.ndarray:
     """Rows of a table (second operand) at indices (first operand), clamped into the table."""
     indices, table = images

@@ -24,7 +24,7 @@ def _same(images: Images, call: Call) -> np.ndarray:
 
 
 for _name in ("to_layout", "to_device", "from_device", "to_memory_config"):
-    kernel(_name, LayoutParams, unit="move")(_same)
+    kernel(_name, LayoutParams, unit="move", picks=True)(_same)
 
 
 @kernel("split_words", LayoutParams, unit="move")
@@ -40,7 +40,7 @@ def join_words(images: Images, call: Call) -> np.ndarray:
     return words.view(host_dtype(call.outputs[0].element_type)).reshape(call.outputs[0].shape)
 
 
-@kernel("deallocate", LayoutParams, unit="move")
+@kernel("deallocate", LayoutParams, unit="move", picks=True)
 def deallocate(images: Images, call: Call) -> Images:
     """Frees its operand's buffer (the device does); has no result."""
     return []

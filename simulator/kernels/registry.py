@@ -59,6 +59,8 @@ class Kernel:
     """Bytes of circular buffers per core, if they are not two tiles per operand."""
     rounds: bool = True
     """Whether it rounds its result to the 16 bits of a narrow Dst itself; otherwise SFPSTORE cuts them."""
+    picks: bool = False
+    """Whether it only picks and orders elements, of whatever type they are."""
 
 
 KERNELS: dict[str, Kernel] = {}
@@ -74,6 +76,7 @@ def kernel(
     max_ulp: float = 0.0,
     l1_bytes: Callable[[Call], int] | None = None,
     rounds: bool = True,
+    picks: bool = False,
 ) -> Callable[[KernelFunction], KernelFunction]:
     """Registers the decorated function as kernel `name`. Raises ValueError if the name is taken."""
     if name in KERNELS:
@@ -81,7 +84,7 @@ def kernel(
     bounds = (arity, arity) if isinstance(arity, int) else arity
 
     def register(function: KernelFunction) -> KernelFunction:
-        KERNELS[name] = Kernel(name, function, params, unit, bounds, max_ulp, l1_bytes, rounds)
+        KERNELS[name] = Kernel(name, function, params, unit, bounds, max_ulp, l1_bytes, rounds, picks)
         return function
 
     return register
