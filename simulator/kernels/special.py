@@ -74,7 +74,7 @@ def _argument_series() -> tuple[float, ...]:
     value, rest = (np.array([function(v) for v in x.tolist()]) for function in (math.erf, math.erfc))
     true = 0.5 * np.log((1 + value) / rest) / x
     counts = rest * (1 + value) * x / value  # how much of an error of the series becomes one of erf, relative to it
-    basis, weights = chebyshev.chebvander(nodes, 9), np.ones(nodes.size)
+    basis, weights, series = chebyshev.chebvander(nodes, 9), np.ones(nodes.size), np.zeros(10)
     for _ in range(30):
         rows = np.sqrt(weights) * counts
         series = np.linalg.lstsq(basis * rows[:, np.newaxis], true * rows, rcond=None)[0]
