@@ -93,6 +93,7 @@ def plan_command(
     from opscope.compiler.buda.balancer.policies import PolicyOptions
     from opscope.compiler.buda.configuration import Configuration
     from opscope.compiler.buda.fused import op_named
+    from opscope.compiler.target.system_desc import MOST_CHIPS
 
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -110,6 +111,10 @@ def plan_command(
             for name, size in _sizes(graph, op_size):
                 config.override_op_size(name, size)
             board, mask = config.device
+            if chips > MOST_CHIPS:
+                raise CompilerInputError(
+                    f"--chips: expected at most {MOST_CHIPS}, got {chips}; try --chips {MOST_CHIPS}"
+                )
             masks = (harvested,) * chips if harvested else config.harvested(chips)
             budget = planner.budget_of(board or arch, harvested or mask)
             graph = config.applied(graph, budget.arch)

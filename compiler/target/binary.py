@@ -52,6 +52,8 @@ class _Field:
     kind: str
     """`str`, `int`, `float`, `bool`, `bytes`, `numbers`, `names`, `table`, `tables`, `union`."""
     of: Any = None
+    count: int | None = None
+    """How many `numbers` it has; None for any."""
 
 
 def _camel(name: str) -> str:
@@ -64,11 +66,12 @@ def _fields(cls: type) -> tuple[_Field, ...]:
     hints = typing.get_type_hints(cls)
     plan: list[_Field] = []
     for field in dataclasses.fields(cls):
-        hint, kind, of = hints[field.name], "", None
+        hint, kind, of, count = hints[field.name], "", None, None
         if hint in (str, int, float, bool, bytes):
             kind = hint.__name__
         elif typing.get_origin(hint) is tuple:
-            item = typing.get_args(hint)[0]
+            items = typing.get_args(hint)
+            item, count = items[0], None if Ellipsis in items else len(items)
             kind, of = ("tables", item) if dataclasses.is_dataclass(item) else ("numbers", item)
             kind = "names" if item is str else kind
         elif dataclasses.is_dataclass(hint):
@@ -77,7 +80,7 @@ def _fields(cls: type) -> tuple[_Field, ...]:
             kind = "union"
         else:
             raise TypeError(f"{cls.__name__}.{field.name}: expected a type that the schema has, got {hint}")
-        plan.append(_Field(field.name, _camel(field.name), kind, of))
+        plan.append(_Field(field.name, _camel(field.name), kind, of, count))
     return tuple(plan)
 
 
@@ -94,7 +97,7 @@ def _slots(cls: type) -> tuple[Slot, ...]:
         place += 2 * (field.kind == "union")
         kind = "uint32" if (cls.__name__, field.name) in _UINT32 else field.kind
         absent = getattr(defaults, field.attribute) if kind in ("int", "uint32", "float", "bool") else None
-        slots.append(Slot(field.name, place, kind, field.of, absent))
+        slots.append(Slot(field.name, place, kind, field.of, absent, field.count))
         place += 2
     return tuple(slots)
 
@@ -159,8 +162,8 @@ def _check(binary: Binary) -> None:
             if not 0 <= tensor < count:
                 raise ValueError(f"{prog.name}: expected tensor ids from 0 to {count - 1}, got {tensor}")
         for desc in prog.tensors:
-            if any(dim < 0 for dim in desc.shape) or len(desc.grid) != 2:
-                raise ValueError(f"{prog.name}: expected dims >= 0 and a grid of two, got {desc}")
+            if any(dim < 0 for dim in desc.shape):
+                raise ValueError(f"{prog.name}: expected dims >= 0, got {desc}")
             formats.host_dtype(desc.element_type)
 
 

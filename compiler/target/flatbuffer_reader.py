@@ -29,6 +29,8 @@ class Slot:
     """The class of `table` and `tables`, the type of `numbers`."""
     absent: Any
     """The value of a number that is not written."""
+    count: int | None = None
+    """How many `numbers` there have to be; None for any."""
 
 
 class FlatbufferReader:
@@ -65,7 +67,10 @@ class FlatbufferReader:
         if kind == "str":
             return str(self._bytes(place), "utf-8") if place else ""
         if kind == "numbers":
-            return self._numbers(place, "q" if slot.of is int else "d") if place else ()
+            numbers = self._numbers(place, "q" if slot.of is int else "d") if place else ()
+            if slot.count is not None and len(numbers) != slot.count:
+                raise ValueError(f"{slot.name}: expected {slot.count} numbers, got {len(numbers)}")
+            return numbers
         if kind == "tables":
             return tuple(self.table(start, slot.of) for start in self._places(place)) if place else ()
         if kind == "names":

@@ -17,6 +17,8 @@ from opscope.base.yaml_text import read_yaml
 BOARDS = Path(__file__).parent / "boards"
 DEFAULT_BOARD = {"grayskull": "e150", "wormhole_b0": "n150", "blackhole": "p150"}
 """The board meant by an arch alone."""
+MOST_CHIPS = 32
+"""Chips that a plan may use: a Galaxy has as many."""
 _ARCH_ALIASES = {"wormhole": "wormhole_b0"}
 
 

@@ -124,6 +124,7 @@ def test_deprecated_policy_warns_on_stderr() -> None:
         (("matmul:512x512x512", "--policy", "NPL"), "got 'NPL'; try NLP"),
         (("matmul:512x512x512", "--arch", "grayskul"), "arch: expected a board or an arch"),
         (("matmul:512x512x512", "--op", "mutmal"), "got 'mutmal'; try matmul"),
+        (("matmul:512x512x512", "--chips", "999999999"), "--chips: expected at most 32, got 999999999; try --chips 32"),
         (("matmul:512x512x512", "--op-size", "matmul=3x1"), "expected a grid that divides 16x16 tiles"),
         (("matmul:512x512x512", "--op-size", "matmul"), "--op-size: expected OP=RxC, got 'matmul'"),
         (("matmul:512x512x512", "--harvested", "64"), "harvested rows: expected rows 1-5 and 7-11, got 6"),

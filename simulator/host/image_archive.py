@@ -5,6 +5,7 @@ Writing and reading are here and nowhere else. Nothing is extracted to the disk,
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -46,6 +47,8 @@ def write(path: Path, entries: Mapping[str, bytes | Pieces]) -> None:
     whole = {name: (content,) if isinstance(content, bytes) else tuple(content) for name, content in entries.items()}
     manifest = {"format": FORMAT, "version": VERSION, "sha256": {name: _digest(parts) for name, parts in whole.items()}}
     text = json.dumps(manifest, indent=0).encode()
+    if not path.name:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     part = path.with_name(f".{path.name}.{os.getpid()}")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:

@@ -25,7 +25,12 @@ TRAINING = "+training"
 @click.option(
     "--arch", default="grayskull", show_default=True, help="A board, or an arch, which means its default board."
 )
-@click.option("--harvested", default=0, help="Mask of the rows that are switched off on every chip, such as 2050.")
+@click.option(
+    "--harvested",
+    default=0,
+    type=click.IntRange(min=0),
+    help="Mask of the rows that are switched off on every chip, such as 2050.",
+)
 @click.option("--chips", default="0", show_default=True, metavar="ID,...", help="Ids of the chips that it may use.")
 @click.option("--set", "settings", multiple=True, metavar="OPTION=VALUE", help="Set one of TT-Buda's compile options.")
 @click.option("--epoch-break", multiple=True, metavar="OP", help="Start a new epoch at OP.")
@@ -96,7 +101,7 @@ def image(
 
 
 def _rows(mask: int) -> list[int]:
-    return [row for row in range(max(mask, 0).bit_length()) if mask >> row & 1]
+    return [row for row in range(mask.bit_length()) if mask >> row & 1]
 
 
 def _chips(text: str) -> tuple[int, ...]:

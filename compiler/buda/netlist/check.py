@@ -14,12 +14,10 @@ from opscope.compiler.buda.placer.dram import FIRST
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target.formats import number_format
 from opscope.compiler.target.plan import PIPE_RESERVE, CoreBuffer
-from opscope.compiler.target.system_desc import SystemDesc, load_board
+from opscope.compiler.target.system_desc import MOST_CHIPS, SystemDesc, load_board
 
 DST_TILES = 8
 """Tiles of 16 bits in the half of Dst that one thread fills while the other empties its half (facts of the ISA)."""
-MOST_CHIPS = 32
-"""Chips that a netlist may name: a Galaxy has as many."""
 MOST_BUFFERED = 2
 """Micro blocks of an input that a kernel holds, unless the netlist sets a number."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from opscope.compiler.target.system_desc import MOST_CHIPS
 from opscope.simulator.host.argument_checks import count, listed, one_of
 from opscope.simulator.host.devices.detect import DetectedDevice, detected_devices
 from opscope.simulator.host.errors import NoMeaningHere, PyBudaError
@@ -40,6 +41,8 @@ def cards(name: str, num_chips: Any, chip_ids: Any, arch: BackendDevice | None) 
     """Returns architecture, ids and board of the cards that are meant. Raises PyBudaError."""
     if num_chips is not None:
         count(f"{name}: num_chips", num_chips, 0)
+        if num_chips > MOST_CHIPS:
+            raise PyBudaError(f"{name}: num_chips: expected at most {MOST_CHIPS}, got {num_chips}")
     ids = None if chip_ids is None else _ids(name, num_chips, chip_ids)
     described = option("backend_cluster_descriptor_path") is not None
     if arch is not None and not described:

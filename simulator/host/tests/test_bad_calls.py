@@ -33,6 +33,10 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: TTDevice("a", arch=WORMHOLE, chip_ids=[-1]),
         "a: chip_ids: expected a number from 0 on, got -1",
     ),
+    "num_chips": (
+        lambda: TTDevice("a", arch=WORMHOLE, num_chips=10**9),
+        "a: num_chips: expected at most 32, got 1000000000",
+    ),
     "optimizer": (lambda: TTDevice("a", optimizer="sgd"), "a: optimizer: expected a pybuda.Optimizer, got 'sgd'"),
     "inputs": (
         lambda: (card(), pybuda.run_inference(inputs=3)),

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from opscope.ci.benchmarks import bench_hostile_images
 from opscope.simulator.api import DeviceError
 from opscope.simulator.host.image_error import ImageError
 from opscope.simulator.host.tests.images import compiled, values, written
@@ -300,6 +301,18 @@ def test_an_image_that_contradicts_itself_is_refused(
     change: Callable[[Entries], Entries], message: str, good: Path, tmp_path: Path
 ) -> None:
     refused(zipped(tmp_path / "x.tti", change(entries_of(good))), message)
+
+
+@pytest.mark.slow
+def test_made_up_images_end_in_a_refusal_or_a_run(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench_hostile_images.main([str(good), "--mutations", "150", "--seed", "7"]) == 0
+    said = capsys.readouterr().out
+    for kind in ("file", "entry", "device.json"):
+        assert f"| {kind} | refused | " in said
+    unexpected = bench_hostile_images.Ending("KeyError", 0.1)
+    assert bench_hostile_images.wrong("entry", unexpected)
+    assert bench_hostile_images.wrong("file", bench_hostile_images.Ending("other", 0.1))
+    assert bench_hostile_images.wrong("file", bench_hostile_images.Ending("refused", 1.1))
 
 
 def test_a_fifth_of_flipped_bytes_changes_no_bit(good: Path, tmp_path: Path) -> None:

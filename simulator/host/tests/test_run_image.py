@@ -127,6 +127,7 @@ def test_an_image_says_that_its_host_needs_jaxlib(tmp_path: Path, monkeypatch: p
         (("image", "{mlir}", "-o", "x.tti", "--set", "speed=1"), "option: expected one of TT-Buda's"),
         (("image", "{mlir}", "-o", "x.tti", "--weights", "{mlir}"), "expected the header of a safetensors file"),
         (("image", "{mlir}", "-o", "{mlir}/x/x.tti"), "expected a place to write"),
+        (("image", "{mlir}", "-o", "."), ".: expected a place to write, got: is a directory"),
         (("run-image", "{mlir}"), "expected a device image, a zip, got: File is not a zip file"),
         (("run-image", "/dev/zero"), "expected a device image, got: no regular file"),
         (("run-image", "{tti}"), "--inputs: expected an .npz with x, got none"),
