@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from opscope.base import damage, ieee_denormals, stored
+from opscope.base import damage, ieee_denormals, quantised_types, stored
 from opscope.base.damage import Damaged
 from opscope.base.digest import words_digest
 from opscope.base.op_families import DATA_MOVEMENT, op_family
@@ -177,6 +177,9 @@ def begin_compiling(
         loaded = keeping_denormals(loaded)
     path = None
     text = str(loaded.operation.get_asm(enable_debug_info=False))
+    if quantised_types.PREFIX in text:
+        loaded = _spelled_out(loaded, widen)
+        text = str(loaded.operation.get_asm(enable_debug_info=False))
     if ("replica_groups" in text or "source_target_pairs" in text) and (joint := collective_in(loaded.operation)):
         raise GoldenError(f"{joint}: expected an op of one device, got one that several compute together")
     if "stablehlo.bitcast_convert" in text:
@@ -203,6 +206,16 @@ def _widened(module: mlir.Module) -> mlir.Module:
         return widened(module) or module
     except Exception:  # noqa: BLE001 - MLIR's verifier: this op has no float32 form
         return module
+
+
+def _spelled_out(module: mlir.Module, wide: bool) -> mlir.Module:
+    """A module of quantised tensors on their integers. Raises GoldenError if an op of them has no such form."""
+    from opscope.harness.prepare.mlir.quantised import spelled_out
+
+    try:
+        return spelled_out(module, wide=wide)
+    except Exception as error:  # MLIR's own type, which only its door names
+        raise GoldenError(_short(error)) from error
 
 
 def _with_single_bits(module: mlir.Module) -> mlir.Module:

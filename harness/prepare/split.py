@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from opscope.base import gc_pause
+from opscope.base.quantised_types import PREFIX
 from opscope.base.shardings import sharding_in
 from opscope.harness.prepare.identity import Identity, attribute_items, digest, op_name
 from opscope.harness.prepare.mesh.collectives import COLLECTIVES
@@ -32,7 +33,7 @@ from opscope.harness.prepare.mlir.values import (
 )
 from opscope.harness.prepare.program import Node, Program, SingleOp, SplitModule
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.records import TensorDesc, Use
+from opscope.harness.record.records import QUANTISED, TensorDesc, Use
 
 __all__ = ["Node", "Program", "SingleOp", "SplitModule", "split_module"]
 
@@ -319,6 +320,8 @@ class _Splitter:
         shapes = SHAPE_OPERANDS.get(name, frozenset())
         own = {n for i, n in enumerate(operands) if i in shapes}
         embedded = {n: constants[n] for n in outer if n in self.splats or (n in own and n in constants)}
+        for n in [n for n in embedded if PREFIX in str(self.types[n])]:
+            del embedded[n]  # MLIR reads no constant of a quantised type
         first = next(iter(outer))
         if len(embedded) == len(outer) and first not in own:
             del embedded[first]
@@ -383,6 +386,8 @@ class _Splitter:
         params = {key: parameter_text(attr) for key, attr in attribute_items(op)}
         if op.name in NAMED_BODIES:
             params["body"] = body_text(op)
+        if any(PREFIX in str(value.type) for value in (*op.operands, *op.results)):
+            params[QUANTISED] = quantised_text(op)
         reason, bytecode = "", b""
         try:
             if op.name in CALLS:
@@ -433,6 +438,13 @@ def body_text(op: Any) -> str:
         inner = [view.operation.name for block in region.blocks for view in block.operations]
         regions.append(", ".join(name for name in inner if not name.endswith(".return")))
     return "; ".join(regions)
+
+
+def quantised_text(op: Any) -> str:
+    """The element types of what an op of quantised tensors takes and gives: `!quant.uniform<...>, f32 -> f32`."""
+    words = [[str(value.type.element_type) if hasattr(value.type, "element_type") else str(value.type)
+              for value in values] for values in (op.operands, op.results)]  # fmt: skip
+    return " -> ".join(", ".join(part) for part in words)
 
 
 def _captures(nodes: list[Node], results: tuple[int, ...], first_inner: int) -> tuple[int, ...]:

@@ -21,6 +21,9 @@ SCHEMA_VERSION = 1
 
 PRODUCTS_IN_A_ROW = "products_in_a_row"
 """Parameter of a whole model: the length of its longest chain of products, each reading the result of the last."""
+QUANTISED = "quantised"
+"""Parameter of an op of quantised tensors: the element types of what it takes and gives. Its inputs and outputs are the
+stored integers."""
 WHOLE_MODEL = "model"
 """Used instead of an op's name if the row is a whole model as one program."""
 

@@ -77,6 +77,22 @@ class Operands:
         except GoldenError as error:
             raise NotEvaluatedError(str(error)) from error
 
+    def run_quantised(self, off: float, relative: float) -> list[np.ndarray]:
+        """The op on its own inputs, with what it quantises moved by `off` steps and by `relative` of itself.
+
+        Raises NotEvaluatedError if XLA refuses.
+        """
+        from opscope.harness.prepare import mlir
+        from opscope.harness.prepare.golden import GoldenError, compile_module
+        from opscope.harness.prepare.mlir.quantised import spelled_out
+
+        try:
+            return compile_module(spelled_out(mlir.load(self.module), wide=True, off=off, relative=relative))(
+                self.inputs
+            )
+        except GoldenError as error:
+            raise NotEvaluatedError(str(error)) from error
+
     def _compiled(self) -> Executable:
         """The op's executable, compiled once."""
         if self._executable is None:

@@ -21,7 +21,9 @@ WITH_BODIES = frozenset(
 def dequantise(module: Any) -> None:
     """Rewrites a module of jaxlib in place. Raises MLIRError if its pass refuses an op."""
     from jaxlib.mlir import passmanager
+    from jaxlib.mlir.dialects import stablehlo
 
+    stablehlo.register_stablehlo_passes()  # again does nothing
     for op in ops_of(module.operation):
         if op.name in WITH_BODIES and any(is_quantised(value.type) for value in (*op.operands, *op.results)):
             _in_floats(op)

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 from jaxlib.mlir import ir
 
+from opscope.base.quantised_types import storage_of
 from opscope.harness.record.records import TensorDesc
 
 DTYPES: dict[str, Any] = {
@@ -51,10 +52,13 @@ class ResourceError(ValueError):
 
 
 def tensor_desc(type_: ir.Type) -> TensorDesc:
-    """Shape and element type of a tensor type; other types (token, tuple) as shape () and their text."""
+    """Shape and element type of a tensor type; other types (token, tuple) as shape () and their text.
+
+    The element type of a quantised tensor is that of its integers.
+    """
     if isinstance(type_, ir.RankedTensorType):
         shape = tuple(-1 if type_.is_dynamic_dim(i) else n for i, n in enumerate(_extents(type_)))
-        return TensorDesc(shape=shape, data_type=str(type_.element_type))
+        return TensorDesc(shape=shape, data_type=storage_of(str(type_.element_type)))
     return TensorDesc(shape=(), data_type=str(type_))
 
 
@@ -69,7 +73,7 @@ def not_a_static_tensor(type_: ir.Type) -> str:
         return f"{type_} is no tensor"
     if not type_.has_static_shape:
         return f"{type_} {DYNAMIC}"
-    return "" if str(type_.element_type) in DTYPES else f"{type_} has no numpy type"
+    return "" if storage_of(str(type_.element_type)) in DTYPES else f"{type_} has no numpy type"
 
 
 def literal_of(op: ir.Operation) -> str:
