@@ -17,10 +17,11 @@ WALL_SECONDS, WALL_ZOOM = 20, 1.4
 """How long a dashboard stays on the wall, and how much larger it is than at a desk."""
 
 
-def install(app: Any, served: dict[str, Any]) -> None:
-    """Adds the pages to Superset's application."""
+def install(app: Any, served: dict[str, Any], answers: Any) -> None:
+    """Adds the pages to Superset's application; `answers` has those that need not be made again."""
     import jinja2
-    from flask import redirect, render_template, request
+    from event_log import BROWSER_EVENTS
+    from flask import g, redirect, render_template, request
     from flask_login import current_user
 
     templates = jinja2.FileSystemLoader(str(Path(__file__).parent / "templates"))
@@ -34,15 +35,25 @@ def install(app: Any, served: dict[str, Any]) -> None:
     def show_start() -> Any:
         return redirect(START) if request.path in HOMES and lets_in() else None
 
+    @app.before_request
+    def take_browser_events() -> Any:
+        return "" if request.path == BROWSER_EVENTS else None  # nobody reads them, and a visitor would get a login page
+
+    @app.before_request
+    def answer_from_memory() -> Any:
+        return answers.find()
+
     @app.after_request
-    def lay_out(response: Any) -> Any:
+    def lay_out_and_keep(response: Any) -> Any:
+        made = "opscope_answer" in g  # otherwise it is kept as it has been laid out before
         asked = request.method == "GET" and DASHBOARD_API.fullmatch(request.path)
-        if asked and response.status_code == 200 and request.cookies.get("opscope_narrow") == "1":
+        if made and asked and response.status_code == 200 and request.cookies.get("opscope_narrow") == "1":
             answer = response.get_json()
             result = answer["result"]
             if result.get("position_json"):
                 result["position_json"] = json.dumps(narrow.narrow(json.loads(result["position_json"])))
                 response.set_data(json.dumps(answer))
+        answers.keep(response)
         return response
 
     if served.get("wall"):

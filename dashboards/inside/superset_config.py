@@ -7,9 +7,13 @@ import json
 import os
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 sys.path.insert(0, str(Path(__file__).parent))
 import pages
+from answers import Answers
+from event_log import EventLog
+from sqlalchemy.pool import QueuePool
 
 _SERVED_FILE = Path(os.environ["OPSCOPE_SERVED"])
 _SERVED = json.loads(_SERVED_FILE.read_text(encoding="utf-8"))
@@ -19,7 +23,9 @@ _SECURE = _SERVED["public_url"].startswith("https://")
 SECRET_KEY = (_HOME / "secret_key").read_text(encoding="utf-8")
 SQLALCHEMY_DATABASE_URI = f"sqlite:///{_HOME / 'superset.sqlite'}?check_same_thread=false"
 # A dashboard runs many queries at once: on a busy machine the default of 5 seconds ends in "database is locked".
-SQLALCHEMY_ENGINE_OPTIONS = {"connect_args": {"timeout": 60}}
+# Connections stay open: the last one that closes a SQLite file writes its log back, for each request anew.
+SQLALCHEMY_ENGINE_OPTIONS = {"connect_args": {"timeout": 60}, "poolclass": QueuePool, "pool_size": 8}
+EVENT_LOGGER = EventLog()
 
 # By default Superset refuses SQLite as a data source; ours is opened read-only.
 PREVENT_UNSAFE_DB_CONNECTIONS = False
@@ -89,7 +95,7 @@ LOGO_TARGET_PATH = pages.START
 
 def FLASK_APP_MUTATOR(app: object) -> None:  # noqa: N802 - Superset's name
     """Adds the pages of pages.py."""
-    pages.install(app, _SERVED)
+    pages.install(app, _SERVED, Answers(_SERVED["database_uri"], f"sqlite:///{quote(str(_HOME / 'superset.sqlite'))}"))
 
 
 # Red up to 70 %, yellow at 90 %, green at 100 % alone: in Superset's own schemes 83 % is as green as 100 %.

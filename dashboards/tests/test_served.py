@@ -330,6 +330,21 @@ def test_answers_are_kept_until_something_is_published(admin: Window, installati
     sound(admin)
 
 
+def test_an_answer_in_memory_ends_when_superset_changes(admin: Window, installation: Installation) -> None:
+    admin.open(SLUGS["start"])
+    address = f"{admin.base}/api/v1/dashboard/{SLUGS['start']}"
+    first, again = (admin.page.request.get(address) for _ in range(2))
+    assert "age" in again.headers  # an answer from memory
+    assert again.json() == first.json()
+    retitle = "UPDATE dashboards SET dashboard_title = ? WHERE slug = ?"
+    for title in ("Renamed", "Start"):
+        with closing(sqlite3.connect(installation.folder / "home" / "superset.sqlite")) as connection, connection:
+            connection.execute(retitle, (title, SLUGS["start"]))
+        made = admin.page.request.get(address)
+        assert "age" not in made.headers
+        assert made.json()["result"]["dashboard_title"] == title
+
+
 DATA = "/api/v1/chart/data"
 CLOSED = ("/superset/sqllab/", "/sqllab/", "/explore/", "/users/list/", "/api/v1/database/", "/api/v1/dataset/",
           "/api/v1/chart/1", "/api/v1/dashboard/export/?q=!(1)", "/api/v1/query/", "/api/v1/saved_query/",
