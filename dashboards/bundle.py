@@ -3,6 +3,7 @@
     assets/datasets/<view>.yaml      uuid, columns and metrics of one SQL view; columns that are links or texts
     assets/charts/<name>.yaml        uuid, name, dataset, kind, params
     assets/dashboards/<name>.yaml    uuid, title, slug, rows of charts, filters
+    assets/alerts/<name>.yaml        an alert or a report: SQL and a limit, or only a time; the chart it sends
     assets/filters.yaml              the native filters that dashboards refer to
     assets/retired.yaml              uuids of objects in earlier bundles, by kind
 
@@ -49,6 +50,7 @@ class Assets:
     dashboards: Mapping[str, Doc]
     filters: Mapping[str, Doc]
     retired: Mapping[str, list[str]]
+    alerts: Mapping[str, Doc] = field(default_factory=dict)
 
     @property
     def wall(self) -> list[str]:
@@ -90,7 +92,7 @@ def read(folder: Path = ASSETS) -> Assets:
 
     dashboards = sorted(docs_of_kind("dashboards").items(), key=lambda item: item[1]["order"])
     return Assets(docs_of_kind("datasets"), docs_of_kind("charts"), dict(dashboards), _yaml(folder / "filters.yaml"),
-                  _yaml(folder / "retired.yaml"))  # fmt: skip
+                  _yaml(folder / "retired.yaml"), docs_of_kind("alerts"))  # fmt: skip
 
 
 def _yaml(path: Path) -> Any:

@@ -21,15 +21,21 @@ HOME = click.option("--home", "folder", type=click.Path(path_type=Path), metavar
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
+def _settings() -> Any:
+    """The settings of the project that the command was given in."""
+    from opscope.harness.settings.settings import project_folder, resolve
+
+    return resolve({}, project_folder(Path.cwd()))
+
+
 def _home(folder: Path | None) -> Any:
     """The server's folders, from the option or the settings."""
     import platformdirs
 
     from opscope.dashboards.home import Home
     from opscope.harness.cache.export_folder import cache_dir
-    from opscope.harness.settings.settings import project_folder, resolve
 
-    settings = resolve({}, project_folder(Path.cwd()))
+    settings = _settings()
     folder_of_server = folder or settings["dashboard_home"] or platformdirs.user_state_path("opscope") / "dashboard"
     return Home(Path(folder_of_server).absolute(), cache_dir(settings["cache_dir"]))
 
@@ -66,6 +72,11 @@ def dashboard() -> None:
     is_flag=True,
     help="Serve a page for a screen on the wall too: dashboards in turn, in large type, without filters.",
 )
+@click.option("--alerts-to", "alerts_to", multiple=True, metavar="ADDRESS",
+              help="Send Superset's alerts and reports to this mail address; without it they are off.")  # fmt: skip
+@click.option("--mail-server", metavar="URL",
+              help="Mail server for them: smtp://[USER@]HOST[:PORT] (STARTTLS), smtps:// or smtp+plain://; the "
+              "password is in OPSCOPE_MAIL_PASSWORD.")  # fmt: skip
 @click.option("--foreground", is_flag=True, help="Run until a signal arrives, then stop the server (for systemd).")
 @click.option(
     "--python", metavar="PATH", help="Python for Superset's virtual environment; default: a Python 3.10 to 3.12."
@@ -73,13 +84,14 @@ def dashboard() -> None:
 @HOME
 def up(
     url: str | None, host: str, port: int, public_url: str, artifact_url: str, artifact_port: int,
-    roots: tuple[Path, ...], anonymous: bool, wall: bool, foreground: bool, python: str | None, folder: Path | None,
+    roots: tuple[Path, ...], anonymous: bool, wall: bool, alerts_to: tuple[str, ...], mail_server: str | None,
+    foreground: bool, python: str | None, folder: Path | None,
 ) -> None:  # fmt: skip
     """Install Superset if it is missing, import the dashboards, and serve them.
 
     Superset gets a virtual environment of its own. Run the command again to change what is served.
     """
-    from opscope.dashboards import bundle, processes
+    from opscope.dashboards import alerts, bundle, processes
     from opscope.dashboards.home import Served
     from opscope.dashboards.layout import address
     from opscope.dashboards.results import artifact_roots, results_uri, source
@@ -97,6 +109,10 @@ def up(
             raise DashboardError(option, "an address with http:// or https://", repr(text), "https://host")
     if urlsplit(public_url).path.strip("/"):
         raise DashboardError("--public-url", "an address without a path", public_url, "a host name of its own")
+    assets, settings = bundle.read(), _settings()
+    mail = alerts.as_served(
+        alerts.read_mail(alerts_to or [settings["alerts_to"] or ""], mail_server or settings["mail_server"])
+    )
     database = results_uri(url)
     if port == 0:
         port = before.port if before and "superset" in running else processes.free_port(host)
@@ -110,7 +126,7 @@ def up(
     if artifact_host and not ("artifacts" in running and before and before.artifact_url == local):
         processes.check_port(host, artifact_port, "--artifact-port")
     served = Served(database.uri, database.shown, host, port, public_url.rstrip("/"),
-                    (artifact_url or local).rstrip("/"), anonymous, bundle.read().wall if wall else [])  # fmt: skip
+                    (artifact_url or local).rstrip("/"), anonymous, assets.wall if wall else [], mail)  # fmt: skip
     allowed = [name for name in (urlsplit(public_url).hostname,) if name]
     command = (
         artifact_command(host, artifact_port, list(roots) or artifact_roots(database), allowed) if artifact_host else []
@@ -203,7 +219,7 @@ def _reason(text: str) -> str:
 @JSON
 @HOME
 def check(as_json: bool, folder: Path | None) -> None:
-    """Run the query of every chart, and follow one link of each kind.
+    """Run the query of every chart and alert, and follow one link of each kind.
 
     Exit code 1 if one fails. Superset need not run; a log is only asked for while its server does.
     """
@@ -211,7 +227,7 @@ def check(as_json: bool, folder: Path | None) -> None:
 
     home = _home(folder)
     lines = superset.run(home, "check_charts", *bundle.read().slugs)
-    rows, followed = [], []
+    rows, alerts, followed = [], [], []
     for line in lines:
         if not line.startswith("{"):
             continue
@@ -222,6 +238,9 @@ def check(as_json: bool, folder: Path | None) -> None:
             raise DashboardError(
                 "opscope dashboard check", database, _reason(row["away"]), "opscope dashboard up --db URL"
             )
+        if "alert" in row:
+            alerts.append(row)
+            continue
         if "link" in row:
             followed.append(follow.log(row, home) if not row["leads_to"].startswith("/") else row)
             continue
@@ -231,11 +250,17 @@ def check(as_json: bool, folder: Path | None) -> None:
             text = f"{row['dashboard']:<16} {row['chart']:<40} {row['rows']:>6} rows {1000 * row['seconds']:>7.0f} ms"
             click.echo(f"{mark}{text}{'  ' + ' '.join(row['error'].split())[:200] if row['error'] else ''}")
     if as_json:
-        click.echo(json.dumps([*rows, *followed], indent=1))
+        click.echo(json.dumps([*rows, *alerts, *followed], indent=1))
     bad = sum(bool(row["error"]) for row in rows)
     broken = [row for row in followed if row["error"]]
+    refused = [row for row in alerts if row["error"]]
     if not as_json:
         click.echo(f"{len(rows) - bad} of {len(rows)} charts work")
+        for row in alerts:
+            mark = click.style("no  ", fg="red") if row["error"] else click.style("ok  ", fg="green")
+            sent = "would be sent" if row["sent"] else "nothing to send"
+            state = row["error"] or f"{row['value'] or 0:g}, {sent}"
+            click.echo(f"{mark}alert: {row['alert']}: {state}{'' if row['on'] else ' (off)'}")
         for row in broken:
             click.echo(f"{click.style('no  ', fg='red')}{row['link']} leads to {row['leads_to']}: {row['error']}")
         for row in followed:
@@ -243,7 +268,7 @@ def check(as_json: bool, folder: Path | None) -> None:
                 click.echo(f"--  {row['link']} leads to {row['leads_to']}: not followed, {row['not_followed']}")
         tried = [row for row in followed if not row.get("not_followed")]
         click.echo(f"{len(tried) - len(broken)} of {len(tried)} links lead somewhere")
-    if bad or broken or not rows:
+    if bad or broken or refused or not rows:
         raise SystemExit(1)
 
 

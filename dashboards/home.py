@@ -7,7 +7,8 @@ HOME/processes.json               the servers that run now
 HOME/imported                     digest of the bundle that was imported last
 HOME/prepared.json                the Superset for which schema and built-in roles are up to date
 HOME/bundle/                      the assets in Superset's own format, as last imported
-HOME/superset.log, artifacts.log
+HOME/alerts.json                  alerts and reports as last written to Superset's database
+HOME/superset.log, artifacts.log, alerts.log
 CACHE/superset-<digest>/          the virtual environment, by the digest of the pinned packages
 """
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,8 @@ class Served:
     """Whether visitors without an account see the dashboards."""
     wall: list[str] = field(default_factory=list)
     """Slugs of the dashboards that take turns at /wall/; empty if there is no such page."""
+    mail: dict[str, Any] = field(default_factory=dict)
+    """Whom alerts and reports are sent to, and how (alerts.py); empty if they are off."""
 
     @property
     def local_url(self) -> str:
@@ -127,11 +130,12 @@ class Home:
     def served(self) -> Served | None:
         """Returns what the last `up` served; None before the first."""
         values = self.read("served.json")
-        return Served(**values) if values else None
+        names = {each.name for each in fields(Served)}
+        return Served(**{name: value for name, value in values.items() if name in names}) if values else None
 
     def remember(self, served: Served) -> None:
         """Stores what is served, for Superset and for the other commands."""
-        self.write("served.json", asdict(served))
+        self.write("served.json", asdict(served) | {"local_url": served.local_url, "url": served.url})
 
 
 def write_private(path: Path, text: str) -> bool:

@@ -32,6 +32,11 @@ def server_command(home: Home, host: str, port: int) -> list[str]:
             "--threads", "8", "--timeout", "60", "--graceful-timeout", "5", "superset.app:create_app()"]  # fmt: skip
 
 
+def clock_command(home: Home) -> list[str]:
+    """The command of the process that sends alerts and reports."""
+    return [str(home.python), str(INSIDE / "alert_clock.py")]
+
+
 def run(
     home: Home, script: str, *arguments: str, stdin: str = "", extra: Mapping[str, str] | None = None
 ) -> Iterator[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from opscope.base.digest import files_digest, json_digest, source_files, words_digest
 from opscope.base.live import progress
-from opscope.dashboards import bundle, checks, install, processes, superset
+from opscope.dashboards import alerts, bundle, checks, install, processes, superset
 from opscope.dashboards.bundle import ASSETS, Source
 from opscope.dashboards.errors import DashboardError
 from opscope.dashboards.home import ROOM, Home, Served
@@ -23,7 +23,7 @@ START_SECONDS = 120.0
 Echo = Callable[[str], None]
 PREPARED = "prepared.json"
 """File in the home folder: the Superset, and the access for visitors, for which its database was last updated."""
-ARTIFACT_LOG = "artifacts.log"
+ARTIFACT_LOG, ALERT_LOG = "artifacts.log", "alerts.log"
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,9 @@ def _start(home: Home, request: UpRequest, running: Collection[str]) -> None:
     if "superset" not in running:
         command = superset.server_command(home, request.served.host, request.served.port)
         processes.start(home, "superset", command, superset.environment(home), home.log)
+    if "alerts" not in running and request.served.mail:
+        log = home.folder / ALERT_LOG
+        processes.start(home, "alerts", superset.clock_command(home), superset.environment(home), log)
 
 
 def _stage(home: Home, request: UpRequest) -> dict[str, object]:
@@ -109,7 +112,9 @@ def provision(home: Home, assets: bundle.Assets, request: UpRequest, echo: Echo,
     """Imports the bundle and sets who can see it, unless the same was imported last."""
     files = bundle.render(assets, request.source)
     password = home.admin_password.read_text(encoding="utf-8")
-    inputs = json_digest((files, dict(assets.retired), request.served.anonymous, password, home.venv.name))
+    planned = alerts.schedules(assets, request.served)
+    to_import = (files, planned, dict(assets.retired), request.served.url, request.served.anonymous)
+    inputs = json_digest((*to_import, password, home.venv.name))
     digest = files_digest(source_files(ROOM / "inside"), inputs)
     stamp = home.folder / "imported"
     if home.metadata.is_file() and stamp.is_file() and stamp.read_text(encoding="utf-8") == digest:
@@ -130,7 +135,9 @@ def provision(home: Home, assets: bundle.Assets, request: UpRequest, echo: Echo,
         extra["OPSCOPE_ANONYMOUS"] = "1"
     if prepared:
         extra["OPSCOPE_PREPARED"] = "1"
-    for line in superset.run(home, "bootstrap", str(home.bundle), str(retired), extra=extra):
+    home.write("alerts.json", {"url": request.served.url, "alerts": planned})
+    paths = (home.bundle, retired, home.folder / "alerts.json")
+    for line in superset.run(home, "bootstrap", *map(str, paths), extra=extra):
         if line.startswith("step "):
             echo(line.split(" ", 2)[2])
     with closing(sqlite3.connect(home.metadata)) as connection:

@@ -1,8 +1,8 @@
 """Updates Superset's own database to match the bundle: schema, roles, admin, assets, who sees them. Idempotent.
 
-`bootstrap.py BUNDLE RETIRED` does it in one process, because each start of Superset takes seconds. The admin's password
-is in OPSCOPE_ADMIN_PASSWORD; it is set only if the user is new or OPSCOPE_ADMIN_RESET is set. OPSCOPE_PREPARED: this
-Superset's schema and built-in roles are already up to date.
+`bootstrap.py BUNDLE RETIRED ALERTS` does it in one process, because each start of Superset takes seconds. The admin's
+password is in OPSCOPE_ADMIN_PASSWORD; it is set only if the user is new or OPSCOPE_ADMIN_RESET is set.
+OPSCOPE_PREPARED: this Superset's schema and built-in roles are already up to date.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ def print_step(what: str) -> None:
     print(f"step {time.monotonic() - started:.1f} {what}", flush=True)
 
 
-def main(bundle: Path, retired: Path) -> None:
+def main(bundle: Path, retired: Path, planned: Path) -> None:
     """Runs all steps, in an application context."""
     import access
+    import alerts
     import flask_migrate
     import superset
     from superset import appbuilder, db
@@ -53,12 +54,15 @@ def main(bundle: Path, retired: Path) -> None:
     bundle_uuids = {
         line.split()[1] for text in contents.values() for line in text.splitlines() if line.startswith("uuid: ")
     }
-    roles = access.make_roles(next(d for d in db.session.query(Database).all() if str(d.uuid) in bundle_uuids))
+    results = next(d for d in db.session.query(Database).all() if str(d.uuid) in bundle_uuids)
+    roles = access.make_roles(results)
     dashboards = [dashboard for dashboard in db.session.query(Dashboard).all() if str(dashboard.uuid) in bundle_uuids]
     access.open_dashboards(dashboards, roles, bool(os.environ.get("OPSCOPE_ANONYMOUS")))
     give_queries(admin, bundle_uuids)
+    values = json.loads(planned.read_text(encoding="utf-8"))
+    active = alerts.make_alerts(values["alerts"], results, values["url"])
     db.session.commit()
-    print_step(f"{len(dashboards)} dashboards are open")
+    print_step(f"{len(dashboards)} dashboards are open, {active} of {len(values['alerts'])} alerts and reports are on")
 
 
 def import_assets(contents: dict[str, str], admin: object) -> None:
@@ -114,4 +118,4 @@ def give_queries(admin: object, bundle_uuids: set[str]) -> None:
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent))
     with create_app().app_context():
-        main(Path(sys.argv[1]), Path(sys.argv[2]))
+        main(*map(Path, sys.argv[1:]))

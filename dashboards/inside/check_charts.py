@@ -1,6 +1,6 @@
 """Runs every chart's query inside Superset, without a server, and opens one link of each kind.
 
-`check_charts.py SLUG...` prints one JSON line per chart, and one per link.
+`check_charts.py SLUG...` prints one JSON line per chart, per alert and per link.
 
 A chart's query is the one that its dashboard runs when it is opened, with the defaults of the native filters. Each line
 has `dashboard`, `chart`, `rows`, `seconds`, `error`, and the `sql` that was run. If the results cannot be read at all,
@@ -13,6 +13,7 @@ import html
 import json
 import sys
 import time
+import uuid
 
 from superset.app import create_app
 
@@ -123,6 +124,25 @@ def opened(client: object, address: str) -> str:
     return f"HTTP {answer.status_code}" + (f" to {answer.location}" if answer.location else "")
 
 
+def alerts() -> list[dict]:
+    """One line per alert: what its SQL says, and whether Superset would send it, by Superset's own rule."""
+    from superset import db
+    from superset.commands.report.alert import AlertCommand
+    from superset.reports.models import ReportSchedule
+
+    lines = []
+    for row in db.session.query(ReportSchedule).filter_by(type="Alert").order_by(ReportSchedule.name):
+        line = {"alert": row.name, "on": bool(row.active), "value": None, "sent": False, "error": ""}
+        try:
+            line["sent"], _ = AlertCommand(row, uuid.uuid4()).run()
+            line["value"] = row.last_value
+        except Exception as error:  # noqa: BLE001 - whatever Superset raises is what is wrong with the alert
+            line["error"] = str(error) or type(error).__name__
+        lines.append(line)
+    db.session.rollback()  # an alert that is only tried was not looked at
+    return lines
+
+
 def away() -> str:
     """Returns why the results cannot be read; empty if they can."""
     from superset import db
@@ -159,6 +179,8 @@ def main(slugs: list[str]) -> None:
         for chart in sorted(dashboard.slices, key=lambda chart_of_dashboard: chart_of_dashboard.slice_name):
             line = {"dashboard": dashboard.dashboard_title, "chart": chart.slice_name} | run(chart, filters)
             print(json.dumps(line), flush=True)
+    for line in alerts():
+        print(json.dumps(line), flush=True)
     from flask import current_app
 
     with current_app.test_client() as client:

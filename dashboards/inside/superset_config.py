@@ -14,6 +14,7 @@ import pages
 from answers import Answers
 from event_log import EventLog
 from sqlalchemy.pool import QueuePool
+from superset.tasks.types import FixedExecutor
 
 _SERVED_FILE = Path(os.environ["OPSCOPE_SERVED"])
 _SERVED = json.loads(_SERVED_FILE.read_text(encoding="utf-8"))
@@ -56,7 +57,6 @@ SESSION_COOKIE_SAMESITE = "Lax"
 if _SERVED["public_url"]:
     ENABLE_PROXY_FIX = True
     PREFERRED_URL_SCHEME = "https" if _SECURE else "http"
-    WEBDRIVER_BASEURL_USER_FRIENDLY = _SERVED["public_url"]
 
 
 def _cache(name: str, seconds: int) -> dict:
@@ -82,10 +82,20 @@ RATELIMIT_STORAGE_URI = "memory://"
 FEATURE_FLAGS = {
     "DASHBOARD_RBAC": True,
     "DASHBOARD_VIRTUALIZATION_DEFER_DATA": True,  # a chart asks for its data when it comes near the window, not before
-    "ALERT_REPORTS": False,
+    "ALERT_REPORTS": bool(_SERVED.get("mail")),
     "THUMBNAILS": False,
     "EMBEDDED_SUPERSET": False,
 }
+if _MAIL := _SERVED.get("mail"):  # alerts and reports, sent by alert_clock.py, which `up` starts beside this server
+    SMTP_HOST, SMTP_PORT = _MAIL["host"], _MAIL["port"]
+    SMTP_USER, SMTP_PASSWORD, SMTP_MAIL_FROM = _MAIL["user"], _MAIL["password"], _MAIL["sender"]
+    SMTP_STARTTLS, SMTP_SSL = _MAIL["scheme"] == "smtp", _MAIL["scheme"] == "smtps"
+    SMTP_SSL_SERVER_AUTH = True
+    EMAIL_REPORTS_SUBJECT_PREFIX = "[opscope] "
+    EMAIL_REPORTS_CTA = "The chart in Superset"
+    WEBDRIVER_BASEURL = f"{_SERVED['local_url']}/"  # which asks the server for a chart's table
+    WEBDRIVER_BASEURL_USER_FRIENDLY = f"{_SERVED['url']}/"
+ALERT_REPORTS_EXECUTORS = [FixedExecutor("admin")]
 if _SERVED["anonymous"]:
     PUBLIC_ROLE_LIKE = "Public"
 

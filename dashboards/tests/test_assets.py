@@ -118,6 +118,17 @@ def test_every_query_runs(database: sqlite3.Connection, name: str) -> None:
     database.execute(sql, values).fetchall()
 
 
+def test_every_alert_asks_for_one_number_and_sends_a_chart_without_html(database: sqlite3.Connection) -> None:
+    assert len(ASSETS.alerts) == 3
+    for name, doc in ASSETS.alerts.items():
+        assert not ASSETS.charts[doc["chart"]]["params"].get("allow_render_html"), name
+        assert doc["dashboard"] in ASSETS.dashboards, name
+        assert len(doc["crontab"].split()) == 5, name
+        if "sql" in doc:
+            ((value,),) = database.execute(doc["sql"]).fetchall()
+            assert value >= 0, name
+
+
 def test_charts_count_what_the_run_says(database: sqlite3.Connection) -> None:
     """The sample run has one op of each status: 13 attempted but three, 2 right on the device and 1 on the host."""
     charts = (ASSETS.charts[name] for name in ("right_on_device", "failing_tonight"))

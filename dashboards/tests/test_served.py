@@ -1,7 +1,6 @@
 """A real Superset over a real database, opened in a real browser: what a team sees in the morning.
 
-Needs Chromium and the extra `browser`. Superset is installed once, into pytest's cache of this checkout. Pictures are
-kept in the folder that OPSCOPE_PICTURES names.
+Needs Chromium and the extra `browser`. Pictures are kept in the folder that OPSCOPE_PICTURES names.
 """
 
 from __future__ import annotations
@@ -10,14 +9,11 @@ import http.client
 import json
 import os
 import re
-import shutil
 import sqlite3
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -28,7 +24,7 @@ from opscope.dashboards import bundle
 from opscope.dashboards.layout import charts_of
 from opscope.dashboards.tests.browser import CHROMIUM, Window, chromium, window
 from opscope.dashboards.tests.crawl import crawl
-from opscope.reports.demo.replay import nights, write_night
+from opscope.dashboards.tests.installation import NASTY, Installation
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.nights import Op, night
 
@@ -39,93 +35,6 @@ if CHROMIUM is None:
 
 ASSETS = bundle.read()
 SLUGS = {name: doc["slug"] for name, doc in ASSETS.dashboards.items()}
-NASTY = "<b onclick=alert(1)>model</b>'; DROP TABLE runs; --"
-"""What a file of a model may be called and nobody may execute."""
-NIGHTS = 4
-
-
-@dataclass(frozen=True)
-class Installation:
-    """One dashboard server of these tests, and the database behind it."""
-
-    folder: Path
-    database: Path
-
-    def run(self, *words: str, code: int = 0, stdin: str = "") -> str:
-        """The stdout of `opscope dashboard ...`, which ends with `code`."""
-        command = [
-            sys.executable,
-            "-m",
-            "opscope.harness.cli.main",
-            "dashboard",
-            *words,
-            "--home",
-            str(self.folder / "home"),
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=self.folder, input=stdin)
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout
-
-    def refused(self, *words: str) -> str:
-        """The stderr of `opscope dashboard ...`, which ends with exit code 2."""
-        command = [
-            sys.executable,
-            "-m",
-            "opscope.harness.cli.main",
-            "dashboard",
-            *words,
-            "--home",
-            str(self.folder / "home"),
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=self.folder)
-        assert (done.returncode, done.stdout) == (2, "")
-        return done.stderr
-
-    def up(self, *words: str) -> str:
-        """Brings the server up, as a user does; its address."""
-        where = ("--db", f"sqlite:///{self.database}", "--port", "0", "--artifact-port", "0")
-        self.run("up", *where, "--runs", "runs", *words)  # relative, as people type it
-        return str(self.status["url"])
-
-    @property
-    def status(self) -> dict[str, Any]:
-        """What `status --json` says of a server that runs."""
-        return json.loads(self.run("status", "--json"))
-
-    @property
-    def password(self) -> str:
-        """The password of `admin`."""
-        return (self.folder / "home" / "admin_password").read_text()
-
-    def ask(self, query: str) -> Any:
-        """The first value that SQL has, asked past Superset."""
-        with closing(sqlite3.connect(self.database)) as connection:
-            return connection.execute(query).fetchone()[0]
-
-
-@pytest.fixture(scope="module")
-def installation(pytestconfig: pytest.Config) -> Iterator[Installation]:
-    # Sockets and PostgreSQL want short paths, and Superset's own files are many: not below pytest's folders.
-    folder = Path(tempfile.mkdtemp(prefix="opscope-superset-"))
-    one = Installation(folder, folder / "results.sqlite")
-    patch = pytest.MonkeyPatch()
-    assert pytestconfig.cache is not None
-    patch.setenv("OPSCOPE_CACHE_DIR", str(pytestconfig.cache.mkdir("superset")))
-    try:
-        last = datetime.now(UTC).replace(hour=2, minute=0, second=0, microsecond=0) - timedelta(days=1)
-        for each in nights(last, 0, NIGHTS):
-            for run_dir in write_night(folder / "runs", each):
-                publish(run_dir, f"sqlite:///{one.database}")
-        ops = {"sine": Op("compile_failed", {NASTY: 3}, error=f"{NASTY} <i>is</i> not taken")}
-        publish(
-            night(folder / "runs", 20, ops, started=last + timedelta(hours=1), arch="e150"), f"sqlite:///{one.database}"
-        )
-        one.up()
-        yield one
-        one.run("down")
-    finally:
-        patch.undo()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")

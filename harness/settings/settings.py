@@ -135,6 +135,9 @@ SETTINGS: tuple[Setting, ...] = (
             option=False),
     Setting("dashboard_home", "Folder of the dashboard server; default: in the user's state folder.", metavar="DIR",
             option=False),
+    Setting("alerts_to", "Mail addresses for the alerts and reports of `opscope dashboard up`, joined by commas.",
+            metavar="ADDRESSES", option=False),
+    Setting("mail_server", "Mail server for them, such as smtp://mail.example.org.", metavar="URL", option=False),
     Setting("max_cache", "Largest size of all caches together; above it, what has been unused the longest is removed.",
             20 << 30, Size, "SIZE", option=False),
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,6 +12,7 @@ from typing import Any
 
 from opscope.base.digest import words_digest
 from opscope.harness.record import artifacts
+from opscope.harness.record.optest import DEFAULT_BACKEND
 from opscope.harness.record.records import ManifestHeader, OpRow, OpTest, Origin, RunRecord
 from opscope.harness.record.signature import signature
 from opscope.harness.record.stages import FAILED, Stage, Status
@@ -124,13 +126,19 @@ def _test(run_dir: Path, run_id: str, night: Night, recorded: RecordedRun, row: 
     fields: dict[str, Any] = {
         "run_id": run_id, "full_test_name": f"{row.uses[0].model}::{row.op_name}[{row.op_id}]",
         "test_start_ts": started, "test_end_ts": started + timedelta(seconds=1), "config": {"note": MARK},
-        "stages": _stages(recorded_test, night, row.op_id, backend), "repro": f"pytest --op-by-op --op {row.op_id}",
+        "stages": _stages(recorded_test, night, row.op_id, backend), "repro": _line(row, backend, arch),
     }  # fmt: skip
     if change is not None:
         fields |= _changed(change, recorded_test, recorded, fields["stages"])
     if fields.get("error_message"):
         fields["artifact"] = _log(run_dir, row, fields, night)
     return test_of(recorded_test, row, **fields)
+
+
+def _line(row: OpRow, backend: str, arch: str) -> str:
+    """The command that runs the op for real: nothing was run in the demo's own folders."""
+    words = ["pytest", "--op-by-op", "--model", row.uses[0].model, "--ops", row.op_id, "--arch", arch]
+    return shlex.join([*words, *(["--backend", backend] if backend != DEFAULT_BACKEND else [])])
 
 
 def _stages(recorded_test: Line, night: Night, op_id: str, backend: str) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ from opscope.harness.cli.main import main
 from opscope.harness.record.ledger import ledger
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.record.store import load_run
+from opscope.models.registry import names
 from opscope.reports.database.owners import owner
 from opscope.reports.demo import recorded, replay, story
 from opscope.reports.publish.publish import publish
@@ -61,6 +63,19 @@ def test_numbers_have_their_z_and_wrong_ones_are_beyond_its_limit(night: Path) -
         largest = max(each.z_max for each in test.results if each.z_max is not None)
         assert (test.z_max, test.question) == (largest if check.passed else check.z_max, check.question)
     assert {test.status for test in measured} == {Status.SUCCESS, Status.GOLDEN_FAILED}
+
+
+def test_the_line_that_runs_an_op_again_needs_no_run_folder(night: Path) -> None:
+    """It names a model of the catalogue, which the demo's own folders do not have."""
+    catalogue = set(names())
+    for folder in sorted(night.iterdir()):
+        run = load_run(folder)
+        for test in run.tests:
+            words = shlex.split(test.repro)
+            assert words[words.index("--model") + 1] in catalogue
+            assert words[words.index("--ops") + 1] == test.op_id
+            assert words[words.index("--arch") + 1] == run.record.arch
+            assert ("--backend" in words) == (run.record.backend != "reference")
 
 
 def test_what_fails_leaves_its_log(night: Path) -> None:

@@ -1,0 +1,44 @@
+"""The dashboard server that slow tests open. Superset is installed once, into pytest's cache of this checkout."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from opscope.dashboards.tests.installation import NASTY, Installation
+
+NIGHTS = 4
+
+
+@pytest.fixture(scope="module")
+def installation(pytestconfig: pytest.Config) -> Iterator[Installation]:
+    from opscope.reports.demo.replay import nights, write_night
+    from opscope.reports.publish.publish import publish
+    from opscope.reports.tests.nights import Op, night
+
+    # Sockets and PostgreSQL want short paths, and Superset's own files are many: not below pytest's folders.
+    folder = Path(tempfile.mkdtemp(prefix="opscope-superset-"))
+    one = Installation(folder, folder / "results.sqlite")
+    patch = pytest.MonkeyPatch()
+    assert pytestconfig.cache is not None
+    patch.setenv("OPSCOPE_CACHE_DIR", str(pytestconfig.cache.mkdir("superset")))
+    try:
+        last = datetime.now(UTC).replace(hour=2, minute=0, second=0, microsecond=0) - timedelta(days=1)
+        for each in nights(last, 0, NIGHTS):
+            for run_dir in write_night(folder / "runs", each):
+                publish(run_dir, f"sqlite:///{one.database}")
+        ops = {"sine": Op("compile_failed", {NASTY: 3}, error=f"{NASTY} <i>is</i> not taken")}
+        publish(
+            night(folder / "runs", 20, ops, started=last + timedelta(hours=1), arch="e150"), f"sqlite:///{one.database}"
+        )
+        one.up()
+        yield one
+        one.run("down")
+    finally:
+        patch.undo()
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,74 @@
+"""One dashboard server of the tests, and the database behind it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+NASTY = "<b onclick=alert(1)>model</b>'; DROP TABLE runs; --"
+"""What a file of a model may be called and nobody may execute."""
+
+
+@dataclass(frozen=True)
+class Installation:
+    """A server with a home folder of its own."""
+
+    folder: Path
+    database: Path
+
+    def run(self, *words: str, code: int = 0, stdin: str = "") -> str:
+        """The stdout of `opscope dashboard ...`, which ends with `code`."""
+        command = [
+            sys.executable,
+            "-m",
+            "opscope.harness.cli.main",
+            "dashboard",
+            *words,
+            "--home",
+            str(self.folder / "home"),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=self.folder, input=stdin)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout
+
+    def refused(self, *words: str) -> str:
+        """The stderr of `opscope dashboard ...`, which ends with exit code 2."""
+        command = [
+            sys.executable,
+            "-m",
+            "opscope.harness.cli.main",
+            "dashboard",
+            *words,
+            "--home",
+            str(self.folder / "home"),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=self.folder)
+        assert (done.returncode, done.stdout) == (2, "")
+        return done.stderr
+
+    def up(self, *words: str) -> str:
+        """Brings the server up, as a user does; its address."""
+        where = ("--db", f"sqlite:///{self.database}", "--port", "0", "--artifact-port", "0")
+        self.run("up", *where, "--runs", "runs", *words)  # relative, as people type it
+        return str(self.status["url"])
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """What `status --json` says of a server that runs."""
+        return json.loads(self.run("status", "--json"))
+
+    @property
+    def password(self) -> str:
+        """The password of `admin`."""
+        return (self.folder / "home" / "admin_password").read_text()
+
+    def ask(self, query: str) -> Any:
+        """The first value that SQL has, asked past Superset."""
+        with closing(sqlite3.connect(self.database)) as connection:
+            return connection.execute(query).fetchone()[0]

@@ -1,0 +1,139 @@
+"""Alerts and reports: the options that switch them on, their files, and real mail from a real Superset."""
+
+from __future__ import annotations
+
+import email
+import json
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from opscope.dashboards import bundle
+from opscope.dashboards.alerts import PASSWORD_VARIABLE, as_served, read_mail, schedules
+from opscope.dashboards.errors import DashboardError
+from opscope.dashboards.home import Served
+from opscope.dashboards.processes import free_port
+from opscope.dashboards.tests.installation import Installation
+
+ASSETS = bundle.read()
+OFF = Served("sqlite:///x", "x", "127.0.0.1", 1, "", "", False)
+
+
+@pytest.mark.parametrize(
+    ("server", "host", "port", "user", "sender"),
+    [
+        ("smtp://mail.example.org", "mail.example.org", 587, "", "a@example.org"),
+        ("smtps://bot%40example.org@mail.example.org", "mail.example.org", 465, "bot@example.org", "bot@example.org"),
+        ("smtp+plain://bot@127.0.0.1:2525", "127.0.0.1", 2525, "bot", "a@example.org"),
+    ],
+)
+def test_a_mail_server_is_one_address(
+    server: str, host: str, port: int, user: str, sender: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PASSWORD_VARIABLE, "secret")
+    mail = read_mail(["a@example.org, b@example.org"], server)
+    assert mail.to == ["a@example.org", "b@example.org"]
+    assert (mail.host, mail.port, mail.user, mail.sender, mail.password) == (host, port, user, sender, "secret")
+
+
+@pytest.mark.parametrize(
+    ("to", "server", "says"),
+    [
+        (["team"], "smtp://h", "--alerts-to: expected a mail address, got 'team'; try team@example.org"),
+        (["a@b"], None, "--mail-server: expected one, since --alerts-to is given, got none"),
+        ([], "smtp://h", "--alerts-to: expected one, since --mail-server is given, got none"),
+        (
+            ["a@b"],
+            "http://h",
+            "--mail-server: expected an address with smtp://, smtps://, smtp+plain://, got 'http://h'",
+        ),
+        (["a@b"], "smtp://h:99999", "got 'smtp://h:99999'"),
+        (["a@b"], "smtp://h/path", "got 'smtp://h/path'"),
+        (["a@b"], "smtp://u:hush@h", f"--mail-server: expected no password in it, got one; try {PASSWORD_VARIABLE}"),
+    ],
+)
+def test_what_is_no_address_is_refused(to: list[str], server: str | None, says: str) -> None:
+    with pytest.raises(DashboardError) as refused:
+        read_mail(to, server)
+    assert says in str(refused.value)
+    assert "hush" not in str(refused.value)
+
+
+def test_without_an_address_nothing_is_on() -> None:
+    assert as_served(read_mail([""], None)) == {}
+    assert [doc["to"] for doc in schedules(ASSETS, OFF)] == [[]] * len(ASSETS.alerts)
+
+
+@pytest.fixture
+def mailbox() -> Iterator[tuple[int, list[Any]]]:
+    """A mail server on this machine: its port, and what it was sent."""
+    controllers = pytest.importorskip("aiosmtpd.controller", reason="pip install aiosmtpd")
+    sent: list[Any] = []
+
+    class Handler:
+        async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
+            sent.append(envelope)
+            return "250 OK"
+
+    controller = controllers.Controller(Handler(), hostname="127.0.0.1", port=free_port("127.0.0.1"))
+    controller.start()
+    try:
+        yield controller.port, sent
+    finally:
+        controller.stop()
+
+
+def rows(installation: Installation) -> dict[str, tuple[bool, str]]:
+    """Name -> whether it is active, and its state, of every alert and report in Superset's database."""
+    with closing(sqlite3.connect(installation.folder / "home" / "superset.sqlite")) as connection:
+        found = connection.execute("SELECT name, active, last_state FROM report_schedule").fetchall()
+    return {name: (bool(active), state) for name, active, state in found}
+
+
+@pytest.mark.slow
+def test_alerts_are_off_and_say_what_they_would_send(installation: Installation) -> None:
+    names = {doc["name"] for doc in ASSETS.alerts.values()}
+    assert rows(installation) == dict.fromkeys(names, (False, "Not triggered"))
+    assert "alerts" not in installation.status["processes"]
+    lines = {row["alert"]: row for row in json.loads(installation.run("check", "--json")) if "alert" in row}
+    assert set(lines) == {doc["name"] for doc in ASSETS.alerts.values() if "sql" in doc}
+    for doc in ASSETS.alerts.values():
+        if "sql" in doc:
+            value = installation.ask(doc["sql"])
+            line = {"alert": doc["name"], "on": False, "value": value, "sent": value > doc["above"], "error": ""}
+            assert lines[doc["name"]] == line
+    assert any(line["sent"] for line in lines.values())
+    assert rows(installation) == dict.fromkeys(names, (False, "Not triggered"))  # they were only tried
+
+
+@pytest.mark.slow
+def test_mail_arrives_once_an_address_is_given(installation: Installation, mailbox: tuple[int, list[Any]]) -> None:
+    port, sent = mailbox
+    worse = ASSETS.alerts["worse"]["name"]
+    try:
+        installation.up("--alerts-to", "team@example.org", "--mail-server", f"smtp+plain://127.0.0.1:{port}")
+        assert {active for active, _ in rows(installation).values()} == {True}
+        assert "alerts" in installation.status["processes"]
+        with closing(sqlite3.connect(installation.folder / "home" / "superset.sqlite")) as connection, connection:
+            connection.execute("UPDATE report_schedule SET crontab = '* * * * *' WHERE name = ?", (worse,))
+        deadline = time.monotonic() + 200
+        while rows(installation)[worse][1] != "On Grace" and time.monotonic() < deadline:
+            time.sleep(2)
+    finally:
+        installation.up()
+    assert len(sent) == 1  # the next minute sends nothing: as bad as before
+    assert sent[0].rcpt_tos == ["team@example.org"]
+    message = email.message_from_bytes(sent[0].content)
+    body = message.get_payload()[0].get_payload(decode=True).decode()
+    assert worse in message["Subject"]
+    assert (
+        installation.ask("SELECT MAX(sentence) FROM dashboard_verdict WHERE one_series = 1 AND verdict = 'worse'")
+        in body
+    )
+    assert f"{installation.status['url']}/superset/dashboard/opscope-tonight/" in body
+    assert {active for active, _ in rows(installation).values()} == {False}
+    assert "alerts" not in installation.status["processes"]
