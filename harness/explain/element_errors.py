@@ -71,8 +71,7 @@ class Judged:
             return Scale(steps)
         try:
             terms = operands.term_sizes[index] if operands.sums else None
-            needs = steps.law != "sum" or (steps.block and steps.stored)
-            moved = operands.moved(steps, self.golden)[index] if needs else None
+            moved = operands.moved(steps, self.golden)[index] if steps.by_operands else None
         except NotEvaluatedError:
             return Scale(steps)
         return Scale(steps, _flat(terms), _flat(moved))

@@ -52,6 +52,11 @@ _LIMITS = {
     number: name for name in sorted(dir(resource)) if name.startswith("RLIMIT_")
     for number in [getattr(resource, name)]
 }  # fmt: skip
+SET_BY_JAX = frozenset({b"TF_CPP_MIN_LOG_LEVEL", b"TPU_SKIP_MDS_QUERY"})
+"""Variables that JAX sets when it is loaded. The comparison loads it for the first op whose operands it evaluates, and
+that op has changed nothing."""
+COLLECTED_BY_JAX = "jax._src.lib"
+"""The module of the function that JAX has called after each collection of garbage, from when it is loaded."""
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 
 
@@ -205,7 +210,8 @@ def _set_list(owner: Any, name: str, before: tuple[Any, ...]) -> None:
 
 
 def _collection() -> tuple[Any, ...]:
-    return gc.isenabled(), gc.get_threshold(), gc.get_debug(), tuple(gc.callbacks)
+    callbacks = tuple(each for each in gc.callbacks if not _of_jax(each))
+    return gc.isenabled(), gc.get_threshold(), gc.get_debug(), callbacks
 
 
 def _set_collection(before: tuple[Any, ...]) -> None:
@@ -213,7 +219,11 @@ def _set_collection(before: tuple[Any, ...]) -> None:
     (gc.enable if enabled else gc.disable)()
     gc.set_threshold(*threshold)
     gc.set_debug(debug)
-    gc.callbacks[:] = callbacks
+    gc.callbacks[:] = [*callbacks, *filter(_of_jax, gc.callbacks)]
+
+
+def _of_jax(callback: object) -> bool:
+    return getattr(callback, "__module__", "") == COLLECTED_BY_JAX
 
 
 def _set_filters(before: tuple[Any, ...]) -> None:
@@ -235,11 +245,12 @@ def _blas_threads() -> tuple[Callable[[], int], Callable[[int], object]] | None:
 
 def _environment() -> dict[bytes, bytes]:
     # Decoding all of it through os.environ takes ten times as long.
-    return dict(os.environ._data)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    data = os.environ._data  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    return {key: value for key, value in data.items() if key not in SET_BY_JAX}
 
 
 def _set_environment(before: dict[bytes, bytes]) -> None:
-    for key in set(os.environb) - set(before):
+    for key in set(os.environb) - set(before) - SET_BY_JAX:
         del os.environb[key]
     for key, value in before.items():
         if os.environb.get(key) != value:

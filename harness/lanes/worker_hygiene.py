@@ -5,6 +5,7 @@ The lane replaces the worker after a change (`leftovers.py`). What may change wi
 - Modules and functions that are added, and memory: backends load lazily (the lane watches memory).
 - Threads of native code: pools of compilers and of BLAS grow at first use (the lane watches their number).
 - Some more open files (`process_state.FILES`): caches, weights mapped into memory. Dead children: they do nothing.
+- What JAX sets when it is loaded (`process_state.SET_BY_JAX`): the comparison may be the first to need it.
 - Random states: each op begins with the same one.
 - Context variables, such as NumPy's error state and decimal contexts: each op runs in a context of its own.
 

@@ -212,4 +212,4 @@ def test_a_figure_of_the_verdict_changes_only_with_the_version_that_cached_verdi
     ]
     assert len(figures) > 30
     digest = hashlib.sha256("\n".join(figures).encode()).hexdigest()[:16]
-    assert {6: "7273355c48711f30"}.get(VERSION) == digest, "\n".join(figures)
+    assert {7: "7273355c48711f30"}.get(VERSION) == digest, "\n".join(figures)

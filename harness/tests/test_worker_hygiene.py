@@ -12,6 +12,7 @@ import random
 import resource
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import warnings
@@ -70,6 +71,21 @@ def test_it_is_noticed_and_put_back(connection: int, what: str) -> None:
     assert found[what].undone or what == "signal handlers", found
     assert found.keys() <= {what, "rights and signals"}
     assert {change.what for change in state.changes()} <= {"rights and signals"}, "once"
+
+
+def test_loading_jax_is_no_change(tmp_path: Path) -> None:
+    loads = (
+        "import sys, socket\n"
+        "from opscope.harness.lanes.worker_hygiene import WorkerState\n"
+        "ends = socket.socketpair()\n"
+        "state = WorkerState(ends[1].fileno())\n"
+        "import jax\n"
+        "print([change.what for change in state.changes()])\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", loads], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert run.stdout == "[]\n"
 
 
 def test_a_thread_and_replaced_code_are_noticed_and_stay(connection: int, monkeypatch: pytest.MonkeyPatch) -> None:

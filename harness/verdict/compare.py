@@ -184,8 +184,7 @@ def _by_operands(
     """The verdict on a result whose error the golden alone does not excuse: by the sizes of its operands."""
     g, d = golden[index], got[index]
     terms = operands.term_sizes[index] if operands.sums else None
-    needs = steps.law != "sum" or (steps.block and steps.stored)
-    moved = operands.moved(steps, golden)[index] if needs else None
+    moved = operands.moved(steps, golden)[index] if steps.by_operands else None
     if moved is not None and g.dtype.kind == "c":
         moved = moved + (steps.function + steps.packed + 2 * steps.declared + steps.cuts) * magnitude(g)
     return check(g, d, row, Scale(steps, terms=terms, moved=moved), strict=True)

@@ -120,7 +120,8 @@ class Operands:
             if kind in DATA_MOVEMENT or (kind in table.REDUCING_KINDS and table.chooses(kind, self.body)):
                 return self._carried([self._off(x, steps) for x in self.inputs])
             if self.sums:
-                return self._summed([self._off(x, steps) for x in self.inputs])
+                summed = self._summed([self._off(x, steps) for x in self.inputs])
+                return self._joined(summed, steps.joined) if steps.joined else summed
             if steps.law == "bound":
                 return self._differences(steps, golden)
             return self._sampled(steps, golden)
@@ -157,6 +158,23 @@ class Operands:
             parts = [magnitude(array) * scale**2 for array in self.run(changed)]
             total = [a + b for a, b in zip(total, parts, strict=True)] if total else parts
         return [np.sqrt(part) for part in total]
+
+    def _joined(self, moved: Sequence[np.ndarray], rate: float) -> list[np.ndarray]:
+        """`moved`, and what rounding after each update may cost: as many roundings as there are updates of the element,
+        each of a sum that is at most some root sum of squares of its terms."""
+        kept = 1 if self.op_name == "stablehlo.select_and_scatter" else 0
+        floats = [number >= kept and is_float(x) for number, x in enumerate(self.inputs)]
+
+        def of(value: float) -> list[np.ndarray]:
+            filled = [np.full_like(x, value) if f else x for x, f in zip(self.inputs, floats, strict=True)]
+            return [wide(result) for result in self.run(filled)]
+
+        # An operand that is a constant of the module is in both.
+        counts = [np.abs(ones - zeros) for ones, zeros in zip(of(1.0), of(0.0), strict=True)]
+        return [
+            np.hypot(width, rate * np.sqrt(count) * size.astype(np.float64))
+            for width, count, size in zip(moved, counts, self.term_sizes, strict=True)
+        ]
 
     def _differences(self, steps: Steps, golden: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Of an elementwise op: how far each operand moves the result, by running it with the operand off.

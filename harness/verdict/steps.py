@@ -66,6 +66,8 @@ class Steps:
     """Bound of the function's own error, the golden's included."""
     added: float = 0.0
     """Standard deviation of all roundings while terms are added up, relative to their root sum of squares."""
+    joined: float = 0.0
+    """Most that an element loses each time a scatter adds an update to it: it lies in memory in between."""
     packed: float = 0.0
     """Most that packing changes the result; of a block format relative to its block's largest value."""
     declared: float = 0.0
@@ -97,6 +99,11 @@ class Steps:
     def shared(self) -> bool:
         """Whether elements of the result share errors: those of operands that several of them are made from."""
         return self.law == "sum" and (self.cuts > 0 or self.stored > 0)
+
+    @property
+    def by_operands(self) -> bool:
+        """Whether the scale has a part that only an evaluation of the op on other operands tells."""
+        return self.law != "sum" or self.joined > 0 or (self.block and self.stored > 0)
 
     @property
     def operand(self) -> float:
@@ -146,7 +153,10 @@ def steps_of(
                 added = max(added, RANDOM * unit("Float16_b") * math.sqrt(4 * math.ceil(inner / DST_DEPTH)))
         elif target.sums_in_own_type:
             added = max(added, RANDOM * unit(own) * math.sqrt(inner + 1))  # each product and each sum is rounded
-        return Steps("sum", cut=cut, left_out=left_out, added=added, function=2 * floor + dst, **common)
+        joined = 0.0
+        if kind == "scatter" and FRACTION_BITS[held] < FRACTION_BITS["Float32"]:
+            joined = dst or unit(held)
+        return Steps("sum", cut=cut, left_out=left_out, added=added, joined=joined, function=2 * floor + dst, **common)
     if kind in ("reduce", "pool") and body == "stablehlo.multiply":
         return Steps("sum", added=4 * floor * math.sqrt(inner), function=4 * floor + dst, **common)
     if kind == "eltwise" or op_name == "stablehlo.batch_norm_inference":
