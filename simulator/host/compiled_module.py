@@ -13,7 +13,7 @@ from opscope.compiler.target.formats import host_dtype
 from opscope.compiler.target.program import Binary, TensorDesc
 from opscope.compiler.target.queue_content import QueueContent
 from opscope.simulator.device import Device, Executable
-from opscope.simulator.host.hosted_program import HostedProgram
+from opscope.simulator.host.hosted_program import HostedProgram, LoadedProgram
 from opscope.simulator.host.image_error import ImageError
 from opscope.simulator.profile import Profile
 
@@ -138,9 +138,9 @@ class LoadedModule:
         except ValueError as error:
             raise ImageError(f"{module.name}: {error}") from error
         self.program = self.device.load_decoded(program)
-        self.profile: Profile | None = None
-        """The cost of the last run on the device."""
         self._check()
+        self.runner = LoadedProgram(self.hosted, self.program, self.host)
+        """What runs it: the same as for a module that was compiled in this process."""
 
     @property
     def hosted(self) -> HostedProgram:
@@ -183,28 +183,16 @@ class LoadedModule:
             raise ImageError(
                 f"{module.name}: expected a value of {missing[0]}, got none; try {', '.join(values)[:200]}"
             )
-        queues, held = self.push(values)
-        done = self.program.run(queues, per_core=per_core)
-        self.profile = done.profile
-        return self.pop(held, done.outputs)
+        return self.runner.run(self.in_order(values), per_core=per_core)
 
-    def push(self, values: Mapping[str, np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Returns the contents of the program's queues, in order, and the results that the host's part computes."""
-        module = self.module
-        held = self.host.run([np.asarray(values[argument.name]) for argument in module.arguments]).outputs
-        filled = {content.name: content.laid_out(value) for content, value in zip(module.contents, held, strict=False)}
-        queues = [np.ascontiguousarray(filled[name], np.float32) for name in module.queues]
-        return queues, held[len(module.contents) :]
+    def in_order(self, values: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """Returns the values of all arguments in their order."""
+        return [np.asarray(values[argument.name]) for argument in self.module.arguments]
 
-    def pop(self, held: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Returns the results of the module, in order, from those of the host's part and of the device."""
-        module = self.module
-        by_number = dict(zip(module.host_results, held, strict=True))
-        by_number |= dict(zip(module.device_results, outputs, strict=True))
-        return [
-            np.asarray(by_number[i]).astype(host_dtype(result.element_type)).reshape(result.shape)
-            for i, result in enumerate(module.results)
-        ]
+    @property
+    def profile(self) -> Profile | None:
+        """The cost of the last run on the device."""
+        return self.runner.profile
 
     def _check(self) -> None:
         """Checks that names, shapes and numbers of the parts fit together. Raises ImageError."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from opscope.compiler.target.formats import host_dtype
 from opscope.compiler.target.queue_content import QueueContent
-from opscope.simulator.device import Device
+from opscope.simulator.device import Device, Executable
 from opscope.simulator.profile import Profile
 
 HOST_BOARD = "n150"
@@ -100,12 +100,15 @@ def in_order(
 class LoadedProgram:
     """A program on its device; it can run any number of times."""
 
-    def __init__(self, program: HostedProgram) -> None:
+    def __init__(
+        self, program: HostedProgram, device: Executable | None = None, each: Executable | None = None
+    ) -> None:
+        """`device` and `each` are these two parts of it where they are loaded already."""
         host = Device(HOST_BOARD)
         self.program = program
-        self.device = Device(program.board).load(program.device)
+        self.device = device or Device(program.board).load(program.device)
         self._once = host.load(program.once) if program.once else None
-        self._each = host.load(program.each)
+        self._each = each or host.load(program.each)
         self._rest = host.load(program.rest) if program.rest else None
         self._resident: dict[str, np.ndarray] | None = None
         self.profile: Profile | None = None
@@ -125,20 +128,36 @@ class LoadedProgram:
         results = dict(zip(program.each_results, held[len(program.each_contents) :], strict=True))
         return self._resident | _laid_out(program.each_contents, held), results
 
-    def run(self, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Returns the results of the program, in order. Raises DeviceError."""
-        program = self.program
-        filled, by_number = self.queues(arguments)
-        done = self.device.run([np.ascontiguousarray(filled[name], np.float32) for name in program.sources])
+    def run(self, arguments: Sequence[np.ndarray], *, per_core: bool = False) -> list[np.ndarray]:
+        """Returns the results of the program, in order. Raises DeviceError.
+
+        `per_core`: the device computes each of its results block by block, as its cores would.
+        """
+        queues, by_number = self.push(arguments)
+        done = self.device.run(queues, per_core=per_core)
         self.profile = done.profile
-        made = dict(zip(program.outputs, done.outputs, strict=True))
+        return self.pop(arguments, by_number, done.outputs)
+
+    def push(self, arguments: Sequence[np.ndarray]) -> tuple[list[np.ndarray], dict[int, np.ndarray]]:
+        """Returns what the device reads, in order, and the results that the host has made before it, by number."""
+        filled, by_number = self.queues(arguments)
+        return [np.ascontiguousarray(filled[name], np.float32) for name in self.program.sources], by_number
+
+    def pop(
+        self, arguments: Sequence[np.ndarray], by_number: dict[int, np.ndarray], outputs: Sequence[np.ndarray]
+    ) -> list[np.ndarray]:
+        """Returns the results of the program, in order, from those of the host before the device, and of the device."""
+        program = self.program
+        made = dict(zip(program.outputs, outputs, strict=True))
 
         def shaped(name: str, shape: tuple[int, ...], kind: str) -> np.ndarray:
             return made[name].reshape(shape).astype(host_dtype(kind))
 
         if self._rest is not None:
             taken = [shaped(*described) for described in program.rest_inputs]
-            by_number |= dict(zip(program.rest_results, self._rest.run([*arguments, *taken]).outputs, strict=True))
+            by_number = by_number | dict(
+                zip(program.rest_results, self._rest.run([*arguments, *taken]).outputs, strict=True)
+            )
         return [
             shaped(name, shape, kind) if name else np.asarray(by_number[number]).reshape(shape).astype(host_dtype(kind))
             for number, (name, shape, kind) in enumerate(program.results)

@@ -83,11 +83,12 @@ def card(program: Program, arch: str, settings: Sequence[str]) -> Runner:
 
     def step(values: dict[str, np.ndarray], seconds: Seconds) -> Sequence[np.ndarray]:
         began = time.perf_counter()
-        queues, held = loaded.push(values)
+        arguments = loaded.in_order(values)
+        queues, held = loaded.runner.push(arguments)
         pushed = time.perf_counter()
         outputs = loaded.program.run(queues).outputs
         ran = time.perf_counter()
-        results = loaded.pop(held, outputs)
+        results = loaded.runner.pop(arguments, held, outputs)
         seconds.push += pushed - began
         seconds.device += ran - pushed
         seconds.pop += time.perf_counter() - ran
