@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.compiler.target.program import Conv2dParams
-from opscope.simulator.kernels.matmul import activated, product_of
+from opscope.simulator.kernels.matmul import activated, as_left, product_of
 from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 from opscope.simulator.kernels.windows import dilate, pad_crop, windows
 
@@ -18,7 +18,7 @@ def conv2d(images: Images, call: Call) -> np.ndarray:
     """Cross-correlation of NHWC input and HWIO weight; NHWC. A bias (C) and an activation join in Dst, if given."""
     params = params_of(call, Conv2dParams)
     x, weight = images[:2]
-    x = pad_crop(dilate(x, params.input_dilation), params.padding, 0)
+    x = pad_crop(dilate(as_left(x), params.input_dilation), params.padding, 0)
     *window, _, out_channels = weight.shape
     groups = params.groups if params.batch_groups == 1 else params.batch_groups
     # (groups, KH * KW * I, O / groups)
@@ -39,10 +39,10 @@ def _by_channel(view: np.ndarray, kernel_matrix: np.ndarray, call: Call) -> np.n
             block = view[image, start : start + rows]
             height = block.shape[0]
             if groups == 1:
-                product = product_of(block.reshape(height * ow, kh * kw * c), kernel_matrix[0], call)
+                product = product_of(block.reshape(height * ow, kh * kw * c), kernel_matrix[0], call, is_left=True)
             else:
                 split = block.reshape(height, ow, kh, kw, groups, c // groups).transpose(4, 0, 1, 2, 3, 5)
-                product = product_of(split.reshape(groups, height * ow, -1), kernel_matrix, call)
+                product = product_of(split.reshape(groups, height * ow, -1), kernel_matrix, call, is_left=True)
                 product = product.transpose(1, 0, 2)
             parts.append(product.reshape(height, ow, groups * per_out))
     joined = np.concatenate(parts) if len(parts) != 1 else parts[0]
@@ -53,7 +53,7 @@ def _by_batch(view: np.ndarray, kernel_matrix: np.ndarray, call: Call) -> np.nda
     n, oh, ow = view.shape[:3]
     groups, depth, per_out = kernel_matrix.shape
     left = view.reshape(groups, n // groups * oh * ow, depth)
-    product = product_of(left, kernel_matrix, call)
+    product = product_of(left, kernel_matrix, call, is_left=True)
     return (
         product.reshape(groups, n // groups, oh, ow, per_out)
         .transpose(1, 2, 3, 0, 4)

@@ -48,12 +48,22 @@ def _remainder(x: np.ndarray, full: int, high: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(x), keep_bits(x, full) - high, np.float32(0))
 
 
-def phase_operands(left: np.ndarray, right: np.ndarray, fidelity: str) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The one or two pairs (left, right) whose products add up to the fidelity's phases."""
-    left, right = flush(left), flush(right)
+def as_left(x: np.ndarray) -> np.ndarray:
+    """What all phases together read of a left operand; integers as they are."""
+    return keep_bits(flush(x), SRC_B_FULL) if x.dtype.kind == "f" else x
+
+
+def phase_operands(
+    left: np.ndarray, right: np.ndarray, fidelity: str, *, is_left: bool = False
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The one or two pairs (left, right) whose products add up to the fidelity's phases.
+
+    `is_left`: `left` is what `as_left` makes of something.
+    """
+    left, right = left if is_left else flush(left), flush(right)
     phases = _checked(fidelity)
     if phases == 4:
-        return [(keep_bits(left, SRC_B_FULL), keep_bits(right, SRC_A_FULL))]
+        return [(left if is_left else keep_bits(left, SRC_B_FULL), keep_bits(right, SRC_A_FULL))]
     high = keep_bits(left, SRC_B_HIGH)
     if phases == 1:
         return [(high, keep_bits(right, SRC_A_HIGH))]
@@ -73,27 +83,33 @@ def single_phases(left: np.ndarray, right: np.ndarray, fidelity: str) -> list[tu
     return pairs[: _checked(fidelity)]
 
 
-def product_of(left: np.ndarray, right: np.ndarray, call: Call) -> np.ndarray:
+def product_of(left: np.ndarray, right: np.ndarray, call: Call, *, is_left: bool = False) -> np.ndarray:
     """`matrix_product` as a call asks for it."""
     if left.dtype.kind != "f" and all(desc.element_type in NARROW_INTEGERS for desc in call.inputs[:2]):
         exact = np.matmul(left.astype(np.float64), right.astype(np.float64))
         return np.clip(exact, -INT32_MAX, INT32_MAX).astype(np.int64)
     return matrix_product(
-        left, right, call.numerics, source=call.inputs[0].data_format, exact_order=call.arithmetic.exact_order
-    )
+        left, right, call.numerics, source=call.inputs[0].data_format, exact_order=call.arithmetic.exact_order,
+        is_left=is_left,
+    )  # fmt: skip
 
 
 def matrix_product(
-    left: np.ndarray, right: np.ndarray, numerics: Numerics, *, source: str = "Float32", exact_order: bool = False
-) -> np.ndarray:
+    left: np.ndarray, right: np.ndarray, numerics: Numerics, *, source: str = "Float32", exact_order: bool = False,
+    is_left: bool = False,
+) -> np.ndarray:  # fmt: skip
     """left (..., M, K) times right (..., K, N) as the unit computes it; leading dims broadcast.
 
-    `source`: the number format of the operands, which says what their Inf and NaN stand for.
+    `source`: the number format of the operands, which says what their Inf and NaN stand for. `is_left`: `left` is what
+    `as_left` makes of something, as of an image before its windows are copied.
     """
     if left.dtype.kind != "f":
         return integer_product(left, right)
     wide = numerics.dst_format == "Float32"
-    pairs = (phase_operands if wide and not exact_order else single_phases)(left, right, numerics.fidelity)
+    if wide and not exact_order:
+        pairs = phase_operands(left, right, numerics.fidelity, is_left=is_left)
+    else:
+        pairs = single_phases(left, right, numerics.fidelity)
     depth = left.shape[-1]
     block = numerics.k_block * TILE or max(depth, 1)
     blocked = _ordered_product if exact_order else _block_product

@@ -7,7 +7,8 @@ import pytest
 from jax import lax
 
 from opscope.compiler.target.program import Conv2dParams, Numerics, Pool2dParams
-from opscope.compiler.target.rounding import to_tf32
+from opscope.compiler.target.rounding import quantise, to_tf32
+from opscope.simulator.kernels.matmul import matrix_product
 from opscope.simulator.tests.programs import run_kernel
 
 RANDOM = np.random.default_rng(9)
@@ -91,3 +92,18 @@ def test_integer_pool() -> None:
     x = RANDOM.integers(-9, 9, (1, 4, 4, 2)).astype(np.int32)
     got = run_kernel("max_pool2d", Pool2dParams((2, 2), (2, 2), (0, 0, 0, 0), (1, 1)), [x], (1, 2, 2, 2), "i32")
     assert np.array_equal(got, x.reshape(1, 2, 2, 2, 2, 2).max((2, 4)))
+
+
+@pytest.mark.parametrize("fidelity", ["LoFi", "HiFi2", "HiFi3", "HiFi4"])
+def test_a_convolution_is_the_product_of_its_windows_bit_for_bit(fidelity: str) -> None:
+    """An image is cut to what the unit reads before its windows are copied, which must change nothing."""
+    x = RANDOM.standard_normal((1, 6, 6, 3)).astype(np.float32)
+    x[0, 0, 0] = [1e-40, -0.0, np.inf]
+    weight = RANDOM.standard_normal((3, 3, 3, 5)).astype(np.float32)
+    numerics = Numerics(fidelity)
+    params = Conv2dParams((1, 1), (0, 0, 0, 0), (1, 1), (1, 1), 1, 1)
+    got = run_kernel("conv2d", params, [x, weight], (1, 4, 4, 5), "f32", numerics)
+    rows = np.stack([x[0, i : i + 3, j : j + 3].reshape(-1) for i in range(4) for j in range(4)])
+    with np.errstate(all="ignore"):
+        want = quantise(matrix_product(rows, weight.reshape(27, 5), numerics), "Float32")
+    assert np.array_equal(got.reshape(16, 5).view(np.uint32), want.view(np.uint32))

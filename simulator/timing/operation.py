@@ -35,7 +35,7 @@ from opscope.simulator.profile import OpCost
 from opscope.simulator.timing.arch_constants import CONSTANTS
 from opscope.simulator.timing.body_passes import body_passes
 from opscope.simulator.timing.movement import MOVEMENT
-from opscope.simulator.timing.product_time import product_time
+from opscope.simulator.timing.product_time import ProductConstants, product_time
 from opscope.simulator.timing.tile_cycles import tile_cycles, tile_unit
 
 LAUNCH_NS = 3000.0
@@ -55,8 +55,12 @@ def operation_cost(
     system: SystemDesc,
     profile: Profile,
     programs: Mapping[str, Program] | None = None,
+    products: ProductConstants | None = None,
 ) -> OpCost:
-    """Cycles of one operation on one chip of the board. For control flow, those of reading one predicate back."""
+    """Cycles of one operation on one chip of the board. For control flow, those of reading one predicate back.
+
+    `products`: constants of matrix products in place of the architecture's, for fitting them.
+    """
     if op.kernel == "load_cached":
         return OpCost(op.kernel, op.location, 0, 0, 0, 0, 0, 0, 0)
     if isinstance(op.params, ControlParams):
@@ -77,7 +81,7 @@ def operation_cost(
     dram = dram_bytes / (system.dram_gb_per_s * system.dram_efficiency / system.clock_ghz)
     write, unit = 0.0, "math"
     if tiles_of := _plain_product(op, inputs, outputs):
-        time = product_time(tiles_of, inputs[0], inputs[1], outputs[0], op.numerics, system, profile)
+        time = product_time(tiles_of, inputs[0], inputs[1], outputs[0], op.numerics, system, profile, products)
         per_core = -(-(tiles_of[0] * tiles_of[1]) // time.cores)
         in_dst = _in_dst_cycles(op, inputs, outputs[0], per_core, system)
         compute, transfer, received, cores = time.compute + in_dst, time.transfer, time.noc_bytes, time.cores
