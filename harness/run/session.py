@@ -7,6 +7,7 @@ path and collects from the same manifest. Every process holds at most one lane a
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Generator, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from opscope.base import damage, gc_pause, terminal
+from opscope.harness.backends import registry
 from opscope.harness.cache import upkeep
 from opscope.harness.cache.claims import Claims
 from opscope.harness.limitations.limitations import Verdict
@@ -22,6 +24,7 @@ from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.run import (
+    awaited_orders,
     conftests,
     finish_run,
     junit_properties,
@@ -32,6 +35,7 @@ from opscope.harness.run import (
     resume,
     start_run,
 )
+from opscope.harness.run.awaited_orders import AwaitedOrders
 from opscope.harness.run.items import FailedModel, ImportedModel, ModelOps, OpItem, WholeModel
 from opscope.harness.triage import after_run
 
@@ -43,6 +47,9 @@ WORKER_INPUT = "opscope"
 
 PYTESTS_REPORTCHARS = "fE"
 """pytest's default of `-r`."""
+
+AWAITED = "awaited"
+"""Key in these orders for the place of those that are not known yet."""
 
 REFUSAL = "opscope_refusal"
 """Key for the reason why a worker gave up, which it sends to the controller."""
@@ -72,10 +79,17 @@ class OpByOp:
         self._claims = Claims()
         self._lanes: list[plan.AnyLane] = []
         self._climbers: dict[str, Climber] = {}
-        plan_text = getattr(config, "workerinput", {}).get(WORKER_INPUT)
-        if plan_text is not None:
+        self._orders: AwaitedOrders | None = None
+        """Where workers find their orders that have started while models are prepared."""
+        self._place: dict[str, Any] | None = None
+        """In such a worker, that place."""
+        words = getattr(config, "workerinput", {}).get(WORKER_INPUT)
+        if words is not None:
             self.worker = config.workerinput["workerid"]  # type: ignore[attr-defined]
-            self.plan = plan.RunPlan.from_json(json.loads(plan_text))
+            orders = json.loads(words)
+            self._place = orders.get(AWAITED)
+            if self._place is None:
+                self.plan = plan.RunPlan.from_json(orders)
         self.display: progress.Progress = progress.Quiet()
         reporter: Any = config.pluginmanager.getplugin("terminalreporter")
         damage.forget()
@@ -96,12 +110,17 @@ class OpByOp:
 
     def _prepare(self) -> plan.RunPlan:
         """Returns the plan, made at the first call. Bad input ends the session with one line and exit code 2."""
+        if self.plan is None and self._place is not None:
+            try:
+                self.plan = plan.RunPlan.from_json(awaited_orders.wait_for(self._place))
+            except awaited_orders.NoOrders:
+                os._exit(2)  # without a word: the controller has said why, and nothing here is open yet
         if self.plan is None:
             dry = self.config.option.collectonly
             self.display.doing("preparing")
             try:
                 self.plan, lanes = start_run.make(
-                    self.config.stash[request.KEY], self.display.prepared,
+                    self.config.stash[request.KEY], self._prepared,
                     command_line=("pytest", *map(str, self.config.invocation_params.args)), dry=dry,
                     claims=self._claims, at_once=workers_of(self.config),
                 )  # fmt: skip
@@ -113,6 +132,8 @@ class OpByOp:
                 self.display.close()
                 self._refused = True
                 raise pytest.exit.Exception("interrupted while preparing; no op has run", returncode=2) from None
+            if self._orders is not None:
+                self._orders.give(self.plan.as_json())
             workers = self.config.pluginmanager.hasplugin("dsession")
             self.display.doing("starting the workers" if workers else "collecting the ops")
             tight = upkeep.beyond(self.plan.header.export_dirs, self._max_cache())
@@ -131,6 +152,12 @@ class OpByOp:
                 self.config.opscope_doing = self.display.doing  # type: ignore[attr-defined]
         return self.plan
 
+    def _prepared(self, event: progress.Event) -> None:
+        """Shows a step of the preparation. The first that makes a model has workers get their backends ready."""
+        self.display.prepared(event)
+        if self._orders is not None and event.get("event") == "stage":
+            self._orders.making()
+
     def _beside_conftests(self) -> None:
         """Undoes what conftest files did to this process, and says what was left out of them."""
         conftests.put_back(self.config)
@@ -143,22 +170,33 @@ class OpByOp:
         """Says which hooks of conftest files are not asked about ops."""
         return conftests.header(self.config)
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionstart(self) -> None:
-        """Prepares the run; its output follows pytest's header."""
+    @pytest.hookimpl(wrapper=True)
+    def pytest_sessionstart(self) -> Generator[None, None, None]:
+        """Prepares the run after pytest's header, and after xdist has started its workers."""
+        yield
         self._beside_conftests()
-        self._prepare()
+        try:
+            self._prepare()
+        finally:
+            self._close_orders()
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_setupnodes(self) -> None:
-        """Prepares the run before xdist starts its workers, if this hook is called first."""
+    def pytest_xdist_setupnodes(self, specs: Sequence[Any]) -> None:
+        """Has workers of this machine start while models are prepared, and others after it."""
         self._beside_conftests()
-        self._prepare()
+        run_request = self.config.stash[request.KEY]
+        if run_request.models and self.plan is None and awaited_orders.can_wait(specs):
+            self._orders = AwaitedOrders(registry.split_names(run_request.settings["backend"]))
+        else:
+            self._prepare()
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Sends a worker its orders."""
-        node.workerinput[WORKER_INPUT] = json.dumps(self._prepare().as_json())
+        """Sends a worker its orders, or where it will find them."""
+        if self.plan is None and self._orders is not None:
+            node.workerinput[WORKER_INPUT] = json.dumps({AWAITED: self._orders.place()})
+        else:
+            node.workerinput[WORKER_INPUT] = json.dumps(self._prepare().as_json())
 
     @pytest.hookimpl
     def pytest_collection(self, session: pytest.Session) -> bool | None:
@@ -427,9 +465,16 @@ class OpByOp:
             row.op_id for row in (run.rows if run else ()) if self.plan and plan.nodeid(row, self.plan.tag) in failed
         )
 
+    def _close_orders(self) -> None:
+        """Tells workers that have no orders by now that there are none."""
+        if self._orders is not None:
+            self._orders.give(None)
+
     def pytest_unconfigure(self) -> None:
         """Ends all children, however the session ended."""
         self.display.close()
+        if self._orders is not None:
+            self._orders.close()
         gc_pause.set_aside()  # at its end pytest collects all garbage ten times
         self._close()
         self._claims.close()
