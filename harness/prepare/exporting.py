@@ -6,9 +6,14 @@ pytest processes: no framework is imported here.
 
 from __future__ import annotations
 
+import contextlib
+import queue
 import shutil
 import tempfile
+import threading
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +21,7 @@ from typing import Any
 from opscope.base import stored
 from opscope.base.children.call import call
 from opscope.base.children.ending import Cause, ChildEnded, Ending
+from opscope.base.children.side_by_side import Stopped
 from opscope.base.damage import Damaged
 from opscope.base.digest import file_digest, files_digest, json_digest, words_digest
 from opscope.harness.cache import export_folder, upkeep
@@ -27,8 +33,13 @@ from opscope.models.frontends.base import Source
 
 EXPORTED = "exported"
 """The event after which an exporter's process has nothing left to do but to run the model in its framework."""
+BESIDE = 16
+"""A model whose arguments take more than this part of the memory limit runs in its framework before its walk, and not
+beside it: both hold them, and results."""
 OWN_SHARE = 1 / 3
 """Share of the time left to a model that its own framework may take: the golden walk needs the rest."""
+SHARE_BESIDE = 2 / 3
+"""The same beside the walk, which needs none of that time, but maybe the processor."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +98,27 @@ def exported(
     """
     folder = cache / "modules" / export.key()
     while not _claimed(folder, claims):  # again if another process is just clearing the cache
-        _make(export, folder, max_cache, allowance or Allowance(), own)
+        with _made(export, folder, max_cache, allowance or Allowance(), own):
+            pass
     export_folder.mark_used(folder)
     return folder
+
+
+@contextlib.contextmanager
+def exported_first(
+    export: Export, cache: Path, max_cache: int, claims: Claims, allowance: Allowance, own: Own | None = None
+) -> Iterator[Path]:
+    """A folder with the export, for as long as the context lasts. Meanwhile the model may run in its framework.
+
+    The context ends when that has ended too, and the export is in the cache. Raises what `exported` raises.
+    """
+    folder = cache / "modules" / export.key()
+    if _claimed(folder, claims):
+        export_folder.mark_used(folder)
+        yield folder
+    else:
+        with _made(export, folder, max_cache, allowance, own) as temporary:
+            yield temporary
 
 
 def _claimed(folder: Path, claims: Claims) -> bool:
@@ -105,8 +134,9 @@ def _claimed(folder: Path, claims: Claims) -> bool:
     return True
 
 
-def _make(export: Export, folder: Path, max_cache: int, allowance: Allowance, own: Own | None) -> None:
-    """Runs an exporter that makes `folder`."""
+@contextlib.contextmanager
+def _made(export: Export, folder: Path, max_cache: int, allowance: Allowance, own: Own | None) -> Iterator[Path]:
+    """Runs an exporter that makes `folder`: a temporary one with the export, until the context ends."""
     place = export_folder.make_dir(folder.parent)
     upkeep.trim(folder.parent.parent, max_cache, every=upkeep.EVERY_SECONDS)
     try:
@@ -116,15 +146,79 @@ def _make(export: Export, folder: Path, max_cache: int, allowance: Allowance, ow
     claims = Claims()
     claims.hold(temporary)
     try:
-        run_exporter(export, temporary, allowance, own)
-        export_folder.publish(temporary, folder)
+        exporter = _Exporter(export, temporary, allowance, own)
+        try:
+            exporter.wait_for_export()
+            try:
+                yield temporary
+            except Stopped:
+                raise
+            except Exception:  # whatever has failed meanwhile, the export is whole
+                exporter.wait()
+                with contextlib.suppress(OSError):
+                    export_folder.publish(temporary, folder)
+                raise
+            exporter.wait()
+            export_folder.publish(temporary, folder)
+        finally:
+            exporter.close()
     finally:
         claims.close()
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def run_exporter(export: Export, folder: Path, allowance: Allowance, own: Own | None = None) -> None:
-    """Runs one exporter until it ends. Raises ExportFailed, ModelRefused or BudgetSpent."""
+class _Exporter:
+    """An exporter at work, on a thread of its own."""
+
+    def __init__(self, export: Export, folder: Path, allowance: Allowance, own: Own | None) -> None:
+        self._stop = threading.Event()
+        self._small = allowance.memory // BESIDE
+        self._bytes = queue.SimpleQueue[int]()
+        """The size of all arguments, once the export is complete."""
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="exporter")
+
+        def check() -> None:
+            allowance.check()
+            if self._stop.is_set():
+                raise Stopped
+
+        def take_size(size: int) -> float:
+            self._bytes.put(size)
+            return SHARE_BESIDE if size <= self._small else OWN_SHARE
+
+        self._end = self._pool.submit(run_exporter, export, folder, allowance, own, take_size, check)
+        self._end.add_done_callback(lambda end: self._bytes.put(0))
+
+    def wait_for_export(self) -> None:
+        """Waits for the export, and longer where the model's values are so large that nothing may run beside it.
+
+        Raises what the exporter raises.
+        """
+        size = self._bytes.get()
+        if self._end.done() or size > self._small:
+            self.wait()
+
+    def wait(self) -> None:
+        """Waits until the exporter has ended. Raises what it raises."""
+        self._end.result()
+
+    def close(self) -> None:
+        """Ends the exporter if it still runs."""
+        self._stop.set()
+        self._pool.shutdown()
+
+
+def run_exporter(
+    export: Export, folder: Path, allowance: Allowance, own: Own | None = None,
+    on_export: Callable[[int], float] = lambda size: OWN_SHARE, check: Callable[[], None] | None = None,
+) -> None:  # fmt: skip
+    """Runs one exporter until it ends. Raises ExportFailed, ModelRefused or BudgetSpent.
+
+    `on_export` gets the bytes of all arguments once the export is complete and the framework begins to run the model,
+    and says which share of the time it may take for that.
+    `check` is called while the exporter works (default: that of the allowance), and raises what is to end it.
+    """
+    check = check or allowance.check
     task = {"framework": export.framework, **asdict(export.source), "folder": str(folder)}
     if own is not None:
         task["own"] = asdict(own)
@@ -134,10 +228,11 @@ def run_exporter(export: Export, folder: Path, allowance: Allowance, own: Own | 
     def take(event: dict[str, Any]) -> None:
         last.update(event)
         if event["event"] == EXPORTED:
-            until.append(time.monotonic() + OWN_SHARE * allowance.left())
+            share = on_export(int(event.get("bytes") or 0))
+            until.append(time.monotonic() + share * allowance.left())
 
     def watch() -> None:
-        allowance.check()
+        check()
         if until and time.monotonic() > until[0]:
             raise ChildEnded(Ending(Cause.TIMEOUT, "took its share of the time"))
 

@@ -52,14 +52,23 @@ def make(task: Task, allowance: Allowance, report: Callable[[Event], None], at_o
         raise BudgetSpent("its beginning")
     exports = export_folder.make_dir(Path(task.folder).parent)
     upkeep.trim(exports.parent, task.request.max_cache)
-    claims = Claims()
-    module = ""
-    if task.export is not None:
+    with Claims() as claims:
+        if task.export is None:
+            _make_from(task, "", exports, claims, allowance, report, at_once)
+            return
         report({"event": "stage", "model": task.name, "stage": "export", "done": 0, "total": 1})
         request, own = task.request, None
         if own_results.usual_values(request.inputs, request.weights):
             own = exporting.Own(request.seed, request.max_live_bytes)
-        module = str(exporting.exported(task.export, exports.parent, request.max_cache, claims, allowance, own))
+        with exporting.exported_first(task.export, exports.parent, request.max_cache, claims, allowance, own) as module:
+            _make_from(task, str(module), exports, claims, allowance, report, at_once)
+
+
+def _make_from(
+    task: Task, module: str, exports: Path, claims: Claims, allowance: Allowance, report: Callable[[Event], None],
+    at_once: int,
+) -> None:  # fmt: skip
+    """Makes the export folder from an exporter's, `module`, or a StableHLO file's, where that is empty."""
     try:
         temporary = Path(tempfile.mkdtemp(prefix=upkeep.UNFINISHED, dir=exports))
     except OSError as error:
@@ -88,7 +97,6 @@ def make(task: Task, allowance: Allowance, report: Callable[[Event], None], at_o
             how = f"more than {task.request.op_seconds:g} s" if late else outcome.ending.kind
             fatal_ops[op_id] = f"XLA gave no value ({how}): {line}"
     finally:
-        claims.close()
         shutil.rmtree(temporary, ignore_errors=True)
 
 

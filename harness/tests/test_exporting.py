@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 
+from opscope.base.children.side_by_side import Stopped
 from opscope.base.stored import DIGESTS
 from opscope.harness.cache.claims import Claims
-from opscope.harness.prepare import prepare_models
+from opscope.harness.prepare import exporting, prepare_models
 from opscope.harness.prepare.allowance import Allowance
 from opscope.harness.prepare.export import handed_over
-from opscope.harness.prepare.exporting import Export, ExportFailed, exported
+from opscope.harness.prepare.exporting import Export, ExportFailed, Own, exported, exported_first
 from opscope.harness.prepare.preparation import Preparation
 from opscope.harness.record.errors import InputError
 from opscope.models import frontends, registry
+from opscope.models.frontends import own_results
 from opscope.models.frontends.base import Frontend, Source
 
 HEAD = "from opscope.models.arguments import ArgSpec, Built\nfrom opscope.models.registry import model\n"
@@ -165,6 +170,84 @@ def test_every_frontend_says_what_it_needs(name: str) -> None:
     assert frontend.packages
     extras = (Path(registry.ROOT).parent / "pyproject.toml").read_text()
     assert not frontend.extra or f"\n{frontend.extra} = [" in extras
+
+
+WAITING = (
+    HEAD
+    + """
+import time
+from pathlib import Path
+
+class Forward:
+    traces = 0
+
+    def __call__(self, w):
+        Forward.traces += 1
+        until = time.monotonic() + {seconds}
+        while Forward.traces > 1 and not Path({mark!r}).exists() and time.monotonic() < until:
+            time.sleep(0.005)
+        return w["x"] + w["x"]
+
+@model(name="made", family="toy")
+def build(dtype):
+    return Built(Forward(), (ArgSpec("x", (2, 3), dtype, "normal:1", "input"),))
+"""
+)
+"""A model that its framework has not run before there is a certain file."""
+
+
+class TestBesideTheWalk:
+    """A framework runs its model while the export is used."""
+
+    def waiting(self, tmp_path: Path, allowance: Allowance, seconds: float = 30.0) -> AbstractContextManager[Path]:
+        path = tmp_path / "made.py"
+        path.write_text(WAITING.format(mark=str(tmp_path / "mark"), seconds=seconds))
+        return exported_first(export_of(path), tmp_path / "cache", 1 << 30, self.claims, allowance, Own(0, 1 << 30))
+
+    @pytest.fixture(autouse=True)
+    def held(self) -> Iterator[None]:
+        with Claims() as self.claims:
+            yield
+
+    def test_the_export_is_there_first_and_both_are_kept(self, tmp_path: Path) -> None:
+        with self.waiting(tmp_path, Allowance()) as folder:
+            assert handed_over(folder).frontend.startswith("jax 0.")
+            assert not (folder / own_results.FILE).exists()
+            (tmp_path / "mark").touch()
+        [kept] = (tmp_path / "cache" / "modules").iterdir()
+        assert not kept.name.startswith(".")
+        document, [result] = own_results.read(kept)
+        assert (document["not_run"], result.shape) == ("", (2, 3))
+        with self.waiting(tmp_path, Allowance()) as folder:
+            assert folder == kept
+
+    @pytest.mark.slow
+    def test_large_values_are_not_held_twice(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(exporting, "BESIDE", 1 << 60)
+        with self.waiting(tmp_path, Allowance(), seconds=0.0) as folder:
+            assert own_results.read(folder)[0]["not_run"] == ""
+
+    @pytest.mark.slow
+    def test_what_fails_meanwhile_leaves_the_export(self, tmp_path: Path) -> None:
+        with pytest.raises(ValueError, match="the walk"), self.waiting(tmp_path, Allowance(), seconds=0.0):
+            raise ValueError("the walk")
+        [kept] = (tmp_path / "cache" / "modules").iterdir()
+        assert own_results.read(kept)[0]["not_run"] == ""
+
+    @pytest.mark.parametrize("order", [Stopped, KeyboardInterrupt])
+    def test_a_run_that_ends_waits_for_no_framework(self, tmp_path: Path, order: type[BaseException]) -> None:
+        begun = time.monotonic()
+        with pytest.raises(order), self.waiting(tmp_path, Allowance(), seconds=60.0):
+            raise order
+        assert time.monotonic() - begun < 20
+        assert not list((tmp_path / "cache" / "modules").iterdir())
+
+    @pytest.mark.slow
+    def test_a_framework_that_takes_its_share_is_ended(self, tmp_path: Path) -> None:
+        with self.waiting(tmp_path, Allowance(6.0), seconds=60.0):
+            pass
+        [kept] = (tmp_path / "cache" / "modules").iterdir()
+        assert "timeout at its own framework" in own_results.read(kept)[0]["not_run"]
 
 
 class TestAbsent:

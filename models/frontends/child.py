@@ -4,7 +4,8 @@ Its task is `framework`, the fields of `base.Source`, and `folder`. It writes `m
 `values/` into the folder, and sends one message per event:
 
     {"event": "stage", "stage": "build" | "export"}
-    {"event": "exported"}                                 the export is complete, however the process ends
+    {"event": "exported", "bytes"}                        the export is complete, however the process ends; how large
+                                                          the arguments are that its framework now gets
     {"event": "failed", "stage", "error", "traceback"}    the model or its framework raised
     {"event": "refused", "where", "expected", "got", "hint"}
 
@@ -49,7 +50,7 @@ def export(parent: Parent) -> None:
         shardings = registry.shardings_of(source.entry or source.name, source.path)
         result = replace(result, shardings={} if source.training else shardings)
         write_result(result, folder)
-        emit("exported")
+        emit("exported", bytes=own_results.size_of(result.arguments) if own else 0)
         if own:
             own_results.leave(frontend, built, source, result, folder, **own)
     except Refused as error:

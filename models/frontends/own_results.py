@@ -51,6 +51,13 @@ def leave(
     write(folder, lambda: frontend.results(built, source, values()), result.arguments, cap, seed)
 
 
+def size_of(specs: Sequence[ArgSpec]) -> int:
+    """Bytes of all arguments together."""
+    from opscope.models.seeding import dtype_of
+
+    return sum(spec.size * dtype_of(spec.dtype).itemsize for spec in specs)
+
+
 def usual_values(inputs: str, weights: str | None) -> bool:
     """Whether a run's arguments have the values that `leave` gives them, and not some from a user's files."""
     return inputs == "captured" and not weights
@@ -78,10 +85,8 @@ def write(
     """Computes and writes results, or writes why there are none."""
     import numpy as np
 
-    from opscope.models.seeding import dtype_of
-
     begun, by, dtypes, why = time.monotonic(), "", [], ""
-    size = sum(spec.size * dtype_of(spec.dtype).itemsize for spec in specs)
+    size = size_of(specs)
     try:
         if size > cap:
             raise NoOwnResults(
