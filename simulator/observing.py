@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from opscope.compiler.target.program import Operation, Program
-from opscope.simulator.images import to_host
+from opscope.simulator.images import is_held, to_host, widened
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ class Step:
 
     def image(self, tensor: int) -> np.ndarray:
         """Returns an operand or a result as the device holds it (`images.py`); it must not be written to."""
-        return self._values[tensor]
+        image = self._values[tensor]
+        return widened(image) if is_held(image, self.program.tensors[tensor]) else image
 
     def store(self, tensor: int, image: np.ndarray) -> None:
         """Puts another image in the place of a tensor's, bit by bit: what reads the tensor next reads it."""

@@ -8,8 +8,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from opscope.compiler.target.binary import write
 from opscope.compiler.target.program import ConcatParams, EltwiseParams, GatherParams, PermuteParams
-from opscope.simulator.tests.programs import run_kernel
+from opscope.simulator.api import Device
+from opscope.simulator.observing import Step
+from opscope.simulator.tests.programs import one_kernel, run_kernel
 
 TABLE = np.arange(4000 * 256, dtype=np.uint32).astype(np.uint16).reshape(4000, 256).view(ml_dtypes.bfloat16)
 """Every bit pattern of bfloat16, several times."""
@@ -46,6 +49,24 @@ def test_computing_takes_numbers(data_format: str | None) -> None:
     assert np.allclose(got.astype(np.float32), 2 * x.astype(np.float32), atol=0.1)
     joined = run_kernel("concat", ConcatParams(0), [x, x], (4, 32), "bf16", data_format=data_format)
     assert np.allclose(joined.astype(np.float32), np.concatenate([x, x]).astype(np.float32), atol=0.1)
+
+
+def test_observers_see_numbers_and_may_store_others() -> None:
+    x = np.linspace(-3, 3, 64, dtype=np.float32).astype(ml_dtypes.bfloat16).reshape(2, 32)
+    binary = one_kernel("concat", ConcatParams(0), [((2, 32), "bf16")] * 2, ((4, 32), "bf16"))
+    seen: list[np.ndarray] = []
+
+    def doubled(step: Step) -> None:
+        (tensor,) = step.operation.outputs
+        if step.operation.kernel == "to_device":
+            seen.append(step.image(tensor))
+            if len(seen) == 1:
+                step.store(tensor, 2 * step.image(tensor))
+
+    (got,) = Device("n150").load(write(binary)).run([x, x], observe=doubled).outputs
+    assert [image.dtype for image in seen] == [np.float32] * 2
+    assert np.array_equal(seen[1], x.astype(np.float32))
+    assert np.array_equal(got.astype(np.float32), np.concatenate([2 * x.astype(np.float32), x.astype(np.float32)]))
 
 
 def test_other_element_types_of_16_bits_are_no_bfloat16() -> None:
