@@ -20,7 +20,8 @@ from event_log import CHART_DATA
 from flask import Response, g, request
 from flask_login import current_user
 
-DASHBOARD = re.compile(r"/api/v1/dashboard/[\w-]+(/charts|/datasets)?")
+READ = re.compile(r"/api/v1/(dashboard/[\w-]+(/charts|/datasets)?|dataset/\d+/drill_info/|database/)")
+"""What the page of a dashboard asks for besides the answers of its charts."""
 KEPT = 500
 """Answers; a dashboard has some twenty for each set of filters."""
 LARGEST = 256 << 10
@@ -39,7 +40,7 @@ class Answers:
 
     def find(self) -> Response | None:
         """The kept answer to the request of now; if there is none, notes the key for `keep`."""
-        reads = request.method == "GET" and DASHBOARD.fullmatch(request.path)
+        reads = request.method == "GET" and READ.fullmatch(request.path)
         asks = request.method == "POST" and request.path == CHART_DATA and request.is_json
         if not reads and not (asks and not (request.get_json(silent=True) or {}).get("force")):
             return None

@@ -6,6 +6,7 @@ takes for a dashboard, in a table that nothing ever empties.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from flask import has_request_context, request
@@ -14,7 +15,8 @@ from superset.utils.log import DBEventLogger
 CHART_DATA = "/api/v1/chart/data"
 BROWSER_EVENTS = "/superset/log/"
 """Where the browser reports what it drew, and how long that took."""
-READING = frozenset({CHART_DATA, BROWSER_EVENTS})
+FILTER_STATE = re.compile(r"/api/v1/dashboard/\d+/filter_state(/[\w-]+)?")
+"""Where the browser leaves what the filters are set to; it does so whenever a dashboard is opened."""
 
 
 class EventLog(DBEventLogger):
@@ -22,5 +24,10 @@ class EventLog(DBEventLogger):
 
     def log_with_context(self, action: str, *args: Any, **kwargs: Any) -> None:
         """Writes one event, unless somebody only reads."""
-        if not (has_request_context() and (request.method == "GET" or request.path in READING)):
+        if not (has_request_context() and _reads()):
             super().log_with_context(action, *args, **kwargs)
+
+
+def _reads() -> bool:
+    paths = (CHART_DATA, BROWSER_EVENTS)
+    return request.method == "GET" or request.path in paths or bool(FILTER_STATE.fullmatch(request.path))
