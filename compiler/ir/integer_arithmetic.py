@@ -15,8 +15,8 @@ import jaxlib.mlir.ir as mlir
 import numpy as np
 from jaxlib.mlir.dialects import stablehlo
 
-from opscope.base.dequantised import ops_of
-from opscope.base.quantised_types import QuantisedType, quantised_type
+from opscope.base.quantised.dequantised import ops_of
+from opscope.base.quantised.types import QuantisedType, quantised_type
 
 SAME_SCALE = 1e-6
 """Scales that differ by less than float32 can tell are one: an accumulator's is the product of two others, rounded."""
@@ -48,7 +48,7 @@ class _Sum:
 
 
 def integer_arithmetic(module: mlir.Module) -> None:
-    """Rewrites a module whose quantised ops are spelled out (`base/dequantised.py`), in place.
+    """Rewrites a module whose quantised ops are spelled out (`base/quantised/dequantised.py`), in place.
 
     What has no form in integers (operands of different scales that are added, functions) stays in floats.
     """
@@ -123,12 +123,10 @@ def _product(op: Any, left: _Stored, right: _Stored, terms: int, places: dict[in
 
 
 def _add(op: Any, left: _Stored, right: _Stored) -> _Sum | None:
-    """A sum or a difference of tensors of one scale."""
-    if not _per_tensor(left, right) or not _same(left.type.scales[0], right.type.scales[0]):
+    """A sum or a difference of tensors of one scale. Sums of accumulators wrap at 32 bits, as those of products do."""
+    if left.type.axis != right.type.axis or not _same(left.type.scales, right.type.scales):
         return None
-    if left.largest + right.largest > LARGEST:
-        return None
-    return _Sum(_elementwise(op, left, right), np.asarray(left.type.scales), None)
+    return _Sum(_elementwise(op, left, right), np.asarray(left.type.scales), left.type.axis)
 
 
 def _multiply(op: Any, left: _Stored, right: _Stored) -> _Sum | None:

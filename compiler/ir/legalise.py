@@ -13,7 +13,7 @@ import numpy as np
 from jaxlib.mlir import passmanager
 from jaxlib.mlir.dialects import stablehlo
 
-from opscope.base.dequantised import AS_INTEGERS, dequantise
+from opscope.base.quantised.dequantised import as_integers, dequantise
 from opscope.base.shardings import sharding_in
 from opscope.compiler.errors import StageFailure
 from opscope.compiler.ir.integer_arithmetic import drop_casts, integer_arithmetic
@@ -208,7 +208,7 @@ def _without_quantised(module: mlir.Module) -> None:
     try:
         dequantise(module)
         integer_arithmetic(module)
-        passmanager.PassManager.parse(AS_INTEGERS).run(module.operation)
+        as_integers(module)
         drop_casts(module)
     except mlir.MLIRError as error:
         raise StageFailure(STAGE, "quantised types", _refusal(error), kind="notimpl", diagnostic=str(error)) from error

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from opscope.base import damage, ieee_denormals, quantised_types, stored
+from opscope.base import damage, ieee_denormals, stored
 from opscope.base.damage import Damaged
 from opscope.base.digest import words_digest
 from opscope.base.op_families import DATA_MOVEMENT, op_family
+from opscope.base.quantised.types import PREFIX
 from opscope.base.shardings import collective_in
 from opscope.harness.cache import export_folder
 from opscope.harness.prepare import mlir
@@ -177,7 +178,7 @@ def begin_compiling(
         loaded = keeping_denormals(loaded)
     path = None
     text = str(loaded.operation.get_asm(enable_debug_info=False))
-    if quantised_types.PREFIX in text:
+    if PREFIX in text:
         loaded = _spelled_out(loaded, widen)
         text = str(loaded.operation.get_asm(enable_debug_info=False))
     if ("replica_groups" in text or "source_target_pairs" in text) and (joint := collective_in(loaded.operation)):

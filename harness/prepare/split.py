@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from opscope.base import gc_pause
-from opscope.base.quantised_types import PREFIX
+from opscope.base.quantised.types import PREFIX
 from opscope.base.shardings import sharding_in
 from opscope.harness.prepare.identity import Identity, attribute_items, digest, op_name
 from opscope.harness.prepare.mesh.collectives import COLLECTIVES

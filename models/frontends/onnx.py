@@ -38,12 +38,15 @@ class Onnx:
         """Exports the graph as StableHLO. Raises Refused for a training step, which only JAX functions have."""
         if source.training:
             raise Refused("--training", "a model whose frontend makes a JAX function of it", source.name)
+        from opscope.base.quantised.pairs import with_quantised_types
         from opscope.models.frontends.through_onnx.bind import deciding
         from opscope.models.frontends.through_onnx.expand import expand
         from opscope.models.frontends.through_onnx.lower import NotLowered, lower
 
         try:
             bytecode = lower(expand(built.proto))
+            if any(node.op_type == "QuantizeLinear" for node in built.proto.graph.node):
+                bytecode = with_quantised_types(bytecode)
         except (NotLowered, ValueError) as error:
             if not (names := deciding(built.proto)):
                 raise

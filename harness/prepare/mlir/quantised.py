@@ -5,13 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from jaxlib.mlir import ir, passmanager
+from jaxlib.mlir import ir
 
-from opscope.base.dequantised import AS_INTEGERS, dequantise, ops_of
+from opscope.base.quantised.dequantised import as_integers, dequantise, ops_of
 from opscope.harness.prepare.mlir.door import Module, context, parse, to_bytecode
-
-_BROADCASTS = "builtin.module(func.func(chlo-legalize-to-stablehlo),canonicalize)"
-"""jaxlib's pass before it writes chlo's broadcasting ops."""
 
 
 def spelled_out(module: Module, *, wide: bool, off: float = 0.0, relative: float = 0.0) -> Module:
@@ -23,8 +20,7 @@ def spelled_out(module: Module, *, wide: bool, off: float = 0.0, relative: float
     copy = parse(to_bytecode(module))
     with context(), ir.Location.unknown():
         dequantise(copy)
-        for passes in (AS_INTEGERS, _BROADCASTS):
-            passmanager.PassManager.parse(passes).run(copy.operation)
+        as_integers(copy)
         if wide:
             _in_double(copy)
         if off or relative:

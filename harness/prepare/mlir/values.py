@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 from jaxlib.mlir import ir
 
-from opscope.base.quantised_types import storage_of
+from opscope.base.quantised.types import storage_of
 from opscope.harness.record.records import TensorDesc
 
 DTYPES: dict[str, Any] = {

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from opscope.base.quantised_types import PREFIX, quantised_type
+from opscope.base.quantised.types import PREFIX, quantised_type
 
 DEQUANTISED = "builtin.module(func.func(stablehlo-legalize-quantized-op-to-qdq))"
 """What is left after it on quantised tensors: uniform_quantize, uniform_dequantize, and ops that only move values."""
-AS_INTEGERS = "builtin.module(func.func(stablehlo-legalize-quant-to-math))"
-"""Quantised tensors become tensors of their integers, and the ops that `DEQUANTISED` leaves arithmetic on these."""
+_AS_INTEGERS = "builtin.module(func.func(stablehlo-legalize-quant-to-math))"
+_BROADCASTS = "chlo.broadcast_"
 WITH_BODIES = frozenset(
     f"stablehlo.{name}" for name in ("reduce", "reduce_window", "scatter", "select_and_scatter", "sort", "map")
 )
@@ -28,6 +28,45 @@ def dequantise(module: Any) -> None:
         if op.name in WITH_BODIES and any(is_quantised(value.type) for value in (*op.operands, *op.results)):
             _in_floats(op)
     passmanager.PassManager.parse(DEQUANTISED).run(module.operation)
+
+
+def as_integers(module: Any) -> None:
+    """Turns quantised tensors into tensors of their integers, and what `dequantise` left of them into arithmetic.
+
+    Raises MLIRError if jaxlib's pass refuses an op.
+    """
+    from jaxlib.mlir import passmanager
+
+    passmanager.PassManager.parse(_AS_INTEGERS).run(module.operation)
+    for op in ops_of(module.operation):
+        if op.name.startswith(_BROADCASTS):
+            _spread(op)
+
+
+def _spread(op: Any) -> None:
+    """Writes a broadcasting op of chlo as StableHLO's: jaxlib's pass refuses numbers along a dim that is not last."""
+    from jaxlib.mlir import ir
+
+    result = ir.RankedTensorType(op.results[0].type)
+    dims = list(op.attributes["broadcast_dimensions"]) if "broadcast_dimensions" in op.attributes else None
+    operands = []
+    for operand in op.operands:
+        tensor = ir.RankedTensorType(operand.type)
+        if tensor.shape != result.shape:
+            kind = ir.RankedTensorType.get(result.shape, tensor.element_type)
+            places = (
+                dims if dims is not None and len(dims) == tensor.rank else range(result.rank - tensor.rank, result.rank)
+            )
+            made = ir.Operation.create(
+                "stablehlo.broadcast_in_dim", [kind], [operand], loc=op.location, ip=ir.InsertionPoint(op),
+                attributes={"broadcast_dimensions": ir.DenseI64ArrayAttr.get(list(places), op.context)},
+            )  # fmt: skip
+            operand = made.result
+        operands.append(operand)
+    name = f"stablehlo.{op.name.removeprefix(_BROADCASTS)}"
+    made = ir.Operation.create(name, [result], operands, loc=op.location, ip=ir.InsertionPoint(op))
+    op.results[0].replace_all_uses_with(made.result)
+    op.erase()
 
 
 def ops_of(operation: Any) -> list[Any]:
