@@ -13,7 +13,7 @@ import numpy as np
 from jaxlib.mlir import passmanager
 from jaxlib.mlir.dialects import stablehlo
 
-from opscope.base.quantised.dequantised import as_integers, dequantise
+from opscope.base.quantised.dequantised import as_integers, dequantise, ops_of
 from opscope.base.shardings import sharding_in
 from opscope.compiler.errors import StageFailure
 from opscope.compiler.ir.integer_arithmetic import drop_casts, integer_arithmetic
@@ -24,7 +24,7 @@ CHLO = "func.func(chlo-legalize-to-stablehlo),canonicalize"
 STATIC = "func.func(stablehlo-canonicalize-dynamism),stablehlo-refine-shapes,func.func(stablehlo-canonicalize-dynamism)"
 """Ops whose sizes are constants become static ones, and so do the shapes that follow from them."""
 DYNAMIC = re.compile(r"stablehlo\.(dynamic_(?!slice|update_slice)|real_dynamic_slice)")
-_BOUNDED = re.compile(r"tensor<([^,]*), #stablehlo\.bounds<([^>]*)>>")
+_BOUNDED = re.compile(r"tensor<((?:[^,<>]|complex<[^<>]*>)*), #stablehlo\.bounds<([^>]*)>>")
 
 
 def legalised(module: mlir.Module, quantised: bool = False) -> mlir.Module:
@@ -188,6 +188,19 @@ def _without_full_sizes(module: mlir.Module) -> None:
     for op in ops:
         op.results[0].replace_all_uses_with(op.operands[0])
         op.erase()
+    for op in ops_of(module.operation):
+        if op.name == "stablehlo.set_dimension_size":
+            _refuse_size(op)
+
+
+def _refuse_size(op: Any) -> None:
+    """Refuses a size that is set at run time, before a bound could be taken for it."""
+    dim = mlir.IntegerAttr(op.attributes["dimension"]).value
+    message = (
+        f"expected sizes that are known when a program is compiled, got an op that gives dim {dim} of "
+        f"{op.operands[0].type} a size at run time; buffers are placed when a program is compiled"
+    )
+    raise StageFailure(STAGE, op.name, message, kind="never")
 
 
 def _is_ones(value: Any) -> bool:

@@ -101,6 +101,39 @@ def test_a_bounded_size_is_its_bound():
     np.testing.assert_array_equal(got, np.abs(x))
 
 
+def test_a_bounded_size_is_its_bound_beside_types_without_one():
+    kind = "tensor<?x3xf32, #stablehlo.bounds<8, ?>>"
+    x = programs.random((8, 3))
+    size, total = simulate(
+        f"""%c = stablehlo.constant dense<0.0> : tensor<f32>
+            %0 = stablehlo.get_dimension_size %x, dim = 0 : ({kind}) -> tensor<i32>
+            %1 = stablehlo.reduce(%x init: %c) applies stablehlo.add across dimensions = [0]
+              : ({kind}, tensor<f32>) -> tensor<3xf32>
+            return %0, %1 : tensor<i32>, tensor<3xf32>""",
+        f"(%x: {kind}) -> (tensor<i32>, tensor<3xf32>)",
+        x,
+    )
+    assert size == 8
+    np.testing.assert_allclose(total, x.sum(0), rtol=4e-3, atol=4e-3)
+
+
+@pytest.mark.parametrize("read", ["get_dimension_size", "abs"])
+def test_a_size_that_is_set_at_run_time_is_never_its_bound(read: str):
+    kind = "tensor<?x3xf32, #stablehlo.bounds<8, ?>>"
+    result = "tensor<i32>" if read.startswith("get") else kind
+    words = f"{read} %0, dim = 0 : ({kind}) -> {result}" if read.startswith("get") else f"{read} %0 : {kind}"
+    with pytest.raises(StageFailure, match="dim 0 of tensor<8x3xf32> a size at run time") as caught:
+        api.stablehlo_to_ttir(
+            programs.module(
+                f"""%0 = stablehlo.set_dimension_size %x, %n, dim = 0 : (tensor<8x3xf32>, tensor<i32>) -> {kind}
+                    %1 = stablehlo.{words}
+                    return %1 : {result}""",
+                f"(%x: tensor<8x3xf32>, %n: tensor<i32>) -> {result}",
+            )
+        )
+    assert caught.value.kind == "never"
+
+
 @pytest.mark.parametrize("reverse", [False, True])
 def test_a_scan_goes_the_way_it_says(reverse):
     x = np.array([1, 2, 3, 4], np.int32)
