@@ -262,13 +262,15 @@ def _op(where: str, name: str, raw: Any) -> Op:
         if before or after:
             tms[number] = (*before, *tms.get(number, ()), *after)
     sizes = row.numbers("input_buf_min_size_tiles", least=0) if "input_buf_min_size_tiles" in row.raw else ()
-    attributes = _Reader(f"{where}.attributes", row.raw.get("attributes") or {}).raw
+    attributes = _Reader(f"{where}.attributes", row.raw.get("attributes") or {})
+    for key in ("m_k", "u_kt"):
+        attributes.count(key, 0, 1)
     return Op(
         name, row.word("type"), row.pair("grid_loc", 0), row.pair("grid_size"), tuple(inputs), row.count("t"),
         row.pair("mblock"), row.pair("ublock"), row.formats("in_df"), row.format("out_df"), row.format("intermed_df"),
         _dst(row.format("acc_df")), row.word("math_fidelity", tuple(FIDELITIES)), row.count("buf_size_mb", default=2),
         row.word("ublock_order", ("r", "c"), "r"), sizes, row.flag("grid_transpose"), row.flag("untilize_output"),
-        tms, dict(attributes), _tile(row),
+        tms, dict(attributes.raw), _tile(row),
     )  # fmt: skip
 
 
@@ -350,12 +352,14 @@ def _program(raw: Any) -> Program:
         raise entry.fail(str(name), "a list of instructions")
     instructions: list[tuple[str, Any]] = []
     for number, line in enumerate(lines):
-        word, argument = (line, None) if isinstance(line, str) else next(iter(dict(line or {}).items()), ("", None))
-        if word not in INSTRUCTIONS:
+        word, argument = line, None
+        if isinstance(line, Mapping) and len(line) == 1:
+            ((word, argument),) = line.items()
+        if not isinstance(word, str) or word not in INSTRUCTIONS:
             raise CompilerInputError(
                 f"programs.{name}[{number}]: expected {', '.join(sorted(INSTRUCTIONS))}, got {_shown(line)}"
             )
-        instructions.append((str(word), argument))
+        instructions.append((word, argument))
     return Program(str(name), tuple(instructions))
 
 

@@ -85,7 +85,10 @@ def read(netlist: Row) -> TestConfig:
                 raise CompilerInputError(f"{where}: expected {key} for a stimulus of type {rule['type']}, got none")
     for where, rule in _rules("test-config.comparison-config", comparison):
         _comparison(where, rule)
-    arguments = {str(k): v for k, v in (raw.get("test-args") or {}).items() if isinstance(v, int)}
+    given = raw.get("test-args") or {}
+    if not isinstance(given, Mapping):
+        raise CompilerInputError(f"test-config.test-args: expected a mapping, got {given!r}")
+    arguments = {str(k): v for k, v in given.items() if isinstance(v, int)}
     return TestConfig(stimulus, comparison, arguments, not raw.get("stimulus-config"))
 
 
