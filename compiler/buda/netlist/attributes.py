@@ -26,6 +26,9 @@ OFF: Mapping[str, tuple[Any, ...]] = {
 }  # fmt: skip
 """Attribute -> its values that change nothing, or that a kernel has; another value is refused."""
 
+CHOICES: Mapping[str, tuple[str, ...]] = {"vector": ("r", "c", "rc"), "type": ("sum", "max", "mean")}
+"""Attribute -> the words that it may have; `type` is that of a reduction."""
+
 OF_OPS: Mapping[str, tuple[Any, ...]] = {"bias": (False,), "sfpu_op": ("invalid",), "identity": (False,)}
 """Attributes that a step of a fused op has not -> their values that change nothing."""
 
@@ -65,6 +68,8 @@ def check_attributes(where: str, kind: str, attributes: Mapping[str, Any], step:
             raise CompilerInputError(f"{where}.attributes.{name}: expected {expected} inside a fused op, got {value!r}")
         if kind == "splice" and name.startswith("input") and name.removeprefix("input").isdecimal():
             continue
+        if name in CHOICES and value not in CHOICES[name]:
+            raise CompilerInputError(f"{where}.attributes.{name}: expected {' or '.join(CHOICES[name])}, got {value!r}")
         if name in OFF:
             if value not in OFF[name]:
                 expected = " or ".join(str(known) for known in OFF[name])

@@ -147,6 +147,7 @@ BAD = {
     "no instructions": ("programs.0.run_fwd_0", "endloop", "expected a list of instructions"),
     "settings that are a number": ("programs.0.run_fwd_0.4.execute.queue_settings", 3, "by the name of a queue, got 3"),
     "a block that is a list": ("graphs.fwd_0_0.matmul_0.attributes.u_kt", [1], "u_kt: expected a whole number from 0"),
+    "a reduction of no kind": ("graphs.fwd_0_0.matmul_0.attributes.type", 3, "expected sum or max or mean, got 3"),
     "a block too deep": ("graphs.fwd_0_0.matmul_0.attributes.m_k", 2**63, "m_k: expected a whole number from 0"),
     "an instruction that is a list": ("programs.0.run_fwd_0.0", [[]], r"expected allocate_queue, .*got \[\[\]\]"),
     "two instructions in one": ("programs.0.run_fwd_0.0", {"loop": 1, "endloop": 1}, "expected allocate_queue"),
