@@ -13,6 +13,7 @@ import numpy as np
 from jaxlib.mlir import passmanager
 from jaxlib.mlir.dialects import stablehlo
 
+from opscope.base.bounded_shapes import BOUNDED, at_bounds
 from opscope.base.quantised.dequantised import as_integers, dequantise, ops_of
 from opscope.base.shardings import sharding_in
 from opscope.compiler.errors import StageFailure
@@ -24,7 +25,6 @@ CHLO = "func.func(chlo-legalize-to-stablehlo),canonicalize"
 STATIC = "func.func(stablehlo-canonicalize-dynamism),stablehlo-refine-shapes,func.func(stablehlo-canonicalize-dynamism)"
 """Ops whose sizes are constants become static ones, and so do the shapes that follow from them."""
 DYNAMIC = re.compile(r"stablehlo\.(dynamic_(?!slice|update_slice)|real_dynamic_slice)")
-_BOUNDED = re.compile(r"tensor<((?:[^,<>]|complex<[^<>]*>)*), #stablehlo\.bounds<([^>]*)>>")
 
 
 def legalised(module: mlir.Module, quantised: bool = False) -> mlir.Module:
@@ -47,7 +47,7 @@ def legalised(module: mlir.Module, quantised: bool = False) -> mlir.Module:
     if "stablehlo.set_dimension_size" in names:
         _without_full_sizes(module)
     if any("?" in word for word in types) or any(DYNAMIC.match(name) for name in names):
-        if any(_BOUNDED.search(word) for word in types):
+        if any(BOUNDED.search(word) for word in types):
             module = _at_its_bounds(module)
         _run(module, STATIC, "dynamic shape", "never")
         _static_slices(module)
@@ -231,19 +231,12 @@ def _at_its_bounds(module: mlir.Module) -> mlir.Module:
     """Sets every bounded size to its bound, because buffers are placed when a program is compiled."""
     source = str(module.operation.get_asm(enable_debug_info=True, print_generic_op_form=True))
     try:
-        return mlir.Module.parse(_BOUNDED.sub(lambda match: f"tensor<{_sized(*match.groups())}>", source))
+        return mlir.Module.parse(at_bounds(source))
     except mlir.MLIRError as error:
         raise StageFailure(
             STAGE, "dynamic shape", "expected ops that are valid at the bounds of their shapes, got one that is not",
             kind="never", diagnostic=str(error),
         ) from error  # fmt: skip
-
-
-def _sized(shape: str, bounds: str) -> str:
-    """`?x3xf32` with bounds `7, ?` is `7x3xf32`."""
-    limits = [limit.strip() for limit in bounds.split(",")]
-    *sizes, element = shape.split("x", len(limits))
-    return "x".join([*(limit if size == "?" else size for size, limit in zip(sizes, limits, strict=True)), element])
 
 
 def _run(module: mlir.Module, passes: str, construct: str, kind: str = "notimpl") -> None:

@@ -19,7 +19,7 @@ from opscope.base.quantised.types import PREFIX
 from opscope.base.shardings import sharding_in
 from opscope.harness.prepare.identity import Identity, attribute_items, digest, op_name
 from opscope.harness.prepare.mesh.collectives import COLLECTIVES
-from opscope.harness.prepare.mlir import Module, branches, file_models, load, open_shapes, to_bytecode
+from opscope.harness.prepare.mlir import Module, bounded, branches, file_models, load, open_shapes, to_bytecode
 from opscope.harness.prepare.mlir.locations import Place, place_of
 from opscope.harness.prepare.mlir.single_op import TOKEN, CannotBuildError, build_module, inner_ops
 from opscope.harness.prepare.mlir.tokens import array_token
@@ -89,6 +89,7 @@ def split_module(module: Module | str | bytes | Path, model: str = "") -> SplitM
     where = str(module) if isinstance(module, Path) else model or "module"
     loaded = load(module, where)
     _refuse_shardings(loaded, where)
+    loaded = bounded.with_bounds(loaded, where)
     splitter = _Splitter(branches.structured(loaded, where), model, where)
     try:
         with gc_pause.paused():  # all that is made here stays
