@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -57,7 +58,7 @@ class AwaitedOrders:
             atomic_write.write_whole(Path(self._folder.name, ORDERS), json.dumps({"orders": orders}))
 
     def close(self) -> None:
-        """Removes the files. Workers that still wait end."""
+        """Removes the files; may be called twice. Workers that still wait end."""
         self._folder.cleanup()
 
 
@@ -73,6 +74,7 @@ def wait_for(place: Mapping[str, Any]) -> dict[str, Any]:
         except FileNotFoundError:
             orders = None
             if not folder.is_dir() or os.getppid() != place["controller"]:
+                shutil.rmtree(folder, ignore_errors=True)  # a controller that was killed has left it
                 raise NoOrders from None
         else:
             if orders is None:

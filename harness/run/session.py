@@ -81,6 +81,8 @@ class OpByOp:
         self._climbers: dict[str, Climber] = {}
         self._orders: AwaitedOrders | None = None
         """Where workers find their orders that have started while models are prepared."""
+        self._started = 0
+        """Workers that have their orders."""
         self._place: dict[str, Any] | None = None
         """In such a worker, that place."""
         words = getattr(config, "workerinput", {}).get(WORKER_INPUT)
@@ -272,6 +274,9 @@ class OpByOp:
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
         """Remembers which tests the workers selected; all others are deselected."""
+        self._started += 1
+        if self._orders is not None and self._started == workers_of(self.config):
+            self._orders.close()  # all have read them
         self.selected = set(ids)
         if self.plan is not None and not self.config.option.collectonly:
             self._remember_selection(self.plan)

@@ -35,6 +35,9 @@ def test_a_worker_ends_where_there_will_be_no_orders() -> None:
     orders = AwaitedOrders(["null"])
     with pytest.raises(NoOrders):
         wait_for(orders.place())  # as if the controller had died: this process is not its own parent
+    assert not Path(str(orders.place()["folder"])).exists(), "it is not left behind"
+    orders.close()
+    orders = AwaitedOrders(["null"])
     orders.give(None)
     with pytest.raises(NoOrders):
         wait_for(place_for_this_process(orders))
