@@ -15,7 +15,7 @@ UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 
 def problems(assets: Assets) -> list[str]:
     """Returns one line per problem; empty if the assets are correct."""
-    return [*_identities(assets), *_charts(assets), *_dashboards(assets)]
+    return [*_identities(assets), *_charts(assets), *_dashboards(assets), *_alerts(assets)]
 
 
 def _identities(assets: Assets) -> Iterator[str]:
@@ -77,3 +77,16 @@ def _dashboards(assets: Assets) -> Iterator[str]:
                 yield f"{where}: expected a filter of filters.yaml, got {chosen}"
             elif chosen != "nights" and settings["column"] not in assets.datasets[settings["dataset"]]["columns"]:
                 yield f"{where}: filter {chosen}: expected a column of {settings['dataset']}, got {settings['column']}"
+
+
+def _alerts(assets: Assets) -> Iterator[str]:
+    for name, doc in assets.alerts.items():
+        where = f"alerts/{name}.yaml"
+        if doc["dashboard"] not in assets.dashboards:
+            yield f"{where}: expected a dashboard of dashboards/, got {doc['dashboard']}"
+        if doc["chart"] not in assets.charts:
+            yield f"{where}: expected a chart of charts/, got {doc['chart']}"
+        elif assets.charts[doc["chart"]].get("params", {}).get("allow_render_html"):
+            yield f"{where}: expected a chart without HTML, which a mail would show as it is, got {doc['chart']}"
+        if len(doc["crontab"].split()) != 5:
+            yield f"{where}: expected a crontab of five fields, got {doc['crontab']!r}; try '0 7 * * *'"
