@@ -84,6 +84,15 @@ class Source:
     """Name of a stored question -> the question, and its SQL."""
 
 
+MADE = frozenset({"text_of", "link", "without_number"})
+"""Keys of a column that Superset computes: its view does not have it."""
+
+
+def stored_columns(dataset: Doc) -> list[str]:
+    """The columns that a dataset takes from its view."""
+    return [name for name, spec in dataset["columns"].items() if not MADE & set(spec)]
+
+
 def read(folder: Path = ASSETS) -> Assets:
     """Reads the files of `folder`; dashboards are sorted by the order in their files."""
 

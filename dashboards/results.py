@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from opscope.base.results_folder import results_folder
-from opscope.dashboards.bundle import Source, ViewComment
+from opscope.dashboards.bundle import Source, ViewComment, read, stored_columns
 from opscope.dashboards.errors import DashboardError
 
 
@@ -39,7 +39,13 @@ def results_uri(url: str | None) -> Results:
     parsed = parse_url(target, "--db")
     # This checks that it exists, is ours, has a known schema, and has the views that charts read.
     with read_database(target, "--db") as connection:
-        missing = sorted(set(views()) - set(sa.inspect(connection).get_view_names()))
+        inspector = sa.inspect(connection)
+        missing = sorted(set(views()) - set(inspector.get_view_names()))
+        missing = missing or [
+            f"{name}.{column}"
+            for name, dataset in read().datasets.items()
+            for column in sorted(set(stored_columns(dataset)) - {each["name"] for each in inspector.get_columns(name)})
+        ]
     if missing:
         upgrade = f"opscope db upgrade --db {shown(parsed)}"
         raise DashboardError("--db", "the views of this opscope", f"a database without `{missing[0]}`", upgrade)

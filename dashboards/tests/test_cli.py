@@ -87,6 +87,15 @@ def test_a_database_without_the_views_of_charts_says_how_to_get_them(database: s
         results_uri(database)
 
 
+def test_a_database_with_the_views_of_an_older_opscope_says_so(database: str) -> None:
+    with closing(sqlite3.connect(database.removeprefix("sqlite:///"))) as connection:
+        (select,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'dashboard_verdict'").fetchone()
+        connection.execute("DROP VIEW dashboard_verdict")
+        connection.execute(select.replace("AS verdict", "AS judgement"))
+    with pytest.raises(DashboardError, match=r"--db: .*without `dashboard_verdict.verdict`; try opscope db upgrade"):
+        results_uri(database)
+
+
 def test_a_port_in_use_is_refused_before_anything_is_made(
     capsys: pytest.CaptureFixture[str], database: str, tmp_path: Path
 ) -> None:
