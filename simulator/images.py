@@ -68,7 +68,8 @@ def to_host(image: np.ndarray, desc: TensorDesc) -> np.ndarray:
     if dtype.name == "bfloat16" and desc.data_format == "Float16_b":
         packed = np.empty(image.shape, np.uint16)
         # NumPy converts what it writes in pieces that stay in the cache.
-        np.right_shift(np.ascontiguousarray(image).view(np.uint32), np.uint32(16), out=packed, casting="unsafe")
+        bits = np.ascontiguousarray(image).view(np.uint32).reshape(image.shape)  # a scalar stays one
+        np.right_shift(bits, np.uint32(16), out=packed, casting="unsafe")
         return packed.view(dtype).reshape(desc.shape)
     return np.ascontiguousarray(image).astype(dtype).reshape(desc.shape)
 

@@ -245,7 +245,7 @@ def _with_variable(word):
 def _running(pid):
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the second, if it ends in between
         return False
 
 
