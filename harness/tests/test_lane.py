@@ -27,7 +27,7 @@ def config(folder, **changes):
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lane")
-    with Lane(config(folder, op_timeout=20, memory_limit=400 << 20, thread_limit=30)) as lane:
+    with Lane(config(folder, op_timeout=10, memory_limit=400 << 20, thread_limit=30)) as lane:
         yield lane, folder
 
 
@@ -71,7 +71,7 @@ def test_a_crash_is_the_record_of_its_op_and_the_next_gets_a_fresh_lane(shared, 
 @pytest.mark.parametrize("fault", ["sigstop", pytest.param("stray", marks=pytest.mark.slow)])
 def test_a_stopped_group_and_a_stray_child_end_at_the_time_limit(tmp_path, fault):
     mark = tmp_path / "mark"
-    with Lane(config(tmp_path, op_timeout=2, environment={"FAULTY_MARK": str(mark)})) as lane:
+    with Lane(config(tmp_path, op_timeout=1, environment={"FAULTY_MARK": str(mark)})) as lane:
         test = lane.run(add_row(tmp_path, fault, f"run:{fault}".encode()))
         assert (test.status, test.failed_stage) == (Status.TIMEOUT, Stage.RUN)
         if fault == "sigstop":
@@ -117,7 +117,7 @@ def test_overwritten_inputs_are_told_and_harm_no_later_op(tmp_path):
 
 
 def test_a_hang_ends_with_its_whole_process_group(tmp_path):
-    with Lane(config(tmp_path, op_timeout=2)) as lane:
+    with Lane(config(tmp_path, op_timeout=1)) as lane:
         lane.ready()
         group = lane._child.pid
         begin = time.monotonic()

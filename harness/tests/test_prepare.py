@@ -164,9 +164,9 @@ def test_a_crash_of_the_compiler_costs_the_golden_of_its_own_op(cache: Path, tmp
 def test_an_endless_loop_costs_one_golden(cache: Path, tmp_path: Path) -> None:
     path = tmp_path / "endless.mlir"
     path.write_text(ENDLESS)
-    _, rows = prepare(request_for(cache, str(path), op_seconds=2.5))
+    _, rows = prepare(request_for(cache, str(path), op_seconds=1.5))
     [loop] = [r for r in rows if r.op_name == "stablehlo.while"]
-    assert loop.no_golden.startswith("XLA gave no value (more than 2.5 s)")
+    assert loop.no_golden.startswith("XLA gave no value (more than 1.5 s)")
     assert all(r.golden for r in rows if r is not loop)
 
 

@@ -120,7 +120,7 @@ def test_a_caller_may_end_a_child_and_an_error_of_its_own_leaves_none_behind() -
 
 
 def test_what_a_child_started_ends_with_it() -> None:
-    outcome = call(f"{HERE}:leave_strays", {"returns": False}, seconds=1.5, on_message=(messages := []).append)
+    outcome = call(f"{HERE}:leave_strays", {"returns": False}, seconds=1, on_message=(messages := []).append)
     assert outcome.ending.cause is Cause.TIMEOUT
     assert comes_true(lambda: not any(map(is_running, messages[0]["strays"])))
     numbers = call(f"{HERE}:leave_strays", {"returns": True}).result
@@ -135,7 +135,7 @@ def test_daemons_end_with_the_child_that_started_them(
     if not grouped:
         monkeypatch.setattr(cgroup, "make", lambda: None)
     messages: list[dict[str, int]] = []
-    ending = call(f"{HERE}:leave_daemon", {"dies": dies}, seconds=1, on_message=messages.append).ending
+    ending = call(f"{HERE}:leave_daemon", {"dies": dies}, seconds=0.5, on_message=messages.append).ending
     assert ending.cause is (Cause.SIGNAL if dies else Cause.TIMEOUT)
     assert comes_true(lambda: not is_running(messages[0]["daemon"]))
 
@@ -221,7 +221,7 @@ def test_a_program_is_interrupted_and_then_killed(tmp_path: Path) -> None:
             signal.signal(signal.SIGINT, before)
         assert comes_true(lambda log=log: log.read_text() == "up\n")
         assert process.wait(0) is None
-        process.interrupt(1.0 if ending else 60)
+        process.interrupt(0.3 if ending else 60)
         assert process.wait(0) == ending
         assert log.read_text() == said
 
