@@ -31,7 +31,6 @@ class RowOp(IRDLOperation):
 
     # xDSL has the same, written in Python: passes look ops up by the hundred thousand.
     __hash__ = object.__hash__
-    __eq__ = object.__eq__
 
     def read(self) -> dict[str, Any]:
         """Returns the op's own attributes as Python values; optional ones only if they are set."""
