@@ -1,7 +1,8 @@
 """Runs host ops: StableHLO modules on XLA's CPU, with 64-bit types as they are.
 
-The only file of the simulator that imports XLA, and only if a program with a host op runs. A fork reads each module
-first: a binary may be a stranger's, and XLA's parser ends the process on some of what it is given.
+The only file of the simulator that imports XLA, and only if a program with a host op runs. It takes jaxlib alone: an
+image says that it needs jaxlib, and JAX is not there where only that was installed. A fork reads each module first: a
+binary may be a stranger's, and XLA's parser ends the process on some of what it is given.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import atexit
 import functools
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,7 +31,6 @@ READING_SECONDS = 60.0
 def _client() -> Any:
     """Returns the XLA client of this process: the host, synchronous, one thread unless NPROC is set."""
     os.environ.setdefault("NPROC", "1")
-    import jax  # noqa: F401  registers what XLA's arrays need to become NumPy's
     from jaxlib import xla_client
 
     ieee_denormals.register(xla_client)
@@ -38,10 +39,17 @@ def _client() -> Any:
 
 @functools.cache
 def _initialise_lapack() -> None:
-    """Loads the functions behind `lapack_*` custom calls; without them such a call ends the process."""
+    """Loads the functions behind `lapack_*` custom calls; without them such a call ends the process.
+
+    JAX registers their names when it is imported, and the same function may be registered again.
+    """
+    from jaxlib import lapack, xla_client
     from jaxlib.cpu import _lapack
 
     _lapack.initialize()
+    for platform, targets in lapack.registrations().items():
+        for name, function, version in targets:
+            xla_client.register_custom_call_target(name, function, platform=platform, api_version=version)
 
 
 def _read(module: bytes) -> None:
@@ -82,17 +90,43 @@ def _compiled(module: bytes) -> Any:
     return client.compile_and_load(module, xla_client.DeviceList((client.devices()[0],)), options)
 
 
-def _put(array: np.ndarray) -> Any:
-    import jax
-    from jax.core import ShapedArray
-    from jax.sharding import SingleDeviceSharding
-    from jaxlib import xla_client
+@dataclass(frozen=True)
+class _Form:
+    """What XLA asks of an array's abstract value."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    weak_type: bool = False
+
+
+@functools.cache
+def _host() -> Any:
+    """Returns the sharding of an array that lies on the host's one device, as XLA asks it of JAX."""
+    from jaxlib import _jax, xla_client
 
     device = _client().devices()[0]
+
+    class OnTheHost(_jax.SingleDeviceSharding):
+        _device_assignment = _addressable_device_assignment = (device,)
+        memory_kind = None
+
+        def _to_xla_hlo_sharding(self, _ndim: int) -> Any:
+            return xla_client.HloSharding.replicate()
+
+    return OnTheHost(device)
+
+
+def _put(array: np.ndarray) -> Any:
+    from jaxlib import xla_client
+
     array = np.ascontiguousarray(array).reshape(array.shape)
-    with jax.enable_x64(True):
-        aval = ShapedArray(array.shape, array.dtype)
-    return xla_client.batched_device_put(aval, SingleDeviceSharding(device), [array], [device], True, enable_x64=True)
+    form, devices = _Form(array.shape, array.dtype), [_client().devices()[0]]
+    return xla_client.batched_device_put(form, _host(), [array], devices, True, enable_x64=True)
+
+
+def _copied(array: Any) -> np.ndarray:
+    """Returns a copy of XLA's array; it has no other way to NumPy where JAX has not given it one."""
+    return np.array(array._single_device_array_to_np_array_did_copy()[0], copy=True, order="C")
 
 
 def run(module: bytes, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -100,7 +134,7 @@ def run(module: bytes, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     try:
         results = _compiled(module).execute_sharded([_put(array) for array in inputs])
         shards = results.disassemble_into_single_device_arrays()
-        return [np.array(parts[0], copy=True, order="C") for parts in shards]
+        return [_copied(parts[0]) for parts in shards]
     except Exception as error:  # the client raises many types
         text = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
         raise HostOpError(f"host_op: expected a module that XLA computes on the host, got: {text}") from error

@@ -13,7 +13,7 @@ from opscope.models.arguments import ArgSpec, Built
 from opscope.models.frontends.base import ExportResult
 from opscope.models.frontends.jax import lower, package_versions
 from opscope.models.frontends.torch import TorchBuilt
-from opscope.models.frontends.torch_trace import by_trace, parameter_specs
+from opscope.models.frontends.torch_trace import Call, by_trace, parameter_specs
 
 
 def export(module: torch.nn.Module, inputs: Sequence[ArgSpec], positional: bool = True) -> ExportResult:
@@ -22,11 +22,8 @@ def export(module: torch.nn.Module, inputs: Sequence[ArgSpec], positional: bool 
     `positional`: whether `forward` takes the inputs in order, and not by name. Raises what the module raises.
     """
     built = TorchBuilt(lambda: module, tuple(inputs), positional=positional)
+    held = tensors(module)
     specs, names = parameter_specs(module, {})
-    held = {
-        **dict(module.named_parameters(remove_duplicate=False)),
-        **dict(module.named_buffers(remove_duplicate=False)),
-    }
     with evaluating(module):
         call = by_trace(module, built)
 
@@ -36,8 +33,30 @@ def export(module: torch.nn.Module, inputs: Sequence[ArgSpec], positional: bool 
 
         arguments = (*specs, *inputs)
         bytecode = lower(Built(forward, arguments), "forward")
-    values = {spec.name: array_of(held[name]) for spec, name in zip(specs, names, strict=True)}
+    values = {name: array_of(tensor) for name, tensor in held.items()}
     return ExportResult(bytecode, arguments, package_versions(("torch", "torchax")), values)
+
+
+def tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Returns what is an argument of an exported module: parameters and running statistics, each tensor once."""
+    named = {
+        **dict(module.named_parameters(remove_duplicate=False)),
+        **dict(module.named_buffers(remove_duplicate=False)),
+    }
+    specs, names = parameter_specs(module, {})
+    return {spec.name: named[name] for spec, name in zip(specs, names, strict=True)}
+
+
+def function(module: torch.nn.Module) -> Call:
+    """Returns a module in eval mode as a function that JAX traces and differentiates: from `tensors`, as arrays by
+    name, and inputs in order to its results."""
+    call = by_trace(module, TorchBuilt(lambda: module, (), positional=True))
+
+    def evaluated(weights: Mapping[str, Any], inputs: Sequence[Any]) -> tuple[Any, ...]:
+        with evaluating(module):
+            return call(weights, inputs)
+
+    return evaluated
 
 
 @contextmanager
@@ -63,9 +82,10 @@ def array_of(tensor: torch.Tensor) -> np.ndarray:
 
 
 def eager(module: torch.nn.Module, inputs: Sequence[Any], names: Sequence[str] = ()) -> list[torch.Tensor]:
-    """Returns the module's results in PyTorch itself, in eval mode."""
+    """Returns the module's results in PyTorch itself, in eval mode; whether it notes them for gradients is PyTorch's
+    setting."""
     from opscope.models.frontends.torch_trace import results_of
 
-    with torch.no_grad(), evaluating(module):
+    with evaluating(module):
         result = module(**dict(zip(names, inputs, strict=True))) if names else module(*inputs)
         return results_of(result, ())

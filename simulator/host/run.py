@@ -170,8 +170,7 @@ def get_parameter_checkpoint(
 def _parameters(device: Device) -> dict[str, Any]:
     if isinstance(device, TTDevice):
         return device.get_parameter_checkpoint()
-    native = [module for module in device.modules if isinstance(module, PyBudaModule)]
-    return {p.get_name(): p.value() for module in native for p in module.get_parameters()}
+    return {p.get_name(): p.value() for module in device.modules for p in module.get_parameters()}
 
 
 def update_device_parameters(

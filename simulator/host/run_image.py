@@ -55,7 +55,9 @@ def run_image(
         given = read_inputs(inputs, image.modules[0].inputs)
         missing = [package for package in image.device.needs if util.find_spec(package) is None]
         if missing:
-            raise ImageError(f"{file}: expected {missing[0]} for the ops of its host, got none; try pip install jax")
+            raise ImageError(
+                f"{file}: expected {missing[0]} for the ops of its host, got none; try pip install {missing[0]}"
+            )
         results = image.run(given, per_core=per_core)
         if outputs is not None:
             names = [value.name for value in image.modules[0].results]

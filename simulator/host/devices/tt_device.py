@@ -370,8 +370,7 @@ class TTDevice(Device):
         """Returns the value of each parameter of its modules, by name."""
         values: dict[str, np.ndarray] = {}
         for module in self.modules:
-            if isinstance(module, PyBudaModule):
-                values |= {p.get_name(): array_of(p.value()).copy() for p in module.get_parameters()}
+            values |= {p.get_name(): array_of(p.value()).copy() for p in module.get_parameters()}
         for compiled in self.compiled:
             values |= {name: value.copy() for name, value in compiled.values.items()}
         if self.training is not None:
@@ -382,12 +381,7 @@ class TTDevice(Device):
 
     def update_parameters(self, parameters: dict[str, Any]) -> None:
         """Replaces parameters by name, in the modules and in what was compiled. Raises PyBudaError."""
-        held = {
-            parameter.get_name(): parameter
-            for module in self.modules
-            if isinstance(module, PyBudaModule)
-            for parameter in module.get_parameters()
-        }
+        held = {parameter.get_name(): parameter for module in self.modules for parameter in module.get_parameters()}
         trained = self.training.checkpoint().keys() if self.training is not None else set()
         known = held.keys() | trained | {name for compiled in self.compiled for name in compiled.values}
         for name in parameters:

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from opscope.models.frontends.base import ExportResult
-from opscope.simulator.host.errors import NotThereYet
+from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.modules.framework_module import FrameworkModule, input_specs
 from opscope.simulator.host.parameter import Parameter
 from opscope.simulator.host.tensor import array_of, to_torch
+
+
+class TorchParameter(Parameter):
+    """A tensor that a PyTorch module holds: a new value goes into it, so that the module has it too."""
+
+    def __init__(self, name: str, tensor: Any) -> None:
+        super().__init__(tensor.detach(), requires_grad=bool(tensor.requires_grad), name=name)
+
+    def set_value(self, value: Any) -> None:
+        """Sets its elements. Raises PyBudaError for another shape."""
+        array = array_of(value)
+        if array.shape != self.shape:
+            raise PyBudaError(
+                f"{self.get_name()}: expected a value of shape {list(self.shape)}, got {list(array.shape)}"
+            )
+        self.value().copy_(to_torch(array))
 
 
 class PyTorchModule(FrameworkModule):
@@ -34,25 +50,50 @@ class PyTorchModule(FrameworkModule):
         names = self.input_names
         return torch_live.export(self.module, input_specs(inputs, names), positional=not names)
 
+    def function(self) -> Callable[[Mapping[str, Any], Sequence[Any]], Sequence[Any]]:
+        """Returns it as a function that JAX traces and differentiates: parameters by name, and inputs -> outputs."""
+        from opscope.models.frontends import torch_live
+
+        return torch_live.function(self.module)
+
+    def all_parameters(self) -> list[Parameter]:
+        """Returns parameters, and running statistics, which no optimizer trains."""
+        from opscope.models.frontends import torch_live
+
+        return [TorchParameter(name, tensor) for name, tensor in torch_live.tensors(self.module).items()]
+
     def compute(self, inputs: Sequence[Any], parameters: Mapping[str, Any] | None = None) -> list[Any]:
         """Returns what PyTorch computes; XLA, if parameters are given. Raises PyBudaError."""
         if parameters:
             return super().compute(inputs, parameters)
+        import torch
+
+        with torch.no_grad():
+            return self._eager(inputs)
+
+    def _eager(self, inputs: Sequence[Any]) -> list[Any]:
         from opscope.models.frontends import torch_live
 
         tensors = [to_torch(value) for value in inputs]
         return self.guarded(lambda: torch_live.eager(self.module, tensors, self.input_names))
 
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Returns what PyTorch computes: one tensor per output."""
+        """Returns what PyTorch computes: one tensor per output, which `backward` can take."""
         if kwargs:
             self.ordered(kwargs)
             args = tuple(kwargs[name] for name in self.input_names)
-        return tuple(self.compute(args))
+        return tuple(self._eager(args))
 
     def backward(self, *args: Any) -> None:
-        """Comes with training."""
-        raise NotThereYet(f"{self.name}.backward: expected inference, got training; try a PyBudaModule")
+        """Has PyTorch add gradients to the module's parameters: of each pair, an output of `forward` and its gradient.
+
+        Raises PyBudaError.
+        """
+        pairs = [pair for arg in args for pair in (arg if isinstance(arg, list) else [arg])]
+        for pair in pairs:
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                self.refuse("pairs of an output and its gradient", f"{pair!r}"[:100])
+        self.guarded(lambda: [output.backward(to_torch(gradient), retain_graph=True) for output, gradient in pairs])
 
     def add_parameter(self, name: str, parameter: Parameter) -> None:
         """Adds a parameter to the module."""
@@ -62,10 +103,7 @@ class PyTorchModule(FrameworkModule):
 
     def get_parameters(self) -> list[Parameter]:  # type: ignore[override]
         """Returns the module's parameters, by PyTorch's names."""
-        return [
-            Parameter(tensor.detach(), requires_grad=tensor.requires_grad, name=name)
-            for name, tensor in self.module.named_parameters()
-        ]
+        return [TorchParameter(name, tensor) for name, tensor in self.module.named_parameters()]
 
     def set_parameters(self, **kwargs: Any) -> None:
         """Sets parameters by name; a dot in a name is written as it is: `set_parameters(**{"a.b": value})`."""

@@ -97,3 +97,9 @@ def test_the_images_of_the_tutorials(tmp_path: Path, arch: str, harvested: str, 
 def test_a_module_of_each_framework(tmp_path: Path, framework: str) -> None:
     needs(*NEEDS[framework])
     assert "largest difference" in run(tmp_path, "frameworks.py", framework).stdout
+
+
+@pytest.mark.slow
+def test_a_pytorch_module_is_trained_as_pytorch_trains_it(tmp_path: Path) -> None:
+    needs("torch", "torchax")
+    assert "largest difference" in run(tmp_path, "torch_training.py").stdout

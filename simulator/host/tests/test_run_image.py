@@ -106,7 +106,7 @@ def test_an_image_says_that_its_host_needs_jaxlib(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     code, said = invoke(run_image, *words)
     assert code == 2
-    assert "expected jaxlib for the ops of its host, got none; try pip install jax" in said
+    assert "expected jaxlib for the ops of its host, got none; try pip install jaxlib" in said
 
 
 @pytest.mark.parametrize(

@@ -288,6 +288,13 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: (pybuda.CPUDevice("cpu", module=Linear("net")), pybuda.run_training()),
         NoMeaningHere, "cpu: expected a TTDevice to train, got CPUDevice",
     ),
+    "a JAX function": (
+        lambda: (
+            ready(module=pybuda.JaxModule("f", np.tanh), optimizer=sgd()),
+            pybuda.initialize_pipeline(True, sample_inputs=(X,), sample_targets=(X,)),
+        ),
+        PyBudaError, "tt: expected a PyBudaModule or a PyTorchModule to train, whose parameters can be set, got",
+    ),
     "another shape": (
         _other_shape, PyBudaError, "tt: expected shape [1, 1, 32, 32] of input or target 0, got [1, 1, 16, 32]"
     ),

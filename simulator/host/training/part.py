@@ -12,6 +12,7 @@ from opscope.simulator.host.card_program import CardProgram
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.exported import Exported
 from opscope.simulator.host.modules.py_buda_module import PyBudaModule, traced_type
+from opscope.simulator.host.modules.py_torch_module import PyTorchModule
 from opscope.simulator.host.settings.options import option
 from opscope.simulator.host.tensor import array_of
 from opscope.simulator.host.training.passes import Function, Pass
@@ -115,18 +116,23 @@ def function_of(device: Holder, split: int, loss: bool) -> tuple[Function, dict[
     def function(weights: Mapping[str, Any], inputs: Sequence[Any]) -> list[Any]:
         values = list(inputs[:split])
         for module in modules:
-            values = module.function()(weights, values)
+            values = _traced(module, weights, values)
         for module in head:
-            values = module.function()(weights, [*values, *inputs[split:]])
+            values = _traced(module, weights, [*values, *inputs[split:]])
         return values
 
     return function, parameters
 
 
-def _traceable(device: Holder, module: Any) -> PyBudaModule:
-    if not isinstance(module, PyBudaModule):
-        device.refuse("a PyBudaModule to train, whose parameters can be set", type(module).__name__)
-    if module.tapouts:
+def _traced(module: PyBudaModule | PyTorchModule, weights: Mapping[str, Any], inputs: Sequence[Any]) -> list[Any]:
+    own = {parameter.get_name(): weights[parameter.get_name()] for parameter in module.all_parameters()}
+    return list(module.function()(own, inputs))
+
+
+def _traceable(device: Holder, module: Any) -> PyBudaModule | PyTorchModule:
+    if not isinstance(module, PyBudaModule | PyTorchModule):
+        device.refuse("a PyBudaModule or a PyTorchModule to train, whose parameters can be set", type(module).__name__)
+    if isinstance(module, PyBudaModule) and module.tapouts:
         device.refuse("no tapped ops while it trains", next(iter(module.tapouts))[0])
     return module
 
