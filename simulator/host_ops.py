@@ -102,11 +102,11 @@ class _Form:
 @functools.cache
 def _host() -> Any:
     """Returns the sharding of an array that lies on the host's one device, as XLA asks it of JAX."""
-    from jaxlib import _jax, xla_client
+    from jaxlib import xla_client
 
     device = _client().devices()[0]
 
-    class OnTheHost(_jax.SingleDeviceSharding):
+    class OnTheHost(xla_client._xla.SingleDeviceSharding):  # pyright: ignore[reportPrivateImportUsage]
         _device_assignment = _addressable_device_assignment = (device,)
         memory_kind = None
 
