@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from xdsl.utils.exceptions import VerifyException
 
 from opscope.base import regular_file
-from opscope.base.digest import files_digest, source_files
+from opscope.base.digest import digest_of_sources, source_files
 from opscope.base.places import HOME
 from opscope.compiler.buda.configuration import OPTIONS, Configuration
 from opscope.compiler.buda.mixed_precision import FORMATS as MIXED_PRECISION
@@ -445,7 +445,7 @@ def fingerprint() -> str:
     It changes whenever the compiler's output could change.
     """
     versions = (f"{name}={metadata.version(name)}" for name in ("xdsl", "jaxlib"))
-    return files_digest(source_files(HOME / "compiler"), *versions, root=HOME)
+    return digest_of_sources(source_files(HOME / "compiler"), *versions, root=HOME)
 
 
 @cache

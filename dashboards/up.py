@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from opscope.base.digest import files_digest, json_digest, source_files, words_digest
+from opscope.base.digest import digest_of_sources, json_digest, source_files, words_digest
 from opscope.base.live import progress
 from opscope.dashboards import alerts, bundle, checks, install, processes, superset
 from opscope.dashboards.bundle import ASSETS, Source
@@ -115,7 +115,7 @@ def provision(home: Home, assets: bundle.Assets, request: UpRequest, echo: Echo,
     planned = alerts.schedules(assets, request.served)
     to_import = (files, planned, dict(assets.retired), request.served.url, request.served.anonymous)
     inputs = json_digest((*to_import, password, home.venv.name))
-    digest = files_digest(source_files(ROOM / "inside"), inputs)
+    digest = digest_of_sources(source_files(ROOM / "inside"), inputs)
     stamp = home.folder / "imported"
     if home.metadata.is_file() and stamp.is_file() and stamp.read_text(encoding="utf-8") == digest:
         echo("the dashboards are as last imported")

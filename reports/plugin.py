@@ -12,11 +12,8 @@ fails. The exit code of a test run tells of the ops; that nothing arrives is for
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import sys
 import threading
-import warnings
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,28 +21,23 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from opscope.base.visible_text import visible
+from opscope.reports import end_of_run
+from opscope.reports.end_of_run import Targets, WaitingFork
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from opscope.harness.record.records import OpTest
-    from opscope.harness.record.store import StoredRun
-
-    Records = tuple[StoredRun, Sequence[OpTest]]
+    from opscope.harness.run.request import Request
+    from opscope.reports.end_of_run import Records
 
 USAGE = 2
 """Exit code for bad input."""
 
 DOING = {"report": "writing report.html", "database": "publishing"}
 
-AHEAD = (
-    "opscope.reports.compare.owned", "opscope.reports.database.owners", "opscope.reports.pages.html",
-    "opscope.reports.pages.compiled_templates", "opscope.reports.publish.spool",
-)  # fmt: skip
-"""The modules that a report and a publish import, with all that these import."""
+FORK = pytest.StashKey[WaitingFork]()
+"""Gets ready to deliver the run."""
 
 IMPORTING = pytest.StashKey[threading.Thread]()
-"""Imports them."""
+"""Does so in this process, where it cannot be forked."""
 
 PROBLEMS = pytest.StashKey[list[str]]()
 """One line for each thing that could not be delivered."""
@@ -60,36 +52,37 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     from opscope.harness.run.request import KEY
 
     request = config.stash.get(KEY, None)
-    if request is None or request.settings["no_report"] or not request.settings["publish"]:
+    if request is None or request.settings["no_report"]:
         return None
-    from opscope.reports.database.database import usable_url
+    if request.settings["publish"]:
+        from opscope.reports.database.database import usable_url
 
-    try:
-        usable_url(request.settings["publish"], "--publish")
-    except InputError as error:
-        sys.stderr.write(f"{visible(str(error))}\n")
-        return USAGE
+        try:
+            usable_url(request.settings["publish"], "--publish")
+        except InputError as error:
+            sys.stderr.write(f"{visible(str(error))}\n")
+            return USAGE
+    if not config.option.collectonly and (fork := end_of_run.waiting_fork(_targets(request))) is not None:
+        config.stash[FORK] = fork
+        config.add_cleanup(fork.close)
     return None
+
+
+def _targets(request: Request) -> Targets:
+    return Targets(request.settings["publish"], request.folder, request.settings["publish_timeout"])
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
-    """Imports what the end of the run needs while its ops run: this process mostly waits for a lane or for workers."""
+    """Where there is no fork, imports what the end of the run needs while its ops run, as this process mostly waits."""
     from opscope.harness.run.request import KEY
 
     config = session.config
     request = config.stash.get(KEY, None)
-    if request is None or request.settings["no_report"] or hasattr(config, "workerinput") or config.option.collectonly:
+    if request is None or request.settings["no_report"] or FORK in config.stash or config.option.collectonly:
         return
-    config.stash[IMPORTING] = thread = threading.Thread(target=_import_ahead, name="opscope-imports")
+    config.stash[IMPORTING] = thread = threading.Thread(target=end_of_run.import_ahead, name="opscope-imports")
     thread.start()
-
-
-def _import_ahead() -> None:
-    """Whatever cannot be imported is said where the report is written, which imports it again."""
-    with contextlib.suppress(Exception):
-        for name in AHEAD:
-            importlib.import_module(name)
 
 
 # Inside the terminal's own wrapper, which prints the summary, and around everything that closes the books.
@@ -124,40 +117,14 @@ def deliver(config: pytest.Config, run_dir: Path) -> list[str]:
     if request is None or request.settings["no_report"]:
         return []
     records: Records | None = config.opscope_records  # type: ignore[attr-defined]
-    places: dict[str, str] = config.opscope_places  # type: ignore[attr-defined]
-    problems = []
-    for target, step in (("report", _report), ("database", _publish)):
+
+    def doing(target: str) -> None:
         config.opscope_doing(DOING[target])  # type: ignore[attr-defined]
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # a project that makes warnings errors means those of its own tests
-                seconds = request.settings["publish_timeout"]
-                places[target] = step(run_dir, request.settings["publish"], request.folder, records, seconds)
-        except Exception as error:  # noqa: BLE001 - a report is never worth a run
-            reason = " ".join(str(error).split()) or type(error).__name__
-            hint = f"opscope publish {run_dir}" if target == "database" else f"whether {run_dir} can be written"
-            problems.append(
-                reason if ": expected " in reason else f"{target}: expected to write it, got {reason}; try {hint}"
-            )
-    return problems
 
-
-def _report(run_dir: Path, url: str | None, folder: Path, records: Records | None, seconds: float) -> str:
-    from opscope.base.time_limit import time_limit
-    from opscope.reports.compare.owned import Owned
-    from opscope.reports.database.database import default_url
-    from opscope.reports.database.owners import rules_here
-    from opscope.reports.pages.html import write_report
-
-    owned = Owned(rules_here(None, root=folder))
-    with time_limit(seconds):
-        return str(write_report(run_dir, url or default_url(folder), records and records[0], owned))
-
-
-def _publish(run_dir: Path, url: str | None, folder: Path, records: Records | None, seconds: float) -> str:
-    from opscope.reports.database.database import default_url, parse_url, shown
-    from opscope.reports.publish.spool import deliver as publish_or_keep
-
-    target = url or default_url(folder)
-    publish_or_keep(run_dir, target, folder, "--publish", records, seconds)
-    return shown(parse_url(target))
+    fork, done = config.stash.get(FORK, None), None
+    if fork is not None and (records is None or len(records[1]) <= end_of_run.MOST_RECORDS):
+        done = fork.deliver(run_dir, doing)
+    if done is None:
+        done = end_of_run.deliver(run_dir, _targets(request), records, doing)
+    config.opscope_places.update(done.places)  # type: ignore[attr-defined]
+    return done.problems

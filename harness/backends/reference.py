@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from opscope.base.digest import files_digest, source_files
+from opscope.base.digest import digest_of_sources, source_files
 from opscope.base.places import HOME
 from opscope.harness.backends.base import Backend, Job, StageError, Target, Watch
 from opscope.harness.prepare.paths import moved, moves_of
@@ -307,4 +307,4 @@ def _fingerprint() -> str:
     from opscope.compiler import api
 
     versions = api.fingerprint(), f"numpy={metadata.version('numpy')}"
-    return f"reference-{files_digest(source_files(HOME / 'simulator'), *versions, root=HOME, digits=16)}"
+    return f"reference-{digest_of_sources(source_files(HOME / 'simulator'), *versions, root=HOME, digits=16)}"

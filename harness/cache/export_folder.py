@@ -20,12 +20,12 @@ import os
 import platform
 import shutil
 from collections.abc import Iterable
-from importlib import metadata
 from pathlib import Path
 
-from opscope.base import damage, stored
+from opscope.base import content_digests, damage, stored
 from opscope.base.damage import Damaged
-from opscope.base.digest import file_digest, files_digest, json_digest, source_files, words_digest
+from opscope.base.digest import digest_of_sources, file_digest, json_digest, source_files, words_digest
+from opscope.base.installed import version
 from opscope.base.places import HOME, room
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import ManifestHeader, OpRow
@@ -57,6 +57,20 @@ def default_cache_dir() -> Path:
     return Path(os.environ.get("OPSCOPE_CACHE_DIR") or platformdirs.user_cache_dir("opscope"))
 
 
+SOURCES_FILE = "sources.json"
+"""The file of the cache folder with the digests of source files."""
+
+
+def recall_sources(cache: Path) -> None:
+    """Takes over the digests of source files that an earlier process kept in a cache folder."""
+    content_digests.load(cache / SOURCES_FILE)
+
+
+def keep_sources(cache: Path) -> None:
+    """Keeps the digests of source files for the processes to come."""
+    content_digests.save(cache / SOURCES_FILE)
+
+
 def cache_dir(setting: str | None) -> Path:
     """The folder of all caches; `setting` is the value of the setting `cache_dir`."""
     return Path(setting).absolute() if setting else default_cache_dir().absolute()
@@ -64,8 +78,8 @@ def cache_dir(setting: str | None) -> Path:
 
 def sources_digest() -> str:
     """SHA-256 over the sources and package versions that decide what an export folder holds."""
-    versions = (f"{package}={metadata.version(package)}" for package in PACKAGES)
-    return files_digest(source_files(*map(room, SOURCES)), *versions, root=HOME)
+    versions = (f"{package}={version(package)}" for package in PACKAGES)
+    return digest_of_sources(source_files(*map(room, SOURCES)), *versions, root=HOME)
 
 
 def key(model_files: Iterable[Path], settings: dict[str, object], sources: str) -> str:

@@ -193,6 +193,7 @@ def _of_the_run(context: RunContext, ready: Ready) -> dict[str, Any]:
 def recall(cache_dir: Path, context: RunContext) -> Ready | None:
     """Returns the backend's report for the same options, if nothing that it could depend on has changed since."""
     value = JsonStore(cache_dir / FOLDER).get(_request(context))
+    export_folder.keep_sources(cache_dir)
     if value is None:
         return None
     try:

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from opscope.base.children.call import Outcome, call
 from opscope.base.children.side_by_side import Turn, side_by_side
 from opscope.base.damage import Damaged
-from opscope.base.digest import files_digest, source_files, words_digest
+from opscope.base.digest import digest_of_sources, source_files, words_digest
 from opscope.base.file_names import as_text
 from opscope.base.places import HOME, room
 from opscope.harness.cache import export_folder
@@ -81,7 +81,7 @@ def _kept(task: Task, folder: Path, claims: Claims, turn: Turn) -> ImportCheck:
 
 @cache
 def _sources() -> str:
-    return files_digest(source_files(*map(room, SOURCES)), root=HOME)
+    return digest_of_sources(source_files(*map(room, SOURCES)), root=HOME)
 
 
 def _unchecked(task: Task, reason: str) -> ImportCheck:

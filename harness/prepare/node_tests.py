@@ -11,13 +11,13 @@ import json
 import shutil
 import tempfile
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 from opscope.base import damage, stored
 from opscope.base.children.call import call
 from opscope.base.damage import Damaged
 from opscope.base.digest import file_digest, json_digest, words_digest
+from opscope.base.installed import version
 from opscope.harness.cache import export_folder, upkeep
 from opscope.harness.prepare import onnx_cases
 from opscope.harness.record.errors import InputError, closest
@@ -79,7 +79,7 @@ def cases(glob: str, cache: Path, max_cache: int) -> list[Case]:
 
 def _key() -> str:
     """The name of the folder: what the cases follow from."""
-    versions = {**frontends.versions("onnx"), "numpy": metadata.version("numpy")}
+    versions = {**frontends.versions("onnx"), "numpy": version("numpy")}
     return words_digest(file_digest(Path(onnx_cases.__file__)), json_digest(versions), digits=20)
 
 

@@ -109,6 +109,7 @@ def tasks(request: Preparation) -> list[Task]:
     cache = export_folder.cache_dir(request.cache_dir)
     request = replace(request, cache_dir=str(cache))
     task_of_name: dict[str, Task] = {}
+    export_folder.recall_sources(cache)
     sources = export_folder.sources_digest()
     for word in request.models:
         for named in _resolve(word, request):
@@ -220,10 +221,9 @@ def _resolve(word: str, request: Preparation) -> list[Named]:
             raise InputError("--model", "the path of a StableHLO file", f"{word!r}, which is not a file")
         return [named for file in paths for named in _of_stablehlo(file, "", request)]
     try:
-        models = registry.match(word, request.folders)
+        declared = _matching(word, request.folders)
     except ValueError as error:
         raise _as_input_error(error) from None
-    declared = [(m.path, registry.Declared(m.name, m.framework, m.giant, m.trainable)) for m in models]
     return _named(declared, word, request.training)
 
 
@@ -288,6 +288,14 @@ def _named(declared: Sequence[tuple[Path, registry.Declared]], word: str, traini
         )
         for path, model in chosen
     ]
+
+
+def _matching(word: str, folders: Sequence[str]) -> list[tuple[Path, registry.Declared]]:
+    """The models of the registry that `word` matches; only those of other `folders` are imported. Raises ValueError."""
+    if not folders:
+        return registry.match_declared(word)
+    models = registry.match(word, folders)
+    return [(m.path, registry.Declared(m.name, m.framework, m.giant, m.trainable)) for m in models]
 
 
 def _as_input_error(error: Exception) -> InputError:

@@ -11,11 +11,12 @@ import re
 import subprocess
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib import metadata
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
 from opscope.base.file_names import as_text
+from opscope.base.installed import version
 from opscope.base.places import HOME
 from opscope.harness.record.records import Origin
 
@@ -121,7 +122,7 @@ def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
     version_of_package = {}
     for package in packages:
         try:
-            version_of_package[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
+            version_of_package[package] = version(package)
+        except PackageNotFoundError:
             continue
     return version_of_package

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.damage import Damaged
-from opscope.base.digest import files_digest
+from opscope.base.digest import digest_of_sources
 from opscope.base.places import HOME
 from opscope.harness.cache import verdict_fingerprint
 from opscope.harness.lanes.lane import Lane, LaneConfig
@@ -51,7 +51,7 @@ def hello() -> str:
 @cache
 def sources() -> str:
     """Digest of the code that turns an op into a record: equal on both sides, or records would not agree."""
-    return files_digest(verdict_fingerprint.sources("harness", "compiler", "simulator"), root=HOME, digits=16)
+    return digest_of_sources(verdict_fingerprint.sources("harness", "compiler", "simulator"), root=HOME, digits=16)
 
 
 def ready(message: str) -> str:

@@ -99,8 +99,8 @@ def test_a_users_python_file_is_exported_anew_by_another_version_of_what_it_may_
     (tmp_path / "mine.py").write_text("model = None")
     source = Source("mine", str(tmp_path / "mine.py"), "float32")
     export = Export("python", source, (source.path,))
-    before, there = export.key(), metadata.version
-    monkeypatch.setattr(metadata, "version", lambda name: "0.0.1" if name == package else there(name))
+    before, there = export.key(), frontends.version
+    monkeypatch.setattr(frontends, "version", lambda name: "0.0.1" if name == package else there(name))
     assert export.key() != before
     assert not frontends.missing("python"), "a file that imports no such framework needs none"
 
@@ -124,7 +124,7 @@ def test_a_model_needs_the_libraries_that_its_own_file_imports(
             return "1"
         raise metadata.PackageNotFoundError
 
-    monkeypatch.setattr(metadata, "version", version)
+    monkeypatch.setattr(frontends, "version", version)
     (tmp_path / "mine.py").write_text(imports)
     assert set(frontends.absent("torch", tmp_path / "mine.py")) == needed
     assert set(frontends.versions("torch", tmp_path / "mine.py")) == {"torch", "torchax"} | needed

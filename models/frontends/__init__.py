@@ -10,10 +10,11 @@ from __future__ import annotations
 import ast
 import importlib
 from functools import cache, lru_cache
-from importlib import metadata
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 from opscope.base import regular_file
+from opscope.base.installed import version
 from opscope.base.installing import install_command
 from opscope.models.frontends.base import Frontend
 
@@ -44,8 +45,8 @@ def versions(framework: str, model: Path | None = None) -> dict[str, str]:
     installed = {}
     for package in (*frontend.packages, *frontend.optional, *_libraries(frontend, model)):
         try:
-            installed[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
+            installed[package] = version(package)
+        except PackageNotFoundError:
             installed[package] = ""
     return installed
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
+from opscope.base.installed import version
 from opscope.models.arguments import Built
 from opscope.models.frontends.base import ExportResult, Source
 
@@ -63,7 +63,7 @@ def compiled_results(built: Built, source: Source, values: Mapping[str, Any]) ->
 
 def package_versions(packages: tuple[str, ...]) -> str:
     """Returns the packages with their versions, as records show them."""
-    return ", ".join(f"{package} {metadata.version(package)}" for package in packages)
+    return ", ".join(f"{package} {version(package)}" for package in packages)
 
 
 def lower(built: Built, name: str) -> bytes:

@@ -81,3 +81,24 @@ def test_another_model_is_no_source() -> None:
     assert "resnet50.py" in sources
     assert "seeding.py" in sources
     assert "bert_base.py" not in sources
+
+
+def test_decorators_alone_say_of_our_files_what_parsing_all_of_them_does() -> None:
+    files = [path for folder in registry.OWN_FOLDERS for path in folder.glob("*.py")]
+    assert len(files) > 80
+    for path in files:
+        assert registry.declared(path) == registry._declared_in(path.read_bytes(), path), path
+
+
+def test_matching_imports_no_model_and_finds_what_importing_all_finds() -> None:
+    code = (
+        "import sys, opscope.models.registry as r; m = r.match_declared('*');"
+        "print([n for n in sys.modules if n.startswith('opscope.models.jax.')], ' '.join(d.name for _, d in m))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["[]", *(m.name for m in registry.match("*"))]
+    for (path, declared), model in zip(registry.match_declared("all"), registry.match("all"), strict=True):
+        assert (path, declared.name, declared.framework) == (model.path, model.name, model.framework)
+        assert (declared.giant, declared.trainable) == (model.giant, model.trainable)
+    with pytest.raises(ValueError, match=r"got 'resnet5'; try resnet50"):
+        registry.match_declared("resnet5")

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from opscope.base import regular_file
+from opscope.base import content_digests, regular_file
 
 DIGITS = 64
 """Hex digits of a full SHA-256; keys that users see are shorter."""
@@ -53,9 +53,40 @@ def files_digest(paths: Iterable[Path], *words: str, root: Path | None = None, d
     return digest.hexdigest()[:digits]
 
 
-def source_files(*folders: Path) -> Iterator[Path]:
+def digest_of_sources(paths: Iterable[Path | str], *words: str, root: Path | None = None, digits: int = DIGITS) -> str:
+    """The digest of texts and of the names and contents of source files, in their order.
+
+    Names are as in `files_digest`. What has not changed since it was last read is not read again
+    (opscope/base/content_digests.py). Raises OSError if a file cannot be read.
+    """
+    digest = hashlib.sha256("\0".join(words).encode("utf-8", "surrogatepass"))
+    prefix = None if root is None else f"{root}{os.sep}"
+    for path in paths:
+        text = os.fspath(path)
+        name = text[len(prefix) :] if prefix is not None and text.startswith(prefix) else os.path.basename(text)  # noqa: PTH119
+        digest.update(f"\0{name}\0{content_digests.of(text)}".encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()[:digits]
+
+
+def source_files(*folders: Path) -> Iterator[str]:
     """The source files in some folders and their subfolders, without tests, always in the same order."""
-    for root in folders:
-        for folder, below, names in os.walk(root):
-            below[:] = sorted(name for name in below if name not in NO_SOURCES)
-            yield from (Path(folder, name) for name in sorted(names) if name.endswith(SOURCE_SUFFIXES))
+    for folder in folders:
+        yield from _sources_below(str(folder))
+
+
+def _sources_below(folder: str) -> Iterator[str]:
+    """The source files of a folder, then those of its subfolders. One that cannot be read has none."""
+    try:
+        with os.scandir(folder) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+    except OSError:
+        return
+    below = []
+    for entry in entries:
+        if entry.is_dir():
+            if entry.name not in NO_SOURCES and not entry.is_symlink():
+                below.append(entry.path)
+        elif entry.name.endswith(SOURCE_SUFFIXES):
+            yield entry.path
+    for path in below:
+        yield from _sources_below(path)

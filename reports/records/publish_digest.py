@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from opscope.base.digest import files_digest, source_files
+from opscope.base.digest import digest_of_sources, files_digest, source_files
 from opscope.base.places import HOME, room
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
@@ -28,4 +28,4 @@ def digest(run_dir: Path) -> str:
 @cache
 def _code() -> str:
     """A digest of the source files that decide which rows are written."""
-    return files_digest(source_files(*map(room, SOURCES)), root=HOME)
+    return digest_of_sources(source_files(*map(room, SOURCES)), root=HOME)

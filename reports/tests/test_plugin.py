@@ -22,8 +22,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("plugin")
 
 
+LOADED = """
+import sys, pytest
+code = pytest.main(sys.argv[1:])
+print("loaded:", [name for name in ("sqlalchemy", "jinja2", "numpy", "jax", "xdsl", "asyncio") if name in sys.modules])
+sys.exit(code)
+"""
+"""A pytest that says at its end what it has imported."""
+
+
 def sweep(folder: Path, *options: str, model: tuple[str, str] = ("--model", "mnist_mlp")) -> Done:
-    command = [Path(sys.executable).with_name("pytest"), *WITHOUT_PLUGINS, *model]
+    command = [sys.executable, "-P", "-c", LOADED, *WITHOUT_PLUGINS, *model]
     command += ["--op-by-op", "--backend", "null", *options]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
 
@@ -48,6 +57,7 @@ def test_a_run_leaves_a_report_and_rows(folder: Path, first: tuple[Path, Done]) 
     assert stored
     assert options == run.record.origin.options
     assert "Failing ops" in (run_dir / "report.html").read_text(encoding="utf-8")
+    assert done.stdout.splitlines()[-1] == "loaded: []", "the pytest process leaves report and database to a fork"
 
 
 def test_a_database_that_cannot_be_written_is_one_line(folder: Path, first: tuple[Path, Done]) -> None:

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import yaml
 
-from opscope.base.digest import files_digest, source_files
+from opscope.base.digest import digest_of_sources, source_files
 from opscope.base.places import HOME
 from opscope.compiler.target.system_desc import SystemDesc, also_harvested, load_board
 from opscope.simulator.host import image_archive, safetensors_file
@@ -98,7 +98,7 @@ def versions() -> Versions:
         version = metadata.version("opscope")
     except metadata.PackageNotFoundError:
         version = "0"
-    rooms = (files_digest(source_files(HOME / room), root=HOME)[:8] for room in ("compiler", "simulator"))
+    rooms = (digest_of_sources(source_files(HOME / room), root=HOME)[:8] for room in ("compiler", "simulator"))
     return Versions(version, *rooms)
 
 
