@@ -17,7 +17,7 @@ from opscope.base import damage, stored
 from opscope.base.children.call import call
 from opscope.base.damage import Damaged
 from opscope.base.digest import file_digest, json_digest, words_digest
-from opscope.base.installed import version
+from opscope.base.plugins import version
 from opscope.harness.cache import export_folder, upkeep
 from opscope.harness.prepare import onnx_cases
 from opscope.harness.record.errors import InputError, closest

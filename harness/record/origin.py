@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.file_names import as_text
-from opscope.base.installed import version
 from opscope.base.places import HOME
+from opscope.base.plugins import version
 from opscope.harness.record.records import Origin
 
 PACKAGES = (

@@ -14,8 +14,8 @@ from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 from opscope.base import regular_file
-from opscope.base.installed import version
 from opscope.base.installing import install_command
+from opscope.base.plugins import version
 from opscope.models.frontends.base import Frontend
 
 HERE = Path(__file__).resolve().parent

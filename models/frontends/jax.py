@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from opscope.base.installed import version
+from opscope.base.plugins import version
 from opscope.models.arguments import Built
 from opscope.models.frontends.base import ExportResult, Source
 
