@@ -6,7 +6,7 @@ one (tt-budabackend: netlist/README.md, "Queue Settings"). `Executable.run` comp
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -93,6 +93,8 @@ class ProgramRun:
         self._ops: dict[tuple[int, int], list[int]] = {}
         for op in plan.ops:
             self._ops.setdefault((op.epoch, op.chip), []).extend((*op.steps, op.operation))
+        self._sent: dict[int, deque[np.ndarray]] = {tensor: deque() for tensor in self._sent_over_links()}
+        """Tensor that goes from one chip's graph to another's without a queue -> entries on their way, oldest first."""
 
     def push(self, name: str, array: np.ndarray) -> None:
         """Writes the host's next entry of a queue, or the only content of a ram.
@@ -198,6 +200,22 @@ class ProgramRun:
             (tensor,) = program.operations[number].inputs
         return tensor, moves[::-1]
 
+    def _sent_over_links(self) -> set[int]:
+        """The results of placed operations that another graph reads and that lie in no queue."""
+        executable, queued = self.executable, {queue.written for queue in self.queues.values()}
+        home = {number: key for key, numbers in self._ops.items() for number in numbers}
+        sent: set[int] = set()
+        for number, key in home.items():
+            left = list(executable.program.operations[number].inputs)
+            while left:
+                tensor = left.pop()
+                maker = self._maker.get(tensor, -1)
+                if maker in home and home[maker] != key:
+                    sent |= {tensor} - queued - self._by_tensor.keys()
+                elif maker >= 0 and maker not in home:
+                    left += executable.program.operations[maker].inputs
+        return sent
+
     def _empty(self, names: Sequence[str]) -> None:
         for name in names:
             queue = self._named(name)
@@ -224,6 +242,9 @@ class ProgramRun:
             values = _Values(self, step, entry, frozenset(numbers))
             for number in sorted(numbers):
                 values.compute(number)
+            for tensor in sorted(self._sent):
+                if self._maker[tensor] in numbers:
+                    self._sent[tensor].append(values.of(tensor))
             for queue in filled:
                 settings = step.queue_settings.get(queue.plan.name, {})
                 if settings.get("epilogue"):
@@ -299,6 +320,10 @@ class _Values:
             if maker not in self.own and queue is not None and tensor not in self.run.executable.program.outputs:
                 settings = self.step.queue_settings.get(queue.plan.name, {})
                 self.known[tensor] = self.run.entry_of(queue, settings, self.entry)
+            elif maker not in self.own and tensor in self.run._sent:
+                if not (sent := self.run._sent[tensor]):
+                    raise BadInput(f"run: expected the chip that sends to {self.step.graph} to run before it, got none")
+                self.known[tensor] = sent.popleft()
             elif maker is None or (maker in self.run.executable.placed and maker not in self.own):
                 raise BadBinary(f"plan: expected a queue for tensor {tensor}, which {self.step.graph} reads, got none")
             else:

@@ -72,6 +72,8 @@ class _Filling:
             self._blocks(record, fused)
         for graph in self.raw["graphs"].values():
             self._places(graph)
+        chips = dict.fromkeys(graph.get("target_device") for graph in self.raw["graphs"].values())
+        self.known |= {chip: number for number, chip in enumerate(filter(_is_variable, chips))}
         address = 0x10000000
         for name, queue in self.raw["queues"].items():
             address = self._memory(name, queue, address)

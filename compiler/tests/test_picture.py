@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
+from opscope.compiler.buda import picture
 from opscope.compiler.buda.balancer.options import LegalizerOptions, OpOverride
 from opscope.compiler.buda.balancer.shapes import Grid
 from opscope.compiler.buda.balancer.tests.graphs import fork
@@ -81,6 +83,14 @@ def test_the_legend_has_the_kinds_that_occur_and_the_bottleneck_is_named() -> No
     assert f"Longest: epoch {slowest.number}, {slowest.cycles:,} cycles, held up by {slowest.slowest}." in text
     assert text.count(' slowest"') == sum(box.slowest for panel in panels(held) for box in panel.boxes)
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_epochs_that_take_equally_long_are_all_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = panels(planned())[0]
+    for count, named in ((2, "epochs 0, 1, {} cycles, held up by e, e."), (4, "epochs 0, 1, 2 and 1 more, {}")):
+        same = tuple(replace(first, number=number) for number in range(count))
+        monkeypatch.setattr(picture, "panels", lambda _, same=same: same)
+        assert f"Longest: {named.format(f'{first.cycles:,}')}" in page(planned())
 
 
 def test_flows_say_what_carries_each_operand() -> None:

@@ -106,6 +106,40 @@ def with_program(planned: Binary, *lines: Instruction) -> ProgramRun:
     return ProgramRun(Device("n150").load_decoded(replace(planned, plan=plan)))
 
 
+def test_what_another_chips_graph_computes_comes_without_a_queue(planned: Binary, loaded: Executable) -> None:
+    """The second epoch is on a second chip, and reads both results of the first as the NoC and Ethernet bring them."""
+    plan = planned.plan
+    between = {queue.name for queue in plan.queues if queue.source != "HOST" and queue.name != Y}
+    assert between
+    lines = tuple(
+        replace(line, settings=tuple(held for held in line.settings if held.queue not in between))
+        for line in plan.programs[0].instructions
+        if not set(line.names) & between
+    )
+    apart = replace(
+        plan,
+        epochs=tuple(replace(epoch, chip=epoch.number) for epoch in plan.epochs),
+        ops=tuple(replace(op, chip=op.epoch) for op in plan.ops),
+        queues=tuple(queue for queue in plan.queues if queue.name not in between),
+        programs=(replace(plan.programs[0], instructions=lines),),
+    )
+    two = replace(planned, chip_ids=(0, 1), harvested=(0, 0), plan=apart)
+    run = ProgramRun(Device("n150").load_decoded(two))
+    inputs, weights = batches(2)
+    run.push(W, weights)
+    for array in inputs:
+        run.push(X, array)
+    run.run("run_fwd_0", {"p_loop_count": 2})
+    names = [queue.name for queue in plan.queues if queue.source == "HOST"]
+    for array in inputs:
+        (expected,) = loaded.run([{X: array, W: weights}[name] for name in names]).outputs
+        np.testing.assert_array_equal(run.pop(Y), expected)
+    second = HostProgram("second", (Instruction("execute", graph=plan.epochs[1].graph),))
+    alone = ProgramRun(Device("n150").load_decoded(replace(two, plan=replace(apart, programs=(second,)))))
+    with pytest.raises(BadInput, match="expected the chip that sends to"):
+        alone.run("second")
+
+
 def test_settings_act_and_unknown_ones_are_refused(planned: Binary) -> None:
     """`zero` fills a ram with zeros; a pointer that is set by number repeats an entry; queues can be emptied."""
     first, second = (epoch.graph for epoch in planned.plan.epochs)

@@ -130,11 +130,13 @@ def _check_cores(graph: Graph, board: SystemDesc) -> None:
 
 def _check_inputs(netlist: Netlist, graph: Graph, op: Op, local: set[str]) -> None:
     where = f"graphs.{graph.name}.{op.name}.inputs"
-    elsewhere = {other.name for other_graph in netlist.graphs for other in other_graph.ops} - local
+    elsewhere = {other.name: home for home in netlist.graphs if home is not graph for other in home.ops}
     for name in op.inputs:
-        if name in elsewhere:
-            raise CompilerInputError(f"{where}: expected a queue between graphs, got {name!r} of another graph")
-        if name not in local and name not in netlist.queues:
+        if name in elsewhere and elsewhere[name].target_device == graph.target_device:
+            raise CompilerInputError(
+                f"{where}: expected a queue between graphs of one chip, got {name!r} of {elsewhere[name].name}"
+            )
+        if name not in local and name not in elsewhere and name not in netlist.queues:
             import difflib
 
             near = difflib.get_close_matches(name, [*local, *netlist.queues], n=3, cutoff=0.4)

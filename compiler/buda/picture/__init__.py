@@ -139,6 +139,7 @@ def page(plan: BudaPlan) -> str:
     environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
     drawn = panels(plan)
     used = {box.kind for panel in drawn for box in panel.boxes}
+    most = max((panel.cycles for panel in drawn), default=0)
     # In a script element only `<` could end the data early.
     data = json.dumps(flows(plan)).replace("<", "\\u003c")
     return environment.get_template("plan.html.jinja").render(
@@ -151,6 +152,6 @@ def page(plan: BudaPlan) -> str:
         across=next((side for most, side in ACROSS if len(drawn) <= most), 5),
         kinds=[(i, kind) for i, kind in enumerate([*KINDS, ELEMENTWISE]) if i in used],
         note=dram_queues_note(plan),
-        bottleneck=max(drawn, key=lambda panel: panel.cycles) if drawn else None,
+        longest=[panel for panel in drawn if panel.cycles == most],
         flows=data,
     )

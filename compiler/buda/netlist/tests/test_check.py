@@ -174,9 +174,9 @@ def test_names_are_told_with_the_nearest() -> None:
     assert wrong(netlist((op("f", "x"),), (op("f", "x"),))) == (
         "graphs.g1.f: expected a name of its own, got one that graphs.g0 has too"
     )
-    assert wrong(netlist((op("f", "x"),), (op("g", "f"),))) == (
-        "graphs.g1.g.inputs: expected a queue between graphs, got 'f' of another graph"
-    )
+    two = netlist((op("f", "x"),), (op("g", "f"),))
+    assert wrong(two) == "graphs.g1.g.inputs: expected a queue between graphs of one chip, got 'f' of g0"
+    check(replace(two, graphs=(two.graphs[0], replace(two.graphs[1], target_device=1))))
 
 
 def test_programs_run_known_graphs_with_known_queues() -> None:
