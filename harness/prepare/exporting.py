@@ -240,7 +240,7 @@ def run_exporter(
     outcome = call(
         "opscope.models.frontends.child:export", task, seconds=allowance.left(), memory=allowance.memory,
         on_message=take, watch=watch, environment=frontend.environment,
-        ahead=packages_ahead.call_for(frontend),
+        **packages_ahead.fork_options(frontend, Path(export.source.path)),
     )  # fmt: skip
     if last["event"] == EXPORTED:
         if own is not None and not outcome.ending.ok:

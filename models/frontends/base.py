@@ -69,6 +69,9 @@ class Frontend(Protocol):
     """Environment variables of its process."""
     forkable_packages: tuple[str, ...]
     """Packages that start no thread when they are imported. Exporters are forks of a process that has imported them."""
+    forkable_libraries: Mapping[str, tuple[str, ...]]
+    """Of `libraries`, those whose import takes long and starts no thread -> what of them a model will need. Exporters
+    of models that import one are forks of a process that has these too."""
 
     def build(self, source: Source) -> Any:
         """Builds the model as its author wrote it. Raises `Refused` if there is no such model, else what it raises."""

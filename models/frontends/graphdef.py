@@ -26,6 +26,7 @@ class GraphDef:
     extra: str = "tf"
     environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
     forkable_packages: tuple[str, ...] = ()
+    forkable_libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def build(self, source: Source) -> TfBuilt:
         """Returns the graph with its weights as arguments. A registered model gives the bytes of a GraphDef."""

@@ -26,6 +26,7 @@ class Jax:
     extra: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     forkable_packages: tuple[str, ...] = ("jax",)
+    forkable_libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     recorded_packages: tuple[str, ...] = ("jax",)
     """The packages whose versions records show."""
 

@@ -24,6 +24,7 @@ class Keras:
     extra: str = "keras"
     environment: Mapping[str, str] = field(default_factory=lambda: {"KERAS_BACKEND": "jax"})
     forkable_packages: tuple[str, ...] = ()
+    forkable_libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def build(self, source: Source) -> Built:
         """Returns the model as a function of its variables and inputs."""

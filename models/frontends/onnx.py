@@ -25,6 +25,7 @@ class Onnx:
     extra: str = "onnx"
     environment: Mapping[str, str] = field(default_factory=dict)
     forkable_packages: tuple[str, ...] = ()
+    forkable_libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def build(self, source: Source) -> OnnxBuilt:
         """Returns the graph with its weights as arguments."""

@@ -1,18 +1,56 @@
-"""What the process does of which exporters are forks: it imports a framework once for all its models."""
+"""What the process does of which exporters are forks: it imports a framework once for all its models.
+
+JAX is in the process of which all children are forks. A framework that is as large as PyTorch has a process of its own,
+from its second model on: for a single one it would only hold memory.
+"""
 
 from __future__ import annotations
 
 import importlib
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
+from opscope.models import frontends
 from opscope.models.frontends.base import Frontend
 
+SHARED = frozenset({"jax"})
+"""Packages that the process of all children may have."""
 
-def call_for(frontend: Frontend) -> tuple[str, ...]:
-    """The call that imports a frontend's `forkable_packages`, as `Child` takes it; empty if it has none."""
-    return (f"{__name__}:import_packages", *frontend.forkable_packages) if frontend.forkable_packages else ()
+_begun: set[str] = set()
+"""Frameworks of which this process has exported a model."""
+_lock = threading.Lock()
+
+
+def fork_options(frontend: Frontend, model: Path) -> Mapping[str, Any]:
+    """The options of `call` for the exporter of a model: what is imported `ahead`, in which `server`; empty if nothing
+    is."""
+    packages = list(frontend.forkable_packages)
+    if not packages:
+        return {}
+    if SHARED.issuperset(packages):
+        return {"ahead": _call(packages)}
+    with _lock:
+        first = frontend.name not in _begun
+        _begun.add(frontend.name)
+    if first:
+        return {}
+    for library in frontends.versions(frontend.name, model):
+        packages += frontend.forkable_libraries.get(library, ())
+    return {"ahead": _call(packages), "server": frontend.name}
+
+
+def _call(packages: list[str]) -> tuple[str, ...]:
+    return (f"{__name__}:import_packages", *packages)
 
 
 def import_packages(*packages: str) -> None:
     """Imports packages. Raises what they raise; the exporter then says so."""
     for package in packages:
         importlib.import_module(package)
+
+
+def forget() -> None:
+    """Has the next model of each framework count as the first."""
+    _begun.clear()

@@ -36,6 +36,7 @@ class Python:
     extra: str = ""
     environment: Mapping[str, str] = field(default_factory=lambda: {"KERAS_BACKEND": "jax"})
     forkable_packages: tuple[str, ...] = ()
+    forkable_libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def build(self, source: Source) -> Converted:
         """Returns the model in the file, with the values of its weights and example inputs."""

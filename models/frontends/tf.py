@@ -27,6 +27,7 @@ class Tf:
     extra: str = "tf"
     environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
     forkable_packages: tuple[str, ...] = ()
+    forkable_libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def build(self, source: Source) -> TfBuilt:
         """Returns a registered model (`arguments.Built`, of TensorFlow's ops) or the signature of a SavedModel."""

@@ -33,6 +33,7 @@ class TfLite:
     extra: str = "tflite"
     environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
     forkable_packages: tuple[str, ...] = ()
+    forkable_libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def build(self, source: Source) -> OnnxBuilt:
         """Returns the file's graph in ONNX. Float weights are arguments, integer ones constants."""

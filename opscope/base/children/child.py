@@ -49,12 +49,13 @@ class Deadline:
 
 
 def _start(
-    function: str, connection: int, output: int, environment: dict[str, str], token: str, ahead: Sequence[str]
-) -> Program:
+    function: str, connection: int, output: int, environment: dict[str, str], token: str, ahead: Sequence[str],
+    server: str,
+) -> Program:  # fmt: skip
     """Starts the process of a child: as a fork of one that has its modules, or else by a command."""
     mark = f"OPSCOPE_CHILD_{token}"
     environment = {**environment, mark: "1"}
-    program = fork(function, connection, output, environment, mark, ahead)
+    program = fork(function, connection, output, environment, mark, ahead, server)
     if program is not None:
         return program
     command = [sys.executable, "-P", "-m", "opscope.base.children.inside"]
@@ -76,11 +77,14 @@ class Child:
         environment: Mapping[str, str] | None = None,
         log: CappedLog | None = None,
         ahead: Sequence[str] = (),
+        server: str = "",
     ) -> None:
         """Starts `function`, written `package.module:name`, without waiting for it.
 
         `ahead` is a function, written likewise, and its arguments: where children are forks, the process that they are
-        forks of calls it once. It must start no thread, and a child must do by itself what it did not get.
+        forks of calls it once. It must start no thread, and a child must do by itself what it did not get. With
+        `server`, that process has forks for this name alone, so that what is loaded for them is in no others; it ends
+        when it has had none for a while.
         `memory` is how many bytes the child and its descendants may hold in RAM, `threads` how many threads they may
         have; `environment` is added to `child_environment`. Raises OSError if no process can be started.
         """
@@ -97,7 +101,8 @@ class Child:
         token = frames.new_token()
         self._cgroup = cgroup.make()
         try:
-            self._process = _start(function, theirs.fileno(), write, child_environment(environment), token.hex(), ahead)
+            self._process = _start(function, theirs.fileno(), write, child_environment(environment), token.hex(), ahead,
+                                   server)  # fmt: skip
         except OSError:
             if self._cgroup is not None:
                 self._cgroup.kill()

@@ -1,10 +1,11 @@
-"""A process that forks children: `python -P -m opscope.base.children.fork_server FD PARENT`, as `forked` starts it.
+"""A process that forks children: `python -P -m opscope.base.children.fork_server FD PARENT IDLE`, started by `forked`.
 
 A fork costs milliseconds where a new interpreter that imports the same modules costs some tenths of a second. The
 server imports what its children run, and runs of it only what is to be done once for all of them; it has one thread,
 as only a process with one thread can be forked safely. Each request is one packet: JSON, and the four descriptors of
 `Request`. The answers go to the request's own socket: the number of the child, and once it has ended its wait status.
-The child stays a zombie, so that its number is nobody else's, until that socket is closed.
+The child stays a zombie, so that its number is nobody else's, until that socket is closed. After IDLE seconds without a
+child the server ends, unless that is 0.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import selectors
 import signal
 import socket
 import sys
+import time
 import traceback
 from typing import Any, NamedTuple
 
@@ -60,8 +62,10 @@ class _Living(NamedTuple):
 class Server:
     """The server's loop; `serve` returns when the parent has closed the connection."""
 
-    def __init__(self, requests: socket.socket, parent: int) -> None:
-        self._requests, self._parent = requests, parent
+    def __init__(self, requests: socket.socket, parent: int, idle: float = 0.0) -> None:
+        self._requests, self._parent, self._idle = requests, parent, idle
+        self._used = time.monotonic()
+        """When the last child was forked or forgotten."""
         self._selector = selectors.DefaultSelector()
         self._selector.register(requests, selectors.EVENT_READ, self._take_request)
         self._living: dict[int, _Living] = {}
@@ -70,9 +74,14 @@ class Server:
 
     def serve(self) -> None:
         """Takes requests and reports ends until there is no parent."""
-        while self._goes_on and os.getppid() == self._parent:
-            for key, _ in self._selector.select(_SECONDS_BETWEEN_LOOKS):
+        while self._goes_on and os.getppid() == self._parent and not self._has_been_idle():
+            for key, _ in self._selector.select(min(_SECONDS_BETWEEN_LOOKS, self._idle or _SECONDS_BETWEEN_LOOKS)):
                 key.data()
+                self._used = time.monotonic()
+
+    def _has_been_idle(self) -> bool:
+        """Whether it has had no child for so long that it is to end."""
+        return bool(self._idle) and not self._living and time.monotonic() - self._used >= self._idle
 
     def _take_request(self) -> None:
         data, descriptors, _, _ = socket.recv_fds(self._requests, LARGEST_REQUEST, len(Request._fields))
@@ -208,11 +217,11 @@ def _keep_only(request: Request) -> int:
 
 def main(words: list[str]) -> None:
     """Entry point. Does not return."""
-    descriptor, parent = map(int, words)
+    descriptor, parent, idle = int(words[0]), int(words[1]), float(words[2])
     become_reaper()
     inside.count_as_child()  # no crash of it is its parent's
     with contextlib.suppress(KeyboardInterrupt):
-        Server(socket.socket(fileno=descriptor), parent).serve()
+        Server(socket.socket(fileno=descriptor), parent, idle).serve()
     os._exit(0)  # its children die with it
 
 

@@ -1,6 +1,7 @@
 """Children that are forks of a server which has their modules already (`fork_server`), where that makes no difference.
 
-Each process has at most one server, started when it is first needed. `fork` returns None where a child must be a new
+Each process has at most one server, started when it is first needed, and one more for each name that children come with
+whose modules are to be in no others. `fork` returns None where a child must be a new
 interpreter: on other systems than Linux, where the child's settings differ in what an interpreter or a library reads
 once at its start, where its module starts threads, where coverage is measured, or where no server can be started.
 """
@@ -40,6 +41,8 @@ _MEASURED = ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
 _LIMITS = tuple(getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
 _PATIENCE = 120.0
 """Seconds that a server may take to import what a child needs. It is ended after them, and its children with it."""
+_IDLE = 60.0
+"""Seconds without a child after which a server with a name ends: what it has loaded is large."""
 _KILLED = -9
 """The return code of a child whose server has ended: it dies with it."""
 
@@ -86,8 +89,9 @@ class Forked(Program):
 class _Server:
     """The connection to a server of this process."""
 
-    def __init__(self, settings: object, environment: Mapping[str, str]) -> None:
-        """Starts the server. Raises OSError if it cannot be started."""
+    def __init__(self, settings: object, environment: Mapping[str, str], idle: float) -> None:
+        """Starts the server, which ends after `idle` seconds without a child (0: never). Raises OSError if it cannot be
+        started."""
         self.settings = settings
         self._children: weakref.WeakSet[Forked] = weakref.WeakSet()
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -96,7 +100,7 @@ class _Server:
         try:
             with theirs:
                 self._popen = subprocess.Popen(
-                    [*command, str(os.getpid())], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                    [*command, str(os.getpid()), str(idle)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), env=dict(environment), cwd="/",
                     start_new_session=True,
                 )  # fmt: skip
@@ -157,9 +161,10 @@ class _Server:
 class _Place:
     """Where the servers of a process are kept: the one that forks, and those that still have children."""
 
-    def __init__(self) -> None:
+    def __init__(self, idle: float = 0.0) -> None:
         self.lock = threading.Lock()
         self.server: _Server | None = None
+        self._idle = idle
         self._replaced: list[_Server] = []
         self.refused: set[tuple[str, ...]] = set()
         """Modules, with the calls ahead of them, that start threads."""
@@ -173,7 +178,8 @@ class _Place:
         if self.server is not None and (self.server.settings != settings or self.server.has_ended()):
             self.replace()
         if self.server is None:
-            self.server = _Server(settings, {name: value for name, value in usual.items() if not _is_mark(name)})
+            unmarked = {name: value for name, value in usual.items() if not _is_mark(name)}
+            self.server = _Server(settings, unmarked, self._idle)
         return self.server
 
     def replace(self) -> None:
@@ -202,37 +208,58 @@ class _Place:
 
 
 _place = _Place()
-atexit.register(_place.close)
+_named: dict[str, _Place] = {}
+"""The places of the servers that have a name."""
+
+
+def _places() -> list[_Place]:
+    return [_place, *_named.values()]
+
+
+def _close() -> None:
+    for place in _places():
+        place.close()
+
+
+def _after_fork() -> None:
+    for place in _places():
+        place.after_fork()
+
+
+atexit.register(_close)
 if sys.platform == "linux":
-    os.register_at_fork(after_in_child=_place.after_fork)
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def fork(
-    function: str, connection: int, output: int, environment: Mapping[str, str], mark: str, ahead: Sequence[str] = ()
-) -> Forked | None:
+    function: str, connection: int, output: int, environment: Mapping[str, str], mark: str, ahead: Sequence[str] = (),
+    server_name: str = "",
+) -> Forked | None:  # fmt: skip
     """Starts `function`, written `package.module:name`, in a fork of the server; None where it needs an interpreter.
 
     `connection` and `output` are file descriptors, `mark` the name of a variable of `environment` that no other child
-    has. `ahead` is a function, written likewise, and its arguments, which the server calls once before it forks.
+    has. `ahead` is a function, written likewise, and its arguments, which the server calls once before it forks. With
+    `server_name`, that is a server of this name.
     """
     module = function.partition(":")[0]
     if sys.platform != "linux" or not module.startswith(_OURS) or any(map(environment.get, _MEASURED)):
         return None
-    with _place.lock:
+    place = _named.setdefault(server_name, _Place(_IDLE)) if server_name else _place
+    with place.lock:
         needs = module, *ahead
-        if needs in _place.refused:
+        if needs in place.refused:
             return None
         task = {"function": function, "ahead": list(ahead), "environment": dict(environment)}
         try:
-            server = _place.ready(environment)
+            server = place.ready(environment)
             forked = server and server.fork(task, connection, output, mark)
         except (OSError, ValueError):  # no process, descriptor or folder, a name that is no text, no server any more
-            if _place.server is not None and _place.server.has_ended():
-                _place.replace()
+            if place.server is not None and place.server.has_ended():
+                place.replace()
             return None
         if server is not None and forked is None:
-            _place.refused.add(needs)
-            _place.replace()
+            place.refused.add(needs)
+            place.replace()
         return forked
 
 

@@ -131,6 +131,31 @@ def test_a_call_ahead_is_made_once_for_all_and_its_failure_is_nobodys() -> None:
 
 
 @pytest.mark.usefixtures("no_server_before")
+def test_what_is_loaded_for_a_name_is_in_no_other_child_and_its_server_ends_when_idle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(forked, "_IDLE", 0.5)
+    noted = []
+    for name in ("large", "", "large"):
+        with Child(f"{HERE}:called_ahead", ahead=(f"{HERE}:note", name), server=name) as child:
+            child.send({})
+            noted.append(child.receive(Deadline(60))["returned"])
+    assert noted == [[["large"]], [[""]], [["large"]]]
+    named, shared = forked._named["large"].server, forked._place.server
+    assert named is not None
+    until = time.monotonic() + 30
+    while not named.has_ended() and time.monotonic() < until:
+        time.sleep(0.02)
+    assert named.has_ended()
+    assert shared is not None
+    assert not shared.has_ended()
+    with Child(f"{HERE}:called_ahead", server="large") as child:
+        child.send({})
+        assert child.receive(Deadline(60))["returned"] == [], "a new server"
+    forked._named.pop("large").close()
+
+
+@pytest.mark.usefixtures("no_server_before")
 def test_a_killed_server_takes_its_children_along_and_the_next_child_has_a_new_one(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     with Child(f"{HERE}:hang") as child:
