@@ -88,11 +88,11 @@ TRANSFERS = "cycles of a core's transfers"
 AS_WORMHOLE = f"{EPOCHS}, which expect Wormhole's cycles"
 
 ERRORS = (
-    MeasuredError(OPS, (GRAYSKULL,), "median", 0.46, 659, OP_MODEL),
+    MeasuredError(OPS, (GRAYSKULL,), "median", 0.44, 659, OP_MODEL),
     MeasuredError(OPS, (GRAYSKULL,), "p95", 7.0, 659, OP_MODEL),
-    MeasuredError(OPS, (WORMHOLE,), "median", 0.72, 1673, OP_MODEL),
-    MeasuredError(OPS, (WORMHOLE,), "p95", 9.4, 1673, OP_MODEL),
-    MeasuredError(LEFT_OUT, (GRAYSKULL,), "median", 22, 1327, OP_MODEL),
+    MeasuredError(OPS, (WORMHOLE,), "median", 0.67, 1673, OP_MODEL),
+    MeasuredError(OPS, (WORMHOLE,), "p95", 9.2, 1673, OP_MODEL),
+    MeasuredError(LEFT_OUT, (GRAYSKULL,), "median", 23, 1327, OP_MODEL),
     MeasuredError(LEFT_OUT, (GRAYSKULL,), "p95", 326, 1327, OP_MODEL),
     MeasuredError(LEFT_OUT, (WORMHOLE,), "median", 15, 3369, OP_MODEL),
     MeasuredError(LEFT_OUT, (WORMHOLE,), "p95", 90, 3369, OP_MODEL),

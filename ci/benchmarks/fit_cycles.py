@@ -24,6 +24,11 @@ from opscope.simulator.timing.constants import Constants, DataPath, Kernel, Prod
 SEED = 16
 STARTS = 4
 """Starting points of each fit; the best result counts."""
+SAME = {"subtract": "add"}
+"""Kernel -> the one that it costs as much as: the matrix unit starts an ELWADD or an ELWSUB each cycle (MatrixUnit.md).
+Rows of both decide more than rows of each."""
+ENOUGH = 2
+"""How many times smaller the error has to become for `Kernel.busy` to be kept."""
 BARE = frozenset({"typecast"})
 """Kernels whose math takes fewer cycles than the data, unless in 32 bits: a copy moves 16 rows of a tile at once."""
 ROUNDS = 4
@@ -47,7 +52,7 @@ class Guess:
 PRODUCT = Guess((16, 4, 4, 60, 200, 34, 60, 20, 200, 40, 50, 100, 70, 70))
 DEPTHWISE = Guess((79, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 100, 0, 0), fixed=(1, 2, 4, 5, 6, 7, 8, 9, 10, 12, 13))
 SPARSE = Guess((150, 20, 100, 12, 4, 6, 43, 8, 20, 100))
-REDUCE = Guess((150, 10, 60, 60), low=-100)
+REDUCE = Guess((150, 10, 60, 60, 60))
 REDUCE_Z = Guess((100, 200, 36, 90, 10, 320, 160))
 
 
@@ -55,6 +60,13 @@ def solve(
     predicted: Callable[[np.ndarray], list[float]], measured: Sequence[float], guess: Guess, starts: int = STARTS
 ) -> list[float]:
     """Returns the parameters with the least error."""
+    return solved(predicted, measured, guess, starts)[0]
+
+
+def solved(
+    predicted: Callable[[np.ndarray], list[float]], measured: Sequence[float], guess: Guess, starts: int = STARTS
+) -> tuple[list[float], float]:
+    """Returns the parameters with the least error, and the error with what departing from the guess costs."""
     start = np.array(guess.values, float)
     free = [i for i in range(len(start)) if i not in guess.fixed]
     scale = np.maximum(np.abs(start[free]), 5)
@@ -79,7 +91,7 @@ def solve(
         )
         if best is None or found.cost < best.cost:
             best = found
-    return [float(value) for value in whole(best.x)]
+    return [float(value) for value in whole(best.x)], float(best.cost)
 
 
 def fit(to: Sequence[Row]) -> Constants:
@@ -129,26 +141,37 @@ def _reduce_z(start: float, ublock: float, tile: float, moved: float, *further: 
 
 def _together(part: Sequence[Row]) -> tuple[DataPath, dict[str, Kernel]]:
     """Fits ops of as many operands of one width: each its own math, all the same path of data."""
-    names = sorted({row.kernel for row in part})
+    by_kernel: dict[str, list[Row]] = {}
+    for row in part:
+        by_kernel.setdefault(SAME.get(row.kernel, row.kernel), []).append(row)
+    names = sorted(by_kernel)
     bare = BARE.intersection(names) if part[0].width != "32" else frozenset()
     start = [220.0, 36.0, 90.0 if part[0].work.bits < 16 else 150.0]
-    for name in names:
-        each = [row.cycles / row.work.ublocks / row.work.ublock_tiles for row in part if row.kernel == name]
-        start += [40.0, 0.0, 0.0] if name in bare else [40.0, 20.0, float(np.quantile(each, 0.25))]
-    place = {name: 3 + 3 * i for i, name in enumerate(names)}
 
-    by_kernel = {name: [row for row in part if row.kernel == name] for name in names}
+    def per_tile(name: str) -> list[float]:
+        return [row.cycles / row.work.ublocks / row.work.ublock_tiles for row in by_kernel[name]]
+
+    for name in names:
+        start += [40.0, 0.0, 0.0, 0.0] if name in bare else [40.0, 20.0, float(np.quantile(per_tile(name), 0.25)), 0.0]
+    place = {name: 3 + 4 * i for i, name in enumerate(names)}
 
     def fit_kernel(name: str, starts: int) -> None:
         data, own = DataPath(*start[:3]), by_kernel[name]
-        at = slice(place[name], place[name] + 3)
-        start[at] = solve(
-            lambda p: [formulas.eltwise(row.work, data, Kernel(*p)) for row in own],
-            [row.cycles for row in own], Guess(tuple(start[at]), -300, fixed=(1, 2) if name in bare else ()), starts,
-        )  # fmt: skip
+        at = slice(place[name], place[name] + 4)
+        fixed = (1, 2, 3) if name in bare else ()
+        least, without = math.inf, start[at]
+        for busy in (0.0, min(per_tile(name)))[: 1 if name in bare else 2]:
+            guess = Guess((*without[:3], busy), -300, fixed=fixed or (() if busy else (3,)))
+            values, left = solved(
+                lambda p: [formulas.eltwise(row.work, data, Kernel(*p)) for row in own],
+                [row.cycles for row in own], guess, starts,
+            )  # fmt: skip
+            if left < least / ENOUGH:
+                start[at], least = values, left
 
     def fit_data() -> None:
-        kernels = [Kernel(*start[place[row.kernel] : place[row.kernel] + 3]) for row in part]
+        places = [place[SAME.get(row.kernel, row.kernel)] for row in part]
+        kernels = [Kernel(*start[at : at + 4]) for at in places]
         start[:3] = solve(
             lambda p: [formulas.eltwise(row.work, DataPath(*p), k) for row, k in zip(part, kernels, strict=True)],
             [row.cycles for row in part], Guess(tuple(start[:3])), 2,
@@ -165,9 +188,9 @@ def _together(part: Sequence[Row]) -> tuple[DataPath, dict[str, Kernel]]:
         fit_data()
     for name in names:
         fit_kernel(name, STARTS)
-    found = start
-    data = DataPath(*(round(value, 2) for value in found[:3]))
-    return data, {name: Kernel(*(round(value, 2) for value in found[at : at + 3])) for name, at in place.items()}
+    data = DataPath(*(round(value, 2) for value in start[:3]))
+    kernels = {name: Kernel(*(round(value, 2) for value in start[at : at + 4])) for name, at in place.items()}
+    return data, {row.kernel: kernels[SAME.get(row.kernel, row.kernel)] for row in part}
 
 
 def printed(constants: Constants) -> str:
@@ -190,7 +213,8 @@ def printed(constants: Constants) -> str:
 def _call(entry: Any) -> str:
     values = ", ".join(
         _call(value) if is_dataclass(value) else f"{value:g}"
-        for value in (getattr(entry, each.name) for each in fields(entry))
+        for each in fields(entry)
+        if (value := getattr(entry, each.name)) != each.default
     )
     return f"{type(entry).__name__}({values})"
 

@@ -23,6 +23,9 @@ class Kernel:
     start: float
     ublock: float
     tile: float
+    busy: float = 0.0
+    """A tile in the thread that is never idle where inputs are long, which hides what begins an input and a micro
+    block; 0 where the measurements show no such end."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,8 @@ class Reduce:
     tile: float
     packed: float
     """A micro block of the result, which is one line of the operand's."""
+    busy: float = 0.0
+    """As `Kernel.busy`."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,8 @@ def slowest(*stages: float) -> float:
 
 def eltwise(work: BlockWork, data: DataPath, kernel: Kernel) -> float:
     """Returns the cycles of an op that treats every tile for itself."""
-    return kernel.start + work.ublocks * max(data_path(work, data), kernel.ublock + work.ublock_tiles * kernel.tile)
+    step = max(data_path(work, data), kernel.ublock + work.ublock_tiles * kernel.tile)
+    return max(kernel.start + work.ublocks * step, work.ublocks * work.ublock_tiles * kernel.busy)
 
 
 def data_path(work: BlockWork, data: DataPath) -> float:
@@ -92,7 +93,8 @@ def reduce_z(work: BlockWork, c: ReduceZ) -> float:
 def reduce_flat(work: BlockWork, c: Reduce, *, by_rows: bool) -> float:
     """Returns the cycles of a reduction along rows (of each column) or columns; it leaves one line of blocks."""
     packed = work.mblock_n if by_rows else work.mblock_m
-    return c.start + work.ublocks * (c.ublock + c.tile * work.ublock_tiles) + work.t * packed * c.packed
+    short = c.start + work.ublocks * (c.ublock + c.tile * work.ublock_tiles) + work.t * packed * c.packed
+    return max(short, work.ublocks * work.ublock_tiles * c.busy)
 
 
 def width_of(bits: int, block: bool = True) -> str:
@@ -152,8 +154,9 @@ def arrival(constants: Constants, kernel: str, work: BlockWork, width: str, *, l
         own, left, right = product_stages(work, entry)
         return max(left, right) > own
     data, math = path_of(constants, min(work.operands, 2), width), nearest(constants.kernels[kernel], width)
-    own = max(data.ublock + work.ublock_tiles * data.tile, math.ublock + work.ublock_tiles * math.tile)
-    return _is_long(work) and work.ublock_tiles * data.moved > own
+    tiles = work.ublock_tiles
+    own = max(data.ublock + tiles * data.tile, math.ublock + tiles * math.tile, tiles * math.busy)
+    return _is_long(work) and tiles * data.moved > own
 
 
 def has(constants: Constants, kernel: str) -> bool:

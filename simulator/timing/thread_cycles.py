@@ -86,7 +86,9 @@ def _shares(constants: Constants, kernel: str, work: BlockWork, width: str, l1_a
     if kernel in FLAT:
         r = nearest(constants.reduce, width, f"{kernel}/")
         lines = work.t * (work.mblock_n if kernel == "reduce r" else work.mblock_m)
-        math = work.ublocks * (r.ublock + r.tile * work.ublock_tiles)
+        tiles = work.ublock_tiles
+        math = work.ublocks * max(r.ublock + r.tile * tiles, r.busy * tiles)
         return math / 2, math, max(0.0, lines * r.packed)
     k = nearest(constants.kernels[kernel], width)
-    return path, work.ublocks * (k.ublock + work.ublock_tiles * k.tile), path
+    tiles = work.ublock_tiles
+    return path, work.ublocks * max(k.ublock + tiles * k.tile, tiles * k.busy), path

@@ -80,7 +80,7 @@ def tile_unit(constants: Constants, kernel: str, data_format: str, numerics: Num
             return "math"  # reductions, whose formulas do not tell
         each = nearest(own, key)
         moving += data_path(work, path_of(constants, work.operands, key))
-        computing += each.ublock + work.ublock_tiles * each.tile
+        computing += max(each.ublock + work.ublock_tiles * each.tile, work.ublock_tiles * each.busy)
     return "unpack" if moving > computing else "math"
 
 

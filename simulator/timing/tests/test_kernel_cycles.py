@@ -29,6 +29,15 @@ def test_a_micro_block_takes_as_long_as_its_slowest_thread() -> None:
     assert formulas.eltwise(longer, PATH, Kernel(7, 1, 2)) == 7 + 8 * 8 * 50
 
 
+def test_a_long_input_hides_what_begins_it() -> None:
+    """A thread that is never idle decides: what begins an input and a micro block is seen of short ones alone."""
+    tiles = WORK.ublocks * WORK.ublock_tiles
+    assert formulas.eltwise(WORK, PATH, Kernel(200, 50, 30, 41)) == tiles * 41
+    assert formulas.eltwise(WORK, PATH, Kernel(200, 50, 30, 40)) == 200 + 6 * (50 + 8 * 30)
+    assert formulas.reduce_flat(WORK, Reduce(10, 0, 2, 0, 9), by_rows=True) == tiles * 9
+    assert formulas.reduce_flat(WORK, Reduce(10, 0, 9, 0, 9), by_rows=True) == 10 + tiles * 9
+
+
 def test_a_product_by_hand() -> None:
     """Steps of 5 tiles: 2 phases of 40 products of tiles a block; unpacking 2 rows of 5 tiles with 4 of the right."""
     once = dataclasses.replace(WORK, u_kt=5)
