@@ -34,6 +34,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--outputs", type=Path, help=".npz to write")
     parser.add_argument("--steps", type=Path, help=".json with what the host does: push, run a program, pop")
     parser.add_argument("--board", help="board to simulate; default: the one that the program was compiled for")
+    parser.add_argument("--profile", choices=("ttnn", "buda"), help="whose figures of grid, L1 and DRAM hold")
     parser.add_argument("--per-core", action="store_true", help="make each result core by core, by the plan if any")
     parser.add_argument("--exact-order", action="store_true", help="add products in the matrix unit's own order (slow)")
     parser.add_argument("--stochastic-rounding", type=int, metavar="SEED", help="round results by random bits")
@@ -86,13 +87,14 @@ def _save(path: Path, outputs: list[np.ndarray]) -> None:
     np.savez(path, **named)
 
 
-def _write_map(stem: Path, error: OutOfMemory) -> None:
-    """Writes what lies where, as text and as a drawing; a disk that refuses is one more line on standard error."""
+def write_map(stem: Path, error: OutOfMemory) -> str:
+    """Writes what lies where, as text and as a drawing. Returns what a disk that refuses says, else nothing."""
     try:
         stem.with_suffix(".txt").write_text(error.map.text(), encoding="utf-8")
         stem.with_suffix(".svg").write_text(error.map.svg(), encoding="utf-8")
     except OSError as refused:
-        print(f"simulator: {stem}: expected a place for files, got {refused.strerror}", file=sys.stderr)
+        return f"{stem}: expected a place for files, got {refused.strerror}"
+    return ""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -101,7 +103,10 @@ def main(argv: list[str] | None = None) -> int:
     try:
         data = args.binary.read_bytes()
         device = Device(
-            args.board or read(data).board, exact_order=args.exact_order, stochastic_seed=args.stochastic_rounding
+            args.board or read(data).board,
+            profile=args.profile,
+            exact_order=args.exact_order,
+            stochastic_seed=args.stochastic_rounding,
         )
         executable = device.load(data)
         if args.steps:
@@ -113,8 +118,8 @@ def main(argv: list[str] | None = None) -> int:
         if args.outputs:
             _save(args.outputs, outputs)
     except OutOfMemory as error:
-        if args.memory_map is not None:
-            _write_map(args.memory_map, error)
+        if args.memory_map is not None and (refused := write_map(args.memory_map, error)):
+            print(f"simulator: {refused}", file=sys.stderr)
         print(f"simulator: {error}", file=sys.stderr)
         return 2
     except (DeviceError, BinaryError, ValueError, OSError, zipfile.BadZipFile) as error:

@@ -18,6 +18,7 @@ from opscope.compiler.target.program import Binary, ControlParams, Operation, Pr
 from opscope.compiler.target.system_desc import Profile as CoreProfile
 from opscope.compiler.target.system_desc import SystemDesc, base_and_mask, holds_rows, load_board
 from opscope.simulator.arithmetic import PLAIN, Arithmetic
+from opscope.simulator.by_pattern import by_pattern
 from opscope.simulator.errors import (
     BadBinary,
     BadInput,
@@ -65,18 +66,19 @@ class Device:
         self,
         board: str = "n150",
         *,
-        profile: str = "ttnn",
+        profile: str | None = None,
         exact_order: bool = False,
         stochastic_seed: int | None = None,
         timing: Timing | None = None,
     ) -> None:
         """`exact_order` adds products in the matrix unit's own order; `stochastic_seed` makes the packer round by
         random bits (slower and other numbers; NumPy's bits, not the hardware's). `timing` is the model of time, by
-        default a formula for each operation.
+        default a formula for each operation. `profile` names whose figures of grid, L1 and DRAM hold: `ttnn`, which a
+        program with a plan is refused for, or `buda`; by default ttnn's, and buda's for what a plan places.
         """
         self.timing: Timing = timing or ClosedForm()
         self.system: SystemDesc = load_board(board)
-        self.profile = self.system.profile(profile)
+        self.named_profile, self.profile = profile, self.system.profile(profile or "ttnn")
         random = None if stochastic_seed is None else np.random.default_rng(stochastic_seed)
         self.arithmetic = Arithmetic(self.system.arch, exact_order, random)
 
@@ -101,6 +103,11 @@ class Device:
     def load_decoded(self, decoded: Binary) -> Executable:
         """Does what `load` does, for a binary that `compiler.target.binary.read` has read."""
         _check_board(decoded, self.system)
+        if decoded.plan.ops and self.named_profile == "ttnn":
+            raise WrongBoard(
+                f"load: expected a program without a plan for profile ttnn, got a plan of {len(decoded.plan.ops)} ops, "
+                "which was made for buda; try --profile buda"
+            )
         if not decoded.programs:
             raise BadBinary("load: expected at least one program, got none; try to compile again")
         for program in decoded.programs:
@@ -217,7 +224,9 @@ class Executable:
         run = _Run(self, cores, chip, observe)
         with np.errstate(all="ignore"):
             results = run.call(program, images)
-            outputs = [to_host(r, program.tensors[t]) for r, t in zip(results, program.outputs, strict=True)]
+            # Results that nobody else has seen are handed over as they are.
+            own = observe is None and chip.mesh.chips == 1 and len({id(r) for r in results}) == len(results)
+            outputs = [to_host(r, program.tensors[t], own=own) for r, t in zip(results, program.outputs, strict=True)]
         if len(self.programs) > 1:
             profile = self.device.timing.cost(self, run.trips)
         return RunResult(outputs, profile, chip.links.received, chip.links.nanoseconds(self.device.system.clock_ghz))
@@ -240,7 +249,10 @@ class _Run:
             self.trips[program.name] += 1
         for number, op in enumerate(program.operations):
             bodies, arithmetic = self.bodies(op), self.executable.device.arithmetic
-            results = execute(op, program, values, self.cores, bodies, placed.get(number), self.chip, arithmetic)
+            results = execute(
+                op, program, values, self.cores, bodies, placed.get(number), self.chip, arithmetic,
+                halves=self.cores is None,
+            )  # fmt: skip
             for tensor, image in zip(op.outputs, results, strict=True):
                 values[tensor] = image
             if self.observe is not None:
@@ -249,7 +261,10 @@ class _Run:
             if op.kernel == "deallocate":
                 for tensor in op.inputs:
                     values.pop(tensor, None)
-        return [_value(values, t, "outputs") for t in program.outputs]
+        results = [(_value(values, t, "outputs"), program.tensors[t]) for t in program.outputs]
+        if program is self.executable.program:
+            return [image for image, _ in results]
+        return [widened(image) if is_held(image, desc) else image for image, desc in results]
 
     def bodies(self, op: Operation) -> tuple[Body, ...]:
         """Returns the programs that an operation names, as functions.
@@ -278,6 +293,8 @@ class _Run:
             if kept is None or kept[0] != key:
                 first = _Run(self.executable, self.cores, self.chip, self.observe)
                 kept = key, first.call(program, list(images))
+                for image in kept[1]:
+                    image.flags.writeable = False  # a caller must not get them as its own
                 self.trips += first.trips
                 self.executable.kept[program.name] = kept
             return list(kept[1])
@@ -298,8 +315,10 @@ def execute(
     placed: PlacedOp | None = None,
     chip: Chip | None = None,
     arithmetic: Arithmetic = PLAIN,
+    *,
+    halves: bool = False,
 ) -> Images:
-    """Executes one operation and returns the images of its results.
+    """Executes one operation and returns the images of its results; with `halves`, large bfloat16 as their bits.
 
     They are computed core by core if `cores` is given, and by the cores of the plan if it is `placed`. Raises
     KernelError if they are not what the program declares.
@@ -317,9 +336,15 @@ def execute(
     kernel = KERNELS[op.kernel]
     images = [_value(values, t, where) for t in op.inputs]
     on_bits = kernel.picks and placed is None and cores is None and _all_held(images, call)
-    if not on_bits:
-        images = [widened(i) if is_held(i, desc) else i for i, desc in zip(images, call.inputs, strict=True)]
+    halves = halves and placed is None and cores is None
+    dst = "Float32" if kernel.unit in MOVING else op.numerics.dst_format
+    rounds = kernel.rounds and not (op.numerics.math_approx and kernel.unit == "sfpu")
+    packer = functools.partial(pack, dst_format=dst, rounds=rounds, arithmetic=arithmetic, halves=halves)
     try:
+        if halves and (looked_up := by_pattern(kernel, images, call, packer)) is not None:
+            return [looked_up]
+        if not on_bits:
+            images = [widened(i) if is_held(i, desc) else i for i, desc in zip(images, call.inputs, strict=True)]
         if placed is not None:
             result = run_placed(kernel, images, call, placed)
         else:
@@ -343,9 +368,7 @@ def execute(
                 packed.append(np.asarray(value))
                 continue
             value = widened(np.asarray(value))
-        dst = "Float32" if kernel.unit in MOVING else op.numerics.dst_format
-        rounds = kernel.rounds and not (op.numerics.math_approx and kernel.unit == "sfpu")
-        packed.append(pack(value, desc, moved=moved, dst_format=dst, rounds=rounds, arithmetic=arithmetic))
+        packed.append(packer(value, desc, moved=moved))
     return packed
 
 

@@ -14,8 +14,11 @@ import numpy as np
 from opscope.compiler.target.formats import FORMATS, host_dtype
 from opscope.compiler.target.program import TensorDesc
 from opscope.compiler.target.rare_values import once
-from opscope.compiler.target.rounding import host_rounded, quantise, sfpu_stored
+from opscope.compiler.target.rounding import host_rounded, quantise, sfpu_stored, to_halves
 from opscope.simulator.arithmetic import PLAIN, Arithmetic
+
+LARGE = 1 << 16
+"""Elements from which on less to write and to read is worth steps of its own."""
 
 
 def from_host(array: np.ndarray, desc: TensorDesc) -> np.ndarray:
@@ -58,12 +61,13 @@ def widened(halves: np.ndarray) -> np.ndarray:
     return np.broadcast_to(wide.view(np.float32), halves.shape)
 
 
-def to_host(image: np.ndarray, desc: TensorDesc) -> np.ndarray:
-    """Returns an image as a fresh host array of the declared element type."""
+def to_host(image: np.ndarray, desc: TensorDesc, *, own: bool = False) -> np.ndarray:
+    """Returns an image as a fresh host array of the declared element type; `own`: as itself, where that is one."""
     dtype = host_dtype(desc.element_type)
+    own = own and image.flags.owndata and image.flags.writeable and image.flags.c_contiguous
     if is_held(image, desc):
         if dtype.name == "bfloat16":
-            return image.copy(order="C").view(dtype).reshape(desc.shape)
+            return (image if own else image.copy(order="C")).view(dtype).reshape(desc.shape)
         image = widened(image)
     if dtype.name == "bfloat16" and desc.data_format == "Float16_b":
         packed = np.empty(image.shape, np.uint16)
@@ -71,7 +75,7 @@ def to_host(image: np.ndarray, desc: TensorDesc) -> np.ndarray:
         bits = np.ascontiguousarray(image).view(np.uint32).reshape(image.shape)  # a scalar stays one
         np.right_shift(bits, np.uint32(16), out=packed, casting="unsafe")
         return packed.view(dtype).reshape(desc.shape)
-    return np.ascontiguousarray(image).astype(dtype).reshape(desc.shape)
+    return np.ascontiguousarray(image).astype(dtype, copy=not own).reshape(desc.shape)
 
 
 def pack(
@@ -82,8 +86,11 @@ def pack(
     dst_format: str = "Float32",
     rounds: bool = True,
     arithmetic: Arithmetic = PLAIN,
+    halves: bool = False,
 ) -> np.ndarray:
     """Returns the image of a kernel's result in its tensor's data format.
+
+    `halves`: a bfloat16 may be held as its bits, which is done where it is large.
 
     `moved`: the bits come from a tensor of the same format and stay as they are. `dst_format`: the format of the
     register that a computed float passes first; `rounds`: whether it is rounded on its way there, or cut by SFPSTORE.
@@ -98,10 +105,14 @@ def pack(
             return image
         if desc.buffer_type == "system_memory":
             return host_rounded(image, fmt)
+        halves = halves and fmt.name == "Float16_b" and image.size >= LARGE and arithmetic.random is None
         if fmt.name == dst_format and not rounds and arithmetic.random is None and fmt.name != "Float32":
-            return quantise(image, fmt, "truncate")  # the store and the packer in one step
+            # The store and the packer in one step.
+            return to_halves(image, "truncate") if halves else quantise(image, fmt, "truncate")
         if dst_format in ("Float16", "Float16_b") and (not rounds or fmt.name != dst_format):
             image = quantise(image, dst_format) if rounds else sfpu_stored(image, dst_format)
+        if halves:
+            return to_halves(image)
         return arithmetic.result(image) if fmt.name == "Float32" else quantise(image, fmt, *_mode(arithmetic))
     if desc.element_type == "i1":
         return (np.asarray(value) != 0).astype(fmt.image)

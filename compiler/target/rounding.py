@@ -31,6 +31,8 @@ from opscope.compiler.target.rare_values import has_special, has_tiny, once
 Image = NDArray[np.float32]
 _EXPONENT = np.uint32(0x7F800000)
 _SIGN = np.uint32(0x80000000)
+_SMALLEST_HALF = 0x0080
+"""Bit pattern of bfloat16's smallest normal number."""
 MODES = ("away", "even", "truncate", "stochastic")
 """Nearest with ties away from zero, nearest with ties to even, towards zero, and by random bits."""
 
@@ -87,7 +89,7 @@ def to_mantissa(x: Image, mantissa: int, mode: str = "away", random: np.random.G
         out[special] = (source[special] & _SIGN) | _EXPONENT
     if mode == "stochastic" or has_tiny(source):
         # A denormal that rounds up to the smallest normal is still a denormal to the packer.
-        out[(source & _EXPONENT) == 0] = 0
+        out *= (source & _EXPONENT) != 0  # faster than to pick the elements
     return out.view(np.float32)
 
 
@@ -114,6 +116,21 @@ def _cut(source: NDArray[np.uint32], drop: int, mode: str, random: np.random.Gen
 def to_bf16(x: Image, mode: str = "away", random: np.random.Generator | None = None) -> Image:
     """bfloat16 (`Float16_b`) image of `x`."""
     return to_mantissa(x, 7, mode, random)
+
+
+def to_halves(x: Image, mode: str = "away") -> NDArray[np.uint16]:
+    """The 16 bits of each element of `to_bf16(x, mode)`, where `mode` is `away` or `truncate`."""
+    source = bits(x)
+    rounded = source if mode == "truncate" else source + np.uint32(0x8000)
+    out = np.empty(source.shape, np.uint16)
+    np.right_shift(rounded, np.uint32(16), out=out, casting="unsafe")
+    if has_special(source):
+        special = (source & _EXPONENT) == _EXPONENT
+        out[special] = ((source[special] & _SIGN) | _EXPONENT) >> np.uint32(16)
+    # The largest denormals round up to the smallest normal number, and are denormals all the same.
+    if has_tiny(out, _SMALLEST_HALF + 1):
+        out *= (source & _EXPONENT) != 0  # faster than to pick the elements
+    return out
 
 
 def largest(number_format: NumberFormat) -> float:

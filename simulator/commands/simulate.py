@@ -38,7 +38,14 @@ class InputProblem(click.ClickException):
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Draws the inputs not given.")
 @click.option("--outputs", type=click.Path(path_type=Path), help=".npz to write the results to.")
 @click.option("--board", help="Board to simulate; default: the one that the binary was compiled for.")
+@click.option("--profile", type=click.Choice(["ttnn", "buda"]), help="Whose figures of grid and memory hold; default: "
+              "ttnn's, and buda's for what a plan places.")  # fmt: skip
 @click.option("--per-core", is_flag=True, help="Make each result core by core, by the plan if there is one.")
+@click.option("--exact-order", is_flag=True, help="Add products in the matrix unit's own order (slow).")
+@click.option("--stochastic-rounding", type=click.IntRange(min=0), metavar="SEED",
+              help="The packer rounds by random bits; NumPy's, of this seed.")  # fmt: skip
+@click.option("--memory-map", type=click.Path(path_type=Path), metavar="STEM",
+              help="If it does not fit: write STEM.txt and STEM.svg, what lies where.")  # fmt: skip
 @click.option("--dump", type=click.Path(path_type=Path), help="New folder for the results of each operation, as .npy.")
 @click.option(
     "--golden",
@@ -68,7 +75,11 @@ def simulate(
     seed: int,
     outputs: Path | None,
     board: str | None,
+    profile: str | None,
     per_core: bool,
+    exact_order: bool,
+    stochastic_rounding: int | None,
+    memory_map: Path | None,
     dump: Path | None,
     golden: str | None,
     faults: tuple[str, ...],
@@ -87,10 +98,11 @@ def simulate(
     from dataclasses import asdict
 
     from opscope.compiler.target.binary import BinaryError, read
+    from opscope.simulator.__main__ import write_map
     from opscope.simulator.counters import counters
     from opscope.simulator.device import Device
     from opscope.simulator.dumping import Dump
-    from opscope.simulator.errors import DeviceError, DeviceHang
+    from opscope.simulator.errors import DeviceError, DeviceHang, OutOfMemory
     from opscope.simulator.faults.fault import parse
     from opscope.simulator.faults.injection import Injection
     from opscope.simulator.non_finite import NonFinite
@@ -110,9 +122,16 @@ def simulate(
             from opscope.simulator.timing.timed import MAX_EVENTS, Timed
 
             model = Timed(max_events or MAX_EVENTS)
-        device = Device(board or binary.board, timing=model)
+
+        def card() -> Device:
+            """A card of its own draws the same random bits."""
+            return Device(board or binary.board, profile=profile, exact_order=exact_order,
+                          stochastic_seed=stochastic_rounding, timing=model)  # fmt: skip
+
+        device = card()
         executable = device.load_decoded(binary)
-        injection = Injection(device.load_decoded(binary), wanted) if wanted else None
+        injection = Injection(card().load_decoded(binary), wanted) if wanted else None
+        _ = executable.memory  # what does not fit is refused before inputs are drawn or read
         arrays = _inputs(executable, inputs, seed)
         if dump is not None:
             about = {"binary": file.name, "card": device.card_type, "faults": list(faults)}
@@ -138,7 +157,10 @@ def simulate(
             write_trace(trace, recording)
             write_page(trace.with_suffix(".html"), recording, device.card_type)
     except (DeviceError, BinaryError, ValueError, OSError) as error:
-        raise InputProblem(" ".join(str(error).split())) from error
+        refused = write_map(memory_map, error) if memory_map and isinstance(error, OutOfMemory) else ""
+        raise InputProblem(" ".join(f"{error}{refused and f'; {refused}'}".split())) from error
+    except MemoryError as error:
+        raise InputProblem(f"{file}: expected tensors that this machine can hold, got: {error}") from error
     found = _summary(device.card_type, result, watch, injection, right, hang, writer)
     if result is not None:
         found |= asdict(counters(result.profile, device.system, device.profile.cores))

@@ -133,7 +133,7 @@ class LoadedModule:
     def __init__(self, module: CompiledModule, host: Binary, program: Binary, board: str = "") -> None:
         self.module, self.binary = module, program
         try:
-            self.device = Device(board or program.board, profile="ttnn")
+            self.device = Device(board or program.board)
             self.host = Device(host.board).load_decoded(host)
         except ValueError as error:
             raise ImageError(f"{module.name}: {error}") from error

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from opscope.compiler import api
 from opscope.compiler.commands.plan import plan_command
 from opscope.compiler.target.binary import write
-from opscope.compiler.target.program import EltwiseParams
+from opscope.compiler.target.program import EltwiseParams, MatmulParams
 from opscope.harness.cli.main import FILES
 from opscope.harness.triage.diff_tensors import compare, diff_tensors
 from opscope.simulator.commands.simulate import simulate
@@ -81,6 +81,38 @@ def test_a_fault_shows_in_the_command_and_in_the_difference_of_two_dumps(folder,
     assert (first["name"].split()[1], first["worst"][0]["index"]) == ("to_device", [32, 0])
     assert first["worst"][0]["place"] == "tile (0, 1, 0), face 0, row 0"
     assert "the first is" in call(diff_tensors, tmp_path / "right", tmp_path / "wrong").output
+
+
+def test_what_does_not_fit_is_refused_before_inputs_are_drawn(tmp_path):
+    # 12 GB of DRAM have no room for three times 16 GB, nor has this machine.
+    shape = (1 << 16, 1 << 16)
+    (tmp_path / "big.ttnn").write_bytes(write(one_kernel("add", EltwiseParams(), [(shape, "f32")] * 2, (shape, "f32"))))
+    done = call(simulate, tmp_path / "big.ttnn", "--memory-map", tmp_path / "map")
+    assert (done.exit_code, done.output.count("\n")) == (2, 1), done.output
+    assert "bytes of dram per bank" in done.output
+    assert "wanted 1,431,658,496 bytes for tensor 1" in (tmp_path / "map.txt").read_text()
+    assert (tmp_path / "map.svg").read_text().startswith("<svg")
+    done = call(simulate, tmp_path / "big.ttnn", "--memory-map", tmp_path / "no" / "map")
+    assert "expected a place for files" in done.output
+
+
+def test_random_bits_of_the_packer_are_of_the_seed_and_faults_are_told_from_them(folder, tmp_path):
+    binary = write(one_kernel("matmul", MatmulParams(), [((64, 64), "bf16"), ((64, 32), "bf16")], ((64, 32), "bf16")))
+    (tmp_path / "p.ttnn").write_bytes(binary)
+
+    def result(*words):
+        done = call(simulate, tmp_path / "p.ttnn", "--outputs", tmp_path / "out.npz", *words)
+        assert done.exit_code == 0, done.output
+        return np.load(tmp_path / "out.npz")["output_0"].tobytes(), done.output
+
+    (plain, _), (first, _), (again, _), (other, _) = (
+        result(*words) for words in ((), *(("--stochastic-rounding", seed) for seed in (3, 3, 4)))
+    )
+    assert plain != first == again != other
+    # A fault that hits nothing changes nothing: both runs draw the same bits.
+    _, text = result("--stochastic-rounding", 3, "--fault", "dram-bit@11,900000,0")
+    assert "0 of 2,048 elements changed" in text
+    result("--exact-order")
 
 
 def test_a_hang_ends_with_1_and_leaves_the_dump(folder, tmp_path):
@@ -164,6 +196,11 @@ def test_bits_of_a_planned_program_lie_where_its_plan_says(folder, tmp_path):
     planned = tmp_path / "p.ttnn"
     done = call(plan_command, folder / "m.mlir", "--arch", "e150", "-o", planned)
     assert done.exit_code == 0, done.output
+    # A plan is made for the figures of its own world.
+    done = call(simulate, planned, "--profile", "ttnn")
+    assert (done.exit_code, done.output.count("\n")) == (2, 1), done.output
+    assert "got a plan of 1 ops, which was made for buda" in done.output
+    assert call(simulate, planned, "--profile", "buda").exit_code == 0
     binary = read(planned.read_bytes())
     plan, board = binary.plan, load_board("e150")
     (op,) = plan.ops
