@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from opscope.base.yaml_text import read_yaml
+from opscope.compiler.target.board_file import read_board
 
 BOARDS = Path(__file__).parent / "boards"
 DEFAULT_BOARD = {"grayskull": "e150", "wormhole_b0": "n150", "blackhole": "p150"}
@@ -202,13 +202,11 @@ def resolve_arch(name: str) -> str:
 
 @functools.cache
 def load_board(name: str) -> SystemDesc:
-    """The system description of board or arch `name`. Raises ValueError for an unknown one."""
+    """The system description of board or arch `name`. Raises ValueError for an unknown one or a file that is none."""
     own, mask = _split_mask(resolve_arch(name))
     if mask is not None:
         return harvested(load_board(own), mask)
-    raw: dict[str, Any] = read_yaml(BOARDS / f"{own}.yaml")
-    if "like" in raw:  # several chips of another board
-        raw = {**read_yaml(BOARDS / f"{raw.pop('like')}.yaml"), **raw}
+    raw = read_board(BOARDS, own)
     ttnn, buda = (_profile(world, raw.pop(world)) for world in ("ttnn", "buda"))
     for key in ("physical_grid", "harvested_rows", "formats", "dst_formats"):
         raw[key] = tuple(raw[key])
@@ -219,8 +217,6 @@ def _profile(name: str, raw: dict[str, Any]) -> Profile:
     alignment = raw.pop("alignment")
     grid = (raw["grid"][0], raw["grid"][1])
     regions = tuple(raw.pop("l1_regions").items())
-    if sum(size for _, size in regions) != raw["l1_unreserved_base"]:
-        raise ValueError(f"{name}.l1_regions: expected sizes that sum to {raw['l1_unreserved_base']}, got {regions}")
     return Profile(
         **{
             **raw,

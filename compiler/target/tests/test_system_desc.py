@@ -1,9 +1,14 @@
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
+from click.testing import CliRunner
+
+from opscope.compiler.target import system_desc
 from opscope.compiler.target.formats import FORMATS
 from opscope.compiler.target.system_desc import boards, load_board, resolve_arch
+from opscope.simulator.commands.device_show import device
 
 
 def test_published_budgets() -> None:
@@ -64,3 +69,41 @@ def test_a_harvest_mask_shrinks_both_grids() -> None:
 def test_bad_masks_are_refused(name: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         load_board(name)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("dram_gb_per_s: 288.0\n", "", "mine.yaml: expected dram_gb_per_s, a number above 0, got none"),
+        ("clock_ghz: 1.0", "clock_ghz: -1.0", "mine.yaml: expected clock_ghz to be a number above 0, got -1.0"),
+        ("clock_ghz: 1.0", "clock_ghz: .nan", "expected clock_ghz to be a number above 0, got nan"),
+        ("clock_ghz: 1.0", "clock_ghz: fast", "expected clock_ghz to be a number above 0, got 'fast'"),
+        ("dram_efficiency: 0.92", "dram_efficiency: 1.92", "a share above 0 and up to 1, got 1.92"),
+        ("  grid: [8, 8]", "  grid: [80, 8]", r"mine.yaml: ttnn: expected a grid within the physical one of \[10, 8\]"),
+        ("l1_bytes: 1499136", "l1_bytes: 4096", "ttnn: expected l1_unreserved_base below l1_bytes"),
+        ("l1_bytes: 1499136", "l1_bytes: true", "ttnn: expected l1_bytes to be a whole number above 0, got True"),
+        ("Float32, Float16,", "Float33, Float16,", "expected formats to be a list of formats of a device that differ"),
+        ("chips: 1\n", "chips: 1\nchipz: 1\n", "mine.yaml: expected only board, .*got 'chipz'"),
+        ("board: mine", "board: yours", "expected the file's name at `board`, got 'yours'"),
+        ("board: mine", "- board: mine", "mine.yaml: expected YAML, got"),
+        ("board: mine", "board: mine\nlike: nobody", "expected a board's name at `like`, got 'nobody'"),
+    ],
+)  # fmt: skip
+def test_a_board_file_with_a_missing_or_impossible_figure_is_one_line(
+    old: str, new: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (system_desc.BOARDS / "n150.yaml").read_text(encoding="utf-8").replace("board: n150", "board: mine")
+    assert old in text
+    (tmp_path / "mine.yaml").write_text(text.replace(old, new, 1), encoding="utf-8")
+    monkeypatch.setattr(system_desc, "BOARDS", tmp_path)
+    for cached in (system_desc.boards, system_desc.load_board):
+        cached.cache_clear()
+    try:
+        with pytest.raises(ValueError, match=message) as caught:
+            load_board("mine")
+        assert "\n" not in str(caught.value)
+        done = CliRunner().invoke(device, ["show", "mine"])
+        assert (done.exit_code, done.output.count("\n")) == (2, 1), done.output
+    finally:
+        for cached in (system_desc.boards, system_desc.load_board):
+            cached.cache_clear()
