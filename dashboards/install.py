@@ -71,13 +71,13 @@ def _run(command: list[str], step: str, echo: Echo, total: int = 0) -> None:
 
     def say(what: str) -> None:
         nonlocal last_echo
-        progress.step(f"{what} of {total}" if total else what)
+        progress.step(what)
         if what.startswith("unpacking") or time.monotonic() - last_echo > EVERY:
             last_echo = time.monotonic()
             echo(f"  {what}")
 
     try:
-        code, lines = pip_install.run(command, say)
+        code, lines = pip_install.run(command, say, total)
     except OSError as error:
         raise DashboardError("opscope dashboard", "a Python", f"{command[0]}: {error.strerror}", "--python") from None
     if code:

@@ -20,8 +20,11 @@ COLLECTING = "Collecting "
 NAME = re.compile(r"[\w.-]+")
 
 
-def run(command: Sequence[str], say: Callable[[str], None]) -> tuple[int, list[str]]:
-    """Runs a command line of pip; returns its exit code and its lines. Calls `say` at each step. Raises OSError."""
+def run(command: Sequence[str], say: Callable[[str], None], total: int = 0) -> tuple[int, list[str]]:
+    """Runs a command line of pip; returns its exit code and its lines. Calls `say` at each step. Raises OSError.
+
+    With `total`, how many packages there will be, `say` gets it too.
+    """
     lines: list[str] = []
     collected = 0
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
@@ -30,7 +33,8 @@ def run(command: Sequence[str], say: Callable[[str], None]) -> tuple[int, list[s
             lines.append(line.rstrip())
             if line.startswith(COLLECTING):
                 collected += 1
-                say(f"{collected} packages found, {''.join(NAME.findall(line)[1:2])}")
+                name = "".join(NAME.findall(line)[1:2])
+                say(f"package {collected} of {total}, {name}" if total else f"package {collected}, {name}")
             elif line.startswith("Installing collected packages"):
                 say(f"unpacking {line.count(',') + 1} packages")
     return process.returncode, lines

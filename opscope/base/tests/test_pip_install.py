@@ -18,7 +18,9 @@ def test_each_package_is_a_step() -> None:
     steps: list[str] = []
     code, lines = pip_install.run([sys.executable, "-c", PIP], steps.append)
     assert (code, len(lines)) == (0, 4)
-    assert steps == ["1 packages found, click", "2 packages found, typing-inspection", "unpacking 3 packages"]
+    assert steps == ["package 1, click", "package 2, typing-inspection", "unpacking 3 packages"]
+    pip_install.run([sys.executable, "-c", PIP], steps.append, total=153)
+    assert steps[3:5] == ["package 1 of 153, click", "package 2 of 153, typing-inspection"]
 
 
 def test_failure_prints_what_pip_said(capfd: pytest.CaptureFixture[str]) -> None:
