@@ -93,9 +93,11 @@ def crawled(found: dict) -> Iterator[Figure]:
     slowest = max(found["screens"], key=lambda screen: screen["seconds"])
     cpu = max(screen["server_cpu"] + screen["browser_cpu"] for screen in found["screens"])
     queries = max(screen["requests"] for screen in found["screens"])
-    value = f"{slowest['seconds']:.1f} s ({slowest['place']}); most processor time {cpu:.1f} s, most queries {queries}"
+    whole = max(screen["whole_seconds"] for screen in found["screens"])
+    value = (f"{slowest['seconds']:.1f} s ({slowest['place']}), filters too {whole:.1f} s; most processor time "
+             f"{cpu:.1f} s, most queries {queries}")  # fmt: skip
     met = slowest["seconds"] <= FIRST_SCREEN
-    yield Figure("slowest first screen, caches warm", value, f"<= {FIRST_SCREEN:.0f} s", met)
+    yield Figure("slowest first screen, its charts, caches warm", value, f"<= {FIRST_SCREEN:.0f} s", met)
 
 
 def main() -> int:

@@ -27,7 +27,7 @@ KEPT = 500
 LARGEST = 256 << 10
 """Bytes of an answer that is kept."""
 SECONDS = 3600.0
-"""For how long: a filter may say "35 days before now"."""
+"""For how long: a filter may say "Last month"."""
 
 
 class Answers:

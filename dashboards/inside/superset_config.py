@@ -70,7 +70,7 @@ def _cache(name: str, seconds: int) -> dict:
 
 
 CACHE_CONFIG = _cache("meta", 300)
-# An answer holds until something else is published; the time is for filters that say "35 days before now".
+# An answer holds until something else is published; the time is for filters that say "Last month".
 DATA_CACHE_CONFIG = _cache("data", 6 * 3600) | {
     "CACHE_TYPE": "data_cache.DataCache",
     "DATABASE": _SERVED["database_uri"],
@@ -78,6 +78,8 @@ DATA_CACHE_CONFIG = _cache("data", 6 * 3600) | {
 FILTER_STATE_CACHE_CONFIG = _cache("filter", 90 * 86400)
 EXPLORE_FORM_DATA_CACHE_CONFIG = _cache("explore", 7 * 86400)
 RATELIMIT_STORAGE_URI = "memory://"
+
+DEFAULT_RELATIVE_END_TIME = "now"  # `Last month` includes tonight; by default it ends at midnight
 
 FEATURE_FLAGS = {
     "DASHBOARD_RBAC": True,

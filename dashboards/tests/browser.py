@@ -19,7 +19,9 @@ ARGUMENTS = [
 PATIENCE = 90_000
 """Milliseconds that the browser waits for what must come: a machine may be busy."""
 HOLDER = ".dashboard-component-chart-holder:has([data-test-chart-name])"
-BUSY = f"{HOLDER} .loading, {HOLDER} [data-test=loading-indicator], [aria-label=Loading]"
+BUSY_CHARTS = f"{HOLDER} .loading, {HOLDER} [data-test=loading-indicator]"
+BUSY = f"{BUSY_CHARTS}, [aria-label=Loading]"
+"""Charts that are not drawn yet; those, and filters without their values."""
 ALERTS = f"{HOLDER} [role=alert], {HOLDER} .ant-alert-error"
 
 

@@ -1,12 +1,13 @@
 """Opens every dashboard in Chromium as visitors and as `admin`, at three widths, and follows where it leads.
 
     python -m opscope.dashboards.tests.crawl HOME [--users anonymous admin] [--widths 390 1280 1920] [--pictures DIR]
+    python -m opscope.dashboards.tests.crawl HOME --first-screens 3 [--dashboards tonight start]
 
 HOME is the folder of a server that runs (`opscope dashboard up --home HOME`). Every dashboard has to draw all its
 charts, without an alert, a console error or a request that fails or leaves this machine. Links between dashboards,
 and one link of each other kind (an op, a log), are followed. The last line is JSON: what went wrong, how long a first
 screen took, its requests and its processor time, since the clock measures whatever else the machine does. The exit
-code is 1 if anything went wrong.
+code is 1 if anything went wrong. `--first-screens N` opens each dashboard once, then measures its first screen N times.
 """
 
 from __future__ import annotations
@@ -24,19 +25,17 @@ from urllib.parse import urlsplit
 
 from opscope.dashboards import bundle
 from opscope.dashboards.layout import address, charts_of
-from opscope.dashboards.tests.browser import BUSY, HOLDER, Window, chromium, window
+from opscope.dashboards.tests.browser import BUSY, BUSY_CHARTS, HOLDER, Window, chromium, window
 
 WIDTHS = {390: 844, 1280: 800, 1920: 1080}
 """Width of a window -> its height: a telephone, a laptop, a screen."""
 USERS = ("anonymous", "admin")
-IN_SIGHT = f"""() => {{
-  const seen = [...document.querySelectorAll({json.dumps(HOLDER)})]
-    .filter(e => e.getBoundingClientRect().top < window.innerHeight);
-  const busy = [...document.querySelectorAll({json.dumps(BUSY)})]
-    .filter(e => e.getBoundingClientRect().top < window.innerHeight);
-  return seen.length > 0 && busy.length === 0;
+IN_SIGHT = f"""busy => {{
+  const inSight = e => e.getBoundingClientRect().top < window.innerHeight;
+  const seen = what => [...document.querySelectorAll(what)].filter(inSight);
+  return seen({json.dumps(HOLDER)}).length > 0 && seen(busy).length === 0;
 }}"""
-"""Whether every chart in sight is drawn."""
+"""Whether every chart in sight is drawn, and nothing else in sight is `busy`."""
 
 
 @dataclass
@@ -55,6 +54,9 @@ class Screen:
 
     place: str
     seconds: float
+    """Until every chart in sight was drawn."""
+    whole_seconds: float
+    """Until the filters beside them had their values too."""
     requests: int
     """Queries of charts and filters until it was drawn."""
     server_cpu: float
@@ -135,13 +137,38 @@ def _first_screen(page: Any, link: str, place: str, queries: list[str], pids: li
     queries.clear()
     before, browser_before, started = cpu_seconds(pids), cpu_seconds([os.getpid()]), time.monotonic()
     page.goto(link, wait_until="commit")
-    page.wait_for_function(IN_SIGHT, polling=200)  # each look costs the page time of its own
-    seconds = time.monotonic() - started
+    times = []
+    for busy in (BUSY_CHARTS, BUSY):
+        page.wait_for_function(IN_SIGHT, arg=busy, polling=200)  # each look costs the page time of its own
+        times.append(round(time.monotonic() - started, 2))
     server, browser = cpu_seconds(pids) - before, cpu_seconds([os.getpid()]) - browser_before
-    screen = Screen(place, round(seconds, 2), len(queries), round(server, 2), round(browser, 2))
+    screen = Screen(place, *times, len(queries), round(server, 2), round(browser, 2))
     page.wait_for_timeout(1000)  # Superset still writes to the address, which would end the next navigation
     page.goto("about:blank")
     return screen
+
+
+def first_screens(
+    browser: Any, base: str, password: str, server: Iterable[int], users: Sequence[str], widths: Sequence[int],
+    names: Sequence[str], times: int,
+) -> list[Screen]:  # fmt: skip
+    """Opens each dashboard in `names` once, so that all caches are warm, then `times` times, which it measures."""
+    assets, pids, screens = bundle.read(), list(server), []
+    for user in users:
+        for width in widths:
+            with window(browser, base) as one:
+                if user == "admin" and not one.sign_in("admin", password):
+                    raise AssertionError("admin could not sign in")
+                one.page.set_viewport_size({"width": width, "height": WIDTHS.get(width, 1000)})
+                person, queries = one.of_a_person(), []
+                person.on("request", lambda r, to=queries: to.append(r.url) if "/api/v1/chart/data" in r.url else None)
+                for name in names:
+                    doc = assets.dashboards[name]
+                    link = f"{base}{address(doc['slug'])}"
+                    for number in range(times + 1):
+                        screen = _first_screen(person, link, f"{user} at {width}: {doc['title']}", queries, pids)
+                        screens += [screen] if number else []
+    return screens
 
 
 def _follow(one: Window, who: str, kinds: dict[str, str], found: Crawl) -> None:
@@ -187,6 +214,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--users", nargs="+", choices=USERS, default=USERS)
     parser.add_argument("--widths", nargs="+", type=int, choices=WIDTHS, default=tuple(WIDTHS))
     parser.add_argument("--pictures", type=Path)
+    parser.add_argument("--dashboards", nargs="+", choices=list(bundle.read().dashboards), help="default: all")
+    parser.add_argument("--first-screens", type=int, metavar="N", help="only measure first screens, N times each")
     options = parser.parse_args(arguments)
     served = json.loads((options.home / "served.json").read_text())
     processes = json.loads((options.home / "processes.json").read_text())
@@ -196,10 +225,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     server = [int(about["pid"]) for name, about in processes.items() if name == "superset"]
     base = f"http://127.0.0.1:{served['port']}"
     with chromium() as browser:
-        found = crawl(browser, base, password, server, options.users, options.widths, options.pictures)
+        names = options.dashboards or list(bundle.read().dashboards)
+        if options.first_screens:
+            who = options.users, options.widths, names
+            found = Crawl(screens=first_screens(browser, base, password, server, *who, options.first_screens))
+        else:
+            found = crawl(browser, base, password, server, options.users, options.widths, options.pictures, names)
     for screen in found.screens:
-        print(f"{screen.place:<40} {screen.seconds:6.2f} s, {screen.requests:3} queries, processor time: server "
-              f"{screen.server_cpu:5.2f} s, browser {screen.browser_cpu:5.2f} s")  # fmt: skip
+        print(f"{screen.place:<40} charts {screen.seconds:6.2f} s, filters {screen.whole_seconds:6.2f} s, "
+              f"{screen.requests:3} queries, processor time: server {screen.server_cpu:5.2f} s, browser "
+              f"{screen.browser_cpu:5.2f} s")  # fmt: skip
     print(*found.wrong, sep="\n")
     print(json.dumps(asdict(found)))
     return 1 if found.wrong else 0

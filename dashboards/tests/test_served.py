@@ -22,8 +22,8 @@ import pytest
 
 from opscope.dashboards import bundle
 from opscope.dashboards.layout import charts_of
-from opscope.dashboards.tests.browser import CHROMIUM, Window, chromium, window
-from opscope.dashboards.tests.crawl import crawl
+from opscope.dashboards.tests.browser import BUSY_CHARTS, CHROMIUM, HOLDER, Window, chromium, window
+from opscope.dashboards.tests.crawl import IN_SIGHT, crawl
 from opscope.dashboards.tests.installation import NASTY, Installation
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.nights import Op, night
@@ -260,6 +260,26 @@ def test_an_answer_in_memory_ends_when_superset_changes(admin: Window, installat
 
 
 DATA = "/api/v1/chart/data"
+
+
+@pytest.mark.parametrize("scrolls", [False, True], ids=["in time", "scrolled to"])
+def test_charts_below_the_window_follow_the_first_screen(admin: Window, scrolls: bool) -> None:
+    person, asked = admin.of_a_person(), []
+    person.set_viewport_size({"width": 1280, "height": 800})
+    person.on("request", lambda r: asked.append(r.url) if f"{DATA}?" in r.url else None)  # filters' have no query
+    person.goto(f"{admin.base}/superset/dashboard/{SLUGS['tonight']}/", wait_until="commit")
+    person.wait_for_function(IN_SIGHT, arg=BUSY_CHARTS, polling=100)
+    first = len(set(asked))
+    assert 0 < first < len(charts_of(ASSETS.dashboards["tonight"]))
+    if scrolls:
+        person.locator(HOLDER).last.scroll_into_view_if_needed()
+    with person.expect_request(lambda r: f"{DATA}?" in r.url and r.url not in asked[:first]):
+        pass
+    if scrolls:
+        person.locator(f"{HOLDER} [data-test-chart-name='Failing ops'] tbody tr").first.wait_for()
+    person.close()
+
+
 CLOSED = ("/superset/sqllab/", "/sqllab/", "/explore/", "/users/list/", "/api/v1/database/", "/api/v1/dataset/",
           "/api/v1/chart/1", "/api/v1/dashboard/export/?q=!(1)", "/api/v1/query/", "/api/v1/saved_query/",
           "/api/v1/security/csrf_token/",
