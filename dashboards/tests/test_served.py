@@ -308,6 +308,25 @@ def test_visitors_see_the_dashboards_if_allowed_and_nothing_else(installation: I
     assert answers(base, f"/api/v1/dashboard/{SLUGS['tonight']}") in (401, 403, 404)
 
 
+def test_the_wall_shows_one_drawn_dashboard_after_another(installation: Installation, browser: Any) -> None:
+    try:
+        base = installation.up("--anonymous", "--wall")
+        with window(browser, base) as one:
+            one.page.set_viewport_size({"width": 1920, "height": 1080})
+            one.page.goto(f"{base}/wall/")
+            shown = one.page.locator("iframe.shown")
+            for name in ASSETS.wall[:2]:
+                one.page.locator(f"iframe.shown[src*='{name}']").wait_for()
+                page = shown.content_frame
+                page.locator(f"{HOLDER} [data-test-chart-name]").first.wait_for()
+                assert page.locator("[data-test=filter-bar], [data-test=dashboard-filters-panel]").count() == 0
+                assert shown.evaluate("frame => getComputedStyle(frame).zoom") == "1.4"
+            assert page.locator(BUSY_CHARTS).count() < page.locator(HOLDER).count()  # drawn before it is shown
+            assert (one.failed, one.errors) == ([], [])
+    finally:
+        installation.up()
+
+
 def answers(base: str, path: str) -> int:
     """The status of one request without an account; a way to the login page is not followed."""
     connection = http.client.HTTPConnection(base.removeprefix("http://"), timeout=60)
