@@ -55,8 +55,8 @@ class RunResult:
     profile: Profile
     link_bytes: int = 0
     """What the chip received from others of its mesh."""
-    link_ns: float = 0.0
-    """How long that takes (simulator/links.py); the profile does not count it."""
+    link_ns: float | None = 0.0
+    """How long that takes (simulator/links.py), None for a board without links; the profile does not count it."""
 
 
 class Device:
@@ -229,7 +229,7 @@ class Executable:
             outputs = [to_host(r, program.tensors[t], own=own) for r, t in zip(results, program.outputs, strict=True)]
         if len(self.programs) > 1:
             profile = self.device.timing.cost(self, run.trips)
-        return RunResult(outputs, profile, chip.links.received, chip.links.nanoseconds(self.device.system.clock_ghz))
+        return RunResult(outputs, profile, chip.links.received, chip.links.nanoseconds(self.device.system.ethernet))
 
 
 class _Run:

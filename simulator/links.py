@@ -1,8 +1,9 @@
 """What a collective moves over the links between chips, by the ring that its group forms, and how long that takes.
 
-One chip's share: in a ring of n chips each step hands a part on to the next chip (Patarasuk and Yuan 2009). Rows and
-columns of a mesh count as rings, and a link as one connection of 100 Gbit/s, whose latency is an assumption;
-transfers of different collectives do not wait for each other.
+One chip's share: in a ring of n chips each step hands a part on to the next chip (Patarasuk and Yuan 2009). Rate and
+latency of a link are the board's, measured ones with their source (compiler/target/boards). Assumed are that the chips
+of a group are neighbours in a ring, that a collective uses one link of each pair of neighbours, and that transfers of
+different collectives do not wait for each other.
 """
 
 from __future__ import annotations
@@ -12,11 +13,7 @@ from dataclasses import dataclass
 
 from opscope.compiler.target.formats import FORMATS
 from opscope.compiler.target.program import TensorDesc
-
-ETHERNET_GB_PER_S = 12.5 * 0.9
-"""Per link (tt-budabackend's device table, with its derating); the same for every arch that has links."""
-ETHERNET_LATENCY = 800
-"""Cycles between two chips: an assumption, since no public figure was found."""
+from opscope.compiler.target.system_desc import Ethernet
 
 
 @dataclass
@@ -42,9 +39,9 @@ class Links:
         self.received += math.ceil(size)
         self.steps += {"all_reduce": 2 * rounds, "collective_permute": 1, "collective_broadcast": 1}.get(kernel, rounds)
 
-    def nanoseconds(self, clock_ghz: float) -> float:
-        """The time of the transfers, one after another."""
-        return self.received / ETHERNET_GB_PER_S + self.steps * ETHERNET_LATENCY / clock_ghz
+    def nanoseconds(self, link: Ethernet | None) -> float | None:
+        """The time of the transfers, one after another; None for a board without links."""
+        return None if link is None else self.received / link.gb_per_s + self.steps * link.hop_ns
 
 
 def _bytes(desc: TensorDesc) -> float:

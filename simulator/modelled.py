@@ -77,8 +77,10 @@ PARTS = (
     Part("a core's transfers", "packets, rates and queues, fitted", MOVEMENT, (WORMHOLE, BLACKHOLE)),
     Part("a core's transfers", "Wormhole's figures: Grayskull's are not published", MOVEMENT, (GRAYSKULL,)),
     Part("NoC with --timed", "two tori, a link serves one transfer at a time", f"{ISA}: NoC/README.md"),
-    Part("Ethernet with --timed", "one connection a chip; its latency is an assumption",
-         "tt-budabackend's device table", (WORMHOLE, BLACKHOLE)),
+    Part("Ethernet", "one link of each pair of neighbours, with a measured rate and time of a hop; collectives go "
+         "round rings, which is assumed", "tt-metal pull requests 9966, 20903, 35395", (WORMHOLE,)),
+    Part("Ethernet", "one link of each pair of neighbours, with a measured rate and time of a hop; collectives go "
+         "round rings, which is assumed", "tt-metal pull request 24022", (BLACKHOLE,)),
 )  # fmt: skip
 
 OPS, LEFT_OUT = "cycles of ops, rows not fitted to", "cycles of ops, whole files left out of the fit"
@@ -159,6 +161,7 @@ def modelled(system: SystemDesc) -> dict[str, Any]:
         "noc_bytes_per_clock": system.noc_bytes_per_clock,
         "dram_gb_per_s": system.dram_gb_per_s,
         "dram_efficiency": system.dram_efficiency,
+        "ethernet": asdict(system.ethernet) if system.ethernet is not None else None,
         "profiles": {profile.name: _profile(profile) for profile in (system.ttnn, system.buda)},
         "source": BOARD_SOURCES[arch],
         "modelled": [

@@ -213,7 +213,7 @@ def opt(
 
     Public functions keep their names. The output is generic text, which MLIR reads with unregistered dialects allowed.
     """
-    from opscope.compiler.ir import guard, text
+    from opscope.compiler.ir import device_program, guard, text
     from opscope.compiler.ir.functions import modules
     from opscope.compiler.pipelines import pipeline as passes
 
@@ -225,25 +225,38 @@ def opt(
     pipelines = tuple(name for name in pipelines if name not in STABLEHLO_NAMES)
     data = _read(file)
     parts = [part for part in _SPLIT.split(data) if _COMMENT.sub(b"", part).strip()] if split else [data]
+    failures: list[StageFailure | CompilerInputError] = []
     try:
         chosen = passes.parse(",".join(pipelines)) if pipelines else ()
         printed = []
         for part in parts:
-            if (before or not pipelines) and not _is_ours(part):
-                part = guard.rewritten(part, before).encode()
-                if not pipelines:
-                    printed.append(part.decode())
-                    continue
-            ours = _is_ours(part)
-            module = (
-                text.parse(_decode(file, part), str(file)) if ours else guard.read(part, True, quantised=in_its_words)
-            )
-            for inner in modules(module):
-                passes.run(chosen, inner)
-            printed.append(text.to_text(module, locations, not custom_form))
-        _emit("// -----\n".join(printed), output)
-    except (StageFailure, CompilerInputError) as error:
-        _fail(file, error, legalising=in_its_words or custom_form)
+            try:
+                one_device = False
+                if any(name.partition("{")[0] == device_program.NAME for name in pipelines) and not _is_ours(part):
+                    program = device_program.device_program(part)
+                    one_device, part = program is not part, program
+                elif in_its_words and device_program.MANUAL in part:
+                    part = guard.rewritten(part, [device_program.NAME]).encode()
+                if (before or not pipelines) and not _is_ours(part):
+                    part = guard.rewritten(part, before).encode()
+                    if not pipelines:
+                        printed.append(part.decode())
+                        continue
+                ours = _is_ours(part)
+                module = (
+                    text.parse(_decode(file, part), str(file))
+                    if ours
+                    else guard.read(part, True, quantised=in_its_words)
+                )
+                for inner in modules(module):
+                    passes.run(chosen, inner)
+                printed.append(text.to_text(module, locations, not custom_form, one_device))
+            except (StageFailure, CompilerInputError) as error:
+                failures.append(error)  # the modules after it are read all the same, as MLIR's tools do
+        if not failures:
+            _emit("// -----\n".join(printed), output)
+    except CompilerInputError as error:
+        failures.append(error)
     except Exception as error:
         from xdsl.utils.exceptions import VerifyException
 
@@ -252,7 +265,12 @@ def opt(
         failure = StageFailure("opt", "module", f"internal error: {type(error).__name__}: {error}"[:300])
         for note in getattr(error, "__notes__", ()):
             failure.add_note(note)
-        _fail(file, failure)
+        raise _problem(file, failure) from error
+    problems = [_problem(file, error, legalising=in_its_words or custom_form) for error in failures]
+    for problem in problems[:-1]:
+        problem.show()
+    if problems:
+        raise problems[-1] from failures[-1]
 
 
 def _is_ours(data: bytes) -> bool:
@@ -312,13 +330,17 @@ def _write(path: Path, data: bytes) -> None:
         ) from error
 
 
-def _fail(file: Path, error: StageFailure | CompilerInputError, legalising: bool = False) -> NoReturn:
+def _fail(file: Path, error: StageFailure | CompilerInputError) -> NoReturn:
+    raise _problem(file, error) from error
+
+
+def _problem(file: Path, error: StageFailure | CompilerInputError, legalising: bool = False) -> click.ClickException:
     """Bad input exits with 2; an op that a stage refuses exits with 1, if `legalising` with tt-mlir's words, too."""
     line = " ".join(str(error).split())
     if isinstance(error, StageFailure):
         notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
         if legalising:
             notes = f"\nerror: failed to legalize operation '{error.op}' that was explicitly marked illegal{notes}"
-        raise click.ClickException(f"{file}: {line} ({error.kind}){notes.replace('FILE', str(file))}") from error
+        return click.ClickException(f"{file}: {line} ({error.kind}){notes.replace('FILE', str(file))}")
     reason = re.search(r"got: (?:\S+:\d+:\d+: )?(.*)", line) if legalising else None
-    raise InputProblem(f"{file}: {line}" + (f"\nerror: {reason[1]}" if reason else "")) from error
+    return InputProblem(f"{file}: {line}" + (f"\nerror: {reason[1]}" if reason else ""))

@@ -81,4 +81,20 @@ class MaskTypeAttr(WordAttr):
     name = "ttcore.attention_mask_type"
 
 
-TTCORE = Dialect("ttcore", [], [TileType, ArgumentTypeAttr, ReduceTypeAttr, MaskTypeAttr])
+@irdl_attr_definition
+class ShardDirectionAttr(WordAttr):
+    """Whether parts are made of a whole tensor or joined to one: `#ttcore.shard_direction<full_to_shard>`."""
+
+    name = "ttcore.shard_direction"
+
+
+@irdl_attr_definition
+class ShardTypeAttr(WordAttr):
+    """Whether devices have parts or each has all: `#ttcore.shard_type<devices>`, `replicate`."""
+
+    name = "ttcore.shard_type"
+
+
+TTCORE = Dialect(
+    "ttcore", [], [TileType, ArgumentTypeAttr, ReduceTypeAttr, MaskTypeAttr, ShardDirectionAttr, ShardTypeAttr]
+)

@@ -1,8 +1,8 @@
 """Reads StableHLO: jaxlib parses and verifies it, and this module converts jaxlib's objects to xDSL.
 
-Only this file, `legalise.py`, which rewrites ops without a row, and `outlined.py` import jaxlib.mlir. It reads text,
-bytecode and portable artifacts, and keeps the functions that calls and composites name. Tuples are taken apart, tokens
-are dropped, locations are kept, and floats are passed on as bit patterns.
+Only this file, `legalise.py`, which rewrites ops without a row, `outlined.py` and `on_mesh.py` import jaxlib.mlir. It
+reads text, bytecode and portable artifacts, and keeps the functions that calls and composites name. Tuples are taken
+apart, tokens are dropped, locations are kept, and floats are passed on as bit patterns.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from xdsl.dialects import builtin as b
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from opscope.base.placement import Placement
 from opscope.compiler.dialects.stablehlo import CLASSES, spec_attr
 from opscope.compiler.errors import CompilerInputError, StageFailure
-from opscope.compiler.ir import outlined, text
-from opscope.compiler.ir.functions import MESH
+from opscope.compiler.ir import on_mesh, outlined, text
+from opscope.compiler.ir.functions import AXES, MESH
 from opscope.compiler.ir.legalise import legalised
 from opscope.compiler.ops.ccl import COLLECTIVES, IDS
 
@@ -156,6 +157,31 @@ def rewritten(module: bytes | str, names: Sequence[str]) -> str:
         return outlined.rewritten(parse(ctx, module), names)
 
 
+def placed_results(source: str) -> tuple[str, on_mesh.Axes, list[str]] | None:
+    """Name and mesh of a module that is split over several devices, and the types of its entry's results; None if
+    nothing is split.
+
+    Raises CompilerInputError if there is no one mesh.
+    """
+    ctx = context()
+    with ctx, mlir.Location.unknown():
+        module = parse(ctx, source)
+        if not on_mesh.sharded(module):
+            return None
+        return on_mesh.name_of(module), on_mesh.mesh_of(module), on_mesh.entry_types(module)
+
+
+def joined(local: bytes, name: str, mesh: on_mesh.Axes, placements: Sequence[Placement], wholes: Sequence[str]) -> str:
+    """The text of each device's program, of this name, whose results are joined to tensors of these types."""
+    ctx = context()
+    with ctx, mlir.Location.unknown():
+        module = parse(ctx, local)
+        on_mesh.join_results(module, mesh, placements, [mlir.Type.parse(kind) for kind in wholes])
+        if name:
+            module.operation.attributes["sym_name"] = mlir.StringAttr.get(name)
+        return str(module.operation.get_asm(enable_debug_info=False)) + "\n"
+
+
 def portable(module: bytes | str) -> bytes:
     """Returns a module as a portable artifact of the oldest version that still has all its ops, or else as bytecode.
 
@@ -207,6 +233,7 @@ class _Walk:
         self.types: dict[Any, Attribute] = {}
         self.attributes: dict[Any, Attribute] = {}
         self.mesh = tuple(_count(module, f"mhlo.num_{count}") for count in ("replicas", "partitions"))
+        self.axes = on_mesh.rows_and_columns(module)
         self.name = _text(module.attributes, "sym_name")
         (body,) = module.regions[0].blocks
         for wrapper in body.operations:
@@ -318,6 +345,8 @@ class _Walk:
         attributes = {name: self.attribute_of(op, name) for name in op.attributes}
         if op.name in ACROSS_CHIPS:
             attributes[MESH] = b.DenseArrayBase.from_list(b.i64, list(self.mesh))
+            if self.axes:
+                attributes[AXES] = b.DenseArrayBase.from_list(b.i64, list(self.axes))
         return cls.create(
             operands=operands,
             result_types=[self.type(r.type) for r in op.results],

@@ -19,6 +19,8 @@ SOURCE = "ttcore.source"
 """Attribute with the number of the StableHLO op that a ttir op comes from, if the module's ops are numbered."""
 MESH = "ttcore.mesh"
 """Attribute of a collective: how many replicas and partitions its module is for."""
+AXES = "ttcore.mesh_axes"
+"""Attribute of a collective: rows and columns of the mesh that its module names."""
 FALLBACK = "ttcore.host_fallback"
 """Attribute of a module whose inputs and outputs may have types that only the host has."""
 

@@ -13,6 +13,7 @@ import jaxlib.mlir.ir as mlir
 from jaxlib.mlir import passmanager
 
 from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.ir.on_mesh import inline_manual
 
 COMPOSITE = "stablehlo.composite"
 SHARDED = frozenset(
@@ -239,6 +240,7 @@ PASSES: dict[str, Callable[[mlir.Module], None]] = {
     "flatten-or-convert-composites": flatten_or_convert,
     "reoutline-composite": reoutline,
     "shardy-ccl-canonicalization": canonicalise_collectives,
+    "stablehlo-pipeline": inline_manual,
 }
 """tt-mlir's name of a pass on StableHLO -> what does it here."""
 

@@ -33,6 +33,8 @@ RESULTS = {
 """Names of results, as tt-mlir prints them."""
 _DIALECT_PREFIX = re.compile(r"^( *)(?:builtin\.(?=module\b)|func\.(?=return\b))", re.MULTILINE)
 """What MLIR's tools leave out before two ops, which stand at the start of their lines."""
+_RETURN_PREFIX = re.compile(r"^( *)func\.(?=return\b)", re.MULTILINE)
+"""The same within an op whose ops are not of dialect builtin."""
 
 
 class BitParser(Parser):
@@ -124,11 +126,11 @@ def _long(value: float, kind: str) -> str:
     return f"-{words}" if value < 0 else words
 
 
-def to_text(module: Any, locations: bool = False, generic: bool = True) -> str:
+def to_text(module: Any, locations: bool = False, generic: bool = True, one_device: bool = False) -> str:
     """Prints the module (or op) in generic syntax, which MLIR reads with unregistered dialects allowed.
 
     With `generic=False`, prints as MLIR's tools do: attributes sorted by name, and functions in the custom syntax of
-    dialect func.
+    dialect func. What `one_device` of several runs is `builtin.module` there, as inside tt-mlir's device module.
     """
     if not generic:
         _as_tools_do(module)
@@ -138,7 +140,8 @@ def to_text(module: Any, locations: bool = False, generic: bool = True) -> str:
     words = stream.getvalue() + "\n"
     if generic:
         return _with_aliases(words)
-    return _with_aliases(_CUSTOM.sub(_unquoted, _DIALECT_PREFIX.sub(r"\1", words)))
+    short = _RETURN_PREFIX if one_device else _DIALECT_PREFIX
+    return _with_aliases(_CUSTOM.sub(_unquoted, short.sub(r"\1", words)))
 
 
 def _unquoted(match: re.Match[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from opscope.compiler.ops import shapes
-from opscope.compiler.ops.codec import I64, I64S, TEXT
+from opscope.compiler.ops.codec import I64, I64S, RAW, TEXT, U32
 from opscope.compiler.ops.row import PLAIN, OpRow, register_all
 from opscope.compiler.target.program import CollectiveParams, Params
 
@@ -13,7 +13,11 @@ COLLECTIVES = (
     "all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute", "reduce_scatter",
 )  # fmt: skip
 IDS = ("partition_id", "replica_id")
-_ATTRS = {"groups": I64S, "group_size": I64, "dim?": I64, "other_dim?": I64, "combine?": TEXT}
+_ATTRS = {
+    "groups": I64S, "group_size": I64, "dim?": I64, "other_dim?": I64, "combine?": TEXT, "cluster_axis?": U32,
+    "reduce_type?": RAW,
+}  # fmt: skip
+"""The last two are tt-mlir's words for what `groups` and `combine` say; nothing here reads them."""
 
 
 def _params(attrs: dict[str, Any], op: Any) -> Params:

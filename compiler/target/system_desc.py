@@ -65,6 +65,16 @@ class Profile:
 
 
 @dataclass(frozen=True)
+class Ethernet:
+    """One link between two chips, as the board's file says with its source."""
+
+    gb_per_s: float
+    """What one direction was measured to carry."""
+    hop_ns: float
+    """What a small packet was measured to take from chip to chip, its way over both chips' NoC included."""
+
+
+@dataclass(frozen=True)
 class SystemDesc:
     """One board."""
 
@@ -87,6 +97,8 @@ class SystemDesc:
     """Measured share of the peak that reads reach."""
     ttnn: Profile
     buda: Profile
+    ethernet: Ethernet | None = None
+    """None for a board whose chips have no links of their own."""
 
     @property
     def has_fp32_dst(self) -> bool:
@@ -210,7 +222,8 @@ def load_board(name: str) -> SystemDesc:
     ttnn, buda = (_profile(world, raw.pop(world)) for world in ("ttnn", "buda"))
     for key in ("physical_grid", "harvested_rows", "formats", "dst_formats"):
         raw[key] = tuple(raw[key])
-    return SystemDesc(**raw, ttnn=ttnn, buda=buda)
+    ethernet = Ethernet(**raw.pop("ethernet")) if "ethernet" in raw else None
+    return SystemDesc(**raw, ttnn=ttnn, buda=buda, ethernet=ethernet)
 
 
 def _profile(name: str, raw: dict[str, Any]) -> Profile:

@@ -148,7 +148,7 @@ def _run(job: Job, board: SystemDesc) -> None:
         together = executable.run_mesh(job.mesh_inputs)
         job.mesh_outputs, result = [each.outputs for each in together], together[0]
         job.link_bytes = max(each.link_bytes for each in together)
-        job.link_ns = max(each.link_ns for each in together)
+        job.link_ns = max((each.link_ns for each in together if each.link_ns is not None), default=None)
     else:
         result = executable.run(job.inputs, observe=watched)
         job.outputs = result.outputs

@@ -47,6 +47,8 @@ def _show(facts: dict[str, Any]) -> None:
         f"{facts['noc_bytes_per_clock']} bytes per clock; a 32x32x32 product takes {facts['cycles_per_tile_matmul']} "
         "cycles per fidelity phase"
     )
+    if (link := facts["ethernet"]) is not None:
+        page.prose(f"a link between chips: {link['gb_per_s']:g} GB/s one way, {link['hop_ns']:g} ns a hop")
     for name, profile in facts["profiles"].items():
         rows, cols = profile["grid"]
         page.prose(

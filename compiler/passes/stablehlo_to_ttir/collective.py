@@ -6,19 +6,23 @@ The channel and `use_global_device_ids` decide how `replica_groups` are read, as
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any
 
 from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import SSAValue
 
-from opscope.compiler.ir.functions import MESH
+from opscope.compiler.dialects.ttcore import ReduceTypeAttr
+from opscope.compiler.ir.functions import AXES, MESH
 from opscope.compiler.ops.ccl import COLLECTIVES, IDS
 from opscope.compiler.passes.stablehlo_to_ttir.body import combination
 from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
 from opscope.compiler.passes.stablehlo_to_ttir.regions import element_type
 
 REDUCING = ("all_reduce", "reduce_scatter")
+REDUCE_TYPES = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"}
+"""The op that joins two values -> tt-mlir's word."""
 DIMS = {
     "all_gather": ("all_gather_dim", ""),
     "reduce_scatter": ("scatter_dimension", ""),
@@ -89,10 +93,43 @@ def _collective(e: Emit) -> list[SSAValue]:
         results.append(
             e.emit(
                 name, [operand], result.type, groups=flat, group_size=width, dim=dims[0], other_dim=dims[1],
-                combine=combine,
+                combine=combine, **_in_words(e, name, rows, combine),
             )
         )  # fmt: skip
     return results
+
+
+def _in_words(e: Emit, name: str, rows: list[list[int]], combine: str | None) -> dict[str, Any]:
+    """tt-mlir's attributes of a collective, where its words are asked for: the mesh's axis along which groups lie (None
+    for groups along none, or uneven ones) and how values are joined."""
+    if e.functions is None or not e.functions.named:
+        return {}
+    words: dict[str, Any] = {}
+    if name in ("all_gather", "all_reduce", "reduce_scatter"):
+        words["cluster_axis"] = cluster_axis(rows, _axes(e))
+    if combine in REDUCE_TYPES:
+        words["reduce_type"] = ReduceTypeAttr.of(REDUCE_TYPES[combine])
+    return words
+
+
+def _axes(e: Emit) -> tuple[int, int] | None:
+    """Rows and columns of the module's mesh; None if it names none."""
+    axes = e.attr(AXES)
+    return tuple(axes.get_values()) if isinstance(axes, DenseArrayBase) else None  # type: ignore[return-value]
+
+
+def cluster_axis(groups: list[list[int]], axes: tuple[int, int] | None) -> int | None:
+    """0 for groups of a column's devices, 1 for a row's; None for others. Without a mesh, neighbours make a row."""
+    width = len(groups[0]) if groups else 0
+    if width < 2 or any(len(group) != width or -1 in group for group in groups):
+        return None
+    columns = axes[1] if axes is not None else 0
+    steps = {after - before for group in groups for before, after in itertools.pairwise(group)}
+    if steps == {1} and columns in (0, width):
+        return 1
+    if len(steps) == 1 and (axes is None or (steps == {columns} and width == axes[0])):
+        return 0
+    return None
 
 
 def _id(e: Emit) -> SSAValue:

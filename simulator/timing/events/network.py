@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from opscope.compiler.target.system_desc import SystemDesc
-from opscope.simulator.links import ETHERNET_GB_PER_S, ETHERNET_LATENCY
 from opscope.simulator.timing.events.geometry import Geometry, Router
 from opscope.simulator.timing.movement import MOVEMENT
 
@@ -53,7 +52,7 @@ class Network:
         self.movement = MOVEMENT[system.arch]
         self._per_link = system.noc_bytes_per_clock
         self._per_channel = system.dram_gb_per_s * system.dram_efficiency / system.clock_ghz / channels / readers
-        self._per_ethernet = ETHERNET_GB_PER_S / system.clock_ghz
+        self._link, self._clock = system.ethernet, system.clock_ghz
         self._free: dict[object, float] = {}
         self.busy: Counter[object] = Counter()
         """Link, `("dram", channel)` or `ethernet` -> cycles in which it moved data."""
@@ -81,8 +80,11 @@ class Network:
         )
 
     def ethernet(self, now: float, size: float) -> float:
-        """Sends bytes to another chip; returns when they are there."""
-        return self._serve(now, "ethernet", {"ethernet"}, size, size / self._per_ethernet) + ETHERNET_LATENCY
+        """Sends bytes to another chip; returns when they are there. Raises ValueError for a board without links."""
+        if self._link is None:
+            raise ValueError("expected a board whose chips have links, got one without; try n300")
+        cycles = size * self._clock / self._link.gb_per_s
+        return self._serve(now, "ethernet", {"ethernet"}, size, cycles) + self._link.hop_ns * self._clock
 
     def _serve(self, now: float, kind: str, servers: Iterable[object], size: float, cycles: float) -> float:
         # Packets of transfers take turns (virtual channels), so that one that waits for a link leaves its others free.

@@ -13,7 +13,6 @@ from opscope.compiler.target.program import Binary
 from opscope.simulator.counters import Counters, counters
 from opscope.simulator.device import Device
 from opscope.simulator.profile import EpochCost, Profile
-from opscope.simulator.timing.events.network import ETHERNET_GB_PER_S
 from opscope.simulator.timing.timed import Timed
 
 QUEUE = "type: {kind}, entries: {entries}, grid_size: [1,{cores}], t: 1, mblock: [{rows},{cols}], ublock: [1,{width}], df: Float16_b, target_device: 0"  # noqa: E501
@@ -136,6 +135,8 @@ def test_weights_on_another_chip_come_over_ethernet(tmp_path: Path) -> None:
             inputs = timed.recording.ethernet_bytes / (64 * 4 * STORED)
             assert inputs == int(inputs) > 1
     assert limits[1] == "ethernet" != limits[0]
-    rate = ETHERNET_GB_PER_S / Device("n300").system.clock_ghz
+    link = Device("n300").system.ethernet
+    assert link is not None
+    rate = link.gb_per_s / Device("n300").system.clock_ghz
     assert cycles[1] == pytest.approx(64 * 4 * STORED / rate, rel=0.05)
     assert cycles[1] > cycles[0]

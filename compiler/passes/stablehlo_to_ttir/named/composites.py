@@ -182,20 +182,24 @@ def _norm(name: str) -> Write:
 
 
 def _group_norm(e: Emit, attrs: Attrs) -> list[SSAValue] | None:
+    """Three dims become four, as tt-mlir's op takes them: with one of size 1 after the others."""
     if "num_groups" not in attrs or len(e.operands) not in (1, 3):
         return None
     epsilon = _number(attrs["epsilon"]) if "epsilon" in attrs else EPSILON
     channel = _number(attrs["channel_dim"]) if "channel_dim" in attrs else None
-    return [
-        e.emit(
-            "group_norm",
-            e.operands,
-            e.result_type,
-            num_groups=_number(attrs["num_groups"]),
-            epsilon=float(epsilon),
-            channel_dim=channel,
-        )
-    ]
+    value, *weights = e.operands
+    shape = shape_of(value)
+    flat = len(shape) == 3 and channel is not None and channel >= 0
+    value = e.reshape(value, [*shape, 1]) if flat else value
+    result = e.emit(
+        "group_norm",
+        [value, *weights],
+        e.like(value, shape_of(value)),
+        num_groups=_number(attrs["num_groups"]),
+        epsilon=float(epsilon),
+        channel_dim=channel,
+    )
+    return [e.reshape(result, e.result_shape)]
 
 
 def _adamw(e: Emit, attrs: Attrs) -> list[SSAValue]:

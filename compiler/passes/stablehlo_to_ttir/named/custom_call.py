@@ -25,8 +25,9 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, SSAValue
 
 from opscope.compiler.dialects.stablehlo import SpecAttr
+from opscope.compiler.dialects.ttcore import ShardDirectionAttr, ShardTypeAttr
 from opscope.compiler.ir import text
-from opscope.compiler.ops.codec import UI32
+from opscope.compiler.ops.codec import SI32, UI32
 from opscope.compiler.ops.custom_calls import find
 from opscope.compiler.ops.row import TABLE
 from opscope.compiler.passes.stablehlo_to_ttir.custom_call import target_of
@@ -48,6 +49,10 @@ def _u32(word: str) -> Attribute:
     return IntegerAttr(int(word), UI32)
 
 
+def _s32(word: str) -> Attribute:
+    return IntegerAttr(int(word), SI32)
+
+
 def _f32(word: str) -> Attribute:
     return FloatAttr(float(word), f32)
 
@@ -61,6 +66,11 @@ def guessed(word: str) -> Attribute:
     if re.fullmatch(r"-?\d*\.?\d+(e-?\d+)?", word.lower()):
         return _f32(word)
     return StringAttr(word)
+
+
+def _i64s(word: str) -> Attribute:
+    """Integers as JSON writes them."""
+    return DenseArrayBase.from_list(i64, json.loads(word))
 
 
 @dataclass(frozen=True)
@@ -100,6 +110,16 @@ CALLS = {
         operands=("query", "key", "value?", "page_table", "attention_mask?", "cur_pos_tensor?", "attention_sink?"),
     ),
     "tt.sampling": _Call("sampling", {"seed": _u32}),
+    "tt.mesh_partition": _Call("mesh_partition", {"cluster_axis": _u32, "dim": _s32}),
+    "tt.mesh_shard": _Call(
+        "mesh_shard",
+        {
+            "shard_dims": _i64s,
+            "shard_shape": _i64s,
+            "shard_direction": ShardDirectionAttr.of,
+            "shard_type": ShardTypeAttr.of,
+        },
+    ),
 }
 """Target -> its op; other `tt.NAME` are the op of that name, if the table knows it."""
 ELEMENTWISE = {
@@ -178,12 +198,14 @@ def _segments(e: Emit, call: _Call, present: dict[str, bool]) -> list[int] | Non
 
 
 def _topk(e: Emit) -> Sequence[SSAValue] | None:
-    """torch-xla writes its attributes as JSON; JAX's are read by the registry."""
+    """torch-xla writes its attributes as JSON, JAX in a dictionary."""
     config = e.attr("backend_config")
     try:
         words = json.loads(config.data) if isinstance(config, StringAttr) else {}
     except json.JSONDecodeError:
         words = {}
+    held = _dictionary(e, "mhlo.attributes") or {}
+    words = {key: attr.value.data for key, attr in held.items() if isinstance(attr, IntegerAttr)} | words
     if "k" not in words:
         return None
     return e.emit_all(
@@ -192,8 +214,8 @@ def _topk(e: Emit) -> Sequence[SSAValue] | None:
         e.result_types,
         k=words["k"],
         dim=words.get("dim", -1),
-        largest=words.get("largest", True),
-        sorted=words.get("sorted", True),
+        largest=bool(words.get("largest", True)),
+        sorted=bool(words.get("sorted", True)),
     )
 
 

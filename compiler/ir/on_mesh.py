@@ -1,0 +1,301 @@
+"""tt-mlir's pipeline on sharded StableHLO, by jaxlib's own objects: each device's program, and where tensors enter it.
+
+What `jax.shard_map` writes, `sdy.manual_computation` over all axes of its mesh, is each device's program already: its
+body takes the op's place. Calls of `tt.mesh_shard` say how a whole tensor is cut into the devices' parts, and how parts
+are joined to a whole; an argument of the entry that is annotated is handed over as a part. Every other sharding needs
+XLA's partitioner first (`opscope/base/partition.py`), whose placement of the results is then written as such calls.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jaxlib.mlir.ir as mlir
+from jaxlib.mlir.dialects import sdy
+
+from opscope.base.placement import Placement
+from opscope.base.shardings import sharding_in
+from opscope.compiler.errors import CompilerInputError
+
+MESH, MANUAL, ALL_SLICE = "sdy.mesh", "sdy.manual_computation", "sdy.all_slice"
+MESH_SHARD, MESH_PARTITION = "tt.mesh_shard", "tt.mesh_partition"
+TO_PARTS, TO_WHOLE = "full_to_shard", "shard_to_full"
+_SHARDING = "sdy.sharding"
+_AXIS = re.compile(r'"([^"]+)"')
+Axes = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How a tensor is split over a mesh, in the words of `ttir.mesh_shard`."""
+
+    dims: tuple[int, ...]
+    """For each axis of the mesh the dim that it splits; -1 for none."""
+    shape: tuple[int, ...]
+    """Into how many parts each dim is split."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether each device has all of it."""
+        return all(dim < 0 for dim in self.dims)
+
+
+def inline_manual(module: mlir.Module) -> None:
+    """Puts the bodies of manual computations in their place where these span their mesh. Others are left."""
+    meshes = _meshes(module)
+    for function in [op for op in _operations(module) if op.name == "func.func"]:
+        ops = [view.operation for view in function.regions[0].blocks[0].operations]
+        manual = [op for op in ops if op.name == MANUAL]
+        if manual and all(_spans(op, meshes) for op in manual):
+            for op in manual:
+                _inline(op, function, meshes)
+            _drop_shardings(function)
+            _write_slices(function, meshes)
+
+
+def join_results(module: mlir.Module, mesh: Axes, placements: Sequence[Placement], wholes: Sequence[Any]) -> None:
+    """Joins the results of the entry of a partitioned module, a public function, to whole tensors of these types.
+
+    Raises CompilerInputError for a placement that is no cut along the mesh's axes.
+    """
+    entry = _entry(module)
+    entry.attributes["sym_visibility"] = mlir.StringAttr.get("public")
+    end = list(entry.regions[0].blocks[0].operations)[-1].operation
+    for at, (place, kind) in enumerate(zip(placements, wholes, strict=True)):
+        cut = cut_of(place, mesh)
+        with mlir.InsertionPoint(end), end.location:
+            end.operands[at] = _mesh_shard(end.operands[at], kind, cut, TO_WHOLE)
+    _set_type(entry)
+
+
+def cut_of(place: Placement, mesh: Axes) -> Cut:
+    """The cut that a placement is, for devices in the order of the mesh. Raises CompilerInputError if it is none."""
+    sizes = [size for _, size in mesh]
+    coordinates = list(itertools.product(*map(range, sizes)))
+    dims = []
+    for axis, size in enumerate(sizes):
+        one = coordinates.index(tuple(int(other == axis and size > 1) for other in range(len(sizes))))
+        moved = [dim for dim, start in enumerate(place.starts[one]) if start]
+        dims.append(moved[0] if moved else -1)
+    shape = [1] * len(place.shape)
+    for dim, size in zip(dims, sizes, strict=True):
+        if dim >= 0:
+            shape[dim] *= size
+    for device, at in enumerate(coordinates):
+        start = [0] * len(shape)
+        for dim, place_on_axis, size in zip(dims, at, sizes, strict=True):
+            if dim >= 0:
+                start[dim] = start[dim] * size + place_on_axis
+        if tuple(n * size for n, size in zip(start, place.shape, strict=True)) != place.starts[device]:
+            raise CompilerInputError(
+                "stablehlo-pipeline: expected results cut along the mesh's axes, got another order"
+            )
+    return Cut(tuple(dims), tuple(shape))
+
+
+def mesh_of(module: mlir.Module) -> Axes:
+    """The axes of the module's one mesh. Raises CompilerInputError if it has none, several, or one in another order."""
+    meshes = set(_meshes(module).values())
+    if len(meshes) != 1:
+        raise CompilerInputError(
+            f"stablehlo-pipeline: expected one sdy.mesh for what is sharded, got {len(meshes) or 'none'}; "
+            "try --mesh of opscope compile"
+        )
+    return meshes.pop()
+
+
+def rows_and_columns(module: Any) -> tuple[int, ...]:
+    """The sizes of the axes of a module's one mesh, if it has two; nothing otherwise."""
+    meshes = set(_meshes(module).values())
+    sizes = tuple(size for _, size in meshes.pop()) if len(meshes) == 1 else ()
+    return sizes if len(sizes) == 2 else ()
+
+
+def sharded(module: mlir.Module) -> bool:
+    """Whether anything of the module is split over several devices."""
+    return sharding_in(module.operation) is not None
+
+
+def entry_types(module: mlir.Module) -> list[str]:
+    """The types of the entry's results, as text."""
+    end = list(_entry(module).regions[0].blocks[0].operations)[-1].operation
+    return [str(value.type) for value in end.operands]
+
+
+def name_of(module: mlir.Module) -> str:
+    """The module's name; empty if it has none."""
+    attributes: Any = module.operation.attributes
+    return attributes["sym_name"].value if "sym_name" in attributes else ""
+
+
+def _inline(op: Any, function: Any, meshes: dict[str, Axes]) -> None:
+    (block,) = op.regions[0].blocks
+    arguments = list(function.regions[0].blocks[0].arguments)
+    annotated = _annotated(function)
+    takes, gives = (_cuts(op.attributes[name], meshes) for name in ("in_shardings", "out_shardings"))
+    for operand, inner, (cut, local) in zip(
+        op.operands, block.arguments, zip(takes, [a.type for a in block.arguments], strict=True), strict=True
+    ):
+        at = arguments.index(operand) if operand in arguments else -1
+        if at in annotated and len(list(operand.uses)) == 1:
+            operand.set_type(local)
+            part = operand
+        else:
+            with mlir.InsertionPoint(op), op.location:
+                part = _mesh_shard(operand, local, cut, TO_PARTS)
+        inner.replace_all_uses_with(part)
+    (*body, end) = [view.operation for view in block.operations]
+    for inner_op in body:
+        inner_op.move_before(op)
+    for result, value, cut in zip(op.results, end.operands, gives, strict=True):
+        with mlir.InsertionPoint(op), op.location:
+            result.replace_all_uses_with(_mesh_shard(value, result.type, cut, TO_WHOLE))
+    op.erase()
+    _set_type(function)
+
+
+def _write_slices(function: Any, meshes: dict[str, Axes]) -> None:
+    """Writes Shardy's composites `sdy.all_slice`, each device's part of what all have, as partitions along axes.
+
+    The result's sharding names all axes, of which the operand may have been split along the first ones: what the shapes
+    leave to do is a dim's last axes. A composite that no such axes explain is left to its decomposition.
+    """
+    for op in [view.operation for view in function.regions[0].blocks[0].operations]:
+        held = op.attributes.get("composite_attributes", {})
+        if op.name != "stablehlo.composite" or op.attributes["name"].value != ALL_SLICE or "out_sharding" not in held:
+            continue
+        steps = _slices(sdy.TensorShardingAttr(held["out_sharding"]), op.operands[0].type, op.results[0].type, meshes)
+        if steps is None:
+            continue
+        value, shape = op.operands[0], list(op.operands[0].type.shape)
+        for axis, dim, size in steps:
+            shape[dim] //= size
+            kind = mlir.RankedTensorType.get(shape, op.operands[0].type.element_type)
+            with mlir.InsertionPoint(op), op.location:
+                value = _call(MESH_PARTITION, value, kind, {"cluster_axis": str(axis), "dim": str(dim)})
+        op.results[0].replace_all_uses_with(value)
+        op.erase()
+
+
+def _slices(sharding: Any, whole: Any, part: Any, meshes: dict[str, Axes]) -> list[tuple[int, int, int]] | None:
+    """(axis of the mesh, dim, its size) of each step from a type to its part, major axes first; None if none lead
+    there."""
+    mesh = meshes.get(str(sharding.mesh_or_ref).lstrip("@"))
+    texts = [str(dim) for dim in sharding.dimension_shardings]
+    if (
+        mesh is None
+        or not len(texts) == len(whole.shape) == len(part.shape)
+        or any("?" in t or ":" in t for t in texts)
+    ):
+        return None
+    sizes, numbers = dict(mesh), {axis: at for at, (axis, _) in enumerate(mesh)}
+    steps = []
+    for dim, text in enumerate(texts):
+        axes = [axis for axis in _AXIS.findall(text) if sizes[axis] > 1]
+        lasts = [axes[at:] for at in range(len(axes) + 1)]
+        left = [last for last in lasts if part.shape[dim] * math.prod(sizes[axis] for axis in last) == whole.shape[dim]]
+        if not left:
+            return None
+        steps += [(numbers[axis], dim, sizes[axis]) for axis in left[0]]
+    return steps
+
+
+def _mesh_shard(value: Any, kind: Any, cut: Cut, direction: str) -> Any:
+    """A call that cuts or joins a value."""
+    words = {
+        "shard_dims": json.dumps([-1] if cut.whole else list(cut.dims)),
+        "shard_shape": json.dumps([1] if cut.whole else list(cut.shape) + [1] * (len(cut.dims) - len(cut.shape))),
+        "shard_direction": direction,
+        "shard_type": "replicate" if cut.whole else "devices",
+    }
+    return _call(MESH_SHARD, value, kind, words)
+
+
+def _call(target: str, value: Any, kind: Any, words: dict[str, str]) -> Any:
+    """The result of a custom call with these attributes, in the context's place."""
+    attributes = {
+        "call_target_name": mlir.StringAttr.get(target),
+        "api_version": mlir.IntegerAttr.get(mlir.IntegerType.get_signless(32), 0),
+        "mhlo.frontend_attributes": mlir.DictAttr.get({key: mlir.StringAttr.get(word) for key, word in words.items()}),
+    }
+    call = mlir.Operation.create("stablehlo.custom_call", results=[kind], operands=[value], attributes=attributes)
+    return call.results[0]
+
+
+def _cuts(per_value: Any, meshes: dict[str, Axes]) -> list[Cut]:
+    cuts = []
+    for sharding in sdy.TensorShardingPerValueAttr(per_value).shardings:
+        held = sdy.TensorShardingAttr(sharding)
+        mesh = meshes[str(held.mesh_or_ref).lstrip("@")]
+        names = [_AXIS.findall(str(dim)) for dim in held.dimension_shardings]
+        dims = tuple(
+            next((at for at, axes in enumerate(names) if axis in axes and size > 1), -1) for axis, size in mesh
+        )
+        sizes = dict(mesh)
+        cuts.append(Cut(dims, tuple(math.prod(sizes[axis] for axis in axes) for axes in names)))
+    return cuts
+
+
+def _spans(op: Any, meshes: dict[str, Axes]) -> bool:
+    """Whether a manual computation is over all axes of one mesh that have several devices, nothing inside sharded."""
+    axes = set(_AXIS.findall(str(op.attributes["manual_axes"])))
+    texts = f"{op.attributes['in_shardings']} {op.attributes['out_shardings']}"
+    used = {name for name in meshes if re.search(rf"@{re.escape(name)}\b", texts)}
+    plain = len(used) == 1 and '":' not in texts  # `"x":(1)2` is a part of an axis
+    inside = any(sharding_in(view.operation) for block in op.regions[0].blocks for view in block.operations)
+    return plain and not inside and all(name in axes or size == 1 for mesh in used for name, size in meshes[mesh])
+
+
+def _meshes(module: Any) -> dict[str, Axes]:
+    """The meshes by name, of two axes at least: tt-mlir's have rows and columns. One with an order of its own is left
+    out."""
+    meshes: dict[str, Axes] = {}
+    for op in _operations(module):
+        if op.name == MESH:
+            mesh = sdy.MeshAttr(op.attributes["mesh"])
+            axes = tuple((sdy.MeshAxisAttr(axis).name, sdy.MeshAxisAttr(axis).size) for axis in mesh.axes)
+            if not list(mesh.device_ids):
+                meshes[op.attributes["sym_name"].value] = (("", 1),) * (2 - len(axes)) + axes
+    return meshes
+
+
+def _annotated(function: Any) -> set[int]:
+    """Numbers of the arguments that have a sharding."""
+    if "arg_attrs" not in function.attributes:
+        return set()
+    return {at for at, held in enumerate(function.attributes["arg_attrs"]) if _SHARDING in mlir.DictAttr(held)}
+
+
+def _drop_shardings(function: Any) -> None:
+    for key in {"arg_attrs", "res_attrs"} & set(function.attributes):
+        kept = [
+            mlir.DictAttr.get({entry.name: entry.attr for entry in mlir.DictAttr(held) if entry.name != _SHARDING})
+            for held in function.attributes[key]
+        ]
+        function.attributes[key] = mlir.ArrayAttr.get(kept)
+
+
+def _set_type(function: Any) -> None:
+    (block,) = function.regions[0].blocks
+    end = list(block.operations)[-1].operation
+    kind = mlir.FunctionType.get([a.type for a in block.arguments], [v.type for v in end.operands])
+    function.attributes["function_type"] = mlir.TypeAttr.get(kind)
+
+
+def _entry(module: mlir.Module) -> Any:
+    """The function `main`, or the first one. Raises CompilerInputError if there is none."""
+    functions = {op.attributes["sym_name"].value: op for op in _operations(module) if op.name == "func.func"}
+    if not functions:
+        raise CompilerInputError("module: expected a function @main, got no function")
+    return functions.get("main") or next(iter(functions.values()))
+
+
+def _operations(module: Any) -> list[Any]:
+    (block,) = module.operation.regions[0].blocks
+    return [view.operation for view in block.operations]
