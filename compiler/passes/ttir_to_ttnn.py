@@ -24,6 +24,7 @@ from opscope.compiler.dialects.ttir_conv_weights import prepares_weights
 from opscope.compiler.dialects.unlowered import why_not
 from opscope.compiler.errors import CompilerInputError, StageFailure
 from opscope.compiler.ir.functions import CONST_EVAL, FALLBACK, KIND, PROGRAM, SCALAR, functions, kind_of
+from opscope.compiler.ops.read_only import computed_in
 from opscope.compiler.ops.row import TABLE, OpRow
 from opscope.compiler.ops.shapes import shape_of
 from opscope.compiler.options import WAY_OUT
@@ -112,6 +113,12 @@ class _Formats:
             message = f"expected a format that {self.system.arch} has, got {data_format.name} for {element}{way_out}"
             raise StageFailure(STAGE, user, message, kind="never")
         return data_format
+
+    def check_read_only(self, op: Operation) -> None:
+        """Raises StageFailure (never) if an op computes in a type that weights alone have."""
+        if (row := computed_in(op)) is not None:
+            message = f"expected weights of {row.name} that are moved or converted, got an op: {row.why_not}{WAY_OUT}"
+            raise StageFailure(STAGE, op.name, message, kind="never")
 
     def holds(self, value: SSAValue) -> bool:
         """Whether the device has a format for the elements of a value."""
@@ -292,6 +299,7 @@ class _Function:
 
     def kernel(self, op: Operation, operands: list[SSAValue]) -> list[SSAValue]:
         """Adds the ttnn op of a ttir op's row, and returns its results."""
+        self.formats.check_read_only(op)
         if isinstance(op, LoadCachedOp):
             new_op = LoadCachedOp.create(
                 operands=operands,

@@ -145,7 +145,9 @@ class ElementType:
     data_format: str | None
     """Default device format; None if the device has none."""
     why_not: str = ""
-    """The hardware fact, where `data_format` is None."""
+    """The hardware fact, where `data_format` is None, or where it is `read_only`."""
+    read_only: bool = False
+    """Whether values are moved and converted to other types only, as weights are: nothing computes in it."""
 
 
 _NO_64 = "the device's registers hold at most 32 bits per datum"
@@ -174,8 +176,9 @@ def _element_types() -> dict[str, ElementType]:
         ("ui64", np.uint64, None, _NO_64),
         ("complex<f32>", np.complex64, None, _NO_COMPLEX),
         ("complex<f64>", np.complex128, None, _NO_COMPLEX),
-        ("i4", ml_dtypes.int4, None, _NO_SUB_BYTE),
-        ("ui4", ml_dtypes.uint4, None, _NO_SUB_BYTE),
+        # Weights of 4 bits are held as i8 is, and converted where they are read; nothing computes in 4 bits.
+        ("i4", ml_dtypes.int4, "Int32", _NO_SUB_BYTE),
+        ("ui4", ml_dtypes.uint4, "UInt8", _NO_SUB_BYTE),
         ("i2", ml_dtypes.int2, None, _NO_SUB_BYTE),
         ("ui2", ml_dtypes.uint2, None, _NO_SUB_BYTE),
     ]
@@ -186,7 +189,10 @@ def _element_types() -> dict[str, ElementType]:
         "f6E2M3FN": "float6_e2m3fn", "f6E3M2FN": "float6_e3m2fn",
     }  # fmt: skip
     rows += [(name, getattr(ml_dtypes, attr), None, _NO_FP8.format(name)) for name, attr in f8.items()]
-    return {n: ElementType(n, np.dtype(t), f, why) for n, t, f, why in rows}  # type: ignore[arg-type]
+    return {
+        n: ElementType(n, np.dtype(t), f, why, read_only=f is not None and bool(why))  # type: ignore[arg-type]
+        for n, t, f, why in rows
+    }
 
 
 ELEMENT_TYPES: dict[str, ElementType] = _element_types()

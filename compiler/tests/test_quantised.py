@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -147,4 +148,41 @@ def test_a_board_without_the_integers_says_never(board: str, storage: str, word:
             programs.module(f"%0 = stablehlo.add %x, %x : {kind}\nreturn %0 : {kind}", f"(%x: {kind}) -> {kind}"),
             api.load_board(board),
         )
+    assert caught.value.kind == "never"
+
+
+W4 = "!quant.uniform<i4:f32, 0.5>"
+
+
+@pytest.mark.parametrize("kind", ["i4", "ui4", W4], ids=["i4", "ui4", "quantised"])
+def test_weights_of_four_bits_are_moved_and_converted(kind: str):
+    """All 16 values, through a transpose; nothing but their conversion reads them."""
+    numpy = ml_dtypes.uint4 if kind == "ui4" else ml_dtypes.int4
+    x, w = programs.random((3, 8)), np.arange(16).reshape(2, 8).astype(np.int8).astype(numpy)
+    read = "stablehlo.uniform_dequantize %t" if kind == W4 else "stablehlo.convert %t"
+    body = f"""%t = stablehlo.transpose %w, dims = [1, 0] : (tensor<2x8x{kind}>) -> tensor<8x2x{kind}>
+      %f = {read} : (tensor<8x2x{kind}>) -> tensor<8x2xf32>
+      %r = stablehlo.dot_general %x, %f, contracting_dims = [1] x [0]
+        : (tensor<3x8xf32>, tensor<8x2xf32>) -> tensor<3x2xf32>
+      return %r : tensor<3x2xf32>"""
+    got = run(body, f"(%x: tensor<3x8xf32>, %w: tensor<2x8x{kind}>) -> tensor<3x2xf32>", x, w)
+    scale = np.float32(0.5 if kind == W4 else 1)
+    np.testing.assert_allclose(got, x @ w.astype(np.float32).T * scale, rtol=4e-3, atol=4e-2)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "stablehlo.add %x, %x : tensor<4xi4>",
+        "stablehlo.convert %y : (tensor<4xi32>) -> tensor<4xi4>",
+        "stablehlo.bitcast_convert %z : (tensor<4xui4>) -> tensor<4xi4>",
+    ],
+)
+def test_nothing_computes_in_four_bits(line: str):
+    source = programs.module(
+        f"%0 = {line}\nreturn %0 : tensor<4xi4>",
+        "(%x: tensor<4xi4>, %y: tensor<4xi32>, %z: tensor<4xui4>) -> tensor<4xi4>",
+    )
+    with pytest.raises(StageFailure, match=r"expected weights of u?i4 .* no integers narrower than 8 bits") as caught:
+        api.compile(source, api.load_board("n150"))
     assert caught.value.kind == "never"

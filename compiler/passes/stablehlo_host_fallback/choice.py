@@ -18,6 +18,7 @@ from opscope.compiler.errors import StageFailure
 from opscope.compiler.ir.context import context
 from opscope.compiler.ir.functions import SOURCE, functions
 from opscope.compiler.ops.custom_calls import find
+from opscope.compiler.ops.read_only import computed_in
 from opscope.compiler.ops.row import TABLE
 from opscope.compiler.passes.stablehlo_to_ttir import StablehloToTtir
 from opscope.compiler.passes.stablehlo_to_ttir.custom_call import target_of
@@ -86,6 +87,8 @@ def _needs_host(op: Operation, formats: frozenset[str]) -> bool:
     elements = {_element(v) for v in _values(op)}
     if op.name == "stablehlo.bitcast_convert" and i1 in elements and elements != {i1}:
         return True  # the device holds an i1 in a byte
+    if computed_in(op) is not None:
+        return True
     for value in _values(op):
         row = ELEMENT_TYPES.get(str(_element(value)))
         if row is not None and row.data_format not in formats and not _is_wide(value):
