@@ -93,7 +93,7 @@ def test_wrong_names_and_sizes_are_one_line(tmp_path: Path, text: str, shape: st
 
 def test_an_open_dimension_without_a_size_says_how_to_give_one() -> None:
     ops = {op.op_name: op.unsplittable for op in split_module(NET.format(name="main")).ops.values()}
-    assert ops["stablehlo.tanh"].endswith("tensor<?x16xf32> has a dynamic shape; try --shape arg0=1x16")
+    assert ops["stablehlo.tanh"].endswith("tensor<?x16xf32> has a dynamic shape in dim 0; try --shape arg0=1x16")
     assert not ops["stablehlo.abs"]
     named = split_module(mlir.parse(NAMED))
     assert any(op.unsplittable.endswith("; try --shape batch=1 --shape n=1") for op in named.ops.values())

@@ -72,7 +72,8 @@ def not_a_static_tensor(type_: ir.Type) -> str:
     if not isinstance(type_, ir.RankedTensorType):
         return f"{type_} is no tensor"
     if not type_.has_static_shape:
-        return f"{type_} {DYNAMIC}"
+        dims = [str(dim) for dim in range(type_.rank) if type_.is_dynamic_dim(dim)]
+        return f"{type_} {DYNAMIC} in dim{'s' * (len(dims) > 1)} {', '.join(dims)}"
     return "" if storage_of(str(type_.element_type)) in DTYPES else f"{type_} has no numpy type"
 
 
