@@ -62,6 +62,9 @@ BOARD: Mapping[str, Check] = {
     "dram_gb_per_s": RATE,
     "dram_efficiency": ("a share above 0 and up to 1", lambda value: _is_rate(value) and value <= 1),
 }
+LINK: Mapping[str, Check] = {"gb_per_s": RATE, "hop_ns": RATE}
+ETHERNET = "ethernet"
+"""A link between chips, which a board may lack."""
 PROFILE: Mapping[str, Check] = {
     "grid": GRID,
     "l1_bytes": SIZE,
@@ -92,7 +95,12 @@ def read_board(folder: Path, name: str) -> dict[str, Any]:
         if not other.is_file():
             raise ValueError(f"{path.name}: expected a board's name at `like`, got {other.stem!r}")
         raw = {**_figures(other), **raw}
-    _check(path.name, raw, {**BOARD, **dict.fromkeys(PROFILES, ("a profile", lambda value: isinstance(value, dict)))})
+    parts = (*PROFILES, *({ETHERNET} & set(raw)))
+    _check(
+        path.name, raw, {**BOARD, **dict.fromkeys(parts, ("figures by name", lambda value: isinstance(value, dict)))}
+    )
+    if ETHERNET in raw:
+        _check(f"{path.name}: {ETHERNET}", raw[ETHERNET], LINK)
     for world in PROFILES:
         _check(f"{path.name}: {world}", raw[world], PROFILE)
         _check_profile(f"{path.name}: {world}", raw[world], raw["physical_grid"])

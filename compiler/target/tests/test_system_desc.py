@@ -80,6 +80,7 @@ def test_bad_masks_are_refused(name: str, message: str) -> None:
         ("clock_ghz: 1.0", "clock_ghz: fast", "expected clock_ghz to be a number above 0, got 'fast'"),
         ("dram_efficiency: 0.92", "dram_efficiency: 1.92", "a share above 0 and up to 1, got 1.92"),
         ("  grid: [8, 8]", "  grid: [80, 8]", r"mine.yaml: ttnn: expected a grid within the physical one of \[10, 8\]"),
+        ("hop_ns: 790", "hop_ns: 0", "mine.yaml: ethernet: expected hop_ns to be a number above 0, got 0"),
         ("l1_bytes: 1499136", "l1_bytes: 4096", "ttnn: expected l1_unreserved_base below l1_bytes"),
         ("l1_bytes: 1499136", "l1_bytes: true", "ttnn: expected l1_bytes to be a whole number above 0, got True"),
         ("Float32, Float16,", "Float33, Float16,", "expected formats to be a list of formats of a device that differ"),
