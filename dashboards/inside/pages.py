@@ -40,11 +40,13 @@ def install(app: Any, served: dict[str, Any], answers: Any) -> None:
     def take_browser_events() -> Any:
         return "" if request.path == BROWSER_EVENTS else None  # nobody reads them, and a visitor would get a login page
 
-    @app.before_request
     def leave_colours_alone() -> Any:
-        """A page stores the colours that it drew with, also a visitor's, who would get 401 for it."""
+        """A page stores the colours that it drew with, also a visitor's, who would get 400 or 401 for it."""
         stores = request.method == "PUT" and COLOURS_API.fullmatch(request.path)
         return {"result": {}} if stores and served["anonymous"] and not current_user.is_authenticated else None
+
+    # Before Superset asks for a token that a visitor's page cannot have.
+    app.before_request_funcs.setdefault(None, []).insert(0, leave_colours_alone)
 
     @app.before_request
     def answer_from_memory() -> Any:
