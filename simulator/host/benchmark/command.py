@@ -113,6 +113,7 @@ def _measured(
         raise PyBudaError("-d cuda: expected tt, cpu or iree, got cuda: no GPU is used here; try -d cpu")
     if device not in DEVICES:
         raise PyBudaError(f"-d: expected one of {', '.join(DEVICES)}, got {device!r}")
+    task = task.replace("-", "_")
     if task not in TASKS:
         raise PyBudaError(f"--task: expected one of {', '.join(TASKS)}, got {task!r}")
     if timing_only and device != "tt":

@@ -58,8 +58,9 @@ def test_every_device_computes_the_same(tmp_path: Path) -> None:
 
 def test_the_report_has_a_name_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert call("-d", "cpu", "-m", "mnist_mlp", "--save_output").exit_code == 0
-    assert json.loads((tmp_path / "benchmark_cpu_mnist_mlp.json").read_text())["compiler"] == "XLA"
+    assert call("-d", "cpu", "-m", "mnist_mlp", "--save_output", "--task", "image-classification").exit_code == 0
+    report = json.loads((tmp_path / "benchmark_cpu_mnist_mlp.json").read_text())
+    assert (report["compiler"], report["task"]) == ("XLA", "image_classification")
 
 
 @pytest.mark.parametrize(
