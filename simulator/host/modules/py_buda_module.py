@@ -167,6 +167,10 @@ class PyBudaModule(Module):
         """Traces `forward`. Raises PyBudaError for whatever it raises."""
         from opscope.models.frontends.jax import lower
 
+        try:
+            inspect.signature(self.forward).bind(*inputs)
+        except TypeError:
+            self.refuse(f"the inputs {inspect.signature(self.forward)}", f"{len(inputs)}")
         held = {parameter.get_name(): array_of(parameter.value()) for parameter in self.all_parameters()}
         specs = [ArgSpec(name, value.shape, value.dtype.name, "", "parameter") for name, value in held.items()]
         taken = [ArgSpec(f"input_{i}", x.shape, traced_type(x.dtype), "", "input") for i, x in enumerate(inputs)]

@@ -275,6 +275,13 @@ BAD: dict[str, tuple[Callable[[], Any], type[PyBudaError], str]] = {
         lambda: pybuda.TTDevice("a", arch=WORMHOLE, module=Layer("m")).push_to_inputs({"other": X}),
         PyBudaError, "m: expected the inputs (act",
     ),
+    "one more": (
+        lambda: (
+            pybuda.TTDevice("a", arch=WORMHOLE, module=Layer("m")),
+            pybuda.run_inference(inputs=[(X, X)], sequential=True),
+        ),
+        PyBudaError, "m: expected the inputs (act",
+    ),
     "no name": (lambda: pybuda.TTDevice(3), PyBudaError, "TTDevice: expected a name first, got 3"),
     "twice": (
         lambda: (pybuda.TTDevice("a", arch=WORMHOLE), pybuda.TTDevice("a", arch=WORMHOLE)),
