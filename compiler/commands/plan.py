@@ -103,7 +103,7 @@ def plan_command(
                 name, _, value = text.partition("=")
                 config.set_configuration_options(**{name: value})
             progress.step(f"reading {what}")
-            graph = _graph(what, config)
+            graph = _graph(what, config, fallback=output is None)
             for name in (*epoch_break, *chip_break):
                 graph.node(name)
             config.set_epoch_break(epoch_break)
@@ -143,7 +143,7 @@ def plan_command(
         click.echo(line)
 
 
-def _graph(source: str, config: Configuration) -> BudaGraph:
+def _graph(source: str, config: Configuration, fallback: bool) -> BudaGraph:
     from opscope.compiler.buda.graph_file import matmul_graph, read_graph
 
     if source.startswith("matmul:"):
@@ -158,6 +158,8 @@ def _graph(source: str, config: Configuration) -> BudaGraph:
         "prestride": config.get("enable_conv_prestride", True),
         "stable_softmax": config.get("enable_stable_softmax", True),
         "consteval": config.get("enable_consteval", True),
+        # A binary is the card's part alone: what the host computes afterwards is in an image.
+        "fallback": fallback,
     }
     return lower(api.stablehlo_to_ttir(_stablehlo(source)), path.stem, **flags)
 

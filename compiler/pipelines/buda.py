@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
+
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.ir import OpResult
 from xdsl.passes import ModulePass
 
 from opscope.compiler.buda.graph import BudaGraph
@@ -18,6 +21,9 @@ from opscope.compiler.passes.ttir_unstable_softmax import TtirUnstableSoftmax
 from opscope.compiler.pipelines.pipeline import run
 from opscope.compiler.translations.ttir_to_graph.arguments import NO_CONSTEVAL
 from opscope.compiler.translations.ttir_to_graph.lowering import lowered
+
+PRODUCTS = frozenset({"matmul", "conv2d"})
+"""What a plan leaves to no host."""
 
 
 def legalise(module: ModuleOp, all_inputs: bool = False, prestride: bool = True, stable_softmax: bool = True) -> None:
@@ -51,10 +57,26 @@ def decomposing(all_inputs: bool, prestride: bool = True) -> tuple[ModulePass, .
 
 def lower(
     module: ModuleOp, name: str, fidelity: str = "HiFi3", data_format: str = "Float16_b", prestride: bool = True,
-    stable_softmax: bool = True, consteval: bool = True,
+    stable_softmax: bool = True, consteval: bool = True, fallback: bool = False,
 ) -> BudaGraph:  # fmt: skip
-    """Returns the graph of a TTIR module's entry function, which is legalised in place. Raises StageFailure."""
+    """Returns the graph of a TTIR module's entry function, which is legalised in place. Raises StageFailure.
+
+    With `fallback` ops that no card computes, and what needs their results, are left out of it, with a warning: the
+    host computes them after the card. Products and convolutions may not be among them.
+    """
     if not consteval:
         functions(module)[0].attributes[NO_CONSTEVAL] = UnitAttr()
     legalise(module, prestride=prestride, stable_softmax=stable_softmax)
-    return lowered(module, name, fidelity, data_format).builder.graph()
+    lowering = lowered(module, name, fidelity, data_format, fallback=fallback)
+    if lowering.refused:
+        left = {value.owner.name.removeprefix("ttir.") for value in lowering.rest if isinstance(value, OpResult)}
+        if left & PRODUCTS or not lowering.rest_inputs:
+            raise next(iter(lowering.refused.values()))
+        first = list(dict.fromkeys(op.name.removeprefix("ttir.") for op in lowering.refused))
+        others = ", ".join(sorted(left.difference(first)))
+        warnings.warn(
+            f"{name}: the host computes after the card what no card computes: {', '.join(first)}"
+            + (f"; and what needs it: {others}" if others else ""),
+            stacklevel=2,
+        )
+    return lowering.builder.graph()

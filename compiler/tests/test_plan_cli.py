@@ -25,6 +25,39 @@ def test_a_tensor_that_no_card_holds_is_refused_at_once(tmp_path):
     assert "x: expected at most 68719476736 tiles, got 1x144115188075855872x1 tiles" in result.output
 
 
+SORTED = """func.func @main(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> tensor<64x64xf32> {{
+  %0 = {before}
+  %1 = "stablehlo.sort"(%0) <{{dimension = 1 : i64}}> ({{
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %c = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  }}) : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %2 = {after}
+  return %2 : tensor<64x64xf32>
+}}"""
+PRODUCT = (
+    "stablehlo.dot_general {}, %w, contracting_dims = [1] x [0] : (tensor<64x64xf32>, tensor<64x64xf32>)"
+    " -> tensor<64x64xf32>"
+)
+TANH = "stablehlo.tanh {} : tensor<64x64xf32>"
+
+
+def test_the_host_computes_after_the_card_what_no_card_computes_but_no_product(tmp_path: Path) -> None:
+    path = tmp_path / "sorted.mlir"
+    path.write_text(SORTED.format(before=PRODUCT.format("%x"), after=TANH.format("%1")))
+    done = call(path)
+    assert done.exit_code == 0
+    warning = "sorted: the host computes after the card what no card computes: sort; and what needs it: tanh"
+    assert done.stderr == f"warning: {warning}\n"
+    assert "1 epochs" in done.stdout
+    refused = "ttir.sort: TT-Buda's planner has no op for it here"
+    assert refused in call(path, "-o", tmp_path / "x.ttnn").stderr
+    path.write_text(SORTED.format(before=TANH.format("%x"), after=PRODUCT.format("%1")))
+    done = call(path)
+    assert done.exit_code == 2
+    assert refused in done.stderr
+
+
 def test_every_candidate_of_the_published_matmul() -> None:
     result = call(CONVOLUTION, "--op", "matmul", "--json")
     assert result.exit_code == 0, result.output
