@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from opscope.harness.climb import budget
+from opscope.harness.climb.awaited_goldens import AwaitedGoldens, NoGoldens
 from opscope.harness.climb.reruns import Reruns
 from opscope.harness.climb.result_cache import ResultCache
 from opscope.harness.lanes.protocol import AnyLane
@@ -34,6 +35,8 @@ class Terms:
     """The failures that are expected."""
     reruns: int = 0
     """How often an op is run again if no limitation names its failure."""
+    goldens: AwaitedGoldens | None = None
+    """The goldens that are still being made. With None, there are none."""
 
 
 class Climber:
@@ -51,7 +54,14 @@ class Climber:
         recorded = self._terms.recorded.get(row.op_id)
         if recorded is not None:
             return self._judged(recorded)
-        test, verdict = self._judged(self._test(row, self._terms.attempts.get(row.op_id, 1)))
+        attempt = self._terms.attempts.get(row.op_id, 1)
+        try:
+            ready = row if self._terms.goldens is None else self._terms.goldens.row(row)
+        except NoGoldens as error:
+            unrun = unrun_test(row, self._context, Status.NOT_RUN, str(error))
+            test, verdict = self._judged(unrun.model_copy(update={"attempt": attempt}))
+        else:
+            test, verdict = self._judged(self._test(ready, attempt))
         self._journal.append(test)
         return test, verdict
 
@@ -104,6 +114,11 @@ class Climber:
         """Whether an op has to run, as far as that is known without reading a file."""
         terms = self._terms
         return row.op_id not in terms.recorded and (terms.cache is None or not terms.cache.has(row))
+
+    @property
+    def waited(self) -> float:
+        """Seconds that this process has waited for goldens."""
+        return 0.0 if self._terms.goldens is None else self._terms.goldens.waited
 
     def start(self) -> None:
         """Starts the lane without waiting for it."""

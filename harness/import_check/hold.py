@@ -44,16 +44,20 @@ Report = Callable[[dict[str, Any]], None]
 
 
 def hold(
-    tasks: Sequence[Task], header: ManifestHeader, claims: Claims, report: Report, at_once: int = 1
-) -> list[ImportCheck]:
-    """One check for each model of the header that a framework exported, `at_once` of them side by side."""
+    tasks: Sequence[Task], header: ManifestHeader, claims: Claims, report: Report, at_once: int = 1,
+    stop: Callable[[], bool] = lambda: False,
+) -> list[ImportCheck]:  # fmt: skip
+    """One check for each model of the header that a framework exported, `at_once` of them side by side.
+
+    Raises Stopped where `stop` says so.
+    """
     by_name = {task.name: task for task in tasks}
     jobs = [
         partial(_kept, task, Path(folder), claims)
         for model, folder in zip(header.models, header.export_dirs, strict=True)
         if (task := by_name.get(model)) is not None and task.export is not None
     ]
-    return side_by_side(jobs, at_once, report)
+    return side_by_side(jobs, at_once, report, stop=stop)
 
 
 def _kept(task: Task, folder: Path, claims: Claims, turn: Turn) -> ImportCheck:

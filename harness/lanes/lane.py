@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from opscope.base import damage
+from opscope.base import damage, stored
 from opscope.base.children.capped_log import CappedLog
 from opscope.base.children.child import Child, Deadline
 from opscope.base.children.ending import Cause, ChildEnded, Ending
 from opscope.base.damage import Damaged
 from opscope.base.machine import memory_limit
+from opscope.harness.cache import export_folder
 from opscope.harness.lanes import memory, worker_ahead
 from opscope.harness.lanes.flight import Flight, Ready
 from opscope.harness.lanes.leftovers import Leftovers, leftovers
@@ -41,8 +42,8 @@ class LaneConfig:
     """The settings of a lane."""
 
     context: RunContext
-    export_dirs: Mapping[str, str]
-    """Export folder per model (`ManifestHeader.models` and `.export_dirs`); `mend` may change it."""
+    export_dirs: dict[str, str]
+    """Export folder per model (`ManifestHeader.models` and `.export_dirs`); it may change, as `mend` does."""
     op_timeout: float = 120.0
     """Seconds that an op may take, without the child's start."""
     memory_limit: int | None = None
@@ -170,10 +171,12 @@ class Lane:
         flight = Flight(row, replace(self.config.context, card_type=ready.card_type), ready, attempt)
         found: OpTest | None = None
         try:
+            export_dir = self.config.export_dirs[row.uses[0].model]
             self._child.send({
                 "number": self._number,
                 "row": row.model_dump_json(),
-                "export_dir": self.config.export_dirs[row.uses[0].model],
+                "export_dir": export_dir,
+                "expected": stored.expected(Path(export_dir), export_folder.files_of(row)),
                 "attempt": attempt,
             })  # fmt: skip
             deadline, late = Deadline(self.config.op_timeout), False

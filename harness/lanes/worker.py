@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from opscope.base import gc_pause
+from opscope.base import gc_pause, stored
 from opscope.base.children import frames
 from opscope.base.children.inside import Parent
 from opscope.base.damage import Damaged
@@ -96,13 +96,14 @@ def _climbed(
     message: dict[str, Any], backend: Backend, context: RunContext, parent: Parent, state: WorkerState
 ) -> dict[str, Any]:
     """Climbs the op of a message. Returns its record as JSON, or why it has none."""
-    number = message["number"]
+    number, export_dir = message["number"], Path(message["export_dir"])
+    stored.expect(export_dir, {path: stored.FileMark(*mark) for path, mark in message.get("expected", {}).items()})
     try:
         test = climb(
             OpRow.model_validate_json(message["row"]),
             backend,
             context=context,
-            export_dir=Path(message["export_dir"]),
+            export_dir=export_dir,
             attempt=message["attempt"],
             on_stage=lambda stage: parent.send({"op": number, "stage": stage}),
             before_compare=state.before_compare,

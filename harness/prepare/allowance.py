@@ -29,12 +29,12 @@ class Allowance:
 
     def __init__(
         self, seconds: float = SECONDS, memory: int | None = None, until: float | None = None,
-        check: Callable[[], None] = lambda: None,
+        check: Callable[[], None] = lambda: None, spent: float = 0.0,
     ) -> None:  # fmt: skip
-        """The time begins now. `until` is the time (time.time) at which the run's budget ends. `check` is called while
-        a child works, and raises what is to end it."""
+        """The time begins now, less what is `spent`. `until` is the time (time.time) at which the run's budget ends.
+        `check` is called while a child works, and raises what is to end it."""
         self.seconds, self.memory = seconds, memory_limit(memory)
-        self._end = time.monotonic() + seconds
+        self._end = time.monotonic() + seconds - spent
         self._budget_end = None if until is None else time.monotonic() + until - time.time()
         self.step, self.check = EXPORT, check
 

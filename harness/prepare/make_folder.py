@@ -26,6 +26,7 @@ from opscope.models.frontends import own_results
 Event = dict[str, Any]
 """`{"event": "stage", "model", "stage": "export" | "split" | "golden", "done", "total"}` while it works,
 `{"event": "op", "model", "op", "seconds"}` where one op takes long (and with no name once it is over),
+`{"event": "split", "model"}` once its ops are announced,
 `{"event": "done", "model", "export_dir", "cached"}` or `{"event": "failed", "model", "status", "error"}` per model."""
 
 CACHE = "cache folder"
@@ -41,10 +42,13 @@ class Unpreparable(Exception):  # noqa: N818 - the outcome of one model, not an 
     """A model that was exported could not be split or evaluated."""
 
 
-def make(task: Task, allowance: Allowance, report: Callable[[Event], None], at_once: int = 1) -> None:
+def make(
+    task: Task, allowance: Allowance, report: Callable[[Event], None], at_once: int = 1, *, only_split: bool = False
+) -> None:
     """Makes one export folder in child processes, with a new child after each op that killed the last one.
 
-    `at_once` is how many models are made side by side, which share the processors for threads that compile.
+    `at_once` is how many models are made side by side, which share the processors for threads that compile. With
+    `only_split`, the model is exported, its ops are announced, and no folder is made.
     """
     if task.unreadable:
         raise ModelRefused(task.path, "a readable file", task.unreadable)
@@ -54,19 +58,19 @@ def make(task: Task, allowance: Allowance, report: Callable[[Event], None], at_o
     upkeep.trim(exports.parent, task.request.max_cache)
     with Claims() as claims:
         if task.export is None:
-            _make_from(task, "", exports, claims, allowance, report, at_once)
+            _make_from(task, "", exports, claims, allowance, report, at_once, only_split)
             return
         report({"event": "stage", "model": task.name, "stage": "export", "done": 0, "total": 1})
         request, own = task.request, None
         if own_results.usual_values(request.inputs, request.weights):
             own = exporting.Own(request.seed, request.max_live_bytes)
         with exporting.exported_first(task.export, exports.parent, request.max_cache, claims, allowance, own) as module:
-            _make_from(task, str(module), exports, claims, allowance, report, at_once)
+            _make_from(task, str(module), exports, claims, allowance, report, at_once, only_split)
 
 
 def _make_from(
     task: Task, module: str, exports: Path, claims: Claims, allowance: Allowance, report: Callable[[Event], None],
-    at_once: int,
+    at_once: int, only_split: bool,
 ) -> None:  # fmt: skip
     """Makes the export folder from an exporter's, `module`, or a StableHLO file's, where that is empty."""
     try:
@@ -78,7 +82,7 @@ def _make_from(
     claims.hold(temporary)
     try:
         while True:
-            outcome = _run_child(task, module, temporary, fatal_ops, threads, allowance, report)
+            outcome = _run_child(task, module, temporary, fatal_ops, threads, allowance, report, only_split)
             # Whole, however its maker ended afterwards.
             if outcome.ending.ok or export_folder.complete(Path(task.folder)):
                 return
@@ -108,7 +112,7 @@ def _evaluating(temporary: Path) -> str:
 
 def _run_child(
     task: Task, module: str, temporary: Path, fatal_ops: Mapping[str, str], threads: int,
-    allowance: Allowance, report: Callable[[Event], None],
+    allowance: Allowance, report: Callable[[Event], None], only_split: bool,
 ) -> Outcome:  # fmt: skip
     """One child at work until it ends; it is late once one op is under evaluation for more than `op_seconds`, or all
     that the model may take is used up.
@@ -157,6 +161,7 @@ def _run_child(
         "temporary": str(temporary),
         "fatal_ops": fatal_ops,
         "compile_threads": threads,
+        "only_split": only_split,
     }
     outcome = call(
         "opscope.harness.prepare.prepare_child:prepare", arguments, seconds=allowance.left(), memory=allowance.memory,

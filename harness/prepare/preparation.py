@@ -60,9 +60,9 @@ class Preparation:
     until: float | None = None
     """The time (time.time) at which the run's budget ends: after it, no model is prepared."""
 
-    def allowance(self, check: Callable[[], None] = lambda: None) -> Allowance:
-        """The time and memory of one model, whose time begins now; `check` may end what is under way."""
-        return Allowance(self.seconds, self.memory, self.until, check)
+    def allowance(self, check: Callable[[], None] = lambda: None, spent: float = 0.0) -> Allowance:
+        """The time and memory of one model, of whose time seconds are `spent`; `check` may end what is under way."""
+        return Allowance(self.seconds, self.memory, self.until, check, spent)
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,8 @@ class Task:
     """Why its file cannot be read; empty if it can."""
     entry: str = ""
     """The model within a StableHLO file that holds several."""
+    announcements: str = ""
+    """The file in which its ops are announced while goldens are made (`cache/growing_export.py`); empty for none."""
 
 
 def request_of(values: Mapping[str, Any]) -> Preparation:

@@ -6,12 +6,13 @@ import contextlib
 import hashlib
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opscope.base import damage
 from opscope.base.children.inside import Parent
-from opscope.harness.cache import export_folder
+from opscope.harness.cache import export_folder, growing_export
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import ManifestHeader
 from opscope.models.registry import TRAINING
@@ -49,7 +50,10 @@ def prepare(parent: Parent) -> None:
 
 def make(task: dict[str, Any], emit: Emit) -> None:
     """Writes the export folder for `task`, which is a `preparation.Task` with `exported`, `temporary`,
-    `fatal_ops` and `compile_threads`."""
+    `fatal_ops`, `compile_threads`, and `only_split`: whether to say which ops there are, and nothing else.
+
+    Where the task has `announcements`, ops are announced there (`cache/growing_export.py`).
+    """
     request, name, temporary = task["request"], task["name"], Path(task["temporary"])
 
     def stage(which: str, done: int, total: int) -> None:
@@ -76,7 +80,7 @@ def make(task: dict[str, Any], emit: Emit) -> None:
     stage("split", 1, 1)
     from opscope.harness.prepare import whole_row
     from opscope.harness.prepare.input_distributions import argument_distributions
-    from opscope.harness.prepare.walk import Limits, WalkTask, walk
+    from opscope.harness.prepare.walk import Limits, WalkTask, split_row, walk
 
     limits = Limits(request["max_tensor_bytes"], max(request["max_live_bytes"], 4 * request["max_tensor_bytes"]))
     disk_space.check(split, limits, temporary, name, random=request["inputs"] == "random")
@@ -91,6 +95,20 @@ def make(task: dict[str, Any], emit: Emit) -> None:
     values = argument_files.values(exported, descs, temporary, brought)
     digest = program_digest(split, distributions, values, repr(mesh.arguments) if mesh else "")
     digest += argument_files.label(brought)
+    header = ManifestHeader(
+        models=(name,),
+        export_dirs=(task["folder"],),
+        module_ops={name: split.module_ops},
+        structural={name: split.structural},
+    )
+    announcer = growing_export.Announcer(Path(task["announcements"])) if task["announcements"] else None
+    if announcer is not None:
+        announcer.split(header, [split_row(op, exported.frontend) for op in split.ops.values()])
+        if not task["only_split"]:
+            announcer.begin(temporary)
+        emit("split", model=name)
+    if task["only_split"]:
+        return
     walked = walk(
         WalkTask(
             split=split,
@@ -106,6 +124,7 @@ def make(task: dict[str, Any], emit: Emit) -> None:
             random=request["inputs"] == "random",
             frontend=exported.frontend,
             on_progress=lambda done, total: stage("golden", done, total),
+            on_row=None if announcer is None else partial(announcer.op, temporary),
         ),
         walker_over(mesh) if mesh else None,
     )
@@ -113,12 +132,6 @@ def make(task: dict[str, Any], emit: Emit) -> None:
     whole_row.write(temporary, name, split, results, distributions, seed, digest, exported.frontend,
                     {index: value.file for index, value in values.items()}, argument_types(name, exported),
                     (mesh.wholes, [desc for desc, _ in mesh.results]) if mesh else None)  # fmt: skip
-    header = ManifestHeader(
-        models=(name,),
-        export_dirs=(task["folder"],),
-        module_ops={name: split.module_ops},
-        structural={name: split.structural},
-    )
     with contextlib.suppress(FileNotFoundError):
         (temporary / export_folder.JOURNAL).unlink()
     export_folder.write_manifest(temporary, header, walked.rows)

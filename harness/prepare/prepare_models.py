@@ -7,18 +7,19 @@ numpy: pytest processes call it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from opscope.base import damage, stored
 from opscope.base.children.side_by_side import Turn, side_by_side
 from opscope.base.damage import Damaged
 from opscope.base.file_names import as_text
 from opscope.base.inner_path import inside
-from opscope.harness.cache import export_folder
+from opscope.harness.cache import export_folder, growing_export, upkeep
 from opscope.harness.cache.claims import Claims, alone_in
 from opscope.harness.prepare.allowance import EXPORT, Allowance, BudgetSpent, ModelRefused
 from opscope.harness.prepare.exporting import ExportFailed
@@ -29,6 +30,9 @@ from opscope.harness.record import run_folders, store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import ManifestHeader, ModelFailure, OpRow
 from opscope.harness.record.stages import ModelStatus
+
+Manifest = tuple[ManifestHeader, list[OpRow]]
+T = TypeVar("T")
 
 
 def prepare(
@@ -46,24 +50,61 @@ def prepare(
     which no model has its framework here, a cache that cannot be written.
     """
     request = request if isinstance(request, Preparation) else request_of(request)
-    report = on_event or (lambda event: None)
     claims = claims or Claims()
-    requested = [_writable(task, claims) for task in tasks(request)]
-    if all(task.missing for task in requested):
-        missing, _, hint = requested[0].missing.partition("; try ")
-        raise InputError(f"--model {requested[0].name}", "its framework to be installed", missing, hint)
-    report({"event": "models", "total": len(requested)})
-    at_once = min(at_once, len(requested))
-    one = _OneModel(request, claims, artifacts, at_once, alone=len(requested) == 1)
+    return merge_all(Models(request, on_event or (lambda event: None), claims, artifacts, at_once).prepared())
 
-    def postponed(number: int) -> None:
-        waits = {"event": "stage", "stage": "waiting for memory", "done": 0, "total": 1}
-        report({**waits, "model": requested[number].name})
 
-    results = side_by_side([partial(one.prepared, task) for task in requested], at_once, report, postponed)
+def merge_all(results: Sequence[Manifest | ModelFailure]) -> Manifest:
+    """One manifest of all models' own, whose header has the models that failed."""
     header, rows = merge([result for result in results if not isinstance(result, ModelFailure)])
     failed = tuple(result for result in results if isinstance(result, ModelFailure))
     return header.model_copy(update={"failed": failed}), rows
+
+
+class Models:
+    """The models of a request, prepared side by side."""
+
+    def __init__(
+        self, request: Preparation, report: Callable[[Event], None], claims: Claims, artifacts: Path | None,
+        at_once: int, announcements: Path | None = None, stop: Callable[[], bool] = lambda: False,
+    ) -> None:  # fmt: skip
+        """With `announcements`, a folder, each model's ops are announced there before its goldens are made, and all
+        models are split before the first is evaluated. `stop` says when to end. Raises InputError as `prepare` does."""
+        self._report, self._stop = report, stop
+        self.tasks = [_writable(task, claims) for task in tasks(request)]
+        if all(task.missing for task in self.tasks):
+            missing, _, hint = self.tasks[0].missing.partition("; try ")
+            raise InputError(f"--model {self.tasks[0].name}", "its framework to be installed", missing, hint)
+        if announcements is not None:
+            self.tasks = [
+                replace(task, announcements=str(announcements / f"{number}.jsonl"))
+                for number, task in enumerate(self.tasks)
+            ]
+        self._at_once = min(at_once, len(self.tasks))
+        self._one = _OneModel(request, claims, artifacts, self._at_once, alone=len(self.tasks) == 1)
+
+    def outcome(self, model: str) -> Manifest | ModelFailure | None:
+        """What became of a model; None as long as it is under way."""
+        return self._one.outcomes.get(model)
+
+    def prepared(self) -> list[Manifest | ModelFailure]:
+        """Prepares the models and returns what became of each. Raises InputError, or Stopped where `stop` says so."""
+        self._report({"event": "models", "total": len(self.tasks)})
+        unmade = [
+            task for task in self.tasks
+            if task.announcements and not task.missing and not export_folder.complete(Path(task.folder))
+        ]  # fmt: skip
+        if len(unmade) > self._at_once:
+            self._side_by_side(self._one.split, unmade)
+        return self._side_by_side(self._one.prepared, self.tasks)
+
+    def _side_by_side(self, job: Callable[[Task, Turn], Any], named: Sequence[Task]) -> list[Any]:
+        def postponed(number: int) -> None:
+            waits = {"event": "stage", "stage": "waiting for memory", "done": 0, "total": 1}
+            self._report({**waits, "model": named[number].name})
+
+        jobs = [partial(job, task) for task in named]
+        return side_by_side(jobs, self._at_once, self._report, postponed, stop=self._stop)
 
 
 @dataclass(frozen=True)
@@ -76,16 +117,42 @@ class _OneModel:
     at_once: int
     alone: bool
     """Whether the request has only this model, so that what is wrong with it is bad input."""
+    outcomes: dict[str, Manifest | ModelFailure] = field(default_factory=dict)
+    spent: dict[str, float] = field(default_factory=dict)
+    """Seconds that a model has taken that was only split."""
 
-    def prepared(self, task: Task, turn: Turn) -> tuple[ManifestHeader, list[OpRow]] | ModelFailure:
+    def split(self, task: Task, turn: Turn) -> None:
+        """Exports a model and announces its ops."""
+        began = time.monotonic()
+        self._attempt(task, turn, partial(make, at_once=self.at_once, only_split=True))
+        self.spent[task.name] = time.monotonic() - began
+
+    def prepared(self, task: Task, turn: Turn) -> Manifest | ModelFailure:
         """The manifest of a model, or why there is none. Raises InputError."""
+        if task.name in self.outcomes:  # it failed when it was split
+            return self.outcomes[task.name]
         folder = Path(task.folder)
         cached = _claimed(folder, self.claims)
-        allowance = self.request.allowance(turn.check)
+        outcome = self._attempt(task, turn, lambda task, allowance, report: _manifest(
+            task, self.claims, allowance, report, self.at_once))  # fmt: skip
+        if isinstance(outcome, ModelFailure):
+            return outcome
+        self.outcomes[task.name] = outcome
+        export_folder.mark_used(folder)
+        if not cached:
+            _announce(task, lambda announcer: announcer.complete(folder))
+        turn.report({"event": "done", "model": task.name, "export_dir": task.folder, "cached": cached})
+        return outcome
+
+    def _attempt(
+        self, task: Task, turn: Turn, work: Callable[[Task, Allowance, Callable[[Event], None]], T]
+    ) -> T | ModelFailure:
+        """What some work on a model returns, or why it came to nothing. Raises InputError."""
+        allowance = self.request.allowance(turn.check, self.spent.get(task.name, 0.0))
         try:
             if task.missing:
                 raise ExportFailed("", task.missing, "")
-            manifest = _manifest(task, self.claims, allowance, turn.report, self.at_once)
+            return work(task, allowance, turn.report)
         except ExportFailed as error:
             status = ModelStatus(f"{error.stage}_failed") if error.stage else ModelStatus.FRAMEWORK_MISSING
             failure = _failure(task, status, error.error, error.trace, self.artifacts)
@@ -99,12 +166,20 @@ class _OneModel:
                 raise
             status = ModelStatus.EXPORT_FAILED if allowance.step == EXPORT else ModelStatus.PREPARE_FAILED
             failure = _failure(task, status, str(error), "", self.artifacts)
-        else:
-            export_folder.mark_used(folder)
-            turn.report({"event": "done", "model": task.name, "export_dir": task.folder, "cached": cached})
-            return manifest
+        self.outcomes[task.name] = failure
+        _announce(task, lambda announcer: announcer.failed(f"{failure.status.value}: {failure.error}"))
         turn.report({"event": "failed", "model": task.name, "status": failure.status.value, "error": failure.error})
         return failure
+
+
+def _announce(task: Task, say: Callable[[growing_export.Announcer], None]) -> None:
+    """Says how a model's preparation ended, to those who wait for its goldens. Raises InputError."""
+    if task.announcements:
+        path = Path(task.announcements)
+        try:
+            say(growing_export.Announcer(path))
+        except OSError as error:
+            raise store.refused(path, error) from error
 
 
 def _failure(task: Task, status: ModelStatus, error: str, trace: str, artifacts: Path | None) -> ModelFailure:
@@ -175,7 +250,10 @@ def mend(request: Preparation, row: OpRow, error: Damaged, claims: Claims) -> tu
     that find damage in a cache, one after the other mends it. Raises Damaged if that cannot be done.
     """
     task = next((task for task in tasks(request) if task.name == row.uses[0].model), None)
-    if task is None or not Path(error.where).is_relative_to(task.folder):
+    if task is not None and _was_growing(Path(error.where), Path(task.folder)):
+        if not export_folder.intact(Path(task.folder)):
+            raise error  # the export has failed
+    elif task is None or not Path(error.where).is_relative_to(task.folder):
         raise error  # its sources have changed since, so another folder would be made
     if export_folder.read_only(Path(str(task.request.cache_dir))):
         damage.say(f"{error.where}: damaged ({error.got}); {task.name} is prepared for this run alone")
@@ -198,6 +276,12 @@ def mend(request: Preparation, row: OpRow, error: Damaged, claims: Claims) -> tu
         raise error
     # A model's own row lists its own uses; those in other models stay.
     return mended.model_copy(update={"uses": row.uses}), task.folder
+
+
+def _was_growing(where: Path, folder: Path) -> bool:
+    """Whether a file was below an export under construction, beside which `folder` is or will be."""
+    exports = folder.parent
+    return where.is_relative_to(exports) and where.relative_to(exports).parts[0].startswith(upkeep.UNFINISHED)
 
 
 def merge(manifests: Sequence[tuple[ManifestHeader, list[OpRow]]]) -> tuple[ManifestHeader, list[OpRow]]:

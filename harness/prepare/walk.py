@@ -76,6 +76,8 @@ class WalkTask:
     frontend: str = ""
     on_progress: Callable[[int, int], None] = lambda done, total: None
     """Called with ops evaluated and ops in all."""
+    on_row: Callable[[OpRow], None] | None = None
+    """Called with the row of each op once its inputs and goldens are stored."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,7 @@ def walk(plan: WalkTask, kind: Callable[[WalkTask], Walker] | None = None) -> Wa
         for done, op in enumerate(plan.split.ops.values()):
             if op.op_id in first:
                 walker.evaluate_alone(op, first[op.op_id])
+                walker.announce(op)
             plan.on_progress(done + 1, len(plan.split.ops))
         results: list[np.ndarray | Missing] = []
     else:
@@ -194,6 +197,7 @@ class Walker:
         if first:
             self.remember(op, node.outputs, results)
             self.measure_terms(op, buffers)
+            self.announce(op)
         for body in node.bodies:
             self.body(body, node, env)
 
@@ -301,7 +305,7 @@ class Walker:
     def store(self, value: int, buffer: Any) -> None:
         """Writes a value once."""
         if value not in self.stored:
-            save(self.plan.folder / VALUES / f"{value}.npy", golden.view(buffer))
+            save_anew(self.plan.folder / VALUES / f"{value}.npy", golden.view(buffer))
             self.stored.add(value)
 
     # --- ops -----------------------------------------------------------------------------------------------------
@@ -401,7 +405,7 @@ class Walker:
             return  # XLA had a golden: the lane says what is wrong with the squares
         paths = tuple(f"{VALUES}/{op.op_id}{part}.terms{number}.npy" for number in range(len(sizes)))
         for path, array in zip(paths, sizes, strict=True):
-            save(self.plan.folder / path, operand_sizes.stored(array))
+            save_anew(self.plan.folder / path, operand_sizes.stored(array))
         self.term_sizes[op.op_id] = paths
 
     def evaluate_alone(self, op: SingleOp, node: Node) -> None:
@@ -418,31 +422,24 @@ class Walker:
             return
         paths = tuple(f"{VALUES}/{op.op_id}.{k}.npy" for k in range(len(results)))
         for path, result in zip(paths, results, strict=True):
-            save(self.plan.folder / path, golden.view(result))
+            save_anew(self.plan.folder / path, golden.view(result))
         self.goldens[op.op_id] = paths
         self.measure_terms(op, buffers)
 
+    def announce(self, op: SingleOp) -> None:
+        """Hands on the row of an op whose inputs and goldens are stored."""
+        if self.plan.on_row is not None:
+            self.plan.on_row(self.row(op))
+
     def row(self, op: SingleOp) -> OpRow:
-        """The manifest's row of a unique op; also writes its module."""
-        base = OpRow(
-            op_id=op.op_id,
-            op_name=op.op_name,
-            module=None,
-            inputs=op.inputs,
-            outputs=op.outputs,
-            op_params=op.op_params,
-            uses=op.uses,
-            frontend=self.plan.frontend,
-            unsplittable=op.unsplittable,
-        )
-        if op.unsplittable:
-            return base.model_copy(update={"no_golden": f"unsplittable: {op.unsplittable}"})
-        module = f"{OPS}/{op.op_id}.mlirbc"
-        (self.plan.folder / module).write_bytes(op.bytecode)
+        """The manifest's row of a unique op; its module is written if it is not there yet."""
+        row = split_row(op, self.plan.frontend)
+        if row.module is None:
+            return row
+        write_module(self.plan.folder, op)
         reason = self.reasons.get(op.op_id, "" if op.op_id in self.goldens else "never evaluated")
-        return base.model_copy(
+        return row.model_copy(
             update={
-                "module": module,
                 "sources": self.sources.get(op.op_id, ()),
                 "golden": self.goldens.get(op.op_id, ()),
                 "term_sizes": self.term_sizes.get(op.op_id, ()),
@@ -450,6 +447,40 @@ class Walker:
                 "provenance": self.provenance.get(op.op_id, ""),
             }
         )
+
+
+def save_anew(path: Path, array: np.ndarray) -> None:
+    """Writes an array. One that a walk has written which died is replaced as a whole: a lane may read it."""
+    if path.exists():
+        again = path.with_suffix(".again")
+        with open(again, "wb") as file:
+            save(file, array)
+        again.replace(path)
+    else:
+        save(path, array)
+
+
+def split_row(op: SingleOp, frontend: str) -> OpRow:
+    """What the split knows of a unique op."""
+    return OpRow(
+        op_id=op.op_id,
+        op_name=op.op_name,
+        module=None if op.unsplittable else f"{OPS}/{op.op_id}.mlirbc",
+        inputs=op.inputs,
+        outputs=op.outputs,
+        op_params=op.op_params,
+        uses=op.uses,
+        frontend=frontend,
+        unsplittable=op.unsplittable,
+        no_golden=f"unsplittable: {op.unsplittable}" if op.unsplittable else "",
+    )
+
+
+def write_module(folder: Path, op: SingleOp) -> None:
+    """Writes an op's module into an export folder, once: a lane may read it already."""
+    place = folder / OPS / f"{op.op_id}.mlirbc"
+    if not place.exists():
+        place.write_bytes(op.bytecode)
 
 
 def last_uses(program: Program) -> dict[int, list[int]]:

@@ -205,13 +205,18 @@ class ManifestHeader(Record):
     structural: dict[str, Int]
     """Per model: ops that only hold the program together (constant, return, call, ...)."""
     failed: tuple[ModelFailure, ...] = ()
-    """The models that were requested but are not in `models`."""
+    """The models that were requested but could not be prepared. One whose goldens failed is in `models` too."""
     imports: tuple[ImportCheck, ...] = ()
     """One for each of `models` that a framework exported. Files of StableHLO are not imported."""
+    unfinished: tuple[str, ...] = ()
+    """The models whose goldens were being made when this was written: of their ops, it says what the split knows. It is
+    written again once they are made; a run that was killed before prepares them again when it goes on."""
 
     def by_outcome(self) -> dict[str, int]:
         """How many of the requested models ran, and how many failed in each way."""
-        return {"ran": len(self.models), **Counter(failure.status.value for failure in self.failed)}
+        failed = {failure.model for failure in self.failed}
+        ran = sum(model not in failed for model in self.models)
+        return {"ran": ran, **Counter(failure.status.value for failure in self.failed)}
 
 
 class StageTime(Record):

@@ -58,7 +58,11 @@ def close(plan: RunPlan, selected: set[str] | None, *, interrupted: bool) -> Clo
         for row in plan.rows
         if row.module is not None and (row.op_id, backend_label(side.orders.context.backend)) not in recorded
     ]
-    missing = [test for test in (*stored.tests, *unrun) if test.status is Status.NOT_RUN]
+    # Ops without goldens are their model's failure: the run has not been interrupted.
+    lost = {failure.model for failure in plan.header.failed}
+    missing = [
+        test for test in (*stored.tests, *unrun) if test.status is Status.NOT_RUN and test.model_name not in lost
+    ]
     unprepared = any(failure.status is ModelStatus.NOT_RUN for failure in plan.header.failed)
     outcome = "out_of_budget" if missing or unprepared else "complete"
     if interrupted or not all(budget.left_out(test) for test in missing):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
 
@@ -18,6 +18,7 @@ from opscope.base.visible_text import one_line
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
 from opscope.harness.climb import result_cache
+from opscope.harness.climb.awaited_goldens import AwaitedGoldens
 from opscope.harness.climb.climber import Climber, Terms
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.lanes.protocol import AnyLane
@@ -31,6 +32,9 @@ from opscope.harness.record.selection import matches_globs
 from opscope.harness.run import resume
 from opscope.harness.run.process_plan import Orders, orders_from_json
 from opscope.harness.scale.cluster import ClusterLane
+
+if TYPE_CHECKING:
+    from opscope.harness.run.preparing import Preparing
 
 MAIN = "main"
 """Writer of the journal if there are no xdist workers."""
@@ -46,6 +50,8 @@ class RunPlan:
     again: bool = False
     tag: str = ""
     """Name of the orders' backend if the run has several; the names of its tests contain it."""
+    preparing: Preparing | None = None
+    """In the process that prepares the models, until they are all prepared."""
 
     @property
     def run_dir(self) -> Path:
@@ -118,8 +124,11 @@ class RunPlan:
         orders = self.orders
         tests = store.latest(store.read_journal(self.run_dir)) if orders.resumed else ()
         label = backend_label(orders.context.backend)
+        # The lane's own, which say where a model's files are by now.
+        folders = lane.config.export_dirs if orders.growing and isinstance(lane, Lane) else self.folders
         terms = Terms(
-            cache=result_cache.ResultCache(orders.caches, orders.context, orders.ready, self.folders),
+            goldens=AwaitedGoldens(orders.growing, folders, orders.controller) if orders.growing else None,
+            cache=result_cache.ResultCache(orders.caches, orders.context, orders.ready, folders),
             recorded=resume.recorded(test for test in tests if test.backend == label),
             attempts=orders.attempts,
             deadline=orders.deadline,

@@ -174,13 +174,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.opscope_places = {}  # type: ignore[attr-defined]
     config.opscope_doing = lambda what: None  # type: ignore[attr-defined]
     if config.option.opscope_op_by_op and not (config.option.help or config.option.version):
+        from opscope.harness.run.late_models import LateModels
         from opscope.harness.run.session import OpByOp
 
         for setting in foreign_options.OWNERS:
             foreign_options.take(setting, config)  # an xdist worker parses the command line anew
         # Otherwise pytest's header would name the folders of the project's own tests, which this run does not collect.
         config.args_source = pytest.Config.ArgsSource.INVOCATION_DIR
-        config.pluginmanager.register(OpByOp(config), SESSION)
+        run = OpByOp(config)
+        config.pluginmanager.register(run, SESSION)
+        if run.worker is None:
+            config.pluginmanager.register(LateModels(run))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -58,6 +59,10 @@ class Orders:
     """Models that ran as one program: their ops are left out (`--op-by-op-on-fail`)."""
     preparation: dict[str, Any] | None = None
     """The `Preparation` of the run, to make damaged exports again. With None, their ops do not run."""
+    growing: dict[str, str] = field(default_factory=dict)
+    """The models whose goldens are still being made, each with the file in which its ops are announced."""
+    controller: int = 0
+    """The process that prepares these models."""
     others: tuple[Orders, ...] = ()
     """The orders for each further backend of the run, with its own context and report."""
 
@@ -118,6 +123,12 @@ def mending(orders: Orders, preparation: Preparation) -> Orders:
     values = asdict(preparation)
     others = tuple(replace(other, preparation=values) for other in orders.others)
     return replace(orders, preparation=values, others=others)
+
+
+def growing(orders: Orders, announcements: dict[str, str]) -> Orders:
+    """The orders of a run some of whose models are prepared by this process meanwhile."""
+    values: dict[str, Any] = {"growing": announcements, "controller": os.getpid()}
+    return replace(orders, **values, others=tuple(replace(other, **values) for other in orders.others))
 
 
 def shared(orders: Orders, own_share: shard.Share | None) -> Orders:

@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opscope.base.damage import Damaged
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import in_use
+from opscope.harness.prepare.prepare_models import merge
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.records import OpRow, OpTest
+from opscope.harness.record.records import ManifestHeader, OpRow, OpTest
 from opscope.harness.record.stages import Status
 from opscope.harness.record.store import StoredRun
 from opscope.harness.settings.settings import BY_NAME
@@ -103,6 +105,29 @@ def prepared(run: StoredRun, preparation: Preparation, make: Callable[[Preparati
         raise InputError(
             "--resume", "the models and the exporter that the run started with", "different ones", "a new run"
         )
+
+
+def with_goldens(run: StoredRun) -> StoredRun:
+    """A run that was killed while goldens were made, with the rows of its exports, which are complete now.
+
+    Raises InputError if they have other ops than the run began with.
+    """
+    folders = list(map(Path, run.header.export_dirs))
+    try:
+        header, rows = merge([export_folder.read_manifest(folder) for folder in folders])
+    except Damaged as error:
+        raise InputError("--resume", "exports that can be read", str(error), "--resume once more") from error
+    if {row.op_id for row in rows} != {row.op_id for row in run.rows}:
+        raise InputError("--resume", "the ops that the run started with", "different ones", "a new run")
+    kept = {"failed": run.header.failed, "imports": run.header.imports}
+    return run._replace(header=header.model_copy(update=kept), rows=rows)
+
+
+def refuse_unfinished(header: ManifestHeader, run_dir: Path, where: str) -> None:
+    """Raises InputError for a run that was killed while goldens were made: its rows do not say where these are."""
+    if header.unfinished:
+        got = f"{run_dir}, which was killed while the goldens of {', '.join(header.unfinished)} were made"
+        raise InputError(where, "a run whose models were prepared", got, f"pytest --resume {run_dir}")
 
 
 def check_backend(run: StoredRun, fingerprint: str) -> None:

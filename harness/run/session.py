@@ -54,6 +54,12 @@ AWAITED = "awaited"
 REFUSAL = "opscope_refusal"
 """Key for the reason why a worker gave up, which it sends to the controller."""
 
+LONG = 1.0
+"""Seconds of waiting for goldens that are worth a line."""
+
+WAITED = "opscope_waited"
+"""Key for the seconds that a worker has waited for goldens."""
+
 
 def workers_of(config: pytest.Config) -> int:
     """How many xdist workers a run has; 1 where it has none."""
@@ -85,6 +91,8 @@ class OpByOp:
         """Workers that have their orders."""
         self._place: dict[str, Any] | None = None
         """In such a worker, that place."""
+        self.waited = 0.0
+        """Seconds that lanes have waited for goldens."""
         words = getattr(config, "workerinput", {}).get(WORKER_INPUT)
         if words is not None:
             self.worker = config.workerinput["workerid"]  # type: ignore[attr-defined]
@@ -138,10 +146,8 @@ class OpByOp:
                 self._orders.give(self.plan.as_json())
             workers = self.config.pluginmanager.hasplugin("dsession")
             self.display.doing("starting the workers" if workers else "collecting the ops")
-            tight = upkeep.beyond(self.plan.header.export_dirs, self._max_cache())
-            reporter: Any = self.config.pluginmanager.getplugin("terminalreporter")
-            if tight and reporter is not None:
-                reporter.write_line(f"opscope: {tight}")
+            if self.plan.preparing is None:
+                self.warn_of_cache()
             if self.plan.orders.order and getattr(self.config.option, "maxschedchunk", 1) is None:
                 self.config.option.maxschedchunk = 1  # xdist hands out long stretches otherwise: the last ones first
             if dry or workers:
@@ -153,6 +159,14 @@ class OpByOp:
                 self.config.opscope_run_dir = self.plan.run_dir  # type: ignore[attr-defined]
                 self.config.opscope_doing = self.display.doing  # type: ignore[attr-defined]
         return self.plan
+
+    def warn_of_cache(self) -> None:
+        """Says if the exports of the run alone take more than all caches may."""
+        assert self.plan is not None
+        tight = upkeep.beyond(self.plan.header.export_dirs, self._max_cache())
+        reporter: Any = self.config.pluginmanager.getplugin("terminalreporter")
+        if tight and reporter is not None:
+            reporter.write_line(f"opscope: {tight}")
 
     def _prepared(self, event: progress.Event) -> None:
         """Shows a step of the preparation. The first that makes a model has workers get their backends ready."""
@@ -300,7 +314,7 @@ class OpByOp:
             self._begin(())
             cluster_loop.run(session, self._climbers)
         except InputError as error:
-            self._give_up(str(error))
+            self.give_up(str(error))
             raise pytest.exit.Exception("no further op runs", returncode=2) from None
         return True
 
@@ -319,7 +333,7 @@ class OpByOp:
             return self._climbers[tag].climb(row)
         except InputError as error:
             # The backend is no longer usable or the disk is full, so every later op would fail too.
-            self._give_up(str(error))
+            self.give_up(str(error))
             raise pytest.exit.Exception("no further op runs", returncode=2) from None
 
     def _begin(self, rows: Sequence[OpRow]) -> None:
@@ -359,7 +373,7 @@ class OpByOp:
             return status
         return (status[0], "", status[2])
 
-    def _give_up(self, line: str) -> None:
+    def give_up(self, line: str) -> None:
         """Remembers why no further op runs. A worker also sends it to the controller, which only sees an exit."""
         self._given_up = line
         if self.worker is not None:
@@ -368,7 +382,9 @@ class OpByOp:
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """Remembers why a worker gave up."""
-        self._given_up = self._given_up or getattr(node, "workeroutput", {}).get(REFUSAL, "")
+        output = getattr(node, "workeroutput", {})
+        self._given_up = self._given_up or output.get(REFUSAL, "")
+        self.waited += output.get(WAITED, 0.0)
 
     def pytest_enter_pdb(self) -> None:
         """Leaves the terminal to the debugger; the next op opens the display again."""
@@ -389,8 +405,12 @@ class OpByOp:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Closes the lane. On the controller, gives every op a record and checks the ledger."""
+        if self.plan is not None and self.plan.preparing is not None:
+            self.plan.preparing.stop()
         self.display.doing("ending the run")
         self._close()
+        if self.worker is not None:
+            self.config.workeroutput[WAITED] = self.waited  # type: ignore[attr-defined]
         if self.worker is not None or self.plan is None or self.config.option.collectonly:
             self.display.close()
             return
@@ -456,6 +476,8 @@ class OpByOp:
             again=frozenset(self.plan.orders.op_ids), told=self._told(terminalreporter),
         )  # fmt: skip
         summary.show(page, console)
+        if self.waited >= LONG and self.config.get_verbosity() >= 0:
+            terminalreporter.write_line(f"lanes waited {self.waited:.1f} s for goldens, which were made meanwhile")
         problem = self._given_up or self.closed.problem
         if problem:
             terminalreporter.write_line(problem, red=True)
@@ -486,6 +508,7 @@ class OpByOp:
 
     def _close(self) -> None:
         """Ends the lanes and closes the journals of this process."""
+        self.waited += sum(climber.waited for climber in self._climbers.values())
         for open_ in (*self._climbers.values(), *self._lanes):
             open_.close()
         self._climbers, self._lanes = {}, []

@@ -28,16 +28,17 @@ from opscope.harness.record.optest import backend_label, now
 from opscope.harness.record.records import ImportCheck, ManifestHeader, OpRow, RunRecord
 from opscope.harness.record.result_options import OPTIONS, ResultOptions
 from opscope.harness.record.selection import find_op_ids
-from opscope.harness.record.workflows import FULL, WORKFLOWS
+from opscope.harness.record.workflows import FULL, SPLIT, WORKFLOWS
 from opscope.harness.run import resume, whole_models
 from opscope.harness.run.plan import MAIN, AnyLane, RunPlan, lane_of
-from opscope.harness.run.process_plan import Orders, mending, orders_of, settled, shared
+from opscope.harness.run.process_plan import Orders, growing, mending, orders_of, settled, shared
 from opscope.harness.run.progress import Event
 from opscope.harness.run.request import Request, to_prepare
 from opscope.harness.scale import costs, shard
 
 if TYPE_CHECKING:
-    from opscope.harness.prepare.preparation import Task
+    from opscope.harness.prepare.preparation import Preparation, Task
+    from opscope.harness.run.preparing import Preparing
 
 FROM_THE_RUN = ("backend", *OPTIONS, "op_timeout", "op_memory")
 """Settings that an op of an earlier run takes from that run, unless they are given again."""
@@ -100,6 +101,7 @@ def _from_models(
             raise InputError(where, "a folder whose name is text in this locale", repr(as_text(place)), hint)
     orders = orders_of(request, f"{started:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}", run_dir, request.settings.values)
     orders = mending(orders, preparation)
+    preparing: Preparing | None = None
     if not dry:
         _claim(run_dir, claims)
     sides = RunPlan(orders, ManifestHeader(models=(), export_dirs=(), module_ops={}, structural={}), ()).sides()
@@ -108,25 +110,36 @@ def _from_models(
     cached = not request.settings["no_cache"]
     try:
         recalled = _recalled_ready(sides, lanes, cached)
-        diagnostics = None if dry else run_dir / artifacts.ARTIFACT_DIR
         listener = _loading_lanes(lanes, recalled, report)
-        header, rows = prepare_models.prepare(preparation, listener, claims, diagnostics, at_once)
-        imports = () if dry else _imports(named, header, claims, report, orders.limitations, at_once)
-        ready = _ready(sides, lanes, recalled)
-        header, rows = _by_workflow(orders, ready, header, rows, report, claims, preparation.allowance)
-        header = header.model_copy(update={"imports": imports})
+        if not dry and _climbs_early(request):
+            preparing = _preparing(preparation, claims, run_dir, at_once, orders.limitations)
+            early = preparing.split(listener)
+            header, rows = early or preparing.finish(listener)
+            ready = _ready(sides, lanes, recalled)
+            if early is not None:
+                orders = growing(orders, preparing.announcements(header.unfinished))
+        else:
+            diagnostics = None if dry else run_dir / artifacts.ARTIFACT_DIR
+            header, rows = prepare_models.prepare(preparation, listener, claims, diagnostics, at_once)
+            imports = () if dry else _imports(named, header, claims, report, orders.limitations, at_once)
+            ready = _ready(sides, lanes, recalled)
+            header, rows = _by_workflow(orders, ready, header, rows, report, claims, preparation.allowance)
+            header = header.model_copy(update={"imports": imports})
         folders.update(zip(header.models, header.export_dirs, strict=True))
         share = shard.share(rows, request.settings["shard"], measured) if request.settings["shard"] else None
         if share is not None:
             orders = shared(orders, share)
         if request.settings["op_by_op_on_fail"] and not dry:
             orders = _whole(orders, ready, header, run_dir, report, request.settings.values, cached)
-        plan = RunPlan(settled(orders, request, rows, ready, cached, started), header, rows)
+        orders = settled(orders, request, rows, ready, cached, started)
+        plan = RunPlan(orders, header, rows, preparing=preparing if header.unfinished else None)
         if not dry:
             if share is not None:
                 shard.write(run_dir, share)
             _write(plan, request, started, command_line, _fingerprint(ready))
     except BaseException:
+        if preparing is not None:
+            preparing.stop()
         _close(lanes)
         if not dry:
             _abandon(run_dir)
@@ -134,13 +147,54 @@ def _from_models(
     return plan, lanes
 
 
+def _climbs_early(request: Request) -> bool:
+    """Whether ops of a new run are climbed while goldens of others are made.
+
+    Not where all goldens are needed first (for a model as a whole), where the order of ops depends on what is known of
+    each (`--budget`), or where somebody else than this machine's processes has to see what was announced.
+    """
+    settings = request.settings
+    return settings["workflow"] == SPLIT and not any(
+        settings[name] for name in ("op_by_op_on_fail", "budget", "shard", "cluster")
+    )
+
+
+def _preparing(
+    preparation: Preparation, claims: Claims, run_dir: Path, at_once: int, own_limitations: str | None
+) -> Preparing:
+    """The preparation of a run's models, begun. Raises InputError."""
+    from opscope.harness.run.preparing import Preparing
+
+    def imports(
+        named: Sequence[Task], header: ManifestHeader, report: Callable[[Event], None], stop: Callable[[], bool]
+    ) -> tuple[ImportCheck, ...]:
+        return _imports(named, header, claims, report, own_limitations, at_once, stop)
+
+    try:
+        return Preparing(preparation, claims, run_dir, run_dir / artifacts.ARTIFACT_DIR, at_once, imports)
+    except OSError as error:
+        raise store.refused(run_dir, error) from error
+
+
+def completed(plan: RunPlan, report: Callable[[Event], None]) -> RunPlan:
+    """The plan once all of its models are prepared and held to their frameworks; its manifest is written again.
+
+    Raises InputError, and what `report` raises.
+    """
+    assert plan.preparing is not None
+    header, rows = plan.preparing.finish(report, (plan.header, list(plan.rows)))
+    plan = replace(plan, header=header, rows=rows, preparing=None)
+    store.write_manifest(plan.run_dir, export_folder.below(plan.orders.caches, header), rows)
+    return plan
+
+
 def _imports(
     named: Sequence[Task], header: ManifestHeader, claims: Claims, report: Callable[[Event], None],
-    own_limitations: str | None, at_once: int,
+    own_limitations: str | None, at_once: int, stop: Callable[[], bool] = lambda: False,
 ) -> tuple[ImportCheck, ...]:  # fmt: skip
     """Each model's check against its own framework, and whether a limitation names it."""
     rows = limitation_file.all_rows(own_limitations)
-    return tuple(judged_import(check, rows) for check in hold.hold(named, header, claims, report, at_once))
+    return tuple(judged_import(check, rows) for check in hold.hold(named, header, claims, report, at_once, stop))
 
 
 def _by_workflow(
@@ -218,6 +272,7 @@ def from_run(request: Request) -> RunPlan:
     server = request.settings["artifact_url"]
     run_dir = run_of_ops(request.run_dir, request.folder, request.op_ids, server)
     run = store.load_run(run_dir)
+    resume.refuse_unfinished(run.header, run_dir, "--op")
     settings = dict(request.settings.values)
     for name in FROM_THE_RUN:
         stored = run.record.origin.options.get(name)
@@ -312,7 +367,7 @@ def _resumed(
 ) -> tuple[RunPlan, list[AnyLane]]:
     """Makes the plan for the rest of a run. Raises InputError if the rest would not agree with its beginning."""
     from opscope.harness.prepare import prepare_models
-    from opscope.harness.prepare.preparation import Preparation
+    from opscope.harness.prepare.preparation import tasks
 
     started = now()
     if dry:
@@ -345,6 +400,14 @@ def _resumed(
             _by_workflow(orders, ready, header, rows, report, claims, preparation.allowance)
 
         resume.prepared(run, preparation, again)
+        if run.header.unfinished:
+            run = resume.with_goldens(run)
+            if not dry:
+                checks = _imports(tasks(preparation), run.header, claims, report, orders.limitations, at_once)
+                run = run._replace(header=run.header.model_copy(update={"imports": checks}))
+            plan = replace(plan, header=run.header, rows=run.rows)
+            if not dry:
+                store.write_manifest(run_dir, export_folder.below(orders.caches, run.header), run.rows)
         resume.check_backend(run, _fingerprint(ready))
         if settings.get("op_by_op_on_fail"):
             cached = not settings["no_cache"]

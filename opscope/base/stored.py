@@ -147,13 +147,14 @@ def mark_of(path: Path) -> FileMark:
     return FileMark(size, state.hexdigest())
 
 
-def marks(folder: Path) -> dict[str, FileMark] | None:
-    """The files of a sealed folder by their relative paths; None if the folder is not sealed. Raises Damaged."""
+def marks(folder: Path) -> Mapping[str, FileMark] | None:
+    """The files of a sealed folder by their relative paths, or those that are expected in one that is not sealed; None
+    if nothing is known of it. Raises Damaged."""
     path = folder / DIGESTS
     try:
         status = path.stat()
     except FileNotFoundError:
-        return None
+        return _expected.get(folder)
     except OSError as error:
         raise Damaged(path, error.strerror or str(error)) from error
     return _marks(folder, (status.st_ino, status.st_size, status.st_mtime_ns))
@@ -165,6 +166,22 @@ def _marks(folder: Path, version: tuple[int, ...]) -> dict[str, FileMark]:
     if values["folder"] != folder.name:
         raise Damaged(folder / DIGESTS, f"that of {values['folder']}")
     return {path: FileMark(*mark) for path, mark in values["files"].items()}
+
+
+_expected: dict[Path, dict[str, FileMark]] = {}
+"""Folder that is being filled -> the files that this process knows to be stored in it."""
+
+
+def expect(folder: Path, files: Mapping[str, FileMark]) -> None:
+    """Says what files of a folder hold that is not sealed yet: who wrote them has handed on their marks."""
+    if files:
+        _expected.setdefault(folder, {}).update(files)
+
+
+def expected(folder: Path, paths: Iterable[str]) -> dict[str, FileMark]:
+    """What is expected of some files of a folder; empty if the folder is sealed or nothing is known of it."""
+    known = _expected.get(folder, {})
+    return {path: known[path] for path in paths if path in known}
 
 
 def is_sealed_folder(folder: Path) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from opscope.base.digest import words_digest
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.records import ManifestHeader, OpRow, OpTest, RunRecord, TensorDesc, fails_run
+from opscope.harness.record.records import ManifestHeader, ModelFailure, OpRow, OpTest, RunRecord, TensorDesc, fails_run
 from opscope.harness.record.result_options import OPTIONS
 from opscope.harness.record.selection import count_deselected
 from opscope.harness.record.stages import Stage
@@ -172,20 +172,27 @@ def model_rows(published: Published, modules_of_models: dict[str, Module]) -> It
         plain(check.model): {"import_status": check.status, "import_text": check.text,
                              "import_expected": check.expected} for check in header.imports
     }  # fmt: skip
+    failures = {plain(failure.model): failure for failure in header.failed}
     for position, (model, module) in enumerate(modules_of_models.items()):
+        # One whose goldens failed has ops that ran.
         yield {
-            "run_id": run_id, "model": model, "framework": "", "outcome": RAN, "reason": "", "artifact": "",
+            "run_id": run_id, "model": model, **_outcome(failures.pop(model, None)),
             "module_id": module.module_id, "position": position, **plain(imports.get(model, NO_IMPORT)),
             **{kind: count.get(model, 0) for kind, count in counts.items()},
         }  # fmt: skip
-    for position, failure in enumerate(header.failed, len(modules_of_models)):
-        yield plain(
-            {
-                "run_id": run_id, "model": failure.model, "framework": failure.framework, "outcome": failure.status,
-                "reason": failure.error, "artifact": failure.artifact or "", "module_id": None, "module_ops": 0,
-                "structural": 0, "position": position, **NO_IMPORT,
-            }
-        )  # fmt: skip
+    for position, (model, failure) in enumerate(failures.items(), len(modules_of_models)):
+        yield {
+            "run_id": run_id, "model": model, **_outcome(failure), "module_id": None, "module_ops": 0, "structural": 0,
+            "position": position, **NO_IMPORT,
+        }  # fmt: skip
+
+
+def _outcome(failure: ModelFailure | None) -> Row:
+    """What became of a model; None for one that ran."""
+    if failure is None:
+        return {"framework": "", "outcome": RAN, "reason": "", "artifact": ""}
+    return plain({"framework": failure.framework, "outcome": failure.status, "reason": failure.error,
+                  "artifact": failure.artifact or ""})  # fmt: skip
 
 
 def use_rows(module: Module) -> Iterator[tuple[Any, ...]]:

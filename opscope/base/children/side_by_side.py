@@ -31,8 +31,8 @@ class Stopped(Exception):  # noqa: N818 - an order, not an error
 class Turn:
     """One job at work: it reports, and learns that it is to end."""
 
-    def __init__(self, report: Callable[[Any], None]) -> None:
-        self._report, self._stop = report, threading.Event()
+    def __init__(self, report: Callable[[Any], None], all_stop: Callable[[], bool] = lambda: False) -> None:
+        self._report, self._stop, self._all_stop = report, threading.Event(), all_stop
 
     def report(self, event: Any) -> None:
         """Hands an event to the caller. Raises Stopped."""
@@ -41,7 +41,7 @@ class Turn:
 
     def check(self) -> None:
         """Raises Stopped if the job is to end. To be called while it waits."""
-        if self._stop.is_set():
+        if self._stop.is_set() or self._all_stop():
             raise Stopped
 
     def stop(self) -> None:
@@ -52,16 +52,18 @@ class Turn:
 def side_by_side(
     jobs: Sequence[Callable[[Turn], Result]], at_once: int, on_event: Callable[[Any], None],
     on_postponed: Callable[[int], None] = lambda number: None, memory: int | None = None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> list[Result]:  # fmt: skip
     """The results of all jobs, in their order, with at most `at_once` of them under way.
 
     `memory` is how many bytes this process and all its children may hold before a job is postponed (`on_postponed`
     gets its number); None means three quarters of the machine's. Raises what the first job raises, or what `on_event`
-    does, once all jobs under way have ended. A single job, or one at a time, needs no thread.
+    does, or Stopped where `stop` says so, once all jobs under way have ended. A single job, or one at a time, needs no
+    thread.
     """
     if at_once == 1 or len(jobs) == 1:
-        return [job(Turn(on_event)) for job in jobs]
-    return _Crew(jobs, at_once, on_event, on_postponed, memory_limit(memory)).run()
+        return [job(Turn(on_event, stop)) for job in jobs]
+    return _Crew(jobs, at_once, on_event, on_postponed, memory_limit(memory), stop).run()
 
 
 class _Crew(Generic[Result]):
@@ -69,8 +71,9 @@ class _Crew(Generic[Result]):
 
     def __init__(
         self, jobs: Sequence[Callable[[Turn], Result]], at_once: int, on_event: Callable[[Any], None],
-        on_postponed: Callable[[int], None], memory: int,
+        on_postponed: Callable[[int], None], memory: int, stop: Callable[[], bool],
     ) -> None:  # fmt: skip
+        self._stop = stop
         self._jobs, self._at_once, self._on_event, self._on_postponed = jobs, at_once, on_event, on_postponed
         self._memory = memory
         self._waiting, self._alone = deque(range(len(jobs))), deque[int]()
@@ -85,6 +88,8 @@ class _Crew(Generic[Result]):
             try:
                 looked = time.monotonic()
                 while self._waiting or self._alone or self._running:
+                    if self._stop():
+                        raise Stopped
                     while self._waiting and len(self._running) < self._at_once:
                         self._begin(pool, self._waiting.popleft())
                     if self._alone and not self._running:

@@ -1,0 +1,84 @@
+"""Waits for the goldens of an op whose model is still being evaluated, until they are stored or will not be.
+
+The preparation's own limits bound the time (`--prepare-timeout`, `--prepare-memory`); how long a process has waited is
+counted.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+
+from opscope.base.damage import Damaged
+from opscope.harness.cache import export_folder
+from opscope.harness.cache.growing_export import GrowingExport
+from opscope.harness.record.records import OpRow
+
+PAUSE = 0.01
+"""Seconds between two looks at what was announced."""
+
+
+class NoGoldens(Exception):  # noqa: N818 - the outcome of one model, not an error of ours
+    """An op's goldens will not be made; the text says why."""
+
+
+class AwaitedGoldens:
+    """The exports under construction, as one process that climbs their ops sees them."""
+
+    def __init__(self, announcements: Mapping[str, str], folders: MutableMapping[str, str], controller: int) -> None:
+        """`announcements` has a file for each model that was not complete when the ops were collected. `folders` has
+        each model's export folder, and gets the one with the files of the op that `row` returned last. `controller` is
+        the process that prepares the models."""
+        self._exports = {model: GrowingExport(Path(path)) for model, path in announcements.items()}
+        self._folders, self._controller = folders, controller
+        self.waited = 0.0
+        """Seconds that this process has waited."""
+
+    def row(self, row: OpRow) -> OpRow:
+        """The op with its inputs and goldens, of the first of its models that has them. Raises NoGoldens."""
+        if not row.uses or row.uses[0].model not in self._exports:
+            return row
+        since = time.monotonic()
+        try:
+            while (ready := self._now(row)) is None:
+                if self._controller not in (os.getpid(), os.getppid()):
+                    raise NoGoldens("the process that prepared its model has ended")
+                time.sleep(PAUSE)
+            return ready
+        except Damaged as error:
+            raise NoGoldens(str(error)) from error
+        finally:
+            self.waited += time.monotonic() - since
+
+    def _now(self, row: OpRow) -> OpRow | None:
+        """The op as it can run now; None if its goldens may still come. Raises NoGoldens, Damaged."""
+        reasons = []
+        for model in dict.fromkeys(use.model for use in row.uses):
+            own = self._own(model, row.op_id)
+            if isinstance(own, str):
+                reasons.append(f"no goldens of {model}: {own}")
+                continue
+            if own is None:
+                return None
+            # Its files are in the folder of the first use's model.
+            uses = sorted(row.uses, key=lambda use: use.model != model) if reasons else row.uses
+            return own.model_copy(update={"uses": tuple(uses)})
+        raise NoGoldens(reasons[0])
+
+    def _own(self, model: str, op_id: str) -> OpRow | str | None:
+        """One model's row of an op; why there will be none; None if it may still come."""
+        export = self._exports.get(model)
+        if export is None:  # complete when the ops were collected
+            rows = export_folder.read_manifest(Path(self._folders[model]))[1]
+            return next((row for row in rows if row.op_id == op_id), "it has no such op")
+        export.look()
+        if export.failure:
+            return export.failure
+        own = export.row(op_id)
+        if own is None and export.complete:
+            return "it has no such op"
+        if own is not None:
+            self._folders[model] = str(export.folder)
+        return own

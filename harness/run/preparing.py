@@ -1,0 +1,164 @@
+"""Prepares the models of a run on a thread, so that ops are climbed while the goldens of others are made.
+
+The ops are known once all models are split. Each model that is not complete by then announces the ops that can run
+(`cache/growing_export.py`), to lanes that wait for them (`climb/awaited_goldens.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import shutil
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from opscope.base.children.side_by_side import Stopped
+from opscope.harness.cache.claims import Claims
+from opscope.harness.cache.growing_export import FOLDER, Announcer, GrowingExport
+from opscope.harness.prepare.prepare_models import Manifest, Models, merge, merge_all
+from opscope.harness.prepare.preparation import Preparation, Task
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import ImportCheck, ManifestHeader, ModelFailure, OpRow
+from opscope.harness.record.stages import ModelStatus
+
+Event = Mapping[str, Any]
+Imports = Callable[[Sequence[Task], ManifestHeader, Callable[[Event], None], Callable[[], bool]], tuple[ImportCheck, ...]]
+"""What holds the prepared models to their frameworks; its last argument says when to end."""
+OF_A_MODEL = frozenset({"split", "done", "failed"})
+"""Events after which more is known of a model."""
+
+
+class Preparing:
+    """The preparation of a run's models, from now until `finish` or `stop`."""
+
+    def __init__(
+        self, preparation: Preparation, claims: Claims, run_dir: Path, artifacts: Path, at_once: int, imports: Imports
+    ) -> None:
+        """Raises InputError as `prepare_models.prepare` does."""
+        self._folder = run_dir / FOLDER
+        shutil.rmtree(self._folder, ignore_errors=True)  # of a run that was killed
+        self._folder.mkdir(parents=True)
+        self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._stop = threading.Event()
+        self._models = Models(
+            preparation, self._take, claims, artifacts, at_once, announcements=self._folder, stop=self._stop.is_set
+        )
+        self._imports = imports
+        self._exports = {task.name: GrowingExport(Path(task.announcements)) for task in self._models.tasks}
+        self._result: Manifest | None = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, name="opscope preparation", daemon=True)
+        self._thread.start()
+
+    def _take(self, event: Event) -> None:
+        if self._stop.is_set():
+            raise Stopped
+        self._events.put(event)
+
+    def _work(self) -> None:
+        try:
+            header, rows = merge_all(self._models.prepared())
+            checks = self._imports(self._models.tasks, header, self._take, self._stop.is_set)
+            self._result = header.model_copy(update={"imports": checks}), rows
+        except BaseException as error:  # noqa: BLE001 - raised again on the caller's thread
+            self._error = error
+            for task in self._models.tasks:  # nobody may wait for ever
+                if self._models.outcome(task.name) is None:
+                    with contextlib.suppress(OSError):
+                        Announcer(Path(task.announcements)).failed(str(error) or type(error).__name__)
+        finally:
+            self._events.put(None)
+
+    def split(self, report: Callable[[Event], None]) -> Manifest | None:
+        """The ops of all models once they are known, those of models under way in the header's `unfinished`.
+
+        None if no model is under way by then: `finish` has the manifest. `report` gets the events until then. Raises
+        InputError, and what `report` raises.
+        """
+        while (event := self._events.get()) is not None:
+            report(event)
+            if event["event"] in OF_A_MODEL and all(self._known(task.name) for task in self._models.tasks):
+                break
+        else:
+            return None
+        manifests: list[Manifest | ModelFailure] = []
+        unfinished = []
+        for task in self._models.tasks:
+            outcome = self._models.outcome(task.name)
+            if outcome is None:
+                outcome = self._exports[task.name].manifest
+                unfinished.append(task.name)
+            assert outcome is not None
+            manifests.append(outcome)
+        if not unfinished:
+            return None
+        header, rows = merge_all(manifests)
+        return header.model_copy(update={"unfinished": tuple(unfinished)}), rows
+
+    def _known(self, model: str) -> bool:
+        """Whether the ops of a model are known, or why there are none."""
+        if self._models.outcome(model) is not None:
+            return True
+        self._exports[model].look()
+        return self._exports[model].manifest is not None
+
+    def announcements(self, models: Sequence[str]) -> dict[str, str]:
+        """The file in which each of some models announces its ops."""
+        return {model: str(self._exports[model].path) for model in models}
+
+    def finish(self, report: Callable[[Event], None], early: Manifest | None = None) -> Manifest:
+        """The complete manifest, once all models are prepared and held to their frameworks.
+
+        `early` is what `split` returned: a model in it that has failed since keeps its ops, as far as they were
+        announced. Raises InputError, and what `report` raises.
+        """
+        while (event := self._events.get()) is not None:
+            report(event)
+        self._thread.join()
+        if self._error is not None and (early is None or not isinstance(self._error, InputError)):
+            raise self._error
+        result = self._result or self._broken_off()
+        if early is not None:
+            result = self._completed(early, result)
+        shutil.rmtree(self._folder, ignore_errors=True)
+        return result
+
+    def _broken_off(self) -> Manifest:
+        """The manifest of a preparation that an error has ended, which is that of each model that it had not made."""
+        outcomes = [
+            self._models.outcome(task.name) or ModelFailure(
+                model=task.name, framework=task.export.framework if task.export else "",
+                status=ModelStatus.PREPARE_FAILED, error=str(self._error),
+            )
+            for task in self._models.tasks
+        ]  # fmt: skip
+        return merge_all(outcomes)
+
+    def _completed(self, early: Manifest, late: Manifest) -> Manifest:
+        """The manifest of now, with the ops of models that have failed since they were split."""
+        header, rows = late
+        lost = [failure for failure in header.failed if failure.model in early[0].models]
+        if not lost:
+            return late
+        split = {failure.model: self._exports[failure.model] for failure in lost}
+        of_lost = []
+        for failure in lost:
+            export = split[failure.model]
+            export.look()
+            manifest = export.manifest
+            assert manifest is not None
+            announced = export.announced()
+            reason = f"no goldens of {failure.model}: {failure.error}"
+            of_lost.append((manifest[0], [
+                announced.get(row.op_id) or row.model_copy(update={"no_golden": row.no_golden or reason})
+                for row in manifest[1]
+            ]))  # fmt: skip
+        joined, all_rows = merge([(header, rows), *of_lost])
+        return joined.model_copy(update={"failed": header.failed, "imports": header.imports}), all_rows
+
+    def stop(self) -> None:
+        """Ends the preparation and waits for its end. Models that are not complete are prepared again by `--resume`."""
+        self._stop.set()
+        self._thread.join()
