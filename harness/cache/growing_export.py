@@ -107,7 +107,7 @@ class GrowingExport:
 
     def _new_lines(self) -> Iterator[dict[str, Any]]:
         try:
-            with open(self.path, "rb") as file:
+            with self.path.open("rb") as file:
                 file.seek(self._read)
                 data = file.read()
         except FileNotFoundError:

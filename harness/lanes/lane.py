@@ -42,7 +42,7 @@ class LaneConfig:
     """The settings of a lane."""
 
     context: RunContext
-    export_dirs: dict[str, str]
+    export_dirs: Mapping[str, str]
     """Export folder per model (`ManifestHeader.models` and `.export_dirs`); it may change, as `mend` does."""
     op_timeout: float = 120.0
     """Seconds that an op may take, without the child's start."""

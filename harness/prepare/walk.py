@@ -453,7 +453,7 @@ def save_anew(path: Path, array: np.ndarray) -> None:
     """Writes an array. One that a walk has written which died is replaced as a whole: a lane may read it."""
     if path.exists():
         again = path.with_suffix(".again")
-        with open(again, "wb") as file:
+        with again.open("wb") as file:
             save(file, array)
         again.replace(path)
     else:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import to_jsonable_python
 
@@ -124,8 +124,9 @@ class RunPlan:
         orders = self.orders
         tests = store.latest(store.read_journal(self.run_dir)) if orders.resumed else ()
         label = backend_label(orders.context.backend)
-        # The lane's own, which say where a model's files are by now.
-        folders = lane.config.export_dirs if orders.growing and isinstance(lane, Lane) else self.folders
+        folders = self.folders
+        if orders.growing and isinstance(lane, Lane):  # the lane's own, which say where a model's files are by now
+            folders = cast("dict[str, str]", lane.config.export_dirs)  # `lane_of` has made it
         terms = Terms(
             goldens=AwaitedGoldens(orders.growing, folders, orders.controller) if orders.growing else None,
             cache=result_cache.ResultCache(orders.caches, orders.context, orders.ready, folders),

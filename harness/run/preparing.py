@@ -10,21 +10,23 @@ import contextlib
 import queue
 import shutil
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from opscope.base.children.side_by_side import Stopped
 from opscope.harness.cache.claims import Claims
 from opscope.harness.cache.growing_export import FOLDER, Announcer, GrowingExport
-from opscope.harness.prepare.prepare_models import Manifest, Models, merge, merge_all
 from opscope.harness.prepare.preparation import Preparation, Task
+from opscope.harness.prepare.prepare_models import Manifest, Models, merge, merge_all
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.records import ImportCheck, ManifestHeader, ModelFailure, OpRow
+from opscope.harness.record.records import ImportCheck, ManifestHeader, ModelFailure
 from opscope.harness.record.stages import ModelStatus
 
 Event = Mapping[str, Any]
-Imports = Callable[[Sequence[Task], ManifestHeader, Callable[[Event], None], Callable[[], bool]], tuple[ImportCheck, ...]]
+Imports = Callable[
+    [Sequence[Task], ManifestHeader, Callable[[Event], None], Callable[[], bool]], tuple[ImportCheck, ...]
+]
 """What holds the prepared models to their frameworks; its last argument says when to end."""
 OF_A_MODEL = frozenset({"split", "done", "failed"})
 """Events after which more is known of a model."""
@@ -49,6 +51,8 @@ class Preparing:
         self._exports = {task.name: GrowingExport(Path(task.announcements)) for task in self._models.tasks}
         self._result: Manifest | None = None
         self._error: BaseException | None = None
+        self._ended = False
+        """Whether the last event was taken."""
         self._thread = threading.Thread(target=self._work, name="opscope preparation", daemon=True)
         self._thread.start()
 
@@ -77,7 +81,7 @@ class Preparing:
         None if no model is under way by then: `finish` has the manifest. `report` gets the events until then. Raises
         InputError, and what `report` raises.
         """
-        while (event := self._events.get()) is not None:
+        for event in self._events_to_come():
             report(event)
             if event["event"] in OF_A_MODEL and all(self._known(task.name) for task in self._models.tasks):
                 break
@@ -97,6 +101,15 @@ class Preparing:
         header, rows = merge_all(manifests)
         return header.model_copy(update={"unfinished": tuple(unfinished)}), rows
 
+    def _events_to_come(self) -> Iterator[Event]:
+        """The events from now until the end of the preparation."""
+        while not self._ended:
+            event = self._events.get()
+            if event is None:
+                self._ended = True
+                return
+            yield event
+
     def _known(self, model: str) -> bool:
         """Whether the ops of a model are known, or why there are none."""
         if self._models.outcome(model) is not None:
@@ -114,7 +127,7 @@ class Preparing:
         `early` is what `split` returned: a model in it that has failed since keeps its ops, as far as they were
         announced. Raises InputError, and what `report` raises.
         """
-        while (event := self._events.get()) is not None:
+        for event in self._events_to_come():
             report(event)
         self._thread.join()
         if self._error is not None and (early is None or not isinstance(self._error, InputError)):
@@ -162,3 +175,4 @@ class Preparing:
         """Ends the preparation and waits for its end. Models that are not complete are prepared again by `--resume`."""
         self._stop.set()
         self._thread.join()
+        shutil.rmtree(self._folder, ignore_errors=True)

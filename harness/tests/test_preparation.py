@@ -15,6 +15,7 @@ from opscope.base import damage
 from opscope.base.children.ending import Cause, ChildEnded, Ending
 from opscope.harness.cache import export_folder, upkeep
 from opscope.harness.cache.export_folder import JOURNAL
+from opscope.harness.cache.growing_export import GrowingExport
 from opscope.harness.prepare import make_folder, prepare_child
 from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
 from opscope.harness.prepare.argument_files import FileValue
@@ -302,7 +303,7 @@ def task_of(folder: Path, text: str, **more: Any) -> dict[str, Any]:
     request = asdict(Preparation(("fine",), cache_dir=str(folder / "cache"), **more))
     return {"request": request, "name": "fine", "path": str(folder / "fine.mlir"), "entry": "", "exported": "",
             "temporary": str(folder / "making"), "folder": str(folder / "cache" / "exports" / "key"),
-            "fatal_ops": {}, "compile_threads": 1}  # fmt: skip
+            "fatal_ops": {}, "compile_threads": 1, "announcements": "", "only_split": False}  # fmt: skip
 
 
 def test_a_child_tells_its_steps(tmp_path: Path) -> None:
@@ -320,6 +321,25 @@ def test_a_child_tells_its_steps(tmp_path: Path) -> None:
     assert row.provenance.startswith("captured:fine-")
     assert [len(part) for part in row.provenance.split(":")[1].split("-")] == [4, 12]
     assert not (Path(task["folder"]) / JOURNAL).exists()
+
+
+def test_a_child_announces_ops_before_it_evaluates_them_and_as_they_are_in_the_end(tmp_path: Path) -> None:
+    path, steps = tmp_path / "0.jsonl", list[str]()
+    task = task_of(tmp_path, FINE) | {"announcements": str(path)}
+    prepare_child.make(task | {"only_split": True}, lambda event, **more: steps.append(event))
+    export = GrowingExport(path)
+    export.look()
+    assert (export.folder, steps[-1], Path(task["folder"]).exists()) == (None, "split", False)
+    assert export.manifest is not None
+    split = export.manifest[1]
+    prepare_child.make(task, lambda event, **more: steps.append(event))
+    export.look()
+    header, rows = export_folder.read_manifest(Path(task["folder"]))
+    assert list(export.announced().values()) == rows
+    assert export.manifest == (header, split), "twice the same"
+    known = {"sources", "golden", "term_sizes", "provenance", "no_golden"}
+    assert [row.model_dump(exclude=known) for row in split] == [row.model_dump(exclude=known) for row in rows]
+    assert not any(row.golden for row in split)
 
 
 def test_as_much_may_live_as_four_of_the_largest_values(tmp_path: Path) -> None:

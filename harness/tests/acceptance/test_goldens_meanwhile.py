@@ -1,0 +1,102 @@
+"""Ops are climbed while goldens are made: what is known before a preparation fails, or is killed, stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from opscope.harness.record import store
+from opscope.harness.record.stages import ModelStatus, Status
+from opscope.harness.tests.acceptance.conftest import Place
+from opscope.harness.tests.acceptance.test_resume import records, resume, steady, words
+
+assert steady, "a fixture, used by name"
+
+LOOP = """
+func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %0 = stablehlo.add %x, %x : tensor<8x8xf32>
+  %1 = stablehlo.tanh %0 : tensor<8x8xf32>
+  %2 = stablehlo.while(%a = %1) : tensor<8x8xf32>
+    cond {
+      %t = stablehlo.constant dense<true> : tensor<i1>
+      stablehlo.return %t : tensor<i1>
+    } do {
+      %n = stablehlo.negate %a : tensor<8x8xf32>
+      stablehlo.return %n : tensor<8x8xf32>
+    }
+  %3 = stablehlo.multiply %2, %2 : tensor<8x8xf32>
+  return %3 : tensor<8x8xf32>
+}"""
+
+SHARES = """
+func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %0 = stablehlo.multiply %x, %x : tensor<8x8xf32>
+  return %0 : tensor<8x8xf32>
+}"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
+def test_what_is_known_before_a_preparation_fails_stays(place: Place, workers: tuple[str, ...]) -> None:
+    """A loop that does not end takes all of its model's time. Ops before it have verdicts; one behind it has another
+    model's golden."""
+    for name, text in (("loop", LOOP), ("shares", SHARES)):
+        (place.folder / f"{name}.mlir").write_text(text)
+    run = place.folder / "run"
+    done = place.run(
+        "pytest", "--model", "loop.mlir", "--model", "shares.mlir", "--op-by-op", "--backend", "null", "--no-report",
+        "--prepare-timeout", "15", "--run-dir", str(run), *workers, OPSCOPE_CACHE_DIR=str(place.folder / "cache"),
+    )  # fmt: skip
+    assert done.code == 1, done.out + done.err
+    assert "the ledger does not add up" not in done.out
+    assert "lanes waited" in done.out
+    stored = store.load_run(run)
+    status = {test.op_name.removeprefix("stablehlo."): test for test in stored.tests}
+    known, not_run = Status.STOPPED, Status.NOT_RUN  # the null backend stops after the split
+    assert {name: test.status for name, test in status.items()} == {
+        "add": known, "tanh": known, "while": not_run, "negate": not_run, "multiply": known,
+    }  # fmt: skip
+    assert status["while"].error_message.startswith("no goldens of loop: prepare_failed: timeout at golden of")
+    assert status["multiply"].model_name == "shares", "its golden is that of the other model"
+    (failure,) = stored.header.failed
+    assert (failure.model, failure.status) == ("loop", ModelStatus.PREPARE_FAILED)
+    assert stored.header.by_outcome() == {"ran": 1, "prepare_failed": 1}
+    assert (stored.record.outcome, stored.header.unfinished) == ("complete", ())
+    assert not (run / "preparing").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
+def test_a_run_killed_while_goldens_are_made_goes_on(steady: Place, workers: tuple[str, ...]) -> None:
+    """SIGKILL of everything, each time with no export in the cache, at moments from the first record to the last."""
+    whole = steady.folder / "whole"
+    assert steady.run("pytest", *words("--run-dir", str(whole))).code == 1
+    for lines in (1, 12):
+        run, cache = steady.folder / f"cut{lines}", str(steady.folder / f"cache{lines}")
+        environment = steady.environment | {"OPSCOPE_CACHE_DIR": cache}
+        child = subprocess.Popen(
+            steady.command("pytest", *words("--run-dir", str(run), *workers)), cwd=steady.folder, env=environment,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        _wait_for_records(child, run, lines)
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        done = resume(Place(steady.folder, environment), run, *workers)
+        assert done.code == 1, done.out + done.err  # the products that this backend refuses
+        stored = store.load_run(run)
+        assert (stored.record.outcome, stored.header.unfinished) == ("complete", ())
+        assert [check.model for check in stored.header.imports] == ["mnist_mlp"]
+        assert records(run) == records(whole)
+
+
+def _wait_for_records(child: subprocess.Popen[bytes], run: Path, lines: int) -> None:
+    deadline = time.monotonic() + 120
+    while sum(path.read_text().count("\n") for path in run.glob("journal/*.jsonl")) < lines:
+        assert time.monotonic() < deadline
+        assert child.poll() is None
+        time.sleep(0.005)

@@ -1,0 +1,128 @@
+"""What is announced of an export under construction, and who waits for it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from opscope.base import stored
+from opscope.base.damage import Damaged
+from opscope.harness.cache import export_folder
+from opscope.harness.cache.growing_export import Announcer, GrowingExport
+from opscope.harness.climb.awaited_goldens import AwaitedGoldens, NoGoldens
+from opscope.harness.record.records import ManifestHeader, OpRow, Source, Use
+
+
+def row(number: int, *models: str, golden: bool = True) -> OpRow:
+    """An op, with its inputs and golden or as the split knows it."""
+    op_id = f"{number:016x}"
+    known = {"golden": (f"values/{number}.npy",), "sources": (Source(kind="captured", path="values/in.npy"),)}
+    return OpRow(
+        op_id=op_id, op_name="stablehlo.add", module=f"ops/{op_id}.mlirbc",
+        uses=tuple(Use(model=model, path=f"main/{number}") for model in models), **(known if golden else {}),
+    )  # fmt: skip
+
+
+def header(model: str, folder: Path) -> ManifestHeader:
+    return ManifestHeader(
+        models=(model,), export_dirs=(str(folder),), module_ops={model: 2}, structural={model: 0}
+    )  # fmt: skip
+
+
+def filled(folder: Path, *rows: OpRow) -> Path:
+    """An export folder under construction with the files of some ops."""
+    for path in {path for each in rows for path in export_folder.files_of(each)}:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(f"what {path} holds".encode())
+    return folder
+
+
+def test_an_op_is_known_once_its_goldens_are_stored_and_its_files_are_checked(tmp_path: Path) -> None:
+    first, second = row(1, "m"), row(2, "m")
+    folder, path = filled(tmp_path / ".making-1", first, second), tmp_path / "0.jsonl"
+    announcer, export = Announcer(path), GrowingExport(path)
+    export.look()
+    assert (export.manifest, export.row(first.op_id)) == (None, None)
+    announcer.split(header("m", tmp_path), [row(1, "m", golden=False), row(2, "m", golden=False)])
+    announcer.begin(folder)
+    announcer.op(folder, first)
+    export.look()
+    assert export.manifest is not None
+    assert [each.op_id for each in export.manifest[1]] == [first.op_id, second.op_id]
+    assert (export.row(first.op_id), export.row(second.op_id)) == (first, None)
+    assert stored.checked(folder, first.golden[0]) == folder / first.golden[0]
+    (folder / "values/in.npy").write_bytes(b"WHAT values/in.npy holds")
+    with pytest.raises(Damaged, match="another content"):
+        stored.checked(folder, "values/in.npy")
+    with pytest.raises(Damaged, match="was not stored"):
+        stored.checked(folder, second.golden[0])
+    assert stored.digests_of(folder, first.golden) == [stored.mark_of(folder / first.golden[0]).digest]
+
+
+def test_a_line_that_a_killed_child_left_unfinished_costs_no_other(tmp_path: Path) -> None:
+    first, second = row(1, "m"), row(2, "m")
+    folder, path = filled(tmp_path / ".making-1", first, second), tmp_path / "0.jsonl"
+    Announcer(path).begin(folder)
+    with path.open("ab") as file:
+        file.write(b'\n{"digest":"00')
+    Announcer(path).begin(folder)  # of the next child
+    Announcer(path).op(folder, second)
+    export = GrowingExport(path)
+    export.look()
+    assert export.row(second.op_id) == second
+
+
+def test_rows_of_a_complete_export_are_its_own(tmp_path: Path) -> None:
+    first, second = row(1, "m"), row(2, "m")
+    folder, path = filled(tmp_path / ".making-1", first, second), tmp_path / "0.jsonl"
+    announcer, export = Announcer(path), GrowingExport(path)
+    announcer.begin(folder)
+    export_folder.write_manifest(folder, header("m", tmp_path / "exports"), [first, second])
+    export_folder.publish(folder, tmp_path / "exports")
+    announcer.complete(tmp_path / "exports")
+    export.look()
+    assert (export.folder, export.row(second.op_id)) == (tmp_path / "exports", second)
+
+
+def test_an_op_waits_for_its_goldens_and_its_time_is_counted(tmp_path: Path) -> None:
+    first = row(1, "m", "n")
+    folder, path = filled(tmp_path / ".making-1", first), tmp_path / "0.jsonl"
+    folders = {"m": str(tmp_path / "m"), "n": str(tmp_path / "n")}
+    goldens = AwaitedGoldens({"m": str(path)}, folders, os.getpid())
+    assert goldens.row(row(7, "n")) == row(7, "n"), "of a model that was complete"
+    announcer = Announcer(path)
+    timer = threading.Timer(0.05, lambda: (announcer.begin(folder), announcer.op(folder, row(1, "m"))))
+    timer.start()
+    assert goldens.row(row(1, "m", "n", golden=False)) == first, "with the uses of both models"
+    timer.join()
+    assert goldens.waited >= 0.04
+    assert folders["m"] == str(folder)
+
+
+def test_an_op_of_two_models_runs_with_the_goldens_of_the_other_where_one_fails(tmp_path: Path) -> None:
+    own = row(1, "n")
+    folder = filled(tmp_path / ".making-1", own)
+    one, other = tmp_path / "0.jsonl", tmp_path / "1.jsonl"
+    folders = {"m": "", "n": ""}
+    goldens = AwaitedGoldens({"m": str(one), "n": str(other)}, folders, os.getpid())
+    Announcer(one).failed("prepare_failed: killed")
+    Announcer(other).begin(folder)
+    Announcer(other).op(folder, own)
+    ready = goldens.row(row(1, "m", "n", golden=False))
+    assert [use.model for use in ready.uses] == ["n", "m"], "its files are those of its first use's model"
+    assert (ready.golden, folders["n"]) == (own.golden, str(folder))
+    Announcer(other).failed("budget")
+    with pytest.raises(NoGoldens, match="no goldens of m: prepare_failed: killed"):
+        goldens.row(row(2, "m", "n", golden=False))
+
+
+def test_nobody_waits_for_a_controller_that_is_gone(tmp_path: Path) -> None:
+    goldens = AwaitedGoldens({"m": str(tmp_path / "0.jsonl")}, {"m": ""}, controller=0)
+    since = time.monotonic()
+    with pytest.raises(NoGoldens, match="has ended"):
+        goldens.row(row(1, "m", golden=False))
+    assert time.monotonic() - since < 5
