@@ -1,11 +1,13 @@
 """xdist workers start while the models are prepared: they wait for their orders, a file that the controller writes.
 
 A worker takes as long to start as a small model to be prepared, and a lane's backend as long again. So the controller
-starts its workers first. While a model is being made, whose ops will have to run, they get their backends ready.
+starts its workers first. While a model is being made, whose ops will have to run, it gets the backends ready once, in
+the process of which its children are forks, and lends each worker a fork of that process.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -16,11 +18,20 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base import atomic_write
+from opscope.base.children import forked
 from opscope.base.children.call import call
+from opscope.base.children.child import Child, Deadline
+from opscope.base.children.ending import ChildEnded
 from opscope.harness.lanes import worker_ahead
 
-ORDERS, MAKING = "orders.json", "making"
-"""Files of the controller: what the workers shall do, or that there is nothing; that a model is being made."""
+ORDERS = "orders.json"
+"""File of the controller: what the workers shall do, or that there is nothing."""
+LENT = "lent.json"
+"""File of the controller, once a model is being made: under which settings it has lent each worker a server."""
+SOCKETS = "server-"
+"""How the addresses of these servers begin, in the same folder."""
+SECONDS = 60.0
+"""How long a server may take until it listens."""
 
 PAUSE, MOST_PAUSE, SHARE = 0.01, 0.25, 1 / 50
 """Seconds between two looks at the files, least and most; between them, this share of what a worker has waited so far.
@@ -42,15 +53,31 @@ class AwaitedOrders:
     def __init__(self, backends: Sequence[str]) -> None:
         self._backends = list(backends)
         self._folder = tempfile.TemporaryDirectory(prefix="opscope-orders-", ignore_cleanup_errors=True)
-        self._given = False
+        self._given, self._making = False, False
+        self._workers: list[str] = []
+        self._servers: list[Child] = []
 
-    def place(self) -> dict[str, Any]:
+    def place(self, worker: str) -> dict[str, Any]:
         """What a worker gets when it starts; it can be JSON."""
-        return {"folder": self._folder.name, "controller": os.getpid(), "backends": self._backends}
+        self._workers.append(worker)
+        return {"folder": self._folder.name, "controller": os.getpid(), "worker": worker, "backends": self._backends}
 
     def making(self) -> None:
-        """Says that a model is being made, so that lanes will be needed."""
-        Path(self._folder.name, MAKING).touch()
+        """Lends each worker a server whose backends are ready, once: a model is being made, so lanes will be needed."""
+        if self._making:
+            return
+        self._making = True
+        for backend in self._backends:
+            get_ready(backend)
+        for worker in self._workers:
+            server = Child("opscope.base.children.fork_server:serve_another")
+            self._servers.append(server)
+            server.send({"address": str(Path(self._folder.name, f"{SOCKETS}{worker}"))})
+        with contextlib.suppress(ChildEnded):  # the worker starts one of its own
+            for server in self._servers:
+                server.receive(Deadline(SECONDS))
+        lent = {"settings": forked.settings_digest()}
+        atomic_write.write_whole(Path(self._folder.name, LENT), json.dumps(lent))
 
     def give(self, orders: Mapping[str, Any] | None) -> None:
         """Gives the workers their orders, once; None says that there are none. Raises OSError."""
@@ -58,9 +85,16 @@ class AwaitedOrders:
             self._given = True
             atomic_write.write_whole(Path(self._folder.name, ORDERS), json.dumps({"orders": orders}))
 
-    def close(self) -> None:
-        """Removes the files; may be called twice. Workers that still wait end."""
+    def all_read(self) -> None:
+        """Removes the files, which all workers have read; may be called twice. Workers that still wait end."""
         self._folder.cleanup()
+
+    def close(self) -> None:
+        """Ends the servers of the workers too."""
+        self.all_read()
+        for server in self._servers:
+            server.kill()
+        self._servers.clear()
 
 
 def wait_for(place: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,10 +104,12 @@ def wait_for(place: Mapping[str, Any]) -> dict[str, Any]:
     """
     folder, ready, begun = Path(place["folder"]), False, time.monotonic()
     while True:
+        if not ready and (folder / LENT).exists():
+            ready = True
+            _take_server(folder, place)
         try:
             orders = json.loads((folder / ORDERS).read_bytes())["orders"]
         except FileNotFoundError:
-            orders = None
             if not folder.is_dir() or os.getppid() != place["controller"]:
                 shutil.rmtree(folder, ignore_errors=True)  # a controller that was killed has left it
                 raise NoOrders from None
@@ -81,15 +117,19 @@ def wait_for(place: Mapping[str, Any]) -> dict[str, Any]:
             if orders is None:
                 raise NoOrders
             return orders
-        if not ready and (folder / MAKING).exists():
-            ready = True
+        time.sleep(min(MOST_PAUSE, max(PAUSE, SHARE * (time.monotonic() - begun))))
+
+
+def _take_server(folder: Path, place: Mapping[str, Any]) -> None:
+    """Takes the server that the controller has lent this worker; where that fails, gets one of its own ready."""
+    with contextlib.suppress(FileNotFoundError):  # the controller has ended
+        lent = json.loads((folder / LENT).read_bytes())
+        if not forked.use(str(folder / f"{SOCKETS}{place['worker']}"), lent["settings"]):
             for backend in place["backends"]:
                 get_ready(backend)
-        else:
-            time.sleep(min(MOST_PAUSE, max(PAUSE, SHARE * (time.monotonic() - begun))))
 
 
 def get_ready(backend: str) -> None:
-    """Has the process of which this worker's lanes are forks load a backend, if it is one that forks may share."""
+    """Has the process of which this one's children are forks load a backend, if it is one that forks may share."""
     if ahead := worker_ahead.call_for(backend):
         call("opscope.harness.lanes.worker:nothing", {}, ahead=ahead)

@@ -210,7 +210,7 @@ class OpByOp:
     def pytest_configure_node(self, node: Any) -> None:
         """Sends a worker its orders, or where it will find them."""
         if self.plan is None and self._orders is not None:
-            node.workerinput[WORKER_INPUT] = json.dumps({AWAITED: self._orders.place()})
+            node.workerinput[WORKER_INPUT] = json.dumps({AWAITED: self._orders.place(node.gateway.id)})
         else:
             node.workerinput[WORKER_INPUT] = json.dumps(self._prepare().as_json())
 
@@ -290,7 +290,7 @@ class OpByOp:
         """Remembers which tests the workers selected; all others are deselected."""
         self._started += 1
         if self._orders is not None and self._started == workers_of(self.config):
-            self._orders.close()  # all have read them
+            self._orders.all_read()
         self.selected = set(ids)
         if self.plan is not None and not self.config.option.collectonly:
             self._remember_selection(self.plan)

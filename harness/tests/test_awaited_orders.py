@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness.run.awaited_orders import MAKING, ORDERS, AwaitedOrders, NoOrders, can_wait, wait_for
+from opscope.harness.run.awaited_orders import LENT, ORDERS, AwaitedOrders, NoOrders, can_wait, wait_for
 
 
 def place_for_this_process(orders: AwaitedOrders) -> dict[str, object]:
     """The place as a child of the controller gets it; here the controller has to be this process's parent."""
-    return orders.place() | {"controller": os.getppid()}
+    return orders.place("gw0") | {"controller": os.getppid()}
 
 
 def test_a_worker_gets_its_orders_once_there_are_some() -> None:
@@ -34,8 +34,8 @@ def test_a_worker_gets_its_orders_once_there_are_some() -> None:
 def test_a_worker_ends_where_there_will_be_no_orders() -> None:
     orders = AwaitedOrders(["null"])
     with pytest.raises(NoOrders):
-        wait_for(orders.place())  # as if the controller had died: this process is not its own parent
-    assert not Path(str(orders.place()["folder"])).exists(), "it is not left behind"
+        wait_for(orders.place("gw0"))  # as if the controller had died: this process is not its own parent
+    assert not Path(str(orders.place("gw0")["folder"])).exists(), "it is not left behind"
     orders.close()
     orders = AwaitedOrders(["null"])
     orders.give(None)
@@ -44,7 +44,7 @@ def test_a_worker_ends_where_there_will_be_no_orders() -> None:
     place = place_for_this_process(orders)
     orders.close()
     assert not Path(str(place["folder"]), ORDERS).exists()
-    assert not Path(str(place["folder"]), MAKING).exists()
+    assert not Path(str(place["folder"]), LENT).exists()
     with pytest.raises(NoOrders):
         wait_for(place)
 

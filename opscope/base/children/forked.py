@@ -25,6 +25,7 @@ from typing import Any
 from opscope.base.children import fork_server, process_tree
 from opscope.base.children.environment import child_environment
 from opscope.base.children.process import Program
+from opscope.base.digest import words_digest
 
 _OURS = "opscope."
 """Only modules of our own are imported by the server: those of others may do anything when they are imported."""
@@ -87,26 +88,31 @@ class Forked(Program):
 
 
 class _Server:
-    """The connection to a server of this process."""
+    """The connection to a server of this process, which has started it, or was lent it."""
 
-    def __init__(self, settings: object, environment: Mapping[str, str], idle: float) -> None:
-        """Starts the server, which ends after `idle` seconds without a child (0: never). Raises OSError if it cannot be
-        started."""
-        self.settings = settings
+    def __init__(self, settings: object, requests: socket.socket, popen: subprocess.Popen[bytes] | None) -> None:
+        """`popen` is the server's process, if it is a child of this one."""
+        self.settings, self._requests, self._popen = settings, requests, popen
         self._children: weakref.WeakSet[Forked] = weakref.WeakSet()
-        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._requests.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, fork_server.LARGEST_REQUEST)
+
+    @classmethod
+    def start(cls, settings: object, environment: Mapping[str, str], idle: float) -> _Server:
+        """Starts a server, which ends after `idle` seconds without a child (0: never). Raises OSError if it cannot be
+        started."""
+        requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-P", "-m", "opscope.base.children.fork_server", str(theirs.fileno())]
         try:
             with theirs:
-                self._popen = subprocess.Popen(
+                popen = subprocess.Popen(
                     [*command, str(os.getpid()), str(idle)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), env=dict(environment), cwd="/",
                     start_new_session=True,
                 )  # fmt: skip
         except OSError:
-            self._requests.close()
+            requests.close()
             raise
+        return cls(settings, requests, popen)
 
     def fork(self, task: dict[str, Any], connection: int, output: int, mark: str) -> Forked | None:
         """Has the server fork a child. None if it will not. Raises OSError if it has ended."""
@@ -133,14 +139,15 @@ class _Server:
             return child
         ours.close()
         if not answer:
-            self._popen.kill()
-            self._popen.wait()
+            self._end()
             raise ConnectionResetError("the fork server has ended, or is stuck")
         return None
 
     def has_ended(self) -> bool:
         """Whether the server has ended. Its children have ended with it."""
-        return self._popen.poll() is not None
+        if self._popen is not None:
+            return self._popen.poll() is not None
+        return self._requests.fileno() < 0 or _is_readable(self._requests, 0)  # it never writes: that is its end
 
     def has_children(self) -> bool:
         """Whether a child of the server is not yet done with."""
@@ -149,13 +156,21 @@ class _Server:
     def close(self) -> None:
         """Ends the server, and with it the children that it still has."""
         self._requests.close()
-        self._popen.kill()  # it may be importing
-        self._popen.wait()
+        self._end()
+
+    def _end(self) -> None:
+        """Ends a server that may be importing. One that is another's child ends with its connection."""
+        if self._popen is None:
+            self._requests.close()
+        else:
+            self._popen.kill()
+            self._popen.wait()
 
     def forget(self) -> None:
         """Leaves a server that is another process's, of which this one is a fork."""
         self._requests.close()
-        self._popen.returncode = 0  # it is not ours to wait for
+        if self._popen is not None:
+            self._popen.returncode = 0  # it is not ours to wait for
 
 
 class _Place:
@@ -179,8 +194,16 @@ class _Place:
             self.replace()
         if self.server is None:
             unmarked = {name: value for name, value in usual.items() if not _is_mark(name)}
-            self.server = _Server(settings, unmarked, self._idle)
+            self.server = _Server.start(settings, unmarked, self._idle)
         return self.server
+
+    def adopt(self, requests: socket.socket) -> None:
+        """Takes a server that another process has lent, if this one has none yet."""
+        if self.server is None:
+            settings = _read_at_start(child_environment()), _limits()
+            self.server = _Server(settings, requests, None)
+        else:
+            requests.close()
 
     def replace(self) -> None:
         """Has the next child get another server. The one of today ends once its children are done with."""
@@ -261,6 +284,30 @@ def fork(
             place.refused.add(needs)
             place.replace()
         return forked
+
+
+def settings_digest() -> str:
+    """A digest of what a server of this process would read once at its start."""
+    return words_digest(repr((sorted(_read_at_start(child_environment()).items()), _limits())))
+
+
+def use(address: str, settings: str) -> bool:
+    """Has this process's children be forks of a server that another process has lent it (`fork_server.serve_another`).
+
+    `settings` is the digest of that process's settings. Returns False, and changes nothing, if they differ from this
+    one's, or if nobody listens.
+    """
+    if sys.platform != "linux" or settings != settings_digest():
+        return False
+    requests = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        requests.connect(address)
+    except OSError:
+        requests.close()
+        return False
+    with _place.lock:
+        _place.adopt(requests)
+    return True
 
 
 def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:

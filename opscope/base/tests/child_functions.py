@@ -169,3 +169,14 @@ def hang(parent: Parent) -> None:
 def call_hang(mark: str) -> None:
     """Run by a process that the test kills."""
     call("opscope.base.tests.child_functions:hang", {"mark": mark})
+
+
+def pid_and_parent(parent: Parent) -> list[int]:
+    """The numbers of this process and of its parent."""
+    return [os.getpid(), os.getppid()]
+
+
+def kill_parent(parent: Parent) -> None:
+    """Ends the process that this one is a fork of."""
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(60)
