@@ -27,12 +27,15 @@ class NoGoldens(Exception):  # noqa: N818 - the outcome of one model, not an err
 class AwaitedGoldens:
     """The exports under construction, as one process that climbs their ops sees them."""
 
-    def __init__(self, announcements: Mapping[str, str], folders: MutableMapping[str, str], controller: int) -> None:
-        """`announcements` has a file for each model that was not complete when the ops were collected. `folders` has
-        each model's export folder, and gets the one with the files of the op that `row` returned last. `controller` is
-        the process that prepares the models."""
+    def __init__(
+        self, announcements: Mapping[str, str], folders: MutableMapping[str, str], final: Mapping[str, str],
+        controller: int,
+    ) -> None:  # fmt: skip
+        """`announcements` has a file for each model that was not complete when the ops were collected. `final` has
+        each model's export folder as it will be, and `folders` gets the one with the files of the op that `row`
+        returned last. `controller` is the process that prepares the models."""
         self._exports = {model: GrowingExport(Path(path)) for model, path in announcements.items()}
-        self._folders, self._controller = folders, controller
+        self._folders, self._final, self._controller = folders, final, controller
         self.waited = 0.0
         """Seconds that this process has waited."""
 
@@ -71,7 +74,7 @@ class AwaitedGoldens:
         """One model's row of an op; why there will be none; None if it may still come."""
         export = self._exports.get(model)
         if export is None:  # complete when the ops were collected
-            rows = export_folder.read_manifest(Path(self._folders[model]))[1]
+            rows = export_folder.read_manifest(Path(self._final[model]))[1]
             return next((row for row in rows if row.op_id == op_id), "it has no such op")
         export.look()
         if export.failure:

@@ -44,6 +44,8 @@ class LaneConfig:
     context: RunContext
     export_dirs: Mapping[str, str]
     """Export folder per model (`ManifestHeader.models` and `.export_dirs`); it may change, as `mend` does."""
+    final_dirs: dict[str, str] = field(default_factory=dict)
+    """Where the export folder of a model under construction will be once it is complete."""
     op_timeout: float = 120.0
     """Seconds that an op may take, without the child's start."""
     memory_limit: int | None = None
@@ -177,6 +179,7 @@ class Lane:
                 "row": row.model_dump_json(),
                 "export_dir": export_dir,
                 "expected": stored.expected(Path(export_dir), export_folder.files_of(row)),
+                "final_dir": self.config.final_dirs.get(row.uses[0].model),
                 "attempt": attempt,
             })  # fmt: skip
             deadline, late = Deadline(self.config.op_timeout), False

@@ -110,6 +110,10 @@ def _climbed(
             before_explaining=lambda test: parent.send({"op": number, "explaining": test.model_dump_json()}),
         )
     except Damaged as error:
+        if message.get("final_dir") and not export_dir.is_dir():  # the export has been completed, and so was moved
+            return _climbed(
+                {**message, "export_dir": message["final_dir"], "final_dir": None}, backend, context, parent, state
+            )
         return {"damaged": [error.where, error.got]}
     try:
         return {"test": test.model_dump_json()}

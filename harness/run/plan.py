@@ -127,8 +127,11 @@ class RunPlan:
         folders = self.folders
         if orders.growing and isinstance(lane, Lane):  # the lane's own, which say where a model's files are by now
             folders = cast("dict[str, str]", lane.config.export_dirs)  # `lane_of` has made it
+            lane.config.final_dirs.update(self.folders)
         terms = Terms(
-            goldens=AwaitedGoldens(orders.growing, folders, orders.controller) if orders.growing else None,
+            goldens=AwaitedGoldens(orders.growing, folders, self.folders, orders.controller)
+            if orders.growing
+            else None,
             cache=result_cache.ResultCache(orders.caches, orders.context, orders.ready, folders),
             recorded=resume.recorded(test for test in tests if test.backend == label),
             attempts=orders.attempts,

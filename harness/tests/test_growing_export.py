@@ -92,7 +92,7 @@ def test_an_op_waits_for_its_goldens_and_its_time_is_counted(tmp_path: Path) -> 
     first = row(1, "m", "n")
     folder, path = filled(tmp_path / ".making-1", first), tmp_path / "0.jsonl"
     folders = {"m": str(tmp_path / "m"), "n": str(tmp_path / "n")}
-    goldens = AwaitedGoldens({"m": str(path)}, folders, os.getpid())
+    goldens = AwaitedGoldens({"m": str(path)}, folders, dict(folders), os.getpid())
     assert goldens.row(row(7, "n")) == row(7, "n"), "of a model that was complete"
     announcer = Announcer(path)
     timer = threading.Timer(0.05, lambda: (announcer.begin(folder), announcer.op(folder, row(1, "m"))))
@@ -108,7 +108,7 @@ def test_an_op_of_two_models_runs_with_the_goldens_of_the_other_where_one_fails(
     folder = filled(tmp_path / ".making-1", own)
     one, other = tmp_path / "0.jsonl", tmp_path / "1.jsonl"
     folders = {"m": "", "n": ""}
-    goldens = AwaitedGoldens({"m": str(one), "n": str(other)}, folders, os.getpid())
+    goldens = AwaitedGoldens({"m": str(one), "n": str(other)}, folders, folders, os.getpid())
     Announcer(one).failed("prepare_failed: killed")
     Announcer(other).begin(folder)
     Announcer(other).op(folder, own)
@@ -121,7 +121,7 @@ def test_an_op_of_two_models_runs_with_the_goldens_of_the_other_where_one_fails(
 
 
 def test_nobody_waits_for_a_controller_that_is_gone(tmp_path: Path) -> None:
-    goldens = AwaitedGoldens({"m": str(tmp_path / "0.jsonl")}, {"m": ""}, controller=0)
+    goldens = AwaitedGoldens({"m": str(tmp_path / "0.jsonl")}, {"m": ""}, {"m": ""}, controller=0)
     since = time.monotonic()
     with pytest.raises(NoGoldens, match="has ended"):
         goldens.row(row(1, "m", golden=False))

@@ -68,6 +68,20 @@ def test_a_crash_is_the_record_of_its_op_and_the_next_gets_a_fresh_lane(shared, 
     assert lane.starts == before + 1
 
 
+def test_an_export_that_is_completed_while_its_op_is_on_the_way_is_read_at_its_new_place(shared):
+    lane, folder = shared
+    row = add_row(folder, "fine")
+    starts = lane.starts
+    lane.config.export_dirs["toy"], lane.config.final_dirs["toy"] = str(folder / ".making-1"), str(folder)
+    try:
+        assert lane.run(row).status is Status.SUCCESS
+        del lane.config.final_dirs["toy"]
+        assert lane.run(row).status is Status.NOT_RUN, "files that are gone are damage"
+    finally:
+        lane.config.export_dirs["toy"] = str(folder)
+    assert lane.starts <= starts + 1, "the child that looked again stayed"
+
+
 @pytest.mark.parametrize("fault", ["sigstop", pytest.param("stray", marks=pytest.mark.slow)])
 def test_a_stopped_group_and_a_stray_child_end_at_the_time_limit(tmp_path, fault):
     mark = tmp_path / "mark"

@@ -250,7 +250,9 @@ def test_a_server_that_is_lent_forks_for_the_process_that_has_it_and_ends_alone(
         lent.send({"address": str(tmp_path / "server")})
         assert lent.receive(Deadline(60)) == {"listening": True}
         words = [str(tmp_path / "server"), forked.settings_digest()]
-        done = subprocess.run([sys.executable, "-c", LENT, *words], capture_output=True, text=True, timeout=120, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", LENT, *words], capture_output=True, text=True, timeout=120, check=True
+        )
         first, last = done.stdout.splitlines()
         assert first.startswith("True [")
         assert first.endswith(f", {lent.pid}]"), "the parent of a child is the server that was lent"
