@@ -210,7 +210,7 @@ class ManifestHeader(Record):
     """One for each of `models` that a framework exported. Files of StableHLO are not imported."""
     unfinished: tuple[str, ...] = ()
     """The models whose goldens were being made when this was written: of their ops, it says what the split knows. It is
-    written again once they are made; a run that was killed before prepares them again when it goes on."""
+    written again once they are made; a run that ended before prepares them again when it goes on."""
 
     def by_outcome(self) -> dict[str, int]:
         """How many of the requested models ran, and how many failed in each way."""

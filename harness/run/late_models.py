@@ -23,13 +23,10 @@ class LateModels:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
-        """Waits for the preparation after all ops; where no more ops are to run, ends it."""
+        """Waits for the preparation after the ops: whoever runs one again needs its export, also after `-x`."""
         result = yield
         plan = self._run.plan
         if plan is None or plan.preparing is None:
-            return result
-        if session.shouldstop or session.shouldfail:
-            plan.preparing.stop()
             return result
         self._run.display.doing("preparing")
         try:
@@ -38,7 +35,8 @@ class LateModels:
             self._run.give_up(str(error))
             raise pytest.exit.Exception("the goldens of the run are not complete", returncode=2) from None
         self._run.warn_of_cache()
-        self._test(session, {failure.model for failure in plan.header.failed})
+        if not (session.shouldstop or session.shouldfail):
+            self._test(session, {failure.model for failure in plan.header.failed})
         return result
 
     def _test(self, session: pytest.Session, known: set[str]) -> None:
