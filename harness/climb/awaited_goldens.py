@@ -16,8 +16,9 @@ from opscope.harness.cache import export_folder
 from opscope.harness.cache.growing_export import GrowingExport
 from opscope.harness.record.records import OpRow
 
-PAUSE = 0.01
-"""Seconds between two looks at what was announced."""
+PAUSE, MOST_PAUSE, SHARE = 0.01, 0.25, 1 / 50
+"""Seconds between two looks at what was announced, least and most; between them, this share of what an op has waited so
+far. Many workers that look often would take their time from what they wait for."""
 
 
 class NoGoldens(Exception):  # noqa: N818 - the outcome of one model, not an error of ours
@@ -48,7 +49,7 @@ class AwaitedGoldens:
             while (ready := self._now(row)) is None:
                 if self._controller not in (os.getpid(), os.getppid()):
                     raise NoGoldens("the process that prepared its model has ended")
-                time.sleep(PAUSE)
+                time.sleep(min(MOST_PAUSE, max(PAUSE, SHARE * (time.monotonic() - since))))
             return ready
         except Damaged as error:
             raise NoGoldens(str(error)) from error
