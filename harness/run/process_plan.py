@@ -125,10 +125,23 @@ def mending(orders: Orders, preparation: Preparation) -> Orders:
     return replace(orders, preparation=values, others=others)
 
 
-def growing(orders: Orders, announcements: dict[str, str]) -> Orders:
-    """The orders of a run some of whose models are prepared by this process meanwhile."""
-    values: dict[str, Any] = {"growing": announcements, "controller": os.getpid()}
+def growing(orders: Orders, announcements: dict[str, str], rows: Sequence[OpRow], at_once: int) -> Orders:
+    """The orders of a run some of whose models are prepared by this process meanwhile, `at_once` side by side."""
+    order = as_they_are_made(rows, at_once) if at_once > 1 else ()
+    values: dict[str, Any] = {"growing": announcements, "controller": os.getpid(), "order": order}
     return replace(orders, **values, others=tuple(replace(other, **values) for other in orders.others))
+
+
+def as_they_are_made(rows: Sequence[OpRow], at_once: int) -> tuple[str, ...]:
+    """Ids of the ops in about the order in which their goldens are made, where that many models are walked at once."""
+    seen: dict[str, int] = {}
+    places: dict[str, tuple[int, int]] = {}
+    models = {model: number for number, model in enumerate(dict.fromkeys(row.uses[0].model for row in rows))}
+    for row in rows:
+        model = row.uses[0].model
+        seen[model] = seen.get(model, 0) + 1
+        places[row.op_id] = models[model] // at_once, seen[model]
+    return tuple(sorted(places, key=lambda op_id: places[op_id]))
 
 
 def shared(orders: Orders, own_share: shard.Share | None) -> Orders:

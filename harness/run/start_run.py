@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
 FROM_THE_RUN = ("backend", *OPTIONS, "op_timeout", "op_memory")
 """Settings that an op of an earlier run takes from that run, unless they are given again."""
 
+
+EXPORTER_FIRST = 0.05
+"""Seconds for the first exporter to be asked for before lanes are: forks are made one after another, a lane's needs its
+backend loaded before, and all else waits for the exporter."""
 
 MADE = frozenset({"stage", "done", "failed"})
 """Events of the preparation that say that a model is being made, or was."""
@@ -109,15 +114,16 @@ def _from_models(
     lanes = [lane_of(side.orders, folders, side.writer(MAIN), dry) for side in sides]
     cached = not request.settings["no_cache"]
     try:
-        recalled = _recalled_ready(sides, lanes, cached)
-        listener = _loading_lanes(lanes, recalled, report)
-        if not dry and _climbs_early(request):
+        climbs_early = not dry and _climbs_early(request)
+        recalled = _recalled_ready(sides, lanes, cached, start=not climbs_early)
+        listener = _loading_lanes(lanes, recalled, report, EXPORTER_FIRST if climbs_early else 0.0)
+        if climbs_early:
             preparing = _preparing(preparation, claims, run_dir, at_once, orders.limitations)
             early = preparing.split(listener)
             header, rows = early or preparing.finish(listener)
             ready = _ready(sides, lanes, recalled)
             if early is not None:
-                orders = growing(orders, preparing.announcements(header.unfinished))
+                orders = growing(orders, preparing.announcements(header.unfinished), rows, at_once)
         else:
             diagnostics = None if dry else run_dir / artifacts.ARTIFACT_DIR
             header, rows = prepare_models.prepare(preparation, listener, claims, diagnostics, at_once)
@@ -312,23 +318,33 @@ def _located(run: store.StoredRun, orders: Orders) -> ManifestHeader:
     return export_folder.located(run.header, orders.caches, own)
 
 
-def _recalled_ready(sides: Sequence[RunPlan], lanes: Sequence[AnyLane], cached: bool) -> list[Ready | None]:
-    """Each backend's report in an earlier run. If no report is kept, or every op will run, its lane starts now."""
+def _recalled_ready(
+    sides: Sequence[RunPlan], lanes: Sequence[AnyLane], cached: bool, start: bool = True
+) -> list[Ready | None]:
+    """Each backend's report in an earlier run. If no report is kept, or every op will run, its lane starts now, if it
+    is to `start` already."""
     recalled: list[Ready | None] = []
     for side, lane in zip(sides, lanes, strict=True):
         ready = result_cache.recall(side.orders.caches, side.orders.context) if cached else None
-        if ready is None:
+        if ready is None and start:
             lane.start()
         recalled.append(ready)
     return recalled
 
 
 def _loading_lanes(
-    lanes: Sequence[AnyLane], recalled: Sequence[Ready | None], report: Callable[[Event], None]
+    lanes: Sequence[AnyLane], recalled: Sequence[Ready | None], report: Callable[[Event], None], pause: float = 0.0
 ) -> Callable[[Event], None]:
-    """Returns a listener for events of the export. Lanes load backends meanwhile; a refused option ends the run."""
+    """Returns a listener for events of the export. Lanes load backends meanwhile; a refused option ends the run.
+
+    It pauses for some seconds at the first model that is made.
+    """
 
     def on_event(event: Event) -> None:
+        nonlocal pause
+        if event["event"] == "stage":
+            time.sleep(pause)
+            pause = 0.0
         report(event)
         if event["event"] not in MADE:
             return

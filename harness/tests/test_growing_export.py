@@ -15,6 +15,7 @@ from opscope.harness.cache import export_folder
 from opscope.harness.cache.growing_export import Announcer, GrowingExport
 from opscope.harness.climb.awaited_goldens import AwaitedGoldens, NoGoldens
 from opscope.harness.record.records import ManifestHeader, OpRow, Source, Use
+from opscope.harness.run.process_plan import as_they_are_made
 
 
 def row(number: int, *models: str, golden: bool = True) -> OpRow:
@@ -126,3 +127,9 @@ def test_nobody_waits_for_a_controller_that_is_gone(tmp_path: Path) -> None:
     with pytest.raises(NoGoldens, match="has ended"):
         goldens.row(row(1, "m", golden=False))
     assert time.monotonic() - since < 5
+
+
+def test_ops_are_taken_in_the_order_of_their_making() -> None:
+    rows = [row(n, model) for n, model in enumerate(["a", "a", "a", "b", "c", "c", "b"])]
+    order = [int(op_id, 16) for op_id in as_they_are_made(rows, 2)]
+    assert order == [0, 3, 1, 6, 2, 4, 5], "a and b side by side, then c"
