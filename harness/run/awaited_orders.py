@@ -76,7 +76,7 @@ class AwaitedOrders:
         with contextlib.suppress(ChildEnded):  # the worker starts one of its own
             for server in self._servers:
                 server.receive(Deadline(SECONDS))
-        lent = {"settings": forked.settings_digest()}
+        lent = {"settings": forked.settings_text()}
         atomic_write.write_whole(Path(self._folder.name, LENT), json.dumps(lent))
 
     def give(self, orders: Mapping[str, Any] | None) -> None:

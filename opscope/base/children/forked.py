@@ -25,7 +25,6 @@ from typing import Any
 from opscope.base.children import fork_server, process_tree
 from opscope.base.children.environment import child_environment
 from opscope.base.children.process import Program
-from opscope.base.digest import words_digest
 
 _OURS = "opscope."
 """Only modules of our own are imported by the server: those of others may do anything when they are imported."""
@@ -286,18 +285,18 @@ def fork(
         return forked
 
 
-def settings_digest() -> str:
-    """A digest of what a server of this process would read once at its start."""
-    return words_digest(repr((sorted(_read_at_start(child_environment()).items()), _limits())))
+def settings_text() -> str:
+    """What a server of this process would read once at its start, for comparison with another process's."""
+    return repr((sorted(_read_at_start(child_environment()).items()), _limits()))
 
 
 def use(address: str, settings: str) -> bool:
     """Has this process's children be forks of a server that another process has lent it (`fork_server.serve_another`).
 
-    `settings` is the digest of that process's settings. Returns False, and changes nothing, if they differ from this
+    `settings` is the `settings_text` of that process. Returns False, and changes nothing, if they differ from this
     one's, or if nobody listens.
     """
-    if sys.platform != "linux" or settings != settings_digest():
+    if sys.platform != "linux" or settings != settings_text():
         return False
     requests = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:

@@ -249,7 +249,7 @@ def test_a_server_that_is_lent_forks_for_the_process_that_has_it_and_ends_alone(
     with Child("opscope.base.children.fork_server:serve_another") as lent, Child(f"{HERE}:echo") as own:
         lent.send({"address": str(tmp_path / "server")})
         assert lent.receive(Deadline(60)) == {"listening": True}
-        words = [str(tmp_path / "server"), forked.settings_digest()]
+        words = [str(tmp_path / "server"), forked.settings_text()]
         done = subprocess.run(
             [sys.executable, "-c", LENT, *words], capture_output=True, text=True, timeout=120, check=True
         )
