@@ -15,6 +15,7 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 from xdsl.utils.exceptions import VerifyException
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from opscope.compiler.pieces.pieces import Pieces
+    from opscope.compiler.pipelines.verification import Verification
     from opscope.compiler.target.program import Binary, Program, TensorDesc
     from opscope.compiler.translations.ttir_to_graph.host import HostPart
 
@@ -107,7 +109,7 @@ def stablehlo_to_ttir(
         parsed = _read(module)
         _dump(options, "0-stablehlo", lambda: parsed)
         board = (system_desc or load_board("n150")).board
-        run(ttir_passes(options.unsupported_types, board), parsed)
+        _verified[parsed] = run(ttir_passes(options.unsupported_types, board), parsed)
         _dump(options, "1-ttir", lambda: parsed)
         return parsed
 
@@ -138,17 +140,27 @@ def _read(module: Source) -> ModuleOp:
     return door.read(data.getvalue())
 
 
-def ttir_to_ttnn(ttir: ModuleOp, system_desc: SystemDesc, options: CompileOptions | None = None) -> ModuleOp:
-    """Compiles a TTIR module, which is not changed, to TTNN. Raises StageFailure, CompilerInputError."""
+_verified: WeakKeyDictionary[ModuleOp, Verification] = WeakKeyDictionary()
+"""TTIR modules, and what was verified of them when they were made; whatever has changed since is verified again."""
+
+
+def ttir_to_ttnn(
+    ttir: ModuleOp, system_desc: SystemDesc, options: CompileOptions | None = None, keep: bool = True
+) -> ModuleOp:
+    """Compiles a TTIR module to TTNN. Raises StageFailure, CompilerInputError.
+
+    The module is not changed; without `keep` it becomes the TTNN module, which saves copying and verifying it.
+    """
     from opscope.compiler.pipelines.pipeline import run, ttir_passes, ttnn_passes
 
     options = options or CompileOptions()
     with _stage(STAGES[1]):
-        module = ttir.clone()
+        module = ttir.clone() if keep else ttir
         run(
             ttnn_passes(system_desc.board, options),
             module,
             before=ttir_passes(options.unsupported_types, system_desc.board),
+            verify=None if keep else _verified.pop(ttir, None),
         )
         _dump(options, "2-ttnn", lambda: module)
         return module

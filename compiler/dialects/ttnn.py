@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from xdsl.ir import Dialect, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import IRDLOperation, irdl_attr_definition, irdl_op_definition, opt_prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
@@ -63,9 +66,46 @@ CLASSES: dict[str, type[RowOp]] = {}
 """Name without prefix -> class; grows with `register`."""
 
 
+_MOST = 8_192
+_valid: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+"""What ops were made of that have been verified, by identity -> the same objects, so that their identity stays theirs.
+
+Types with layouts are made once for each shape, so that moves between host and device, most ops of a module that was
+split, are verified once for each shape and not once for each module.
+"""
+
+
+def _verified_once(verify: Callable[[Any], None]) -> Callable[[Any], None]:
+    """A verifier of ops that does not look again at an op of the same class, types and attributes."""
+
+    def verify_(op: Any) -> None:
+        if op.regions or op.successors:
+            verify(op)
+            return
+        operands = op.operands
+        parts = (
+            type(op), *[value.type for value in operands], None, *[value.type for value in op.results],
+            *op.properties.items(), None, *op.attributes.items(),
+        )  # fmt: skip
+        key = (*map(_identity, parts),)
+        if key in _valid:
+            return
+        verify(op)
+        if len(_valid) >= _MOST:
+            _valid.clear()
+        _valid[key] = parts
+
+    return verify_
+
+
+def _identity(part: Any) -> Any:
+    return (part[0], id(part[1])) if type(part) is tuple else id(part)
+
+
 def _add(row: OpRow) -> None:
     if row.ttir and row.lowering in ("row", "device") and row.ttnn_name not in CLASSES:
-        CLASSES[row.ttnn_name] = device_op_class("ttnn", row.ttnn_name, row, TtnnOp)
+        cls = CLASSES[row.ttnn_name] = device_op_class("ttnn", row.ttnn_name, row, TtnnOp)
+        cls.verify_ = _verified_once(cls.verify_)
 
 
 TABLE.listen(_add)

@@ -38,6 +38,7 @@ ON_HOST = frozenset({"ttir.narrow_index", "ttir.split_words"})
 """Ops by which the host converts 64-bit arguments before they become tiles."""
 HOST_OP = "ttir.host_op"
 _TILE = layout.LayoutAttr.of("tile")
+_DEVICE, _ONE_CHIP = ttnn.DeviceType(), layout.MeshShapeAttr.of(1, 1)
 _ROW_MAJOR = layout.LayoutAttr.of("row_major")
 _DRAM = layout.MemoryConfigAttr(layout.BufferTypeAttr.of("dram"), layout.TensorMemoryLayoutAttr.of("interleaved"))
 
@@ -169,9 +170,7 @@ class _Function:
             return self.callee()
         for arg in self.old.args:
             self.block.insert_arg(self.host(arg), len(self.block.args))
-        get_device = ttnn.GetDeviceOp.create(
-            result_types=[ttnn.DeviceType()], properties={"mesh_shape": layout.MeshShapeAttr.of(1, 1)}
-        )
+        get_device = ttnn.GetDeviceOp.create(result_types=[_DEVICE], properties={"mesh_shape": _ONE_CHIP})
         self.block.add_op(get_device)
         self.device = get_device.device
         values: dict[SSAValue, SSAValue] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -41,15 +42,6 @@ class TtnnComputeConfig(ModulePass):
                 f"math fidelity: expected one of {', '.join(FIDELITIES.values())}, got {self.math_fidelity!r}"
             )
         wide_dst = board(self.board).has_fp32_dst
-        configs = {
-            (wide, name): layout.ComputeConfigAttr(
-                StringAttr(name),
-                StringAttr("true" if wide else "false"),
-                StringAttr("true" if self.math_approx_mode else "false"),
-            )
-            for wide in (True, False)
-            for name in FIDELITIES
-        }
         for inner in op.walk():
             if not isinstance(inner, RowOp) or not inner.name.startswith("ttnn.") or inner.ROW.group in NO_KERNEL:
                 continue
@@ -61,7 +53,14 @@ class TtnnComputeConfig(ModulePass):
                 # tt-metal demands a wide Dst for FP8 with 4 exponent bits (Blackhole).
                 wide = inner.ROW.matrix or mixed or any(f.name in ("Float32", "Fp8_e4m3") for f in formats)
                 enough = _sufficient_fidelity(inner, fidelity) if self.fewest_phases else fidelity
-                inner.properties["compute_config"] = configs[wide and wide_dst, enough]
+                inner.properties["compute_config"] = _config(enough, wide and wide_dst, self.math_approx_mode)
+
+
+@cache
+def _config(fidelity: str, wide_dst: bool, approximate: bool) -> layout.ComputeConfigAttr:
+    """The attribute of a kernel's configuration: one object for each, so that it is made and verified once."""
+    words = (fidelity, "true" if wide_dst else "false", "true" if approximate else "false")
+    return layout.ComputeConfigAttr(*map(StringAttr, words))
 
 
 def _sufficient_fidelity(op: RowOp, highest: str) -> str:

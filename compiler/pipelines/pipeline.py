@@ -160,16 +160,23 @@ def _passes(spec: ArgSpec) -> tuple[ModulePass, ...]:
     return (passes.load(spec.name).from_spec(spec),)
 
 
-def run(passes: tuple[ModulePass, ...], module: ModuleOp, before: tuple[ModulePass, ...] = ()) -> None:
+def run(
+    passes: tuple[ModulePass, ...],
+    module: ModuleOp,
+    before: tuple[ModulePass, ...] = (),
+    verify: Verification | None = None,
+) -> Verification:
     """Applies the passes in order, in place, and verifies after each that changes something.
 
-    What a pass raises has a note of its name and of the pipeline, `before` included, that fails the same way.
+    Returns what was verified of the module, which a later run on the same module takes as `verify`. What a pass raises
+    has a note of its name and of the pipeline, `before` included, that fails the same way.
     """
-    verify = Verification()
+    verify = verify or Verification()
     for count, module_pass in enumerate(passes, 1):
         with noted(lambda module_pass=module_pass, count=count: _repro_note(module_pass, (*before, *passes[:count]))):
             module_pass.apply(context(), module)
             verify(module)
+    return verify
 
 
 def _repro_note(failed: ModulePass, passes: tuple[ModulePass, ...]) -> str:

@@ -13,6 +13,7 @@ from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from opscope.compiler import api
+from opscope.compiler.dialects.from_row import RowOp
 from opscope.compiler.pipelines import pipeline
 from opscope.compiler.pipelines.verification import Verification
 
@@ -138,3 +139,39 @@ def test_what_changed_is_refused_where_the_whole_module_is(level: str) -> None:
         assert refused(lambda changed=changed, verify=verify: verify(changed)) == expected, (place, change)
         answers.append(expected)
     assert 0.2 < sum(map(bool, answers)) / len(answers) < 0.9, "changes of both kinds"
+
+
+def test_a_module_that_is_given_away_is_not_verified_again_but_what_was_changed_is(monkeypatch) -> None:
+    board, looked_at = api.load_board("n150"), []
+    real = Operation.verify
+    kept = api.ttir_to_ttnn(module(), board)
+    given, spoilt = module(), module()
+    next(op for op in spoilt.walk() if op.name == "ttir.exp").properties["no_such_property"] = IntAttr(1)
+    monkeypatch.setattr(Operation, "verify", lambda op, *a, **k: (looked_at.append(op.name), real(op, *a, **k)))
+    made = api.ttir_to_ttnn(given, board, keep=False)
+    assert made is given
+    assert str(made) == str(kept)
+    assert "ttir.exp" not in looked_at
+    assert "ttnn.exp" in looked_at
+    with pytest.raises(api.StageFailure, match="no_such_property"):
+        api.ttir_to_ttnn(spoilt, board, keep=False)
+
+
+def test_device_ops_of_the_same_types_are_verified_once_and_others_each_time(monkeypatch) -> None:
+    board, looked_at = api.load_board("n150"), []
+    api.ttir_to_ttnn(module(), board)
+    real = RowOp.verify_
+    monkeypatch.setattr(RowOp, "verify_", lambda op: (looked_at.append(op.name), real(op)))
+    made = api.ttir_to_ttnn(module(), board)
+    made.verify()
+    assert not [name for name in looked_at if name.startswith("ttnn.")]
+    exp = next(op for op in made.walk() if op.name == "ttnn.exp")
+    exp.properties["no_such_property"] = IntAttr(1)
+    with pytest.raises(VerifyException, match="no_such_property"):
+        made.verify()
+    del exp.properties["no_such_property"]
+    made.verify()
+    Rewriter.replace_value_with_new_type(exp.results[0], TensorType(f32, [32]))
+    for _ in range(2):
+        with pytest.raises(VerifyException, match="expected tensors with a ttnn layout"):
+            made.verify()

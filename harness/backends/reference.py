@@ -119,7 +119,7 @@ def _to_ttnn(job: Job, board: SystemDesc) -> None:
     from opscope.compiler.api import ttir_to_ttnn
 
     ttir = job.state.pop(Stage.STABLEHLO_TO_TTIR)
-    job.state[Stage.TTIR_TO_TTNN] = ttir_to_ttnn(ttir, board, _compile_options(job))
+    job.state[Stage.TTIR_TO_TTNN] = ttir_to_ttnn(ttir, board, _compile_options(job), keep=False)
 
 
 def _to_flatbuffer(job: Job, board: SystemDesc) -> None:
