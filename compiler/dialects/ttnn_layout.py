@@ -7,7 +7,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any, Self, cast
 
-from xdsl.dialects.builtin import AffineMapAttr, MemRefType, NoneAttr, StringAttr, TensorType
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, IntAttr, MemRefType, NoneAttr, StringAttr, TensorType
 from xdsl.ir import Attribute, ParametrizedAttribute
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.irdl import irdl_attr_definition
@@ -232,11 +232,17 @@ def _linear(shape: tuple[int, ...], tiled: bool) -> tuple[AffineMap, tuple[int, 
     return AffineMap(len(shape), 0, (expr if expr is not None else AffineConstantExpr(0), last)), (height, width)
 
 
+def _memref(element: Attribute, shape: tuple[int, ...], buffer_type: str) -> MemRefType:
+    """A memref in a buffer. Its own constructor asks what kind of shape it gets, which takes longer than all else."""
+    sizes = ArrayAttr([IntAttr(size) for size in shape])
+    return MemRefType.new([sizes, element, NoneAttr(), BufferTypeAttr.of(buffer_type)])
+
+
 @lru_cache(maxsize=4096)
 def host_layout(shape: tuple[int, ...], element: Attribute) -> TTNNLayoutAttr:
     """Returns a row-major layout on the host, in the element type itself."""
     linear, matrix = _linear(shape, tiled=False)
-    memref = MemRefType(element, matrix, NoneAttr(), BufferTypeAttr.of("system_memory"))
+    memref = _memref(element, matrix, "system_memory")
     return TTNNLayoutAttr(AffineMapAttr(linear), GridAttr.of(1, 1), memref, NoneAttr())
 
 
@@ -245,7 +251,7 @@ def tile_layout(shape: tuple[int, ...], data_type: str, buffer_type: str = "dram
     """Returns a tiled layout in `data_type` (ttcore's word), interleaved on the device or on the host."""
     linear, (height, width) = _linear(shape, tiled=True)
     tiles = (-(-height // TILE), -(-width // TILE))
-    memref = MemRefType(TileType(StringAttr(data_type)), tiles, NoneAttr(), BufferTypeAttr.of(buffer_type))
+    memref = _memref(TileType(StringAttr(data_type)), tiles, buffer_type)
     spread: Attribute = NoneAttr() if buffer_type == "system_memory" else TensorMemoryLayoutAttr.of("interleaved")
     return TTNNLayoutAttr(AffineMapAttr(linear), GridAttr.of(1, 1), memref, cast(Any, spread))
 
@@ -256,7 +262,7 @@ def sharded_layout(shape: tuple[int, ...], data_type: str, spread: str, grid: tu
     linear, (height, width) = _linear(shape, tiled=True)
     rows, columns = -(-height // TILE), -(-width // TILE)
     shard = (-(-rows // grid[0]), -(-columns // grid[1]))
-    memref = MemRefType(TileType(StringAttr(data_type)), shard, NoneAttr(), BufferTypeAttr.of("l1"))
+    memref = _memref(TileType(StringAttr(data_type)), shard, "l1")
     return TTNNLayoutAttr(AffineMapAttr(linear), GridAttr.of(*grid), memref, TensorMemoryLayoutAttr.of(spread))
 
 
