@@ -28,10 +28,11 @@ def targets(tmp_path: Path) -> Targets:
 @pytest.fixture
 def fork(targets: Targets) -> Iterator[WaitingFork]:
     waiting = WaitingFork(targets)
+    pid = waiting._pid
     yield waiting
     waiting.close()
     with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+        os.waitpid(pid, os.WNOHANG)
 
 
 def rows(place: Path) -> list[tuple[object, ...]]:
