@@ -11,6 +11,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from opscope.compiler.dialects import ttnn_layout as layout
 from opscope.compiler.dialects.from_row import RowOp, device_op_class
+from opscope.compiler.ops.codec import RAW
 from opscope.compiler.ops.row import TABLE, OpRow
 from opscope.compiler.ops.shapes import shape_of
 
@@ -78,19 +79,19 @@ split, are verified once for each shape and not once for each module.
 def _verified_once(verify: Callable[[Any], None]) -> Callable[[Any], None]:
     """A verifier of ops that does not look again at an op of the same class, types and attributes."""
 
-    def verify_(op: Any) -> None:
-        if op.regions or op.successors:
-            verify(op)
+    def verify_(self: Any) -> None:
+        if self.regions or self.successors:
+            verify(self)
             return
-        operands = op.operands
+        operands = self.operands
         parts = (
-            type(op), *[value.type for value in operands], None, *[value.type for value in op.results],
-            *op.properties.items(), None, *op.attributes.items(),
+            type(self), *[value.type for value in operands], None, *[value.type for value in self.results],
+            *self.properties.items(), None, *self.attributes.items(),
         )  # fmt: skip
         key = (*map(_identity, parts),)
         if key in _valid:
             return
-        verify(op)
+        verify(self)
         if len(_valid) >= _MOST:
             _valid.clear()
         _valid[key] = parts
@@ -105,7 +106,9 @@ def _identity(part: Any) -> Any:
 def _add(row: OpRow) -> None:
     if row.ttir and row.lowering in ("row", "device") and row.ttnn_name not in CLASSES:
         cls = CLASSES[row.ttnn_name] = device_op_class("ttnn", row.ttnn_name, row, TtnnOp)
-        cls.verify_ = _verified_once(cls.verify_)
+        # Not the elements of a constant, which need not outlive their module.
+        if row.group == "layout" or RAW not in row.attrs.values():
+            cls.verify_ = _verified_once(cls.verify_)
 
 
 TABLE.listen(_add)
