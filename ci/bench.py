@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 BIN = Path(sys.executable).parent
@@ -55,3 +59,29 @@ def table(module: str, *arguments: str) -> list[dict[str, str]]:
     output = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True).stdout
     heads, _, *rows = ([cell.strip() for cell in line.strip("| ").split("|")] for line in output.splitlines())
     return [dict(zip(heads, row, strict=True)) for row in rows]
+
+
+@contextlib.contextmanager
+def cluster(
+    workers: int, devices: int = 1, environment: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, list[int]]]:
+    """Starts a local Dask scheduler and workers with so many devices each; yields the scheduler's address, and the
+    numbers of these processes."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    dask = [sys.executable, "-P", "-m"]
+    commands = [[*dask, "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", address.split(":")[-1]]]
+    worker = [*dask, "distributed.cli.dask_worker", address, "--host", "127.0.0.1", "--nthreads", str(devices)]
+    commands += [[*worker, "--no-nanny", "--resources", f"device={devices}"]] * workers
+    with tempfile.TemporaryDirectory() as scratch:
+        started = [
+            subprocess.Popen([*command, "--no-dashboard"], cwd=scratch, env=environment, stderr=subprocess.DEVNULL)
+            for command in commands
+        ]
+        try:
+            yield address, [process.pid for process in started]
+        finally:
+            for process in reversed(started):
+                process.terminate()
+                process.wait()

@@ -7,12 +7,10 @@ empty" is true.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import datetime
 import json
 import os
 import platform
-import socket
 import statistics
 import subprocess
 import sys
@@ -27,7 +25,7 @@ import measure_dashboards
 import measure_database
 import measure_nightly
 import measure_nights
-from bench import BIN, MODELS, ROOT, Bench, table
+from bench import BIN, MODELS, ROOT, Bench, cluster, table
 from figures import Figure, print_figures
 
 LIMITS = {"test_split_chain[4000]": 0.5, "test_compile_one_op[0]": 0.015, "test_compile_one_op[2]": 0.015}
@@ -188,39 +186,38 @@ def overhead() -> Iterator[Figure]:
     yield Figure(f"{sweep_name}: memory of all processes", f"{size:.2f} GiB", "< 2 GB", measured["bytes"] < 2e9)
 
 
-@contextlib.contextmanager
-def cluster(workers: int) -> Iterator[str]:
-    """Starts a local Dask scheduler and workers with one device each; yields the scheduler's address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-    dask = [sys.executable, "-P", "-m"]
-    commands = [[*dask, "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", address.split(":")[-1]]]
-    worker = [*dask, "distributed.cli.dask_worker", address, "--host", "127.0.0.1", "--nthreads", "1", "--no-nanny"]
-    commands += [[*worker, "--resources", "device=1"]] * workers
-    with tempfile.TemporaryDirectory() as scratch:
-        started = [
-            subprocess.Popen([*command, "--no-dashboard"], cwd=scratch, stderr=subprocess.DEVNULL)
-            for command in commands
-        ]
-        try:
-            yield address
-        finally:
-            for process in reversed(started):
-                process.terminate()
-                process.wait()
-
-
 def scale(bench: Bench) -> Iterator[Figure]:
     """A cluster of two workers against two pytest workers: the whole command, running every op of the five models."""
     options = (MODELS[0], *(word for model in MODELS[1:] for word in ("--model", model)), "--no-cache", "--no-report")
     bench.sweep(*options)
     local, _ = bench.sweep(*options, "-n", "2")
-    with cluster(2) as address:
+    with cluster(2) as (address, _):
         bench.sweep("mnist_mlp", "--no-cache", "--no-report", "--cluster", address)
         clustered, _ = bench.sweep(*options, "--cluster", address)
     value = f"{clustered:.1f} s against {local:.1f} s"
     yield Figure("the five models, Dask with 2 workers against -n 2", value, "<= 15 % more", clustered <= 1.15 * local)
+
+
+def scaling() -> Iterator[Figure]:
+    """A sweep of sleeping models on 64 workers against the least time that its work and its longest chain allow."""
+    command = [sys.executable, "-m", "ci.benchmarks.scaling", "--workers", "4", "16", "64"]
+    done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, check=True)
+    print(done.stdout)
+    for line in done.stdout.rpartition("\n\n")[2].splitlines()[2:]:
+        over, workers, least, took, possible, *_ = (cell.strip() for cell in line.strip("| ").split("|"))
+        met = float(possible.rstrip("%")) >= 90
+        name = f"sleeping models, {over}, {workers} workers: whole command against the least possible"
+        yield Figure(name, f"{took} of {least}: {possible}", ">= 90 %", met)
+
+
+def exports() -> Figure:
+    """Exports of the PyTorch models alone, and as forks of a process that has imported PyTorch."""
+    command = [sys.executable, "-m", "ci.benchmarks.exports"]
+    done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE)
+    print(done.stdout)
+    alone, forks = (line.split("|")[3].strip() for line in done.stdout.splitlines()[2:4])
+    met = done.returncode == 0
+    return Figure("exports of PyTorch models, processor time", f"{alone}; as forks {forks}", "equal modules", met)
 
 
 def walks(scratch: Path) -> Iterator[Figure]:
@@ -246,6 +243,8 @@ GROUPS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
     "compile": lambda bench: measure_compiler.compile_times(),
     "scale": scale,
     "overhead": lambda bench: overhead(),
+    "scaling": lambda bench: scaling(),
+    "exports": lambda bench: [exports()],
     "benchmarks": lambda bench: benchmarks(bench.scratch),
     "conformance": lambda bench: measure_compiler.conformance(),
     "vocabulary": lambda bench: measure_compiler.vocabulary(),

@@ -67,7 +67,8 @@ def export(folder: Path, cache: Path, models: int, ops: int, uses: int) -> None:
         path = folder / f"synthetic{index:02d}.mlir"
         path.write_text(MODULE.format(n=index + 1))
         (task,) = tasks(Preparation((str(path),), cache_dir=str(cache)))
-        target = Path(task.folder)
+        finished = Path(task.folder)
+        target = finished.with_name("unfinished")
         (target / "ops").mkdir(parents=True)
         (target / "ops" / "op.mlirbc").write_bytes(path.read_bytes())
         share = ops // models
@@ -78,28 +79,47 @@ def export(folder: Path, cache: Path, models: int, ops: int, uses: int) -> None:
             structural={task.name: 0},
         )
         export_folder.write_manifest(target, header, rows(task.name, index * share, share, uses // ops))
+        export_folder.publish(target, finished)
 
 
 def run(folder: Path, cache: Path, *options: str) -> dict[str, float]:
-    """Runs the sweep; returns its wall time and processor time in seconds, and the peak memory of its processes."""
+    """Runs the sweep; returns its wall time and processor time in seconds, and the peak memory of its processes and of
+    the controller alone."""
     command = [BIN / "pytest", "-p", "no:benchmark", "--model", str(folder / "*.mlir"), "--op-by-op", "-q",
                "--backend", "null", *options]  # fmt: skip
     environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(cache)}
     started, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     child = psutil.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL)
-    most = 0
+    most = most_of_controller = 0
     while child.poll() is None:
         resident = 0
         for process in (child, *_children(child)):
             try:
-                resident += process.memory_info().rss
+                held = process.memory_info().rss
             except psutil.Error:  # the process has ended
                 continue
+            resident += held
+            if process is child:
+                most_of_controller = max(most_of_controller, held)
         most = max(most, resident)
         time.sleep(0.1)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"seconds": time.monotonic() - started, "cpu_seconds": cpu, "bytes": most, "exit": child.returncode}
+    return {"seconds": time.monotonic() - started, "cpu_seconds": cpu, "bytes": most, "exit": child.returncode,
+            "controller_bytes": most_of_controller}  # fmt: skip
+
+
+STORED = {"manifest": "**/manifest.jsonl", "journal": "**/journal/*.jsonl", "database": "**/*.sqlite",
+          "report": "**/report.html"}  # fmt: skip
+"""What a sweep leaves below its folder -> the files."""
+
+
+def sizes(folder: Path) -> dict[str, int]:
+    """Bytes of what a sweep has left."""
+    return {
+        f"{name}_bytes": sum(path.stat().st_size for path in (folder / ".opscope").glob(pattern))
+        for name, pattern in STORED.items()
+    }
 
 
 def _children(process: psutil.Process) -> list[psutil.Process]:
@@ -122,11 +142,11 @@ def main(arguments: list[str] | None = None) -> int:
         folder, cache = Path(scratch) / "here", Path(scratch) / "cache"
         folder.mkdir()
         export(folder, cache, options.models, options.ops, options.uses)
-        figures = run(folder, cache, *options.rest)
+        figures = run(folder, cache, *options.rest) | sizes(folder)
         if options.again:
             figures["again"] = run(folder, cache, *options.rest)["seconds"]
-    print(json.dumps({"ops": options.ops, "uses": options.uses, **figures}))
-    return 0
+    print(json.dumps({"ops": options.ops, "uses": options.uses, "models": options.models, **figures}))
+    return 0 if figures["exit"] == 0 else 1
 
 
 if __name__ == "__main__":
