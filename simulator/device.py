@@ -292,7 +292,10 @@ class _Run:
             kept = self.executable.kept.get(program.name)
             if kept is None or kept[0] != key:
                 first = _Run(self.executable, self.cores, self.chip, self.observe)
-                kept = key, first.call(program, list(images))
+                kept = (
+                    key,
+                    [np.asarray(image) for image in first.call(program, list(images))],
+                )
                 for image in kept[1]:
                     image.flags.writeable = False  # a caller must not get them as its own
                 self.trips += first.trips

@@ -35,6 +35,15 @@ def onnx_rotary(x: jax.Array, cosine: jax.Array, sine: jax.Array) -> jax.Array:
     return jnp.concatenate([cosine * a - sine * b, sine * a + cosine * b], axis=-1)
 
 
+def onnx_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
+    """As the expansion of ONNX's Attention: half of the scale on each side, zeros where a row sees nothing."""
+    half = jnp.sqrt(1 / jnp.sqrt(jnp.float32(q.shape[-1])))
+    scores = (q * half) @ jnp.swapaxes(k * half, -1, -2) + mask
+    weights = jax.nn.softmax(scores, axis=-1)
+    unseen = jnp.max(mask, axis=-1, keepdims=True) == -jnp.inf
+    return jnp.where(unseen, 0.0, weights) @ v
+
+
 def torch_rotary(x: jax.Array, cosine: jax.Array, sine: jax.Array) -> jax.Array:
     a, b = jnp.split(x, 2, axis=-1)
     return x * cosine + jnp.concatenate([-b, a], axis=-1) * sine
@@ -48,6 +57,9 @@ def step(cache: jax.Array, new: jax.Array, place: jax.Array) -> tuple[jax.Array,
     return cache, jnp.einsum("bhqk,bhkd->bhqd", jax.nn.softmax(scores), cache)
 
 
+LOWER = np.where(np.tri(16, 16, -1, dtype=bool) | (np.arange(16) == 3), 0, -np.inf).astype(np.float32)
+"""What each of 16 positions sees: those before it and the fourth; made to hide all from one row below."""
+LOWER[2] = -np.inf
 FORMS: dict[str, tuple[Callable[..., Any], list[np.ndarray], list[str]]] = {
     "attention, causal, heads that share keys": (
         lambda q, k, v: dot_product_attention(q, k, v, is_causal=True), [Q, KV, KV[::-1]], [SDPA],
@@ -75,6 +87,11 @@ FORMS: dict[str, tuple[Callable[..., Any], list[np.ndarray], list[str]]] = {
         lambda c, x: jax.lax.dynamic_update_slice(c, x, (0, 0, 0, 0)), [CACHE, randoms(2, 4, 9, 32)], ["fill_cache"],
     ),
     "rotary": (rotate, [randoms(2, 4, 16, 32)], ["rotary_embedding"]),
+    "attention of ONNX": (
+        onnx_attention,
+        [randoms(1, 4, 16, 32), randoms(1, 4, 16, 32), randoms(1, 4, 16, 32), LOWER],
+        [SDPA],
+    ),
     "rotary of ONNX": (
         onnx_rotary, [randoms(2, 4, 16, 32), randoms(16, 16), randoms(16, 16)], ["rotary_embedding"],
     ),
@@ -108,6 +125,10 @@ ALIKE: dict[str, tuple[Callable[..., Any], list[np.ndarray]]] = {
     "a turn the other way": (
         lambda x, c, s: x * c + jnp.concatenate([x[..., 16:], -x[..., :16]], -1) * s,
         [randoms(2, 4, 16, 32), randoms(16, 32), randoms(16, 32)],
+    ),
+    "weights of which some are left out": (
+        lambda q, m: jnp.where(m == -jnp.inf, 0.0, jax.nn.softmax(q @ jnp.swapaxes(q, -1, -2), axis=-1)) @ q,
+        [randoms(1, 4, 16, 32), LOWER],
     ),
     "sums of windows": (
         lambda x: jax.lax.reduce_window(x, 0.0, jax.lax.add, (39, 1), (1, 1), ((38, 0), (0, 0))), [randoms(40, 5)],

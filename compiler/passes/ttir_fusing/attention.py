@@ -43,14 +43,32 @@ def attention(op: RowOp) -> list[RowOp] | None:
     """Matches both products, a scale, and any mask that broadcasts to the scores."""
     for side in (0, 1):
         moves, value = _through_moves(op.operands[side])
+        guard = _guard(value) if side == 0 and not moves and value.has_one_use() else None
+        value = guard.operands[2] if guard is not None else value
         softmax = maker(value, "softmax")
-        if softmax is None or not is_float(value) or not _only_read_by(value, {moves[0] if moves else op}):
+        reader = guard or (moves[0] if moves else op)
+        if softmax is None or not is_float(value) or not _only_read_by(value, {reader}):
             continue
         rank = len(shape_of(value))
         found = _scores(softmax.operands[0], softmax.read()["dimension"] % rank, softmax)
         if found is not None:
-            return _Fusion(op, side, found, softmax, moves).ops()
+            fusion = _Fusion(op, side, found, softmax, moves)
+            return fusion.ops() if guard is None else fusion.guarded(guard)
     return None
+
+
+def _guard(value: SSAValue) -> RowOp | None:
+    """The `where` by which ONNX writes zeros in rows of which the mask hides all: it asks a row's question alone."""
+    op = maker(value, "where")
+    if op is None or splat(op.operands[1]) != 0 or shape_of(op.operands[2]) != shape_of(value):
+        return None
+    return op if shape_of(_once(op.operands[0]))[-1:] == (1,) else None
+
+
+def _once(value: SSAValue) -> SSAValue:
+    """A value before it was broadcast."""
+    spread = maker(value, "broadcast")
+    return value if spread is None else spread.operands[0]
 
 
 def _through_moves(value: SSAValue) -> tuple[list[RowOp], SSAValue]:
@@ -173,6 +191,15 @@ class _Fusion:
         if self.side:
             result = self._turn(result)
         assert result.type == self.last.results[0].type
+        return self.made
+
+    def guarded(self, guard: RowOp) -> list[RowOp] | None:
+        """The same, with zeros in the rows that a guard of the weights names: a row of zeros gives zeros."""
+        if self.last.read()["transpose_a"] or self.ops() is None:
+            return None
+        result = self.made[-1].results[0]
+        self.made.append(full((), element(result), 0.0, self.last))
+        self._add("where", [_once(guard.operands[0]), self.made[-1].results[0], result], result.type)
         return self.made
 
     def _moved(self, view: View, moves: list[RowOp]) -> View | None:
