@@ -44,8 +44,6 @@ class LaneConfig:
     context: RunContext
     export_dirs: Mapping[str, str]
     """Export folder per model (`ManifestHeader.models` and `.export_dirs`); it may change, as `mend` does."""
-    final_dirs: dict[str, str] = field(default_factory=dict)
-    """Where the export folder of a model under construction will be once it is complete."""
     op_timeout: float = 120.0
     """Seconds that an op may take, without the child's start."""
     memory_limit: int | None = None
@@ -59,6 +57,8 @@ class LaneConfig:
     mend: Callable[[OpRow, Damaged], OpRow] | None = None
     """Makes the damaged files of an op again and returns its row, or raises what it is given. With None, or where that
     does not help, the op is `not_run`."""
+    final_dirs: dict[str, str] = field(default_factory=dict)
+    """Where the export folder of a model under construction will be once it is complete."""
 
 
 class Lane:
