@@ -169,7 +169,9 @@ class WaitingFork:
 
 def waiting_fork(targets: Targets) -> WaitingFork | None:
     """A fork that gets ready to deliver a run; None where this process cannot be forked safely."""
-    if sys.platform != "linux" or threading.active_count() > 1:
+    if (
+        sys.platform != "linux" or threading.active_count() > 1 or "jax" in sys.modules
+    ):  # whose threads cannot be forked
         return None
     try:
         return WaitingFork(targets)

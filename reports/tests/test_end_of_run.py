@@ -18,6 +18,8 @@ from opscope.harness.tests import run_folder
 from opscope.reports import end_of_run
 from opscope.reports.end_of_run import Targets, WaitingFork
 
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # tests before this one may have loaded JAX
+
 
 @pytest.fixture
 def targets(tmp_path: Path) -> Targets:

@@ -17,7 +17,7 @@ from opscope.compiler.target.system_desc import load_board
 from opscope.simulator.commands.simulate import simulate
 from opscope.simulator.device import Device
 from opscope.simulator.timing.events.geometry import geometry_of
-from opscope.simulator.timing.events.network import ETHERNET_GB_PER_S, ETHERNET_LATENCY, HOP, INTERFACE, Network, route
+from opscope.simulator.timing.events.network import HOP, INTERFACE, Network, route
 from opscope.simulator.timing.tests.test_epochs import BIG, MEASURED, NETLISTS, compiled, needs_netlists
 from opscope.simulator.timing.timed import Timed
 
@@ -73,9 +73,10 @@ def test_transfers_share_links_and_channels() -> None:
 def test_chips_share_one_connection() -> None:
     system = load_board("n300")
     network = Network(system, geometry_of(system, 8), 6)
-    cycles = 11_250 / (ETHERNET_GB_PER_S / system.clock_ghz)
+    assert system.ethernet is not None
+    cycles = 11_250 * system.clock_ghz / 11.75
     first = network.ethernet(0.0, 11_250)
-    assert first == pytest.approx(cycles + ETHERNET_LATENCY)
+    assert first == pytest.approx(cycles + 790 * system.clock_ghz)
     assert network.ethernet(0.0, 11_250) == pytest.approx(first + cycles)
     assert (network.moved["ethernet"], network.waited["ethernet"]) == (22_500, round(cycles))
 
