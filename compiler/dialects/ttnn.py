@@ -76,7 +76,7 @@ split, are verified once for each shape and not once for each module.
 """
 
 
-def _verified_once(verify: Callable[[Any], None]) -> Callable[[Any], None]:
+def _verified_once(verify: Callable[..., None]) -> Callable[..., None]:
     """A verifier of ops that does not look again at an op of the same class, types and attributes."""
 
     def verify_(self: Any) -> None:
