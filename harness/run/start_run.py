@@ -342,7 +342,7 @@ def _loading_lanes(
 
     def on_event(event: Event) -> None:
         nonlocal pause
-        if event["event"] == "stage":
+        if pause and event["event"] == "stage":
             time.sleep(pause)
             pause = 0.0
         report(event)
