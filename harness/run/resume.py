@@ -127,7 +127,7 @@ def refuse_unfinished(header: ManifestHeader, run_dir: Path, where: str) -> None
     """Raises InputError for a run that was killed while goldens were made: its rows do not say where these are."""
     if header.unfinished:
         got = f"{run_dir}, which ended before all goldens of {', '.join(header.unfinished)} were made"
-        raise InputError(where, "a run whose models were prepared", got, f"pytest --resume {run_dir}")
+        raise InputError(where, "a run whose models were prepared", got, f"pytest --op-by-op --resume {run_dir}")
 
 
 def check_backend(run: StoredRun, fingerprint: str) -> None:
