@@ -9,6 +9,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.dialects.known_numbers import known_number
 from opscope.compiler.dialects.ttir_canonicalization import canonicalizes
 from opscope.compiler.dialects.ttir_values import element, full, is_float, maker, shape_of, splat
 
@@ -43,10 +44,15 @@ EXACT = {"f32": 2**24, "f16": 2**11, "bf16": 2**8}
 
 @canonicalizes("typecast")
 def converted(op: RowOp) -> RowOp | None:
-    """Replaces the conversion of a whole number to a float that represents it exactly."""
-    number = splat(op.operands[0])
+    """Replaces the conversion of a whole number to a float that represents it exactly.
+
+    A `constant` of one element is such a number too: ONNX and PyTorch count in 64 bits, which no `full` holds.
+    """
+    (value,) = op.operands
+    stored = maker(value, "constant") is not None and math.prod(shape_of(value)) == 1
+    number = known_number(value) if stored else splat(value)
     limit = EXACT.get(str(element(op.results[0])), 0)
-    if number is None or abs(number) >= limit or number != int(number):
+    if number is None or not abs(number) < limit or number != int(number):
         return None
     return full(shape_of(op.results[0]), element(op.results[0]), number, op)
 

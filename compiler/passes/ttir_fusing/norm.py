@@ -17,7 +17,8 @@ NORMS = ("layer_norm", "rms_norm")
 def normalised(op: RowOp) -> list[RowOp] | None:
     """Matches x / sqrt(mean(x^2) + epsilon); if x is y - mean(y), this is a layer norm of y."""
     for value, by in orders(op) if op.ROW.ttir == "multiply" else [tuple(op.operands)]:
-        epsilon = _spread(by, value, "rsqrt" if op.ROW.ttir == "multiply" else "sqrt")
+        total = _under_one_over_root(by) if op.ROW.ttir == "multiply" else _under_root(by)
+        epsilon = _spread(total, value)
         if epsilon is None or shape_of(value) != shape_of(op.results[0]):
             continue
         centred = _centred(value)
@@ -27,10 +28,22 @@ def normalised(op: RowOp) -> list[RowOp] | None:
     return None
 
 
-def _spread(by: SSAValue, value: SSAValue, root: str) -> float | None:
-    """Returns epsilon if `by` is (r)sqrt(mean(value^2) + epsilon); else None."""
-    source = maker(by, root)
-    total = maker(source.operands[0], "add") if source is not None else None
+def _under_root(by: SSAValue) -> RowOp | None:
+    """Returns the sum whose square root `by` is; else None."""
+    root = maker(by, "sqrt")
+    return maker(root.operands[0], "add") if root is not None else None
+
+
+def _under_one_over_root(by: SSAValue) -> RowOp | None:
+    """The same for one over the root: as `rsqrt`, or as ONNX's exporters write it, Reciprocal or Div of a Sqrt."""
+    op = maker(by, "rsqrt", "reciprocal", "div")
+    if op is None or (op.ROW.ttir == "div" and splat(op.operands[0]) != 1):
+        return None
+    return maker(op.operands[0], "add") if op.ROW.ttir == "rsqrt" else _under_root(op.operands[-1])
+
+
+def _spread(total: RowOp | None, value: SSAValue) -> float | None:
+    """Returns epsilon if `total` is mean(value^2) + epsilon; else None."""
     for average, small in orders(total) if total is not None else ():
         epsilon, mean = splat(small), maker(average, "mean")
         if epsilon is not None and mean is not None and along_last(mean) and _squared(mean.operands[0], value):
