@@ -41,8 +41,8 @@ VARIABLES = ("OPSCOPE_", "XDG_", "PYTEST_", "GITHUB_")
 SELDOM = (150_000, 20, 100)
 """When garbage is collected while tests run. At Python's own thresholds it takes a thirtieth of their time."""
 
-KNOBS = frozenset({"OPSCOPE_COLLECT_DATA", "OPSCOPE_KILLS", "OPSCOPE_MEASURE_POSTGRES", "OPSCOPE_PICTURES",
-                   "OPSCOPE_RECORDS"})  # fmt: skip
+KNOBS = frozenset({"OPSCOPE_COLLECT_DATA", "OPSCOPE_KILLS", "OPSCOPE_MEASURE_POSTGRES", "OPSCOPE_NETLISTS",
+                   "OPSCOPE_PICTURES", "OPSCOPE_RECORDS"})  # fmt: skip
 """Variables that the tests themselves read; no setting has one of these names."""
 
 PATHS_OF = {

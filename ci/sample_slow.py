@@ -42,7 +42,8 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"slow tests: {len(sample)} chosen with seed {options.seed}", *sample, sep="\n  ", flush=True)
     if not sample:
         return 0
-    return subprocess.run([sys.executable, "-m", "pytest", "-m", "slow", *sample]).returncode
+    workers = ["-n", "2", "--dist", "load", "-p", "no:benchmark"]
+    return subprocess.run([sys.executable, "-m", "pytest", *workers, "--durations=5", "-m", "slow", *sample]).returncode
 
 
 if __name__ == "__main__":

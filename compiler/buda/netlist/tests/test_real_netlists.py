@@ -1,7 +1,11 @@
-"""Netlists of TT-Buda's own back end: compiled, run and compared as they ask, or refused as they should be."""
+"""Netlists of TT-Buda's own back end: compiled, run and compared as they ask, or refused as they should be.
+
+The slow test takes all of them (some 20 minutes of one core), or with `OPSCOPE_NETLISTS=40` as many, drawn by a seed.
+"""
 
 from __future__ import annotations
 
+import os
 import random
 import zipfile
 
@@ -79,14 +83,18 @@ def test_most_templates_pass_with_values_of_ours() -> None:
     outcomes = list(netlist_corpus.outcomes_of_templates())
     assert [outcome.name for outcome in outcomes if outcome.result == "exception"] == []
     passed = sum(outcome.result == "passed" for outcome in outcomes)
-    assert (passed, len(outcomes)) == (42, 55)
+    assert (passed, len(outcomes)) == (45, 55)
 
 
 @pytest.mark.slow
 def test_no_netlist_ends_in_an_exception() -> None:
-    outcomes = list(netlist_corpus.outcomes())
+    with zipfile.ZipFile(netlist_corpus.ARCHIVE) as archive:
+        names = sorted(name for name in archive.namelist() if name.endswith(".yaml"))
+    chosen = set(random.Random(2).sample(names, int(os.environ.get("OPSCOPE_NETLISTS", len(names)))))
+    outcomes = list(netlist_corpus.outcomes(chosen=chosen.__contains__))
+    assert {outcome.name for outcome in outcomes} == chosen
     assert [outcome.name for outcome in outcomes if outcome.result == "exception"] == []
     asked = [outcome for outcome in outcomes if outcome.asks and not (outcome.is_error_test or outcome.is_template)]
     passed = [outcome for outcome in asked if outcome.result == "passed"]
-    assert len(asked) == 332
+    assert len(asked) == 332 or len(chosen) < len(names)
     assert len(passed) >= 0.85 * len(asked)
