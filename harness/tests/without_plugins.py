@@ -5,5 +5,5 @@ They are of the tests' own venv, and a sweep needs none of them. xdist stays, si
 
 from __future__ import annotations
 
-PLUGINS = ("hypothesispytest", "benchmark", "jaxtyping", "randomly")
+PLUGINS = ("anyio", "hypothesispytest", "benchmark", "jaxtyping", "randomly")
 WITHOUT_PLUGINS = tuple(word for name in PLUGINS for word in ("-p", f"no:{name}"))
