@@ -86,6 +86,15 @@ FORMS: dict[str, tuple[Callable[..., Any], list[np.ndarray], list[str]]] = {
     "filling a cache": (
         lambda c, x: jax.lax.dynamic_update_slice(c, x, (0, 0, 0, 0)), [CACHE, randoms(2, 4, 9, 32)], ["fill_cache"],
     ),
+    "a scatter into a cache": (
+        lambda c, x, p: c.at[:, :, p].set(x[:, :, 0]), [CACHE, randoms(2, 4, 1, 32), np.int32(7)], ["update_cache"],
+    ),
+    "a scatter past the end, which writes nothing": (
+        lambda c, x, p: c.at[:, :, p].set(x[:, :, 0]), [CACHE, randoms(2, 4, 1, 32), np.int32(99)], ["update_cache"],
+    ),
+    "a scatter of the first positions": (
+        lambda c, x: c.at[:, :, np.arange(9)].set(x), [CACHE, randoms(2, 4, 9, 32)], ["fill_cache"],
+    ),
     "rotary": (rotate, [randoms(2, 4, 16, 32)], ["rotary_embedding"]),
     "attention of ONNX": (
         onnx_attention,
@@ -129,6 +138,15 @@ ALIKE: dict[str, tuple[Callable[..., Any], list[np.ndarray]]] = {
     "weights of which some are left out": (
         lambda q, m: jnp.where(m == -jnp.inf, 0.0, jax.nn.softmax(q @ jnp.swapaxes(q, -1, -2), axis=-1)) @ q,
         [randoms(1, 4, 16, 32), LOWER],
+    ),
+    "a scatter that adds to a cache": (
+        lambda c, x, p: c.at[:, :, p].add(x[:, :, 0]), [CACHE, randoms(2, 4, 1, 32), np.int32(7)],
+    ),
+    "a scatter into a part of each position": (
+        lambda c, x, p: c.at[:, :, p, :9].set(x[:, :, 0, :9]), [CACHE, randoms(2, 4, 1, 32), np.int32(7)],
+    ),
+    "a scatter of positions in another order": (
+        lambda c, x: c.at[:, :, np.array([1, 0, 2])].set(x), [CACHE, randoms(2, 4, 3, 32)],
     ),
     "sums of windows": (
         lambda x: jax.lax.reduce_window(x, 0.0, jax.lax.add, (39, 1), (1, 1), ((38, 0), (0, 0))), [randoms(40, 5)],

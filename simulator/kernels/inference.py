@@ -28,11 +28,12 @@ def _row_bytes(call: Call) -> int:
 
 @kernel("update_cache", CacheParams, unit="move", arity=3, l1_bytes=_row_bytes)
 def update_cache(images: Images, call: Call) -> np.ndarray:
-    """Writes one position of each head, at an index that is clamped into the cache (one number for all batches)."""
+    """Writes one position of each head, at one index for all batches; nothing if there is no such position."""
     cache, new, index = images
     result, first = cache.copy(), params_of(call, CacheParams).batch_offset
-    place = int(np.clip(np.asarray(index, np.int64).reshape(-1)[0], 0, cache.shape[2] - 1))
-    result[first : first + new.shape[0], :, place] = new[:, :, 0]
+    place = int(np.asarray(index, np.int64).reshape(-1)[0])
+    if 0 <= place < cache.shape[2]:
+        result[first : first + new.shape[0], :, place] = new[:, :, 0]
     return result
 
 

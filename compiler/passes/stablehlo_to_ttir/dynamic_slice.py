@@ -98,6 +98,14 @@ def _as_i32(e: Emit, start: SSAValue, most: int) -> SSAValue:
     return e.typecast(start, i32)
 
 
+def _clamped(e: Emit, start: SSAValue, last: int) -> SSAValue:
+    """Returns a start as i32 of one element, in [0, last]: `update_cache` writes nothing at an index beyond."""
+    if (number := splat(start)) is not None:
+        return e.full([1], i32, min(max(int(number), 0), last))
+    start = _as_i32(e, e.reshape(start, [1]), last)
+    return e.emit("clamp_tensor", [start, e.full([1], i32, 0), e.full([1], i32, last)], start.type)
+
+
 def _cache_write(e: Emit, value: SSAValue, update: SSAValue, starts: Sequence[SSAValue]) -> SSAValue | None:
     """Writes into an argument (batch, heads, positions, width): `update_cache` of one position, `fill_cache` of the
     first ones. None for any other write. A start where the update is as long as the cache says nothing: it is clamped.
@@ -108,7 +116,7 @@ def _cache_write(e: Emit, value: SSAValue, update: SSAValue, starts: Sequence[SS
     if any(n != size for dim, (n, size) in enumerate(zip(shape, sizes, strict=True)) if dim != CACHE_DIM):
         return None
     if sizes[CACHE_DIM] == 1 < shape[CACHE_DIM]:
-        place = _as_i32(e, e.reshape(starts[CACHE_DIM], [1]), shape[CACHE_DIM])
+        place = _clamped(e, starts[CACHE_DIM], shape[CACHE_DIM] - 1)
         return e.emit("update_cache", [value, update, place], e.result_type, batch_offset=0)
     if splat(starts[CACHE_DIM]) == 0:
         return e.emit("fill_cache", [value, update], e.result_type, batch_offset=0)

@@ -24,6 +24,7 @@ from opscope.compiler.passes.ttir_fusing import (
     argmax,
     attention,
     bias,
+    cache,
     conv_batch_norm,
     cumsum,
     embedding,
@@ -38,7 +39,22 @@ from opscope.compiler.passes.ttir_fusing import (
 from opscope.compiler.passes.ttir_fusing.matching import RULES
 from opscope.compiler.passes.ttir_fusing.typecast import Typecasts
 
-PATTERNS = (argmax, attention, bias, conv_batch_norm, cumsum, embedding, gelu, mean, norm, relu, rotary, silu, softmax)
+PATTERNS = (
+    argmax,
+    attention,
+    bias,
+    cache,
+    conv_batch_norm,
+    cumsum,
+    embedding,
+    gelu,
+    mean,
+    norm,
+    relu,
+    rotary,
+    silu,
+    softmax,
+)
 """The files whose rules are in `RULES`."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from opscope.compiler.dialects.from_row import RowOp
-from opscope.compiler.dialects.ttir_values import is_float, like, make, maker, shape_of
+from opscope.compiler.dialects.ttir_values import is_float, like, make, maker, shape_of, splat
 from opscope.compiler.ops.shapes import broadcast
 from opscope.compiler.passes.ttir_fusing.matching import fuses, orders
 
@@ -40,11 +40,19 @@ def turned(op: RowOp) -> list[RowOp] | None:
             joined = maker(quarter, "concat")
             if joined is None or len(joined.operands) != 2 or not _along_last(joined):
                 continue
-            minus = maker(joined.operands[0], "neg")
-            if minus is None or _half(minus.operands[0], 1) is not value or _half(joined.operands[1], 0) is not value:
+            minus = _negated(joined.operands[0])
+            if minus is None or _half(minus, 1) is not value or _half(joined.operands[1], 0) is not value:
                 continue
             return _rotated(op, value, ([], cosine), ([], sine))
     return None
+
+
+def _negated(value: SSAValue) -> SSAValue | None:
+    """Returns b if `value` is -b; torchax multiplies by minus one."""
+    op = maker(value, "neg", "multiply")
+    if op is None or op.ROW.ttir == "neg":
+        return op.operands[0] if op is not None else None
+    return next((b for number, b in orders(op) if splat(number) == -1 and shape_of(b) == shape_of(value)), None)
 
 
 def _rotated(
