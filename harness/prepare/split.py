@@ -20,6 +20,7 @@ from opscope.base.shardings import sharding_in
 from opscope.harness.prepare.identity import Identity, attribute_items, digest, op_name
 from opscope.harness.prepare.mesh.collectives import COLLECTIVES
 from opscope.harness.prepare.mlir import Module, bounded, branches, file_models, load, open_shapes, to_bytecode
+from opscope.harness.prepare.mlir.dim_names import DimNames, Names, with_names
 from opscope.harness.prepare.mlir.locations import Place, place_of
 from opscope.harness.prepare.mlir.single_op import TOKEN, CannotBuildError, build_module, inner_ops
 from opscope.harness.prepare.mlir.tokens import array_token
@@ -138,6 +139,9 @@ class _Splitter:
         """What makes an op without regions -> its id, so that a repeated op costs no hashing."""
         self.ops: dict[str, SingleOp] = {}
         self.use_lists: dict[str, list[Use]] = {}
+        self.dim_names: DimNames | None = None
+        self.dims: dict[str, list[Names]] = {}
+        """Op of dynamic shape -> for each use the names of the dims of the value that makes it one."""
         self.calls: list[str] = []
         self.total = self.structural = 0
 
@@ -147,10 +151,13 @@ class _Splitter:
         env: dict[Any, int] = {}
         arguments = tuple(self._new(env, argument) for argument in block.arguments)
         nodes: list[Node] = []
+        if any(min(self.descs[number].shape, default=0) < 0 for number in arguments):
+            self.dim_names = DimNames(entry, arguments, self.descs)
         results = self._block(block, env, "main", Place(), nodes)
         ops = {}
         binding = open_shapes.hint(entry) if any(DYNAMIC in op.unsplittable for op in self.ops.values()) else ""
         for op_id, op in self.ops.items():
+            reason = with_names(op.unsplittable, self.dims.get(op_id, ()))
             ops[op_id] = SingleOp(
                 op.op_id,
                 op.op_name,
@@ -159,7 +166,7 @@ class _Splitter:
                 op.outputs,
                 op.op_params,
                 tuple(self.use_lists[op_id]),
-                f"{op.unsplittable}; try {binding}" if binding and DYNAMIC in op.unsplittable else op.unsplittable,
+                f"{reason}; try {binding}" if binding and DYNAMIC in reason else reason,
             )
         program = Program("main", arguments, tuple(nodes), results)
         return SplitModule(program, tuple(self.descs), ops, self.total, self.structural)
@@ -293,6 +300,8 @@ class _Splitter:
             self.ops[op_id] = self._single(op, op_id, env, embedded, tokens, inputs)
             self.use_lists[op_id] = []
         single = self.ops[op_id]
+        if self.dim_names is not None:
+            self._name_dims(op, name, operands, results, single)
         location, framework_op = str(place), place.framework_op
         self.use_lists[op_id].append(Use(model=self.model, path=path, location=location, framework_op=framework_op))
         bodies = self._bodies(op, name, env, path, call) if name in BODIES else ()
@@ -312,6 +321,18 @@ class _Splitter:
             framework_op,
             bodies,
         )
+
+    def _name_dims(
+        self, op: Any, name: str, operands: tuple[int, ...], results: tuple[int, ...], single: SingleOp
+    ) -> None:
+        """Names the dims of an op's results, and those that its reason gives by number."""
+        assert self.dim_names is not None
+        self.dim_names.follow(op, name, operands, results)
+        value, dynamic, _ = single.unsplittable.partition(f" {DYNAMIC}")
+        if dynamic:
+            kind = value.rpartition(": ")[2]
+            values = [n for n in (*operands, *results) if str(self.types[n]) == kind]
+            self.dims.setdefault(single.op_id, []).extend(self.dim_names.of(n) for n in values[:1])
 
     def _embedded(self, name: str, operands: tuple[int, ...], outer: dict[int, None]) -> dict[int, np.ndarray]:
         """The outer values that become constants in the op's module."""

@@ -34,7 +34,7 @@ def bind(module: Module, sizes: str, where: str) -> Module:
     Raises InputError for a wrong name or size, for dimensions that stay open, and where the sizes do not fit the ops.
     """
     function = entry(module, where)
-    dims = _arguments(function)
+    dims = arguments(function)
     try:
         bound = open_shapes.bound(dims, sizes, where)
         if left := {name: shape for name, shape in bound.items() if open_shapes.is_open(shape)}:
@@ -65,7 +65,7 @@ def bind(module: Module, sizes: str, where: str) -> Module:
 
 def hint(function: Any) -> str:
     """The options that would bind the open dimensions of a function's arguments; empty if it has none."""
-    return open_shapes.hint(_arguments(function))
+    return open_shapes.hint(arguments(function))
 
 
 @functools.cache
@@ -78,7 +78,7 @@ def _names(function: Any) -> list[str]:
     return [f"arg{index}" for index, _ in enumerate(function.regions[0].blocks[0].arguments)]
 
 
-def _arguments(function: Any) -> dict[str, list[Dim]]:
+def arguments(function: Any) -> dict[str, list[Dim]]:
     """The dimensions of each argument; what is no tensor of known rank has none."""
     symbols = _symbols(function)
     return {
