@@ -224,7 +224,7 @@ def opt(
     before = [name for name in pipelines if name in STABLEHLO_NAMES]
     pipelines = tuple(name for name in pipelines if name not in STABLEHLO_NAMES)
     data = _read(file)
-    parts = [part for part in _SPLIT.split(data) if _COMMENT.sub(b"", part).strip()] if split else [data]
+    parts = _parts(data) if split else [data]
     failures: list[StageFailure | CompilerInputError] = []
     try:
         chosen = passes.parse(",".join(pipelines)) if pipelines else ()
@@ -253,7 +253,7 @@ def opt(
                 printed.append(text.to_text(module, locations, not custom_form, one_device))
             except (StageFailure, CompilerInputError) as error:
                 failures.append(error)  # the modules after it are read all the same, as MLIR's tools do
-        if not failures:
+        if not failures or (printed and output is None):
             _emit("// -----\n".join(printed), output)
     except CompilerInputError as error:
         failures.append(error)
@@ -271,6 +271,16 @@ def opt(
         problem.show()
     if problems:
         raise problems[-1] from failures[-1]
+
+
+def _parts(data: bytes) -> list[bytes]:
+    """The modules of a file, each after as many empty lines as it has lines before: errors give lines of the file."""
+    parts, line = [], 0
+    for part in re.split(b"(" + _SPLIT.pattern + b")", data, flags=_SPLIT.flags):
+        if not _SPLIT.fullmatch(part) and _COMMENT.sub(b"", part).strip():
+            parts.append(b"\n" * line + part)
+        line += part.count(b"\n")
+    return parts
 
 
 def _is_ours(data: bytes) -> bool:

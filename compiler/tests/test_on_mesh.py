@@ -69,8 +69,14 @@ def test_two_meshes_are_refused_in_one_line(tmp_path: Path) -> None:
 def test_every_module_of_a_file_is_read_after_one_that_fails(tmp_path: Path) -> None:
     wrong = SHARDED.format(name="m", more="").replace("func.func @main", "func.func @NAME")
     path = tmp_path / "both.mlir"
-    path.write_text(f"{wrong.replace('NAME', 'first')}\n// -----\n{wrong.replace('NAME', 'second')}")
+    good = "func.func @good(%a: tensor<8xf32>) -> tensor<8xf32> {\n  return %a : tensor<8xf32>\n}"
+    unread = "func.func @third() {\n  stablehlo.none\n}"
+    modules = (wrong.replace("NAME", "first"), good, unread, wrong.replace("NAME", "second"))
+    path.write_text("\n// -----\n".join(modules))
     done = CliRunner().invoke(opt, ["--split-input-file", "--stablehlo-to-ttir-pipeline", str(path)])
     assert done.exit_code == 1
     assert "@first" in done.output
     assert "@second" in done.output
+    assert 'sym_name = "good"' in done.stdout
+    line = 1 + path.read_text()[: path.read_text().index("stablehlo.none")].count("\n")
+    assert f'"-":{line}:' in done.output
