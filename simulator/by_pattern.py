@@ -63,16 +63,18 @@ def by_pattern(kernel: Kernel, images: Images, call: Call, packed: Packed) -> np
         # The last part is as long as the others, so that a bfloat16 of every part is held.
         pieces[-1] = slice(max(flat[0].size - PART, 0), flat[0].size)
         first = computed([image[pieces[0]] for image in flat])
-        out = np.empty(flat[0].shape, first.dtype)
+        result = np.empty(shape, first.dtype)  # an array of its own, no view: it is handed over uncopied
+        out = result.reshape(-1)
         out[pieces[0]] = first
         for piece in pieces[1:]:
             out[piece] = computed([image[piece] for image in flat])
-        return out.reshape(shape)
+        return result
     table = computed([np.arange(PATTERNS, dtype=np.uint16)])
-    out, index = np.empty(flat[0].shape, table.dtype), np.empty(LOOKED_UP, np.intp)
+    result, index = np.empty(shape, table.dtype), np.empty(LOOKED_UP, np.intp)
+    out = result.reshape(-1)
     for start in range(0, out.size, LOOKED_UP):
         part = flat[0][start : start + LOOKED_UP]
         index[: part.size] = part
         # NumPy clips indices, which are all there, in half of the time that it takes to check them.
         table.take(index[: part.size], mode="clip", out=out[start : start + part.size])
-    return out.reshape(shape)
+    return result

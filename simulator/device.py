@@ -31,6 +31,7 @@ from opscope.simulator.errors import (
 )
 from opscope.simulator.images import from_host, held, is_held, pack, to_host, widened
 from opscope.simulator.kernels import KERNELS
+from opscope.simulator.kernels.layout import only_places
 from opscope.simulator.kernels.matmul import FIDELITIES
 from opscope.simulator.kernels.registry import Body, Call, Images
 from opscope.simulator.memory import MemoryPlan, plan_memory
@@ -38,6 +39,7 @@ from opscope.simulator.mesh import END, Chip, Mesh
 from opscope.simulator.observing import Observer, Step
 from opscope.simulator.per_core import run_per_core
 from opscope.simulator.placed import check_plan, chip_grids, planned_operations, run_placed
+from opscope.simulator.plain import plain
 from opscope.simulator.profile import OpCost, Profile
 from opscope.simulator.scalar import Scalar, applies_to_scalars
 from opscope.simulator.timing.closed_form import ClosedForm
@@ -139,6 +141,7 @@ class Executable:
         """Operation and its program -> the system description by which it is timed."""
         self._memory: MemoryPlan | None = None
         self._scalars: dict[str, Scalar] = {}
+        self._only_placed: dict[str, frozenset[int]] = {}
 
     @property
     def memory(self) -> MemoryPlan:
@@ -163,6 +166,17 @@ class Executable:
         self.system_of = system_of
         self._costs.clear()
         self.__dict__.pop("profile", None)
+
+    def only_placed(self, program: Program) -> frozenset[int]:
+        """Returns the operations, by number, whose result has the image of their operand: moves within one format.
+
+        They are half of what a small operation takes: around each there are four of them or more.
+        """
+        if program.name not in self._only_placed:
+            self._only_placed[program.name] = frozenset(
+                number for number, op in enumerate(program.operations) if only_places(op, program)
+            )
+        return self._only_placed[program.name]
 
     def scalar(self, name: str) -> Scalar:
         """Returns a body that a kernel applies to whole arrays."""
@@ -247,12 +261,16 @@ class _Run:
         placed = self.executable.placed if program is self.executable.program and self.cores else {}
         if program is not self.executable.program:
             self.trips[program.name] += 1
+        arithmetic = self.executable.device.arithmetic
+        only_placed = self.executable.only_placed(program) if self.cores is None else frozenset[int]()
         for number, op in enumerate(program.operations):
-            bodies, arithmetic = self.bodies(op), self.executable.device.arithmetic
-            results = execute(
-                op, program, values, self.cores, bodies, placed.get(number), self.chip, arithmetic,
-                halves=self.cores is None,
-            )  # fmt: skip
+            if number in only_placed:
+                results = [_value(values, t, _named(op)) for t in op.inputs][: len(op.outputs)]
+            else:
+                results = execute(
+                    op, program, values, self.cores, self.bodies(op), placed.get(number), self.chip, arithmetic,
+                    halves=self.cores is None,
+                )  # fmt: skip
             for tensor, image in zip(op.outputs, results, strict=True):
                 values[tensor] = image
             if self.observe is not None:
@@ -326,7 +344,7 @@ def execute(
     They are computed core by core if `cores` is given, and by the cores of the plan if it is `placed`. Raises
     KernelError if they are not what the program declares.
     """
-    where = f"{op.kernel} ({op.location})" if op.location else op.kernel
+    where = _named(op)
     call = Call(
         op.params,
         op.numerics,
@@ -344,8 +362,10 @@ def execute(
     rounds = kernel.rounds and not (op.numerics.math_approx and kernel.unit == "sfpu")
     packer = functools.partial(pack, dst_format=dst, rounds=rounds, arithmetic=arithmetic, halves=halves)
     try:
-        if halves and (looked_up := by_pattern(kernel, images, call, packer)) is not None:
-            return [looked_up]
+        if halves and (result := plain(kernel, images, call, dst, rounds=rounds)) is not None:
+            return [result]
+        if halves and (result := by_pattern(kernel, images, call, packer)) is not None:
+            return [result]
         if not on_bits:
             images = [widened(i) if is_held(i, desc) else i for i, desc in zip(images, call.inputs, strict=True)]
         if placed is not None:
@@ -373,6 +393,11 @@ def execute(
             value = widened(np.asarray(value))
         packed.append(packer(value, desc, moved=moved))
     return packed
+
+
+def _named(op: Operation) -> str:
+    """An operation as errors name it."""
+    return f"{op.kernel} ({op.location})" if op.location else op.kernel
 
 
 def _all_held(images: Images, call: Call) -> bool:

@@ -17,6 +17,7 @@ from opscope.compiler.target.rare_values import once
 from opscope.compiler.target.rounding import host_rounded, quantise, sfpu_stored, to_halves
 from opscope.simulator.arithmetic import PLAIN, Arithmetic
 
+BF16 = host_dtype("bf16")
 LARGE = 1 << 16
 """Elements from which on less to write and to read is worth steps of its own."""
 
@@ -32,7 +33,7 @@ def from_host(array: np.ndarray, desc: TensorDesc) -> np.ndarray:
     if fmt.is_float:
         if array.dtype == np.float32:
             image = array
-        elif array.dtype.name == "bfloat16":
+        elif array.dtype == BF16:
             image = widened(np.ascontiguousarray(array).view(np.uint16))
         else:
             image = array.astype(np.float32)
@@ -44,7 +45,7 @@ def from_host(array: np.ndarray, desc: TensorDesc) -> np.ndarray:
 
 def held(array: np.ndarray, desc: TensorDesc) -> np.ndarray:
     """Returns what `from_host` does, but a bfloat16 that stays one as its bits."""
-    if array.dtype.name == "bfloat16" and desc.data_format == "Float16_b":
+    if array.dtype == BF16 and desc.data_format == "Float16_b":
         return np.ascontiguousarray(array).view(np.uint16).reshape(desc.shape)
     return from_host(array, desc)
 
@@ -66,10 +67,10 @@ def to_host(image: np.ndarray, desc: TensorDesc, *, own: bool = False) -> np.nda
     dtype = host_dtype(desc.element_type)
     own = own and image.flags.owndata and image.flags.writeable and image.flags.c_contiguous
     if is_held(image, desc):
-        if dtype.name == "bfloat16":
+        if dtype == BF16:
             return (image if own else image.copy(order="C")).view(dtype).reshape(desc.shape)
         image = widened(image)
-    if dtype.name == "bfloat16" and desc.data_format == "Float16_b":
+    if dtype == BF16 and desc.data_format == "Float16_b":
         packed = np.empty(image.shape, np.uint16)
         # NumPy converts what it writes in pieces that stay in the cache.
         bits = np.ascontiguousarray(image).view(np.uint32).reshape(image.shape)  # a scalar stays one
@@ -87,10 +88,11 @@ def pack(
     rounds: bool = True,
     arithmetic: Arithmetic = PLAIN,
     halves: bool = False,
+    least: int = LARGE,
 ) -> np.ndarray:
     """Returns the image of a kernel's result in its tensor's data format.
 
-    `halves`: a bfloat16 may be held as its bits, which is done where it is large.
+    `halves`: a bfloat16 may be held as its bits, which is done where it has `least` elements.
 
     `moved`: the bits come from a tensor of the same format and stay as they are. `dst_format`: the format of the
     register that a computed float passes first; `rounds`: whether it is rounded on its way there, or cut by SFPSTORE.
@@ -105,7 +107,12 @@ def pack(
             return image
         if desc.buffer_type == "system_memory":
             return host_rounded(image, fmt)
-        halves = halves and fmt.name == "Float16_b" and image.size >= LARGE and arithmetic.random is None
+        if 0 in image.strides and image.size >= LARGE and fmt.kind == "float" and arithmetic.random is None:
+            core = pack(
+                once(image), desc, dst_format=dst_format, rounds=rounds, arithmetic=arithmetic, halves=halves, least=0
+            )
+            return np.broadcast_to(core, image.shape)
+        halves = halves and fmt.name == "Float16_b" and image.size >= least and arithmetic.random is None
         if fmt.name == dst_format and not rounds and arithmetic.random is None and fmt.name != "Float32":
             # The store and the packer in one step.
             return to_halves(image, "truncate") if halves else quantise(image, fmt, "truncate")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from opscope.compiler.target.formats import host_dtype
@@ -21,8 +23,8 @@ def _decode(data: bytes, shape: tuple[int, ...], call: Call) -> np.ndarray:
 def full(images: Images, call: Call) -> np.ndarray:
     """One value everywhere."""
     params, desc = params_of(call, FullParams), call.outputs[0]
-    element = _decode(params.value, (), call)
-    return from_host(np.broadcast_to(element, params.shape), desc)
+    one = (1,) * len(params.shape)
+    return np.broadcast_to(from_host(_decode(params.value, one, call), replace(desc, shape=one)), params.shape)
 
 
 @kernel("constant", ConstantParams, unit="move", arity=0)

@@ -112,7 +112,9 @@ def _by_rows(function: Function) -> Function:
         ):
             return function(a, b)
         rows = [x.reshape(-1, ROW) if x.size > 1 else np.full(ROW, x.reshape(-1)[0], x.dtype) for x in pair]
-        return function(*rows).reshape(whole.shape)
+        out = np.empty(whole.shape, whole.dtype)  # an array of its own, no view: it is handed over uncopied
+        function(*rows, out=out.reshape(-1, ROW))
+        return out
 
     return run
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.compiler.target.formats import FORMATS, INDEX_LIMIT, host_dtype
-from opscope.compiler.target.program import EltwiseParams, LayoutParams
+from opscope.compiler.target.program import EltwiseParams, LayoutParams, Operation, Program
 from opscope.compiler.target.rounding import bits
 from opscope.simulator.images import from_host, to_host
 from opscope.simulator.kernels.eltwise import operands
@@ -23,8 +23,22 @@ def _same(images: Images, call: Call) -> np.ndarray:
     return images[0]
 
 
-for _name in ("to_layout", "to_device", "from_device", "to_memory_config"):
+PLACING = ("to_layout", "to_device", "from_device", "to_memory_config")
+"""Kernels whose result is their operand, held somewhere else or in another order."""
+for _name in PLACING:
     kernel(_name, LayoutParams, unit="move", picks=True)(_same)
+
+
+def only_places(op: Operation, program: Program) -> bool:
+    """Whether an operation frees its operand, or has its image as result."""
+    if op.kernel == "deallocate":
+        return True
+    if op.kernel not in PLACING or len(op.inputs) != 1 or len(op.outputs) != 1:
+        return False
+    source, target = program.tensors[op.inputs[0]], program.tensors[op.outputs[0]]
+    return (source.shape, source.data_format, source.element_type) == (
+        target.shape, target.data_format, target.element_type,
+    )  # fmt: skip
 
 
 @kernel("split_words", LayoutParams, unit="move")

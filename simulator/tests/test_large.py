@@ -10,7 +10,7 @@ import pytest
 
 from opscope.compiler.target.program import EltwiseParams, Numerics
 from opscope.compiler.target.rounding import MODES, bits, flush, to_bf16, to_halves
-from opscope.simulator import by_pattern
+from opscope.simulator import by_pattern, device, plain
 from opscope.simulator.api import Device
 from opscope.simulator.arithmetic import PLAIN
 from opscope.simulator.images import LARGE
@@ -27,10 +27,10 @@ PART = LARGE // 2
 
 def same_bits(kernel: str, arrays: list[np.ndarray], out: str, *, board: str = "n150", **numerics: Any) -> None:
     """Runs a kernel on whole arrays, and on parts of them; scalars go with each part."""
-    device, size = Device(board), arrays[0].size
+    device, size = Device(board), max(a.size for a in arrays)
 
     def run(part: slice) -> np.ndarray:
-        given = [a[part] if a.size == size else np.broadcast_to(a, a[part].shape or (1,)) for a in arrays]
+        given = [a[part] if a.size == size else a.reshape(1) for a in arrays]
         shape = next(a.shape for a in given if a.size > 1)
         return run_result(kernel, EltwiseParams(), given, shape, out, Numerics(**numerics), device=device).outputs[0]
 
@@ -108,6 +108,30 @@ def test_two_tensors_have_the_bits_of_their_parts(kernel: str) -> None:
             result = out or ("i1" if kernel.startswith("logical") else name)
             for board in ("n150", "p150") if kernel in SHOWING else ("n150",):
                 same_bits(kernel, arrays, result, board=board)
+
+
+@pytest.mark.parametrize("kernel", sorted(plain.FUNCTIONS))
+def test_a_part_in_which_nothing_special_shows_is_what_numpy_makes_of_it(
+    kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = []
+    made = device.plain
+    monkeypatch.setattr(device, "plain", lambda *args, **rest: results.append(made(*args, **rest)) or results[-1])
+    random, size = np.random.default_rng(3), 3 * plain.PART + 77  # the last part overlaps the one before, by odd bits
+    left, right = (random.standard_normal(size).astype(np.float32) for _ in range(2))
+    left[::5], right[7], scalar = 0, 0, np.float32([0.375])
+    for dtype, name in ((np.dtype(np.float32), "f32"), (BF16, "bf16")):
+        a, b, one = (x.astype(dtype) for x in (left, right, scalar))
+        for arrays in ([a, b], [a, one], [one, b]):
+            for dst in ("Float32",) if name == "f32" else ("Float32", "Float16_b"):
+                same_bits(kernel, arrays, name, dst_format=dst)
+        assert len([r for r in results if r is not None]) == (3 if name == "f32" else 6)
+        # What hides in the last part: a denormal times a large number, one beside zeros, -0, Inf, NaN.
+        for first, second in ((1e-39, 2.0**40), (1e-39, 0.0), (-0.0, -0.0), (np.inf, 1.0), (0.0, np.nan), (3e38, 3e38)):
+            a[-1], b[-1] = first, second
+            same_bits(kernel, [a, b], name)
+        assert results[-1] is None
+        results.clear()
 
 
 @pytest.mark.parametrize("kernel", sorted(SHOWING))
