@@ -362,7 +362,7 @@ def execute(
     rounds = kernel.rounds and not (op.numerics.math_approx and kernel.unit == "sfpu")
     packer = functools.partial(pack, dst_format=dst, rounds=rounds, arithmetic=arithmetic, halves=halves)
     try:
-        if halves and (result := plain(kernel, images, call, dst, rounds=rounds)) is not None:
+        if halves and (result := plain(kernel, images, call, dst)) is not None:
             return [result]
         if halves and (result := by_pattern(kernel, images, call, packer)) is not None:
             return [result]

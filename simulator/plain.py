@@ -37,11 +37,11 @@ BOUND = 2.0**50
 HIGH, HALF, SIXTEEN = np.uint32(0xFFFF0000), np.uint32(0x8000), np.uint32(16)
 
 
-def plain(kernel: Kernel, images: Images, call: Call, dst_format: str, *, rounds: bool) -> np.ndarray | None:
+def plain(kernel: Kernel, images: Images, call: Call, dst_format: str) -> np.ndarray | None:
     """The packed result of a call of one of `FUNCTIONS` on large tensors of one format and scalars.
 
-    `dst_format` and `rounds` are the packer's (see `opscope.simulator.images.pack`). None for every other call, and
-    for one whose values want the kernel's care.
+    `dst_format` is the packer's (see `opscope.simulator.images.pack`). None for every other call, and for one whose
+    values want the kernel's care.
     """
     function, target = FUNCTIONS.get(kernel.name), call.outputs[0]
     if function is None or math.prod(target.shape) < LEAST or not _is_usual(call, dst_format):
@@ -58,7 +58,7 @@ def plain(kernel: Kernel, images: Images, call: Call, dst_format: str, *, rounds
     # NumPy's loop for an array and one number may take three times as long as that for two arrays.
     filled = [None if s is None else np.full(PART, s[0]) for s in fixed]
     if half:
-        return _by_pairs(function, flat, filled, target, truncates=dst_format == "Float16_b" and not rounds)
+        return _by_pairs(function, flat, filled, target)
     return _in_parts(function, flat, filled, target)
 
 
@@ -132,10 +132,9 @@ def _starts(size: int) -> tuple[int, ...]:
 
 
 def _by_pairs(
-    function: Callable[..., np.ndarray], flat: list[np.ndarray], fixed: list[np.ndarray | None], target: TensorDesc,
-    *, truncates: bool,
-) -> np.ndarray | None:  # fmt: skip
-    """`_computed` of bfloat16's bits in parts, as bfloat16's bits: rounded (ties away), or cut."""
+    function: Callable[..., np.ndarray], flat: list[np.ndarray], fixed: list[np.ndarray | None], target: TensorDesc
+) -> np.ndarray | None:
+    """`_computed` of bfloat16's bits in parts, as bfloat16's bits: ties away; the larger of two as it is."""
     out = np.empty(target.shape, np.uint16)
     whole, middle = out.reshape(-1), PART // 2
     wide = [np.empty(PART, np.uint32) for _ in flat]
@@ -150,7 +149,7 @@ def _by_pairs(
             np.bitwise_and(pairs, HIGH, out=words[middle:])
         if not _computed(function, operands, result):
             return None
-        if not truncates:
+        if function is not np.maximum:
             np.add(pattern, HALF, out=pattern)
         np.right_shift(even, SIXTEEN, out=even)
         np.bitwise_and(odd, HIGH, out=odd)

@@ -23,6 +23,7 @@ TRUE = {
 
 @pytest.mark.parametrize(("arch", "name"), BOUND)
 def test_errors_are_within_the_stated_bound_and_reach_it(arch: str, name: str) -> None:
+    """tt-llk's tables (ckernel_sfpu_*.h), each with the largest error that `BOUND` states."""
     function = approximation(name, arch)
     assert function is not None
     low, high = (-42, 44) if name == "exp" else (-12, 12)
@@ -54,6 +55,7 @@ def test_exp_is_wrong_beyond_44_and_infinite_from_89() -> None:
 
 @pytest.mark.parametrize("name", ["tanh", "exp", "sigmoid", "gelu"])
 def test_math_approx_is_honoured(name: str) -> None:
+    """tt-llk: APPROXIMATION_MODE takes the table, otherwise the function itself."""
     x = np.linspace(-4, 4, 64).astype(np.float32).reshape(2, 32)
     exact = run_kernel(name, EltwiseParams(), [x], (2, 32), "f32")
     approximate = run_kernel(name, EltwiseParams(), [x], (2, 32), "f32", replace(Numerics(), math_approx=True))
@@ -62,6 +64,7 @@ def test_math_approx_is_honoured(name: str) -> None:
 
 
 def test_architectures_differ() -> None:
+    """tt-llk: Grayskull's sigmoid has another table than Wormhole's."""
     x = np.linspace(-4, 4, 64).astype(np.float32)
     gs, wh = (BY_ARCH[arch]["sigmoid"](x) for arch in ("grayskull", "wormhole_b0"))
     assert not np.array_equal(gs, wh)

@@ -50,6 +50,7 @@ def ulps(got: np.ndarray, true: np.ndarray) -> float:
 
 @pytest.mark.parametrize("name", sorted(TRUE))
 def test_error_is_within_the_bound_of_the_kernels_row(name: str) -> None:
+    """The SFPU's exact mode: no public text gives its bits, so each kernel states a bound (kernels/eltwise.py)."""
     function, low, high = TRUE[name]
     x = RANDOM.uniform(low, high, 4000).astype(np.float32)
     error = ulps(run_kernel(name, NONE, [x], x.shape, "f32"), function(x.astype(np.float64)))
@@ -151,6 +152,7 @@ def test_operands_broadcast() -> None:
 
 
 def test_bfloat16_rounds_once_at_the_packer() -> None:
+    """Packers/FormatConversion.md: nearest, ties away from zero."""
     a, b = RANDOM.standard_normal((2, 5000)).astype(ml_dtypes.bfloat16)
     got = run_kernel("add", NONE, [a, b], a.shape, "bf16").astype(np.float32)
     true = a.astype(np.float32) + b.astype(np.float32)
@@ -162,6 +164,13 @@ def test_bfloat16_rounds_once_at_the_packer() -> None:
 
 
 def test_multiplication_reads_mantissas_by_fidelity() -> None:
+    """ELWMUL.md, SrcASrcB.md: the first phase reads 4 bits of SrcA's mantissa and 6 of SrcB's."""
+    left, right = (np.array([value], ml_dtypes.bfloat16) for value in (1 + 2**-4 + 2**-7, 1 + 2**-6 + 2**-7))
+    whole, high, other_high = 1 + 2**-4 + 2**-7, 1 + 2**-4, 1 + 2**-6
+    phases = [high * other_high, (whole - high) * other_high, high * 2**-7, (whole - high) * 2**-7]
+    for number, fidelity in enumerate(("LoFi", "HiFi2", "HiFi3", "HiFi4"), start=1):
+        product = run_kernel("multiply", NONE, [left, right], (1,), "f32", Numerics(fidelity))
+        assert product.tolist() == [sum(phases[:number])]
     a, b = RANDOM.standard_normal((2, 4000)).astype(ml_dtypes.bfloat16)
     true = a.astype(np.float32) * b.astype(np.float32)
     errors = [
@@ -189,6 +198,7 @@ def test_booleans_add_as_or() -> None:
 
 
 def test_denormals_flush() -> None:
+    """SFPMAD.md, WormholeB0: denormals of operands are zeros."""
     x = np.float32([1e-40, -1e-40, 1.0])
     assert run_kernel("multiply", NONE, [x, np.float32([1e20] * 3)], (3,), "f32").tolist() == [0, 0, np.float32(1e20)]
 

@@ -116,7 +116,7 @@ def test_a_part_in_which_nothing_special_shows_is_what_numpy_makes_of_it(
 ) -> None:
     results = []
     made = device.plain
-    monkeypatch.setattr(device, "plain", lambda *args, **rest: results.append(made(*args, **rest)) or results[-1])
+    monkeypatch.setattr(device, "plain", lambda *args: results.append(made(*args)) or results[-1])
     random, size = np.random.default_rng(3), 3 * plain.PART + 77  # the last part overlaps the one before, by odd bits
     left, right = (random.standard_normal(size).astype(np.float32) for _ in range(2))
     left[::5], right[7], scalar = 0, 0, np.float32([0.375])

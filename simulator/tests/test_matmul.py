@@ -26,6 +26,7 @@ def product(fidelity: str, fmt: str, dst: str = "Float32") -> float:
 
 
 def test_fidelities_are_ordered_on_bfloat16() -> None:
+    """SrcASrcB.md: each further phase reads bits of the mantissas that the ones before left."""
     left, right = LEFT.astype(ml_dtypes.bfloat16), RIGHT.astype(ml_dtypes.bfloat16)
     true = left.astype(np.float64) @ right.astype(np.float64)
     scores = [
@@ -52,6 +53,7 @@ def test_pcc_by_format_is_the_published_one(fmt: str, dst: str, published: tuple
 
 
 def test_sixteen_bit_dst_fails_on_positive_operands() -> None:
+    """MVMUL.md: a Dst of 16 bits rounds after every 16 products."""
     left, right = np.abs(LEFT), np.abs(RIGHT)
     true = left.astype(np.float64) @ right
     narrow = matrix_product(quantise(left, "Float16_b"), quantise(right, "Float16_b"), Numerics("HiFi4", "Float16_b"))
@@ -60,6 +62,7 @@ def test_sixteen_bit_dst_fails_on_positive_operands() -> None:
 
 
 def test_float32_enters_as_tf32() -> None:
+    """UNPACR_Regular.md: 13 bits are cut; SrcASrcB.md: of what is left SrcA's last bit is read by no phase."""
     got = run_kernel("matmul", MatmulParams(), [LEFT, RIGHT], (128, 256), "f32")
     want = to_tf32(LEFT) @ (RIGHT.view(np.uint32) & 0xFFFFC000).view(np.float32)
     assert np.array_equal(got, want)
@@ -68,6 +71,7 @@ def test_float32_enters_as_tf32() -> None:
 
 
 def test_hifi4_is_the_sum_of_four_phases() -> None:
+    """SrcASrcB.md, ELWMUL.md: what each phase reads of SrcA and SrcB; MVMUL.md: the left operand is in SrcB."""
     left, right = to_tf32(LEFT), to_tf32(RIGHT)
 
     def part(x: np.ndarray, mask: int) -> np.ndarray:
@@ -85,6 +89,7 @@ def test_hifi4_is_the_sum_of_four_phases() -> None:
 
 
 def test_intermediate_format_rounds_between_blocks() -> None:
+    """tt-budabackend: partial results of an inner block are packed to the intermediate format, and come back."""
     exact = LEFT.astype(np.float64) @ RIGHT
     errors = [
         np.linalg.norm(matrix_product(LEFT, RIGHT, Numerics(k_block=4, intermediate=fmt)) - exact)
@@ -109,6 +114,7 @@ def test_transposes_and_batches() -> None:
 
 
 def test_integers_are_exact_modulo_two_to_the_32() -> None:
+    """StableHLO's dot_general of integers, which no unit computes: they wrap."""
     a = RANDOM.integers(-(2**31), 2**31, (9, 33)).astype(np.int32)
     b = RANDOM.integers(-(2**31), 2**31, (33, 5)).astype(np.int32)
     with np.errstate(all="ignore"):

@@ -32,6 +32,7 @@ RANDOM = np.random.default_rng(7)
     ],
 )
 def test_tile_bytes_are_the_published_ones(name: str, raw: int, buda: int) -> None:
+    """FloatBitPatterns.md: datums, and an exponent per 16 of a block; tt-budabackend: a header of 32 bytes."""
     assert (FORMATS[name].tile_bytes, FORMATS[name].buda_tile_bytes) == (raw, buda)
 
 
@@ -72,6 +73,7 @@ def test_padded_tiles() -> None:
 
 
 def test_bfloat16_nearest_even_is_ml_dtypes() -> None:
+    """Packers/FormatConversion.md: the packer's ties go away from zero, the host's to even."""
     x = (RANDOM.standard_normal(20000) * 10.0 ** RANDOM.integers(-30, 30, 20000)).astype(np.float32)
     assert np.array_equal(to_bf16(x, "even"), x.astype(ml_dtypes.bfloat16).astype(np.float32))
     away = to_bf16(x)
@@ -83,6 +85,7 @@ def test_bfloat16_nearest_even_is_ml_dtypes() -> None:
 
 
 def test_packing_loses_what_the_packer_loses() -> None:
+    """Packers/FormatConversion.md: rounding makes NaN Inf, -0 +0 and denormals zero."""
     x = np.float32([np.nan, -np.inf, -0.0, 1e-40, 3.4e38])
     assert to_bf16(x).tolist() == [np.inf, -np.inf, 0, 0, np.inf]
     assert not np.signbit(to_bf16(x)[2])
@@ -92,12 +95,14 @@ def test_packing_loses_what_the_packer_loses() -> None:
 
 
 def test_tf32_truncates_13_bits() -> None:
+    """UNPACR_Regular.md: Float32 enters SrcA and SrcB as TF32, 13 bits cut."""
     x = RANDOM.standard_normal(1000).astype(np.float32)
     assert np.array_equal(to_tf32(x), (x.view(np.uint32) >> 13 << 13).view(np.float32))
     assert to_tf32(np.float32([1 + 2**-10 + 2**-11])).tolist() == [1 + 2**-10]
 
 
 def test_float16_agrees_with_numpy_where_both_are_normal() -> None:
+    """FloatBitPatterns.md, FP16: IEEE's half but for exponents 0 (zero) and 31 (a binade)."""
     x = (RANDOM.standard_normal(20000) * 10.0 ** RANDOM.integers(-4, 4, 20000)).astype(np.float32)
     rounded = x.astype(np.float16).astype(np.float32)  # what lies just below the normal numbers may become one
     assert np.array_equal(to_fp16(x, "even"), np.where(np.abs(rounded) < 2**-14, 0, rounded))
@@ -105,6 +110,7 @@ def test_float16_agrees_with_numpy_where_both_are_normal() -> None:
 
 
 def test_block_floats_by_hand() -> None:
+    """FloatBitPatterns.md: units of 2^-6 of the shared exponent; FormatConversion.md: BFP4 and BFP2 are cut BFP8."""
     x = np.zeros((1, 16), np.float32)
     x[0, :5] = [1.0, 0.75, 1 / 64, 1 / 128, -0.3]
     # Shared exponent 127: a unit is 2^-6; 1/128 is half a unit and goes away from zero; .3 is 19.2 units.
@@ -115,6 +121,7 @@ def test_block_floats_by_hand() -> None:
 
 
 def test_block_floats_share_16_along_the_last_dim() -> None:
+    """FloatBitPatterns.md: 16 datums in a row share an exponent."""
     x = np.ones((2, 40), np.float32)
     x[0, 3] = 1000.0
     out = quantise(x, "Bfp8_b")
@@ -125,6 +132,7 @@ def test_block_floats_share_16_along_the_last_dim() -> None:
 
 
 def test_block_error_is_bounded_by_half_a_unit() -> None:
+    """Packers/FormatConversion.md: to BFP8, nearest with ties away, of a mantissa cut to bfloat16's."""
     x = RANDOM.standard_normal((64, 64)).astype(np.float32)
     groups = x.reshape(64, 4, 16)
     unit = 2.0 ** (np.floor(np.log2(np.abs(groups).max(-1, keepdims=True))) - 6)
@@ -134,6 +142,7 @@ def test_block_error_is_bounded_by_half_a_unit() -> None:
 
 
 def test_small_exponents_of_the_a_formats() -> None:
+    """FloatBitPatterns.md: the `a` formats share an exponent of 5 bits."""
     x = np.full((1, 16), 2.0**-20, np.float32)
     assert (quantise(x, "Bfp8") == 0).all()
     assert (quantise(x, "Bfp8_b") == x).all()

@@ -31,6 +31,7 @@ def any_floats(count: int = 20000, seed: int = 3) -> np.ndarray:
 
 @pytest.mark.parametrize("name", FLOATS)
 def test_the_host_rounds_as_numpy_and_ml_dtypes(name: str) -> None:
+    """tt-metal's float8.cpp, tt-budabackend: nearest, ties to even; FloatBitPatterns.md: denormals read as zero."""
     fmt, dtype = FORMATS[name], np.dtype(FLOATS[name])
     x = np.concatenate([any_floats(), np.random.default_rng(1).standard_normal(20000).astype(np.float32) * 30])
     smallest = 2.0 ** (2 - (1 << (fmt.exponent_bits - 1)))
@@ -76,6 +77,7 @@ def test_block_formats_of_host_and_packer_differ() -> None:
 
 
 def test_exponent_31_of_a_blocks_is_used() -> None:
+    """FloatBitPatterns.md, BFP8a: 5 bits of exponent, of which 31 is a binade like the others."""
     x = np.full((1, 16), 100000.0, np.float32)
     assert (quantise(x, "Bfp8") == 100352).all()
     assert (quantise(x * 2, "Bfp8") == 127 / 64 * 65536).all(), "beyond it the magnitude saturates"
@@ -123,6 +125,7 @@ def test_blackhole_keeps_the_sign_of_flushed_numbers() -> None:
 
 @pytest.mark.parametrize("name", ["Float16_b", "Float16", "Lf8", "Fp8_e4m3", "Bfp8_b", "Bfp8", "Bfp4_b", "Bfp2"])
 def test_what_is_in_a_format_stays(name: str) -> None:
+    """Packers/FormatConversion.md: what needs no rounding is not changed."""
     x = quantise(any_floats(4096).reshape(-1)[:4080].reshape(-1, 16), name)
     assert np.array_equal(quantise(x, name), x)
     finite = np.where(np.abs(x) < 65536, x, 0)  # what the host's types know
@@ -132,6 +135,7 @@ def test_what_is_in_a_format_stays(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [f.name for f in FORMATS.values() if f.is_float and f.name != "Float32"])
 def test_a_million_values_are_off_by_at_most_a_unit(name: str) -> None:
+    """Packers/FormatConversion.md: off by half a unit where it rounds, by one where it cuts (FP8, BFP4, BFP2)."""
     fmt = FORMATS[name]
     random = np.random.default_rng(11)
     x = (random.standard_normal((1 << 16, 16)) * 2.0 ** random.integers(-6, 6, (1 << 16, 1))).astype(np.float32)

@@ -43,6 +43,19 @@ def test_every_board_is_sound() -> None:
         assert len(set(board.harvested_rows)) == len(board.harvested_rows)
 
 
+def test_which_board_has_which_format() -> None:
+    """tt-isa-documentation (FloatBitPatterns.md, Packers/FormatConversion.md), tt-budabackend's DataFormat; FP8 with 4
+    exponent bits is Blackhole's (tt-llk, tt-metal issue 44312), and its Dst of 32 bits Grayskull has not (tt-buda).
+    """
+    every = {f.name for f in FORMATS.values() if f.on_device}
+    for name, without, wide in (
+        ("e150", {"Fp8_e4m3", "Fp8_e5m2"}, False), ("n150", {"Fp8_e4m3", "Fp8_e5m2"}, True), ("p150", set(), True),
+    ):  # fmt: skip
+        board = load_board(name)
+        assert every - set(board.formats) == without
+        assert ("Float32" in board.dst_formats, "Int32" in board.dst_formats) == (wide, wide)
+
+
 def test_a_harvest_mask_shrinks_both_grids() -> None:
     """Masks of tt-buda's presets: 2050 is e300, 2052 and 2176 are n300's chips."""
     assert load_board("n150-harvested-2048").ttnn.grid == load_board("n150").ttnn.grid

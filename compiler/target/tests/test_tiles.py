@@ -41,6 +41,7 @@ def values_of(name: str, shape: tuple[int, ...], seed: int = 1) -> np.ndarray:
 
 @pytest.mark.parametrize("fmt", NARROW, ids=lambda f: f.name)
 def test_all_patterns_of_narrow_floats_come_back(fmt) -> None:
+    """FloatBitPatterns.md: every pattern of 8 and 16 bits; with 5 or 4 bits of exponent none is NaN."""
     codes = np.arange(1 << fmt.bits, dtype=np.uint32)
     values = decode_floats(codes, fmt)
     kept = ~np.isnan(values)
@@ -89,6 +90,7 @@ def test_all_patterns_of_blocks_read_as_the_table_says(name: str, width: int) ->
 
 
 def test_a_blocks_have_bias_15_and_a_lone_sign_is_the_lowest_number() -> None:
+    """FloatBitPatterns.md, BFP8a: bias 15; a sign without magnitude is -2^16."""
     codes = np.zeros((1, 16), np.uint8)
     codes[0, :3] = [64, 0x80 | 96, 0x80]
     read = decode_blocks(codes, np.array([31], np.uint8), FORMATS["Bfp8"])
@@ -116,6 +118,7 @@ def test_partial_tiles(dims: tuple[int, int]) -> None:
 
 
 def test_a_tile_is_four_faces_of_rows() -> None:
+    """tt-budabackend and tt-metal (tech_reports/tensor_layouts): faces of 16x16, row by row."""
     tile = np.arange(1024, dtype=np.uint16).reshape(32, 32)
     stored = np.frombuffer(to_tiles(tile, "UInt16"), np.uint16)
     assert stored[:16].tolist() == tile[0, :16].tolist()
@@ -125,6 +128,7 @@ def test_a_tile_is_four_faces_of_rows() -> None:
 
 
 def test_bytes_of_a_block_tile_by_hand() -> None:
+    """UNPACR_Regular.md: exponents, filled up to 16 bytes, before the datums; tt-budabackend: a header first."""
     tile = np.zeros((32, 32), np.float32)
     tile[0, :3] = [1.0, -0.5, 3.0]
     layout = TileLayout(header=True, alignment=32)
