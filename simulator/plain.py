@@ -1,4 +1,4 @@
-"""Sums, products and the larger of two of large float tensors, computed without a look at each operand.
+"""Sums, products, quotients and the larger of two of large float tensors, computed without a look at each operand.
 
 The unit flushes denormals and -0 of its operands and of its result, and treats Inf and NaN its own way. Each is rare,
 and each shows in the result or in a sum of squares, which costs a fraction of the looks. A part in which none shows is
@@ -27,11 +27,14 @@ FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {
     "subtract": np.subtract,
     "multiply": np.multiply,
     "maximum": np.maximum,
+    "divide": np.divide,
 }
 LEAST = 1 << 16
 """Elements from which on this is done."""
 PART = 1 << 16
 """Elements that are computed together, few enough for a cache: even, since bfloat16's go in pairs."""
+SMALL_DIVISOR = 102 << 23
+"""Bit pattern of 2^-25: a denormal divided by it or more is below 2^-100."""
 BOUND = 2.0**50
 """A sum of squares below it has no value from 2^26 on, so that a denormal times any of them is below 2^-100."""
 HIGH, HALF, SIXTEEN = np.uint32(0xFFFF0000), np.uint32(0x8000), np.uint32(16)
@@ -100,6 +103,8 @@ def _computed(function: Callable[..., np.ndarray], operands: list[np.ndarray], o
             return False
         function(*operands, out=out)
         return True
+    if function is np.divide and has_tiny(operands[1].view(np.uint32), SMALL_DIVISOR):
+        return False
     function(*operands, out=out)
     return math.isfinite(float(np.dot(out, out)))
 

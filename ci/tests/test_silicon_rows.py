@@ -52,7 +52,7 @@ BEYOND = {
     "wormhole_b0/whb0-reduce-r-performance", "wormhole_b0/whb0-splice-op-performance",
 }  # fmt: skip
 """Files with more than 5 % in the median or 15 % at p95 (docs/measurements.md)."""
-WORSE = {"wormhole_b0/quantization-int8-op-performance"}
+WORSE: set[str] = set()
 """Files with a larger median and a larger p95 than TT-Buda's formulas, which were fitted to all of their rows."""
 
 
