@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -30,6 +30,7 @@ from opscope.compiler.errors import CompilerInputError, StageFailure, noted
 from opscope.compiler.ops.layout import MOVES
 from opscope.compiler.ops.row import TABLE, OpRow, register
 from opscope.compiler.options import CompileOptions
+from opscope.compiler.planned import PlannedModule, PlannedParts
 from opscope.compiler.target.queue_content import QueueContent
 from opscope.compiler.target.system_desc import SystemDesc, board_with, load_board
 
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from opscope.compiler.pieces.pieces import Pieces
     from opscope.compiler.pipelines.verification import Verification
     from opscope.compiler.target.program import Binary, Program, TensorDesc
-    from opscope.compiler.translations.ttir_to_graph.host import HostPart
 
 __all__ = [
     "MIXED_PRECISION",
@@ -227,9 +227,15 @@ def partitioned(module: bytes | str, mesh: str) -> bytes:
 
 def pipeline(options: CompileOptions | None = None, system_desc: SystemDesc | None = None) -> str:
     """Returns the passes that `options` select, as a pipeline string for `opscope opt -p`."""
+    options = options or CompileOptions()
+    hashable = replace(options, argument_types=tuple(options.argument_types))
+    return _spelled((system_desc or load_board("n150")).board, hashable)
+
+
+@lru_cache(maxsize=64)  # the same for each op of a run
+def _spelled(board: str, options: CompileOptions) -> str:
     from opscope.compiler.pipelines.pipeline import spell, ttir_passes, ttnn_passes
 
-    board, options = (system_desc or load_board("n150")).board, options or CompileOptions()
     return spell((*ttir_passes(options.unsupported_types, board), *ttnn_passes(board, options)))
 
 
@@ -255,36 +261,6 @@ def _placed_binary(compilation: Compilation) -> bytes:
     made, planned = to_binary(compilation.netlist, compilation.board).binary, compilation.program
     assert planned is not None
     return binary.write(replace(made, harvested=planned.binary.harvested, chip_ids=planned.binary.chip_ids))
-
-
-@dataclass(frozen=True)
-class PlannedModule:
-    """A compilation that has a netlist, as what runs it without the compiler needs it: bytes, names and shapes."""
-
-    name: str
-    host: bytes
-    """The host's part as a binary: from the module's arguments to the contents of queues, then `host_results`."""
-    program: bytes
-    """The placed program as a binary: from the contents of `queues` to the results of the device."""
-    contents: tuple[QueueContent, ...]
-    """What the results of the host's part are in queues, in order."""
-    queues: tuple[str, ...]
-    """The queues that are the inputs of the placed program, in order."""
-    arguments: tuple[tuple[tuple[int, ...], str], ...]
-    """Shape and element type of each of the module's arguments."""
-    results: tuple[tuple[tuple[int, ...], str], ...]
-    """Shape and element type of each of the module's results."""
-    device_results: tuple[int, ...]
-    """The numbers of the results that the device computes, in the order of its outputs."""
-    host_results: tuple[int, ...]
-    """The numbers of the results that the host's part computes, in order."""
-    netlist: str
-    options: dict[str, Any]
-    """The compile options that were set."""
-    stablehlo: bytes
-    """The module as a portable artifact, or as bytecode if it has ops that have no portable form."""
-    backend_files: dict[str, str]
-    """What TT-Buda's back end would compile for the cores: path -> text (`opscope plan --backend-output`)."""
 
 
 def planned_module(compilation: Compilation) -> PlannedModule:
@@ -330,32 +306,6 @@ def argument_types(source: bytes) -> tuple[tuple[tuple[int, ...], str], ...]:
 
 def _described(kind: Any) -> tuple[tuple[int, ...], str]:
     return tuple(kind.get_shape()), str(kind.element_type)
-
-
-@dataclass(frozen=True)
-class PlannedParts:
-    """The binaries of a planned program, in the order in which they run, and what leads from one to the next."""
-
-    once: bytes
-    """What the host computes of parameters and constants alone, for the board n150."""
-    each: bytes
-    """What the host computes for each input, for the board n150."""
-    device: bytes
-    rest: bytes | None
-    """What the host computes after the device has run: of the arguments and of `rest_inputs`, for the board n150."""
-    fill_once: HostPart
-    fill_each: HostPart
-    """From the results of the host's parts to the contents of the device's queues."""
-    sources: tuple[str, ...]
-    """The queues that are the device's inputs, in order."""
-    outputs: tuple[str, ...]
-    """The queues that are the device's outputs, in order."""
-    results: tuple[tuple[str, tuple[int, ...], str], ...]
-    """Each result of the program: the device's output that holds it ('' if the host computes it), shape, MLIR type."""
-    rest_results: tuple[int, ...]
-    """The numbers of the results that the rest computes, in order."""
-    rest_inputs: tuple[tuple[str, tuple[int, ...], str], ...]
-    """Outputs of the device that the rest takes, with shapes and MLIR types."""
 
 
 def planned_parts(compilation: Compilation) -> PlannedParts:

@@ -55,21 +55,8 @@ def record(model: str, cache: Path, scratch: Path) -> Recorded | None:
         print(f"{model}: {header.failed[0].status.value} {header.failed[0].error}", file=sys.stderr, flush=True)
         return None
     run = scratch / f"run-{model}"
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "pytest",
-        "-p",
-        "no:benchmark",
-        "--model",
-        model,
-        "--op-by-op",
-        "-q",
-        "--no-report",
-        "--run-dir",
-        run,
-    ]
+    command = [sys.executable, "-P", "-m", "pytest", "-p", "no:benchmark", "--model", model, "--op-by-op", "-q"]
+    command += ["--no-report", "--run-dir", str(run)]
     environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(cache)}
     subprocess.run(command, cwd=scratch, env=environment, stdout=subprocess.DEVNULL, check=False)
     tests = [test for test in store.load_run(run).tests if not test.cached_from]

@@ -9,6 +9,8 @@ Its lines, each sealed and written by one `write`, come from one writer after th
     {"op", "row", "files"}              from it, for each op whose inputs and goldens are stored: sizes and digests too
     {"complete": folder}                from the controller: the export is complete, and is there now
     {"failed": reason}                  from the controller: there will be no more goldens
+
+A file that is there no more says that neither of the last two could be written: to remove it takes no space.
 """
 
 from __future__ import annotations
@@ -56,11 +58,18 @@ class Announcer:
 
     def complete(self, folder: Path) -> None:
         """Says that the export is complete."""
-        self._write(json.dumps({"complete": str(folder)}))
+        self._write_last({"complete": str(folder)})
 
     def failed(self, reason: str) -> None:
         """Says that no more goldens will be made."""
-        self._write(json.dumps({"failed": reason}))
+        self._write_last({"failed": reason})
+
+    def _write_last(self, values: dict[str, str]) -> None:
+        try:
+            self._write(json.dumps(values))
+        except OSError:
+            self._path.unlink(missing_ok=True)  # or some would wait for ever
+            raise
 
     def _write(self, text: str) -> None:
         # The line break in front ends what a killed writer may have left unfinished.
@@ -85,6 +94,8 @@ class GrowingExport:
         self.complete = False
         self.failure = ""
         """Why there will be no more goldens; empty as long as that is not known."""
+        self.gone = False
+        """Whether there is no file at the last look."""
         self._announced: dict[str, dict[str, Any]] = {}
         self._final: dict[str, OpRow] | None = None
         self._read = 0
@@ -111,7 +122,9 @@ class GrowingExport:
                 file.seek(self._read)
                 data = file.read()
         except FileNotFoundError:
+            self.gone = True
             return
+        self.gone = False
         whole = data[: data.rfind(b"\n") + 1]
         self._read += len(whole)
         for line in filter(None, whole.split(b"\n")):

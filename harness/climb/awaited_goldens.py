@@ -75,14 +75,20 @@ class AwaitedGoldens:
         """One model's row of an op; why there will be none; None if it may still come."""
         export = self._exports.get(model)
         if export is None:  # complete when the ops were collected
-            rows = export_folder.read_manifest(Path(self._final[model]))[1]
-            return next((row for row in rows if row.op_id == op_id), "it has no such op")
+            return self._final_row(model, op_id)
         export.look()
         if export.failure:
             return export.failure
         own = export.row(op_id)
+        if own is None and export.gone:
+            complete = export_folder.complete(Path(self._final[model]))
+            return self._final_row(model, op_id) if complete else "what is known of them could not be written"
         if own is None and export.complete:
             return "it has no such op"
         if own is not None:
             self._folders[model] = str(export.folder)
         return own
+
+    def _final_row(self, model: str, op_id: str) -> OpRow | str:
+        rows = export_folder.read_manifest(Path(self._final[model]))[1]
+        return next((row for row in rows if row.op_id == op_id), "it has no such op")

@@ -289,6 +289,13 @@ def header_of(run_dir: Path, first: Line) -> ManifestHeader:
     return parse(ManifestHeader, first.text, first.where)
 
 
+def refuse_unfinished(header: ManifestHeader, run_dir: Path, where: str) -> None:
+    """Raises InputError for a run that was killed while goldens were made: its rows do not say where these are."""
+    if header.unfinished:
+        got = f"{run_dir}, which ended before all goldens of {', '.join(header.unfinished)} were made"
+        raise InputError(where, "a run whose models were prepared", got, f"pytest --op-by-op --resume {run_dir}")
+
+
 def read_journal(run_dir: Path) -> Iterator[OpTest]:
     """Every OpTest of every segment, all attempts. Leaves out a torn last line, and damage, which it reports."""
     return records_in(lines_of_journal(run_dir), lambda where, line: parse(OpTest, line, where))

@@ -69,9 +69,10 @@ class Preparing:
         except BaseException as error:  # noqa: BLE001 - raised again on the caller's thread
             self._error = error
             for task in self._models.tasks:  # nobody may wait for ever
-                if self._models.outcome(task.name) is None:
+                announcements = Path(task.announcements)
+                if self._models.outcome(task.name) is None and announcements.exists():
                     with contextlib.suppress(OSError):
-                        Announcer(Path(task.announcements)).failed(str(error) or type(error).__name__)
+                        Announcer(announcements).failed(str(error) or type(error).__name__)
         finally:
             self._events.put(None)
 
@@ -155,10 +156,9 @@ class Preparing:
         lost = [failure for failure in header.failed if failure.model in early[0].models]
         if not lost:
             return late
-        split = {failure.model: self._exports[failure.model] for failure in lost}
         of_lost = []
         for failure in lost:
-            export = split[failure.model]
+            export = self._exports[failure.model]
             export.look()
             manifest = export.manifest
             assert manifest is not None

@@ -17,7 +17,7 @@ from opscope.harness.cache.claims import in_use
 from opscope.harness.prepare.prepare_models import merge
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.records import ManifestHeader, OpRow, OpTest
+from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.stages import Status
 from opscope.harness.record.store import StoredRun
 from opscope.harness.settings.settings import BY_NAME
@@ -121,13 +121,6 @@ def with_goldens(run: StoredRun) -> StoredRun:
         raise InputError("--resume", "the ops that the run started with", "different ones", "a new run")
     kept = {"failed": run.header.failed, "imports": run.header.imports}
     return run._replace(header=header.model_copy(update=kept), rows=rows)
-
-
-def refuse_unfinished(header: ManifestHeader, run_dir: Path, where: str) -> None:
-    """Raises InputError for a run that was killed while goldens were made: its rows do not say where these are."""
-    if header.unfinished:
-        got = f"{run_dir}, which ended before all goldens of {', '.join(header.unfinished)} were made"
-        raise InputError(where, "a run whose models were prepared", got, f"pytest --op-by-op --resume {run_dir}")
 
 
 def check_backend(run: StoredRun, fingerprint: str) -> None:

@@ -25,6 +25,7 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.run import (
     awaited_orders,
+    collecting,
     conftests,
     finish_run,
     junit_properties,
@@ -36,7 +37,7 @@ from opscope.harness.run import (
     start_run,
 )
 from opscope.harness.run.awaited_orders import AwaitedOrders
-from opscope.harness.run.items import FailedModel, ImportedModel, ModelOps, OpItem, WholeModel
+from opscope.harness.run.items import OpItem
 from opscope.harness.triage import after_run
 
 if TYPE_CHECKING:
@@ -220,60 +221,13 @@ class OpByOp:
         if self.config.pluginmanager.hasplugin("dsession"):
             return None
         run_plan = self._prepare()
-        hook = self.config.hook
-        items: list[pytest.Item] = []
-        session.items = items
-        try:
-            collectors: list[pytest.Collector] = [
-                FailedModel.from_parent(session, name=failure.model, failure=failure)
-                for failure in ([] if run_plan.again else run_plan.header.failed)
-            ]
-            collectors += [
-                ImportedModel.from_parent(session, name=check.model, check=check)
-                for check in ([] if run_plan.again else run_plan.header.imports)
-                if check.fails_run or check.expected
-            ]
-            collectors += self._whole_models(session, run_plan)
-            collectors += [
-                ModelOps.from_parent(session, name=model, run=self, rows=rows)
-                for model, rows in run_plan.by_model().items()
-            ]
-            for collector in collectors:
-                hook.pytest_collectstart(collector=collector)
-                report = hook.pytest_make_collect_report(collector=collector)
-                hook.pytest_collectreport(report=report)
-                for item in report.result:
-                    hook.pytest_itemcollected(item=item)
-                items.extend(report.result)
-            self._deselect(items, run_plan)
-            hook.pytest_collection_modifyitems(session=session, config=self.config, items=items)
-        finally:
-            hook.pytest_collection_finish(session=session)
+        items = collecting.collect(session, self, run_plan)
         session.testscollected = len(items)
         self.selected = {item.nodeid for item in items}
         if not (self.worker or self.config.option.collectonly):
             self._remember_selection(run_plan)
             self._begin([item.row for item in items if isinstance(item, OpItem)])
         return True
-
-    def _whole_models(self, session: pytest.Session, run_plan: plan.RunPlan) -> list[pytest.Collector]:
-        """The models that ran as one program, each with a test."""
-        by_model: dict[str, list[OpTest]] = {}
-        for test in store.whole_tests(run_plan.run_dir):
-            by_model.setdefault(test.model_name, []).append(test)
-        return [WholeModel.from_parent(session, name=model, tests=tests) for model, tests in by_model.items()]
-
-    def _deselect(self, items: list[pytest.Item], run_plan: plan.RunPlan) -> None:
-        """Deselects the ops that --ops, --op and test names on the command line do not name."""
-        keep = [i for i in items if not isinstance(i, OpItem) or run_plan.selects(i.row, i.tag)]
-        if len(keep) < len(items):
-            kept = set(map(id, keep))
-            out = [item for item in items if id(item) not in kept]
-            self.config.hook.pytest_deselected(items=out)
-            items[:] = keep
-        if run_plan.orders.order:
-            place = {op_id: position for position, op_id in enumerate(run_plan.orders.order)}
-            items.sort(key=lambda item: place.get(item.row.op_id, len(place)) if isinstance(item, OpItem) else -1)
 
     def _remember_selection(self, run_plan: plan.RunPlan) -> None:
         """Stores which ops are selected, in case the run is interrupted."""

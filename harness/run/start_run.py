@@ -278,7 +278,7 @@ def from_run(request: Request) -> RunPlan:
     server = request.settings["artifact_url"]
     run_dir = run_of_ops(request.run_dir, request.folder, request.op_ids, server)
     run = store.load_run(run_dir)
-    resume.refuse_unfinished(run.header, run_dir, "--op")
+    store.refuse_unfinished(run.header, run_dir, "--op")
     settings = dict(request.settings.values)
     for name in FROM_THE_RUN:
         stored = run.record.origin.options.get(name)

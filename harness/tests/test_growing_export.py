@@ -93,6 +93,7 @@ def test_an_op_waits_for_its_goldens_and_its_time_is_counted(tmp_path: Path) -> 
     first = row(1, "m", "n")
     folder, path = filled(tmp_path / ".making-1", first), tmp_path / "0.jsonl"
     folders = {"m": str(tmp_path / "m"), "n": str(tmp_path / "n")}
+    path.touch()
     goldens = AwaitedGoldens({"m": str(path)}, folders, dict(folders), os.getpid())
     assert goldens.row(row(7, "n")) == row(7, "n"), "of a model that was complete"
     announcer = Announcer(path)
@@ -121,7 +122,29 @@ def test_an_op_of_two_models_runs_with_the_goldens_of_the_other_where_one_fails(
         goldens.row(row(2, "m", "n", golden=False))
 
 
+def test_nobody_waits_for_a_word_that_the_disk_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = row(1, "m")
+    folder, path = filled(tmp_path / ".making-1", first), tmp_path / "0.jsonl"
+    goldens = AwaitedGoldens({"m": str(path)}, {"m": ""}, {"m": str(tmp_path / "exports")}, os.getpid())
+    announcer = Announcer(path)
+    announcer.begin(folder)
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(OSError, match="No space left"):
+            announcer.failed("killed")
+    with pytest.raises(NoGoldens, match="no goldens of m: what is known of them could not be written"):
+        goldens.row(first)
+    export_folder.write_manifest(folder, header("m", tmp_path / "exports"), [first])
+    export_folder.publish(folder, tmp_path / "exports")
+    assert goldens.row(first) == first, "the export was complete all the same"
+
+
 def test_nobody_waits_for_a_controller_that_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "0.jsonl").touch()
     goldens = AwaitedGoldens({"m": str(tmp_path / "0.jsonl")}, {"m": ""}, {"m": ""}, controller=0)
     since = time.monotonic()
     with pytest.raises(NoGoldens, match="has ended"):

@@ -70,9 +70,7 @@ def _of_run(word: str, run_dir: Path, where: str) -> tuple[Path, StoredRun, OpRo
     test = next((test for test in tests if test.status in FAILED), tests[0] if tests else None)
     if test is None:
         raise InputError(where, f"an op with a record in {run_dir}", op_id, "running it first")
-    if run.header.unfinished:
-        got = f"{run_dir}, which ended before all goldens of {', '.join(run.header.unfinished)} were made"
-        raise InputError(where, "a run whose models were prepared", got, f"pytest --op-by-op --resume {run_dir}")
+    store.refuse_unfinished(run.header, run_dir, where)
     if not export_folder.complete(export_dir(run, row)) or not export_folder.all_complete(run.header):
         raise InputError(where, f"the exports of {run_dir}", "removed exports",
                          f"pytest --model {' --model '.join(run.header.models)} --op-by-op")  # fmt: skip

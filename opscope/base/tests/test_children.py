@@ -134,6 +134,7 @@ def test_daemons_end_with_the_child_that_started_them(
 ) -> None:
     if not grouped:
         monkeypatch.setattr(cgroup, "make", lambda: None)
+    call(f"{HERE}:add", {"numbers": []}, seconds=60)  # has the fork server start, which is not what is timed
     messages: list[dict[str, int]] = []
     ending = call(f"{HERE}:leave_daemon", {"dies": dies}, seconds=0.5, on_message=messages.append).ending
     assert ending.cause is (Cause.SIGNAL if dies else Cause.TIMEOUT)
