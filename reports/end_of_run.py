@@ -169,9 +169,8 @@ class WaitingFork:
 
 def waiting_fork(targets: Targets) -> WaitingFork | None:
     """A fork that gets ready to deliver a run; None where this process cannot be forked safely."""
-    if (
-        sys.platform != "linux" or threading.active_count() > 1 or "jax" in sys.modules
-    ):  # whose threads cannot be forked
+    threaded = threading.active_count() > 1 or "jax" in sys.modules  # whose threads Python does not count
+    if sys.platform != "linux" or threaded:
         return None
     try:
         return WaitingFork(targets)

@@ -40,12 +40,12 @@ def rows() -> dict[tuple[str, str], list[str]]:
         SHAPE((other, 3), jnp.float32),
     ]  # fmt: skip
     split = split_module(export.export(jax.jit(net))(*shapes).mlir_module_serialized)
-    found: dict[tuple[str, str], list[str]] = {}
+    dims: dict[tuple[str, str], list[str]] = {}
     for op in split.ops.values():
         match = re.search(r": (tensor<.*>) has a dynamic shape in (dims? .*?); try --shape batch=1", op.unsplittable)
         if match is not None:
-            found.setdefault((op.op_name.partition(".")[2], match[1]), []).append(match[2])
-    return found
+            dims.setdefault((op.op_name.partition(".")[2], match[1]), []).append(match[2])
+    return dims
 
 
 BOTH = "dims 0 (batch), 1 (length)"

@@ -23,8 +23,9 @@ def _decode(data: bytes, shape: tuple[int, ...], call: Call) -> np.ndarray:
 def full(images: Images, call: Call) -> np.ndarray:
     """One value everywhere."""
     params, desc = params_of(call, FullParams), call.outputs[0]
-    one = (1,) * len(params.shape)
-    return np.broadcast_to(from_host(_decode(params.value, one, call), replace(desc, shape=one)), params.shape)
+    single = (1,) * len(params.shape)
+    image = from_host(_decode(params.value, single, call), replace(desc, shape=single))
+    return np.broadcast_to(image, params.shape)
 
 
 @kernel("constant", ConstantParams, unit="move", arity=0)
