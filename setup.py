@@ -1,14 +1,36 @@
-"""The rooms lie beside the package `opscope` and are installed inside it; everything else is in pyproject.toml."""
+"""The rooms lie beside the package `opscope` and are installed inside it, with one file in C that may stay uncompiled.
 
-from setuptools import find_packages, setup
+Everything else is in pyproject.toml.
+"""
+
+import hashlib
+from pathlib import Path
+
+from setuptools import Extension, find_packages, setup
 
 ROOMS = ("harness", "compiler", "simulator", "models", "reports", "dashboards")
 PLACES = {"opscope": "opscope", **{f"opscope.{room}": room for room in ROOMS}}
 TESTS = ("tests", "tests.*", "*.tests", "*.tests.*")
+PASSES = "compiler/target/_passes.c"
 
 setup(
     package_dir=PLACES,
     packages=[
         name for top, place in PLACES.items() for name in (top, *(f"{top}.{p}" for p in find_packages(place, TESTS)))
     ],
+    ext_modules=[
+        Extension(
+            "opscope.compiler.target._passes",
+            [PASSES],
+            optional=True,  # without a C compiler, NumPy makes the same passes (compiler/target/passes.py)
+            py_limited_api=True,
+            define_macros=[
+                ("Py_LIMITED_API", "0x030B0000"),
+                ("SOURCE", f'"{hashlib.sha256(Path(PASSES).read_bytes()).hexdigest()}"'),
+            ],
+            # The last one lets loops with a choice in them be done in wide registers; no bit depends on it.
+            extra_compile_args=["-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"],
+        )
+    ],
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
 )

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from opscope.compiler.target import passes
 from opscope.compiler.target.program import EltwiseParams, TensorDesc
 from opscope.compiler.target.rare_values import once
 from opscope.simulator.images import is_held, widened
@@ -70,6 +71,10 @@ def by_pattern(kernel: Kernel, images: Images, call: Call, packed: Packed) -> np
             out[piece] = computed([image[piece] for image in flat])
         return result
     table = computed([np.arange(PATTERNS, dtype=np.uint16)])
+    if passes.compiled is not None:
+        result = np.empty(shape, table.dtype)
+        passes.compiled.look_up(table, flat[0], result)
+        return result
     result, index = np.empty(shape, table.dtype), np.empty(LOOKED_UP, np.intp)
     out = result.reshape(-1)
     for start in range(0, out.size, LOOKED_UP):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from opscope.compiler.target import passes
 from opscope.compiler.target.formats import FORMATS, host_dtype
 from opscope.compiler.target.program import TensorDesc
 from opscope.compiler.target.rare_values import once
@@ -57,7 +58,12 @@ def is_held(image: np.ndarray, desc: TensorDesc) -> bool:
 
 def widened(halves: np.ndarray) -> np.ndarray:
     """Returns the image of bfloat16's bits."""
-    wide = once(halves).astype(np.uint32)
+    core = once(halves)
+    if passes.compiled is not None and core.flags.c_contiguous:
+        image = np.empty(core.shape, np.float32)
+        passes.compiled.widen(core, image)
+        return image if core is halves else np.broadcast_to(image, halves.shape)
+    wide = core.astype(np.uint32)
     wide <<= np.uint32(16)  # in place: of a large array, a new one costs more than the shift
     return np.broadcast_to(wide.view(np.float32), halves.shape)
 

@@ -4,6 +4,9 @@
 each model and element type, the geometric mean of the ratio for ops that take XLA a millisecond or more, the worst of
 them, and how many smaller ones take the simulator more than a millisecond. Times are of the processor, the least of
 several runs; compiling is not counted. An op that the simulator's board does not compile is counted apart.
+
+With `--bits` each op is not timed but run by the compiled passes (compiler/target/passes.py) and by NumPy's, with its
+inputs as they are and with Inf, NaN, denormals and -0 put in; printed are the ops whose results have other bits.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import numpy as np
 
 from opscope.compiler import api
 from opscope.compiler.errors import StageFailure
+from opscope.compiler.target import passes
 from opscope.harness.prepare import golden, prepare_models
 from opscope.harness.prepare.inputs import row_inputs
 from opscope.harness.prepare.preparation import Preparation
@@ -34,6 +38,7 @@ BOARD = "n150"
 RUNS, ENOUGH = 7, 0.3
 """Most runs of an op, and seconds after which no other one begins."""
 MILLISECOND = 1e-3
+RARE = (np.inf, -np.inf, np.nan, 1e-39, -1e-39, -0.0)
 
 
 @dataclass(frozen=True)
@@ -63,8 +68,8 @@ def least(run: Callable[[], object]) -> float:
     return min(seconds)
 
 
-def timed(model: str, dtype: str, refused: list[str]) -> Iterator[Timed]:
-    """Yields the times of each unique op of a model; appends those that do not compile to `refused`."""
+def loaded(model: str, dtype: str, refused: list[str]) -> Iterator[tuple[str, bytes, list[np.ndarray], Executable]]:
+    """Yields name, module, inputs and loaded program of each unique op; appends those that do not compile."""
     header, rows = prepare_models.prepare(Preparation((model,), dtype=dtype))
     folder, device, board = Path(header.export_dirs[0]), Device(BOARD), api.load_board(BOARD)
     for row in rows:
@@ -77,6 +82,12 @@ def timed(model: str, dtype: str, refused: list[str]) -> Iterator[Timed]:
         except StageFailure:
             refused.append(row.op_name)
             continue
+        yield row.op_name, module, arrays, executable
+
+
+def timed(model: str, dtype: str, refused: list[str]) -> Iterator[Timed]:
+    """Yields the times of each unique op of a model; appends those that do not compile to `refused`."""
+    for name, module, arrays, executable in loaded(model, dtype, refused):
         reference = golden.compile_module(module)
         buffers = [golden.put(array) for array in arrays]
 
@@ -87,7 +98,42 @@ def timed(model: str, dtype: str, refused: list[str]) -> Iterator[Timed]:
         def by_us(executable: Executable = executable, arrays: list[np.ndarray] = arrays) -> None:
             executable.run(arrays)
 
-        yield Timed(row.op_name, " ".join(map(_shape, arrays)), least(by_xla), least(by_us))
+        yield Timed(name, " ".join(map(_shape, arrays)), least(by_xla), least(by_us))
+
+
+def _spoiled(array: np.ndarray) -> np.ndarray:
+    """An array with rare values here and there, if it holds floats."""
+    if array.size == 0 or array.dtype.kind not in "fV":
+        return array
+    spoiled = array.copy()
+    flat = spoiled.reshape(-1)
+    for number, value in enumerate(RARE):
+        flat[number * 7919 % flat.size :: max(flat.size // 3, 1)] = value
+    return spoiled
+
+
+def _compare_bits(models: Sequence[str], dtypes: Sequence[str]) -> int:
+    """Prints how many ops have the same bits by both kinds of passes; 1 if one has not, 2 if there is one kind."""
+    compiled = passes.compiled
+    if compiled is None:
+        print(f"expected compiled passes, got {passes.state}", file=sys.stderr)
+        return 2
+    count, differing = 0, 0
+    for dtype in dtypes:
+        for model in models:
+            for name, _, arrays, executable in loaded(model, dtype, []):
+                count += 1
+                for inputs in (arrays, [_spoiled(array) for array in arrays]):
+                    results = []
+                    for passes.compiled in (compiled, None):
+                        executable.kept.clear()
+                        results.append([result.tobytes() for result in executable.run(inputs).outputs])
+                    passes.compiled = compiled
+                    if results[0] != results[1]:
+                        differing += 1
+                        print(f"{model} {dtype}: {name} {' '.join(map(_shape, arrays))}", flush=True)
+    print(f"{count} ops, each with its inputs and with rare values in them: {differing} times other bits")
+    return int(differing > 0)
 
 
 def _shape(array: np.ndarray) -> str:
@@ -99,11 +145,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--models", nargs="+", default=list(MODELS))
     parser.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"])
+    parser.add_argument("--bits", action="store_true", help="compare compiled passes with NumPy's instead")
     parser.add_argument("--worst", type=int, default=5, help="how many of the slowest to name")
     options = parser.parse_args(arguments)
     if os.environ.get("OPENBLAS_NUM_THREADS") != "1":
         print("expected OPENBLAS_NUM_THREADS=1 in the environment, for one thread each", file=sys.stderr)
         return 2
+    if options.bits:
+        return _compare_bits(options.models, options.dtypes)
     large: list[Timed] = []
     small: list[Timed] = []
     for dtype in options.dtypes:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from opscope.compiler.target import passes
+
 _NORMAL = {4: 0x00800000, 2: 0x0080}
 """Bytes of an element -> bit pattern of the smallest normal number: float32's, bfloat16's."""
 _INF = 0x7F800000
@@ -24,6 +26,8 @@ def has_tiny(pattern: NDArray[np.unsignedinteger], size: int = 0) -> bool:
     size = size or _NORMAL[pattern.itemsize]
     if pattern.size == 0:
         return False
+    if passes.compiled is not None:
+        return passes.compiled.has_tiny(pattern, size)
     # Of integers with a sign the least is the smallest negative number: -0 is the least of all.
     sign = 1 << (8 * pattern.itemsize - 1)
     if int(pattern.view(f"i{pattern.itemsize}").min()) < size - sign:
@@ -56,6 +60,8 @@ def has_nan(pattern: NDArray[np.uint32]) -> bool:
 
 def _reaches(pattern: NDArray[np.uint32], size: int) -> bool:
     """Whether the bit pattern of a value without its sign is `size` or more; that of Inf at least."""
+    if passes.compiled is not None:
+        return passes.compiled.reaches(pattern, size)
     if pattern.size == 0 or _is_finite(pattern):
         return False
     return int(pattern.view(np.int32).max()) >= size or int(pattern.max()) >= size + _SIGN

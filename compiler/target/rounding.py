@@ -25,12 +25,14 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from opscope.compiler.target import passes
 from opscope.compiler.target.formats import FORMATS, NumberFormat
 from opscope.compiler.target.rare_values import has_special, has_tiny, once
 
 Image = NDArray[np.float32]
 _EXPONENT = np.uint32(0x7F800000)
 _SIGN = np.uint32(0x80000000)
+_ALL = 0xFFFFFFFF
 _SMALLEST_HALF = 0x0080
 """Bit pattern of bfloat16's smallest normal number."""
 MODES = ("away", "even", "truncate", "stochastic")
@@ -47,8 +49,21 @@ def keep_bits(x: Image, mask: int) -> Image:
     return (bits(x) & np.uint32(mask)).view(np.float32)
 
 
+def kept(x: Image, mask: int) -> Image:
+    """`x` with only the bits of `mask`, denormals and -0 as +0: what the unpacker makes of it; perhaps the same array."""
+    if passes.compiled is None or not x.flags.c_contiguous or x.dtype != np.float32:
+        return keep_bits(flush(x), mask)
+    if not passes.compiled.changes(x, mask):
+        return x
+    out = np.empty(x.shape, np.float32)
+    passes.compiled.keep(x, mask, out)
+    return out
+
+
 def flush(x: Image) -> Image:
     """`x` with denormals and -0 as +0; the same array where it has none."""
+    if passes.compiled is not None and x.flags.c_contiguous and x.dtype == np.float32:
+        return kept(x, _ALL)
     return _flushed(x, lambda part: np.where((bits(part) & _EXPONENT) == 0, np.float32(0), part))
 
 
@@ -68,7 +83,7 @@ def _flushed(x: Image, zeros_of: Callable[[Image], Image]) -> Image:
 
 def to_tf32(x: Image) -> Image:
     """TF32 by truncation of 13 bits, denormals to 0: what the unpacker makes of Float32 in SrcA and SrcB."""
-    return keep_bits(flush(x), 0xFFFFE000)
+    return kept(x, 0xFFFFE000)
 
 
 def to_mantissa(x: Image, mantissa: int, mode: str = "away", random: np.random.Generator | None = None) -> Image:
@@ -83,6 +98,10 @@ def to_mantissa(x: Image, mantissa: int, mode: str = "away", random: np.random.G
     if mode == "stochastic" and random is None:
         raise ValueError(f"rounding mode {mode}: expected a generator of random bits, got none")
     source = bits(x)
+    if passes.compiled is not None and mode != "stochastic" and mantissa < 23:
+        rounded = np.empty(source.shape, np.float32)
+        passes.compiled.round_floats(source, 23 - mantissa, mode, rounded)
+        return rounded
     out = np.asarray(_cut(source, 23 - mantissa, mode, random))
     if has_special(source):
         special = (source & _EXPONENT) == _EXPONENT
@@ -121,6 +140,10 @@ def to_bf16(x: Image, mode: str = "away", random: np.random.Generator | None = N
 def to_halves(x: Image, mode: str = "away") -> NDArray[np.uint16]:
     """The 16 bits of each element of `to_bf16(x, mode)`, where `mode` is `away` or `truncate`."""
     source = bits(x)
+    if passes.compiled is not None:
+        out = np.empty(source.shape, np.uint16)
+        passes.compiled.narrow(source, mode, out)
+        return out
     rounded = source if mode == "truncate" else source + np.uint32(0x8000)
     out = np.empty(source.shape, np.uint16)
     np.right_shift(rounded, np.uint32(16), out=out, casting="unsafe")

@@ -13,7 +13,7 @@ from opscope.base import content_digests, regular_file
 
 DIGITS = 64
 """Hex digits of a full SHA-256; keys that users see are shorter."""
-SOURCE_SUFFIXES = (".py", ".yaml", ".yml", ".fbs")
+SOURCE_SUFFIXES = (".py", ".c", ".yaml", ".yml", ".fbs")
 """Suffixes of source files."""
 NO_SOURCES = frozenset({"tests", "__pycache__"})
 """Folders without source files."""

@@ -21,7 +21,8 @@ import numpy as np
 
 from opscope.compiler.target.formats import TILE
 from opscope.compiler.target.program import MatmulParams, Numerics
-from opscope.compiler.target.rounding import as_number, flush, keep_bits, quantise
+from opscope.compiler.target.rare_values import has_special
+from opscope.compiler.target.rounding import as_number, bits, flush, keep_bits, kept, quantise
 from opscope.simulator.kernels.eltwise import ACTIVATIONS, SRC_A_FULL, SRC_A_HIGH, SRC_B_FULL, SRC_B_HIGH
 from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
@@ -50,7 +51,7 @@ def _remainder(x: np.ndarray, full: int, high: np.ndarray) -> np.ndarray:
 
 def as_left(x: np.ndarray) -> np.ndarray:
     """What all phases together read of a left operand; integers as they are."""
-    return keep_bits(flush(x), SRC_B_FULL) if x.dtype.kind == "f" else x
+    return kept(x, SRC_B_FULL) if x.dtype.kind == "f" else x
 
 
 def phase_operands(
@@ -60,10 +61,10 @@ def phase_operands(
 
     `is_left`: `left` is what `as_left` makes of something.
     """
-    left, right = left if is_left else flush(left), flush(right)
     phases = _checked(fidelity)
     if phases == 4:
-        return [(left if is_left else keep_bits(left, SRC_B_FULL), keep_bits(right, SRC_A_FULL))]
+        return [(left if is_left else kept(left, SRC_B_FULL), kept(right, SRC_A_FULL))]
+    left, right = left if is_left else flush(left), flush(right)
     high = keep_bits(left, SRC_B_HIGH)
     if phases == 1:
         return [(high, keep_bits(right, SRC_A_HIGH))]
@@ -118,7 +119,7 @@ def matrix_product(
         partial = blocked(pairs, start, min(start + block, depth), numerics.dst_format)
         # Partial results go to L1 in the intermediate format and come back to be added to.
         total = quantise(total, numerics.intermediate) + partial
-    return total if np.isfinite(total).all() else _unbounded_product(left, right, numerics, source)
+    return total if not has_special(bits(total)) else _unbounded_product(left, right, numerics, source)
 
 
 def _unbounded_product(left: np.ndarray, right: np.ndarray, numerics: Numerics, source: str) -> np.ndarray:

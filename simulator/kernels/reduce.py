@@ -12,7 +12,8 @@ import math
 import numpy as np
 
 from opscope.compiler.target.program import ReduceParams
-from opscope.compiler.target.rounding import as_number, flush, keep_bits, quantise
+from opscope.compiler.target.rare_values import has_special
+from opscope.compiler.target.rounding import as_number, bits, kept, quantise
 from opscope.simulator.kernels.eltwise import SRC_A_FULL, SRC_A_HIGH, operands
 from opscope.simulator.kernels.matmul import MVMUL_DEPTH, overflowed
 from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
@@ -20,7 +21,7 @@ from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
 def gapool_operand(x: np.ndarray, fidelity: str) -> np.ndarray:
     """Float data as SrcA holds them for a sum (tt-isa-documentation, GAPOOL and SrcASrcB.md)."""
-    return keep_bits(flush(x), SRC_A_HIGH if fidelity == "LoFi" else SRC_A_FULL)
+    return kept(x, SRC_A_HIGH if fidelity == "LoFi" else SRC_A_FULL)
 
 
 def _finish(value: np.ndarray, params: ReduceParams, rank: int) -> np.ndarray:
@@ -37,7 +38,7 @@ def _sum(images: Images, call: Call) -> np.ndarray:
         return np.add.reduce(x, axis=params.dims, dtype=x.dtype)
     x = gapool_operand(x, call.numerics.fidelity)
     total = _float_sum(x, params, call)
-    if np.isfinite(total).all():
+    if not has_special(bits(total)):
         return total
     # The unit knows neither Inf nor NaN: exponent 255 is a number, and a sum too large is Inf (FloatBitPatterns.md).
     numbers = as_number(x, call.inputs[0].data_format)

@@ -14,6 +14,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.polynomial import Polynomial, chebyshev
 
+from opscope.compiler.target import passes
+
 _SPLIT = 1.0
 """Below this value erf is x times a series in x^2, above it 1 - erfc."""
 _FAR = 27.3
@@ -125,8 +127,12 @@ def _by_part(x: np.ndarray, near_value: Part, far_value: Part) -> np.ndarray:
 def erf(x: np.ndarray) -> np.ndarray:
     """Error function, float32, computed in it: as tanh of x times a series, since NumPy's tanh is fast."""
     with np.errstate(over="ignore"):
-        out = _horner(np.minimum(x * x, np.float32(_ONE**2)), _argument_series())
-        out *= x
+        if passes.compiled is not None:
+            out = np.empty_like(x)
+            passes.compiled.odd_series(x, np.array(_argument_series(), np.float32), _ONE**2, out)
+        else:
+            out = _horner(np.minimum(x * x, np.float32(_ONE**2)), _argument_series())
+            out *= x
     return np.tanh(out, out=out)
 
 

@@ -1,0 +1,520 @@
+/* Passes over whole arrays that NumPy makes in several: looks for rare values, rounding, sums and products with both,
+ * a table's values, a series. Bits are those of the NumPy code in rounding.py, rare_values.py, simulator/plain.py,
+ * by_pattern.py and kernels/special.py, which says what each means and is used where this file was not compiled.
+ *
+ * No sum of floats is reordered and no product contracted (setup.py: -ffp-contract=off), so that every compiler and
+ * every processor gives the same bits. Each function checks types and lengths of its arrays before it touches one. It
+ * keeps no state and lets other threads run meanwhile. Python's limited API: one build serves every version from 3.11.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+#include <string.h>
+
+#define EXPONENT 0x7F800000u
+#define SIGN 0x80000000u
+#define SIZE 0x7FFFFFFFu
+/* Elements that are gone through together: few enough for the nearest cache. */
+#define BLOCK 1024
+
+/* Where the linker can choose at load, loops are compiled for wide registers too. */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
+#define WIDE __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
+#elif defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+#define WIDE __attribute__((target_clones("default", "avx2")))
+#else
+#define WIDE
+#endif
+#if defined(__GNUC__)
+#define INLINE static inline __attribute__((always_inline))
+#else
+#define INLINE static inline
+#endif
+
+INLINE uint32_t flushed(uint32_t bits, uint32_t mask) { return bits & EXPONENT ? bits & mask : 0; }
+INLINE size_t least(size_t a, size_t b) { return a < b ? a : b; }
+
+enum { AWAY, EVEN, TRUNCATE };
+
+/* As the packer rounds: denormals and -0 are 0, NaN is Inf of its sign. */
+INLINE uint32_t rounded(uint32_t bits, uint32_t keep, uint32_t half, int drop, int mode)
+{
+    uint32_t exponent = bits & EXPONENT;
+    uint32_t add = mode == AWAY ? half : mode == EVEN ? ((bits >> drop) & 1) + half - 1 : 0;
+    uint32_t finite = exponent == EXPONENT ? (bits & SIGN) | EXPONENT : (bits + add) & keep;
+    return exponent ? finite : 0;
+}
+
+/* ---- one block each ---- */
+
+WIDE static uint32_t small_floats(const uint32_t *x, size_t n, uint32_t size)
+{
+    uint32_t any = 0;
+    for (size_t i = 0; i < n; i++)
+        any |= ((x[i] & SIZE) < size) & (x[i] != 0);
+    return any;
+}
+
+WIDE static uint32_t small_halves(const uint16_t *x, size_t n, uint16_t size)
+{
+    uint16_t any = 0;
+    for (size_t i = 0; i < n; i++)
+        any |= (uint16_t)(((uint16_t)(x[i] & 0x7FFF) < size) & (x[i] != 0));
+    return any;
+}
+
+WIDE static uint32_t large_floats(const uint32_t *x, size_t n, uint32_t size)
+{
+    uint32_t any = 0;
+    for (size_t i = 0; i < n; i++)
+        any |= (x[i] & SIZE) >= size;
+    return any;
+}
+
+WIDE static uint32_t differing(const uint32_t *x, size_t n, uint32_t mask)
+{
+    uint32_t any = 0;
+    for (size_t i = 0; i < n; i++)
+        any |= flushed(x[i], mask) ^ x[i];
+    return any;
+}
+
+WIDE static void keep_floats(const uint32_t *x, uint32_t *out, size_t n, uint32_t mask)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = flushed(x[i], mask);
+}
+
+#define ROUNDING(NAME, MODE)                                                                                          \
+    WIDE static void NAME##_floats(const uint32_t *x, uint32_t *out, size_t n, int drop)                              \
+    {                                                                                                                 \
+        uint32_t keep = 0xFFFFFFFFu << drop, half = 1u << (drop - 1);                                                 \
+        for (size_t i = 0; i < n; i++)                                                                                \
+            out[i] = rounded(x[i], keep, half, drop, MODE);                                                           \
+    }                                                                                                                 \
+    WIDE static void NAME##_halves(const uint32_t *x, uint16_t *out, size_t n)                                        \
+    {                                                                                                                 \
+        for (size_t i = 0; i < n; i++)                                                                                \
+            out[i] = (uint16_t)(rounded(x[i], 0xFFFF0000u, 0x8000u, 16, MODE) >> 16);                                 \
+    }
+
+ROUNDING(away, AWAY)
+ROUNDING(even, EVEN)
+ROUNDING(truncate, TRUNCATE)
+
+WIDE static void widen_halves(const uint16_t *x, uint32_t *out, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = (uint32_t)x[i] << 16;
+}
+
+/* Operands of `combine`, and its results: flushed, and whether a NaN is among them. */
+WIDE static uint32_t load_floats(const uint32_t *x, uint32_t *out, size_t n)
+{
+    uint32_t nan = 0;
+    for (size_t i = 0; i < n; i++) {
+        nan |= (x[i] & SIZE) > EXPONENT;
+        out[i] = flushed(x[i], ~0u);
+    }
+    return nan;
+}
+
+WIDE static uint32_t load_halves(const uint16_t *x, uint32_t *out, size_t n)
+{
+    uint32_t nan = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits = (uint32_t)x[i] << 16;
+        nan |= (bits & SIZE) > EXPONENT;
+        out[i] = flushed(bits, ~0u);
+    }
+    return nan;
+}
+
+WIDE static uint32_t store_halves(const uint32_t *x, uint16_t *out, size_t n)
+{
+    uint32_t nan = 0;
+    for (size_t i = 0; i < n; i++) {
+        nan |= (x[i] & SIZE) > EXPONENT;
+        out[i] = (uint16_t)(((x[i] & EXPONENT ? x[i] : 0) + 0x8000u) >> 16);
+    }
+    return nan;
+}
+
+#define OPERATION(NAME, VALUE)                                                                                        \
+    WIDE static void NAME##_blocks(const float *left, const float *right, float *out, size_t n)                       \
+    {                                                                                                                 \
+        for (size_t i = 0; i < n; i++) {                                                                              \
+            float a = left[i], b = right[i];                                                                          \
+            out[i] = VALUE;                                                                                           \
+        }                                                                                                             \
+    }
+
+OPERATION(add, a + b)
+OPERATION(subtract, a - b)
+OPERATION(multiply, a *b)
+OPERATION(divide, a / b)
+OPERATION(maximum, a > b ? a : b)
+OPERATION(minimum, a < b ? a : b)
+
+typedef void (*Operation)(const float *, const float *, float *, size_t);
+static const struct {
+    const char *name;
+    Operation run;
+} OPERATIONS[] = {
+    {"add", add_blocks},       {"subtract", subtract_blocks}, {"multiply", multiply_blocks},
+    {"divide", divide_blocks}, {"maximum", maximum_blocks},   {"minimum", minimum_blocks},
+};
+
+WIDE static void odd_block(const float *x, float *out, size_t n, const float *series, size_t terms, float bound)
+{
+    float square[BLOCK], total[BLOCK];
+    for (size_t i = 0; i < n; i++) {
+        float value = x[i] * x[i];
+        square[i] = value > bound ? bound : value; /* NaN stays */
+        total[i] = series[0];
+    }
+    for (size_t term = 1; term < terms; term++)
+        for (size_t i = 0; i < n; i++) {
+            float product = total[i] * square[i];
+            total[i] = product + series[term];
+        }
+    for (size_t i = 0; i < n; i++)
+        out[i] = total[i] * x[i];
+}
+
+/* ---- arrays ---- */
+
+typedef struct {
+    Py_buffer view;
+    size_t count;
+    int taken;
+} Array;
+
+/* Takes the memory of a contiguous array whose type is one of the letters; -1 with an exception for another object. */
+static int take(PyObject *object, Array *array, const char *letters, int writable)
+{
+    array->taken = 0;
+    if (PyObject_GetBuffer(object, &array->view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0)))
+        return -1;
+    array->taken = 1;
+    const char *format = array->view.format ? array->view.format : "B";
+    Py_ssize_t item = strchr("fIi", format[0]) ? 4 : strchr("Hh", format[0]) ? 2 : 1;
+    if (!format[0] || format[1] || !strchr(letters, format[0]) || array->view.itemsize != item) {
+        PyErr_Format(PyExc_TypeError, "expected an array of type %s, got %s", letters, format);
+        return -1;
+    }
+    array->count = (size_t)(array->view.len / item);
+    return 0;
+}
+
+static void give_back(Array *arrays, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (arrays[i].taken)
+            PyBuffer_Release(&arrays[i].view);
+}
+
+static int counted(Py_ssize_t count, Py_ssize_t expected)
+{
+    if (count == expected)
+        return 0;
+    PyErr_Format(PyExc_TypeError, "expected %zd arguments, got %zd", expected, count);
+    return -1;
+}
+
+static int same_length(const Array *a, const Array *b)
+{
+    if (a->count == b->count)
+        return 0;
+    PyErr_Format(PyExc_ValueError, "expected arrays of one length, got %zu and %zu", a->count, b->count);
+    return -1;
+}
+
+/* A number of 32 bits; -1 with an exception for another object. */
+static int number(PyObject *object, uint32_t *value)
+{
+    unsigned long got = PyLong_AsUnsignedLong(object);
+    if (PyErr_Occurred())
+        return -1;
+    if (got > 0xFFFFFFFFul) {
+        PyErr_SetString(PyExc_ValueError, "expected a number of 32 bits");
+        return -1;
+    }
+    *value = (uint32_t)got;
+    return 0;
+}
+
+static int mode_of(PyObject *object)
+{
+    static const char *const modes[] = {"away", "even", "truncate"};
+    for (int mode = AWAY; PyUnicode_Check(object) && mode <= TRUNCATE; mode++)
+        if (PyUnicode_CompareWithASCIIString(object, modes[mode]) == 0)
+            return mode;
+    PyErr_SetString(PyExc_ValueError, "expected a mode of away, even, truncate");
+    return -1;
+}
+
+/* has_tiny(pattern, size): -0, or a number other than 0 whose pattern without its sign is below size. */
+static PyObject *has_tiny(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    Array x;
+    uint32_t size, any = 0;
+    if (counted(count, 2) || number(args[1], &size))
+        return NULL;
+    if (take(args[0], &x, "IH", 0)) {
+        give_back(&x, 1);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    for (size_t at = 0; at < x.count && !any; at += BLOCK) {
+        size_t n = least(BLOCK, x.count - at);
+        any = x.view.itemsize == 4 ? small_floats((const uint32_t *)x.view.buf + at, n, size)
+                                   : small_halves((const uint16_t *)x.view.buf + at, n, (uint16_t)least(size, 0x8000));
+    }
+    Py_END_ALLOW_THREADS
+    give_back(&x, 1);
+    return PyBool_FromLong(any != 0);
+}
+
+typedef uint32_t (*Look)(const uint32_t *, size_t, uint32_t);
+
+static PyObject *looked(PyObject *const *args, Py_ssize_t count, Look look)
+{
+    Array x;
+    uint32_t word, any = 0;
+    if (counted(count, 2) || number(args[1], &word))
+        return NULL;
+    if (take(args[0], &x, "fI", 0)) {
+        give_back(&x, 1);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    for (size_t at = 0; at < x.count && !any; at += BLOCK)
+        any = look((const uint32_t *)x.view.buf + at, least(BLOCK, x.count - at), word);
+    Py_END_ALLOW_THREADS
+    give_back(&x, 1);
+    return PyBool_FromLong(any != 0);
+}
+
+/* reaches(pattern, size): a pattern that without its sign is size or more. */
+static PyObject *reaches(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    return looked(args, count, large_floats);
+}
+
+/* changes(x, mask): whether keep(x, mask, out) would write anything but x. */
+static PyObject *changes(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    return looked(args, count, differing);
+}
+
+/* keep(x, mask, out): the bits of the mask, denormals and -0 as 0. */
+static PyObject *keep(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    Array arrays[2] = {{.taken = 0}, {.taken = 0}};
+    uint32_t mask;
+    if (counted(count, 3) || number(args[1], &mask))
+        return NULL;
+    if (take(args[0], &arrays[0], "fI", 0) || take(args[2], &arrays[1], "fI", 1) ||
+        same_length(&arrays[0], &arrays[1])) {
+        give_back(arrays, 2);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    keep_floats(arrays[0].view.buf, arrays[1].view.buf, arrays[0].count, mask);
+    Py_END_ALLOW_THREADS
+    give_back(arrays, 2);
+    Py_RETURN_NONE;
+}
+
+/* round_floats(x, drop, mode, out): without the last drop bits, rounded as the packer does. */
+static PyObject *round_floats(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    Array arrays[2] = {{.taken = 0}, {.taken = 0}};
+    uint32_t drop;
+    int mode;
+    if (counted(count, 4) || number(args[1], &drop) || (mode = mode_of(args[2])) < 0)
+        return NULL;
+    if (drop < 1 || drop > 22) {
+        PyErr_SetString(PyExc_ValueError, "expected 1 to 22 bits to drop");
+        return NULL;
+    }
+    if (take(args[0], &arrays[0], "fI", 0) || take(args[3], &arrays[1], "fI", 1) ||
+        same_length(&arrays[0], &arrays[1])) {
+        give_back(arrays, 2);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    (mode == AWAY ? away_floats : mode == EVEN ? even_floats : truncate_floats)(
+        arrays[0].view.buf, arrays[1].view.buf, arrays[0].count, (int)drop);
+    Py_END_ALLOW_THREADS
+    give_back(arrays, 2);
+    Py_RETURN_NONE;
+}
+
+/* narrow(x, mode, out): the same with 16 bits to drop, as the 16 that are left. */
+static PyObject *narrow(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    Array arrays[2] = {{.taken = 0}, {.taken = 0}};
+    int mode;
+    if (counted(count, 3) || (mode = mode_of(args[1])) < 0)
+        return NULL;
+    if (take(args[0], &arrays[0], "fI", 0) || take(args[2], &arrays[1], "H", 1) ||
+        same_length(&arrays[0], &arrays[1])) {
+        give_back(arrays, 2);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    (mode == AWAY ? away_halves : mode == EVEN ? even_halves : truncate_halves)(
+        arrays[0].view.buf, arrays[1].view.buf, arrays[0].count);
+    Py_END_ALLOW_THREADS
+    give_back(arrays, 2);
+    Py_RETURN_NONE;
+}
+
+/* widen(halves, out): bfloat16's bits as float32. */
+static PyObject *widen(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    Array arrays[2] = {{.taken = 0}, {.taken = 0}};
+    if (counted(count, 2))
+        return NULL;
+    if (take(args[0], &arrays[0], "H", 0) || take(args[1], &arrays[1], "fI", 1) ||
+        same_length(&arrays[0], &arrays[1])) {
+        give_back(arrays, 2);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    widen_halves(arrays[0].view.buf, arrays[1].view.buf, arrays[0].count);
+    Py_END_ALLOW_THREADS
+    give_back(arrays, 2);
+    Py_RETURN_NONE;
+}
+
+/* A block of an operand, or of one number as often: float32, denormals and -0 as 0. Whether a NaN is among them. */
+static uint32_t load(const Array *x, size_t at, size_t n, uint32_t *block)
+{
+    size_t length = x->count == 1 ? 1 : n;
+    at = x->count == 1 ? 0 : at;
+    uint32_t nan = x->view.itemsize == 2 ? load_halves((const uint16_t *)x->view.buf + at, block, length)
+                                         : load_floats((const uint32_t *)x->view.buf + at, block, length);
+    for (size_t i = length; i < n; i++)
+        block[i] = block[0];
+    return nan;
+}
+
+/* combine(name, left, right, out): both operands' denormals are 0, and the result is rounded as it is packed. An
+ * operand may be one number. False, and out is of no use, where an operand or a result is NaN. */
+static PyObject *combine(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    Array arrays[3] = {{.taken = 0}, {.taken = 0}, {.taken = 0}};
+    Operation run = NULL;
+    uint32_t nan = 0;
+    if (counted(count, 4))
+        return NULL;
+    for (size_t i = 0; PyUnicode_Check(args[0]) && i < sizeof OPERATIONS / sizeof *OPERATIONS; i++)
+        if (PyUnicode_CompareWithASCIIString(args[0], OPERATIONS[i].name) == 0)
+            run = OPERATIONS[i].run;
+    if (!run) {
+        PyErr_SetString(PyExc_ValueError, "expected the name of an operation");
+        return NULL;
+    }
+    Array *left = &arrays[0], *right = &arrays[1], *out = &arrays[2];
+    if (take(args[1], left, "fH", 0) || take(args[2], right, "fH", 0) || take(args[3], out, "fH", 1) ||
+        (left->count != 1 && same_length(left, out)) || (right->count != 1 && same_length(right, out))) {
+        give_back(arrays, 3);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    uint32_t a[BLOCK], b[BLOCK], c[BLOCK];
+    for (size_t at = 0; at < out->count && !nan; at += BLOCK) {
+        size_t n = least(BLOCK, out->count - at);
+        if (at == 0 || left->count != 1)
+            nan |= load(left, at, n, a);
+        if (at == 0 || right->count != 1)
+            nan |= load(right, at, n, b);
+        run((const float *)a, (const float *)b, (float *)c, n);
+        nan |= out->view.itemsize == 2 ? store_halves(c, (uint16_t *)out->view.buf + at, n)
+                                       : load_floats(c, (uint32_t *)out->view.buf + at, n);
+    }
+    Py_END_ALLOW_THREADS
+    give_back(arrays, 3);
+    return PyBool_FromLong(nan == 0);
+}
+
+/* look_up(table, index, out): the value at each index of 16 bits in a table of 65,536. */
+static PyObject *look_up(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    Array arrays[3] = {{.taken = 0}, {.taken = 0}, {.taken = 0}};
+    if (counted(count, 3))
+        return NULL;
+    Array *table = &arrays[0], *index = &arrays[1], *out = &arrays[2];
+    if (take(args[0], table, "fIiHhBb?", 0) || take(args[1], index, "H", 0) || take(args[2], out, "fIiHhBb?", 1) ||
+        same_length(index, out)) {
+        give_back(arrays, 3);
+        return NULL;
+    }
+    if (table->count != 1 << 16 || table->view.itemsize != out->view.itemsize) {
+        PyErr_SetString(PyExc_ValueError, "expected a table of 65,536 of the result's type");
+        give_back(arrays, 3);
+        return NULL;
+    }
+    const uint16_t *at = index->view.buf;
+    size_t n = index->count, item = (size_t)table->view.itemsize;
+    Py_BEGIN_ALLOW_THREADS
+    if (item == 4)
+        for (size_t i = 0; i < n; i++)
+            ((uint32_t *)out->view.buf)[i] = ((const uint32_t *)table->view.buf)[at[i]];
+    else if (item == 2)
+        for (size_t i = 0; i < n; i++)
+            ((uint16_t *)out->view.buf)[i] = ((const uint16_t *)table->view.buf)[at[i]];
+    else
+        for (size_t i = 0; i < n; i++)
+            ((uint8_t *)out->view.buf)[i] = ((const uint8_t *)table->view.buf)[at[i]];
+    Py_END_ALLOW_THREADS
+    give_back(arrays, 3);
+    Py_RETURN_NONE;
+}
+
+/* odd_series(x, series, bound, out): x times a series, highest first, in the square of x or the bound, if that is
+ * less; in float32, each step rounded. */
+static PyObject *odd_series(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    Array arrays[3] = {{.taken = 0}, {.taken = 0}, {.taken = 0}};
+    if (counted(count, 4))
+        return NULL;
+    double bound = PyFloat_AsDouble(args[2]);
+    if (PyErr_Occurred())
+        return NULL;
+    Array *x = &arrays[0], *series = &arrays[1], *out = &arrays[2];
+    if (take(args[0], x, "f", 0) || take(args[1], series, "f", 0) || take(args[3], out, "f", 1) ||
+        same_length(x, out)) {
+        give_back(arrays, 3);
+        return NULL;
+    }
+    if (series->count == 0) {
+        PyErr_SetString(PyExc_ValueError, "expected a series of one term or more");
+        give_back(arrays, 3);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    for (size_t at = 0; at < x->count; at += BLOCK)
+        odd_block((const float *)x->view.buf + at, (float *)out->view.buf + at, least(BLOCK, x->count - at),
+                  series->view.buf, series->count, (float)bound);
+    Py_END_ALLOW_THREADS
+    give_back(arrays, 3);
+    Py_RETURN_NONE;
+}
+
+#define METHOD(NAME) {#NAME, (PyCFunction)(void (*)(void))NAME, METH_FASTCALL, NULL}
+static PyMethodDef METHODS[] = {
+    METHOD(has_tiny), METHOD(reaches), METHOD(changes), METHOD(keep),       METHOD(round_floats), METHOD(narrow),
+    METHOD(widen),    METHOD(combine), METHOD(look_up), METHOD(odd_series), {NULL, NULL, 0, NULL},
+};
+
+static int named_source(PyObject *module) { return PyModule_AddStringConstant(module, "SOURCE", SOURCE); }
+
+static PyModuleDef_Slot SLOTS[] = {{Py_mod_exec, (void *)named_source}, {0, NULL}};
+static struct PyModuleDef MODULE = {
+    PyModuleDef_HEAD_INIT, .m_name = "_passes", .m_size = 0, .m_methods = METHODS, .m_slots = SLOTS};
+
+PyMODINIT_FUNC PyInit__passes(void) { return PyModuleDef_Init(&MODULE); }

@@ -1,0 +1,134 @@
+"""The passes in C have the bits of NumPy's, of every pattern of 16 bits and of random ones of 32."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from opscope.compiler.target import passes
+from opscope.compiler.target.rare_values import has_nan, has_special, has_tiny
+from opscope.compiler.target.rounding import bits, flush, kept, quantise, to_bf16, to_halves, to_mantissa
+
+if passes.compiled is None:
+    pytest.skip(f"no compiled passes here: {passes.state}", allow_module_level=True)
+compiled: Any = passes.compiled
+
+HALVES = np.arange(1 << 16, dtype=np.uint16)
+RANDOM = np.random.default_rng(5).integers(0, 1 << 32, 1 << 16, dtype=np.uint32)
+TAILS = (HALVES.astype(np.uint32) << 16)[:, None] | np.uint32([0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF])
+RARE = np.uint32([0, 1 << 31, 1, 0x807FFFFF, 0x00800000, 0x7F7FFFFF, 0x7F800000, 0xFF800000, 0x7F800001, 0xFFC00000])
+
+
+def numpys(monkeypatch: pytest.MonkeyPatch, function: Callable[[], Any]) -> Any:
+    """What a function returns without the compiled passes."""
+    with monkeypatch.context() as patch, np.errstate(all="ignore"):
+        patch.setattr(passes, "compiled", None)
+        return function()
+
+
+def words(x: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(x).view(f"u{x.itemsize}")
+
+
+ROUNDINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "flush": flush,
+    "kept": lambda x: kept(x, 0xFFFFC000),
+    "away": to_bf16,
+    "even": lambda x: to_bf16(x, "even"),
+    "truncate": lambda x: to_bf16(x, "truncate"),
+    "tf32": lambda x: to_mantissa(x, 10),
+    "most": lambda x: to_mantissa(x, 22),
+    "least": lambda x: to_mantissa(x, 1),
+    "Float16": lambda x: quantise(x, "Float16"),
+    "Bfp8_b": lambda x: quantise(x.reshape(-1, 16), "Bfp8_b"),
+    "halves": to_halves,
+    "halves cut": lambda x: to_halves(x, "truncate"),
+}
+
+
+@pytest.mark.parametrize("name", ROUNDINGS)
+def test_rounding_has_numpys_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for pattern in (TAILS.reshape(-1), RANDOM, np.resize(RARE, 48)):
+        x = pattern.view(np.float32)
+        expected = numpys(monkeypatch, lambda x=x: ROUNDINGS[name](x))
+        with np.errstate(all="ignore"):
+            assert np.array_equal(words(ROUNDINGS[name](x)), words(expected))
+
+
+@pytest.mark.parametrize("look", [has_tiny, has_special, has_nan, lambda p: has_tiny(p, 27 << 23)])
+def test_a_look_sees_one_value_wherever_it_is(look: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = np.full(3000, 0x3F800000, np.uint32)
+    for word in (*RARE, *RANDOM[:40]):
+        for at in (0, 1023, 1024, 2999):
+            pattern = plain.copy()
+            pattern[at] = word
+            assert look(pattern) == numpys(monkeypatch, lambda pattern=pattern: look(pattern))
+    assert not look(plain[:0])
+
+
+def test_a_look_at_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    for size in (0, 0x80, 0x81, 0x0D80):
+        for word in np.concatenate([HALVES[:0x90], HALVES[0x0D70:0x0D90], HALVES[0x8000:0x8090]]):
+            pattern = np.full(33, 0x3F80, np.uint16)
+            pattern[32] = word
+            assert has_tiny(pattern, size) == numpys(monkeypatch, lambda p=pattern, s=size: has_tiny(p, s))
+
+
+def test_halves_are_widened() -> None:
+    out = np.empty(HALVES.size, np.float32)
+    compiled.widen(HALVES, out)
+    assert np.array_equal(bits(out), HALVES.astype(np.uint32) << 16)
+
+
+F, U, H = np.zeros(8, np.float32), np.zeros(8, np.uint32), np.zeros(8, np.uint16)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        ("has_tiny", (np.zeros(8), 1)),
+        ("has_tiny", (U[::2], 1)),
+        ("has_tiny", (U, -1)),
+        ("has_tiny", (U, 1 << 40)),
+        ("has_tiny", (U,)),
+        ("reaches", ([1, 2], 1)),
+        ("reaches", (H, 1)),
+        ("changes", (U.astype(">u4"), 1)),
+        ("keep", (F, 1, F[:7])),
+        ("keep", (F, 1, np.frombuffer(bytes(32), np.float32))),
+        ("round_floats", (F, 0, "away", F)),
+        ("round_floats", (F, 23, "away", F)),
+        ("round_floats", (F, 16, "up", F)),
+        ("round_floats", (F, 16, 0, F)),
+        ("narrow", (F, "away", F)),
+        ("narrow", (F, "away", H[:7].copy())),
+        ("widen", (H, np.zeros(9, np.float32))),
+        ("widen", (F, F)),
+        ("combine", ("power", F, F, F)),
+        ("combine", (0, F, F, F)),
+        ("combine", ("add", F, F[:2], F)),
+        ("combine", ("add", F, F, F[:0])),
+        ("combine", ("add", F, F.astype(np.int32), F)),
+        ("look_up", (np.zeros(65535, np.uint16), H, H)),
+        ("look_up", (np.zeros(65536, np.uint8), H, H)),
+        ("look_up", (np.zeros(65536, np.uint16), H, H[:7].copy())),
+        ("look_up", (np.zeros(65536, np.float64), H, np.zeros(8))),
+        ("odd_series", (F, F[:0], 1.0, F)),
+        ("odd_series", (F, F, "1", F)),
+        ("odd_series", (F, F, 1.0, F[:7])),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_it_is_touched(function: str, arguments: tuple[Any, ...]) -> None:
+    counts = [sys.getrefcount(argument) for argument in arguments]
+    with pytest.raises((TypeError, ValueError, BufferError, OverflowError)):
+        getattr(compiled, function)(*arguments)
+    assert [sys.getrefcount(argument) for argument in arguments] == counts, "memory is given back"
+
+
+def test_a_build_of_another_source_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "SOURCE", "another")
+    assert passes._load() == (None, "NumPy (compiled from another _passes.c)")

@@ -1,0 +1,116 @@
+"""Kernels have the same bits by the compiled passes and by NumPy's (compiler/target/passes.py)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from opscope.compiler.target import passes
+from opscope.compiler.target.program import EltwiseParams, MatmulParams, Numerics, Params, ReduceParams
+from opscope.compiler.target.rounding import flush
+from opscope.simulator import plain
+from opscope.simulator.api import Device
+from opscope.simulator.kernels import special
+from opscope.simulator.tests.programs import run_kernel
+
+if passes.compiled is None:
+    pytest.skip(f"no compiled passes here: {passes.state}", allow_module_level=True)
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+EVERY = np.arange(1 << 16, dtype=np.uint16)
+RARE = np.float32([0.0, -0.0, 1e-45, -1e-45, 1.17549421e-38, 2.0**-126, -(2.0**-126), 1e-36, 1.0, -1.0, 3.4e38, -3.4e38,
+                   np.inf, -np.inf, 5.877e-39, 2.0**-64])  # fmt: skip
+SIZE = plain.LEAST + 1234
+
+
+def both(
+    monkeypatch: pytest.MonkeyPatch, kernel: str, params: Params, arrays: list[np.ndarray], shape: Any, out: str,
+    **numerics: Any,
+) -> np.ndarray:  # fmt: skip
+    """The result by the compiled passes, held to NumPy's bits."""
+    result = run_kernel(kernel, params, arrays, shape, out, Numerics(**numerics))
+    with monkeypatch.context() as patch:
+        patch.setattr(passes, "compiled", None)
+        expected = run_kernel(kernel, params, arrays, shape, out, Numerics(**numerics))
+    assert result.tobytes() == expected.tobytes()
+    return result
+
+
+def patterns(seed: int) -> np.ndarray:
+    """Random patterns of float32 without NaN: of two, NumPy keeps now one, now the other."""
+    x = np.random.default_rng(seed).integers(0, 1 << 32, SIZE, dtype=np.uint32).view(np.float32)
+    return np.where(np.isnan(x), np.float32(1.5), x)
+
+
+class Spied:
+    """The compiled passes, and what `combine` returned."""
+
+    def __init__(self, compiled: Any, made: list[bool]) -> None:
+        self._compiled, self._made = compiled, made
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._compiled, name)
+
+    def combine(self, *arguments: Any) -> bool:
+        self._made.append(self._compiled.combine(*arguments))
+        return self._made[-1]
+
+
+@pytest.mark.parametrize("kernel", sorted(plain.FUNCTIONS))
+@pytest.mark.parametrize("dtype", [np.dtype(np.float32), BF16], ids=["f32", "bf16"])
+def test_pairs_of_any_patterns(kernel: str, dtype: np.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    left, right = patterns(1), patterns(2)
+    pairs = len(RARE) ** 2
+    left[:pairs], right[:pairs] = np.repeat(RARE, len(RARE)), np.tile(RARE, len(RARE))
+    with np.errstate(all="ignore"):
+        a, b = left.astype(dtype), right.astype(dtype)
+        no_number = np.isnan(getattr(np, kernel)(*(flush(x.astype(np.float32)) for x in (a, b))))
+    a[no_number], b[no_number], one = 3.25, 2, np.array([0.75], dtype)
+    name, made = ("bf16" if dtype == BF16 else "f32"), []
+    monkeypatch.setattr(passes, "compiled", Spied(passes.compiled, made))
+    for arrays in ([a, b], [a, one], [one, b]):
+        both(monkeypatch, kernel, EltwiseParams(), arrays, (SIZE,), name)
+    assert made == [True] * 3, "none of them was left to NumPy"
+    a[7], b[SIZE - 5] = np.nan, np.nan
+    both(monkeypatch, kernel, EltwiseParams(), [a, b], (SIZE,), name)
+    assert made[3:] == [False], "a NaN is"
+
+
+@pytest.mark.parametrize("kernel", ["erf", "exp", "tanh", "relu", "isfinite"])
+def test_every_bfloat16_is_looked_up(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.resize(EVERY[np.random.default_rng(1).permutation(EVERY.size)], 1 << 18).view(BF16)
+    both(monkeypatch, kernel, EltwiseParams(), [x], x.shape, "i1" if kernel == "isfinite" else "bf16")
+
+
+def test_erf_of_any_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(3).integers(0, 1 << 32, 1 << 17, dtype=np.uint32)
+    x = np.concatenate([random, EVERY.astype(np.uint32) << np.uint32(16)]).view(np.float32)
+    with monkeypatch.context() as patch, np.errstate(all="ignore"):
+        patch.setattr(passes, "compiled", None)
+        expected = special.erf(x)
+    with np.errstate(all="ignore"):
+        assert special.erf(x).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("fidelity", ["LoFi", "HiFi2", "HiFi3", "HiFi4"])
+@pytest.mark.parametrize("dtype", [np.dtype(np.float32), BF16], ids=["f32", "bf16"])
+def test_products_and_sums(fidelity: str, dtype: np.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    random, name = np.random.default_rng(4), "bf16" if dtype == BF16 else "f32"
+    left, right = (random.standard_normal(shape).astype(dtype) for shape in ((40, 70), (70, 50)))
+    for rare in (0.0, 1e-39, -0.0, np.inf, np.nan):
+        left[3, 5] = rare
+        for dst in ("Float32", "Float16_b"):
+            settings = {"fidelity": fidelity, "dst_format": dst}
+            both(monkeypatch, "matmul", MatmulParams(), [left, right], (40, 50), name, **settings)
+            both(monkeypatch, "sum", ReduceParams((1,)), [left], (40,), name, **settings)
+
+
+def test_a_device_with_signed_zeros_takes_numpys_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.resize(RARE, SIZE)
+    kernel = {"kernel": "maximum", "params": EltwiseParams(), "arrays": [x, -x], "shape": (SIZE,), "element_type": "f32"}
+    result = run_kernel(**kernel, device=Device("p150"))
+    monkeypatch.setattr(passes, "compiled", None)
+    assert result.tobytes() == run_kernel(**kernel, device=Device("p150")).tobytes()
