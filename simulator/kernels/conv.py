@@ -44,9 +44,17 @@ def _by_channel(view: np.ndarray, kernel_matrix: np.ndarray, call: Call) -> np.n
                 split = block.reshape(height, ow, kh, kw, groups, c // groups).transpose(4, 0, 1, 2, 3, 5)
                 product = product_of(split.reshape(groups, height * ow, -1), kernel_matrix, call, is_left=True)
                 product = product.transpose(1, 0, 2)
-            parts.append(product.reshape(height, ow, groups * per_out))
+            parts.append(product.reshape(height * ow, groups * per_out) if groups > 1 else product)
     joined = np.concatenate(parts) if len(parts) != 1 else parts[0]
-    return joined.reshape(n, oh, ow, groups * per_out)
+    return _shaped(joined, (n, oh, ow, groups * per_out))
+
+
+def _shaped(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """A result that nobody else has, in another shape: itself where it can be, since a view is copied for the host."""
+    if not x.flags.owndata or not x.flags.c_contiguous:
+        return x.reshape(shape)
+    x.resize(shape, refcheck=False)  # of as many elements, so that none moves
+    return x
 
 
 def _by_batch(view: np.ndarray, kernel_matrix: np.ndarray, call: Call) -> np.ndarray:
