@@ -8,6 +8,7 @@ Example:
 
 from __future__ import annotations
 
+from opscope.compiler.target import passes
 from opscope.simulator.counters import Counters, counters
 from opscope.simulator.device import Device, Executable, RunResult
 from opscope.simulator.errors import (
@@ -48,12 +49,18 @@ __all__ = [
     "cuts_result",
     "error_bound",
     "kernels",
+    "passes_by",
 ]
 
 
 def kernels() -> tuple[str, ...]:
     """Returns the names of all kernels, sorted."""
     return tuple(sorted(KERNELS))
+
+
+def passes_by() -> str:
+    """Returns what computes passes over arrays on this machine: `compiled C`, or `NumPy` and why; bits are the same."""
+    return passes.state
 
 
 def error_bound(kernel: str) -> float:

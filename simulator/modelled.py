@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from opscope.compiler.target import passes
 from opscope.compiler.target.system_desc import Profile, SystemDesc
 
 GRAYSKULL, WORMHOLE, BLACKHOLE = "grayskull", "wormhole_b0", "blackhole"
@@ -164,6 +165,7 @@ def modelled(system: SystemDesc) -> dict[str, Any]:
         "ethernet": asdict(system.ethernet) if system.ethernet is not None else None,
         "profiles": {profile.name: _profile(profile) for profile in (system.ttnn, system.buda)},
         "source": BOARD_SOURCES[arch],
+        "passes_by": passes.state,
         "modelled": [
             {"what": part.what, "how": part.how, "source": part.source} for part in PARTS if arch in part.archs
         ],

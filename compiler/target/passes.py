@@ -13,7 +13,7 @@ from types import ModuleType
 
 compiled: ModuleType | None = None
 state = "NumPy"
-"""`compiled`, or `NumPy` and why."""
+"""`compiled C`, or `NumPy` and why."""
 
 
 def _load() -> tuple[ModuleType | None, str]:
@@ -25,7 +25,7 @@ def _load() -> tuple[ModuleType | None, str]:
     source = Path(__file__).with_name("_passes.c")
     if source.is_file() and hashlib.sha256(source.read_bytes()).hexdigest() != _passes.SOURCE:
         return None, "NumPy (compiled from another _passes.c)"
-    return _passes, "compiled"
+    return _passes, "compiled C"
 
 
 compiled, state = _load()

@@ -223,6 +223,10 @@ class Backend(ABC):
     def available(self) -> str | None:
         """Returns None if the backend is usable on this machine, otherwise the command that makes it usable."""
 
+    def remark(self) -> str:
+        """Returns what `opscope doctor` says of the backend on this machine beside its stages; empty for nothing."""
+        return ""
+
     def warm_up(self) -> None:  # noqa: B027 - most backends have nothing to prepare
         """Called once, before the first op is timed. Any exception is only logged."""
 

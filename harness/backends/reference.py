@@ -106,6 +106,12 @@ class Reference(Backend):
         missing = [name for name in ("xdsl", "jaxlib", "flatbuffers") if util.find_spec(name) is None]
         return f"pip install {' '.join(missing)}" if missing else None
 
+    def remark(self) -> str:
+        """Who makes the simulator's passes over arrays."""
+        from opscope.simulator.api import passes_by
+
+        return f"passes by {passes_by()}"
+
 
 def _to_ttir(job: Job, board: SystemDesc) -> None:
     from opscope.compiler.api import pipeline, stablehlo_to_ttir

@@ -115,7 +115,9 @@ def _backend(name: str) -> tuple[str, str]:
     backend = registry.load(name)
     remedy = backend.available()
     stages = ", ".join((*backend.stages, "compare"))
-    return (f"stages {stages}", "") if remedy is None else ("not usable here", remedy)
+    if remedy is not None:
+        return "not usable here", remedy
+    return "; ".join(filter(None, (f"stages {stages}", backend.remark()))), ""
 
 
 def _framework(name: str) -> tuple[str, str]:

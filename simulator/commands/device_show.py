@@ -57,6 +57,7 @@ def _show(facts: dict[str, Any]) -> None:
         )
     page.prose(f"formats: {', '.join(facts['formats'])}; in Dst {', '.join(facts['dst_formats'])}")
     page.prose(f"sources of these figures: {facts['source']}")
+    page.prose(f"passes over arrays are made on this machine by {facts['passes_by']}; no bit depends on it")
     columns = [(name, "left") for name in ("part", "how", "source")]
     rows = [(part["what"], part["how"], part["source"]) for part in facts["modelled"]]
     page.table(columns, rows, "What is modelled")
