@@ -8,6 +8,7 @@ that its functions name; it refuses others with a TypeError or a ValueError.
 from __future__ import annotations
 
 import hashlib
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -18,14 +19,15 @@ state = "NumPy"
 
 def _load() -> tuple[ModuleType | None, str]:
     try:
-        from opscope.compiler.target import _passes
+        module = import_module("opscope.compiler.target._passes")
+    except ModuleNotFoundError:
+        return None, "NumPy (not compiled: no C compiler at installation)"
     except ImportError as error:
-        missing = isinstance(error, ModuleNotFoundError)
-        return None, "NumPy (not compiled)" if missing else f"NumPy (compiled, but it does not load: {error})"
+        return None, f"NumPy (compiled, but it does not load: {error})"
     source = Path(__file__).with_name("_passes.c")
-    if source.is_file() and hashlib.sha256(source.read_bytes()).hexdigest() != _passes.SOURCE:
-        return None, "NumPy (compiled from another _passes.c)"
-    return _passes, "compiled C"
+    if source.is_file() and hashlib.sha256(source.read_bytes()).hexdigest() != module.SOURCE:
+        return None, "NumPy (compiled from another _passes.c; try make venv)"
+    return module, "compiled C"
 
 
 compiled, state = _load()

@@ -111,6 +111,7 @@ F, U, H = np.zeros(8, np.float32), np.zeros(8, np.uint32), np.zeros(8, np.uint16
         ("combine", ("power", F, F, F)),
         ("combine", (0, F, F, F)),
         ("combine", ("add", F, F[:2], F)),
+        ("combine", ("add", F[:2], F, F)),
         ("combine", ("add", F, F, F[:0])),
         ("combine", ("add", F, F.astype(np.int32), F)),
         ("look_up", (np.zeros(65535, np.uint16), H, H)),
@@ -131,4 +132,9 @@ def test_what_does_not_fit_is_refused_before_it_is_touched(function: str, argume
 
 def test_a_build_of_another_source_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "SOURCE", "another")
-    assert passes._load() == (None, "NumPy (compiled from another _passes.c)")
+    assert passes._load() == (None, "NumPy (compiled from another _passes.c; try make venv)")
+
+
+def test_without_it_numpy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opscope.compiler.target._passes", None)
+    assert passes._load() == (None, "NumPy (not compiled: no C compiler at installation)")
