@@ -7,46 +7,35 @@ import hashlib
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from opscope.compiler.target.binary import BinaryError, read
-from opscope.compiler.target.formats import FORMATS, host_dtype
-from opscope.compiler.target.plan import PlacedOp, Plan
-from opscope.compiler.target.program import Binary, ControlParams, Operation, Program, TensorDesc, programs_of
+from opscope.compiler.target.plan import Plan
+from opscope.compiler.target.program import Binary, ControlParams, Operation, Program, programs_of
 from opscope.compiler.target.system_desc import Profile as CoreProfile
-from opscope.compiler.target.system_desc import SystemDesc, base_and_mask, holds_rows, load_board
-from opscope.simulator.arithmetic import PLAIN, Arithmetic
-from opscope.simulator.by_pattern import by_pattern
+from opscope.compiler.target.system_desc import SystemDesc, load_board
+from opscope.simulator.arithmetic import Arithmetic
+from opscope.simulator.device_checks import check_board, check_bodies, check_inputs, check_program
 from opscope.simulator.errors import (
     BadBinary,
-    BadInput,
     DeviceError,
-    KernelError,
     MeshError,
-    UnsupportedFormat,
-    UnsupportedKernel,
     WrongBoard,
 )
-from opscope.simulator.images import from_host, held, is_held, pack, to_host, widened
-from opscope.simulator.kernels import KERNELS
+from opscope.simulator.images import from_host, held, is_held, to_host, widened
 from opscope.simulator.kernels.layout import only_places
-from opscope.simulator.kernels.matmul import FIDELITIES
-from opscope.simulator.kernels.registry import Body, Call, Images
+from opscope.simulator.kernels.registry import Body, Images
 from opscope.simulator.memory import MemoryPlan, plan_memory
 from opscope.simulator.mesh import END, Chip, Mesh
 from opscope.simulator.observing import Observer, Step
-from opscope.simulator.per_core import run_per_core
-from opscope.simulator.placed import check_plan, chip_grids, planned_operations, run_placed
-from opscope.simulator.plain import plain
+from opscope.simulator.operation_run import execute, named, value_of
+from opscope.simulator.placed import check_plan, chip_grids, planned_operations
 from opscope.simulator.profile import OpCost, Profile
-from opscope.simulator.scalar import Scalar, applies_to_scalars
+from opscope.simulator.scalar import Scalar
 from opscope.simulator.timing.closed_form import ClosedForm
 from opscope.simulator.timing.protocol import Timing
-
-MOVING = ("move", "control", "host")
-"""Units that pass data on unchanged, or compute it elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +93,7 @@ class Device:
 
     def load_decoded(self, decoded: Binary) -> Executable:
         """Does what `load` does, for a binary that `compiler.target.binary.read` has read."""
-        _check_board(decoded, self.system)
+        check_board(decoded, self.system)
         if decoded.plan.ops and self.named_profile == "ttnn":
             raise WrongBoard(
                 f"load: expected a program without a plan for profile ttnn, got a plan of {len(decoded.plan.ops)} ops, "
@@ -113,8 +102,8 @@ class Device:
         if not decoded.programs:
             raise BadBinary("load: expected at least one program, got none; try to compile again")
         for program in decoded.programs:
-            _check_program(program, self.system)
-        _check_bodies(decoded.programs)
+            check_program(program, self.system)
+        check_bodies(decoded.programs)
         board = load_board(decoded.board)
         check_plan(decoded, board)
         return Executable(decoded.programs, self, decoded.plan, chip_grids(decoded, board))
@@ -229,7 +218,7 @@ class Executable:
     ) -> RunResult:  # fmt: skip
         profile = self.profile
         program = self.program
-        _check_inputs(program, inputs)
+        check_inputs(program, inputs)
         images: Images = []
         for tensor, array in zip(program.inputs, inputs, strict=True):
             image = np.asarray(held(np.asarray(array), program.tensors[tensor])).view()
@@ -265,7 +254,7 @@ class _Run:
         only_placed = self.executable.only_placed(program) if self.cores is None else frozenset[int]()
         for number, op in enumerate(program.operations):
             if number in only_placed:
-                results = [_value(values, t, _named(op)) for t in op.inputs][: len(op.outputs)]
+                results = [value_of(values, t, named(op)) for t in op.inputs][: len(op.outputs)]
             else:
                 results = execute(
                     op, program, values, self.cores, self.bodies(op), placed.get(number), self.chip, arithmetic,
@@ -279,7 +268,7 @@ class _Run:
             if op.kernel == "deallocate":
                 for tensor in op.inputs:
                     values.pop(tensor, None)
-        results = [(_value(values, t, "outputs"), program.tensors[t]) for t in program.outputs]
+        results = [(value_of(values, t, "outputs"), program.tensors[t]) for t in program.outputs]
         if program is self.executable.program:
             return [image for image, _ in results]
         return [widened(image) if is_held(image, desc) else image for image, desc in results]
@@ -325,180 +314,3 @@ class _Run:
     def body(self, program: Program) -> Body:
         """Returns a program as a function for kernels."""
         return lambda *images: self.call(program, list(images))
-
-
-def execute(
-    op: Operation,
-    program: Program,
-    values: dict[int, np.ndarray],
-    cores: CoreProfile | None = None,
-    bodies: tuple[Body, ...] = (),
-    placed: PlacedOp | None = None,
-    chip: Chip | None = None,
-    arithmetic: Arithmetic = PLAIN,
-    *,
-    halves: bool = False,
-) -> Images:
-    """Executes one operation and returns the images of its results; with `halves`, large bfloat16 as their bits.
-
-    They are computed core by core if `cores` is given, and by the cores of the plan if it is `placed`. Raises
-    KernelError if they are not what the program declares.
-    """
-    where = _named(op)
-    call = Call(
-        op.params,
-        op.numerics,
-        tuple(program.tensors[t] for t in op.inputs),
-        tuple(program.tensors[t] for t in op.outputs),
-        bodies,
-        replace(chip or Chip(), at=where),
-        arithmetic,
-    )
-    kernel = KERNELS[op.kernel]
-    images = [_value(values, t, where) for t in op.inputs]
-    on_bits = kernel.picks and placed is None and cores is None and _all_held(images, call)
-    halves = halves and placed is None and cores is None
-    dst = "Float32" if kernel.unit in MOVING else op.numerics.dst_format
-    rounds = kernel.rounds and not (op.numerics.math_approx and kernel.unit == "sfpu")
-    packer = functools.partial(pack, dst_format=dst, rounds=rounds, arithmetic=arithmetic, halves=halves)
-    try:
-        if halves and (result := plain(kernel, images, call, dst)) is not None:
-            return [result]
-        if halves and (result := by_pattern(kernel, images, call, packer)) is not None:
-            return [result]
-        if not on_bits:
-            images = [widened(i) if is_held(i, desc) else i for i, desc in zip(images, call.inputs, strict=True)]
-        if placed is not None:
-            result = run_placed(kernel, images, call, placed)
-        else:
-            result = kernel.function(images, call) if cores is None else run_per_core(kernel, images, call, cores)
-    except DeviceError:
-        raise
-    except (ValueError, TypeError, IndexError, KeyError, ZeroDivisionError, OverflowError) as error:
-        raise KernelError(f"{where}: expected operands that go together, got {error}; try to compile again") from error
-    results = result if isinstance(result, list) else [result]
-    if len(results) != len(op.outputs):
-        raise KernelError(f"{where}: expected {len(op.outputs)} results, got {len(results)}; try to compile again")
-    packed: Images = []
-    for number, (value, desc) in enumerate(zip(results, call.outputs, strict=True)):
-        if np.shape(value) != desc.shape:
-            raise KernelError(f"{where}: expected a result of shape {desc.shape}, got {np.shape(value)}")
-        source = call.inputs[number : number + 1]
-        moved = kernel.unit in MOVING and all(d.data_format == desc.data_format for d in source)
-        moved |= kernel.unit in ("control", "host")
-        if on_bits:
-            if moved:
-                packed.append(np.asarray(value))
-                continue
-            value = widened(np.asarray(value))
-        packed.append(packer(value, desc, moved=moved))
-    return packed
-
-
-def _named(op: Operation) -> str:
-    """An operation as errors name it."""
-    return f"{op.kernel} ({op.location})" if op.location else op.kernel
-
-
-def _all_held(images: Images, call: Call) -> bool:
-    """Whether there are floats in a call, and all are bfloat16's bits and stay so."""
-    floats = [is_held(i, d) for i, d in zip(images, call.inputs, strict=True) if FORMATS[d.data_format].is_float]
-    return any(floats) and all(floats) and all(desc.data_format == "Float16_b" for desc in call.outputs)
-
-
-def _value(values: dict[int, np.ndarray], tensor: int, where: str) -> np.ndarray:
-    if tensor not in values:
-        raise KernelError(f"{where}: expected tensor {tensor} to be written and not freed, got none")
-    return values[tensor]
-
-
-def _check_board(binary: Binary, system: SystemDesc) -> None:
-    """Checks that a board is the one of a program, or has all rows of cores of the one of a plan. Raises WrongBoard."""
-    if binary.board == system.board:
-        return
-    try:
-        (board, wanted), (own, switched_off) = base_and_mask(binary.board), base_and_mask(system.board)
-    except ValueError as error:
-        raise WrongBoard(f"load: expected a program for {system.board}, got one for {binary.board!r}") from error
-    masks = [wanted | mask for mask in binary.harvested or (0,)]
-    if board != own or not binary.plan.ops or not all(holds_rows(system.arch, switched_off, mask) for mask in masks):
-        raise WrongBoard(
-            f"load: expected a program for {system.board}, got one for {binary.board}"
-            f"{f' without the rows of {list(masks)}' if any(masks) else ''}; "
-            f"try to compile with --arch {system.board}"
-        )
-
-
-def _check_program(program: Program, system: SystemDesc) -> None:
-    """Checks that the board can run a program. Raises UnsupportedKernel or UnsupportedFormat."""
-    for desc in program.tensors:
-        _check_tensor(desc, system)
-    for op in program.operations:
-        kernel = KERNELS.get(op.kernel)
-        if kernel is None:
-            raise UnsupportedKernel(f"load: expected a kernel that {system.board} has, got {op.kernel!r}")
-        low, high = kernel.arity
-        if not low <= len(op.inputs) <= high or not isinstance(op.params, kernel.params):
-            raise UnsupportedKernel(
-                f"load: expected {op.kernel} of {low} to {high} inputs with {kernel.params.__name__}, "
-                f"got {len(op.inputs)} inputs with {type(op.params).__name__}"
-            )
-        computes = kernel.unit not in MOVING and any(
-            FORMATS[program.tensors[t].data_format].is_float for t in (*op.inputs, *op.outputs)
-        )
-        if computes and op.numerics.dst_format not in system.dst_formats:
-            raise UnsupportedFormat(
-                f"load: expected a Dst of {', '.join(system.dst_formats)} on {system.board}, "
-                f"got {op.numerics.dst_format} for {op.kernel}; try --data-format Float16_b"
-            )
-        if op.numerics.fidelity not in FIDELITIES:
-            raise UnsupportedFormat(
-                f"load: expected a fidelity of {', '.join(FIDELITIES)}, got {op.numerics.fidelity!r} for {op.kernel}"
-            )
-        if not op.outputs and op.kernel != "deallocate":
-            raise UnsupportedKernel(f"load: expected {op.kernel} to have results, got none; try to compile again")
-
-
-def _check_bodies(programs: Sequence[Program]) -> None:
-    """Checks that kernels apply only elementwise programs. Raises UnsupportedKernel."""
-    by_name = {program.name: program for program in programs}
-    for program in programs:
-        for op in program.operations:
-            if isinstance(op.params, ControlParams):
-                continue
-            for body in (by_name[name] for name in programs_of(op.params)):
-                for step in body.operations:
-                    if not applies_to_scalars(step):
-                        raise UnsupportedKernel(
-                            f"load: expected a body of elementwise kernels for {op.kernel}, got {step.kernel!r}"
-                        )
-
-
-def _check_tensor(desc: TensorDesc, system: SystemDesc) -> None:
-    known = FORMATS.get(desc.data_format)
-    if known is None or (desc.buffer_type != "system_memory" and desc.data_format not in system.formats):
-        raise UnsupportedFormat(
-            f"load: expected a format of {', '.join(system.formats)} on {system.board}, got {desc.data_format!r}"
-        )
-    if known.kind == "block" and desc.layout != "tile":
-        raise UnsupportedFormat(f"load: expected layout tile for {desc.data_format}, got {desc.layout}")
-    if desc.buffer_type not in ("dram", "l1", "system_memory") or desc.layout not in ("tile", "row_major"):
-        raise UnsupportedFormat(f"load: expected dram, l1 or system_memory in tile or row_major, got {desc}")
-
-
-def _check_inputs(program: Program, inputs: Sequence[np.ndarray]) -> None:
-    if not isinstance(inputs, Sequence):
-        raise BadInput(f"run: expected a list of arrays, got {type(inputs).__name__}; try run([x, y])")
-    if len(inputs) != len(program.inputs):
-        raise BadInput(f"run: expected {len(program.inputs)} inputs, got {len(inputs)}")
-    for index, (tensor, array) in enumerate(zip(program.inputs, inputs, strict=True)):
-        check_array(f"run: expected input {index}", program.tensors[tensor], array)
-
-
-def check_array(where: str, desc: TensorDesc, array: np.ndarray) -> None:
-    """Raises BadInput if an array is not what a program declares for a tensor of the host."""
-    dtype = host_dtype(desc.element_type)
-    if not hasattr(array, "dtype"):
-        raise BadInput(f"{where} to be an array, got {type(array).__name__}; try np.asarray")
-    if np.shape(array) != desc.shape or np.asarray(array).dtype != dtype:
-        raise BadInput(f"{where} of {dtype}{list(desc.shape)}, got {array.dtype}{list(array.shape)}")

@@ -18,9 +18,11 @@ from opscope.compiler.target.interpret import Allocation, Execution, HostProgram
 from opscope.compiler.target.plan import EpochPlan, QueuePlan
 from opscope.compiler.target.program import programs_of
 from opscope.compiler.target.rounding import quantise
-from opscope.simulator.device import Executable, check_array, execute
+from opscope.simulator.device import Executable
+from opscope.simulator.device_checks import check_array
 from opscope.simulator.errors import BadBinary, BadInput
 from opscope.simulator.images import from_host, to_host
+from opscope.simulator.operation_run import execute
 from opscope.simulator.profile import OpCost, Profile
 
 SETTINGS = frozenset({

@@ -50,7 +50,7 @@ def keep_bits(x: Image, mask: int) -> Image:
 
 
 def kept(x: Image, mask: int) -> Image:
-    """`x` with only the bits of `mask`, denormals and -0 as +0: what the unpacker makes of it; perhaps the same array."""
+    """`x` with only the bits of `mask`, denormals and -0 as +0, as the unpacker reads it; perhaps the same array."""
     if passes.compiled is None or not x.flags.c_contiguous or x.dtype != np.float32:
         return keep_bits(flush(x), mask)
     if not passes.compiled.changes(x, mask):

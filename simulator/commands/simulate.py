@@ -239,8 +239,8 @@ def _goldens(
     files: ModelFiles | None, model: str | None, executable: Executable, arrays: list[np.ndarray]
 ) -> Goldens | None:
     """Goldens of operations by the command line's reader of models; None without `--golden`."""
-    from opscope.simulator.device import MOVING
     from opscope.simulator.kernels import KERNELS
+    from opscope.simulator.operation_run import MOVING
 
     if not model:
         return None

@@ -10,7 +10,7 @@ import pytest
 
 from opscope.compiler.target.program import EltwiseParams, Numerics
 from opscope.compiler.target.rounding import MODES, bits, flush, to_bf16, to_halves
-from opscope.simulator import by_pattern, device, plain
+from opscope.simulator import by_pattern, operation_run, plain
 from opscope.simulator.api import Device
 from opscope.simulator.arithmetic import PLAIN
 from opscope.simulator.images import LARGE
@@ -115,8 +115,8 @@ def test_a_part_in_which_nothing_special_shows_is_what_numpy_makes_of_it(
     kernel: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results = []
-    made = device.plain
-    monkeypatch.setattr(device, "plain", lambda *args: results.append(made(*args)) or results[-1])
+    made = operation_run.plain
+    monkeypatch.setattr(operation_run, "plain", lambda *args: results.append(made(*args)) or results[-1])
     random, size = np.random.default_rng(3), 3 * plain.PART + 77  # the last part overlaps the one before, by odd bits
     left, right = (random.standard_normal(size).astype(np.float32) for _ in range(2))
     left[::5], scalar = 0, np.float32([0.375])
