@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ pytest.importorskip("build", reason="build comes with the dev extra")
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("harness", "models", "reports", "compiler")
+PASSES = "opscope/compiler/target/_passes.abi3.so"
 
 THEIRS = {
     "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["."]\n',
@@ -65,15 +67,20 @@ THEIRS = {
 """A user's project, file by file; the folders of `ROOMS` are packages of theirs."""
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built as for a release: a source distribution, the wheel from that, both of them checked."""
-    source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
+def copied(source: Path) -> Path:
+    """The files of the repository, in a folder of their own."""
     listed = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True, check=True).stdout
     for name in listed.splitlines():
         if (ROOT / name).is_file():
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, source / name)
+    return source
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built as for a release: a source distribution, the wheel from that, both of them checked."""
+    source, folder = copied(tmp_path_factory.mktemp("source")), tmp_path_factory.mktemp("dist")
     for command in (["build", "--outdir", folder, source], ["twine", "check", "--strict"]):
         made = sorted(folder.iterdir())  # for twine: sdist and wheel
         done = subprocess.run([sys.executable, "-m", *command, *made], capture_output=True, text=True)
@@ -111,6 +118,34 @@ def test_a_wheel_holds_opscope_alone(wheel: Path) -> None:
     assert {name.split("/")[0].partition("-")[0] for name in names} == {"opscope"}
     assert not [name for name in names if "/tests/" in name]
     assert {"opscope/harness/run/plugin.py", "opscope/reports/database/views/failures.sql"} <= set(names)
+    if shutil.which("gcc"):
+        assert [name for name in names if name.endswith(".so")] == [PASSES]
+
+
+@pytest.mark.slow
+def test_where_there_is_no_compiler_it_is_built_without_passes_in_c(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, copied(tmp_path / "source")]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "CC": str(tmp_path / "none")})
+    assert done.returncode == 0, done.stdout + done.stderr
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as built:
+        assert not [name for name in built.namelist() if name.endswith(".so")]
+        built.extractall(tmp_path / "site")
+    code = "import opscope.simulator.api as api; print(api.__file__, api.passes_by())"
+    said = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r}); {code}"],
+        capture_output=True, text=True, check=True, cwd=tmp_path,
+    ).stdout  # fmt: skip
+    place, _, passes = said.strip().partition(" ")
+    assert place == str(tmp_path / "site/opscope/simulator/api.py"), "the wheel is what is tested"
+    assert passes == "NumPy (not compiled: no C compiler at installation)"
+
+
+@pytest.mark.slow
+def test_passes_in_c_are_used_where_they_were_compiled(wheel: Path, python: Path) -> None:
+    code = "from opscope.simulator.api import passes_by; print(passes_by())"
+    said = subprocess.run([python, "-P", "-c", code], capture_output=True, text=True, check=True, cwd=python.parent)
+    compiled = PASSES in zipfile.ZipFile(wheel).namelist()
+    assert said.stdout.strip().startswith("compiled C" if compiled else "NumPy")
 
 
 @pytest.mark.slow

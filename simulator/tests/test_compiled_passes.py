@@ -112,13 +112,7 @@ def test_products_and_sums(fidelity: str, dtype: np.dtype, monkeypatch: pytest.M
 
 def test_a_device_with_signed_zeros_takes_numpys_way(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.resize(RARE, SIZE)
-    kernel = {
-        "kernel": "maximum",
-        "params": EltwiseParams(),
-        "arrays": [x, -x],
-        "shape": (SIZE,),
-        "element_type": "f32",
-    }
-    result = run_kernel(**kernel, device=Device("p150"))
+    result = run_kernel("maximum", EltwiseParams(), [x, -x], (SIZE,), "f32", device=Device("p150"))
     monkeypatch.setattr(passes, "compiled", None)
-    assert result.tobytes() == run_kernel(**kernel, device=Device("p150")).tobytes()
+    expected = run_kernel("maximum", EltwiseParams(), [x, -x], (SIZE,), "f32", device=Device("p150"))
+    assert result.tobytes() == expected.tobytes()
