@@ -165,6 +165,12 @@ static const struct {
     {"divide", divide_blocks}, {"maximum", maximum_blocks},   {"minimum", minimum_blocks},
 };
 
+INLINE float next_term(float total, float square, float term)
+{
+    float product = total * square;
+    return product + term;
+}
+
 WIDE static void odd_block(const float *x, float *out, size_t n, const float *series, size_t terms, float bound)
 {
     float square[BLOCK], total[BLOCK];
@@ -173,11 +179,16 @@ WIDE static void odd_block(const float *x, float *out, size_t n, const float *se
         square[i] = value > bound ? bound : value; /* NaN stays */
         total[i] = series[0];
     }
-    for (size_t term = 1; term < terms; term++)
+    size_t term = 1;
+    for (; term + 3 <= terms; term += 3) /* three at a time, which stay in registers */
         for (size_t i = 0; i < n; i++) {
-            float product = total[i] * square[i];
-            total[i] = product + series[term];
+            float first = next_term(total[i], square[i], series[term]);
+            float second = next_term(first, square[i], series[term + 1]);
+            total[i] = next_term(second, square[i], series[term + 2]);
         }
+    for (; term < terms; term++)
+        for (size_t i = 0; i < n; i++)
+            total[i] = next_term(total[i], square[i], series[term]);
     for (size_t i = 0; i < n; i++)
         out[i] = total[i] * x[i];
 }

@@ -34,10 +34,11 @@ def _by_block(function: Part) -> Part:
     @functools.wraps(function)
     def run(x: np.ndarray) -> np.ndarray:
         flat = np.ascontiguousarray(x, np.float32).reshape(-1)
-        out = np.empty_like(flat)
+        result = np.empty(np.shape(x), np.float32)  # an array of its own, no view: it is handed over uncopied
+        out = result.reshape(-1)
         for start in range(0, flat.size, _BLOCK):
             out[start : start + _BLOCK] = function(flat[start : start + _BLOCK])
-        return out.reshape(np.shape(x))
+        return result
 
     return run
 
