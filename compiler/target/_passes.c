@@ -151,7 +151,7 @@ WIDE static uint32_t store_halves(const uint32_t *x, uint16_t *out, size_t n)
 
 OPERATION(add, a + b)
 OPERATION(subtract, a - b)
-OPERATION(multiply, a *b)
+OPERATION(multiply, a * b)
 OPERATION(divide, a / b)
 OPERATION(maximum, a > b ? a : b)
 OPERATION(minimum, a < b ? a : b)
@@ -197,32 +197,51 @@ WIDE static void odd_block(const float *x, float *out, size_t n, const float *se
 
 typedef struct {
     Py_buffer view;
+    void *data, *copy;
     size_t count;
     int taken;
 } Array;
 
-/* Takes the memory of a contiguous array whose type is one of the letters; -1 with an exception for another object. */
+/* Takes the memory of a contiguous array whose type is one of the letters; -1 with an exception for another object.
+ * What does not lie at a multiple of its items' size, as in the middle of a file, is copied: loops rely on that. */
 static int take(PyObject *object, Array *array, const char *letters, int writable)
 {
     array->taken = 0;
+    array->copy = NULL;
     if (PyObject_GetBuffer(object, &array->view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0)))
         return -1;
     array->taken = 1;
     const char *format = array->view.format ? array->view.format : "B";
+    format += *format == '='; /* of the processor's order, at any address */
     Py_ssize_t item = strchr("fIi", format[0]) ? 4 : strchr("Hh", format[0]) ? 2 : 1;
     if (!format[0] || format[1] || !strchr(letters, format[0]) || array->view.itemsize != item) {
         PyErr_Format(PyExc_TypeError, "expected an array of type %s, got %s", letters, format);
         return -1;
     }
     array->count = (size_t)(array->view.len / item);
+    array->data = array->view.buf;
+    if ((uintptr_t)array->data % (size_t)item == 0)
+        return 0;
+    if (writable) {
+        PyErr_SetString(PyExc_ValueError, "expected an aligned array for the result");
+        return -1;
+    }
+    array->data = array->copy = PyMem_Malloc((size_t)array->view.len + 1);
+    if (!array->copy) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    memcpy(array->copy, array->view.buf, (size_t)array->view.len);
     return 0;
 }
 
 static void give_back(Array *arrays, int count)
 {
     for (int i = 0; i < count; i++)
-        if (arrays[i].taken)
+        if (arrays[i].taken) {
+            PyMem_Free(arrays[i].copy);
             PyBuffer_Release(&arrays[i].view);
+        }
 }
 
 static int counted(Py_ssize_t count, Py_ssize_t expected)
@@ -279,8 +298,8 @@ static PyObject *has_tiny(PyObject *self, PyObject *const *args, Py_ssize_t coun
     Py_BEGIN_ALLOW_THREADS
     for (size_t at = 0; at < x.count && !any; at += BLOCK) {
         size_t n = least(BLOCK, x.count - at);
-        any = x.view.itemsize == 4 ? small_floats((const uint32_t *)x.view.buf + at, n, size)
-                                   : small_halves((const uint16_t *)x.view.buf + at, n, (uint16_t)least(size, 0x8000));
+        any = x.view.itemsize == 4 ? small_floats((const uint32_t *)x.data + at, n, size)
+                                   : small_halves((const uint16_t *)x.data + at, n, (uint16_t)least(size, 0x8000));
     }
     Py_END_ALLOW_THREADS
     give_back(&x, 1);
@@ -301,7 +320,7 @@ static PyObject *looked(PyObject *const *args, Py_ssize_t count, Look look)
     }
     Py_BEGIN_ALLOW_THREADS
     for (size_t at = 0; at < x.count && !any; at += BLOCK)
-        any = look((const uint32_t *)x.view.buf + at, least(BLOCK, x.count - at), word);
+        any = look((const uint32_t *)x.data + at, least(BLOCK, x.count - at), word);
     Py_END_ALLOW_THREADS
     give_back(&x, 1);
     return PyBool_FromLong(any != 0);
@@ -332,7 +351,7 @@ static PyObject *keep(PyObject *self, PyObject *const *args, Py_ssize_t count)
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS
-    keep_floats(arrays[0].view.buf, arrays[1].view.buf, arrays[0].count, mask);
+    keep_floats(arrays[0].data, arrays[1].data, arrays[0].count, mask);
     Py_END_ALLOW_THREADS
     give_back(arrays, 2);
     Py_RETURN_NONE;
@@ -357,7 +376,7 @@ static PyObject *round_floats(PyObject *self, PyObject *const *args, Py_ssize_t 
     }
     Py_BEGIN_ALLOW_THREADS
     (mode == AWAY ? away_floats : mode == EVEN ? even_floats : truncate_floats)(
-        arrays[0].view.buf, arrays[1].view.buf, arrays[0].count, (int)drop);
+        arrays[0].data, arrays[1].data, arrays[0].count, (int)drop);
     Py_END_ALLOW_THREADS
     give_back(arrays, 2);
     Py_RETURN_NONE;
@@ -377,7 +396,7 @@ static PyObject *narrow(PyObject *self, PyObject *const *args, Py_ssize_t count)
     }
     Py_BEGIN_ALLOW_THREADS
     (mode == AWAY ? away_halves : mode == EVEN ? even_halves : truncate_halves)(
-        arrays[0].view.buf, arrays[1].view.buf, arrays[0].count);
+        arrays[0].data, arrays[1].data, arrays[0].count);
     Py_END_ALLOW_THREADS
     give_back(arrays, 2);
     Py_RETURN_NONE;
@@ -395,7 +414,7 @@ static PyObject *widen(PyObject *self, PyObject *const *args, Py_ssize_t count)
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS
-    widen_halves(arrays[0].view.buf, arrays[1].view.buf, arrays[0].count);
+    widen_halves(arrays[0].data, arrays[1].data, arrays[0].count);
     Py_END_ALLOW_THREADS
     give_back(arrays, 2);
     Py_RETURN_NONE;
@@ -406,8 +425,8 @@ static uint32_t load(const Array *x, size_t at, size_t n, uint32_t *block)
 {
     size_t length = x->count == 1 ? 1 : n;
     at = x->count == 1 ? 0 : at;
-    uint32_t nan = x->view.itemsize == 2 ? load_halves((const uint16_t *)x->view.buf + at, block, length)
-                                         : load_floats((const uint32_t *)x->view.buf + at, block, length);
+    uint32_t nan = x->view.itemsize == 2 ? load_halves((const uint16_t *)x->data + at, block, length)
+                                         : load_floats((const uint32_t *)x->data + at, block, length);
     for (size_t i = length; i < n; i++)
         block[i] = block[0];
     return nan;
@@ -444,8 +463,8 @@ static PyObject *combine(PyObject *self, PyObject *const *args, Py_ssize_t count
         if (at == 0 || right->count != 1)
             nan |= load(right, at, n, b);
         run((const float *)a, (const float *)b, (float *)c, n);
-        nan |= out->view.itemsize == 2 ? store_halves(c, (uint16_t *)out->view.buf + at, n)
-                                       : load_floats(c, (uint32_t *)out->view.buf + at, n);
+        nan |= out->view.itemsize == 2 ? store_halves(c, (uint16_t *)out->data + at, n)
+                                       : load_floats(c, (uint32_t *)out->data + at, n);
     }
     Py_END_ALLOW_THREADS
     give_back(arrays, 3);
@@ -469,18 +488,18 @@ static PyObject *look_up(PyObject *self, PyObject *const *args, Py_ssize_t count
         give_back(arrays, 3);
         return NULL;
     }
-    const uint16_t *at = index->view.buf;
+    const uint16_t *at = index->data;
     size_t n = index->count, item = (size_t)table->view.itemsize;
     Py_BEGIN_ALLOW_THREADS
     if (item == 4)
         for (size_t i = 0; i < n; i++)
-            ((uint32_t *)out->view.buf)[i] = ((const uint32_t *)table->view.buf)[at[i]];
+            ((uint32_t *)out->data)[i] = ((const uint32_t *)table->data)[at[i]];
     else if (item == 2)
         for (size_t i = 0; i < n; i++)
-            ((uint16_t *)out->view.buf)[i] = ((const uint16_t *)table->view.buf)[at[i]];
+            ((uint16_t *)out->data)[i] = ((const uint16_t *)table->data)[at[i]];
     else
         for (size_t i = 0; i < n; i++)
-            ((uint8_t *)out->view.buf)[i] = ((const uint8_t *)table->view.buf)[at[i]];
+            ((uint8_t *)out->data)[i] = ((const uint8_t *)table->data)[at[i]];
     Py_END_ALLOW_THREADS
     give_back(arrays, 3);
     Py_RETURN_NONE;
@@ -509,8 +528,8 @@ static PyObject *odd_series(PyObject *self, PyObject *const *args, Py_ssize_t co
     }
     Py_BEGIN_ALLOW_THREADS
     for (size_t at = 0; at < x->count; at += BLOCK)
-        odd_block((const float *)x->view.buf + at, (float *)out->view.buf + at, least(BLOCK, x->count - at),
-                  series->view.buf, series->count, (float)bound);
+        odd_block((const float *)x->data + at, (float *)out->data + at, least(BLOCK, x->count - at),
+                  series->data, series->count, (float)bound);
     Py_END_ALLOW_THREADS
     give_back(arrays, 3);
     Py_RETURN_NONE;

@@ -84,6 +84,17 @@ def test_halves_are_widened() -> None:
     assert np.array_equal(bits(out), HALVES.astype(np.uint32) << 16)
 
 
+def test_memory_of_any_address_is_read() -> None:
+    raw = bytes(1) + TAILS.tobytes()
+    odd = np.frombuffer(raw, np.float32, offset=1)
+    assert not odd.flags.aligned
+    assert np.array_equal(words(to_bf16(odd)), words(to_bf16(TAILS.reshape(-1).view(np.float32))))
+    assert has_tiny(odd[:4000].view(np.uint32)) == has_tiny(TAILS.reshape(-1)[:4000])
+    target = np.frombuffer(bytearray(5), np.float32, offset=1)
+    with pytest.raises(ValueError, match="aligned"):
+        compiled.keep(np.zeros(1, np.float32), 1, target)
+
+
 F, U, H = np.zeros(8, np.float32), np.zeros(8, np.uint32), np.zeros(8, np.uint16)
 
 
