@@ -4,6 +4,7 @@ Everything else is in pyproject.toml.
 """
 
 import hashlib
+import sysconfig
 from pathlib import Path
 
 from setuptools import Extension, find_packages, setup
@@ -12,6 +13,8 @@ ROOMS = ("harness", "compiler", "simulator", "models", "reports", "dashboards")
 PLACES = {"opscope": "opscope", **{f"opscope.{room}": room for room in ROOMS}}
 TESTS = ("tests", "tests.*", "*.tests", "*.tests.*")
 PASSES = "compiler/target/_passes.c"
+LIMITED_API = not sysconfig.get_config_var("Py_GIL_DISABLED")
+"""Whether this Python has it: one without the global lock has not."""
 
 setup(
     package_dir=PLACES,
@@ -31,6 +34,8 @@ setup(
             # The last one lets loops with a choice in them be done in wide registers; no bit depends on it.
             extra_compile_args=["-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"],
         )
-    ],
-    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+    ]
+    if LIMITED_API
+    else [],
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED_API else {},
 )
