@@ -21,6 +21,7 @@ def test_every_part_is_examined(tmp_path: Path) -> None:
     got = found(tmp_path)
     assert {f.kind for f in got.values()} == {"machine", "backend", "framework", "database"}
     assert got["backend null"].usable
+    assert "compare; passes by " in got["backend reference"].found
     assert got["framework jax"].usable
     assert all(bool(f.remedy) != f.usable for f in got.values()), "a remedy exactly where something is not usable"
     json.dumps(doctor.as_json(list(got.values())))

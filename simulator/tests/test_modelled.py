@@ -14,6 +14,7 @@ from ci.benchmarks.card_rows import ProductRow, halves, product_rows
 from ci.benchmarks.fit_movement import error as transfer_error
 from ci.benchmarks.fit_movement import parts
 from ci.benchmarks.fit_products import errors
+from opscope.compiler.target import passes
 from opscope.compiler.target.system_desc import load_board
 from opscope.simulator.commands.device_show import device
 from opscope.simulator.modelled import ALL, DIFFERENCES, ERRORS, PARTS, PRODUCTS, TRANSFERS, TUNED
@@ -87,6 +88,7 @@ def test_a_board_shows_its_own() -> None:
     code, harvested = shown("n150-harvested-2052", "--json")
     found = json.loads(harvested)
     assert (code, found["profiles"]["buda"]["grid"]) == (0, [8, 8])
+    assert found["passes_by"] == passes.state
     assert any(error["what"] == PRODUCTS for error in found["errors"])
 
 
