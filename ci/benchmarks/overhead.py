@@ -21,8 +21,9 @@ from pathlib import Path
 import psutil
 
 from opscope.harness.cache import export_folder
+from opscope.harness.prepare.inputs import drawn
 from opscope.harness.prepare.preparation import Preparation, tasks
-from opscope.harness.record.records import ManifestHeader, OpRow, Source, TensorDesc, Use
+from opscope.harness.record.records import ManifestHeader, OpRow, TensorDesc, Use
 
 MODULE = "func.func @main(%x: tensor<{n}xf32>) -> tensor<{n}xf32> {{ return %x : tensor<{n}xf32> }}"
 KINDS = ("add", "multiply", "dot_general", "reshape", "reduce", "convolution", "exponential", "select")
@@ -42,7 +43,7 @@ def rows(model: str, first: int, ops: int, uses: int) -> list[OpRow]:
                 module="ops/op.mlirbc",
                 inputs=(desc, desc),
                 outputs=(desc,),
-                sources=(Source(kind="random", law="normal:1", seed=0, index=0),) * 2,
+                sources=(drawn("random", "normal:1", 0, 0),) * 2,
                 no_golden="synthetic",
                 op_params={"dimension_numbers": "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]", "padding": "dense<0>"},
                 uses=tuple(

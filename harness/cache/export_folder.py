@@ -38,7 +38,10 @@ JOURNAL = "evaluating"
 process."""
 
 SOURCES = ("harness/prepare", "harness/record", "base")
-"""Source folders whose changes invalidate older export folders."""
+"""Source folders whose changes invalidate older export folders; so do changes of SEEDING."""
+
+SEEDING = "seeding.py"
+"""The file of `models` that draws the values on which goldens are computed."""
 
 WITHOUT_EFFECT = ("harness/cache", "harness/settings")
 """Source folders from which the child loads files that do not affect what it writes."""
@@ -79,7 +82,7 @@ def cache_dir(setting: str | None) -> Path:
 def sources_digest() -> str:
     """SHA-256 over the sources and package versions that decide what an export folder holds."""
     versions = (f"{package}={version(package)}" for package in PACKAGES)
-    return digest_of_sources(source_files(*map(room, SOURCES)), *versions, root=HOME)
+    return digest_of_sources([*source_files(*map(room, SOURCES)), room("models") / SEEDING], *versions, root=HOME)
 
 
 def key(model_files: Iterable[Path], settings: dict[str, object], sources: str) -> str:

@@ -36,7 +36,7 @@ def of_verdicts(backend: str) -> str:
     """A digest of the code that turns a backend's results into a verdict: goldens, inputs, comparison, adapters."""
     left_out = tuple(f"{room('harness') / name}{os.sep}" for name in NOT_IN_VERDICTS)
     counted = [path for path in sources("harness") if not path.startswith(left_out)]
-    files = [*counted, room("models") / "seeding.py", *own_file(backend)]
+    files = [*counted, *own_file(backend)]
     return digest_of_sources(files, export_folder.sources_digest(), *_machine(), root=HOME, digits=16)
 
 

@@ -9,7 +9,7 @@ from opscope.base.placement import part_of
 from opscope.base.stored import checked
 from opscope.harness.record.element_types import TERM_SIZES, load, numpy_dtype
 from opscope.harness.record.records import OpRow, Source, TensorDesc
-from opscope.models.seeding import draw
+from opscope.models import seeding
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +34,17 @@ def materialise(source: Source, desc: TensorDesc, export_dir: Path | str, seed: 
     chosen = source.seed if source.seed is not None else seed
     if source.law is None or source.index is None or chosen is None:
         raise ValueError(f"source {source.kind}: expected law, seed and index, got {source!r}")
-    return draw(source.law, desc.shape, numpy_dtype(desc.data_type), chosen, source.index)
+    if source.generator != seeding.VERSION:
+        raise ValueError(
+            f"source {source.kind}: expected values of generator {seeding.VERSION}, got a golden for generator "
+            f"{source.generator}, which this version of opscope does not draw; run the model again"
+        )
+    return seeding.draw(source.law, desc.shape, numpy_dtype(desc.data_type), chosen, source.index)
+
+
+def drawn(kind: str, distribution: str, seed: int, index: int) -> Source:
+    """The source of a value that `seeding.draw` draws, `seeded` or `random`."""
+    return Source(kind=kind, law=distribution, seed=seed, index=index, generator=seeding.VERSION)
 
 
 def row_inputs(row: OpRow, export_dir: Path | str) -> list[np.ndarray]:

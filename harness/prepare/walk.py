@@ -20,6 +20,7 @@ from opscope.base.jobs_ahead import JobsAhead
 from opscope.harness.cache.export_folder import JOURNAL, OPS, VALUES
 from opscope.harness.prepare import golden, operand_sizes
 from opscope.harness.prepare.input_distributions import domain_distribution
+from opscope.harness.prepare.inputs import drawn
 from opscope.harness.prepare.program import Node, Program, SingleOp, SplitModule
 from opscope.harness.record.element_types import NUMPY_NAMES, byte_size, load, numpy_dtype, save, size_text
 from opscope.harness.record.records import OpRow, Source, TensorDesc
@@ -286,12 +287,12 @@ class Walker:
         """Where the value of an argument of the program comes from."""
         if index in self.plan.value_files:
             return Source(kind="captured", path=self.plan.value_files[index])
-        return Source(kind="seeded", law=self.plan.distributions[index], seed=self.plan.seed, index=index)
+        return drawn("seeded", self.plan.distributions[index], self.plan.seed, index)
 
     def random(self, op: SingleOp, node: Node, index: int) -> tuple[Source, Any]:
         """A random input by the distribution of the op's domain."""
         distribution = domain_distribution(self.split, node, index)
-        source = Source(kind="random", law=distribution, seed=self.plan.seed, index=index)
+        source = drawn("random", distribution, self.plan.seed, index)
         return source, golden.put(self.draw(op.inputs[index], distribution, index))
 
     def no_random(self, desc: TensorDesc) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from opscope.base.digest import words_digest
 from opscope.base.op_families import PRODUCTS, op_family
 from opscope.harness.cache.export_folder import MODULE, VALUES, WHOLE
+from opscope.harness.prepare.inputs import drawn
 from opscope.harness.prepare.program import Program, SplitModule
 from opscope.harness.record.element_types import save
 from opscope.harness.record.records import PRODUCTS_IN_A_ROW, WHOLE_MODEL, OpRow, Source, TensorDesc, Use
@@ -44,7 +45,7 @@ def write(
         sources=tuple(
             Source(kind="captured", path=value_files[index])
             if index in value_files
-            else Source(kind="seeded", law=distribution, seed=seed, index=index)
+            else drawn("seeded", distribution, seed, index)
             for index, distribution in enumerate(distributions)
         ),
         golden=() if missing else paths,

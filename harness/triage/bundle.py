@@ -196,7 +196,7 @@ class _Values:
                 distribution = input_distributions.distribution_of(row.op_name, index, row.inputs, row.op_params)
             except (IndexError, ValueError):  # constants inside the module shift the operands
                 distribution = input_distributions.default_distribution(desc.data_type)
-            return Source(kind="random", law=distribution, seed=0, index=index)
+            return inputs.drawn("random", distribution, 0, index)
         name = f"{source.law} {source.seed} {source.index} {desc.shape} {desc.data_type}"
         path = Path("inputs") / f"{device}{index}.npy"
         if source.whole:

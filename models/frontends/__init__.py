@@ -97,8 +97,11 @@ def install(framework: str) -> str:
 
 @cache
 def sources(framework: str) -> tuple[Path, ...]:
-    """Returns the files that cached exports of the framework depend on: its own, and what these import from here."""
-    paths: list[Path] = []
+    """Returns the files that cached exports of the framework depend on: its own, and what these import from here.
+
+    An export holds the model's results in its framework too, so it also depends on what draws the arguments.
+    """
+    paths: list[Path] = [HERE.parent / "seeding.py"]
     todo = [HERE / f"{name}.py" for name in (*SHARED, framework)]
     while todo:
         path = todo.pop()

@@ -46,7 +46,10 @@ def test_the_step_is_that_of_optax() -> None:
     np.testing.assert_allclose(loss, expected, rtol=1e-6)
     for at, name in enumerate(weights):
         np.testing.assert_allclose(new[at], weights[name] - RATE * updates[name], rtol=1e-5)
-        np.testing.assert_allclose(new[2 + at], state.mu[name], rtol=1e-5)
+        # A moment is a sum of two terms, which may cancel: its error is one of the terms.
+        np.testing.assert_allclose(
+            new[2 + at], state.mu[name], rtol=1e-5, atol=1e-7 * np.abs(moments["first"][name]).max()
+        )
         np.testing.assert_allclose(new[4 + at], state.nu[name], rtol=1e-5)
 
 
