@@ -134,9 +134,12 @@ def build_test(
 
 
 def unrun_test(row: OpRow, context: RunContext, status: Status, reason: str) -> OpTest:
-    """The record of an op that no lane saw: `skipped` (deselected) or `not_run` (the run ended before it)."""
+    """The record of an op that no lane saw: `skipped` (deselected) or `not_run` (the run ended before it).
+
+    It names no inputs: whether the walk had come to them yet is chance.
+    """
     moment = now()
-    return build_test(row, context, status=status, started=moment, ended=moment, error=reason)
+    return build_test(row, context, status=status, started=moment, ended=moment, error=reason, provenance="")
 
 
 def title(test: OpTest) -> str:

@@ -91,7 +91,8 @@ def test_a_bug_planted_in_opscope_itself(tmp_path: Path) -> None:
         if bug:
             api = clone / "simulator" / "api.py"
             api.write_text(api.read_text() + "\n\ndef _planted(*_: object, **__: object) -> None:\n"
-                           "    raise DeviceError('planted bug')\n\n\nDevice.load = _planted\n")  # fmt: skip
+                           "    raise DeviceError('planted bug')\n\n\n"
+                           "Device.load = Device.load_decoded = _planted\n")  # fmt: skip
         table.write_text(table.read_text() + f"# {number}\n")
         git(clone, "commit", "-qam", f"change {number}")
         commits.append(git(clone, "rev-parse", "HEAD"))
