@@ -22,6 +22,8 @@ SUMMING = PRODUCTS | {"reduce", "pool", "scatter"}
 SUM_BODY = "stablehlo.add"
 LARGEST = 1e18
 """Operands are squared up to here: float32 ends at 3e38."""
+BLOCK = 1 << 16
+"""Elements that are squared at a time: they stay in a core's cache."""
 
 
 def sums_terms(op_name: str, body: str | None) -> bool:
@@ -43,11 +45,16 @@ def squares(x: np.ndarray) -> np.ndarray:
     """The squares of `x` in its own type, clipped so that they stay finite."""
     if x.dtype.kind == "c":
         return squares(np.abs(x)).astype(x.dtype)
-    wide = x if x.dtype in (np.float32, np.float64) else x.astype(np.float32)
-    if not (np.abs(wide) < LARGEST).all():
-        wide = np.clip(np.nan_to_num(wide, nan=0.0), -LARGEST, LARGEST)
-    with np.errstate(over="ignore"):
-        return np.square(wide).astype(x.dtype, copy=False)
+    flat, out = np.ascontiguousarray(x).reshape(-1), np.empty(x.shape, x.dtype)
+    into = out.reshape(-1)
+    for start in range(0, x.size, BLOCK):  # or a weight of a gigabyte would need four more
+        part = flat[start : start + BLOCK]
+        wide = part if x.dtype in (np.float32, np.float64) else part.astype(np.float32)
+        if not (np.abs(wide) < LARGEST).all():
+            wide = np.clip(np.nan_to_num(wide, nan=0.0), -LARGEST, LARGEST)
+        with np.errstate(over="ignore"):
+            into[start : start + BLOCK] = np.square(wide)
+    return out
 
 
 def is_float(x: np.ndarray) -> bool:
