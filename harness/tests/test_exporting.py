@@ -51,6 +51,15 @@ def made(
         return exported(export_of(path, **options), tmp_path / "cache", 1 << 30, claims, Allowance(seconds))
 
 
+def test_a_model_that_draws_random_numbers_does_not_run_in_its_framework(tmp_path: Path) -> None:
+    path = tmp_path / "made.py"
+    path.write_text(MODEL.format(result='w["x"] + jax.lax.rng_uniform(0.0, 1.0, (2, 3))', before="import jax"))
+    with Claims() as claims:
+        folder = exported(export_of(path), tmp_path / "cache", 1 << 30, claims, Allowance(), Own(0, 1 << 30))
+    assert handed_over(folder).frontend.startswith("jax 0.")
+    assert not (folder / own_results.FILE).exists()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only there are exporters forks")
 def test_an_exporter_is_a_fork_that_has_its_framework_and_no_model(tmp_path: Path) -> None:
     """Two models in turn: what the first one did to JAX and to its own process is not there for the second."""
