@@ -35,6 +35,9 @@ _SIGN = np.uint32(0x80000000)
 _ALL = 0xFFFFFFFF
 _SMALLEST_HALF = 0x0080
 """Bit pattern of bfloat16's smallest normal number."""
+TURNED = 64 << 20
+"""Bytes above which a transposed matrix keeps its order in memory: a copy in the other order takes longer than a product
+with it. Below, the copy is cheap, and BLAS adds the terms of a product with a vector in the order of such a copy."""
 MODES = ("away", "even", "truncate", "stochastic")
 """Nearest with ties away from zero, nearest with ties to even, towards zero, and by random bits."""
 
@@ -51,6 +54,8 @@ def keep_bits(x: Image, mask: int) -> Image:
 
 def kept(x: Image, mask: int) -> Image:
     """`x` with only the bits of `mask`, denormals and -0 as +0, as the unpacker reads it; perhaps the same array."""
+    if x.nbytes > TURNED and not x.flags.c_contiguous and (turned := x.swapaxes(-1, -2)).flags.c_contiguous:
+        return kept(turned, mask).swapaxes(-1, -2)
     if passes.compiled is None or not x.flags.c_contiguous or x.dtype != np.float32:
         return keep_bits(flush(x), mask)
     if not passes.compiled.changes(x, mask):
