@@ -36,8 +36,8 @@ _ALL = 0xFFFFFFFF
 _SMALLEST_HALF = 0x0080
 """Bit pattern of bfloat16's smallest normal number."""
 TURNED = 64 << 20
-"""Bytes above which a transposed matrix keeps its order in memory: a copy in the other order takes longer than a product
-with it. Below, the copy is cheap, and BLAS adds the terms of a product with a vector in the order of such a copy."""
+"""Bytes above which a transposed matrix keeps its order in memory: a copy in the other order takes longer than a
+product with it. Below, the copy is cheap, and BLAS adds up products with a vector in the order of such a copy."""
 MODES = ("away", "even", "truncate", "stochastic")
 """Nearest with ties away from zero, nearest with ties to even, towards zero, and by random bits."""
 

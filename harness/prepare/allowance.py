@@ -1,4 +1,4 @@
-"""The time and memory that the preparation of one model may take, and what ends only that model."""
+"""The time, memory and processes that the preparation of one model may take, and what ends only that model."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from opscope.base.children.ending import Cause, Ending
+from opscope.base.children.slots import SlotFile
 from opscope.base.machine import memory_limit
 from opscope.harness.record.errors import InputError
 
@@ -29,10 +30,12 @@ class Allowance:
 
     def __init__(
         self, seconds: float = SECONDS, memory: int | None = None, until: float | None = None,
-        check: Callable[[], None] = lambda: None, spent: float = 0.0,
+        check: Callable[[], None] = lambda: None, spent: float = 0.0, slots: SlotFile | None = None,
     ) -> None:  # fmt: skip
         """The time begins now, less what is `spent`. `until` is the time (time.time) at which the run's budget ends.
-        `check` is called while a child works, and raises what is to end it."""
+        `check` is called while a child works, and raises what is to end it. Each process works in one of `slots`; with
+        None there is one process, which needs none."""
+        self.slots = slots
         self.seconds, self.memory = seconds, memory_limit(memory)
         self._end = time.monotonic() + seconds - spent
         self._budget_end = None if until is None else time.monotonic() + until - time.time()

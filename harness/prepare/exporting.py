@@ -219,7 +219,7 @@ def run_exporter(
     `check` is called while the exporter works (default: that of the allowance), and raises what is to end it.
     """
     check = check or allowance.check
-    task = {"framework": export.framework, **asdict(export.source), "folder": str(folder)}
+    task = {"framework": export.framework, **asdict(export.source), "folder": str(folder), "slots": allowance.slots}
     if own is not None:
         task["own"] = asdict(own)
     last: dict[str, Any] = {"event": "stage", "stage": "build"}

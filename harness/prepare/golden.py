@@ -72,6 +72,14 @@ def _host() -> Any:
     return Host(_cpu().devices()[0])
 
 
+def load_ahead(op_names: Iterable[str]) -> None:
+    """Loads what ops of these names need, so that no fork has to. Makes no client, which has threads."""
+    from jaxlib import xla_client  # noqa: F401
+
+    if any("custom_call" in name for name in op_names):
+        import jax  # noqa: F401 - registers the functions behind its custom calls
+
+
 class TensorType(NamedTuple):
     """The type of a buffer, as the client asks for it."""
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from opscope.harness.prepare import golden
-from opscope.harness.prepare.program import Node, Program, SingleOp, SplitModule
-from opscope.harness.prepare.walk import Missing, Walker, WalkTask, last_uses
+from opscope.harness.prepare.program import Node, Program, SingleOp, SplitModule, last_uses
+from opscope.harness.prepare.walk import Missing, Walker, WalkTask
 from opscope.harness.record.records import Source
 
 

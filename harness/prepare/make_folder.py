@@ -104,6 +104,41 @@ def _make_from(
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def _journals(temporary: Path) -> list[Path]:
+    """The journal of the child, and those of the processes that it has evaluate ops."""
+    return sorted(temporary.glob(f"{JOURNAL}*"))
+
+
+class _UnderEvaluation:
+    """The op that one process evaluates."""
+
+    def __init__(self, journal: Path, task: Task) -> None:
+        self._journal, self._task = journal, task
+        self._written, self._since, self._named = 0, time.monotonic(), False
+
+    def look(self, report: Callable[[Event], None]) -> None:
+        """Reports an op that takes long. Raises ChildEnded, and moves the journal to where the child's own is, if one
+        takes too long; FileNotFoundError if the journal is gone."""
+        state, seconds = self._journal.stat(), self._task.request.op_seconds
+        last = state.st_mtime_ns
+        if (
+            not state.st_size
+        ):  # no op yet: XLA starts, which takes longer where the machine is busy, or its turn is over
+            self._since = time.monotonic()
+            return
+        if last != self._written:  # the file's time says whether it was written, not how long ago: clocks are set
+            if self._named:
+                report({"event": "op", "model": self._task.name, "op": "", "seconds": 0.0})
+            self._written, self._since, self._named = last, time.monotonic(), False
+        elif (took := time.monotonic() - self._since) > seconds:
+            self._journal.replace(self._journal.with_name(JOURNAL))
+            raise ChildEnded(Ending(Cause.TIMEOUT, f"more than {seconds:g} s"))
+        elif took > SLOW and not self._named:
+            self._named = True
+            name = "".join(self._journal.read_text(encoding="utf-8", errors="replace").split(" ")[1:2])
+            report({"event": "op", "model": self._task.name, "op": name, "seconds": took})
+
+
 def _evaluating(temporary: Path) -> str:
     """The op that the child had begun to evaluate when it died, from its journal: id, name and place."""
     journal = temporary / JOURNAL
@@ -121,9 +156,9 @@ def _run_child(
     InputError or Unpreparable if the child reports one.
     """
     error: Event = {}
-    journal, seconds = temporary / JOURNAL, task.request.op_seconds
-    journal.unlink(missing_ok=True)
-    written, since, named = 0, time.monotonic(), False
+    for journal in _journals(temporary):
+        journal.unlink()
+    ops: dict[Path, _UnderEvaluation] = {}
 
     def take(event: Event) -> None:
         allowance.note(event)
@@ -135,23 +170,10 @@ def _run_child(
             report(event)
 
     def check_op() -> None:
-        nonlocal written, since, named
         allowance.check()
-        with contextlib.suppress(FileNotFoundError):
-            state = journal.stat()
-            last = state.st_mtime_ns
-            if not state.st_size:  # no op yet: XLA starts, which takes longer where the machine is busy
-                return
-            if last != written:  # the file's time says whether it was written, not how long ago: clocks are set
-                if named:
-                    report({"event": "op", "model": task.name, "op": "", "seconds": 0.0})
-                written, since, named = last, time.monotonic(), False
-            elif (took := time.monotonic() - since) > seconds:
-                raise ChildEnded(Ending(Cause.TIMEOUT, f"more than {seconds:g} s"))
-            elif took > SLOW and not named:
-                named = True
-                name = "".join(_evaluating(temporary).split(" ")[1:2])
-                report({"event": "op", "model": task.name, "op": name, "seconds": took})
+        for journal in _journals(temporary):
+            with contextlib.suppress(FileNotFoundError):
+                ops.setdefault(journal, _UnderEvaluation(journal, task)).look(report)
 
     if not module:  # the child's own first word comes after seconds of imports
         report({"event": "stage", "model": task.name, "stage": "export", "done": 0, "total": 1})
@@ -161,6 +183,7 @@ def _run_child(
         "temporary": str(temporary),
         "fatal_ops": fatal_ops,
         "compile_threads": threads,
+        "slots": allowance.slots,
         "only_split": only_split,
     }
     outcome = call(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from opscope.base.children.slots import SlotFile
 from opscope.base.digest import file_digest
 from opscope.base.file_names import label, resolved
 from opscope.harness.cache import export_folder, upkeep
@@ -60,9 +61,12 @@ class Preparation:
     until: float | None = None
     """The time (time.time) at which the run's budget ends: after it, no model is prepared."""
 
-    def allowance(self, check: Callable[[], None] = lambda: None, spent: float = 0.0) -> Allowance:
-        """The time and memory of one model, of whose time seconds are `spent`; `check` may end what is under way."""
-        return Allowance(self.seconds, self.memory, self.until, check, spent)
+    def allowance(
+        self, check: Callable[[], None] = lambda: None, spent: float = 0.0, slots: SlotFile | None = None
+    ) -> Allowance:
+        """The time and memory of one model, of whose time seconds are `spent`; `check` may end what is under way. Its
+        processes work in `slots`."""
+        return Allowance(self.seconds, self.memory, self.until, check, spent, slots)
 
 
 @dataclass(frozen=True)

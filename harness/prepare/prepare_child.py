@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opscope.base import damage
+from opscope.base.children.forks import RaisedInFork
 from opscope.base.children.inside import Parent
+from opscope.base.children.slots import slots_of
+from opscope.base.machine import memory_limit
 from opscope.harness.cache import export_folder, growing_export
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import ManifestHeader
@@ -37,6 +40,8 @@ def prepare(parent: Parent) -> None:
     damage.show_by(lambda line: emit("damage", line=line))
     try:
         make(task, emit)
+    except RaisedInFork as error:
+        emit("error", got=str(error)[:200])
     except InputError as error:
         emit("error", where=error.where, expected=error.expected, got=error.got, hint=error.hint)
     except OSError as error:
@@ -50,11 +55,15 @@ def prepare(parent: Parent) -> None:
 
 def make(task: dict[str, Any], emit: Emit) -> None:
     """Writes the export folder for `task`, which is a `preparation.Task` with `exported`, `temporary`,
-    `fatal_ops`, `compile_threads`, and `only_split`: whether to say which ops there are, and nothing else.
+    `fatal_ops`, `compile_threads`, `slots` (a file of slots and their number: this process works in one of them; or
+    None), and `only_split`: whether to say which ops there are, and nothing else.
 
     Where the task has `announcements`, ops are announced there (`cache/growing_export.py`).
     """
     request, name, temporary = task["request"], task["name"], Path(task["temporary"])
+    slots = slots_of(*task["slots"]) if task["slots"] else None
+    if slots is not None:
+        slots.take()
 
     def stage(which: str, done: int, total: int) -> None:
         emit("stage", model=name, stage=which, done=done, total=total)
@@ -80,6 +89,7 @@ def make(task: dict[str, Any], emit: Emit) -> None:
     stage("split", 1, 1)
     from opscope.harness.prepare import whole_row
     from opscope.harness.prepare.input_distributions import argument_distributions
+    from opscope.harness.prepare.parts import walk_in_parts
     from opscope.harness.prepare.walk import Limits, WalkTask, split_row, walk
 
     limits = Limits(request["max_tensor_bytes"], max(request["max_live_bytes"], 4 * request["max_tensor_bytes"]))
@@ -109,31 +119,37 @@ def make(task: dict[str, Any], emit: Emit) -> None:
         emit("split", model=name)
     if task["only_split"]:
         return
-    walked = walk(
-        WalkTask(
-            split=split,
-            distributions=distributions,
-            seed=seed,
-            folder=temporary,
-            value_files={index: value.file for index, value in values.items()},
-            provenance=f"captured:{name}-{digest}:{seed}",
-            cache_dir=Path(request["cache_dir"]),
-            limits=limits,
-            fatal_ops=task["fatal_ops"],
-            compile_threads=task["compile_threads"],
-            random=request["inputs"] == "random",
-            frontend=exported.frontend,
-            on_progress=lambda done, total: stage("golden", done, total),
-            on_row=None if announcer is None else partial(announcer.op, temporary),
-        ),
-        walker_over(mesh) if mesh else None,
+    order = WalkTask(
+        split=split,
+        distributions=distributions,
+        seed=seed,
+        folder=temporary,
+        value_files={index: value.file for index, value in values.items()},
+        provenance=f"captured:{name}-{digest}:{seed}",
+        cache_dir=Path(request["cache_dir"]),
+        limits=limits,
+        fatal_ops=task["fatal_ops"],
+        compile_threads=task["compile_threads"],
+        random=request["inputs"] == "random",
+        frontend=exported.frontend,
+        slots=slots,
+        on_progress=lambda done, total: stage("golden", done, total),
+        on_row=None if announcer is None else partial(announcer.op, temporary),
     )
+    parts = [] if mesh else walk_in_parts.parts(split, order.random)
+    most = slots.count if slots is not None else 1
+    several = walk_in_parts.processes(split, parts, most, memory_limit(request["memory"]), limits, order.random)
+    if several > 1:
+        walked = walk_in_parts.walk_in_parts(order, parts, several)
+    else:
+        walked = walk(order, walker_over(mesh) if mesh else None)
     results = joined(mesh, walked.results) if mesh else walked.results
     whole_row.write(temporary, name, split, results, distributions, seed, digest, exported.frontend,
                     {index: value.file for index, value in values.items()}, argument_types(name, exported),
                     (mesh.wholes, [desc for desc, _ in mesh.results]) if mesh else None)  # fmt: skip
     with contextlib.suppress(FileNotFoundError):
         (temporary / export_folder.JOURNAL).unlink()
+    walk_in_parts.discard_results(temporary)
     export_folder.write_manifest(temporary, header, walked.rows)
     export_folder.publish(temporary, Path(task["folder"]))
 

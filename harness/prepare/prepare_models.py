@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from opscope.base import damage, stored
 from opscope.base.children.side_by_side import Turn, side_by_side
+from opscope.base.children.slots import SlotFile
 from opscope.base.damage import Damaged
 from opscope.base.file_names import as_text
 from opscope.base.inner_path import inside
@@ -32,6 +33,8 @@ from opscope.harness.record.records import ManifestHeader, ModelFailure, OpRow
 from opscope.harness.record.stages import ModelStatus
 
 Manifest = tuple[ManifestHeader, list[OpRow]]
+SLOTS = "slots"
+"""Name of the file of slots in which processes work."""
 T = TypeVar("T")
 
 
@@ -51,7 +54,10 @@ def prepare(
     """
     request = request if isinstance(request, Preparation) else request_of(request)
     claims = claims or Claims()
-    return merge_all(Models(request, on_event or (lambda event: None), claims, artifacts, at_once).prepared())
+    slots = (str(claims.temporary() / SLOTS), at_once) if at_once > 1 else None
+    return merge_all(
+        Models(request, on_event or (lambda event: None), claims, artifacts, at_once, slots=slots).prepared()
+    )
 
 
 def merge_all(results: Sequence[Manifest | ModelFailure]) -> Manifest:
@@ -67,9 +73,11 @@ class Models:
     def __init__(
         self, request: Preparation, report: Callable[[Event], None], claims: Claims, artifacts: Path | None,
         at_once: int, announcements: Path | None = None, stop: Callable[[], bool] = lambda: False,
+        slots: SlotFile | None = None,
     ) -> None:  # fmt: skip
         """With `announcements`, a folder, each model's ops are announced there before its goldens are made, and all
-        models are split before the first is evaluated. `stop` says when to end. Raises InputError as `prepare` does."""
+        models are split before the first is evaluated. `stop` says when to end. Each process that prepares works in
+        one of `slots`, so that a model may have several. Raises InputError as `prepare` does."""
         self._report, self._stop = report, stop
         self.tasks = [_writable(task, claims) for task in tasks(request)]
         if all(task.missing for task in self.tasks):
@@ -81,7 +89,7 @@ class Models:
                 for number, task in enumerate(self.tasks)
             ]
         self._at_once = min(at_once, len(self.tasks))
-        self._one = _OneModel(request, claims, artifacts, self._at_once, alone=len(self.tasks) == 1)
+        self._one = _OneModel(request, claims, artifacts, self._at_once, alone=len(self.tasks) == 1, slots=slots)
 
     def outcome(self, model: str) -> Manifest | ModelFailure | None:
         """What became of a model; None as long as it is under way."""
@@ -117,6 +125,7 @@ class _OneModel:
     at_once: int
     alone: bool
     """Whether the request has only this model, so that what is wrong with it is bad input."""
+    slots: SlotFile | None = None
     outcomes: dict[str, Manifest | ModelFailure] = field(default_factory=dict)
     spent: dict[str, float] = field(default_factory=dict)
     """Seconds that a model has taken that was only split."""
@@ -148,7 +157,7 @@ class _OneModel:
         self, task: Task, turn: Turn, work: Callable[[Task, Allowance, Callable[[Event], None]], T]
     ) -> T | ModelFailure:
         """What some work on a model returns, or why it came to nothing. Raises InputError."""
-        allowance = self.request.allowance(turn.check, self.spent.get(task.name, 0.0))
+        allowance = self.request.allowance(turn.check, self.spent.get(task.name, 0.0), self.slots)
         try:
             if task.missing:
                 raise ExportFailed("", task.missing, "")

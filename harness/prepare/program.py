@@ -112,3 +112,18 @@ class SplitModule:
     def unsplittable_uses(self) -> int:
         """Uses of ops without a module."""
         return sum(len(op.uses) for op in self.ops.values() if op.unsplittable)
+
+
+def last_uses(program: Program) -> dict[int, list[int]]:
+    """Position in the program -> values that no later node (nor the program's results) uses."""
+    last: dict[int, int] = {}
+    for position, node in enumerate(program.nodes):
+        used = [*node.operands, *node.inputs, *node.results, *(v for b in node.bodies for v in b.captures)]
+        for value in used:
+            last[value] = position
+    for value in program.results:
+        last.pop(value, None)
+    freed: dict[int, list[int]] = {}
+    for value, position in last.items():
+        freed.setdefault(position, []).append(value)
+    return freed

@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from opscope.base.children.slots import Slots
 from opscope.base.jobs_ahead import JobsAhead
 from opscope.harness.cache.export_folder import JOURNAL, OPS, VALUES
 from opscope.harness.prepare import golden, operand_sizes
 from opscope.harness.prepare.input_distributions import domain_distribution
 from opscope.harness.prepare.inputs import drawn
-from opscope.harness.prepare.program import Node, Program, SingleOp, SplitModule
+from opscope.harness.prepare.program import Node, Program, SingleOp, SplitModule, last_uses
 from opscope.harness.record.element_types import NUMPY_NAMES, byte_size, load, numpy_dtype, save, size_text
 from opscope.harness.record.records import OpRow, Source, TensorDesc
 from opscope.models.seeding import draw
@@ -75,6 +76,10 @@ class WalkTask:
     random: bool = False
     """Whether all inputs are random, so that no op reads what another computed."""
     frontend: str = ""
+    journal: str = JOURNAL
+    """File below `folder` with the op under evaluation."""
+    slots: Slots | None = None
+    """Of these the walk has one, which it hands on between two ops where another process waits."""
     on_progress: Callable[[int, int], None] = lambda done, total: None
     """Called with ops evaluated and ops in all."""
     on_row: Callable[[OpRow], None] | None = None
@@ -132,7 +137,7 @@ class Walker:
         self.stored: set[int] = set()
         self.executables: dict[str, golden.Executable | str] = {}
         self.ahead = JobsAhead(self.jobs(), plan.compile_threads) if plan.compile_threads else None
-        self.journal = os.open(plan.folder / JOURNAL, os.O_WRONLY | os.O_CREAT)
+        self.journal = os.open(plan.folder / plan.journal, os.O_WRONLY | os.O_CREAT)
         self.live_bytes = 0
         self.computed: set[int] = set()
         """Values that count in `live_bytes`."""
@@ -179,7 +184,7 @@ class Walker:
                 env[value] = Missing(f"{node.name} could not be split")
             return
         op = self.split.ops[node.op_id]
-        first = node.op_id not in self.sources
+        first = self.meets(node)
         buffers, sources = self.inputs(op, node, env, store=first)
         if first:
             self.sources[op.op_id] = sources
@@ -215,9 +220,13 @@ class Walker:
         # What the body computed dies with `local`.
         self.live_bytes = before
 
+    def meets(self, node: Node) -> bool:
+        """Whether a node is the use of its op of which inputs and goldens are stored."""
+        return node.op_id not in self.sources
+
     def enters(self, body: Program) -> bool:
         """Whether a body holds an op that was not met before."""
-        return any(inner.kind == "op" and inner.op_id not in self.sources for inner in body.walk())
+        return any(inner.kind == "op" and self.meets(inner) for inner in body.walk())
 
     # --- values --------------------------------------------------------------------------------------------------
 
@@ -341,6 +350,7 @@ class Walker:
         if not reason and isinstance(buffers, Missing):
             reason = buffers.reason
         if not reason and not isinstance(buffers, Missing):
+            self.take_turns()
             os.pwrite(self.journal, journal_line(op), 0)
             executable = self.executable(op)
             if isinstance(executable, golden.Executable):
@@ -351,6 +361,13 @@ class Walker:
             else:
                 reason = executable
         return [Missing(reason)] * len(op.outputs)
+
+    def take_turns(self) -> None:
+        """Lets another process have this one's slot for a while, if its turn has come."""
+        slots = self.plan.slots
+        if slots is not None and slots.hand_on():
+            os.ftruncate(self.journal, 0)  # no op is under evaluation meanwhile
+            slots.take()
 
     def too_large(self, op: SingleOp) -> str:
         """Why the results are too large to be computed; empty if they are not."""
@@ -482,18 +499,3 @@ def write_module(folder: Path, op: SingleOp) -> None:
     place = folder / OPS / f"{op.op_id}.mlirbc"
     if not place.exists():
         place.write_bytes(op.bytecode)
-
-
-def last_uses(program: Program) -> dict[int, list[int]]:
-    """Position in the program -> values that no later node (nor the program's results) uses."""
-    last: dict[int, int] = {}
-    for position, node in enumerate(program.nodes):
-        used = [*node.operands, *node.inputs, *node.results, *(v for b in node.bodies for v in b.captures)]
-        for value in used:
-            last[value] = position
-    for value in program.results:
-        last.pop(value, None)
-    freed: dict[int, list[int]] = {}
-    for value, position in last.items():
-        freed.setdefault(position, []).append(value)
-    return freed

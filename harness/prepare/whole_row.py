@@ -23,8 +23,9 @@ def write(
     """Writes whole.json and the goldens of the final outputs: `results` of the walk, which equal the whole model's.
 
     `digest` names the program; `value_files` holds the files of arguments whose values the user brought. A result that
-    the walk has no value for leaves the model without goldens. `argument_types` say which arguments stay from run to
-    run, `types` are those of arguments and results where the program has only a device's parts of them.
+    the walk has no value for leaves the model without goldens; a path is that of its file, which is moved.
+    `argument_types` say which arguments stay from run to run, `types` are those of arguments and results where the
+    program has only a device's parts of them.
     """
     program = split.program
     missing = next((str(value.reason) for value in results if hasattr(value, "reason")), "")
@@ -34,7 +35,10 @@ def write(
     inputs, outputs = types or ([values[v] for v in program.arguments], [values[v] for v in program.results])
     paths = tuple(f"{VALUES}/whole.{index}.npy" for index in range(len(results)))
     for path, value in zip(paths if not missing else (), results, strict=False):
-        save(folder / path, value)
+        if isinstance(value, Path):
+            value.replace(folder / path)
+        else:
+            save(folder / path, value)
     row = OpRow(
         op_id=words_digest(f"{name};{digest};{seed}", digits=16),
         op_name=WHOLE_MODEL,

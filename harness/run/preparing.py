@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.children.side_by_side import Stopped
+from opscope.base.children.slots import SlotFile
 from opscope.harness.cache.claims import Claims
 from opscope.harness.cache.growing_export import FOLDER, Announcer, GrowingExport
 from opscope.harness.prepare.preparation import Preparation, Task
-from opscope.harness.prepare.prepare_models import Manifest, Models, merge, merge_all
+from opscope.harness.prepare.prepare_models import SLOTS, Manifest, Models, merge, merge_all
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import ImportCheck, ManifestHeader, ModelFailure
 from opscope.harness.record.stages import ModelStatus
@@ -44,8 +45,10 @@ class Preparing:
         self._folder.mkdir(parents=True)
         self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._stop = threading.Event()
+        self.slots: SlotFile | None = (str(self._folder / SLOTS), at_once) if at_once > 1 else None
+        """Of these every process has one that prepares a model or runs an op. None where there is one of each."""
         self._models = Models(
-            preparation, self._take, claims, artifacts, at_once, announcements=self._folder, stop=self._stop.is_set
+            preparation, self._take, claims, artifacts, at_once, self._folder, self._stop.is_set, self.slots
         )
         self._imports = imports
         self._exports = {task.name: GrowingExport(Path(task.announcements)) for task in self._models.tasks}

@@ -293,6 +293,24 @@ def test_an_op_is_late_by_the_time_since_its_journal_changed(task: Task, monkeyp
     make_folder.make(task, Allowance(1000), lambda event: None)
 
 
+def test_of_several_processes_the_one_is_named_whose_op_is_late(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(make_folder.time, "monotonic", lambda: now[0])
+
+    def play(folder: Path, take: Any, watch: Callable[[], None]) -> Ending:
+        waiting, late = folder / f"{JOURNAL}.0", folder / f"{JOURNAL}.1"
+        waiting.write_text("")
+        late.write_text("0b stablehlo.exp".ljust(256))
+        for _ in range(3):  # the first waits for a slot, with no op under evaluation
+            watch()
+            now[0] += 2
+        raise AssertionError("nobody was late")
+
+    got = played(monkeypatch, play, evaluating("", DONE))
+    make_folder.make(task, Allowance(1000), lambda event: None)
+    assert got[1]["fatal_ops"] == {"0b": "XLA gave no value (more than 2.5 s): Fatal: it fell"}
+
+
 # --- the child
 
 
@@ -303,7 +321,7 @@ def task_of(folder: Path, text: str, **more: Any) -> dict[str, Any]:
     request = asdict(Preparation(("fine",), cache_dir=str(folder / "cache"), **more))
     return {"request": request, "name": "fine", "path": str(folder / "fine.mlir"), "entry": "", "exported": "",
             "temporary": str(folder / "making"), "folder": str(folder / "cache" / "exports" / "key"),
-            "fatal_ops": {}, "compile_threads": 1, "announcements": "", "only_split": False}  # fmt: skip
+            "fatal_ops": {}, "compile_threads": 1, "announcements": "", "slots": None, "only_split": False}  # fmt: skip
 
 
 def test_a_child_tells_its_steps(tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ from opscope.harness.prepare import walk as walking
 from opscope.harness.prepare.input_distributions import argument_distributions
 from opscope.harness.prepare.inputs import row_inputs, row_term_sizes
 from opscope.harness.prepare.live_golden import LiveGolden
-from opscope.harness.prepare.program import Node, Program
+from opscope.harness.prepare.program import Node, Program, last_uses
 from opscope.harness.prepare.split import split_module
-from opscope.harness.prepare.walk import Limits, Missing, Walked, Walker, WalkTask, last_uses, walk
+from opscope.harness.prepare.walk import Limits, Missing, Walked, Walker, WalkTask, walk
 from opscope.harness.record.element_types import numpy_dtype
 from opscope.models.seeding import draw
 

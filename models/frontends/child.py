@@ -10,7 +10,8 @@ Its task is `framework`, the fields of `base.Source`, and `folder`. It writes `m
     {"event": "refused", "where", "expected", "got", "hint"}
 
 If the process ends before it has exported, the stage that it began last has failed. `own` in the task, `{"seed",
-"cap"}`, asks for the model's results in its own framework too (`own_results.py`).
+"cap"}`, asks for the model's results in its own framework too (`own_results.py`). `slots` is a file of slots and their
+number: the exporter works in one of them; null for none.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.children.inside import Parent
+from opscope.base.children.slots import slots_of
 from opscope.models import frontends, registry
 from opscope.models.arguments import ArgSpec
 from opscope.models.frontends import own_results
@@ -38,6 +40,9 @@ def export(parent: Parent) -> None:
 
     task = parent.task()
     framework, folder, own = task.pop("framework"), Path(task.pop("folder")), task.pop("own", None)
+    slots = task.pop("slots", None)
+    if slots is not None:
+        slots_of(*slots).take()
     source = source_of(task)
     stage = "build"
     try:

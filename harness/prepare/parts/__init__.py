@@ -1,0 +1,1 @@
+"""Programs whose parts share no value, and their walk by several processes."""

@@ -1,0 +1,95 @@
+"""Forks that work at one thing: what they say arrives, and what ends one of them ends all."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opscope.base.children.forks import ForkDied, RaisedInFork, end_as, in_forks
+
+Send = Callable[[Any], None]
+
+
+def nothing(number: int, message: Any) -> None:
+    raise AssertionError(message)
+
+
+def test_each_message_arrives_whole_with_the_forks_number() -> None:
+    got: list[tuple[int, Any]] = []
+
+    def work(number: int, send: Send) -> None:
+        send({"long": "x" * 200_000})
+        send(number * 10)
+
+    in_forks(2, work, lambda number, message: got.append((number, message)))
+    assert sorted((n, m) for n, m in got if isinstance(m, int)) == [(0, 0), (1, 10)]
+    assert [len(m["long"]) for _, m in got if isinstance(m, dict)] == [200_000] * 2
+
+
+def test_files_are_closed_in_a_fork_but_those_that_it_keeps(tmp_path: Path) -> None:
+    with (tmp_path / "kept").open("w") as kept, (tmp_path / "other").open("w") as other:
+        got: list[Any] = []
+
+        def work(number: int, send: Send) -> None:
+            send(sorted(int(name) for name in os.listdir("/proc/self/fd")))  # noqa: PTH208
+
+        in_forks(1, work, lambda number, message: got.append(message), keep=(kept.fileno(),))
+        assert kept.fileno() in got[0]
+        assert other.fileno() not in got[0]
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "text"),
+    [
+        (OSError(28, "No space left on device"), OSError, r"\[Errno 28\] No space left on device"),
+        (ValueError("wrong\nmore"), RaisedInFork, "^ValueError: wrong$"),
+    ],
+)
+def test_what_one_raises_is_raised_here(error: Exception, kind: type[Exception], text: str) -> None:
+    def work(number: int, send: Send) -> None:
+        if number:
+            raise error
+        time.sleep(60)
+
+    since = time.monotonic()
+    with pytest.raises(kind, match=text):
+        in_forks(2, work, nothing)
+    assert time.monotonic() - since < 10
+
+
+@pytest.mark.parametrize("code", [-signal.SIGKILL, 7])
+def test_one_that_dies_ends_the_others_and_is_named(code: int) -> None:
+    pids: list[int] = []
+
+    def work(number: int, send: Send) -> None:
+        send(os.getpid())
+        if number:
+            end_as(code)
+        time.sleep(60)
+
+    since = time.monotonic()
+    with pytest.raises(ForkDied) as caught:
+        in_forks(2, work, lambda number, pid: pids.append(pid))
+    assert (caught.value.number, caught.value.code) == (1, code)
+    assert time.monotonic() - since < 10
+    assert pids
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_once_all_is_done_nobody_waits_for_those_that_are_left() -> None:
+    def work(number: int, send: Send) -> None:
+        if number:
+            time.sleep(60)
+        send("done")
+
+    since = time.monotonic()
+    in_forks(2, work, lambda number, message: message == "done")
+    assert time.monotonic() - since < 10
