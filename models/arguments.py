@@ -9,6 +9,10 @@ from typing import Any
 
 ROLES = ("parameter", "state", "input")
 
+GENERATOR = 2
+"""Version of what draws values (`seeding.py`). It rises when a distribution, a seed and an index give other values than
+before: goldens that were computed on those belong to them alone."""
+
 
 @dataclass(frozen=True)
 class ArgSpec:

@@ -25,10 +25,6 @@ from statistics import NormalDist
 
 import numpy as np
 
-VERSION = 2
-"""Version of the generator. It rises when a distribution, a seed and an index give other values than before: goldens
-that were computed on those belong to them alone."""
-
 BLOCK = 1 << 15
 """Normal values that are made at a time: what a block needs stays in a core's cache."""
 SHIFT = 16

@@ -17,7 +17,7 @@ from opscope.base.damage import Damaged
 from opscope.base.stored import checked, gone
 from opscope.harness.backends.base import Backend, Declined, Job, StageCrashError, StageError, Target
 from opscope.harness.lanes import dumped, explained, failed_ir, mesh_run, whole_model
-from opscope.harness.prepare.inputs import row_golden, row_inputs
+from opscope.harness.prepare.inputs import OtherValues, row_golden, row_inputs
 from opscope.harness.record import artifacts
 from opscope.harness.record.optest import RunContext, backend_label, build_test, now
 from opscope.harness.record.records import WHOLE_MODEL, OpRow, OpTest, ResultCheck, StageTime
@@ -166,6 +166,8 @@ def climb(
                 return state.ended(Status.STOPPED, f"stopped after {stage}")
     except Damaged:
         raise
+    except OtherValues as reason:
+        return state.ended(Status.NO_GOLDEN, str(reason))
     except Declined as reason:
         return state.ended(Status.SKIPPED, f"{backend.name}: {reason}")
     except Exception as error:  # noqa: BLE001  every refusal of a stage is the op's verdict

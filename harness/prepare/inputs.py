@@ -9,10 +9,15 @@ from opscope.base.placement import part_of
 from opscope.base.stored import checked
 from opscope.harness.record.element_types import TERM_SIZES, load, numpy_dtype
 from opscope.harness.record.records import OpRow, Source, TensorDesc
-from opscope.models import seeding
+from opscope.models.arguments import GENERATOR
+from opscope.models.seeding import draw
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+class OtherValues(ValueError):  # noqa: N818 - the input is not wrong, its golden is another's
+    """An input whose golden was computed on values that an older generator drew."""
 
 
 def materialise(source: Source, desc: TensorDesc, export_dir: Path | str, seed: int | None = None) -> np.ndarray:
@@ -34,17 +39,17 @@ def materialise(source: Source, desc: TensorDesc, export_dir: Path | str, seed: 
     chosen = source.seed if source.seed is not None else seed
     if source.law is None or source.index is None or chosen is None:
         raise ValueError(f"source {source.kind}: expected law, seed and index, got {source!r}")
-    if source.generator != seeding.VERSION:
-        raise ValueError(
-            f"source {source.kind}: expected values of generator {seeding.VERSION}, got a golden for generator "
+    if source.generator != GENERATOR:
+        raise OtherValues(
+            f"source {source.kind}: expected values of generator {GENERATOR}, got a golden for generator "
             f"{source.generator}, which this version of opscope does not draw; run the model again"
         )
-    return seeding.draw(source.law, desc.shape, numpy_dtype(desc.data_type), chosen, source.index)
+    return draw(source.law, desc.shape, numpy_dtype(desc.data_type), chosen, source.index)
 
 
 def drawn(kind: str, distribution: str, seed: int, index: int) -> Source:
     """The source of a value that `seeding.draw` draws, `seeded` or `random`."""
-    return Source(kind=kind, law=distribution, seed=seed, index=index, generator=seeding.VERSION)
+    return Source(kind=kind, law=distribution, seed=seed, index=index, generator=GENERATOR)
 
 
 def row_inputs(row: OpRow, export_dir: Path | str) -> list[np.ndarray]:

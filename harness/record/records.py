@@ -58,8 +58,8 @@ class Source(Record):
     index: Int | None = None
     """Argument index: in the model for `seeded`, in the op for `random`."""
     generator: Int = 1
-    """The version of the generator of a `seeded` or `random` value (opscope.models.seeding.VERSION): a golden that was
-    computed on the values of another one is not this op's. Manifests that do not say it are of version 1."""
+    """The version of what draws a `seeded` or `random` value (opscope.models.arguments.GENERATOR): a golden for the
+    values of another one is not this op's. Manifests that do not say it are of version 1."""
     whole: tuple[Int, ...] = ()
     """Of a device's part of an argument: the shape of the whole, which the file or the distribution gives."""
     start: tuple[Int, ...] = ()

@@ -32,6 +32,7 @@ from opscope.harness.record import artifacts
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import SCHEMA_VERSION, WHOLE_MODEL, ManifestHeader, OpRow, OpTest, Record, RunRecord
 from opscope.harness.record.run_folders import MANIFEST_FILE
+from opscope.models.arguments import GENERATOR
 
 RUN_FILE, JOURNAL_DIR, ARTIFACT_DIR = "run.json", "journal", artifacts.ARTIFACT_DIR
 
@@ -294,6 +295,14 @@ def refuse_unfinished(header: ManifestHeader, run_dir: Path, where: str) -> None
     if header.unfinished:
         got = f"{run_dir}, which ended before all goldens of {', '.join(header.unfinished)} were made"
         raise InputError(where, "a run whose models were prepared", got, f"pytest --op-by-op --resume {run_dir}")
+
+
+def refuse_other_values(rows: Iterable[OpRow], run_dir: Path, where: str) -> None:
+    """Raises InputError for a run whose inputs opscope draws as other values by now: its goldens are for others."""
+    older = {source.generator for row in rows for source in row.sources if source.law} - {GENERATOR}
+    if older:
+        got = f"{run_dir}, whose goldens are for those of generator {min(older)}"
+        raise InputError(where, f"a run on values of generator {GENERATOR}", got, "a new run of the same models")
 
 
 def read_journal(run_dir: Path) -> Iterator[OpTest]:

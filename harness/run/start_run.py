@@ -279,6 +279,7 @@ def from_run(request: Request) -> RunPlan:
     run_dir = run_of_ops(request.run_dir, request.folder, request.op_ids, server)
     run = store.load_run(run_dir)
     store.refuse_unfinished(run.header, run_dir, "--op")
+    store.refuse_other_values(run.rows, run_dir, "--op")
     settings = dict(request.settings.values)
     for name in FROM_THE_RUN:
         stored = run.record.origin.options.get(name)
@@ -392,6 +393,7 @@ def _resumed(
         lock(run_dir, claims, "--resume")
         run = store.load_run(run_dir)
         _unseal(run_dir, run.record.run_id)
+    store.refuse_other_values(run.rows, run_dir, "--resume")
     settings = resume.options(run, request.settings.values, request.settings.sources)
     preparation = to_prepare(request, settings, run.record.origin.options["models"])
     orders = mending(orders_of(request, run.record.run_id, run_dir, settings), preparation)

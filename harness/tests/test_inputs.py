@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 
 from opscope.harness.prepare.inputs import drawn, materialise
+from opscope.harness.record import store
 from opscope.harness.record.element_types import NUMPY_NAMES, byte_size, load, numpy_dtype, save
-from opscope.harness.record.records import Source, TensorDesc
-from opscope.models.seeding import VERSION, draw
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import OpRow, Source, TensorDesc
+from opscope.models.arguments import GENERATOR
+from opscope.models.seeding import draw
 
 
 @pytest.mark.parametrize("name", sorted(set(NUMPY_NAMES) - {"i2", "ui2"}))
@@ -57,14 +60,18 @@ def test_values_of_an_older_generator_are_refused(tmp_path: Path) -> None:
     """The golden of such an input is right for other values, so a comparison with it would be wrong."""
     older = Source.model_validate_json('{"kind": "seeded", "law": "normal:1", "seed": 0, "index": 0}')
     with pytest.raises(
-        ValueError, match=f"expected values of generator {VERSION}, .* generator 1, .*run the model again"
+        ValueError, match=f"expected values of generator {GENERATOR}, .* generator 1, .*run the model again"
     ):
         materialise(older, TensorDesc(shape=(2,), data_type="f32"), tmp_path)
+    row = OpRow(op_id="0", op_name="stablehlo.abs", module=None, inputs=(), outputs=(), uses=(), sources=(older,))
+    with pytest.raises(InputError, match=f"--op: expected a run on values of generator {GENERATOR}, got run, whose"):
+        store.refuse_other_values([row], Path("run"), "--op")
+    store.refuse_other_values([row.model_copy(update={"sources": (drawn("seeded", "ones", 0, 0),)})], Path("run"), "")
 
 
 def test_incomplete_sources_are_refused(tmp_path: Path) -> None:
     desc = TensorDesc(shape=(2,), data_type="f32")
-    full = {"law": "ones", "seed": 0, "index": 0, "generator": VERSION}
+    full = {"law": "ones", "seed": 0, "index": 0, "generator": GENERATOR}
     seeded = [Source(kind="seeded", **{name: value for name, value in full.items() if name != left}) for left in full]  # type: ignore[arg-type]
     for source in (Source(kind="captured"), *seeded, Source(kind="seeded", law="ones"), Source(kind="elsewhere")):
         with pytest.raises(ValueError, match="expected"):
@@ -72,7 +79,7 @@ def test_incomplete_sources_are_refused(tmp_path: Path) -> None:
     desc = TensorDesc(shape=(9,), data_type="f32")
     values = [
         materialise(
-            Source(kind="random", law="normal:1", seed=seed, index=1, generator=VERSION), desc, tmp_path, given
+            Source(kind="random", law="normal:1", seed=seed, index=1, generator=GENERATOR), desc, tmp_path, given
         ).tobytes()
         for seed, given in ((None, 3), (3, None), (3, 4), (0, 3), (None, 0))
     ]

@@ -182,7 +182,7 @@ def test_a_loop_with_a_collective_inside_has_goldens(tmp_path: Path, backend: st
     from opscope.compiler.tests.test_partition import CASES as SHARDED
     from opscope.compiler.tests.test_partition import sharded
 
-    # How much a loop magnifies rounding is not measured on a mesh: with 2 of 8 seeds this one is off by more than 0.4 %.
+    # How much a loop magnifies rounding is not measured on a mesh: with 2 of 8 seeds this one is off by over 0.4 %.
     tests = run(sharded(*SHARDED["loop"]), tmp_path, mesh="2x4", backend=backend, seed=1)
     assert {(test.op_name, test.status, test.error_message) for test in tests if not test.success} == set()
     [loop] = [test for test in tests if test.op_name == "stablehlo.while"]
