@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
 
 from opscope.base.damage import Damaged
@@ -30,11 +30,13 @@ class AwaitedGoldens:
 
     def __init__(
         self, announcements: Mapping[str, str], folders: MutableMapping[str, str], final: Mapping[str, str],
-        controller: int,
+        controller: int, before_waiting: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         """`announcements` has a file for each model that was not complete when the ops were collected. `final` has
         each model's export folder as it will be, and `folders` gets the one with the files of the op that `row`
-        returned last. `controller` is the process that prepares the models."""
+        returned last. `controller` is the process that prepares the models. `before_waiting` is called where an op
+        has to wait."""
+        self._before_waiting = before_waiting
         self._exports = {model: GrowingExport(Path(path)) for model, path in announcements.items()}
         self._folders, self._final, self._controller = folders, final, controller
         self.waited = 0.0
@@ -49,6 +51,7 @@ class AwaitedGoldens:
             while (ready := self._now(row)) is None:
                 if self._controller not in (os.getpid(), os.getppid()):
                     raise NoGoldens("the process that prepared its model has ended")
+                self._before_waiting()
                 time.sleep(min(MOST_PAUSE, max(PAUSE, SHARE * (time.monotonic() - since))))
             return ready
         except Damaged as error:

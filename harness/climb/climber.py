@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from opscope.base.children.slots import Slots
 from opscope.harness.climb import budget
 from opscope.harness.climb.awaited_goldens import AwaitedGoldens, NoGoldens
 from opscope.harness.climb.reruns import Reruns
@@ -37,6 +38,8 @@ class Terms:
     """How often an op is run again if no limitation names its failure."""
     goldens: AwaitedGoldens | None = None
     """The goldens that are still being made. With None, there are none."""
+    slots: Slots | None = None
+    """Of these a process has one while it runs an op. With None, it needs none."""
 
 
 class Climber:
@@ -71,6 +74,9 @@ class Climber:
         kept = terms.cache.find(row, attempt) if terms.cache is not None else None
         if kept is not None and (self._reruns.settled(kept) or not self._is_news(kept)):
             return kept
+        if terms.slots is not None:
+            terms.slots.hand_on()
+            terms.slots.take()
         if not self._lane.has_record(row) and not self._in_time():
             unrun = unrun_test(row, self._context, Status.NOT_RUN, budget.REASON)
             return unrun.model_copy(update={"attempt": attempt})
@@ -126,6 +132,8 @@ class Climber:
 
     def close(self) -> None:
         """Ends the lane and closes the journal."""
+        if self._terms.slots is not None:
+            self._terms.slots.give()
         self._lane.close()
         self._journal.close()
 

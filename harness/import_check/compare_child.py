@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.children.inside import Parent
+from opscope.base.children.slots import take_one
 from opscope.harness.import_check import conditioning
 from opscope.harness.import_check.agreement import first_wrong
 from opscope.harness.prepare.inputs import row_golden
@@ -20,9 +21,10 @@ def compare_import(parent: Parent) -> dict[str, Any]:
 
     The task: `model`, `framework`, `folder` (its export folder), `own` (the framework's results), `cache_dir`,
     `environment` (the framework's), and `nodes`: the task of the process that gives the values of each ONNX node, or
-    None.
+    None. It works in one of `slots` (path and number; None for none).
     """
     task = parent.task()
+    take_one(task["slots"])
     folder, (row,) = Path(task["folder"]), whole_rows([Path(task["folder"])])
     document, expected = own_results.read(Path(task["own"]))
     names = {"model": task["model"], "framework": task["framework"], "importer": row.frontend}
@@ -46,9 +48,10 @@ def compare_import(parent: Parent) -> dict[str, Any]:
 def explain_import(parent: Parent) -> dict[str, Any]:
     """What the model's response to rounding makes of a check that differs, as JSON.
 
-    The task: `check`, `folder` and `own` as above.
+    The task: `check`, `folder`, `own` and `slots` as above.
     """
     task = parent.task()
+    take_one(task["slots"])
     folder, (row,) = Path(task["folder"]), whole_rows([Path(task["folder"])])
     _, expected = own_results.read(Path(task["own"]))
     check = ImportCheck.model_validate(task["check"])

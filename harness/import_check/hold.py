@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from opscope.base.children.call import Outcome, call
 from opscope.base.children.side_by_side import Turn, side_by_side
+from opscope.base.children.slots import SlotFile
 from opscope.base.damage import Damaged
 from opscope.base.digest import digest_of_sources, source_files, words_digest
 from opscope.base.file_names import as_text
@@ -45,22 +46,22 @@ Report = Callable[[dict[str, Any]], None]
 
 def hold(
     tasks: Sequence[Task], header: ManifestHeader, claims: Claims, report: Report, at_once: int = 1,
-    stop: Callable[[], bool] = lambda: False,
+    stop: Callable[[], bool] = lambda: False, slots: SlotFile | None = None,
 ) -> list[ImportCheck]:  # fmt: skip
     """One check for each model of the header that a framework exported, `at_once` of them side by side.
 
-    Raises Stopped where `stop` says so.
+    Each process that computes for one works in one of `slots`. Raises Stopped where `stop` says so.
     """
     by_name = {task.name: task for task in tasks}
     jobs = [
-        partial(_kept, task, Path(folder), claims)
+        partial(_kept, task, Path(folder), claims, slots)
         for model, folder in zip(header.models, header.export_dirs, strict=True)
         if (task := by_name.get(model)) is not None and task.export is not None
     ]
     return side_by_side(jobs, at_once, report, stop=stop)
 
 
-def _kept(task: Task, folder: Path, claims: Claims, turn: Turn) -> ImportCheck:
+def _kept(task: Task, folder: Path, claims: Claims, slots: SlotFile | None, turn: Turn) -> ImportCheck:
     """The check of one model: the kept one, or a new one."""
     report = turn.report
     store = JsonStore(Path(str(task.request.cache_dir)) / FOLDER)
@@ -73,7 +74,7 @@ def _kept(task: Task, folder: Path, claims: Claims, turn: Turn) -> ImportCheck:
             pass  # of another opscope
     report({"event": "stage", "model": task.name, "stage": "import", "done": 0, "total": 1})
     try:
-        check = _check(task, folder, claims, turn)
+        check = _check(task, folder, claims, slots, turn)
         store.put(key, check.model_dump(mode="json"))
     except BudgetSpent:  # another run may have the time
         check = _unchecked(task, "the time of --budget was over")
@@ -93,11 +94,11 @@ def _unchecked(task: Task, reason: str) -> ImportCheck:
     return ImportCheck(model=task.name, framework=framework, status=ImportStatus.NOT_CHECKED, error=as_text(reason))
 
 
-def _check(task: Task, folder: Path, claims: Claims, turn: Turn) -> ImportCheck:
+def _check(task: Task, folder: Path, claims: Claims, slots: SlotFile | None, turn: Turn) -> ImportCheck:
     """The check of one model. Raises BudgetSpent, Damaged, and what an exporter raises that runs again."""
     request, export = task.request, task.export
     assert export is not None
-    allowance = request.allowance(turn.check)
+    allowance = request.allowance(turn.check, slots=slots)
     if not allowance.left():
         raise BudgetSpent("its beginning")
     cache_dir = Path(str(request.cache_dir))
@@ -116,15 +117,16 @@ def _check(task: Task, folder: Path, claims: Claims, turn: Turn) -> ImportCheck:
         if own is None:
             own = Path(temporary)
             outcome = call(
-                "opscope.models.frontends.own_results_child:run", {**framework_task, "folder": temporary},
-                seconds=allowance.left(), memory=allowance.memory, environment=environment, watch=turn.check,
+                "opscope.models.frontends.own_results_child:run",
+                {**framework_task, "folder": temporary, "slots": slots}, seconds=allowance.left(),
+                memory=allowance.memory, environment=environment, watch=turn.check,
             )  # fmt: skip
             if not (own / own_results.FILE).is_file():
                 return _ended(task, outcome, allowance, "its own framework")
         orders = {
             "model": task.name, "framework": export.framework, "folder": str(folder), "own": str(own),
             "cache_dir": str(cache_dir), "environment": environment,
-            "nodes": framework_task if own_results.with_nodes(export.framework) else None,
+            "nodes": framework_task if own_results.with_nodes(export.framework) else None, "slots": slots,
         }  # fmt: skip
         outcome = call(
             "opscope.harness.import_check.compare_child:compare_import", orders, seconds=allowance.left(),
@@ -135,7 +137,7 @@ def _check(task: Task, folder: Path, claims: Claims, turn: Turn) -> ImportCheck:
         check = ImportCheck.model_validate(outcome.result)
         if check.status is ImportStatus.DIFFERS:
             # In a child of its own: whatever ends it, the difference has been seen and stays.
-            question = {"check": outcome.result, "folder": str(folder), "own": str(own)}
+            question = {"check": outcome.result, "folder": str(folder), "own": str(own), "slots": slots}
             answer = call(
                 "opscope.harness.import_check.compare_child:explain_import", question, seconds=allowance.left(),
                 memory=allowance.memory, watch=turn.check,

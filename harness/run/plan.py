@@ -5,6 +5,7 @@ The controller makes it once (harness/run/start_run.py) and sends it to xdist wo
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import to_jsonable_python
 
+from opscope.base.children.slots import slots_of
 from opscope.base.damage import Damaged
 from opscope.base.visible_text import one_line
 from opscope.harness.cache import export_folder
@@ -128,10 +130,15 @@ class RunPlan:
         if orders.growing and isinstance(lane, Lane):  # the lane's own, which say where a model's files are by now
             folders = cast("dict[str, str]", lane.config.export_dirs)  # `lane_of` has made it
             lane.config.final_dirs.update(self.folders)
+        goldens = slots = None
+        with contextlib.suppress(OSError):  # of a worker on another machine, which is in nobody's way
+            slots = None if orders.slots is None else slots_of(*orders.slots)
+        if orders.growing:
+            before_waiting = slots.give if slots is not None else lambda: None
+            goldens = AwaitedGoldens(orders.growing, folders, self.folders, orders.controller, before_waiting)
         terms = Terms(
-            goldens=AwaitedGoldens(orders.growing, folders, self.folders, orders.controller)
-            if orders.growing
-            else None,
+            goldens=goldens,
+            slots=slots,
             cache=result_cache.ResultCache(orders.caches, orders.context, orders.ready, folders),
             recorded=resume.recorded(test for test in tests if test.backend == label),
             attempts=orders.attempts,

@@ -26,9 +26,10 @@ from opscope.harness.record.stages import ModelStatus
 
 Event = Mapping[str, Any]
 Imports = Callable[
-    [Sequence[Task], ManifestHeader, Callable[[Event], None], Callable[[], bool]], tuple[ImportCheck, ...]
+    [Sequence[Task], ManifestHeader, Callable[[Event], None], Callable[[], bool], SlotFile | None],
+    tuple[ImportCheck, ...],
 ]
-"""What holds the prepared models to their frameworks; its last argument says when to end."""
+"""What holds the prepared models to their frameworks; its last arguments say when to end, and where processes work."""
 OF_A_MODEL = frozenset({"split", "done", "failed"})
 """Events after which more is known of a model."""
 
@@ -67,7 +68,7 @@ class Preparing:
     def _work(self) -> None:
         try:
             header, rows = merge_all(self._models.prepared())
-            checks = self._imports(self._models.tasks, header, self._take, self._stop.is_set)
+            checks = self._imports(self._models.tasks, header, self._take, self._stop.is_set, self.slots)
             self._result = header.model_copy(update={"imports": checks}), rows
         except BaseException as error:  # noqa: BLE001 - raised again on the caller's thread
             self._error = error

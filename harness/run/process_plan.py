@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opscope.base.children.slots import SlotFile
 from opscope.harness.backends import registry
 from opscope.harness.cache import export_folder
 from opscope.harness.climb import budget, result_cache
@@ -63,6 +64,8 @@ class Orders:
     """The models whose goldens are still being made, each with the file in which its ops are announced."""
     controller: int = 0
     """The process that prepares these models."""
+    slots: SlotFile | None = None
+    """In these ops run meanwhile, beside the processes that prepare. With None, nothing else takes part."""
     others: tuple[Orders, ...] = ()
     """The orders for each further backend of the run, with its own context and report."""
 
@@ -81,7 +84,8 @@ def orders_from_json(values: dict[str, Any]) -> Orders:
         ready = Ready(**{**ready, "stages": tuple(Stage(stage) for stage in ready["stages"])})
     others = tuple(orders_from_json(other) for other in values["others"])
     context = RunContext.from_json(values["context"])
-    return Orders(**{**values, **words, "ready": ready, "context": context, "others": others})
+    slots = tuple(values["slots"]) if values["slots"] else None
+    return Orders(**{**values, **words, "ready": ready, "context": context, "others": others, "slots": slots})
 
 
 def orders_of(request: Request, run_id: str, run_dir: Path, settings: dict[str, Any]) -> Orders:
@@ -125,10 +129,12 @@ def mending(orders: Orders, preparation: Preparation) -> Orders:
     return replace(orders, preparation=values, others=others)
 
 
-def growing(orders: Orders, announcements: dict[str, str], rows: Sequence[OpRow], at_once: int) -> Orders:
+def growing(
+    orders: Orders, announcements: dict[str, str], rows: Sequence[OpRow], at_once: int, slots: SlotFile | None = None
+) -> Orders:
     """The orders of a run some of whose models are prepared by this process meanwhile, `at_once` side by side."""
     order = as_they_are_made(rows, at_once) if at_once > 1 else ()
-    values: dict[str, Any] = {"growing": announcements, "controller": os.getpid(), "order": order}
+    values: dict[str, Any] = {"growing": announcements, "controller": os.getpid(), "order": order, "slots": slots}
     return replace(orders, **values, others=tuple(replace(other, **values) for other in orders.others))
 
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opscope.base.children.slots import SlotFile
 from opscope.base.file_names import as_text
 from opscope.base.results_folder import make_folder
 from opscope.harness.cache import export_folder
@@ -123,7 +124,7 @@ def _from_models(
             header, rows = early or preparing.finish(listener)
             ready = _ready(sides, lanes, recalled)
             if early is not None:
-                orders = growing(orders, preparing.announcements(header.unfinished), rows, at_once)
+                orders = growing(orders, preparing.announcements(header.unfinished), rows, at_once, preparing.slots)
         else:
             diagnostics = None if dry else run_dir / artifacts.ARTIFACT_DIR
             header, rows = prepare_models.prepare(preparation, listener, claims, diagnostics, at_once)
@@ -172,9 +173,10 @@ def _preparing(
     from opscope.harness.run.preparing import Preparing
 
     def imports(
-        named: Sequence[Task], header: ManifestHeader, report: Callable[[Event], None], stop: Callable[[], bool]
-    ) -> tuple[ImportCheck, ...]:
-        return _imports(named, header, claims, report, own_limitations, at_once, stop)
+        named: Sequence[Task], header: ManifestHeader, report: Callable[[Event], None], stop: Callable[[], bool],
+        slots: SlotFile | None,
+    ) -> tuple[ImportCheck, ...]:  # fmt: skip
+        return _imports(named, header, claims, report, own_limitations, at_once, stop, slots)
 
     try:
         return Preparing(preparation, claims, run_dir, run_dir / artifacts.ARTIFACT_DIR, at_once, imports)
@@ -197,10 +199,11 @@ def completed(plan: RunPlan, report: Callable[[Event], None]) -> RunPlan:
 def _imports(
     named: Sequence[Task], header: ManifestHeader, claims: Claims, report: Callable[[Event], None],
     own_limitations: str | None, at_once: int, stop: Callable[[], bool] = lambda: False,
+    slots: SlotFile | None = None,
 ) -> tuple[ImportCheck, ...]:  # fmt: skip
     """Each model's check against its own framework, and whether a limitation names it."""
     rows = limitation_file.all_rows(own_limitations)
-    return tuple(judged_import(check, rows) for check in hold.hold(named, header, claims, report, at_once, stop))
+    return tuple(judged_import(check, rows) for check in hold.hold(named, header, claims, report, at_once, stop, slots))
 
 
 def _by_workflow(

@@ -63,6 +63,22 @@ def ended(status: Status, row: OpRow = ROW, **fields: Any) -> OpTest:
     return build_test(row, RunContext("old", "/old"), status=status, started=now(), **(failed | fields))
 
 
+class FakeSlots:
+    """Slots that say what was done with them, among what the lane did."""
+
+    def __init__(self, did: list[str]) -> None:
+        self.did = did
+
+    def hand_on(self) -> None:
+        self.did.append("hand on")
+
+    def take(self) -> None:
+        self.did.append("take")
+
+    def give(self) -> None:
+        self.did.append("give")
+
+
 @pytest.fixture
 def context(tmp_path: Path) -> RunContext:
     return RunContext("new", str(tmp_path / "run"))
@@ -195,3 +211,20 @@ def test_what_is_flaky_or_the_machines_doing_is_not_kept(context: RunContext, tm
     found = cache.find(ROW)
     assert found is not None
     assert (found.artifact, found.attempt, found.cached_from) == (None, 1, "old")
+
+
+def test_an_op_runs_in_a_slot_and_a_kept_verdict_needs_none(context: RunContext) -> None:
+    lane = FakeLane(Status.SUCCESS)
+    slots: Any = FakeSlots(lane.did)
+    climbed(context, lane, Terms(slots=slots))
+    assert lane.did == ["hand on", "take", "x1 1", "give", "close"]
+    lane.did.clear()
+    climbed(context, lane, Terms(slots=slots, recorded={"x1": ended(Status.SUCCESS)}))
+    assert lane.did == ["give", "close"]
+
+
+def test_an_op_whose_time_is_over_once_it_has_a_slot_does_not_run(context: RunContext) -> None:
+    lane = FakeLane(Status.SUCCESS)
+    slots: Any = FakeSlots(lane.did)
+    slots.take = lambda: time.sleep(0.02)
+    assert climbed(context, lane, Terms(slots=slots, deadline=time.time() + 0.01))[0].status is Status.NOT_RUN

@@ -94,14 +94,17 @@ def test_an_op_waits_for_its_goldens_and_its_time_is_counted(tmp_path: Path) -> 
     folder, path = filled(tmp_path / ".making-1", first), tmp_path / "0.jsonl"
     folders = {"m": str(tmp_path / "m"), "n": str(tmp_path / "n")}
     path.touch()
-    goldens = AwaitedGoldens({"m": str(path)}, folders, dict(folders), os.getpid())
+    given_back: list[float] = []
+    goldens = AwaitedGoldens({"m": str(path)}, folders, dict(folders), os.getpid(), lambda: given_back.append(1))
     assert goldens.row(row(7, "n")) == row(7, "n"), "of a model that was complete"
+    assert not given_back
     announcer = Announcer(path)
     timer = threading.Timer(0.05, lambda: (announcer.begin(folder), announcer.op(folder, row(1, "m"))))
     timer.start()
     assert goldens.row(row(1, "m", "n", golden=False)) == first, "with the uses of both models"
     timer.join()
     assert goldens.waited >= 0.04
+    assert given_back, "whoever waits needs no slot"
     assert folders["m"] == str(folder)
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.children.inside import Parent
-from opscope.base.children.slots import slots_of
+from opscope.base.children.slots import take_one
 from opscope.models import frontends, registry
 from opscope.models.arguments import ArgSpec
 from opscope.models.frontends import own_results
@@ -40,9 +40,7 @@ def export(parent: Parent) -> None:
 
     task = parent.task()
     framework, folder, own = task.pop("framework"), Path(task.pop("folder")), task.pop("own", None)
-    slots = task.pop("slots", None)
-    if slots is not None:
-        slots_of(*slots).take()
+    take_one(task.pop("slots", None))
     source = source_of(task)
     stage = "build"
     try:

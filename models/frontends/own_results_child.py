@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from opscope.base.children.inside import Parent
+from opscope.base.children.slots import take_one
 from opscope.models import frontends
 from opscope.models.arguments import ArgSpec
 from opscope.models.frontends import child, own_results
@@ -19,9 +20,11 @@ def run(parent: Parent) -> None:
     """Computes a model's own results in a process of its own.
 
     The task: `framework`, the fields of `base.Source`, `module` (the exporter's folder), `folder` (where to write),
-    `cap` (bytes), and `sources`, one for each argument: `path` of a file, or `law`, `seed` and `index` of a draw.
+    `cap` (bytes), and `sources`, one for each argument: `path` of a file, or `law`, `seed` and `index` of a draw. With
+    `slots` it works in one of these.
     """
     task = parent.task()
+    take_one(task.pop("slots", None))
     framework, folder, cap = task.pop("framework"), Path(task.pop("folder")), task.pop("cap")
     sources, module = task.pop("sources"), Path(task.pop("module"))
     source = child.source_of(task)

@@ -94,6 +94,46 @@ def test_a_run_killed_while_goldens_are_made_goes_on(steady: Place, workers: tup
         assert records(run) == records(whole)
 
 
+@pytest.mark.slow
+def test_as_many_processes_are_busy_as_there_are_workers(place: Place) -> None:
+    """Exporters, walks and lanes work in the same slots: never more than two at once, and all of them by turns."""
+    run, cache = place.folder / "run", str(place.folder / "cache")
+    types = [f"tensor<{size}xf32>" for size in range(1, 121)]
+    arguments = ", ".join(f"%a{n}: {kind}" for n, kind in enumerate(types))
+    lines = "\n".join(f"%{n} = stablehlo.tanh %a{n} : {kind}" for n, kind in enumerate(types))
+    (place.folder / "apart.mlir").write_text(
+        f"func.func @main({arguments}) -> {types[0]} {{ {lines}\n return %0 : {types[0]} }}"
+    )
+    words = ("--model", "mnist_mlp", "--model", "apart.mlir", "--op-by-op", "--no-report", "-n", "2",
+             "--run-dir", str(run))  # fmt: skip
+    child = subprocess.Popen(
+        place.command("pytest", *words), cwd=place.folder, env=place.environment | {"OPSCOPE_CACHE_DIR": cache},
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    most, ever = 0, set[int]()
+    try:
+        while child.poll() is None:
+            busy = _holders(run / "preparing" / "slots")
+            most, ever = max(most, len(busy)), ever | busy
+            time.sleep(0.01)
+    finally:
+        child.kill()
+    assert child.returncode in (0, 1)
+    assert most == 2
+    assert len(ever) >= 7, "an exporter, two splits or walks, a walk by two, a comparison and two lanes at least"
+
+
+def _holders(slots: Path) -> set[int]:
+    """The processes that have a slot just now."""
+    try:
+        inode = slots.stat().st_ino
+    except FileNotFoundError:
+        return set()
+    locks = [line.split() for line in Path("/proc/locks").read_text().splitlines() if "->" not in line]
+    return {int(pid) for _, _, _, kind, pid, place, first, _ in locks
+            if kind == "WRITE" and place.rpartition(":")[2] == str(inode) and int(first) < 2}  # fmt: skip
+
+
 def _wait_for_records(child: subprocess.Popen[bytes], run: Path, lines: int) -> None:
     deadline = time.monotonic() + 120
     while sum(path.read_text().count("\n") for path in run.glob("journal/*.jsonl")) < lines:

@@ -11,15 +11,15 @@ import contextlib
 import fcntl
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
 TURN = 0.5
 """Seconds after which a process hands its slot on where another waits. Shorter ones would cost more waiting."""
-LEAST_PAUSE, MOST_PAUSE = 0.004, 0.05
-"""Seconds between two tries to get a slot, the first and the most: many that try often would take the time of those
-that work."""
+PAUSE, MOST_PAUSE = 0.004, 0.05
+"""Seconds between two tries to get a slot, for each slot that there is, and the most: many that try often would take
+the time of those that work."""
 
 
 class Slots:
@@ -28,6 +28,7 @@ class Slots:
     def __init__(self, path: Path, count: int) -> None:
         """The file is made if it is not there. Raises OSError."""
         self.path, self.count = path, count
+        self._pause = min(MOST_PAUSE, PAUSE * count)
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._process = os.getpid()
         self._own: int | None = None
@@ -37,13 +38,12 @@ class Slots:
         """Waits for a slot, where this process has none; `check` is called meanwhile and may raise."""
         if self.holds:
             return
-        self._process, pause, waits = os.getpid(), LEAST_PAUSE, False
+        self._process, waits = os.getpid(), False
         try:
             while not self._try():
                 waits = waits or self._lock(self.count, fcntl.LOCK_SH)
                 check()
-                time.sleep(pause)
-                pause = min(MOST_PAUSE, 2 * pause)
+                time.sleep(self._pause)
         finally:
             if waits:
                 self._unlock(self.count)
@@ -61,7 +61,7 @@ class Slots:
         if not self.holds or time.monotonic() - self._since < TURN or not self._others_wait():
             return False
         self.give()
-        time.sleep(MOST_PAUSE)  # or this process would have it again before the other looks
+        time.sleep(2 * self._pause)  # or this process would have it again before the other looks
         return True
 
     @property
@@ -105,6 +105,13 @@ class Slots:
 
 SlotFile = tuple[str, int]
 """A file of slots and their number, for another process."""
+
+
+def take_one(file: Sequence[str | int] | None) -> None:
+    """Waits for a slot of a file (path and number), which this process then has until it ends; None is no file."""
+    if file is not None:
+        path, count = file
+        slots_of(str(path), int(count)).take()
 
 
 @cache
