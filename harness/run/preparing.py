@@ -81,9 +81,10 @@ class Preparing:
             self._events.put(None)
 
     def split(self, report: Callable[[Event], None]) -> Manifest | None:
-        """The ops of all models once they are known, those of models under way in the header's `unfinished`.
+        """The ops of all models once they are known; in the header's `unfinished` are models that are under way, or
+        have failed since they were split.
 
-        None if no model is under way by then: `finish` has the manifest. `report` gets the events until then. Raises
+        None if there is none of these: `finish` has the manifest. `report` gets the events until then. Raises
         InputError, and what `report` raises.
         """
         for event in self._events_to_come():
@@ -95,10 +96,12 @@ class Preparing:
         manifests: list[Manifest | ModelFailure] = []
         unfinished = []
         for task in self._models.tasks:
-            outcome = self._models.outcome(task.name)
-            if outcome is None:
-                outcome = self._exports[task.name].manifest
-                unfinished.append(task.name)
+            outcome, known = self._models.outcome(task.name), self._exports[task.name]
+            if not isinstance(outcome, tuple):
+                known.look()
+                if known.manifest is not None:  # also of one that has failed since: which was faster decides nothing
+                    outcome = known.manifest
+                    unfinished.append(task.name)
             assert outcome is not None
             manifests.append(outcome)
         if not unfinished:

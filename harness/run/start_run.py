@@ -158,11 +158,12 @@ def _climbs_early(request: Request) -> bool:
     """Whether ops of a new run are climbed while goldens of others are made.
 
     Not where all goldens are needed first (for a model as a whole), where the order of ops depends on what is known of
-    each (`--budget`), or where somebody else than this machine's processes has to see what was announced.
+    each (`--budget`), or where somebody else than this machine's processes has to see what was announced. Which ops are
+    a share of a sweep is known from the split.
     """
     settings = request.settings
     return settings["workflow"] == SPLIT and not any(
-        settings[name] for name in ("op_by_op_on_fail", "budget", "shard", "cluster")
+        settings[name] for name in ("op_by_op_on_fail", "budget", "cluster")
     )
 
 

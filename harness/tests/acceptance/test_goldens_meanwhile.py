@@ -71,6 +71,29 @@ def test_what_is_known_before_a_preparation_fails_stays(place: Place, workers: t
 
 
 @pytest.mark.slow
+def test_shares_of_a_sweep_are_joined_although_goldens_of_a_model_failed_meanwhile(place: Place) -> None:
+    """Each job knows its share from the splits, and all have the same manifest in the end."""
+    for name, text in (("loop", LOOP), ("shares", SHARES)):
+        (place.folder / f"{name}.mlir").write_text(text)
+    said = ""
+    for index in (1, 2):
+        done = place.run(
+            "pytest", "--model", "loop.mlir", "--model", "shares.mlir", "--op-by-op", "--backend", "null",
+            "--no-report", "--prepare-timeout", "15", "--shard", f"{index}/2", "--run-dir", f"s{index}",
+            *(("-n", "2") * (index == 2)), OPSCOPE_CACHE_DIR=str(place.folder / f"cache{index}"),
+        )  # fmt: skip
+        assert done.code == 1, done.out + done.err
+        said += done.out
+    assert "lanes waited" in said, "ops ran while goldens were made"
+    done = place.run("opscope", "merge", "s1", "s2", "--into", "joined")
+    assert done.code == 0, done.out + done.err
+    stored = store.load_run(place.folder / "joined")
+    assert sorted((test.op_name.removeprefix("stablehlo."), test.status.value) for test in stored.tests) == [
+        ("add", "stopped"), ("multiply", "stopped"), ("negate", "not_run"), ("tanh", "stopped"), ("while", "not_run"),
+    ]  # fmt: skip
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
 def test_a_run_killed_while_goldens_are_made_goes_on(steady: Place, workers: tuple[str, ...]) -> None:
     """SIGKILL of everything, each time with no export in the cache, at moments from the first record to the last."""

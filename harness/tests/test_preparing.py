@@ -1,0 +1,68 @@
+"""The preparation of a run on its thread: which ops are known, whatever becomes of their goldens meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from opscope.harness.cache.claims import Claims
+from opscope.harness.cache.growing_export import Announcer
+from opscope.harness.prepare.preparation import Preparation
+from opscope.harness.record.records import ManifestHeader, ModelFailure, OpRow, Use
+from opscope.harness.record.stages import ModelStatus
+from opscope.harness.run import preparing as module
+from opscope.harness.run.preparing import Preparing
+
+ROW = OpRow(op_id="0" * 16, op_name="stablehlo.add", module="ops/0.mlirbc", uses=(Use(model="m", path="main/0"),))
+FAILURE = ModelFailure(model="m", framework="", status=ModelStatus.PREPARE_FAILED, error="timeout")
+
+
+class FakeModels:
+    """One model, whose goldens fail after its split: at once, or when it may."""
+
+    def __init__(self, fails_at_once: bool, may_fail: threading.Event) -> None:
+        self.fails_at_once, self.may_fail = fails_at_once, may_fail
+        self.failure: ModelFailure | None = None
+
+    def __call__(self, preparation: Any, report: Callable[[Any], None], *rest: Any) -> FakeModels:
+        self.report, self.path = report, Path(rest[3]) / "0.jsonl"
+        self.tasks = [SimpleNamespace(name="m", announcements=str(self.path), export=None)]
+        return self
+
+    def outcome(self, model: str) -> ModelFailure | None:
+        return self.failure
+
+    def prepared(self) -> list[ModelFailure]:
+        header = ManifestHeader(models=("m",), export_dirs=("d",), module_ops={"m": 2}, structural={"m": 1})
+        Announcer(self.path).split(header, [ROW])
+        if not self.fails_at_once:
+            self.report({"event": "split", "model": "m"})
+            self.may_fail.wait(10)
+        self.failure = FAILURE
+        Announcer(self.path).failed("timeout")
+        self.report({"event": "failed", "model": "m"})
+        return [FAILURE]
+
+
+@pytest.mark.parametrize("fails_at_once", [True, False])
+def test_the_ops_of_a_model_are_those_of_its_split_however_fast_its_goldens_fail(
+    fails_at_once: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or jobs of one sweep would divide different ops."""
+    may_fail = threading.Event()
+    monkeypatch.setattr(module, "Models", FakeModels(fails_at_once, may_fail))
+    preparing = Preparing(Preparation(("m",)), Claims(), tmp_path, tmp_path, 1, lambda *_: ())
+    if fails_at_once:
+        preparing._thread.join()
+    early = preparing.split(lambda event: None)
+    assert early is not None
+    assert (early[0].models, early[0].unfinished, early[1]) == (("m",), ("m",), [ROW])
+    may_fail.set()
+    header, rows = preparing.finish(lambda event: None, early)
+    assert (header.models, header.failed, header.unfinished) == (("m",), (FAILURE,), ())
+    assert [row.no_golden for row in rows] == ["no goldens of m: timeout"]
