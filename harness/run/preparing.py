@@ -40,7 +40,7 @@ class Preparing:
     def __init__(
         self, preparation: Preparation, claims: Claims, run_dir: Path, artifacts: Path, at_once: int, imports: Imports
     ) -> None:
-        """Raises InputError as `prepare_models.prepare` does."""
+        """Raises InputError as `prepare_models.prepare` does, OSError for a run folder that cannot be written."""
         self._folder = run_dir / FOLDER
         shutil.rmtree(self._folder, ignore_errors=True)  # of a run that was killed
         self._folder.mkdir(parents=True)
@@ -48,6 +48,8 @@ class Preparing:
         self._stop = threading.Event()
         self.slots: SlotFile | None = (str(self._folder / SLOTS), at_once) if at_once > 1 else None
         """Of these every process has one that prepares a model or runs an op. None where there is one of each."""
+        if self.slots is not None:
+            Path(self.slots[0]).touch()  # a disk that refuses it is the run folder's
         self._models = Models(
             preparation, self._take, claims, artifacts, at_once, self._folder, self._stop.is_set, self.slots
         )

@@ -25,7 +25,8 @@ from opscope.harness.prepare.walk import Limits, WalkTask, walk
 from opscope.models import registry
 
 T = "tensor<4xf32>"
-PARTS = f"""func.func @main(%a: {T}, %b: {T}, %c: {T}, %n: tensor<i32>, %d: {T}, %lo: tensor<f32>, %hi: tensor<f32>)
+PARTS = f"""func.func @main(%a: {T}, %b: {T}, %c: {T}, %n: tensor<i32>, %d: {T}, %lo: tensor<f32>, %hi: tensor<f32>,
+    %low: tensor<f32>, %high: tensor<f32>)
     -> ({T}, {T}, {T}, {T}, {T}, {T}, {T}, {T}) {{
   %k = stablehlo.constant dense<[1.0, 2.0, 3.0, 4.0]> : {T}
   %four = stablehlo.constant dense<4> : tensor<1xi64>
@@ -47,7 +48,7 @@ PARTS = f"""func.func @main(%a: {T}, %b: {T}, %c: {T}, %n: tensor<i32>, %d: {T},
     }}
   %4 = stablehlo.tanh %1 : {T}
   %5 = stablehlo.add %d, %k : {T}
-  %6 = stablehlo.rng %lo, %hi, %four, distribution = UNIFORM : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> {T}
+  %6 = stablehlo.rng %low, %high, %four, distribution = UNIFORM : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> {T}
   %7 = stablehlo.sine %6 : {T}
   return %2, %4, %3#1, %7, %r, %d, %k, %5 : {T}, {T}, {T}, {T}, {T}, {T}, {T}, {T}
 }}"""
@@ -83,6 +84,25 @@ def test_constants_and_arguments_that_two_ops_read_connect_them() -> None:
         for second, k in (("%b", "1.0"), ("%a", "1.0"), ("%b", "[1.0, 2.0, 3.0, 4.0]"))
     ]
     assert counts == [2, 1, 1], "a splat is inside the module of each"
+
+
+def test_a_constant_that_an_op_in_a_branch_reads_connects_it_with_others() -> None:
+    """One with no other operand has it as its input, which is stored."""
+
+    def text(inner: str) -> str:
+        return f"""func.func @main(%b: {T}, %n: tensor<i1>) -> ({T}, {T}) {{
+          %k = stablehlo.constant dense<2.0> : {T}
+          %0 = stablehlo.abs %k : {T}
+          %1 = "stablehlo.if"(%n) ({{
+            %2 = {inner} : {T}
+            stablehlo.return %2 : {T}
+          }}, {{
+            stablehlo.return %b : {T}
+          }}) : (tensor<i1>) -> {T}
+          return %0, %1 : {T}, {T} }}"""
+
+    inners = ("stablehlo.negate %k", "stablehlo.negate %b")
+    assert [len(walking.parts(split_module(text(inner), "m"), random=False)) for inner in inners] == [1, 2]
 
 
 def many(count: int, together: bool = False) -> SplitModule:

@@ -98,8 +98,7 @@ def first_uses(split: SplitModule) -> dict[str, Node]:
 def _values(node: Node, constants: set[int]) -> list[int]:
     """The values that connect a node with others."""
     captured = [value for body in node.bodies for value in body.captures]
-    # What the body of a loop gets as its arguments is stored by the ops in it, also if it is a constant.
-    operands = node.operands if node.bodies else [value for value in node.operands if value not in constants]
+    operands = [value for value in node.operands if value not in constants]  # a constant that is an input is below
     return list(dict.fromkeys([*operands, *node.inputs, *captured, *node.results]))
 
 
