@@ -31,6 +31,11 @@ class Times(Protocol):
         """Each op."""
         ...
 
+    @property
+    def apart(self) -> bool:
+        """Whether its goldens can be made by several workers."""
+        ...
+
 
 def in_turns(jobs: Sequence[float], workers: int) -> float:
     """Seconds until all jobs are done, each taken in order by the worker that is free first."""
@@ -47,28 +52,40 @@ def with_phases(models: Sequence[Times], workers: int, preparers: int) -> float:
 
 
 def without_phases(models: Sequence[Times], workers: int) -> float:
-    """Seconds of a sweep in which each free worker prepares the next model (the longest first), or else takes an op."""
+    """Seconds of a sweep in which each free worker prepares the next model (the longest first), or else makes a golden
+    of a model that has been split and whose ops are apart, or else takes an op.
+    """
     order = itertools.count()
     waiting = sorted(models, key=lambda model: model.before + model.golden)
-    events: list[tuple[float, int, float]] = []
-    """When; a number; the seconds of the op whose golden is there then, or -1 where a worker becomes free."""
+    events: list[tuple[float, int, float, tuple[tuple[float, float], ...]]] = []
+    """When; a number; the seconds of the op whose golden is there then, or -1 where a worker becomes free; and goldens
+    that can be made then, each with the seconds of its op."""
     ready: list[float] = []
+    goldens: list[tuple[float, float]] = []
     free, now = workers, 0.0
     while True:
-        while free and (waiting or ready):
+        while free and (waiting or goldens or ready):
             free -= 1
+            able: tuple[tuple[float, float], ...] = ()
             if waiting:
                 model = waiting.pop()
                 each = model.golden / len(model.ops)
-                for number, seconds in enumerate(model.ops):
-                    heapq.heappush(events, (now + model.before + each * (number + 1), next(order), seconds))
-                took = model.before + model.golden
+                if model.apart:
+                    took, able = model.before, tuple((each, seconds) for seconds in model.ops)
+                else:
+                    for number, seconds in enumerate(model.ops):
+                        heapq.heappush(events, (now + model.before + each * (number + 1), next(order), seconds, ()))
+                    took = model.before + model.golden
+            elif goldens:
+                took, seconds = goldens.pop()
+                heapq.heappush(events, (now + took, next(order), seconds, ()))
             else:
                 took = -heapq.heappop(ready)
-            heapq.heappush(events, (now + took, next(order), -1.0))
+            heapq.heappush(events, (now + took, next(order), -1.0, able))
         if not events:
             return now
-        now, _, seconds = heapq.heappop(events)
+        now, _, seconds, able = heapq.heappop(events)
+        goldens += able[::-1]
         if seconds < 0:
             free += 1
         else:

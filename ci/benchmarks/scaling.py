@@ -57,6 +57,8 @@ class Model:
     ops: tuple[float, ...]
     split: float = 0.0
     """What of `before` is the split, which a sweep may repeat."""
+    apart: bool = False
+    """Whether its ops share no value, so that several processes make its goldens: a suite's do not."""
 
     @property
     def work(self) -> float:
@@ -66,7 +68,10 @@ class Model:
     def chain(self) -> tuple[float, int]:
         """The longest chain, and the number of the op at its end: an op can run once its golden is there."""
         each = self.golden / len(self.ops)
-        return max((self.before + each * (number + 1) + seconds, number) for number, seconds in enumerate(self.ops))
+        return max(
+            (self.before + each * (1 if self.apart else number + 1) + seconds, number)
+            for number, seconds in enumerate(self.ops)
+        )
 
     def grouped(self, size: int) -> Model:
         """The same model with fewer ops, each of which takes as long as `size` of these, as they follow one another."""
@@ -76,7 +81,7 @@ class Model:
     def times(self, factor: float) -> Model:
         """The same model, slower."""
         ops = tuple(factor * seconds for seconds in self.ops)
-        return Model(self.name, factor * self.before, factor * self.golden, ops, factor * self.split)
+        return Model(self.name, factor * self.before, factor * self.golden, ops, factor * self.split, self.apart)
 
 
 def read(path: Path, most: int | None = None, group: int = 1) -> list[Model]:
@@ -91,7 +96,8 @@ def read(path: Path, most: int | None = None, group: int = 1) -> list[Model]:
 
 def _model(name: str, row: Mapping[str, Any]) -> Model:
     clock = row["export"] + row["split"] + row["golden"] + sum(row["ops"])
-    model = Model(name, row["export"] + row["split"], row["golden"], tuple(row["ops"]) or (0.0,), row["split"])
+    before, ops, apart = row["export"] + row["split"], tuple(row["ops"]) or (0.0,), name.startswith("suite_")
+    model = Model(name, before, row["golden"], ops, row["split"], apart)
     return model.times(min(1.0, row.get("cpu", clock) / clock))
 
 
@@ -130,18 +136,23 @@ def write(models: Sequence[Model], folder: Path) -> Path:
         each = model.golden / len(shapes)
         ops |= {shape: (each, seconds) for shape, seconds in zip(shapes, model.ops, strict=True)}
         before[model.name] = model.before, model.split
-        (folder / f"{model.name}.mlir").write_text(module(shapes))
+        (folder / f"{model.name}.mlir").write_text(module(shapes, model.apart))
     table = folder / "sleeps.json"
     table.write_text(json.dumps({"models": before, "ops": ops}))
     Path(f"{table}.log").mkdir()
     return table
 
 
-def module(shapes: Sequence[str]) -> str:
-    """A module with an op of each shape."""
-    arguments = ", ".join(f"%a{n}: tensor<{shape}xi8>" for n, shape in enumerate(shapes))
+def module(shapes: Sequence[str], apart: bool) -> str:
+    """A module with an op of each shape. They read one value in common, unless they are to be `apart`."""
+    arguments = ", ".join(["%p: tensor<i1>", *(f"%a{n}: tensor<{shape}xi8>" for n, shape in enumerate(shapes))])
     types = ", ".join(f"tensor<{shape}xi8>" for shape in shapes)
-    body = "\n".join(f"  %r{n} = stablehlo.negate %a{n} : tensor<{shape}xi8>" for n, shape in enumerate(shapes))
+    body = "\n".join(
+        f"  %r{n} = stablehlo.negate %a{n} : tensor<{shape}xi8>"
+        if apart
+        else f"  %r{n} = stablehlo.select %p, %a{n}, %a{n} : tensor<i1>, tensor<{shape}xi8>"
+        for n, shape in enumerate(shapes)
+    )
     results = ", ".join(f"%r{n}" for n in range(len(shapes)))
     return f"func.func @main({arguments}) -> ({types}) {{\n{body}\n  return {results} : {types}\n}}\n"
 

@@ -14,6 +14,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 from ci.benchmarks import replay, scaling  # noqa: E402  not a package of ours
+from opscope.harness.prepare.parts import walk_in_parts  # noqa: E402
+from opscope.harness.prepare.split import split_module  # noqa: E402
 
 RECORDED = {
     "late": {"export": 1.0, "split": 0.5, "golden": 1.0, "ops": [0.1, 2.0, 0.1, 0.3]},
@@ -53,10 +55,24 @@ def test_a_replay_waits_for_all_models_or_takes_ops_as_their_goldens_come(record
     assert replay.without_phases(models, 2) == pytest.approx(4.1), "a worker that is free takes what is there"
 
 
+def test_goldens_of_a_suite_are_made_by_several_workers(tmp_path: Path) -> None:
+    path = tmp_path / "durations.json"
+    row = {"export": 1.0, "split": 0.0, "golden": 4.0, "ops": [0.5, 1.0, 0.5, 0.5]}
+    path.write_text(json.dumps({"models": {"suite:some": row, "chained": row}}))
+    chained, suite = scaling.read(path)
+    assert (chained.chain()[0], suite.chain()[0]) == (pytest.approx(5.5), pytest.approx(3.0))
+    assert [replay.without_phases([suite], n) for n in (1, 4)] == [pytest.approx(7.5), pytest.approx(3.0)]
+    assert replay.without_phases([chained], 4) == pytest.approx(5.5)
+    scaling.write([chained, suite], tmp_path)
+    parts = [walk_in_parts.parts(split_module((tmp_path / f"{model.name}.mlir").read_text(), "m"), random=False)
+             for model in (chained, suite)]  # fmt: skip
+    assert [sum(part.ops > 0 for part in each) for each in parts] == [1, 4]
+
+
 def test_ops_are_told_apart_by_their_shape_and_overlaps_are_counted(recorded: Path, tmp_path: Path) -> None:
     table = json.loads(scaling.write(scaling.read(recorded), tmp_path).read_text())
     texts = [(tmp_path / f"{name}.mlir").read_text() for name in ("busy", "late", "suite_none")]
-    shapes = [shape for text in texts for shape in re.findall(r"negate %\w+ : tensor<(\w+)xi8>", text)]
+    shapes = [shape for text in texts for shape in re.findall(r"(?:negate %\w+ : |select .* )tensor<(\w+)xi8>", text)]
     assert len(set(shapes)) == len(shapes) == 7
     assert list(table["ops"]) == shapes
     slept = [scaling.Sleep("op", "a", begin, end) for begin, end in ((0, 2), (1, 3), (2, 4), (5, 6))]

@@ -70,9 +70,9 @@ def sleeping_goldens(module: Any) -> None:
             """Loads nothing."""
 
         def run(self, buffers: Any) -> list[Any]:
-            what = shape_text(buffers[0])
+            what = shape_text(buffers[-1])  # the first may be what ops have in common
             sleep("golden", what, table()["ops"][what][0])
-            return [np.zeros_like(buffers[0])]
+            return [np.zeros_like(buffers[-1])]
 
     module.begin_compiling = lambda *words, **options: Sleeping
     module.put = module.view = lambda array: array
@@ -84,7 +84,7 @@ def sleeping_stages(module: Any) -> None:
 
     def climb(self: Any, stage: str, job: Any) -> None:
         if stage == "run":
-            what = shape_text(job.inputs[0])
+            what = shape_text(job.inputs[-1])
             sleep("op", what, table()["ops"][what][1])
 
     module.Null.climb = climb
