@@ -7,6 +7,7 @@ numpy: pytest processes call it.
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -54,10 +55,10 @@ def prepare(
     """
     request = request if isinstance(request, Preparation) else request_of(request)
     claims = claims or Claims()
-    slots = (str(claims.temporary() / SLOTS), at_once) if at_once > 1 else None
-    return merge_all(
-        Models(request, on_event or (lambda event: None), claims, artifacts, at_once, slots=slots).prepared()
-    )
+    on_event = on_event or (lambda event: None)
+    with tempfile.TemporaryDirectory(prefix="opscope-") as folder:
+        slots = (str(Path(folder) / SLOTS), at_once) if at_once > 1 else None
+        return merge_all(Models(request, on_event, claims, artifacts, at_once, slots=slots).prepared())
 
 
 def merge_all(results: Sequence[Manifest | ModelFailure]) -> Manifest:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,7 +31,10 @@ def give_up_after(seconds: float) -> Callable[[], None]:
 
 def in_fork(work: Callable[[], object]) -> int:
     """Starts a process that does some work."""
-    if (pid := os.fork()) == 0:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about threads of what other tests have loaded
+        pid = os.fork()
+    if pid == 0:
         code = 1
         try:
             work()
