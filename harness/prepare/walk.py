@@ -364,8 +364,7 @@ class Walker:
 
     def take_turns(self) -> None:
         """Lets another process have this one's slot for a while, if its turn has come."""
-        slots = self.plan.slots
-        if slots is not None and slots.hand_on():
+        if (slots := self.plan.slots) is not None and slots.hand_on():
             os.ftruncate(self.journal, 0)  # no op is under evaluation meanwhile
             slots.take()
 
