@@ -40,6 +40,9 @@ KINDS = {
 FRESH_SECONDS = 60.0
 """Entries younger than this stay, because a process may be about to claim them."""
 
+EVERY_MODELS = FRESH_SECONDS / 2
+"""How often a run that makes models checks the whole cache: a look takes 0.1 s, and what is fresh stays anyway."""
+
 EVERY_SECONDS = 3600.0
 """How often a run that adds little checks the whole cache."""
 

@@ -55,7 +55,7 @@ def make(
     if not allowance.left():
         raise BudgetSpent("its beginning")
     exports = export_folder.make_dir(Path(task.folder).parent)
-    upkeep.trim(exports.parent, task.request.max_cache)
+    upkeep.trim(exports.parent, task.request.max_cache, every=upkeep.EVERY_MODELS)
     with Claims() as claims:
         if task.export is None:
             _make_from(task, "", exports, claims, allowance, report, at_once, only_split)
