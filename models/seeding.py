@@ -179,8 +179,8 @@ def draw(distribution: str, shape: Sequence[int], dtype: str | np.dtype, seed: i
     values = np.empty(math.prod(shape), kind)
     if kind.kind == "c":
         # A complex value is two draws: the imaginary part comes after the real one in the same stream.
-        drawer(rng, values.real, numbers)
-        drawer(rng, values.imag, numbers)
+        drawer(rng, np.real(values), numbers)
+        drawer(rng, np.imag(values), numbers)
     else:
         drawer(rng, values, numbers)
     return values.reshape(tuple(shape))

@@ -121,9 +121,7 @@ class _UnderEvaluation:
         takes too long; FileNotFoundError if the journal is gone."""
         state, seconds = self._journal.stat(), self._task.request.op_seconds
         last = state.st_mtime_ns
-        if (
-            not state.st_size
-        ):  # no op yet: XLA starts, which takes longer where the machine is busy, or its turn is over
+        if not state.st_size:  # no op: XLA starts, which takes longer where the machine is busy, or its turn is over
             self._since = time.monotonic()
             return
         if last != self._written:  # the file's time says whether it was written, not how long ago: clocks are set

@@ -91,8 +91,8 @@ class Walked:
     """The result of a walk."""
 
     rows: list[OpRow]
-    results: list[np.ndarray | Missing]
-    """Final outputs of the whole program (none with random inputs)."""
+    results: Sequence[np.ndarray | Path | Missing]
+    """Final outputs of the whole program, or the files with them (none with random inputs)."""
 
 
 def walk(plan: WalkTask, kind: Callable[[WalkTask], Walker] | None = None) -> Walked:

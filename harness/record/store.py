@@ -32,7 +32,6 @@ from opscope.harness.record import artifacts
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import SCHEMA_VERSION, WHOLE_MODEL, ManifestHeader, OpRow, OpTest, Record, RunRecord
 from opscope.harness.record.run_folders import MANIFEST_FILE
-from opscope.models.arguments import GENERATOR
 
 RUN_FILE, JOURNAL_DIR, ARTIFACT_DIR = "run.json", "journal", artifacts.ARTIFACT_DIR
 
@@ -299,6 +298,8 @@ def refuse_unfinished(header: ManifestHeader, run_dir: Path, where: str) -> None
 
 def refuse_other_values(rows: Iterable[OpRow], run_dir: Path, where: str) -> None:
     """Raises InputError for a run whose inputs opscope draws as other values by now: its goldens are for others."""
+    from opscope.models.arguments import GENERATOR  # here, since an image runs without any of the models' code
+
     older = {source.generator for row in rows for source in row.sources if source.law} - {GENERATOR}
     if older:
         got = f"{run_dir}, whose goldens are for those of generator {min(older)}"
