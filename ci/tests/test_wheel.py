@@ -131,11 +131,11 @@ def test_where_there_is_no_compiler_it_is_built_without_passes_in_c(tmp_path: Pa
         assert not [name for name in built.namelist() if name.endswith(".so")]
         built.extractall(tmp_path / "site")
     code = "import opscope.simulator.api as api; print(api.__file__, api.passes_by())"
-    said = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r}); {code}"],
         capture_output=True, text=True, check=True, cwd=tmp_path,
     ).stdout  # fmt: skip
-    place, _, passes = said.strip().partition(" ")
+    place, _, passes = printed.strip().partition(" ")
     assert place == str(tmp_path / "site/opscope/simulator/api.py"), "the wheel is what is tested"
     assert passes == "NumPy (not compiled: no C compiler at installation)"
 
@@ -143,9 +143,9 @@ def test_where_there_is_no_compiler_it_is_built_without_passes_in_c(tmp_path: Pa
 @pytest.mark.slow
 def test_passes_in_c_are_used_where_they_were_compiled(wheel: Path, python: Path) -> None:
     code = "from opscope.simulator.api import passes_by; print(passes_by())"
-    said = subprocess.run([python, "-P", "-c", code], capture_output=True, text=True, check=True, cwd=python.parent)
+    printed = subprocess.run([python, "-P", "-c", code], capture_output=True, text=True, check=True, cwd=python.parent)
     compiled = PASSES in zipfile.ZipFile(wheel).namelist()
-    assert said.stdout.strip().startswith("compiled C" if compiled else "NumPy")
+    assert printed.stdout.strip().startswith("compiled C" if compiled else "NumPy")
 
 
 @pytest.mark.slow

@@ -32,9 +32,10 @@ class InputSnapshot:
     def _copies(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Copies of the inputs' bytes, one after another."""
         ends = list(accumulate(-(-array.nbytes // 8) * 8 for array in inputs))  # each begins at a word
-        self._memory = memory = _spare.pop() if _spare else np.empty(COPIED, np.uint8)
+        memory = _spare.pop() if _spare else np.empty(0, np.uint8)
         if ends and ends[-1] > memory.size:
             memory = np.empty(ends[-1], np.uint8)
+        self._memory = memory
         copies = [memory[start : start + array.nbytes] for start, array in zip((0, *ends), inputs, strict=False)]
         for copy, array in zip(copies, inputs, strict=True):
             copy[:] = _bytes(array)

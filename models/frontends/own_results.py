@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 FILE, ARRAYS = "framework.json", "framework"
-RNG = b"\0rng\0"
-"""The name of `stablehlo.rng` among the strings of a module's bytecode."""
+RNG = b"rng\0"
+"""How the name of `stablehlo.rng` ends among the strings of a module's bytecode; other names may end so too."""
 
 Values = Mapping[str, "np.ndarray"]
 
@@ -36,7 +36,7 @@ def leave(
     """Writes a model's own results on the values of a walk with `seed`, unless the walk decides one of these.
 
     Arguments that take more than `cap` bytes together are not made. Nothing is written for a model that draws random
-    numbers: nobody compares those. One that has the word `rng` for something else runs again when it is compared.
+    numbers: nobody compares those. One whose names only end so runs when it is compared.
     """
     if any(not spec.law and spec.name not in result.values for spec in result.arguments) or RNG in result.bytecode:
         return

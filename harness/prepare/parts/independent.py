@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from opscope.harness.prepare.program import Node, SplitModule
+from opscope.models.frontends.own_results import RNG
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def alone(split: SplitModule) -> list[Part]:
 
 def _drawing(split: SplitModule) -> set[str]:
     """Ops whose modules draw random numbers, by themselves or in what belongs to them."""
-    return {op.op_id for op in split.ops.values() if b"rng\0" in op.bytecode}  # the name, as bytecode has it
+    return {op.op_id for op in split.ops.values() if RNG in op.bytecode}
 
 
 def first_uses(split: SplitModule) -> dict[str, Node]:

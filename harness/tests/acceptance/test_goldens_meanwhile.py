@@ -75,7 +75,7 @@ def test_shares_of_a_sweep_are_joined_although_goldens_of_a_model_failed_meanwhi
     """Each job knows its share from the splits, and all have the same manifest in the end."""
     for name, text in (("loop", LOOP), ("shares", SHARES)):
         (place.folder / f"{name}.mlir").write_text(text)
-    said = ""
+    printed = ""
     for index in (1, 2):
         done = place.run(
             "pytest", "--model", "loop.mlir", "--model", "shares.mlir", "--op-by-op", "--backend", "null",
@@ -83,8 +83,8 @@ def test_shares_of_a_sweep_are_joined_although_goldens_of_a_model_failed_meanwhi
             *(("-n", "2") * (index == 2)), OPSCOPE_CACHE_DIR=str(place.folder / f"cache{index}"),
         )  # fmt: skip
         assert done.code == 1, done.out + done.err
-        said += done.out
-    assert "lanes waited" in said, "ops ran while goldens were made"
+        printed += done.out
+    assert "lanes waited" in printed, "ops ran while goldens were made"
     done = place.run("opscope", "merge", "s1", "s2", "--into", "joined")
     assert done.code == 0, done.out + done.err
     stored = store.load_run(place.folder / "joined")
