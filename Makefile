@@ -11,7 +11,7 @@ PIP  := @echo "installing into $(VENV), as pyproject.toml and constraints.txt sa
 BASE := $(VENV)/.stamp-base
 TEST := $(VENV)/.stamp-test
 DEV  := $(VENV)/.stamp-dev
-FROM := pyproject.toml constraints.txt setup.py compiler/target/_passes.c
+FROM := pyproject.toml constraints.txt setup.py opscope/base/passes/_passes.c
 
 # Sweeps and tests start hundreds of processes, each of which would compile our sources again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -82,7 +82,7 @@ dashboard: $(BASE) ## serve the results database in Apache Superset, which it in
 	$(BIN)/opscope dashboard up $(ARGS)
 
 clean: ## remove .venv, caches and build output; runs in .opscope stay
-	rm -rf $(VENV) build dist *.egg-info compiler/target/_passes.*.so .pytest_cache .ruff_cache .import_linter_cache .benchmarks .hypothesis
+	rm -rf $(VENV) build dist *.egg-info opscope/base/passes/_passes.*.so .pytest_cache .ruff_cache .import_linter_cache .benchmarks .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:

@@ -12,7 +12,7 @@ from setuptools import Extension, find_packages, setup
 ROOMS = ("harness", "compiler", "simulator", "models", "reports", "dashboards")
 PLACES = {"opscope": "opscope", **{f"opscope.{room}": room for room in ROOMS}}
 TESTS = ("tests", "tests.*", "*.tests", "*.tests.*")
-PASSES = "compiler/target/_passes.c"
+PASSES = "opscope/base/passes/_passes.c"
 LIMITED_API = not sysconfig.get_config_var("Py_GIL_DISABLED")
 """Whether this Python has it: one without the global lock has not."""
 
@@ -23,9 +23,9 @@ setup(
     ],
     ext_modules=[
         Extension(
-            "opscope.compiler.target._passes",
+            "opscope.base.passes._passes",
             [PASSES],
-            optional=True,  # without a C compiler, NumPy makes the same passes (compiler/target/passes.py)
+            optional=True,  # without a C compiler, NumPy makes the same passes (opscope/base/passes)
             py_limited_api=True,
             define_macros=[
                 ("Py_LIMITED_API", "0x030B0000"),

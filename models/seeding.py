@@ -25,6 +25,8 @@ from statistics import NormalDist
 
 import numpy as np
 
+from opscope.base import passes
+
 BLOCK = 1 << 15
 """Normal values that are made at a time: what a block needs stays in a core's cache."""
 SHIFT = 16
@@ -59,6 +61,27 @@ def _lines() -> tuple[np.ndarray, np.ndarray]:
     return offsets, slopes
 
 
+class _Lines:
+    """Normal values from random bits by NumPy, a block at a time, with the bits of the compiled pass `normal`."""
+
+    def __init__(self, size: int) -> None:
+        self._masked, self._line, self._term = np.empty(size, np.int32), np.empty(size, np.intp), np.empty(size, "f4")
+
+    def __call__(
+        self, words: np.ndarray, offsets: np.ndarray, slopes: np.ndarray, scale: float, shift: float, out: np.ndarray
+    ) -> None:
+        """Fills `out`, float32, from as many `words`, uint32."""
+        masked, line, term = self._masked[: out.size], self._line[: out.size], self._term[: out.size]
+        out[:] = np.bitwise_and(words.view(np.int32), _MAGNITUDE, out=masked)
+        np.right_shift(out.view(np.int32), SHIFT, out=line)
+        out *= slopes.take(line, out=term, mode="clip")  # no line is outside: that is only faster
+        out += offsets.take(line, out=term, mode="clip")
+        out *= np.float32(scale)
+        signed = out.view(np.int32)
+        signed ^= np.bitwise_and(words.view(np.int32), _SIGN, out=masked)
+        out += np.float32(shift)
+
+
 def _normal(rng: np.random.Generator, out: np.ndarray, numbers: Sequence[float]) -> None:
     """Normal values; `numbers` are STD or MEAN, STD.
 
@@ -66,24 +89,18 @@ def _normal(rng: np.random.Generator, out: np.ndarray, numbers: Sequence[float])
     long, and NumPy does not promise its values for other versions; it does promise the bits of a bit generator.
     """
     mean, std = numbers if len(numbers) == 2 else (0.0, numbers[0])
-    offsets, slopes = _lines()
-    scale, shift = np.float32(std), np.float32(mean)
+    shift = float(np.float32(mean)) if mean else -0.0  # what changes no value: not even -0
     size = min(BLOCK, out.size)
-    masked, line, term = np.empty(size, np.int32), np.empty(size, np.intp), np.empty(size, np.float32)
+    along_lines = _Lines(size) if passes.compiled is None else passes.compiled.normal
+    # The pass writes into float32 alone; the halves of a complex array are not contiguous.
+    direct = out.dtype == np.float32 and out.flags.c_contiguous
+    scratch = np.empty(0 if direct else size, np.float32)
     for start in range(0, out.size, BLOCK):
-        count = min(BLOCK, out.size - start)
-        masked, line, term = masked[:count], line[:count], term[:count]
-        words = _words(rng, count).view(np.int32)
-        values = np.bitwise_and(words, _MAGNITUDE, out=masked).astype(np.float32)
-        np.right_shift(values.view(np.int32), SHIFT, out=line)
-        values *= slopes.take(line, out=term, mode="clip")  # no line is outside: that is only faster
-        values += offsets.take(line, out=term, mode="clip")
-        values *= scale
-        signed = values.view(np.int32)
-        signed ^= np.bitwise_and(words, _SIGN, out=masked)
-        if mean:
-            values += shift
-        out[start : start + count] = values
+        block = out[start : start + BLOCK]
+        values = block if direct else scratch[: block.size]
+        along_lines(_words(rng, block.size), *_lines(), float(np.float32(std)), shift, values)
+        if not direct:
+            block[:] = values
 
 
 def _unit(rng: np.random.Generator, size: int) -> np.ndarray:

@@ -8,7 +8,7 @@ Example:
 
 from __future__ import annotations
 
-from opscope.compiler.target import passes
+from opscope.base import passes
 from opscope.simulator.counters import Counters, counters
 from opscope.simulator.device import Device, Executable, RunResult
 from opscope.simulator.errors import (

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from opscope.compiler.target import passes
+from opscope.base import passes
 from opscope.compiler.target.program import EltwiseParams, TensorDesc
 from opscope.compiler.target.rare_values import once
 from opscope.simulator.images import is_held, widened

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.compiler.target import passes
+from opscope.base import passes
 from opscope.compiler.target.formats import FORMATS, host_dtype
 from opscope.compiler.target.program import TensorDesc
 from opscope.compiler.target.rare_values import once

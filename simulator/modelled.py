@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from opscope.compiler.target import passes
+from opscope.base import passes
 from opscope.compiler.target.system_desc import Profile, SystemDesc
 
 GRAYSKULL, WORMHOLE, BLACKHOLE = "grayskull", "wormhole_b0", "blackhole"

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from opscope.compiler.target import passes
+from opscope.base import passes
 from opscope.compiler.target.program import TensorDesc
 from opscope.compiler.target.rare_values import has_tiny, once
 from opscope.simulator.images import is_held, widened

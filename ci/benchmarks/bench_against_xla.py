@@ -5,7 +5,7 @@ each model and element type, the geometric mean of the ratio for ops that take X
 them, and how many smaller ones take the simulator more than a millisecond. Times are of the processor, the least of
 several runs; compiling is not counted. An op that the simulator's board does not compile is counted apart.
 
-With `--bits` each op is not timed but run by the compiled passes (compiler/target/passes.py) and by NumPy's, with its
+With `--bits` each op is not timed but run by the compiled passes (opscope/base/passes) and by NumPy's, with its
 inputs as they are and with Inf, NaN, denormals and -0 put in; printed are the ops whose results have other bits.
 """
 
@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
+from opscope.base import passes
 from opscope.compiler import api
 from opscope.compiler.errors import StageFailure
-from opscope.compiler.target import passes
 from opscope.harness.prepare import golden, prepare_models
 from opscope.harness.prepare.inputs import row_inputs
 from opscope.harness.prepare.preparation import Preparation

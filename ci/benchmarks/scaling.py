@@ -74,7 +74,12 @@ class Model:
         )
 
     def grouped(self, size: int) -> Model:
-        """The same model with fewer ops, each of which takes as long as `size` of these, as they follow one another."""
+        """The same model with fewer ops, each of which takes as long as `size` of these, as they follow one another.
+
+        One whose ops share no value keeps them: how many processes make its goldens follows from their number.
+        """
+        if self.apart:
+            return self
         ops = tuple(sum(self.ops[first : first + size]) for first in range(0, len(self.ops), size))
         return replace(self, ops=ops)
 

@@ -18,7 +18,7 @@ pytest.importorskip("build", reason="build comes with the dev extra")
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("harness", "models", "reports", "compiler")
-PASSES = "opscope/compiler/target/_passes.abi3.so"
+PASSES = "opscope/base/passes/_passes.abi3.so"
 
 THEIRS = {
     "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["."]\n',

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from opscope.compiler.target import passes
+from opscope.base import passes
 
 _NORMAL = {4: 0x00800000, 2: 0x0080}
 """Bytes of an element -> bit pattern of the smallest normal number: float32's, bfloat16's."""

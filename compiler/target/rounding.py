@@ -25,7 +25,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from opscope.compiler.target import passes
+from opscope.base import passes
 from opscope.compiler.target.formats import FORMATS, NumberFormat
 from opscope.compiler.target.rare_values import has_special, has_tiny, once
 

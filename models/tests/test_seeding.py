@@ -10,8 +10,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from opscope.base import passes
 from opscope.models.arguments import GENERATOR
-from opscope.models.seeding import DISTRIBUTIONS, draw, parse_distribution
+from opscope.models.seeding import BLOCK, DISTRIBUTIONS, draw, parse_distribution
 
 SAMPLES = ["normal:2", "normal:3:0.5", "uniform:-1:4", "magnitude:0.5:2", "int:-3:9", "bool:0.3", "ones", "zeros",
            "const:2.5", "range"]  # fmt: skip
@@ -67,6 +68,16 @@ def test_digits_are_frozen() -> None:
     ]
     assert draw("uniform:0:1", (2,), "float32", 0, 0).tolist() == [0.497933030128479, 0.8495832681655884]
     assert draw("int:0:99", (3,), "int32", 0, 0).tolist() == [49, 84, 33]
+
+
+@pytest.mark.skipif(passes.compiled is None, reason=f"no compiled passes here: {passes.state}")
+@pytest.mark.parametrize("kind", ["float32", "float64", "bfloat16", "complex64"])
+def test_numpys_bits_are_those_of_the_compiled_pass(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    laws = ["normal:2", "normal:0:1", "normal:3:0.5", "normal:1e-50:1"]  # the last mean is 0 in float32
+    sizes = [(), (7,), (BLOCK,), (BLOCK + 1,)]
+    compiled = [draw(law, size, kind, 4, 5).tobytes() for law in laws for size in sizes]
+    monkeypatch.setattr(passes, "compiled", None)
+    assert [draw(law, size, kind, 4, 5).tobytes() for law in laws for size in sizes] == compiled
 
 
 def test_scalars_and_complex() -> None:

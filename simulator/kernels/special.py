@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.polynomial import Polynomial, chebyshev
 
-from opscope.compiler.target import passes
+from opscope.base import passes
 
 _SPLIT = 1.0
 """Below this value erf is x times a series in x^2, above it 1 - erfc."""

@@ -1,4 +1,4 @@
-"""Kernels have the same bits by the compiled passes and by NumPy's (compiler/target/passes.py)."""
+"""Kernels have the same bits by the compiled passes and by NumPy's (opscope/base/passes)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from opscope.compiler.target import passes
+from opscope.base import passes
 from opscope.compiler.target.program import EltwiseParams, MatmulParams, Numerics, Params, ReduceParams
 from opscope.compiler.target.rounding import flush
 from opscope.simulator import plain

@@ -14,7 +14,7 @@ from ci.benchmarks.card_rows import ProductRow, halves, product_rows
 from ci.benchmarks.fit_movement import error as transfer_error
 from ci.benchmarks.fit_movement import parts
 from ci.benchmarks.fit_products import errors
-from opscope.compiler.target import passes
+from opscope.base import passes
 from opscope.compiler.target.system_desc import load_board
 from opscope.simulator.commands.device_show import device
 from opscope.simulator.modelled import ALL, DIFFERENCES, ERRORS, PARTS, PRODUCTS, TRANSFERS, TUNED

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opscope.compiler.target import passes
+from opscope.base import passes
 from opscope.compiler.target.rare_values import has_nan, has_special, has_tiny
 from opscope.compiler.target.rounding import bits, flush, kept, quantise, to_bf16, to_halves, to_mantissa
 
@@ -96,6 +96,7 @@ def test_memory_of_any_address_is_read() -> None:
 
 
 F, U, H = np.zeros(8, np.float32), np.zeros(8, np.uint32), np.zeros(8, np.uint16)
+LINES = np.zeros((0x4F000000 >> 16) + 1, np.float32)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +133,11 @@ F, U, H = np.zeros(8, np.float32), np.zeros(8, np.uint32), np.zeros(8, np.uint16
         ("odd_series", (F, F[:0], 1.0, F)),
         ("odd_series", (F, F, "1", F)),
         ("odd_series", (F, F, 1.0, F[:7])),
+        ("normal", (U, F, F, 1.0, 0.0, F)),
+        ("normal", (U, LINES, LINES[1:], 1.0, 0.0, F)),
+        ("normal", (U[:7], LINES, LINES, 1.0, 0.0, F)),
+        ("normal", (F, LINES, LINES, 1.0, 0.0, F)),
+        ("normal", (U, LINES, LINES, "1", 0.0, F)),
     ],
 )
 def test_what_does_not_fit_is_refused_before_it_is_touched(function: str, arguments: tuple[Any, ...]) -> None:
@@ -147,5 +153,5 @@ def test_a_build_of_another_source_is_not_used(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_without_it_numpy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "opscope.compiler.target._passes", None)
+    monkeypatch.setitem(sys.modules, "opscope.base.passes._passes", None)
     assert passes._load() == (None, "NumPy (not compiled: no C compiler at installation)")

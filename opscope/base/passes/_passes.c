@@ -1,6 +1,7 @@
 /* Passes over whole arrays that NumPy makes in several: looks for rare values, rounding, sums and products with both,
- * a table's values, a series. Bits are those of the NumPy code in rounding.py, rare_values.py, simulator/plain.py,
- * by_pattern.py and kernels/special.py, which says what each means and is used where this file was not compiled.
+ * a table's values, a series, normal values from random bits. Bits are those of the NumPy code in
+ * compiler/target/rounding.py, rare_values.py, simulator/plain.py, by_pattern.py, kernels/special.py and
+ * models/seeding.py, which says what each means and is used where this file was not compiled.
  *
  * No sum of floats is reordered and no product contracted (setup.py: -ffp-contract=off), so that every compiler and
  * every processor gives the same bits. Each function checks types and lengths of its arrays before it touches one. It
@@ -191,6 +192,27 @@ WIDE static void odd_block(const float *x, float *out, size_t n, const float *se
             total[i] = next_term(total[i], square[i], series[term]);
     for (size_t i = 0; i < n; i++)
         out[i] = total[i] * x[i];
+}
+
+/* Bits of a float that do not choose its line, and lines for all floats up to 2^31. */
+#define SHIFT 16
+#define LINES (0x4F000000u / (1u << SHIFT) + 1)
+
+/* Not for wide registers: reading lines from all over a table into one takes a third longer. */
+static void normal_block(const uint32_t *restrict words, size_t n, const float *restrict offsets,
+                         const float *restrict slopes, float scale, float shift, float *restrict out)
+{
+    for (size_t i = 0; i < n; i++) {
+        float value = (float)(int32_t)(words[i] & SIZE);
+        uint32_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        float product = value * slopes[bits >> SHIFT];
+        float magnitude = (product + offsets[bits >> SHIFT]) * scale;
+        memcpy(&bits, &magnitude, sizeof bits);
+        bits ^= words[i] & SIGN;
+        memcpy(&value, &bits, sizeof bits);
+        out[i] = value + shift;
+    }
 }
 
 /* ---- arrays ---- */
@@ -535,10 +557,40 @@ static PyObject *odd_series(PyObject *self, PyObject *const *args, Py_ssize_t co
     Py_RETURN_NONE;
 }
 
+/* normal(words, offsets, slopes, scale, shift, out): a normal value for each word of 32 random bits, by the lines of the
+ * inverse distribution, times a number, plus another. */
+static PyObject *normal(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    Array arrays[4] = {{.taken = 0}, {.taken = 0}, {.taken = 0}, {.taken = 0}};
+    if (counted(count, 6))
+        return NULL;
+    double scale = PyFloat_AsDouble(args[3]), shift = PyErr_Occurred() ? 0 : PyFloat_AsDouble(args[4]);
+    if (PyErr_Occurred())
+        return NULL;
+    Array *words = &arrays[0], *offsets = &arrays[1], *slopes = &arrays[2], *out = &arrays[3];
+    if (take(args[0], words, "I", 0) || take(args[1], offsets, "f", 0) || take(args[2], slopes, "f", 0) ||
+        take(args[5], out, "f", 1) || same_length(words, out) || same_length(offsets, slopes)) {
+        give_back(arrays, 4);
+        return NULL;
+    }
+    if (offsets->count < LINES) {
+        PyErr_Format(PyExc_ValueError, "expected %u lines, got %zu", LINES, offsets->count);
+        give_back(arrays, 4);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    for (size_t at = 0; at < out->count; at += BLOCK)
+        normal_block((const uint32_t *)words->data + at, least(BLOCK, out->count - at), offsets->data, slopes->data,
+                     (float)scale, (float)shift, (float *)out->data + at);
+    Py_END_ALLOW_THREADS
+    give_back(arrays, 4);
+    Py_RETURN_NONE;
+}
+
 #define METHOD(NAME) {#NAME, (PyCFunction)(void (*)(void))NAME, METH_FASTCALL, NULL}
 static PyMethodDef METHODS[] = {
     METHOD(has_tiny), METHOD(reaches), METHOD(changes), METHOD(keep),       METHOD(round_floats), METHOD(narrow),
-    METHOD(widen),    METHOD(combine), METHOD(look_up), METHOD(odd_series), {NULL, NULL, 0, NULL},
+    METHOD(widen),    METHOD(combine), METHOD(look_up), METHOD(odd_series), METHOD(normal),       {NULL, NULL, 0, NULL},
 };
 
 static int named_source(PyObject *module) { return PyModule_AddStringConstant(module, "SOURCE", SOURCE); }

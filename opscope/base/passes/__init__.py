@@ -1,8 +1,8 @@
 """Passes over whole arrays that one loop in C makes (`_passes.c`), where it was compiled at installation.
 
-Otherwise NumPy makes them in several, with the same bits (tests/test_passes.py). `compiled` is the module or None;
-`state` says which it is and why, for `opscope doctor`. Arrays that are handed to it are contiguous and of the types
-that its functions name; it refuses others with a TypeError or a ValueError.
+Otherwise NumPy makes them in several, with the same bits (compiler/target/tests/test_passes.py). `compiled` is the
+module or None; `state` says which it is and why, for `opscope doctor`. Arrays that are handed to it are contiguous and
+of the types that its functions name; it refuses others with a TypeError or a ValueError.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ state = "NumPy"
 
 def _load() -> tuple[ModuleType | None, str]:
     try:
-        module = import_module("opscope.compiler.target._passes")
+        module = import_module("opscope.base.passes._passes")
     except ModuleNotFoundError:
         return None, "NumPy (not compiled: no C compiler at installation)"
     except ImportError as error:
