@@ -29,11 +29,24 @@ VERSION = 2
 
 
 _ONE_ROUNDING = (
-    "abs add and ceil clamp compare convert divide floor is_finite maximum minimum multiply negate not or "
-    "round_nearest_afz round_nearest_even select sign subtract xor"
+    "abs add and ceil clamp compare convert count_leading_zeros divide floor is_finite maximum minimum multiply negate "
+    "not or popcnt reduce_precision remainder round_nearest_afz round_nearest_even select shift_left "
+    "shift_right_arithmetic shift_right_logical sign sqrt subtract xor"
 )
-ONE_ROUNDING = frozenset(f"stablehlo.{name}" for name in _ONE_ROUNDING.split())
+_STEPS = "atan2 cosine exponential exponential_minus_one log log_plus_one logistic power rsqrt sine tanh"
+_CHLO_STEPS = "acos acosh asin asinh atanh bessel_i1e cosh digamma erf erf_inv erfc lgamma sinh"
+ONE_ROUNDING = frozenset(
+    [*(f"stablehlo.{name}" for name in _ONE_ROUNDING.split()), "chlo.mulhi", "chlo.next_after", "chlo.square"]
+)
 """Ops each of whose results is one operation of IEEE 754 or of integers, rounded once."""
+STEPS = frozenset(
+    [*(f"stablehlo.{name}" for name in _STEPS.split()), *(f"chlo.{name}" for name in _CHLO_STEPS.split())]
+)
+"""Functions in several steps that XLA's older emitter writes like its own one, and whose sums and products LLVM joins
+alike from level 1 on. Found by comparing bits: `atan`, `cbrt` and `tan` have others."""
+
+SMALL = {0: 16 << 20, 1: 1 << 20}
+"""Bytes of operands and results up to which compiling takes longer than running what is optimised less, by level."""
 
 
 class GoldenError(Exception):
@@ -154,14 +167,17 @@ def compile_module(
     return begin_compiling(module, cache_dir, widen=widen, denormals=denormals)()
 
 
-def same_at_any_level(op_name: str, element_types: Iterable[str]) -> bool:
-    """Whether an op has the same bits however much its program is optimised: none of its operations can be joined.
+def level_of(op_name: str, element_types: Iterable[str], size: int) -> int | None:
+    """The level of optimisation at which an op of so many bytes is made fastest; None is XLA's own.
 
-    One of complex numbers is several, and what sorts is slow unless it is optimised.
+    It has the same bits at all of them. Level 0 is for those none of whose operations can be joined: one of complex
+    numbers is several. What sorts is slow unless it is optimised.
     """
     if any(name.startswith("complex") for name in element_types) or op_name in ("stablehlo.sort", "chlo.top_k"):
-        return False
-    return op_name in ONE_ROUNDING or op_family(op_name) in DATA_MOVEMENT
+        return None
+    if op_name in ONE_ROUNDING or op_family(op_name) in DATA_MOVEMENT:
+        return 0 if size <= SMALL[0] else None
+    return 1 if op_name in STEPS and size <= SMALL[1] else None
 
 
 def begin_compiling(
@@ -170,12 +186,12 @@ def begin_compiling(
     *,
     widen: bool = False,
     denormals: bool = False,
-    optimised: bool = True,
+    level: int | None = None,
 ) -> Callable[[], Executable]:
     """The half of `compile_module` that needs Python; returns the other, which any thread may call.
 
-    If `optimised` is not set, XLA's backend leaves out what makes the program faster: an elementwise op compiles in
-    11 ms in place of 37.
+    At a `level` below its own, XLA's backend leaves out what makes the program faster: an elementwise op compiles in
+    11 ms at level 0, in 20 at 1, in place of 37.
     """
     loaded = mlir.load(module)
     if widen:
@@ -199,12 +215,12 @@ def begin_compiling(
     if "@lapack_" in text:
         _initialise_lapack()
     if cache_dir is not None:
-        path = cache_dir / "executables" / _key(text, optimised)
+        path = cache_dir / "executables" / _key(text, level)
         if path.is_file() and (executable := _deserialise(path)) is not None:
             export_folder.mark_used(path)
             return lambda: executable
     _cpu()  # made by one thread, however many compile
-    return functools.partial(_compile, mlir.to_bytecode(loaded), path, optimised)
+    return functools.partial(_compile, mlir.to_bytecode(loaded), path, level)
 
 
 def _widened(module: mlir.Module) -> mlir.Module:
@@ -242,9 +258,9 @@ def _initialise_lapack() -> None:
     _lapack.initialize()
 
 
-def _key(text: str, optimised: bool) -> str:
+def _key(text: str, level: int | None) -> str:
     """File name of a module's executable: what is compiled (without locations), by which compiler, for which CPU."""
-    words = (_compiler(), os.environ.get("XLA_FLAGS", ""), text, *([] if optimised else ["not optimised"]))
+    words = (_compiler(), os.environ.get("XLA_FLAGS", ""), text, *([] if level is None else [f"level {level}"]))
     return words_digest(*words, digits=32)
 
 
@@ -255,15 +271,15 @@ def _compiler() -> str:
     return f"{VERSION};{metadata.version('jaxlib')};{export_folder.cpu_fingerprint()}"
 
 
-def _options(optimised: bool = True) -> Any:
-    """Compile options: one device, XLA's own optimisation level or none."""
+def _options(level: int | None = None) -> Any:
+    """Compile options: one device, a level of optimisation or XLA's own."""
     from jaxlib import xla_client
 
     options = xla_client.CompileOptions()
     debug = options.executable_build_options.debug_options
     debug.xla_cpu_enable_fast_math = False
-    if not optimised:
-        debug.xla_backend_optimization_level = 0
+    if level is not None:
+        debug.xla_backend_optimization_level = level
         # MLIR's pipeline for loops takes three times as long as the emitter that it replaces.
         options.env_option_overrides = [("xla_cpu_use_fusion_emitters", False)]
     return options
@@ -286,10 +302,10 @@ def _deserialise(path: Path) -> Executable | None:
     return None
 
 
-def _compile(module: bytes, path: Path | None, optimised: bool) -> Executable:
+def _compile(module: bytes, path: Path | None, level: int | None) -> Executable:
     """Compiles, and keeps the result at `path`; what cannot be kept is compiled again next time."""
     try:
-        loaded = _cpu().compile_and_load(module, _devices(), _options(optimised))
+        loaded = _cpu().compile_and_load(module, _devices(), _options(level))
     except Exception as error:  # the client raises many types
         raise GoldenError(_short(error)) from error
     if path is not None:

@@ -27,8 +27,6 @@ from opscope.harness.record.element_types import NUMPY_NAMES, byte_size, load, n
 from opscope.harness.record.records import OpRow, Source, TensorDesc
 from opscope.models.seeding import draw
 
-SMALL = 16 << 20
-"""Bytes of operands and results up to which compiling takes longer than running what was not optimised."""
 LINE = 256
 """Bytes of a line of the walk's journal."""
 
@@ -329,9 +327,9 @@ class Walker:
     def begin_compiling(self, op: SingleOp) -> Callable[[], golden.Executable]:
         """The first half of compiling an op; its result is the other."""
         descs = *op.inputs, *op.outputs
-        small = sum(byte_size(desc.shape, desc.data_type) for desc in descs) <= SMALL
-        optimised = not (small and golden.same_at_any_level(op.op_name, [desc.data_type for desc in descs]))
-        return golden.begin_compiling(op.bytecode, self.plan.cache_dir, widen=True, optimised=optimised)
+        size = sum(byte_size(desc.shape, desc.data_type) for desc in descs)
+        level = golden.level_of(op.op_name, [desc.data_type for desc in descs], size)
+        return golden.begin_compiling(op.bytecode, self.plan.cache_dir, widen=True, level=level)
 
     def executable(self, op: SingleOp) -> golden.Executable | str:
         """The op's executable, or why there is none."""
