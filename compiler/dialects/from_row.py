@@ -21,6 +21,7 @@ from xdsl.traits import HasCanonicalizationPatternsTrait, IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from opscope.compiler.ops import shapes
+from opscope.compiler.ops.element_text import element_text
 from opscope.compiler.ops.row import OpRow
 
 
@@ -136,4 +137,4 @@ def _class_name(name: str) -> str:
 
 def element_of(value: SSAValue) -> str:
     """Returns the element type of a tensor value as MLIR text: f32, ui8, i1, ..."""
-    return str(cast(Any, value.type).element_type)
+    return element_text(cast(Any, value.type).element_type)

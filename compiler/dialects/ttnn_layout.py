@@ -16,6 +16,7 @@ from xdsl.printer import Printer
 
 from opscope.compiler.dialects.ttcore import TILE, TileType, WordAttr
 from opscope.compiler.ops.codec import I64S
+from opscope.compiler.ops.element_text import element_text
 
 FIDELITIES = {name.lower(): name for name in ("LoFi", "HiFi2", "HiFi3", "HiFi4")}
 """ttnn's spelling -> spelling in the binary."""
@@ -175,7 +176,7 @@ class TTNNLayoutAttr(ParametrizedAttribute):
     def data_type(self) -> str:
         """ttcore data type of the elements: f32, bfp_bf8, si32, ..."""
         element: Any = self.memref.element_type
-        return element.data_type.data if isinstance(element, TileType) else str(element)
+        return element.data_type.data if isinstance(element, TileType) else element_text(element)
 
     def print_parameters(self, printer: Printer) -> None:
         """Prints the attribute as tt-mlir does, without aliases."""

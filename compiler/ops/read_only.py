@@ -6,6 +6,7 @@ from typing import Any
 
 from xdsl.ir import Operation
 
+from opscope.compiler.ops.element_text import element_text
 from opscope.compiler.ops.row import TABLE
 from opscope.compiler.target.formats import ELEMENT_TYPES, ElementType
 
@@ -27,7 +28,7 @@ def computed_in(op: Operation) -> ElementType | None:
 
 
 def _row(value: Any) -> ElementType | None:
-    return ELEMENT_TYPES.get(str(getattr(value.type, "element_type", "")))
+    return ELEMENT_TYPES.get(element_text(getattr(value.type, "element_type", "")))
 
 
 def _group(name: str) -> str:

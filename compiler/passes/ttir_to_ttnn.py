@@ -24,6 +24,7 @@ from opscope.compiler.dialects.ttir_conv_weights import prepares_weights
 from opscope.compiler.dialects.unlowered import why_not
 from opscope.compiler.errors import CompilerInputError, StageFailure
 from opscope.compiler.ir.functions import CONST_EVAL, FALLBACK, KIND, PROGRAM, SCALAR, functions, kind_of
+from opscope.compiler.ops.element_text import element_text
 from opscope.compiler.ops.read_only import computed_in
 from opscope.compiler.ops.row import TABLE, OpRow
 from opscope.compiler.ops.shapes import shape_of
@@ -246,13 +247,13 @@ class _Function:
         owner = value.owner.name if isinstance(value.owner, Operation) else ""
         readers = {use.operation.name for use in value.uses}
         if not self.fallback and owner != "ttir.join_words" and not (readers and readers <= ON_HOST):
-            self.formats.of(str(kind.element_type), _user(value))
+            self.formats.of(element_text(kind.element_type), _user(value))
         return _shape_type(kind, layout.host_layout(shape_of(value), kind.element_type))
 
     def tiled(self, value: SSAValue, buffer_type: str = "dram") -> TensorType:
         """Returns the value's type in tiles of its device format."""
         kind = cast(TensorType, value.type)
-        data_format = self.formats.of(str(kind.element_type), _user(value), self.kind == SCALAR)
+        data_format = self.formats.of(element_text(kind.element_type), _user(value), self.kind == SCALAR)
         return _shape_type(kind, layout.tile_layout(shape_of(value), data_format.ttcore, buffer_type))
 
     def add(self, name: str, operands: list[SSAValue], result: TensorType, source: Any, **properties: Any) -> SSAValue:

@@ -13,6 +13,7 @@ from opscope.compiler.dialects.from_row import RowOp
 from opscope.compiler.dialects.locations import location
 from opscope.compiler.errors import StageFailure
 from opscope.compiler.ir.functions import functions
+from opscope.compiler.ops.element_text import element_text
 from opscope.compiler.ops.shapes import shape_of
 from opscope.compiler.target.formats import host_format, number_format
 from opscope.compiler.target.program import Binary, HostParams, Numerics, Params, Program, TensorDesc
@@ -37,7 +38,7 @@ def describe(value: SSAValue) -> TensorDesc:
     if encoding is None:
         raise StageFailure(STAGE, "tensor", f"expected a tensor with a ttnn layout, got {value.type}")
     kind: Any = value.type
-    element = str(kind.element_type)
+    element = element_text(kind.element_type)
     spread = encoding.memory_layout
     return TensorDesc(
         shape=shape_of(value),

@@ -19,6 +19,7 @@ from opscope.compiler.dialects import ttir
 from opscope.compiler.dialects.locations import mark_parts
 from opscope.compiler.errors import StageFailure
 from opscope.compiler.ir.functions import SOURCE, functions
+from opscope.compiler.ops.element_text import element_text
 from opscope.compiler.ops.row import TABLE, OpRow
 from opscope.compiler.options import WAY_OUT
 from opscope.compiler.passes.stablehlo_to_ttir import (  # noqa: F401  (each fills PATTERNS or NAMED)
@@ -57,7 +58,7 @@ def type_class(value: SSAValue) -> str:
         return "bool" if element.width.data == 1 else "int"
     if isinstance(element, ComplexType):
         return "complex"
-    name = str(element)
+    name = element_text(element)
     return "quant" if name.startswith("!quant") else "float"
 
 

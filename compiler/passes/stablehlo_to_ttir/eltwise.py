@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import AnyFloat, IntegerAttr, IntegerType, TensorType
 from xdsl.ir import SSAValue
 
 from opscope.compiler.dialects.from_row import element_of
+from opscope.compiler.ops.element_text import element_text
 from opscope.compiler.ops.shapes import shape_of
 from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
 from opscope.compiler.passes.stablehlo_to_ttir.random import split
@@ -67,7 +68,7 @@ def imag(e: Emit) -> SSAValue:
 def bitcast_convert(e: Emit) -> SSAValue:
     """Reinterprets bits as another type; a last dim comes or goes if widths differ. 64 bits are words on the device."""
     (value,) = e.operands
-    types = (element_of(value), str(e.result_type.element_type))
+    types = (element_of(value), element_text(e.result_type.element_type))
     if types in (("i64", "ui32"), ("ui64", "ui32")):
         return split(e, value)
     if types in (("ui32", "i64"), ("ui32", "ui64")):

@@ -26,6 +26,7 @@ from opscope.compiler.dialects.stablehlo import SpecAttr
 from opscope.compiler.errors import StageFailure
 from opscope.compiler.ir.context import context
 from opscope.compiler.ir.functions import SOURCE, functions
+from opscope.compiler.ops.element_text import element_text
 from opscope.compiler.ops.row import TABLE
 from opscope.compiler.ops.shapes import Shape, shape_of
 
@@ -201,7 +202,7 @@ class Emit:
 
     def typecast(self, value: SSAValue, element: Any) -> SSAValue:
         """Converts `value` to another element type; returns it as it is if it has that type."""
-        if element_of(value) == str(element):
+        if element_of(value) == element_text(element):
             return value
         return self.emit("typecast", [value], TensorType(element, shape_of(value)))
 
