@@ -263,7 +263,7 @@ class Walker:
     def inputs(
         self, op: SingleOp, node: Node, env: dict[int, Any], store: bool
     ) -> tuple[list[Any] | Missing, tuple[Source, ...]]:
-        """The input buffers of one use, and where each comes from; `store`: captured ones are written to files."""
+        """The input buffers of one use; with `store`, also where each comes from, and captured ones become files."""
         buffers: list[Any] = []
         sources: list[Source] = []
         for index, value in enumerate(node.inputs):
@@ -281,13 +281,13 @@ class Walker:
             if isinstance(buffer, np.ndarray):
                 buffer = env[value] = golden.put(buffer)
             buffers.append(buffer)
+            if not store:
+                continue
             if value in self.arguments:
                 sources.append(self.source(self.arguments[value]))
             else:
-                path = f"{VALUES}/{value}.npy"
-                sources.append(Source(kind="captured", path=path))
-                if store:
-                    self.store(value, buffer)
+                sources.append(Source(kind="captured", path=f"{VALUES}/{value}.npy"))
+                self.store(value, buffer)
         return buffers, tuple(sources)
 
     def source(self, index: int) -> Source:
