@@ -207,15 +207,15 @@ def below(cache: Path, header: ManifestHeader) -> ManifestHeader:
 
 
 def located(header: ManifestHeader, *caches: Path) -> ManifestHeader:
-    """A run's manifest with the places of its export folders: in the first of some caches that has them all.
+    """A run's manifest with the places of its export folders: each in the first of some caches that has it.
 
-    If none has, they are those in the first cache. Absolute ones, of older runs, stay.
+    If none has, it is that in the first cache. Absolute ones, of older runs, stay.
     """
-    placed = [
-        header.model_copy(update={"export_dirs": tuple(str(cache / folder) for folder in header.export_dirs)})
-        for cache in caches
-    ]
-    return next(filter(all_complete, placed), placed[0])
+
+    def place(folder: str) -> str:
+        return str(next((cache / folder for cache in caches if complete(cache / folder)), caches[0] / folder))
+
+    return header.model_copy(update={"export_dirs": tuple(map(place, header.export_dirs))})
 
 
 def value_files(row: OpRow) -> list[str]:
@@ -230,6 +230,22 @@ def files_of(row: OpRow) -> list[str]:
     return list(dict.fromkeys([*([row.module] if row.module else []), *value_files(row)]))
 
 
+def those_complete(header: ManifestHeader) -> ManifestHeader:
+    """The header with those of its models alone whose exports are there."""
+    places = zip(header.models, header.export_dirs, strict=True)
+    there = [(model, folder) for model, folder in places if complete(Path(folder))]
+    return header.model_copy(update={"models": tuple(m for m, _ in there), "export_dirs": tuple(f for _, f in there)})
+
+
 def all_complete(header: ManifestHeader) -> bool:
     """Whether all export folders of a run are still there and complete."""
     return all(complete(Path(folder)) for folder in header.export_dirs)
+
+
+def refuse_removed(header: ManifestHeader, rows: Iterable[OpRow], run_dir: Path, where: str) -> None:
+    """Raises InputError for an op of a run whose model's export is no more there."""
+    folders = dict(zip(header.models, header.export_dirs, strict=True))
+    for model in dict.fromkeys(row.uses[0].model for row in rows):
+        if not complete(Path(folders[model])):
+            hint = f"pytest --op-by-op --model {model} --ops NAME"
+            raise InputError(where, f"the export of {model} in {run_dir}", "a removed export", hint)

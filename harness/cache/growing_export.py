@@ -9,8 +9,9 @@ Its lines, each sealed and written by one `write`, come from one writer after th
     {"op", "row", "files"}              from it, for each op whose inputs and goldens are stored: sizes and digests too
     {"complete": folder}                from the controller: the export is complete, and is there now
     {"failed": reason}                  from the controller: there will be no more goldens
+    {"cut_off": reason}                 the same, because the time of --budget is over
 
-A file that is there no more says that neither of the last two could be written: to remove it takes no space.
+A file that is there no more says that none of the last three could be written: to remove it takes no space.
 """
 
 from __future__ import annotations
@@ -64,6 +65,10 @@ class Announcer:
         """Says that no more goldens will be made."""
         self._write_last({"failed": reason})
 
+    def cut_off(self, reason: str) -> None:
+        """Says that no more goldens will be made in this run, whose budget is over."""
+        self._write_last({"cut_off": reason})
+
     def _write_last(self, values: dict[str, str]) -> None:
         try:
             self._write(json.dumps(values))
@@ -94,6 +99,8 @@ class GrowingExport:
         self.complete = False
         self.failure = ""
         """Why there will be no more goldens; empty as long as that is not known."""
+        self.cut_off = False
+        """Whether that is because the time of --budget is over."""
         self.gone = False
         """Whether there is no file at the last look."""
         self._announced: dict[str, dict[str, Any]] = {}
@@ -111,6 +118,8 @@ class GrowingExport:
                 self.folder, self.complete = Path(values["complete"]), True
             elif "failed" in values:
                 self.failure = values["failed"]
+            elif "cut_off" in values:
+                self.failure, self.cut_off = values["cut_off"], True
             elif "split" in values:
                 split = values["split"]
                 rows = [OpRow.model_validate(row) for row in split["rows"]]

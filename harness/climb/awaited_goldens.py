@@ -1,7 +1,7 @@
 """Waits for the goldens of an op whose model is still being evaluated, until they are stored or will not be.
 
-The preparation's own limits bound the time (`--prepare-timeout`, `--prepare-memory`); how long a process has waited is
-counted.
+The preparation's own limits bound the time (`--prepare-timeout`, `--prepare-memory`), and the run's budget does; how
+long a process has waited is counted.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ class NoGoldens(Exception):  # noqa: N818 - the outcome of one model, not an err
     """An op's goldens will not be made; the text says why."""
 
 
+class CutOff(NoGoldens):
+    """The time of --budget was over before an op's goldens were there."""
+
+
 class AwaitedGoldens:
     """The exports under construction, as one process that climbs their ops sees them."""
 
@@ -42,13 +46,16 @@ class AwaitedGoldens:
         self.waited = 0.0
         """Seconds that this process has waited."""
 
-    def row(self, row: OpRow) -> OpRow:
-        """The op with its inputs and goldens, of the first of its models that has them. Raises NoGoldens."""
+    def row(self, row: OpRow, in_time: Callable[[], bool] = lambda: True) -> OpRow:
+        """The op with its inputs and goldens, of the first of its models that has them. Raises NoGoldens, also where
+        they are not there once it is no more `in_time`."""
         if not row.uses or row.uses[0].model not in self._exports:
             return row
         since = time.monotonic()
         try:
-            while (ready := self._now(row)) is None:
+            while (ready := self.now(row)) is None:
+                if not in_time():
+                    raise CutOff("budget")
                 if self._controller not in (os.getpid(), os.getppid()):
                     raise NoGoldens("the process that prepared its model has ended")
                 self._before_waiting()
@@ -59,7 +66,7 @@ class AwaitedGoldens:
         finally:
             self.waited += time.monotonic() - since
 
-    def _now(self, row: OpRow) -> OpRow | None:
+    def now(self, row: OpRow) -> OpRow | None:
         """The op as it can run now; None if its goldens may still come. Raises NoGoldens, Damaged."""
         reasons = []
         for model in dict.fromkeys(use.model for use in row.uses):
@@ -80,6 +87,8 @@ class AwaitedGoldens:
         if export is None:  # complete when the ops were collected
             return self._final_row(model, op_id)
         export.look()
+        if export.cut_off:  # nor another model's, which a run with more time would not take
+            raise CutOff(export.failure)
         if export.failure:
             return export.failure
         own = export.row(op_id)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from opscope.base.children.slots import Slots
 from opscope.harness.climb import budget
-from opscope.harness.climb.awaited_goldens import AwaitedGoldens, NoGoldens
+from opscope.harness.climb.awaited_goldens import AwaitedGoldens, CutOff, NoGoldens
 from opscope.harness.climb.reruns import Reruns
 from opscope.harness.climb.result_cache import ResultCache
 from opscope.harness.lanes.protocol import AnyLane
@@ -38,6 +38,8 @@ class Terms:
     """How often an op is run again if no limitation names its failure."""
     goldens: AwaitedGoldens | None = None
     """The goldens that are still being made. With None, there are none."""
+    lost: Mapping[str, str] = field(default_factory=dict)
+    """Why there are no goldens of a model, by model: its ops cannot run."""
     slots: Slots | None = None
     """Of these a process has one while it runs an op. With None, it needs none."""
 
@@ -59,9 +61,12 @@ class Climber:
             return self._judged(recorded)
         attempt = self._terms.attempts.get(row.op_id, 1)
         try:
-            ready = row if self._terms.goldens is None else self._terms.goldens.row(row)
+            if row.uses and (reason := self._terms.lost.get(row.uses[0].model)) is not None:
+                raise NoGoldens(reason)
+            ready = row if self._terms.goldens is None else self._terms.goldens.row(row, self._in_time)
         except NoGoldens as error:
-            unrun = unrun_test(row, self._context, Status.NOT_RUN, str(error))
+            reason = budget.REASON if isinstance(error, CutOff) else str(error)
+            unrun = unrun_test(row, self._context, Status.NOT_RUN, reason)
             test, verdict = self._judged(unrun.model_copy(update={"attempt": attempt}))
         else:
             test, verdict = self._judged(self._test(ready, attempt))

@@ -41,6 +41,9 @@ FOLDER = "imports"
 SOURCES = ("harness/verdict", "harness/import_check", "models/frontends")
 """Source folders that decide a check, besides those that decide the export folder."""
 
+OUT_OF_TIME = "the time of --budget was over"
+"""Why a model was not held to its framework that a run with more time holds to it."""
+
 Report = Callable[[dict[str, Any]], None]
 
 
@@ -61,6 +64,11 @@ def hold(
     return side_by_side(jobs, at_once, report, stop=stop)
 
 
+def out_of_time(checks: Sequence[ImportCheck]) -> bool:
+    """Whether the budget was over before all of some models were held to their frameworks."""
+    return any(check.error == OUT_OF_TIME for check in checks)
+
+
 def _kept(task: Task, folder: Path, claims: Claims, slots: SlotFile | None, turn: Turn) -> ImportCheck:
     """The check of one model: the kept one, or a new one."""
     report = turn.report
@@ -77,7 +85,7 @@ def _kept(task: Task, folder: Path, claims: Claims, slots: SlotFile | None, turn
         check = _check(task, folder, claims, slots, turn)
         store.put(key, check.model_dump(mode="json"))
     except BudgetSpent:  # another run may have the time
-        check = _unchecked(task, "the time of --budget was over")
+        check = _unchecked(task, OUT_OF_TIME)
     except (ExportFailed, ModelRefused, Damaged) as error:
         check = _unchecked(task, f"it could not be exported again: {error}")
     report({"event": "stage", "model": task.name, "stage": "import", "done": 1, "total": 1})

@@ -177,7 +177,9 @@ class _OneModel:
             status = ModelStatus.EXPORT_FAILED if allowance.step == EXPORT else ModelStatus.PREPARE_FAILED
             failure = _failure(task, status, str(error), "", self.artifacts)
         self.outcomes[task.name] = failure
-        _announce(task, lambda announcer: announcer.failed(f"{failure.status.value}: {failure.error}"))
+        said = f"{failure.status.value}: {failure.error}"
+        cut_off = failure.status is ModelStatus.NOT_RUN
+        _announce(task, lambda announcer: announcer.cut_off(said) if cut_off else announcer.failed(said))
         turn.report({"event": "failed", "model": task.name, "status": failure.status.value, "error": failure.error})
         return failure
 

@@ -208,12 +208,20 @@ class ManifestHeader(Record):
     structural: dict[str, Int]
     """Per model: ops that only hold the program together (constant, return, call, ...)."""
     failed: tuple[ModelFailure, ...] = ()
-    """The models that were requested but could not be prepared. One whose goldens failed is in `models` too."""
+    """The models that were requested but could not be prepared. One whose goldens failed is in `models` too, and one
+    that the budget cut off while they were made also in `unfinished`."""
     imports: tuple[ImportCheck, ...] = ()
     """One for each of `models` that a framework exported. Files of StableHLO are not imported."""
     unfinished: tuple[str, ...] = ()
     """The models whose goldens were being made when this was written: of their ops, it says what the split knows. It is
-    written again once they are made; a run that ended before prepares them again when it goes on."""
+    written again once they are made; a run that ended before, or whose budget did, prepares them again when it goes
+    on."""
+
+    @property
+    def lost(self) -> dict[str, ModelFailure]:
+        """The models whose goldens failed after their ops were known, which no `--resume` prepares again."""
+        models = {*self.models} - {*self.unfinished}
+        return {failure.model: failure for failure in self.failed if failure.model in models}
 
     def by_outcome(self) -> dict[str, int]:
         """How many of the requested models ran, and how many failed in each way."""

@@ -289,11 +289,16 @@ def header_of(run_dir: Path, first: Line) -> ManifestHeader:
     return parse(ManifestHeader, first.text, first.where)
 
 
-def refuse_unfinished(header: ManifestHeader, run_dir: Path, where: str) -> None:
-    """Raises InputError for a run that was killed while goldens were made: its rows do not say where these are."""
-    if header.unfinished:
-        got = f"{run_dir}, which ended before all goldens of {', '.join(header.unfinished)} were made"
-        raise InputError(where, "a run whose models were prepared", got, f"pytest --op-by-op --resume {run_dir}")
+def refuse_unprepared(header: ManifestHeader, rows: Iterable[OpRow], run_dir: Path, where: str) -> None:
+    """Raises InputError for an op whose model has no complete export in a run: killed, out of budget, or it failed."""
+    failed = header.lost
+    for model in dict.fromkeys(row.uses[0].model for row in rows):
+        if model in header.unfinished:
+            got = f"{model}, whose goldens were not all made when {run_dir} ended"
+            raise InputError(where, "an op of a model that was prepared", got, f"pytest --op-by-op --resume {run_dir}")
+        if model in failed:
+            got = f"{model}, which is {failed[model].status.value} in {run_dir}"
+            raise InputError(where, "an op of a model that was prepared", got, f"pytest --op-by-op --model {model}")
 
 
 def refuse_other_values(rows: Iterable[OpRow], run_dir: Path, where: str) -> None:

@@ -90,6 +90,11 @@ class RunPlan:
             and not self.ran_whole(row)
         )
 
+    def selected(self) -> list[OpRow]:
+        """The ops that can be run and are selected on some backend."""
+        tags = [side.tag for side in self.sides()]
+        return [row for row in self.rows if row.module is not None and any(self.selects(row, tag) for tag in tags)]
+
     def ran_whole(self, row: OpRow) -> bool:
         """Whether every model that uses an op ran as one program."""
         whole = self.orders.whole
@@ -136,6 +141,7 @@ class RunPlan:
         if orders.growing:
             before_waiting = slots.give if slots is not None else lambda: None
             goldens = AwaitedGoldens(orders.growing, folders, self.folders, orders.controller, before_waiting)
+        lost = self.header.lost
         terms = Terms(
             goldens=goldens,
             slots=slots,
@@ -145,6 +151,7 @@ class RunPlan:
             deadline=orders.deadline,
             limitations=limitation_file.all_rows(orders.limitations),
             reruns=orders.reruns,
+            lost={model: f"no goldens of {model}: {lost.status}: {lost.error}" for model, lost in lost.items()},
         )
         return Climber(orders.context, lane, writer, terms)
 

@@ -135,7 +135,7 @@ class Preparing:
         """The complete manifest, once all models are prepared and held to their frameworks.
 
         `early` is what `split` returned: a model in it that has failed since keeps its ops, as far as they were
-        announced. Raises InputError, and what `report` raises.
+        announced. One that the budget has cut off stays unfinished. Raises InputError, and what `report` raises.
         """
         for event in self._events_to_come():
             report(event)
@@ -160,25 +160,36 @@ class Preparing:
         return merge_all(outcomes)
 
     def _completed(self, early: Manifest, late: Manifest) -> Manifest:
-        """The manifest of now, with the ops of models that have failed since they were split."""
-        header, rows = late
-        lost = [failure for failure in header.failed if failure.model in early[0].models]
-        if not lost:
+        """The manifest of now, with the ops of models that have failed, or were cut off, since they were split."""
+        header, _ = late
+        failures = {failure.model: failure for failure in header.failed}
+        if failures.keys().isdisjoint(early[0].models):
             return late
-        of_lost = []
-        for failure in lost:
-            export = self._exports[failure.model]
-            export.look()
-            manifest = export.manifest
-            assert manifest is not None
-            announced = export.announced()
-            reason = f"no goldens of {failure.model}: {failure.error}"
-            of_lost.append((manifest[0], [
+        made: list[Manifest] = []
+        lost: list[Manifest] = []
+        unfinished = []
+        for model in early[0].models:
+            outcome, failure = self._models.outcome(model), failures.get(model)
+            if isinstance(outcome, tuple) and failure is None:
+                made.append(outcome)
+                continue
+            assert failure is not None
+            known = self._exports[model]
+            known.look()
+            assert known.manifest is not None
+            if failure.status is ModelStatus.NOT_RUN:  # in its place, so that the rest of the run knows equal ops
+                made.append(known.manifest)
+                unfinished.append(model)
+                continue
+            announced = known.announced()
+            reason = f"no goldens of {model}: {failure.error}"
+            lost.append((known.manifest[0], [
                 announced.get(row.op_id) or row.model_copy(update={"no_golden": row.no_golden or reason})
-                for row in manifest[1]
+                for row in known.manifest[1]
             ]))  # fmt: skip
-        joined, all_rows = merge([(header, rows), *of_lost])
-        return joined.model_copy(update={"failed": header.failed, "imports": header.imports}), all_rows
+        joined, rows = merge([*made, *lost])
+        kept = {"failed": header.failed, "imports": header.imports, "unfinished": tuple(unfinished)}
+        return joined.model_copy(update=kept), rows
 
     def stop(self) -> None:
         """Ends the preparation and waits for its end. Models that are not complete are prepared again by `--resume`."""

@@ -7,9 +7,9 @@ selection of the first start is stored beside the manifest, so that deselected o
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opscope.base.damage import Damaged
 from opscope.harness.cache import export_folder
@@ -17,13 +17,12 @@ from opscope.harness.cache.claims import in_use
 from opscope.harness.prepare.prepare_models import merge
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.records import OpRow, OpTest
-from opscope.harness.record.stages import Status
+from opscope.harness.record.records import ManifestHeader, OpRow, OpTest
+from opscope.harness.record.result_options import ResultOptions
+from opscope.harness.record.stages import ModelStatus, Status
 from opscope.harness.record.store import StoredRun
+from opscope.harness.record.workflows import SPLIT
 from opscope.harness.settings.settings import BY_NAME
-
-if TYPE_CHECKING:
-    from opscope.harness.prepare.preparation import Preparation
 
 ANEW = frozenset(
     {"cluster", "publish", "publish_timeout", "no_report", "budget", "budget_history", "no_cache", "max_cache"}
@@ -96,31 +95,82 @@ def selection(run_dir: Path) -> tuple[str, ...] | None:
         raise InputError(str(path), "a list of op ids", f"something else ({error})", "a new run") from error
 
 
-def prepared(run: StoredRun, preparation: Preparation, make: Callable[[Preparation], Any]) -> None:
-    """Exports the models of the run again if the exports were removed. Raises InputError if the new ones differ."""
-    if export_folder.all_complete(run.header):
-        return
-    make(preparation)
-    if not export_folder.all_complete(run.header):
+def prepared(run: StoredRun, make: Callable[[], tuple[Sequence[str], ManifestHeader]], *, some: bool) -> StoredRun:
+    """The run with the rows of its exports, made if some are not there: those that were removed, those under way when
+    the run was killed, and those that its budget cut off or did not reach.
+
+    `make` prepares the models and returns the names of all in their order, and the header. With `some`, the run has
+    some of its models' ops only, and models stay left out that the budget did not reach: nobody knows which of their
+    ops are meant. A model that the budget of now cuts off stays unfinished; none of its ops can start after it. Raises
+    InputError if the run's own models become other ones.
+    """
+    header, split = run.header, ResultOptions.of_run(run.record).workflow == SPLIT
+    folders = {
+        model: Path(folder)
+        for model, folder in zip(header.models, header.export_dirs, strict=True) if model not in header.lost
+    }  # fmt: skip
+    skipped = {
+        failure.model for failure in header.failed
+        if failure.status is ModelStatus.NOT_RUN and failure.model not in header.models and split and not some
+    }  # fmt: skip
+    if not (skipped or header.unfinished) and all(map(export_folder.complete, folders.values())):
+        return run
+    names, made = make()
+    failures = {failure.model: failure for failure in made.failed}
+    absent = {model for model, folder in folders.items() if not export_folder.complete(folder)}
+    cut_off = {m for m in absent if m in failures and failures[m].status is ModelStatus.NOT_RUN}
+    lost = absent - cut_off
+    if not lost <= failures.keys() & set(header.unfinished):
         raise InputError(
             "--resume", "the models and the exporter that the run started with", "different ones", "a new run"
         )
+    if cut_off and not split:
+        got = f"{failures[min(cut_off)].error} ({min(cut_off)})"
+        raise InputError("--budget", "the time to prepare the models of the run again", got, "a longer time")
+    if not (skipped or header.unfinished or cut_off):
+        return run
+    folders |= {
+        model: Path(folder) for model, folder in zip(made.models, made.export_dirs, strict=True) if model in skipped
+    }
+    manifests = []
+    for model in names:
+        if model in folders and model not in lost:
+            manifests.append(_known(run, model) if model in cut_off else _stored(folders[model]))
+    failed = [failure for failure in header.failed if failure.model not in {*header.unfinished, *folders, *skipped}]
+    failed += [failure for model, failure in failures.items() if model in {*absent, *skipped}]
+    for failure in failed:
+        if failure.model in header.lost or failure.model in lost:
+            manifests.append(_known(run, failure.model, f"no goldens of {failure.model}: {failure.error}"))
+    joined, rows = merge(manifests)
+    ops, known = {row.op_id for row in rows}, {row.op_id for row in run.rows}
+    if not known <= ops or (known != ops and not skipped):
+        raise InputError("--resume", "the ops that the run started with", "different ones", "a new run")
+    unfinished = tuple(model for model in joined.models if model in cut_off)
+    kept = {"failed": tuple(failed), "imports": header.imports, "unfinished": unfinished}
+    return run._replace(header=joined.model_copy(update=kept), rows=rows)
 
 
-def with_goldens(run: StoredRun) -> StoredRun:
-    """A run that was killed while goldens were made, with the rows of its exports, which are complete now.
-
-    Raises InputError if they have other ops than the run began with.
-    """
-    folders = list(map(Path, run.header.export_dirs))
+def _stored(folder: Path) -> tuple[ManifestHeader, list[OpRow]]:
+    """The manifest of a complete export. Raises InputError."""
     try:
-        header, rows = merge([export_folder.read_manifest(folder) for folder in folders])
+        return export_folder.read_manifest(folder)
     except Damaged as error:
         raise InputError("--resume", "exports that can be read", str(error), "--resume once more") from error
-    if {row.op_id for row in rows} != {row.op_id for row in run.rows}:
-        raise InputError("--resume", "the ops that the run started with", "different ones", "a new run")
-    kept = {"failed": run.header.failed, "imports": run.header.imports}
-    return run._replace(header=header.model_copy(update=kept), rows=rows)
+
+
+def _known(run: StoredRun, model: str, no_golden: str = "") -> tuple[ManifestHeader, list[OpRow]]:
+    """What a run knows of the ops of one of its models without an export; `no_golden` says why there will be none."""
+    folder = run.header.export_dirs[run.header.models.index(model)]
+    ops, structural = run.header.module_ops[model], run.header.structural[model]
+    header = ManifestHeader(
+        models=(model,), export_dirs=(folder,), module_ops={model: ops}, structural={model: structural}
+    )
+    rows = []
+    for row in run.rows:
+        if uses := tuple(use for use in row.uses if use.model == model):
+            reason = row.no_golden or ("" if row.golden else no_golden)
+            rows.append(row.model_copy(update={"uses": uses, "no_golden": reason}))
+    return header, rows
 
 
 def check_backend(run: StoredRun, fingerprint: str) -> None:

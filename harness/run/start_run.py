@@ -72,9 +72,7 @@ def make(
             _unseal(plan.run_dir, plan.orders.context.run_id)
         for folder in map(Path, plan.header.export_dirs):
             claims.hold(folder)
-        if not export_folder.all_complete(plan.header):
-            raise InputError("--op", f"the exports of {plan.run_dir}", "removed exports",
-                             f"--model {' --model '.join(plan.header.models)} --ops ID")  # fmt: skip
+        export_folder.refuse_removed(plan.header, plan.selected(), plan.run_dir, "--op")
         lanes = [side.lane(side.writer(MAIN)) for side in plan.sides()]
         try:
             for lane in lanes:
@@ -157,14 +155,11 @@ def _from_models(
 def _climbs_early(request: Request) -> bool:
     """Whether ops of a new run are climbed while goldens of others are made.
 
-    Not where all goldens are needed first (for a model as a whole), where the order of ops depends on what is known of
-    each (`--budget`), or where somebody else than this machine's processes has to see what was announced. Which ops are
-    a share of a sweep is known from the split.
+    Not where all goldens are needed first (for a model as a whole), or where somebody else than this machine's
+    processes has to see what was announced. Which ops are a share of a sweep is known from the split.
     """
     settings = request.settings
-    return settings["workflow"] == SPLIT and not any(
-        settings[name] for name in ("op_by_op_on_fail", "budget", "cluster")
-    )
+    return settings["workflow"] == SPLIT and not any(settings[name] for name in ("op_by_op_on_fail", "cluster"))
 
 
 def _preparing(
@@ -282,7 +277,6 @@ def from_run(request: Request) -> RunPlan:
     server = request.settings["artifact_url"]
     run_dir = run_of_ops(request.run_dir, request.folder, request.op_ids, server)
     run = store.load_run(run_dir)
-    store.refuse_unfinished(run.header, run_dir, "--op")
     store.refuse_other_values(run.rows, run_dir, "--op")
     settings = dict(request.settings.values)
     for name in FROM_THE_RUN:
@@ -296,7 +290,9 @@ def from_run(request: Request) -> RunPlan:
     orders = replace(orders, **rest, others=tuple(replace(other, **rest) for other in orders.others))
     if models := run.record.origin.options.get("models"):
         orders = mending(orders, to_prepare(request, settings, models))
-    return RunPlan(orders, _located(run, orders), run.rows, again=True)
+    plan = RunPlan(orders, _located(run, orders), run.rows, again=True)
+    store.refuse_unprepared(plan.header, plan.selected(), run_dir, "--op")
+    return plan
 
 
 def run_of_ops(run_dir: Path | None, folder: Path, op_ids: Sequence[str], server: str | None = None) -> Path:
@@ -399,7 +395,7 @@ def _resumed(
         _unseal(run_dir, run.record.run_id)
     store.refuse_other_values(run.rows, run_dir, "--resume")
     settings = resume.options(run, request.settings.values, request.settings.sources)
-    preparation = to_prepare(request, settings, run.record.origin.options["models"])
+    preparation = to_prepare(request, settings, run.record.origin.options["models"], started.timestamp())
     orders = mending(orders_of(request, run.record.run_id, run_dir, settings), preparation)
     run = run._replace(header=_located(run, orders))
     rest: dict[str, Any] = {
@@ -407,7 +403,8 @@ def _resumed(
         "op_ids": resume.selection(run_dir) or (),
     }  # fmt: skip
     orders = replace(orders, **rest, others=tuple(replace(other, **rest) for other in orders.others))
-    plan = RunPlan(shared(orders, shard.read(run_dir)), run.header, run.rows)
+    share = shard.read(run_dir)
+    plan = RunPlan(shared(orders, share), run.header, run.rows)
     for folder in map(Path, run.header.export_dirs):
         claims.hold(folder)
     sides = plan.sides()
@@ -416,16 +413,19 @@ def _resumed(
         recalled = _recalled_ready(sides, lanes, not settings["no_cache"])
         ready = _ready(sides, lanes, recalled)
 
-        def again(preparation: Preparation) -> None:
+        def again() -> tuple[Sequence[str], ManifestHeader]:
             listener = _loading_lanes(lanes, recalled, report)
-            header, rows = prepare_models.prepare(preparation, listener, claims, at_once=at_once)
-            _by_workflow(orders, ready, header, rows, report, claims, preparation.allowance)
+            diagnostics = None if dry else run_dir / artifacts.ARTIFACT_DIR
+            header, rows = prepare_models.prepare(preparation, listener, claims, diagnostics, at_once)
+            header, _ = _by_workflow(orders, ready, header, rows, report, claims, preparation.allowance)
+            return [task.name for task in tasks(preparation)], header
 
-        resume.prepared(run, preparation, again)
-        if run.header.unfinished:
-            run = resume.with_goldens(run)
+        before = run
+        run = resume.prepared(run, again, some=share is not None or bool(orders.op_ids))
+        if run is not before or hold.out_of_time(run.header.imports):
             if not dry:
-                checks = _imports(tasks(preparation), run.header, claims, report, orders.limitations, at_once)
+                there = export_folder.those_complete(run.header)
+                checks = _imports(tasks(preparation), there, claims, report, orders.limitations, at_once)
                 run = run._replace(header=run.header.model_copy(update={"imports": checks}))
             plan = replace(plan, header=run.header, rows=run.rows)
             if not dry:

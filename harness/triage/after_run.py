@@ -94,7 +94,9 @@ def write_all(run_dir: Path, limit: int) -> list[str]:
     for test in ordered(failures(run)):
         folder = place(run_dir, test)
         row = rows[test.op_id]
-        if row.module is None or _is_written(folder, test):
+        if row.module is None or row.uses[0].model in {*run.header.unfinished, *run.header.lost}:
+            continue  # there is nothing to write it from; where a run goes on, it has it in the end
+        if _is_written(folder, test):
             continue
         values = _size(row) <= bytes_left
         try:

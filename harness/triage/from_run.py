@@ -70,11 +70,9 @@ def _of_run(word: str, run_dir: Path, where: str) -> tuple[Path, StoredRun, OpRo
     test = next((test for test in tests if test.status in FAILED), tests[0] if tests else None)
     if test is None:
         raise InputError(where, f"an op with a record in {run_dir}", op_id, "running it first")
-    store.refuse_unfinished(run.header, run_dir, where)
+    store.refuse_unprepared(run.header, [row], run_dir, where)
     store.refuse_other_values([row], run_dir, where)
-    if not export_folder.complete(export_dir(run, row)) or not export_folder.all_complete(run.header):
-        raise InputError(where, f"the exports of {run_dir}", "removed exports",
-                         f"pytest --model {' --model '.join(run.header.models)} --op-by-op")  # fmt: skip
+    export_folder.refuse_removed(run.header, [row], run_dir, where)
     artifacts.check(run_dir, run.record.run_id, op_id)
     return run_dir, run, row, test
 
