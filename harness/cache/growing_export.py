@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,19 @@ class GrowingExport:
             return None
         stored.expect(self.folder, {path: FileMark(*mark) for path, mark in values["files"].items()})
         return OpRow.model_validate(values["row"])
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more is announced, as far as the last look tells."""
+        return self.complete or self.gone or bool(self.failure)
+
+    def has(self, op_id: str) -> bool:
+        """Whether an op has its row by now, as far as that is known without reading a file."""
+        return not self.failure and (self.complete or self.gone or op_id in self._announced)
+
+    def announced_after(self, count: int) -> list[str]:
+        """Ids of the ops that were announced after the first `count`."""
+        return list(islice(self._announced, count, None))
 
     def announced(self) -> dict[str, OpRow]:
         """The rows of all ops that could run at some time, whatever has become of their files."""

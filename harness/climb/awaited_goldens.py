@@ -41,7 +41,7 @@ class AwaitedGoldens:
         returned last. `controller` is the process that prepares the models. `before_waiting` is called where an op
         has to wait."""
         self._before_waiting = before_waiting
-        self._exports = {model: GrowingExport(Path(path)) for model, path in announcements.items()}
+        self.exports = {model: GrowingExport(Path(path)) for model, path in announcements.items()}
         self._folders, self._final, self._controller = folders, final, controller
         self.waited = 0.0
         """Seconds that this process has waited."""
@@ -49,7 +49,7 @@ class AwaitedGoldens:
     def row(self, row: OpRow, in_time: Callable[[], bool] = lambda: True) -> OpRow:
         """The op with its inputs and goldens, of the first of its models that has them. Raises NoGoldens, also where
         they are not there once it is no more `in_time`."""
-        if not row.uses or row.uses[0].model not in self._exports:
+        if not row.uses or row.uses[0].model not in self.exports:
             return row
         since = time.monotonic()
         try:
@@ -58,13 +58,26 @@ class AwaitedGoldens:
                     raise CutOff("budget")
                 if self._controller not in (os.getpid(), os.getppid()):
                     raise NoGoldens("the process that prepared its model has ended")
-                self._before_waiting()
-                time.sleep(min(MOST_PAUSE, max(PAUSE, SHARE * (time.monotonic() - since))))
+                self._pause(since)
             return ready
         except Damaged as error:
             raise NoGoldens(str(error)) from error
         finally:
             self.waited += time.monotonic() - since
+
+    def wait(self, is_over: Callable[[], bool]) -> None:
+        """Waits until something is over, as `row` does."""
+        since = time.monotonic()
+        try:
+            while not is_over():
+                self._pause(since)
+        finally:
+            self.waited += time.monotonic() - since
+
+    def _pause(self, since: float) -> None:
+        """Waits a while, between two looks of which the first was at `since` (time.monotonic)."""
+        self._before_waiting()
+        time.sleep(min(MOST_PAUSE, max(PAUSE, SHARE * (time.monotonic() - since))))
 
     def now(self, row: OpRow) -> OpRow | None:
         """The op as it can run now; None if its goldens may still come. Raises NoGoldens, Damaged."""
@@ -83,7 +96,7 @@ class AwaitedGoldens:
 
     def _own(self, model: str, op_id: str) -> OpRow | str | None:
         """One model's row of an op; why there will be none; None if it may still come."""
-        export = self._exports.get(model)
+        export = self.exports.get(model)
         if export is None:  # complete when the ops were collected
             return self._final_row(model, op_id)
         export.look()

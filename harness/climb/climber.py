@@ -63,7 +63,7 @@ class Climber:
         try:
             if row.uses and (reason := self._terms.lost.get(row.uses[0].model)) is not None:
                 raise NoGoldens(reason)
-            ready = row if self._terms.goldens is None else self._terms.goldens.row(row, self._in_time)
+            ready = row if self._terms.goldens is None else self._terms.goldens.row(row, self.in_time)
         except NoGoldens as error:
             reason = budget.REASON if isinstance(error, CutOff) else str(error)
             unrun = unrun_test(row, self._context, Status.NOT_RUN, reason)
@@ -82,12 +82,12 @@ class Climber:
         if terms.slots is not None:
             terms.slots.hand_on()
             terms.slots.take()
-        if not self._lane.has_record(row) and not self._in_time():
+        if not self._lane.has_record(row) and not self.in_time():
             unrun = unrun_test(row, self._context, Status.NOT_RUN, budget.REASON)
             return unrun.model_copy(update={"attempt": attempt})
         test = self._lane.run(row, attempt=attempt)
         if self._is_news(test):
-            test = self._reruns.label(test, lambda: self._once_more(row, attempt), self._in_time)
+            test = self._reruns.label(test, lambda: self._once_more(row, attempt), self.in_time)
         if terms.cache is not None and self._lane.last_ready is not None:
             # With the report of the child that ran it, because sources may have changed since the run began.
             terms.cache.keep(row, test, self._lane.last_ready)
@@ -101,7 +101,7 @@ class Climber:
         """Judges a record by the current limitations."""
         return judged(test, self._terms.limitations)
 
-    def _in_time(self) -> bool:
+    def in_time(self) -> bool:
         """Whether an op may still be started."""
         return self._end is None or time.monotonic() < self._end
 
@@ -117,7 +117,7 @@ class Climber:
         for op_id in list(waiting):
             if not self.needs_lane(waiting[op_id]):
                 yield waiting.pop(op_id)
-        for op_id in lane.arrivals(list(waiting.values()), self._terms.attempts, self._in_time):
+        for op_id in lane.arrivals(list(waiting.values()), self._terms.attempts, self.in_time):
             yield waiting.pop(op_id)
         yield from waiting.values()
 
@@ -125,6 +125,11 @@ class Climber:
         """Whether an op has to run, as far as that is known without reading a file."""
         terms = self._terms
         return row.op_id not in terms.recorded and (terms.cache is None or not terms.cache.has(row))
+
+    @property
+    def goldens(self) -> AwaitedGoldens | None:
+        """The goldens that are still being made; None if there are none."""
+        return self._terms.goldens
 
     @property
     def waited(self) -> float:

@@ -182,7 +182,7 @@ def show(run: Run, console: Console) -> None:
             rows.append((f"{count} x", f"{', '.join(names)}: {reason}"))
         hanging(rows)
     if run.header.failed:
-        line(f"\nModels that ran no op ({len(run.header.failed)})", TERMINAL["bad"])
+        line(f"\nModels that were not prepared ({len(run.header.failed)})", TERMINAL["bad"])
         hanging((f.model, f"{f.status.value}: {f.error}{_place(f)}") for f in run.header.failed)
     for heading, style, checks in import_sections(run.header.imports):
         line(f"\n{heading} ({len(checks)})", style)

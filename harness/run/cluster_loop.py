@@ -19,14 +19,14 @@ def run(session: pytest.Session, climbers: Mapping[str, Climber]) -> None:
     `climbers` has the climbers by the tags of their backends, which run one after the other.
     """
     for item in [item for item in session.items if not isinstance(item, OpItem)]:
-        _run_test(session, item)
+        run_test(session, item)
     for tag, climber in climbers.items():
         items = {item.row.op_id: item for item in session.items if isinstance(item, OpItem) and item.tag == tag}
         for row in climber.arrivals([item.row for item in items.values()]):
-            _run_test(session, items[row.op_id])
+            run_test(session, items[row.op_id])
 
 
-def _run_test(session: pytest.Session, item: pytest.Item) -> None:
+def run_test(session: pytest.Session, item: pytest.Item) -> None:
     """Reports one test. As the next test is not known yet, the set-up of this one's model is torn down."""
     next_item: Any = session
     item.config.hook.pytest_runtest_protocol(item=item, nextitem=next_item)

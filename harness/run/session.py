@@ -230,8 +230,11 @@ class OpByOp:
         return True
 
     def _remember_selection(self, run_plan: plan.RunPlan) -> None:
-        """Stores which ops are selected, in case the run is interrupted."""
+        """Stores which ops are selected, in case the run is interrupted; not those that run again, of a run whose
+        rest they are not."""
         assert self.selected is not None
+        if run_plan.again:
+            return
         ids = [
             row.op_id
             for row in run_plan.rows
@@ -259,9 +262,11 @@ class OpByOp:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
-        """On a cluster, runs the tests in the order in which records arrive."""
-        if self.plan is None or self.plan.orders.cluster is None or self.config.option.collectonly:
+        """On a cluster, runs the tests in the order in which records arrive; in one lane, as goldens are made."""
+        if self.plan is None or self.config.option.collectonly:
             return None
+        if self.plan.orders.cluster is None:
+            return self._as_they_are_made(session)
         from opscope.harness.run import cluster_loop
 
         try:
@@ -270,6 +275,20 @@ class OpByOp:
         except InputError as error:
             self.give_up(str(error))
             raise pytest.exit.Exception("no further op runs", returncode=2) from None
+        return True
+
+    def _as_they_are_made(self, session: pytest.Session) -> bool | None:
+        """Runs the ops of the one lane of a run whose goldens are still being made."""
+        assert self.plan is not None
+        alone = self.worker is None and not self.config.pluginmanager.hasplugin("dsession")
+        if not (self.plan.orders.growing and alone) or session.testsfailed:
+            return None
+        from opscope.harness.run import ready_loop
+
+        self._begin(())
+        climber = next(iter(self._climbers.values()))
+        assert climber.goldens is not None
+        ready_loop.run(session, climber.goldens, climber.in_time)
         return True
 
     @pytest.hookimpl(tryfirst=True)

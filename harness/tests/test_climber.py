@@ -6,11 +6,13 @@ import base64
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from opscope.harness.climb import result_cache
+from opscope.harness.climb.awaited_goldens import AwaitedGoldens, CutOff, NoGoldens
 from opscope.harness.climb.climber import Climber, Terms
 from opscope.harness.climb.result_cache import ResultCache, key
 from opscope.harness.lanes.flight import Ready
@@ -126,6 +128,26 @@ def test_after_the_deadline_only_what_has_arrived_is_taken(
     assert lane.did == ["x1 2", "close"][not ran :]
     assert (test.status, test.attempt) == (Status.SUCCESS if ran else Status.NOT_RUN, 2)
     assert test.error_message == (None if ran else "budget")
+
+
+@pytest.mark.parametrize(
+    ("error", "terms", "reason"),
+    [
+        (CutOff("not_run: budget: it was at golden"), {}, "budget"),
+        (NoGoldens("no goldens of m: killed"), {}, "no goldens of m: killed"),
+        (None, {"lost": {"m": "no goldens of m: timeout"}}, "no goldens of m: timeout"),
+    ],
+)
+def test_an_op_without_its_golden_is_not_run_and_says_why(
+    context: RunContext, error: Exception | None, terms: dict[str, Any], reason: str
+) -> None:
+    def row(row: OpRow, in_time: Callable[[], bool]) -> OpRow:
+        assert error is not None
+        raise error
+
+    lane, goldens = FakeLane(), cast("AwaitedGoldens", SimpleNamespace(row=row))
+    test, _, lines = climbed(context, lane, Terms(goldens=goldens, **terms))
+    assert (test.status, test.error_message, lines, lane.did) == (Status.NOT_RUN, reason, 1, ["close"])
 
 
 def test_a_kept_verdict_is_taken_unless_it_is_news_that_has_no_label(context: RunContext, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from opscope.base import stored
 from opscope.base.damage import Damaged
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.growing_export import Announcer, GrowingExport
-from opscope.harness.climb.awaited_goldens import AwaitedGoldens, NoGoldens
+from opscope.harness.climb.awaited_goldens import AwaitedGoldens, CutOff, NoGoldens
 from opscope.harness.record.records import ManifestHeader, OpRow, Source, Use
 from opscope.harness.run.process_plan import as_they_are_made
 
@@ -159,3 +159,20 @@ def test_ops_are_taken_in_the_order_of_their_making() -> None:
     rows = [row(n, model) for n, model in enumerate(["a", "a", "a", "b", "c", "c", "b"])]
     order = [int(op_id, 16) for op_id in as_they_are_made(rows, 2)]
     assert order == [0, 3, 1, 6, 2, 4, 5], "a and b side by side, then c"
+
+
+def test_the_budget_ends_the_waiting_and_takes_no_other_models_golden(tmp_path: Path) -> None:
+    own = row(1, "n")
+    one, other = tmp_path / "0.jsonl", tmp_path / "1.jsonl"
+    one.touch()
+    Announcer(other).begin(filled(tmp_path / ".making-1", own))
+    Announcer(other).op(tmp_path / ".making-1", own)
+    goldens = AwaitedGoldens({"m": str(one), "n": str(other)}, {"m": "", "n": ""}, {}, os.getpid())
+    since = time.monotonic()
+    with pytest.raises(CutOff):
+        goldens.row(row(1, "m", "n", golden=False), lambda: time.monotonic() < since + 0.05)
+    assert 0.05 <= time.monotonic() - since < 5
+    Announcer(one).cut_off("not_run: budget")
+    with pytest.raises(CutOff):  # a run with more time would take the golden of m
+        goldens.now(row(1, "m", "n", golden=False))
+    assert goldens.row(row(1, "n", golden=False), lambda: False) == own, "it is there: a kept verdict needs no time"

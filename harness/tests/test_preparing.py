@@ -20,13 +20,14 @@ from opscope.harness.run.preparing import Preparing
 
 ROW = OpRow(op_id="0" * 16, op_name="stablehlo.add", module="ops/0.mlirbc", uses=(Use(model="m", path="main/0"),))
 FAILURE = ModelFailure(model="m", framework="", status=ModelStatus.PREPARE_FAILED, error="timeout")
+CUT_OFF = FAILURE.model_copy(update={"status": ModelStatus.NOT_RUN, "error": "budget: it was at golden"})
 
 
 class FakeModels:
     """One model, whose goldens fail after its split: at once, or when it may."""
 
-    def __init__(self, fails_at_once: bool, may_fail: threading.Event) -> None:
-        self.fails_at_once, self.may_fail = fails_at_once, may_fail
+    def __init__(self, fails_at_once: bool, may_fail: threading.Event, outcome: ModelFailure = FAILURE) -> None:
+        self.fails_at_once, self.may_fail, self.end = fails_at_once, may_fail, outcome
         self.failure: ModelFailure | None = None
 
     def __call__(self, preparation: Any, report: Callable[[Any], None], *rest: Any) -> FakeModels:
@@ -43,10 +44,10 @@ class FakeModels:
         if not self.fails_at_once:
             self.report({"event": "split", "model": "m"})
             self.may_fail.wait(10)
-        self.failure = FAILURE
+        self.failure = self.end
         Announcer(self.path).failed("timeout")
         self.report({"event": "failed", "model": "m"})
-        return [FAILURE]
+        return [self.end]
 
 
 @pytest.mark.parametrize("fails_at_once", [True, False])
@@ -66,3 +67,15 @@ def test_the_ops_of_a_model_are_those_of_its_split_however_fast_its_goldens_fail
     header, rows = preparing.finish(lambda event: None, early)
     assert (header.models, header.failed, header.unfinished) == (("m",), (FAILURE,), ())
     assert [row.no_golden for row in rows] == ["no goldens of m: timeout"]
+
+
+def test_a_model_that_the_budget_cuts_off_is_unfinished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its ops are those of the split, so that it is prepared again by the rest of the run."""
+    may_fail = threading.Event()
+    monkeypatch.setattr(module, "Models", FakeModels(False, may_fail, CUT_OFF))
+    preparing = Preparing(Preparation(("m",)), Claims(), tmp_path, tmp_path, 1, lambda *_: ())
+    early = preparing.split(lambda event: None)
+    may_fail.set()
+    header, rows = preparing.finish(lambda event: None, early)
+    assert (header.models, header.failed, header.unfinished, header.lost) == (("m",), (CUT_OFF,), ("m",), {})
+    assert (rows, header.by_outcome()) == ([ROW], {"ran": 0, "not_run": 1})
