@@ -76,7 +76,7 @@ def test_one_lane_takes_the_first_op_whose_golden_is_there(tmp_path: Path) -> No
     timer = threading.Timer(0.1, lambda: announcer.op(folder, rows[0]))
     timer.start()
     ready_loop.run(session_of(items_of(rows, ran)), goldens, lambda: True)
-    assert ran == ["export", "3", "1", "4"]
+    assert ran == ["3", "export", "1", "4"]
     assert goldens.waited > 0.05
     timer.join()
 

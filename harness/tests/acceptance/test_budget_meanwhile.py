@@ -1,0 +1,103 @@
+"""A budget that is over while goldens are made: what had its golden has a verdict, and the rest of the run has them all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from opscope.harness.record import history, store
+from opscope.harness.record.records import VOLATILE
+from opscope.harness.record.stages import ModelStatus
+from opscope.harness.tests.acceptance.conftest import Place
+from opscope.harness.tests.acceptance.test_goldens_meanwhile import LOOP, SHARES
+
+QUICK = """
+func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %0 = stablehlo.subtract %x, %x : tensor<4x4xf32>
+  %1 = stablehlo.cosine %0 : tensor<4x4xf32>
+  return %1 : tensor<4x4xf32>
+}"""
+MODELS = ("quick", "loop", "shares")
+
+
+def words(*more: str) -> tuple[str, ...]:
+    models = [word for name in MODELS for word in ("--model", f"{name}.mlir")]
+    return ("pytest", *models, "--op-by-op", "--backend", "xla", "--no-report", "--no-cache", *more)
+
+
+def statuses(run: Path) -> dict[str, tuple[str, str | None]]:
+    tests = store.load_run(run).tests
+    return {test.op_name.removeprefix("stablehlo."): (test.status.value, test.error_message) for test in tests}
+
+
+def records(run: Path) -> dict[str, object]:
+    """What counts of a run, without what may differ between equal runs, and without the time that an op took."""
+    return {test.op_id: test.model_dump(exclude={*VOLATILE, "attempt"}) for test in store.load_run(run).tests}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
+def test_a_budget_that_is_over_while_goldens_are_made(place: Place, workers: tuple[str, ...]) -> None:
+    """The loop of one model does not end. An op behind it has another model's golden in the end, but not meanwhile: a
+    longer budget might have brought its own model's."""
+    for name, text in zip(MODELS, (QUICK, LOOP, SHARES), strict=True):
+        (place.folder / f"{name}.mlir").write_text(text)
+    run, whole = place.folder / "run", place.folder / "whole"
+    place = Place(place.folder, place.environment | {"OPSCOPE_CACHE_DIR": str(place.folder / "cache")})
+    done = place.run(*words("--budget", "20s", "--run-dir", str(run), *workers))
+    assert done.code == 0, done.out + done.err
+    passed, late = ("success", None), ("not_run", "budget")
+    assert statuses(run) == {
+        "subtract": passed, "cosine": passed, "add": passed, "tanh": passed, "while": late, "negate": late,
+        "multiply": late,
+    }  # fmt: skip
+    stored = store.load_run(run)
+    assert stored.record.outcome == "out_of_budget"
+    assert stored.header.models == MODELS
+    assert "loop" in stored.header.unfinished
+    assert {failure.status for failure in stored.header.failed} == {ModelStatus.NOT_RUN}
+    assert "7 unique ops = 4 success + 3 not_run" in done.out
+    assert "budget: it was at golden when the time of --budget was over" in " ".join(done.out.split())
+    ids = {test.op_name.removeprefix("stablehlo."): test.op_id for test in stored.tests}
+
+    of_complete, of_cut_off = (
+        place.run("pytest", "--op-by-op", "--run-dir", str(run), "--op", ids[name], "--no-report")
+        for name in ("cosine", "tanh")
+    )
+    assert of_complete.code == 0, of_complete.out + of_complete.err
+    assert (of_cut_off.code, of_cut_off.out) == (2, "")
+    (line,) = of_cut_off.err.splitlines()
+    assert "got loop, whose goldens were not all made" in line
+    assert line.endswith(f"try pytest --op-by-op --resume {run}")
+
+    over = place.run("pytest", "--op-by-op", "--resume", str(run), "--no-report", "--budget", "0.1s")
+    assert over.code == 0, over.out + over.err
+    assert "loop" in store.load_run(run).header.unfinished, "it goes on once more"
+    limit = ("--prepare-timeout", "12")
+    rest = place.run("pytest", "--op-by-op", "--resume", str(run), "--no-report", *limit, *workers)
+    undisturbed = place.run(*words("--run-dir", str(whole), *limit, *workers))
+    assert (rest.code, undisturbed.code) == (1, 1), rest.out + rest.err  # the loop
+    assert records(run) == records(whole)
+    for part in (0, 1):
+        assert store.read_manifest(run)[part] == store.read_manifest(whole)[part]
+    assert store.read_run(run).outcome == "complete"
+    assert statuses(run)["multiply"] == passed
+
+
+@pytest.mark.slow
+def test_what_the_budget_ranks_first_holds_up_nothing_while_its_golden_is_made(place: Place) -> None:
+    """One lane: the loop failed last time, so that it comes first, and never has a golden."""
+    for name, text in zip(MODELS, (QUICK, LOOP, SHARES), strict=True):
+        (place.folder / f"{name}.mlir").write_text(text)
+    collected = place.run(*words("--collect-only", "-q"))
+    loop = collected.out.partition("loop::stablehlo.while[")[2].partition("]")[0]
+    (place.folder / "past.json").write_text(history.text({loop: history.Past(failed=True, seconds=1.0)}))
+    run = place.folder / "run"
+    done = place.run(
+        *words("--budget", "15s", "--budget-history", "past.json", "--run-dir", str(run)),
+        OPSCOPE_CACHE_DIR=str(place.folder / "cache"),
+    )
+    assert done.code == 0, done.out + done.err
+    assert "7 unique ops = 4 success + 3 not_run" in done.out
+    assert statuses(run)["while"] == ("not_run", "budget")
