@@ -126,6 +126,11 @@ class Climber:
         terms = self._terms
         return row.op_id not in terms.recorded and (terms.cache is None or not terms.cache.has(row))
 
+    def rest(self) -> None:
+        """Gives back this process's slot: there is no op to run just now."""
+        if self._terms.slots is not None:
+            self._terms.slots.give()
+
     @property
     def goldens(self) -> AwaitedGoldens | None:
         """The goldens that are still being made; None if there are none."""
@@ -142,8 +147,7 @@ class Climber:
 
     def close(self) -> None:
         """Ends the lane and closes the journal."""
-        if self._terms.slots is not None:
-            self._terms.slots.give()
+        self.rest()
         self._lane.close()
         self._journal.close()
 

@@ -103,6 +103,8 @@ class Models:
             task for task in self.tasks
             if task.announcements and not task.missing and not export_folder.complete(Path(task.folder))
         ]  # fmt: skip
+        if unmade:  # ops run once those of all models are known: first what takes no time
+            self._side_by_side(self._one.prepared, [task for task in self.tasks if task not in unmade])
         if len(unmade) > self._at_once:
             self._side_by_side(self._one.split, unmade)
         return self._side_by_side(self._one.prepared, self.tasks)
@@ -139,7 +141,7 @@ class _OneModel:
 
     def prepared(self, task: Task, turn: Turn) -> Manifest | ModelFailure:
         """The manifest of a model, or why there is none. Raises InputError."""
-        if task.name in self.outcomes:  # it failed when it was split
+        if task.name in self.outcomes:  # it failed when it was split, or nothing was to be made of it
             return self.outcomes[task.name]
         folder = Path(task.folder)
         cached = _claimed(folder, self.claims)

@@ -213,7 +213,7 @@ class ManifestHeader(Record):
     imports: tuple[ImportCheck, ...] = ()
     """One for each of `models` that a framework exported. Files of StableHLO are not imported."""
     unfinished: tuple[str, ...] = ()
-    """The models whose goldens were being made when this was written: of their ops, it says what the split knows. It is
+    """The models whose goldens were being made when this was written: of their ops, it says what was known then. It is
     written again once they are made; a run that ended before, or whose budget did, prepares them again when it goes
     on."""
 

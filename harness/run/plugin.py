@@ -175,6 +175,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.opscope_doing = lambda what: None  # type: ignore[attr-defined]
     if config.option.opscope_op_by_op and not (config.option.help or config.option.version):
         from opscope.harness.run.late_models import LateModels
+        from opscope.harness.run.ready_first import ReadyFirst
         from opscope.harness.run.session import OpByOp
 
         for setting in foreign_options.OWNERS:
@@ -183,6 +184,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.args_source = pytest.Config.ArgsSource.INVOCATION_DIR
         run = OpByOp(config)
         config.pluginmanager.register(run, SESSION)
+        config.pluginmanager.register(ReadyFirst(run))
         if run.worker is None:
             config.pluginmanager.register(LateModels(run))
 

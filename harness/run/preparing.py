@@ -177,19 +177,19 @@ class Preparing:
             known = self._exports[model]
             known.look()
             assert known.manifest is not None
+            announced, (own, rows) = known.announced(), known.manifest
             if failure.status is ModelStatus.NOT_RUN:  # in its place, so that the rest of the run knows equal ops
-                made.append(known.manifest)
+                made.append((own, [announced.get(row.op_id, row) for row in rows]))
                 unfinished.append(model)
                 continue
-            announced = known.announced()
             reason = f"no goldens of {model}: {failure.error}"
-            lost.append((known.manifest[0], [
+            lost.append((own, [
                 announced.get(row.op_id) or row.model_copy(update={"no_golden": row.no_golden or reason})
-                for row in known.manifest[1]
+                for row in rows
             ]))  # fmt: skip
-        joined, rows = merge([*made, *lost])
+        joined, all_rows = merge([*made, *lost])
         kept = {"failed": header.failed, "imports": header.imports, "unfinished": tuple(unfinished)}
-        return joined.model_copy(update=kept), rows
+        return joined.model_copy(update=kept), all_rows
 
     def stop(self) -> None:
         """Ends the preparation and waits for its end. Models that are not complete are prepared again by `--resume`."""

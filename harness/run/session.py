@@ -262,11 +262,9 @@ class OpByOp:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
-        """On a cluster, runs the tests in the order in which records arrive; in one lane, as goldens are made."""
-        if self.plan is None or self.config.option.collectonly:
+        """On a cluster, runs the tests in the order in which records arrive."""
+        if self.plan is None or self.plan.orders.cluster is None or self.config.option.collectonly:
             return None
-        if self.plan.orders.cluster is None:
-            return self._as_they_are_made(session)
         from opscope.harness.run import cluster_loop
 
         try:
@@ -275,20 +273,6 @@ class OpByOp:
         except InputError as error:
             self.give_up(str(error))
             raise pytest.exit.Exception("no further op runs", returncode=2) from None
-        return True
-
-    def _as_they_are_made(self, session: pytest.Session) -> bool | None:
-        """Runs the ops of the one lane of a run whose goldens are still being made."""
-        assert self.plan is not None
-        alone = self.worker is None and not self.config.pluginmanager.hasplugin("dsession")
-        if not (self.plan.orders.growing and alone) or session.testsfailed:
-            return None
-        from opscope.harness.run import ready_loop
-
-        self._begin(())
-        climber = next(iter(self._climbers.values()))
-        assert climber.goldens is not None
-        ready_loop.run(session, climber.goldens, climber.in_time)
         return True
 
     @pytest.hookimpl(tryfirst=True)
@@ -308,6 +292,11 @@ class OpByOp:
             # The backend is no longer usable or the disk is full, so every later op would fail too.
             self.give_up(str(error))
             raise pytest.exit.Exception("no further op runs", returncode=2) from None
+
+    def climbers(self) -> list[Climber]:
+        """The climbers of this process, one for each backend of the run."""
+        self._begin(())
+        return list(self._climbers.values())
 
     def _begin(self, rows: Sequence[OpRow]) -> None:
         """Makes this process's climbers. If one of `rows` needs a lane, it starts now, while ops are collected."""
