@@ -53,11 +53,10 @@ class ReadyFirst:
         plan = self._run.plan
         if plan is None or not self._growing or config.getvalue("dist") != "load":
             return None
-        from xdist.workermanage import parse_tx_spec_config
-
         from opscope.harness.run import ready_worker
 
-        if not (ready_worker.is_possible() and awaited_orders.can_wait(parse_tx_spec_config(config))):
+        specs = config.pluginmanager.getplugin("dsession").nodemanager.specs  # type: ignore[union-attr]
+        if not (ready_worker.is_possible() and awaited_orders.can_wait(specs)):
             return None
         from opscope.harness.run.ready_scheduling import ReadyScheduling
 

@@ -24,6 +24,8 @@ IN_HAND = 2
 """How many ops a worker has at most while goldens are made: the one that it runs, and the next."""
 PAUSE, SHARE = 0.05, 20
 """Seconds between two looks at what was announced, and how many times as long as a look takes."""
+WAIT = 10.0
+"""Seconds after which nobody waits for a look any more: the controller's loop has ended, or is very late."""
 LOOK = "look_for_goldens"
 """Name of the event that has the controller look."""
 
@@ -40,6 +42,7 @@ class ReadyScheduling(LoadScheduling):
         self._places: dict[str, list[int]] = {}
         """By op: its tests, by their places in the collection."""
         self._looked = threading.Event()
+        self._reminder: threading.Thread | None = None
 
     @property
     def _keeps_back(self) -> bool:
@@ -80,7 +83,6 @@ class ReadyScheduling(LoadScheduling):
             self.maxschedchunk = len(collection)
         self.pending[:] = [place for place in range(len(collection)) if place in ready or place not in of_ops]
         setattr(self._session, f"worker_{LOOK}", self._look)
-        threading.Thread(target=self._remind, name="opscope announcements", daemon=True).start()
         self._hand_out()
 
     def check_schedule(self, node: WorkerController, duration: float = 0) -> None:
@@ -99,7 +101,7 @@ class ReadyScheduling(LoadScheduling):
             self._looked.clear()
             began = time.monotonic()
             self._session.queue.put((LOOK, {}))
-            self._looked.wait()
+            self._looked.wait(WAIT)
             took = time.monotonic() - began
 
     def _look(self) -> None:
@@ -121,6 +123,9 @@ class ReadyScheduling(LoadScheduling):
 
     def _hand_out(self) -> None:
         """Gives each worker an op, those that have none first, and then the next one."""
+        if self._reminder is None or not self._reminder.is_alive():  # it ends when xdist begins to end its workers
+            self._reminder = threading.Thread(target=self._remind, name="opscope announcements", daemon=True)
+            self._reminder.start()
         self.pending.sort()
         for count in range(IN_HAND):
             for node in self.nodes:

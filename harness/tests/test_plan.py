@@ -8,7 +8,7 @@ from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.selection import find_op_ids, matches_globs
 from opscope.harness.record.stages import Status
-from opscope.harness.run import finish_run, plan, start_run
+from opscope.harness.run import finish_run, plan, process_plan, start_run
 from opscope.harness.run.request import Request
 from opscope.harness.settings.settings import resolve
 from opscope.harness.tests import run_folder
@@ -20,6 +20,12 @@ FIRST, SECOND, THIRD = NAMES
 def request(folder: Path, *, run_dir: Path | None = None, **given: object) -> Request:
     words = {name: given.pop(name, ()) for name in ("models", "ops", "op_ids", "nodeids")}
     return Request(resume=None, run_dir=run_dir, settings=resolve(given, folder, {}), folder=folder, **words)  # type: ignore[arg-type]
+
+
+def orders_of_nothing(folder: Path) -> process_plan.Orders:
+    """The orders of a run on the backend that does nothing."""
+    asked = request(folder, backend="null")
+    return process_plan.orders_of(asked, "run-1", folder / "run", asked.settings.values)
 
 
 @pytest.fixture
