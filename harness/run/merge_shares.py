@@ -107,8 +107,15 @@ def _difference(first: Part, other: Part) -> str:
         return f"which are of {first.share.of} and of {other.share.of}"
     if a.record.models != b.record.models:
         return f"of the models {', '.join(a.record.models)} and {', '.join(b.record.models)}"
-    rows = {row.op_id: row for row in b.rows}
-    odd = next((row for row in a.rows if rows.get(row.op_id) != row), None)
+    rows, unfinished = {row.op_id: row for row in b.rows}, {*a.header.unfinished, *b.header.unfinished}
+
+    def agree(row: OpRow, other: OpRow | None) -> bool:
+        """Of a model that the budget of one job has cut off, that one does not know the goldens."""
+        if other is None or row == other:
+            return other is not None
+        return any(use.model in unfinished for use in row.uses) and row.module == other.module
+
+    odd = next((row for row in a.rows if not agree(row, rows.get(row.op_id))), None)
     if odd is not None or len(a.rows) != len(b.rows):
         return f"whose manifests differ (op {odd.op_id})" if odd else "whose manifests differ"
     first_options, other_options = a.record.origin.options, b.record.origin.options
@@ -172,12 +179,14 @@ def _lost(rows: Sequence[OpRow], tests: Sequence[OpTest], record: RunRecord, int
 
 def _write(parts: Sequence[Part], record: RunRecord, tests: Sequence[OpTest], into: Path) -> None:
     """Writes the folder, with run.json last, so that an interrupted merge can be repeated."""
-    # Each job had its own export folders. A folder on this machine is preferred to one on another.
-    headers = [part.run.header for part in parts]
+    # Each job had its own export folders. A folder on this machine is preferred to one on another, of those that know
+    # the goldens of most models.
+    runs = sorted((part.run for part in parts), key=lambda run: len(run.header.unfinished))
+    runs = [run for run in runs if len(run.header.unfinished) == len(runs[0].header.unfinished)]
     caches = dict.fromkeys(map(export_folder.cache_dir, (None, record.origin.options.get("cache_dir"))))
-    located = [(header, export_folder.located(header, *caches)) for header in headers]
-    header = next((header for header, there in located if export_folder.all_complete(there)), headers[0])
-    store.write_manifest(into, header, parts[0].run.rows)
+    located = [(run, export_folder.located(run.header, *caches)) for run in runs]
+    run = next((run for run, there in located if export_folder.all_complete(there)), runs[0])
+    store.write_manifest(into, run.header, run.rows)
     store.write_whole(into / store.JOURNAL_DIR / "merged.jsonl", b"".join(map(store.line_of, tests)))
     models = {(test.model_name, test.backend): test for part in parts for test in store.whole_tests(part.folder)}
     if models:

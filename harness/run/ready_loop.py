@@ -1,4 +1,4 @@
-"""pytest's loop over the ops of a run in one lane while goldens are made: always the first op whose goldens are there."""
+"""pytest's loop over the ops of one lane while goldens are made: always the first whose goldens are there."""
 
 from __future__ import annotations
 

@@ -101,8 +101,9 @@ SETTINGS: tuple[Setting, ...] = (
             "quarters of the machine's memory.", type=Size, metavar="SIZE"),
     Setting("golden_memory", "Largest tensor for which a golden is computed; an op with a larger result has no "
             "golden.", 2 << 30, Size, "SIZE"),
-    Setting("budget", "Start no op and prepare no model after this time, such as 30m. The ops that failed last and are "
-            "used most run first.", type=Duration, metavar="TIME"),
+    Setting("budget", "Start no op and prepare no model after this time, such as 30m; --resume does the rest. Of the "
+            "ops whose goldens are there, those that failed last and are used most run first.", type=Duration,
+            metavar="TIME"),
     Setting("budget_history", "File with the last result of each op, as `opscope gate` writes it; orders the ops of "
             "--budget along with the runs here.", type=File, metavar="FILE"),
     Setting("limitations", "Your expected failures (YAML), in addition to the project's own.", metavar="FILE"),

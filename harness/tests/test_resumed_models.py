@@ -1,4 +1,4 @@
-"""What a run knows of models that were cut off, lost or removed: which ops can be repeated, and what `--resume` adds."""
+"""What a run knows of models that were cut off, lost or removed: which ops are repeated, what `--resume` adds."""
 
 from __future__ import annotations
 
@@ -168,5 +168,5 @@ def test_ops_of_the_complete_models_of_a_run_are_repeated_and_no_others(
             assert str(caught.value).endswith(way)
             assert "\n" not in str(caught.value)
     (tmp_path / "cache/exports/b").rename(tmp_path / "elsewhere")
-    with pytest.raises(InputError, match="expected the export of b in .*, got a removed export"):
+    with pytest.raises(InputError, match=r"expected the export of b in .*, got a removed export"):
         from_run.find(ids[3], run_dir, "opscope repro")

@@ -112,6 +112,22 @@ def test_a_missing_or_unfinished_share_is_told_or_leaves_not_run(tmp_path):
     assert [t.op_id for t in store.load_run(tmp_path / "cut").tests if t.status is Status.NOT_RUN] == [share.ops[0]]
 
 
+def test_what_the_budget_of_one_job_cut_off_is_known_from_another(tmp_path):
+    """The goldens of a model that a job did not finish are no other ops."""
+    known = [row.model_copy(update={"golden": (f"values/{row.op_id}.npy",)}) for row in rows()]
+    cut, whole = write(tmp_path / "s1", "1/2", outcome="out_of_budget"), write(tmp_path / "s2", "2/2", manifest=known)
+    with pytest.raises(InputError, match="whose manifests differ"):
+        merge([cut, whole], tmp_path / "joined", partial=True)
+    header, unknown = store.read_manifest(cut)
+    store.write_manifest(cut, header.model_copy(update={"unfinished": ("m",)}), unknown)
+    assert merge([cut, whole], tmp_path / "joined", partial=True).outcome == "partial"
+    assert store.read_manifest(tmp_path / "joined") == store.read_manifest(whole)
+    odd = [row.model_copy(update={"module": "ops/other"}) for row in unknown]
+    store.write_manifest(cut, header.model_copy(update={"unfinished": ("m",)}), odd)
+    with pytest.raises(InputError, match="whose manifests differ"):
+        merge([cut, whole], tmp_path / "again", partial=True)
+
+
 @pytest.mark.parametrize(
     ("other", "line"),
     [

@@ -1,4 +1,4 @@
-"""A budget that is over while goldens are made: what had its golden has a verdict, and the rest of the run has them all."""
+"""A budget that is over while goldens are made: what had its golden has a verdict, and `--resume` gets the others."""
 
 from __future__ import annotations
 
