@@ -35,7 +35,8 @@ class ReadyScheduling(LoadScheduling):
 
     def __init__(self, config: pytest.Config, log: Any, plan: RunPlan) -> None:
         super().__init__(config, log)
-        self._plan, self._session = plan, config.pluginmanager.getplugin("dsession")
+        self._plan = plan
+        self._session: Any = config.pluginmanager.getplugin("dsession")
         deadline = plan.orders.deadline
         self._end = None if deadline is None else time.monotonic() + deadline - time.time()
         self._ops: ReadyOps | None = None
