@@ -151,7 +151,9 @@ class _OneModel:
             return outcome
         self.outcomes[task.name] = outcome
         export_folder.mark_used(folder)
-        if not cached:
+        if not cached or (
+            task.announcements and Path(task.announcements).exists()
+        ):  # who split it may not have made it
             _announce(task, lambda announcer: announcer.complete(folder))
         turn.report({"event": "done", "model": task.name, "export_dir": task.folder, "cached": cached})
         return outcome
