@@ -151,9 +151,8 @@ class _OneModel:
             return outcome
         self.outcomes[task.name] = outcome
         export_folder.mark_used(folder)
-        if not cached or (
-            task.announcements and Path(task.announcements).exists()
-        ):  # who split it may not have made it
+        # Where another run has made what this one has split, lanes wait for it too.
+        if not cached or (task.announcements and Path(task.announcements).exists()):
             _announce(task, lambda announcer: announcer.complete(folder))
         turn.report({"event": "done", "model": task.name, "export_dir": task.folder, "cached": cached})
         return outcome
