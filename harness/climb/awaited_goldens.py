@@ -41,7 +41,7 @@ class AwaitedGoldens:
         returned last. `controller` is the process that prepares the models. `before_waiting` is called where an op
         has to wait."""
         self._before_waiting = before_waiting
-        self.exports = {model: GrowingExport(Path(path)) for model, path in announcements.items()}
+        self._exports = {model: GrowingExport(Path(path)) for model, path in announcements.items()}
         self._folders, self._final, self._controller = folders, final, controller
         self.waited = 0.0
         """Seconds that this process has waited."""
@@ -49,7 +49,7 @@ class AwaitedGoldens:
     def row(self, row: OpRow, in_time: Callable[[], bool] = lambda: True) -> OpRow:
         """The op with its inputs and goldens, of the first of its models that has them. Raises NoGoldens, also where
         they are not there once it is no more `in_time`."""
-        if not row.uses or row.uses[0].model not in self.exports:
+        if not row.uses or row.uses[0].model not in self._exports:
             return row
         since = time.monotonic()
         try:
@@ -64,6 +64,11 @@ class AwaitedGoldens:
             raise NoGoldens(str(error)) from error
         finally:
             self.waited += time.monotonic() - since
+
+    @property
+    def exports(self) -> Mapping[str, GrowingExport]:
+        """The exports under construction, by model."""
+        return self._exports
 
     def wait(self, is_over: Callable[[], bool]) -> None:
         """Waits until something is over, as `row` does."""
@@ -96,7 +101,7 @@ class AwaitedGoldens:
 
     def _own(self, model: str, op_id: str) -> OpRow | str | None:
         """One model's row of an op; why there will be none; None if it may still come."""
-        export = self.exports.get(model)
+        export = self._exports.get(model)
         if export is None:  # complete when the ops were collected
             return self._final_row(model, op_id)
         export.look()

@@ -6,6 +6,7 @@ the rest. Within each group, ops are sorted by uses per second of estimated cost
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
@@ -40,6 +41,15 @@ def order(
         return group, -len(row.uses) / max(cost[row.op_id], 1e-6)
 
     return tuple(row.op_id for row in sorted(rows, key=rank))
+
+
+def clock(deadline: float | None) -> Callable[[], bool]:
+    """What says whether an op may still be started before `deadline` (time.time); with None, it always may.
+
+    By a clock that nobody sets: one that is set back would make the run longer.
+    """
+    end = None if deadline is None else time.monotonic() + deadline - time.time()
+    return lambda: end is None or time.monotonic() < end
 
 
 def left_out(test: OpTest) -> bool:

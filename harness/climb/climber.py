@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,8 +50,7 @@ class Climber:
         self._context, self._lane, self._terms = context, lane, terms
         self._journal = store.Journal(Path(context.run_dir), writer)
         self._reruns = Reruns(terms.reruns)
-        # By a clock that nobody sets: one that is set back would make the run longer.
-        self._end = None if terms.deadline is None else time.monotonic() + terms.deadline - time.time()
+        self._in_time = budget.clock(terms.deadline)
 
     def climb(self, row: OpRow) -> tuple[OpTest, Verdict]:
         """Returns the record of one op and its verdict. Raises InputError if every later op would fail the same way."""
@@ -63,7 +61,7 @@ class Climber:
         try:
             if row.uses and (reason := self._terms.lost.get(row.uses[0].model)) is not None:
                 raise NoGoldens(reason)
-            ready = row if self._terms.goldens is None else self._terms.goldens.row(row, self.in_time)
+            ready = row if self._terms.goldens is None else self._terms.goldens.row(row, self._in_time)
         except NoGoldens as error:
             reason = budget.REASON if isinstance(error, CutOff) else str(error)
             unrun = unrun_test(row, self._context, Status.NOT_RUN, reason)
@@ -82,12 +80,12 @@ class Climber:
         if terms.slots is not None:
             terms.slots.hand_on()
             terms.slots.take()
-        if not self._lane.has_record(row) and not self.in_time():
+        if not self._lane.has_record(row) and not self._in_time():
             unrun = unrun_test(row, self._context, Status.NOT_RUN, budget.REASON)
             return unrun.model_copy(update={"attempt": attempt})
         test = self._lane.run(row, attempt=attempt)
         if self._is_news(test):
-            test = self._reruns.label(test, lambda: self._once_more(row, attempt), self.in_time)
+            test = self._reruns.label(test, lambda: self._once_more(row, attempt), self._in_time)
         if terms.cache is not None and self._lane.last_ready is not None:
             # With the report of the child that ran it, because sources may have changed since the run began.
             terms.cache.keep(row, test, self._lane.last_ready)
@@ -101,10 +99,6 @@ class Climber:
         """Judges a record by the current limitations."""
         return judged(test, self._terms.limitations)
 
-    def in_time(self) -> bool:
-        """Whether an op may still be started."""
-        return self._end is None or time.monotonic() < self._end
-
     def _once_more(self, row: OpRow, attempt: int) -> OpTest:
         """Runs an op again, in a child in which no other op has run."""
         self._lane.fresh()
@@ -117,7 +111,7 @@ class Climber:
         for op_id in list(waiting):
             if not self.needs_lane(waiting[op_id]):
                 yield waiting.pop(op_id)
-        for op_id in lane.arrivals(list(waiting.values()), self._terms.attempts, self.in_time):
+        for op_id in lane.arrivals(list(waiting.values()), self._terms.attempts, self._in_time):
             yield waiting.pop(op_id)
         yield from waiting.values()
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from opscope.harness.climb import budget
 from opscope.harness.run import awaited_orders
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ class ReadyFirst:
 
         climber = self._run.climbers()[0]
         assert climber.goldens is not None
-        ready_loop.run(session, climber.goldens, climber.in_time)
+        assert self._run.plan is not None
+        ready_loop.run(session, climber.goldens, budget.clock(self._run.plan.orders.deadline))
         return True
 
     @pytest.hookimpl(optionalhook=True)

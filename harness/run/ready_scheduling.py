@@ -14,6 +14,7 @@ import pytest
 from xdist.scheduler import LoadScheduling
 
 from opscope.harness.cache.growing_export import GrowingExport
+from opscope.harness.climb import budget
 from opscope.harness.climb.ready_ops import ReadyOps
 from opscope.harness.run.plan import RunPlan, nodeid
 
@@ -37,8 +38,7 @@ class ReadyScheduling(LoadScheduling):
         super().__init__(config, log)
         self._plan = plan
         self._session: Any = config.pluginmanager.getplugin("dsession")
-        deadline = plan.orders.deadline
-        self._end = None if deadline is None else time.monotonic() + deadline - time.time()
+        self._in_time = budget.clock(plan.orders.deadline)
         self._ops: ReadyOps | None = None
         self._places: dict[str, list[int]] = {}
         """By op: its tests, by their places in the collection."""
@@ -111,8 +111,7 @@ class ReadyScheduling(LoadScheduling):
             if not self._keeps_back:
                 return
             assert self._ops is not None
-            over = self._end is not None and time.monotonic() >= self._end
-            ready = self._ops.rest() if over else self._ops.look()
+            ready = self._ops.look() if self._in_time() else self._ops.rest()
             self.pending.extend(place for op_id in ready for place in self._places[op_id])
             if self._keeps_back:
                 self._hand_out()
