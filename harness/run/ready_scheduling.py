@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 IN_HAND = 2
 """How many ops a worker has at most while goldens are made: the one that it runs, and the next."""
 PAUSE, SHARE = 0.05, 20
-"""Seconds between two looks at what was announced, and how many times as long as a look takes."""
+"""Seconds between two looks at what was announced, at least, and how many times as long as a look takes."""
 WAIT = 10.0
 """Seconds after which nobody waits for a look any more: the controller's loop has ended, or is very late."""
 LOOK = "look_for_goldens"
@@ -43,6 +43,7 @@ class ReadyScheduling(LoadScheduling):
         self._places: dict[str, list[int]] = {}
         """By op: its tests, by their places in the collection."""
         self._looked = threading.Event()
+        self._looked_at, self._pause = float("-inf"), PAUSE
         self._reminder: threading.Thread | None = None
 
     @property
@@ -88,7 +89,9 @@ class ReadyScheduling(LoadScheduling):
 
     def check_schedule(self, node: WorkerController, duration: float = 0) -> None:
         """Hands tests to a worker that has ended one."""
-        if self._keeps_back:
+        if self._keeps_back and time.monotonic() - self._looked_at > self._pause:
+            self._look()
+        elif self._keeps_back:
             self._hand_out()
         else:
             self.pending.sort()
@@ -96,30 +99,27 @@ class ReadyScheduling(LoadScheduling):
 
     def _remind(self) -> None:
         """Has the controller look now and then; its loop sleeps until something happens. A thread's work."""
-        took = 0.0
         while self._keeps_back and not self._session.shuttingdown:
-            time.sleep(max(PAUSE, SHARE * took))
+            time.sleep(self._pause)
             self._looked.clear()
-            began = time.monotonic()
             self._session.queue.put((LOOK, {}))
             self._looked.wait(WAIT)
-            took = time.monotonic() - began
 
     def _look(self) -> None:
         """Hands out what has become ready since the last look, and once the budget is over, all."""
-        try:
-            if not self._keeps_back:
-                return
+        if self._keeps_back:
             assert self._ops is not None
+            began = time.monotonic()
             ready = self._ops.look() if self._in_time() else self._ops.rest()
+            self._looked_at = time.monotonic()
+            self._pause = max(PAUSE, SHARE * (self._looked_at - began))
             self.pending.extend(place for op_id in ready for place in self._places[op_id])
             if self._keeps_back:
                 self._hand_out()
             else:
                 for node in self.nodes:
                     self.check_schedule(node)
-        finally:
-            self._looked.set()
+        self._looked.set()
 
     def _hand_out(self) -> None:
         """Gives each worker an op, those that have none first, and then the next one."""
