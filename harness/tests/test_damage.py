@@ -163,6 +163,10 @@ def test_an_export_folder_says_where_it_is_now(tmp_path: Path) -> None:
     moved = (tmp_path / "cache").rename(tmp_path / "moved")
     there = export_folder.located(relative, tmp_path / "cache", moved)
     assert there.export_dirs == (str(moved / "exports" / "key"),)
+    both = relative.model_copy(update={"models": ("lost", "m"), "export_dirs": ("exports/none", "exports/key")})
+    there = export_folder.located(both, tmp_path / "cache", moved)
+    assert there.export_dirs == (str(tmp_path / "cache/exports/none"), str(moved / "exports/key")), "each by itself"
+    assert export_folder.those_complete(there).models == ("m",)
     assert export_folder.intact(moved / "exports" / "key")
     (moved / "exports" / "key" / "manifest.jsonl").write_bytes(b"")
     damage.forget()

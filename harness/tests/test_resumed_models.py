@@ -17,7 +17,7 @@ from opscope.harness.record.store import StoredRun
 from opscope.harness.run import resume, start_run
 from opscope.harness.tests import run_folder
 from opscope.harness.tests.test_plan import request
-from opscope.harness.triage import from_run
+from opscope.harness.triage import after_run, from_run
 
 OPS = {"a": [1, 2], "b": [2, 3], "c": [4], "d": [5]}
 """The ops of each model, by their numbers; one is in two models."""
@@ -170,3 +170,15 @@ def test_ops_of_the_complete_models_of_a_run_are_repeated_and_no_others(
     (tmp_path / "cache/exports/b").rename(tmp_path / "elsewhere")
     with pytest.raises(InputError, match=r"expected the export of b in .*, got a removed export"):
         from_run.find(ids[3], run_dir, "opscope repro")
+
+
+def test_a_failure_without_its_export_has_no_repro_folder_and_is_no_problem(tmp_path: Path) -> None:
+    """It has one once the run has gone on."""
+    run_dir = tmp_path / "run"
+    run = cut_run(tmp_path, run_dir, failed=(CUT, LOST), unfinished=("a",))
+    with store.Journal(run_dir, "main") as journal:
+        for known in (run.rows[0], run.rows[3]):
+            journal.append(unrun_test(known, run_folder.context(run_dir), Status.RUN_FAILED, "no such kernel"))
+    assert len(after_run.failures(store.load_run(run_dir))) == 2
+    assert after_run.write_all(run_dir, 1 << 20) == []
+    assert not list(run_dir.rglob("repro*"))
