@@ -407,8 +407,8 @@ def _resumed(
     plan = RunPlan(shared(orders, share), run.header, run.rows)
     for folder in map(Path, run.header.export_dirs):
         claims.hold(folder)
-    sides = plan.sides()
-    lanes = [side.lane(side.writer(MAIN)) for side in sides]
+    sides, folders = plan.sides(), plan.folders
+    lanes = [lane_of(side.orders, folders, side.writer(MAIN)) for side in sides]
     try:
         recalled = _recalled_ready(sides, lanes, not settings["no_cache"])
         ready = _ready(sides, lanes, recalled)
@@ -422,6 +422,7 @@ def _resumed(
 
         before = run
         run = resume.prepared(run, again, some=share is not None or bool(orders.op_ids))
+        folders.update(zip(run.header.models, run.header.export_dirs, strict=True))  # of models that it had not reached
         if run is not before or hold.out_of_time(run.header.imports):
             if not dry:
                 there = export_folder.those_complete(run.header)
@@ -436,7 +437,9 @@ def _resumed(
             plan = replace(plan, orders=_whole(plan.orders, ready, run.header, run_dir, report, settings, cached))
         orders = settled(plan.orders, request, run.rows, ready, not settings["no_cache"], started)
         if not dry:
-            store.write_run(run_dir, run.record.model_copy(update={"ended": None, "outcome": "running"}))
+            models = run.record.models if set(run.header.models) <= set(run.record.models) else run.header.models
+            going_on = {"models": models, "ended": None, "outcome": "running"}
+            store.write_run(run_dir, run.record.model_copy(update=going_on))
     except BaseException:
         _close(lanes)
         raise

@@ -101,3 +101,22 @@ def test_what_the_budget_ranks_first_holds_up_nothing_while_its_golden_is_made(p
     assert done.code == 0, done.out + done.err
     assert "7 unique ops = 4 success + 3 not_run" in done.out
     assert statuses(run)["while"] == ("not_run", "budget")
+
+
+@pytest.mark.slow
+def test_models_that_a_budget_did_not_reach_are_in_the_rest_of_the_run(place: Place) -> None:
+    for name, text in (("quick", QUICK), ("shares", SHARES)):
+        (place.folder / f"{name}.mlir").write_text(text)
+    place = Place(place.folder, place.environment | {"OPSCOPE_CACHE_DIR": str(place.folder / "cache")})
+    models = ("--model", "quick.mlir", "--model", "shares.mlir")
+    run, whole = place.folder / "run", place.folder / "whole"
+    common = ("pytest", *models, "--op-by-op", "--backend", "xla", "--no-report", "--no-cache", "--run-dir")
+    over = place.run(*common, str(run), "--budget", "0.1s")
+    assert "2 models asked for = 0 ran + 2 not_run" in over.out, over.out + over.err
+    rest = place.run("pytest", "--op-by-op", "--resume", str(run), "--no-report")
+    assert rest.code == 0, rest.out + rest.err
+    assert place.run(*common, str(whole)).code == 0
+    assert statuses(run) == dict.fromkeys(("subtract", "cosine", "multiply"), ("success", None))
+    assert records(run) == records(whole)
+    assert store.read_manifest(run) == store.read_manifest(whole)
+    assert store.read_run(run).models == store.read_run(whole).models == ("quick", "shares")
