@@ -8,6 +8,7 @@ numpy: pytest processes call it.
 from __future__ import annotations
 
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from opscope.base import damage, stored
-from opscope.base.children.side_by_side import Turn, side_by_side
+from opscope.base.children.side_by_side import LOOK, Stopped, Turn, side_by_side
 from opscope.base.children.slots import SlotFile
 from opscope.base.damage import Damaged
 from opscope.base.file_names import as_text
@@ -76,9 +77,9 @@ class Models:
         at_once: int, announcements: Path | None = None, stop: Callable[[], bool] = lambda: False,
         slots: SlotFile | None = None,
     ) -> None:  # fmt: skip
-        """With `announcements`, a folder, each model's ops are announced there before its goldens are made, and all
-        models are split before the first is evaluated. `stop` says when to end. Each process that prepares works in
-        one of `slots`, so that a model may have several. Raises InputError as `prepare` does."""
+        """With `announcements`, a folder, each model's ops are announced there before its goldens are made, and none is
+        evaluated before the split of each has begun. `stop` says when to end. Each process that prepares works in one
+        of `slots`, so that a model may have several. Raises InputError as `prepare` does."""
         self._report, self._stop = report, stop
         self.tasks = [_writable(task, claims) for task in tasks(request)]
         if all(task.missing for task in self.tasks):
@@ -106,16 +107,65 @@ class Models:
         if unmade:  # ops run once those of all models are known: first what takes no time
             self._side_by_side(self._one.prepared, [task for task in self.tasks if task not in unmade])
         if len(unmade) > self._at_once:
-            self._side_by_side(self._one.split, unmade)
+            first_split = _FirstSplit(self._one)
+            self._side_by_side(first_split.split, unmade, [first_split.walk] * len(unmade))
         return self._side_by_side(self._one.prepared, self.tasks)
 
-    def _side_by_side(self, job: Callable[[Task, Turn], Any], named: Sequence[Task]) -> list[Any]:
-        def postponed(number: int) -> None:
-            waits = {"event": "stage", "stage": "waiting for memory", "done": 0, "total": 1}
-            self._report({**waits, "model": named[number].name})
+    def _side_by_side(
+        self, job: Callable[[Task, Turn], Any], named: Sequence[Task], after: Sequence[Callable[[Turn], Any]] = ()
+    ) -> list[Any]:
+        """What a job makes of each task, and then what jobs `after` them return, which begin when all have begun."""
 
-        jobs = [partial(job, task) for task in named]
+        def postponed(number: int) -> None:
+            if number < len(named):
+                waits = {"event": "stage", "stage": "waiting for memory", "done": 0, "total": 1}
+                self._report({**waits, "model": named[number].name})
+
+        jobs = [*(partial(job, task) for task in named), *after]
         return side_by_side(jobs, self._at_once, self._report, postponed, stop=self._stop)
+
+
+class _FirstSplit:
+    """Splits models, and has those evaluated that are split by whoever has no other left to split.
+
+    So no model's goldens wait for the slowest split of another.
+    """
+
+    def __init__(self, one: _OneModel) -> None:
+        self._one = one
+        self._split: list[Task] = []
+        """Models that are split and that nobody evaluates."""
+        self._seen: set[str] = set()
+        """Models whose split has ended, if only for the first time."""
+        self._news = threading.Condition()
+
+    def split(self, task: Task, turn: Turn) -> None:
+        """Announces a model's ops. One that is stopped for want of memory may be evaluated before it is split."""
+        try:
+            if task.name not in self._one.outcomes:
+                self._one.split(task, turn)
+        finally:
+            if task.name not in self._seen:
+                self._seen.add(task.name)
+                self._add(task)
+
+    def walk(self, turn: Turn) -> None:
+        """Evaluates a model once it is split."""
+        with self._news:
+            while not self._split:
+                self._news.wait(LOOK)
+                turn.check()
+            task = self._split.pop(0)
+        try:
+            self._one.prepared(task, turn)
+        except Stopped:
+            self._add(task)
+            raise
+
+    def _add(self, task: Task) -> None:
+        with self._news:
+            self._split.append(task)
+            self._news.notify()
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
-from opscope.base.children.process_tree import usage
+from opscope.base.children.process_tree import held, usage
 from opscope.base.machine import memory_limit
 
 LOOK = 0.2
 """Seconds between two looks at the memory that all jobs hold."""
+EXACT_SHARE = 1 / 20
+"""The part of the time that exact looks may take: it takes long to see what many processes share."""
 
 Result = TypeVar("Result")
 
@@ -82,6 +84,8 @@ class _Crew(Generic[Result]):
         self._words: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         """What is to be done on the caller's thread."""
         self._results: dict[int, Result] = {}
+        self._next_exact = 0.0
+        """When the memory may be looked at exactly again (time.monotonic)."""
 
     def run(self) -> list[Result]:
         with ThreadPoolExecutor(self._at_once, thread_name_prefix="side-by-side") as pool:
@@ -142,5 +146,9 @@ class _Crew(Generic[Result]):
 
     def _spare_memory(self) -> None:
         """Stops the youngest of several jobs if all together hold too much."""
-        if len(self._running) > 1 and usage(os.getpid())[0] > self._memory:
+        if len(self._running) < 2 or time.monotonic() < self._next_exact or usage(os.getpid())[0] <= self._memory:
+            return
+        begun = time.monotonic()
+        if held(os.getpid()) > self._memory:
             next(reversed(self._running.values())).stop()
+        self._next_exact = time.monotonic() + (time.monotonic() - begun) / EXACT_SHARE

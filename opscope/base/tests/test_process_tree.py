@@ -40,6 +40,32 @@ def test_a_process_and_its_children_count(monkeypatch, tmp_path, elsewhere):
     assert process_tree.usage(child.pid) == (0, 0)
 
 
+FORKS = """
+import os, sys
+x = bytearray(b"1") * (60 << 20)
+children = [os.fork() or (sys.stdin.read(), os._exit(0)) for _ in range(3)]
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
+def test_what_forks_share_is_held_once() -> None:
+    child = subprocess.Popen([sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    try:
+        child.stdout.readline()
+        assert process_tree.usage(child.pid)[0] > 4 * 60 << 20
+        members = [psutil.Process(child.pid), *psutil.Process(child.pid).children(recursive=True)]
+        exact = sum(member.memory_full_info().pss for member in members)
+        assert process_tree.held(child.pid) == pytest.approx(exact, rel=0.1)
+        assert 60 << 20 < exact < 2 * 60 << 20
+    finally:
+        child.kill()
+        child.communicate()
+    assert process_tree.held(child.pid) == 0
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
 def test_a_thread_that_ends_while_it_is_looked_at_hides_no_child(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = [SimpleNamespace(name=name) for name in ("0", str(os.getpid()))]  # the first is there no more

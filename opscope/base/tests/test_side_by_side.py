@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from opscope.base.children import side_by_side as module
 from opscope.base.children.call import call
 from opscope.base.children.side_by_side import Stopped, Turn, side_by_side
 
@@ -111,3 +112,10 @@ def test_the_youngest_job_waits_where_all_together_hold_too_much() -> None:
     assert postponed == [1]
     assert begun.count(0) == 1, "the older job goes on"
     assert begun.count(1) == 2
+
+
+def test_no_job_waits_where_what_they_hold_is_the_same_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    monkeypatch.setattr(module, "held", lambda pid: looked.append(pid) or 0)
+    jobs = [lambda turn: waits_for(turn, lambda: looked)] * 2
+    side_by_side(jobs, 2, print, lambda number: pytest.fail("it was stopped"), memory=1)
