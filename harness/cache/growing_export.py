@@ -5,7 +5,8 @@
 Its lines, each sealed and written by one `write`, come from one writer after the other:
 
     {"split": {"header", "rows"}}       from the child that splits: the ops, and nothing of their goldens
-    {"folder"}                          from the child that evaluates: where the files are; again after one that died
+    {"folder"}                          from the child that evaluates: where the files of the ops below are; again after
+                                        one that died, whose files stay as long as the export is under construction
     {"op", "row", "files"}              from it, for each op whose inputs and goldens are stored: sizes and digests too
     {"complete": folder}                from the controller: the export is complete, and is there now
     {"failed": reason}                  from the controller: there will be no more goldens
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,9 @@ FOLDER = "preparing"
 class Announcer:
     """The writer's side."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, tell: Callable[[str], None] | None = None) -> None:
+        """With `tell`, lines are told to who writes them (`tell` of its announcer), as from another machine."""
+        self._path, self._tell = path, tell
         self._marks: dict[str, FileMark] = {}
 
     def split(self, header: ManifestHeader, rows: Iterable[OpRow]) -> None:
@@ -77,7 +79,14 @@ class Announcer:
             self._path.unlink(missing_ok=True)  # or some would wait for ever
             raise
 
+    def write(self, text: str) -> None:
+        """Writes a line of which an announcer elsewhere has told."""
+        self._write(text)
+
     def _write(self, text: str) -> None:
+        if self._tell is not None:
+            self._tell(text)
+            return
         # The line break in front ends what a killed writer may have left unfinished.
         line = b"\n" + stored.sealed(text) + b"\n"
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -104,7 +113,11 @@ class GrowingExport:
         """Whether that is because the time of --budget is over."""
         self.gone = False
         """Whether there is no file at the last look."""
+        self.fresh: list[str] = []
+        """The ops that looks have seen announced. Whoever has taken them in empties the list."""
         self._announced: dict[str, dict[str, Any]] = {}
+        self._folders: dict[str, Path] = {}
+        """Where the files of each of these ops are."""
         self._final: dict[str, OpRow] | None = None
         self._read = 0
 
@@ -113,6 +126,9 @@ class GrowingExport:
         for values in self._new_lines():
             if "op" in values:
                 self._announced[values["op"]] = values
+                if self.folder is not None:
+                    self._folders[values["op"]] = self.folder
+                self.fresh.append(values["op"])
             elif "folder" in values:
                 self.folder = Path(values["folder"])
             elif "complete" in values:
@@ -153,9 +169,10 @@ class GrowingExport:
                 self._final = {row.op_id: row for row in export_folder.read_manifest(self.folder)[1]}
             return self._final.get(op_id)
         values = self._announced.get(op_id)
-        if values is None or self.folder is None or self.failure:
+        folder = self.folder_of(op_id)
+        if values is None or folder is None or self.failure:
             return None
-        stored.expect(self.folder, {path: FileMark(*mark) for path, mark in values["files"].items()})
+        stored.expect(folder, {path: FileMark(*mark) for path, mark in values["files"].items()})
         return OpRow.model_validate(values["row"])
 
     @property
@@ -170,6 +187,10 @@ class GrowingExport:
     def announced_after(self, count: int) -> list[str]:
         """Ids of the ops that were announced after the first `count`."""
         return list(islice(self._announced, count, None))
+
+    def folder_of(self, op_id: str) -> Path | None:
+        """Where the files of an op are, once it can run."""
+        return self.folder if self.complete else self._folders.get(op_id)
 
     def announced(self) -> dict[str, OpRow]:
         """The rows of all ops that could run at some time, whatever has become of their files."""

@@ -42,6 +42,8 @@ class AwaitedGoldens:
         has to wait."""
         self._before_waiting = before_waiting
         self._exports = {model: GrowingExport(Path(path)) for model, path in announcements.items()}
+        self._under_way = set(self._exports)
+        """The models whose end `news` has not seen."""
         self._folders, self._final, self._controller = folders, final, controller
         self.waited = 0.0
         """Seconds that this process has waited."""
@@ -86,6 +88,8 @@ class AwaitedGoldens:
 
     def now(self, row: OpRow) -> OpRow | None:
         """The op as it can run now; None if its goldens may still come. Raises NoGoldens, Damaged."""
+        if not row.uses or row.uses[0].model not in self._exports:
+            return row
         reasons = []
         for model in dict.fromkeys(use.model for use in row.uses):
             own = self._own(model, row.op_id)
@@ -98,6 +102,23 @@ class AwaitedGoldens:
             uses = sorted(row.uses, key=lambda use: use.model != model) if reasons else row.uses
             return own.model_copy(update={"uses": tuple(uses)})
         raise NoGoldens(reasons[0])
+
+    def news(self) -> tuple[set[str], set[str]]:
+        """The ops that were announced since the last call, and the models of which the end is known since then."""
+        announced, ended = set[str](), set[str]()
+        for model in list(self._under_way):
+            export = self._exports[model]
+            export.look()
+            announced.update(export.fresh)
+            export.fresh.clear()
+            if export.ended:
+                ended.add(model)
+                self._under_way.discard(model)
+        return announced, ended
+
+    def folder(self, row: OpRow) -> str:
+        """Where the files are of an op that `now` has returned just before."""
+        return self._folders[row.uses[0].model]
 
     def _own(self, model: str, op_id: str) -> OpRow | str | None:
         """One model's row of an op; why there will be none; None if it may still come."""
@@ -115,10 +136,15 @@ class AwaitedGoldens:
             return self._final_row(model, op_id) if complete else "what is known of them could not be written"
         if own is None and export.complete:
             return "it has no such op"
-        if own is not None:
-            self._folders[model] = str(export.folder)
+        folder = export.folder_of(op_id)
+        if own is not None and folder is not None:
+            if not export.ended and not folder.is_dir():  # why it is gone comes next, or nothing will
+                complete = export_folder.complete(Path(self._final[model]))
+                return self._final_row(model, op_id) if complete else None
+            self._folders[model] = str(folder)
         return own
 
     def _final_row(self, model: str, op_id: str) -> OpRow | str:
+        self._folders[model] = self._final[model]
         rows = export_folder.read_manifest(Path(self._final[model]))[1]
         return next((row for row in rows if row.op_id == op_id), "it has no such op")

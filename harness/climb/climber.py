@@ -9,6 +9,7 @@ from pathlib import Path
 from opscope.base.children.slots import Slots
 from opscope.harness.climb import budget
 from opscope.harness.climb.awaited_goldens import AwaitedGoldens, CutOff, NoGoldens
+from opscope.harness.climb.ops_to_come import OpsToCome
 from opscope.harness.climb.reruns import Reruns
 from opscope.harness.climb.result_cache import ResultCache
 from opscope.harness.lanes.protocol import AnyLane
@@ -50,6 +51,8 @@ class Climber:
         self._context, self._lane, self._terms = context, lane, terms
         self._journal = store.Journal(Path(context.run_dir), writer)
         self._reruns = Reruns(terms.reruns)
+        self._sent: dict[str, OpRow] = {}
+        """Ops that were sent to a cluster, with their inputs and goldens, until they are climbed."""
         self._in_time = budget.clock(terms.deadline)
 
     def climb(self, row: OpRow) -> tuple[OpTest, Verdict]:
@@ -58,10 +61,12 @@ class Climber:
         if recorded is not None:
             return self._judged(recorded)
         attempt = self._terms.attempts.get(row.op_id, 1)
+        ready = self._sent.pop(row.op_id, None)
         try:
-            if row.uses and (reason := self._terms.lost.get(row.uses[0].model)) is not None:
-                raise NoGoldens(reason)
-            ready = row if self._terms.goldens is None else self._terms.goldens.row(row, self._in_time)
+            if ready is None:
+                if row.uses and (reason := self._terms.lost.get(row.uses[0].model)) is not None:
+                    raise NoGoldens(reason)
+                ready = row if self._terms.goldens is None else self._terms.goldens.row(row, self._in_time)
         except NoGoldens as error:
             reason = budget.REASON if isinstance(error, CutOff) else str(error)
             unrun = unrun_test(row, self._context, Status.NOT_RUN, reason)
@@ -105,14 +110,23 @@ class Climber:
         return self._lane.run(row, attempt=attempt)
 
     def arrivals(self, rows: Sequence[OpRow]) -> Iterator[OpRow]:
-        """Yields the ops in the order in which their records arrive, if a cluster runs many at once."""
+        """Yields the ops in the order in which their records arrive, if a cluster runs many at once.
+
+        An op whose goldens are still being made is sent once they are there.
+        """
         lane = self._lane
         waiting = {row.op_id: row for row in rows}
         for op_id in list(waiting):
-            if not self.needs_lane(waiting[op_id]):
+            row = waiting[op_id]
+            if not self.needs_lane(row) or (row.uses and row.uses[0].model in self._terms.lost):
                 yield waiting.pop(op_id)
-        for op_id in lane.arrivals(list(waiting.values()), self._terms.attempts, self._in_time):
+        to_come = OpsToCome(waiting.values(), self._terms.goldens, self.needs_lane)
+        for op_id in lane.arrivals(to_come, self._terms.attempts, self._in_time):
+            if op_id in to_come.ready:
+                self._sent[op_id] = to_come.ready.pop(op_id)
             yield waiting.pop(op_id)
+        if not self._in_time():  # nobody waits for goldens of ops that will not run
+            self._sent |= waiting
         yield from waiting.values()
 
     def needs_lane(self, row: OpRow) -> bool:

@@ -7,7 +7,7 @@ child. So it does after an op that left its child changed. This module imports n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from opscope.harness.cache import export_folder
 from opscope.harness.lanes import memory, worker_ahead
 from opscope.harness.lanes.flight import Flight, Ready
 from opscope.harness.lanes.leftovers import Leftovers, leftovers
+from opscope.harness.lanes.protocol import OpsToSend
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.explanation import SECONDS
 from opscope.harness.record.optest import RunContext, unrun_test
@@ -257,7 +258,7 @@ class Lane:
         return False
 
     def arrivals(
-        self, rows: Iterable[OpRow], attempts: Mapping[str, int], in_time: Callable[[], bool] = lambda: True
+        self, ops: OpsToSend, attempts: Mapping[str, int], in_time: Callable[[], bool] = lambda: True
     ) -> Iterator[str]:
         """Returns nothing: records come one by one, from `run`."""
         return iter(())

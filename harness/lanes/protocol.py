@@ -9,6 +9,30 @@ from opscope.harness.lanes.flight import Ready
 from opscope.harness.record.records import OpRow, OpTest
 
 
+class OpsToSend(Protocol):
+    """Ops that become ready one after another (`harness/climb/ops_to_come.py`)."""
+
+    def __bool__(self) -> bool:
+        """Whether there are ops that were neither handed out nor settled."""
+        ...
+
+    def take(self) -> Iterable[tuple[OpRow, str]]:
+        """The ops that can run now, each with the folder of its files; empty where it is its model's."""
+        ...
+
+    def settled(self) -> Iterable[str]:
+        """Ids of ops that need not be sent any more."""
+        ...
+
+    def back(self, op_id: str) -> bool:
+        """Takes an op back whose files have moved. False if they have not."""
+        ...
+
+    def idle(self, seconds: float) -> None:
+        """Counts time in which a device had nothing to do."""
+        ...
+
+
 class AnyLane(Protocol):
     """Runs ops and returns their records. It does not raise if an op fails."""
 
@@ -34,9 +58,10 @@ class AnyLane(Protocol):
         ...
 
     def arrivals(
-        self, rows: Iterable[OpRow], attempts: Mapping[str, int], in_time: Callable[[], bool] = lambda: True
+        self, ops: OpsToSend, attempts: Mapping[str, int], in_time: Callable[[], bool] = lambda: True
     ) -> Iterator[str]:
-        """Yields ids of ops in the order in which their records arrive, if many run at once; otherwise nothing."""
+        """Yields ids of ops in the order in which their records arrive, or it is known that they need not be sent, if
+        many run at once; otherwise nothing."""
         ...
 
     def fresh(self) -> None:

@@ -46,6 +46,24 @@ class Allowance:
         end = self._end if self._budget_end is None else min(self._end, self._budget_end)
         return max(0.0, end - time.monotonic())
 
+    def pause(self, seconds: float) -> None:
+        """Leaves out time in which the model waited for a place to be prepared; the run's budget goes on."""
+        self._end += seconds
+
+    def as_json(self) -> dict[str, float | None]:
+        """The time as another process can take it over (`from_json`)."""
+        now = time.monotonic()
+        budget = None if self._budget_end is None else self._budget_end - now
+        return {"seconds": self.seconds, "spent": self.seconds - (self._end - now), "budget": budget}
+
+    @classmethod
+    def from_json(
+        cls, values: dict[str, float], memory: int | None, check: Callable[[], None], slots: SlotFile | None = None
+    ) -> Allowance:
+        """An allowance with the time that is left of another one, and this machine's memory and slots."""
+        until = None if values["budget"] is None else time.time() + values["budget"]
+        return cls(values["seconds"], memory, until, check, values["spent"], slots)
+
     @property
     def budget_is_spent(self) -> bool:
         """Whether the run's budget ended before the model's own time."""

@@ -85,6 +85,12 @@ def handed_over(folder: Path) -> Exported:
     return child.read(folder)
 
 
+def hand_over(exported: Exported, folder: Path) -> None:
+    """Writes what `handed_over` reads. Raises OSError."""
+    folder.mkdir(exist_ok=True)
+    child.write_result(exported, folder)
+
+
 def export_file(path: Path, model: str = "", shape: str | None = None) -> Exported:
     """Reads a StableHLO file (text, bytecode or portable artifact), or one `model` of it (mlir/file_models.py).
 

@@ -7,9 +7,10 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from opscope.base import damage, jobs_ahead
 from opscope.base.children.call import Outcome, call
@@ -42,13 +43,42 @@ class Unpreparable(Exception):  # noqa: N818 - the outcome of one model, not an 
     """A model that was exported could not be split or evaluated."""
 
 
+class Elsewhere(Protocol):
+    """Other machines, on which models are walked."""
+
+    def walk(
+        self, task: Task, module: str, temporary: Callable[[], Path], allowance: Allowance,
+        report: Callable[[Event], None],
+    ) -> bool:  # fmt: skip
+        """Has a model walked whose ops are announced, so that its folder is complete then. False if no machine can.
+
+        `module` is the exporter's folder, empty for a StableHLO file; `temporary` makes a folder that exists until the
+        model is made. Raises what `walked` raises.
+        """
+        ...
+
+    def note(self, event: Event) -> None:
+        """Takes an event of a split: `split` then says how many `processes` may walk the model."""
+        ...
+
+    def here(self, allowance: Allowance) -> AbstractContextManager[None]:
+        """Waits until there is room on this machine to walk a model."""
+        ...
+
+    def close(self) -> None:
+        """Ends all walks there."""
+        ...
+
+
 def make(
-    task: Task, allowance: Allowance, report: Callable[[Event], None], at_once: int = 1, *, only_split: bool = False
-) -> None:
+    task: Task, allowance: Allowance, report: Callable[[Event], None], at_once: int = 1, *, only_split: bool = False,
+    elsewhere: Elsewhere | None = None,
+) -> None:  # fmt: skip
     """Makes one export folder in child processes, with a new child after each op that killed the last one.
 
     `at_once` is how many models are made side by side, which share the processors for threads that compile. With
-    `only_split`, the model is exported, its ops are announced, and no folder is made.
+    `only_split`, the model is exported, its ops are announced, and no folder is made. It is walked `elsewhere` if that
+    can be done.
     """
     if task.unreadable:
         raise ModelRefused(task.path, "a readable file", task.unreadable)
@@ -58,50 +88,86 @@ def make(
     upkeep.trim(exports.parent, task.request.max_cache, every=upkeep.EVERY_MODELS)
     with Claims() as claims:
         if task.export is None:
-            _make_from(task, "", exports, claims, allowance, report, at_once, only_split)
+            _make_from(task, "", exports, claims, allowance, report, at_once, only_split, elsewhere)
             return
         report({"event": "stage", "model": task.name, "stage": "export", "done": 0, "total": 1})
         request, own = task.request, None
         if own_results.usual_values(request.inputs, request.weights):
             own = exporting.Own(request.seed, request.max_live_bytes)
         with exporting.exported_first(task.export, exports.parent, request.max_cache, claims, allowance, own) as module:
-            _make_from(task, str(module), exports, claims, allowance, report, at_once, only_split)
+            _make_from(task, str(module), exports, claims, allowance, report, at_once, only_split, elsewhere)
 
 
 def _make_from(
     task: Task, module: str, exports: Path, claims: Claims, allowance: Allowance, report: Callable[[Event], None],
-    at_once: int, only_split: bool,
+    at_once: int, only_split: bool, elsewhere: Elsewhere | None,
 ) -> None:  # fmt: skip
     """Makes the export folder from an exporter's, `module`, or a StableHLO file's, where that is empty."""
-    try:
-        temporary = Path(tempfile.mkdtemp(prefix=upkeep.UNFINISHED, dir=exports))
-    except OSError as error:
-        raise export_folder.unwritable("cache folder", exports, error) from None
+    with contextlib.ExitStack() as stack:
+
+        def temporary() -> Path:
+            try:
+                folder = Path(tempfile.mkdtemp(prefix=upkeep.UNFINISHED, dir=exports))
+            except OSError as error:
+                raise export_folder.unwritable("cache folder", exports, error) from None
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            claims.hold(folder)
+            return folder
+
+        threads = max(1, jobs_ahead.threads() // at_once)
+        if elsewhere is None:
+            walked(task, module, temporary(), threads, allowance, report, only_split=only_split)
+        elif only_split:
+
+            def note(event: Event) -> None:
+                elsewhere.note(event)
+                report(event)
+
+            walked(task, module, temporary(), threads, allowance, note, only_split=True, hand_over=True)
+        elif not elsewhere.walk(task, module, temporary, allowance, report):
+            with elsewhere.here(allowance):
+                walked(task, module, temporary(), threads, allowance, report)
+
+
+def walked(
+    task: Task, module: str, temporary: Path, threads: int, allowance: Allowance, report: Callable[[Event], None], *,
+    only_split: bool = False, tell: str = "", hand_over: bool = False,
+) -> None:  # fmt: skip
+    """Splits and walks a model in children, below `temporary`, which then is its export folder.
+
+    With `tell`, the place where the folder will be in the end, what is announced is reported (`{"event": "announce",
+    "text"}`), and so is damage. With `hand_over`, other machines will walk the model: what a StableHLO file holds
+    is left in `handed_over(task)`, as an exporter leaves it.
+
+    Raises Unpreparable, BudgetSpent, ModelRefused, InputError.
+    """
     fatal_ops: dict[str, str] = {}
-    threads = max(1, jobs_ahead.threads() // at_once)
-    claims.hold(temporary)
-    try:
-        while True:
-            outcome = _run_child(task, module, temporary, fatal_ops, threads, allowance, report, only_split)
-            # Whole, however its maker ended afterwards.
-            if outcome.ending.ok or export_folder.complete(Path(task.folder)):
-                return
-            if allowance.budget_is_spent:
-                raise BudgetSpent("golden" if _evaluating(temporary) else allowance.step)
-            op = _evaluating(temporary)
-            late = outcome.ending.cause is Cause.TIMEOUT
-            if threads and (temporary / JOURNAL).exists() and not late and allowance.left():
-                threads = 0  # which of the ops under way has ended the child is known where there is only one
-                continue
-            op_id, _, op_text = op.partition(" ")
-            line = outcome.log.last_line()[:200] or "no output"
-            if not op or not allowance.left() or op_id in fatal_ops or len(fatal_ops) >= MAX_CRASHES:
-                at = f"golden of {op_text}" if op else allowance.step
-                raise Unpreparable(allowance.reason(outcome.ending, at, line))
-            how = f"more than {task.request.op_seconds:g} s" if late else outcome.ending.kind
-            fatal_ops[op_id] = f"XLA gave no value ({how}): {line}"
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    while True:
+        outcome = _run_child(
+            task, module, temporary, fatal_ops, threads, allowance, report, only_split, tell, hand_over
+        )
+        # Whole, however its maker ended afterwards.
+        if outcome.ending.ok or export_folder.complete(Path(task.folder)):
+            return
+        if allowance.budget_is_spent:
+            raise BudgetSpent("golden" if _evaluating(temporary) else allowance.step)
+        op = _evaluating(temporary)
+        late = outcome.ending.cause is Cause.TIMEOUT
+        if threads and (temporary / JOURNAL).exists() and not late and allowance.left():
+            threads = 0  # which of the ops under way has ended the child is known where there is only one
+            continue
+        op_id, _, op_text = op.partition(" ")
+        line = outcome.log.last_line()[:200] or "no output"
+        if not op or not allowance.left() or op_id in fatal_ops or len(fatal_ops) >= MAX_CRASHES:
+            at = f"golden of {op_text}" if op else allowance.step
+            raise Unpreparable(allowance.reason(outcome.ending, at, line))
+        how = f"more than {task.request.op_seconds:g} s" if late else outcome.ending.kind
+        fatal_ops[op_id] = f"XLA gave no value ({how}): {line}"
+
+
+def handed_over(task: Task) -> Path:
+    """Where the split of a StableHLO file leaves the module for other machines: text names the file that it is of."""
+    return Path(f"{task.announcements}.export")
 
 
 def _journals(temporary: Path) -> list[Path]:
@@ -145,7 +211,8 @@ def _evaluating(temporary: Path) -> str:
 
 def _run_child(
     task: Task, module: str, temporary: Path, fatal_ops: Mapping[str, str], threads: int,
-    allowance: Allowance, report: Callable[[Event], None], only_split: bool,
+    allowance: Allowance, report: Callable[[Event], None], only_split: bool, tell: str,
+    hand_over: bool,
 ) -> Outcome:  # fmt: skip
     """One child at work until it ends; it is late once one op is under evaluation for more than `op_seconds`, or all
     that the model may take is used up.
@@ -162,7 +229,7 @@ def _run_child(
         allowance.note(event)
         if event["event"] == "error":
             error.update(event)
-        elif event["event"] == "damage":
+        elif event["event"] == "damage" and not tell:
             damage.say(event["line"])
         else:
             report(event)
@@ -183,6 +250,9 @@ def _run_child(
         "compile_threads": threads,
         "slots": allowance.slots,
         "only_split": only_split,
+        "tell": tell,
+        "hand_over": hand_over,
+        "hand_over_to": str(handed_over(task)) if hand_over and not module else "",
     }
     outcome = call(
         "opscope.harness.prepare.prepare_child:prepare", arguments, seconds=allowance.left(), memory=allowance.memory,

@@ -56,7 +56,10 @@ def prepare(parent: Parent) -> None:
 def make(task: dict[str, Any], emit: Emit) -> None:
     """Writes the export folder for `task`, which is a `preparation.Task` with `exported`, `temporary`,
     `fatal_ops`, `compile_threads`, `slots` (a file of slots and their number: this process works in one of them; or
-    None), and `only_split`: whether to say which ops there are, and nothing else.
+    None), `only_split`: whether to say which ops there are, and nothing else, and `tell`: the folder's place in
+    the end where the parent, who knows the ops already, writes what is announced, else empty;
+    `hand_over`: whether other machines will walk the model, and `hand_over_to`: a folder in which its module is left
+    for them, where no exporter has left it, else empty.
 
     Where the task has `announcements`, ops are announced there (`cache/growing_export.py`).
     """
@@ -68,12 +71,14 @@ def make(task: dict[str, Any], emit: Emit) -> None:
     def stage(which: str, done: int, total: int) -> None:
         emit("stage", model=name, stage=which, done=done, total=total)
 
-    from opscope.harness.prepare.export import export_file, handed_over
+    from opscope.harness.prepare.export import export_file, hand_over, handed_over
 
     if task["exported"]:
         exported = handed_over(Path(task["exported"]))
     else:
         exported = export_file(Path(task["path"]), task["entry"], request["shape"])
+    if task["hand_over_to"]:
+        hand_over(exported, Path(task["hand_over_to"]))
     (temporary / export_folder.MODULE).write_bytes(exported.bytecode)
     stage("export", 1, 1)
     stage("split", 0, 1)
@@ -107,16 +112,29 @@ def make(task: dict[str, Any], emit: Emit) -> None:
     digest += argument_files.label(brought)
     header = ManifestHeader(
         models=(name,),
-        export_dirs=(task["folder"],),
+        export_dirs=(task["tell"] or task["folder"],),
         module_ops={name: split.module_ops},
         structural={name: split.structural},
     )
-    announcer = growing_export.Announcer(Path(task["announcements"])) if task["announcements"] else None
-    if announcer is not None:
+
+    def worth(most: int) -> int:
+        """How many processes are worth starting for the walk, at most so many."""
+        if most < 2:
+            return 1
+        random = request["inputs"] == "random"
+        parts, memory = walk_in_parts.parts(split, random), memory_limit(request["memory"])
+        return walk_in_parts.processes(split, parts, most, memory, limits, random)
+
+    announcer = None
+    if task["announcements"]:
+        tell = (lambda text: emit("announce", text=text)) if task["tell"] else None
+        announcer = growing_export.Announcer(Path(task["announcements"]), tell)
+    if announcer is not None and not task["tell"]:
         announcer.split(header, [split_row(op, exported.frontend) for op in split.ops.values()])
         if not task["only_split"]:
             announcer.begin(temporary)
-        emit("split", model=name)
+        most = walk_in_parts.MOST if task["hand_over"] and not mesh else 1
+        emit("split", model=name, processes=worth(most))
     if task["only_split"]:
         return
     order = WalkTask(
@@ -136,11 +154,9 @@ def make(task: dict[str, Any], emit: Emit) -> None:
         on_progress=lambda done, total: stage("golden", done, total),
         on_row=None if announcer is None else partial(announcer.op, temporary),
     )
-    parts = [] if mesh else walk_in_parts.parts(split, order.random)
-    most = slots.count if slots is not None else 1
-    several = walk_in_parts.processes(split, parts, most, memory_limit(request["memory"]), limits, order.random)
+    several = worth(slots.count if slots is not None and not mesh else 1)
     if several > 1:
-        walked = walk_in_parts.walk_in_parts(order, parts, several)
+        walked = walk_in_parts.walk_in_parts(order, walk_in_parts.parts(split, order.random), several)
     else:
         walked = walk(order, walker_over(mesh) if mesh else None)
     results = joined(mesh, walked.results) if mesh else walked.results

@@ -7,10 +7,12 @@ numpy: pytest processes call it.
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +28,7 @@ from opscope.harness.cache import export_folder, growing_export, upkeep
 from opscope.harness.cache.claims import Claims, alone_in
 from opscope.harness.prepare.allowance import EXPORT, Allowance, BudgetSpent, ModelRefused
 from opscope.harness.prepare.exporting import ExportFailed
-from opscope.harness.prepare.make_folder import Event, Unpreparable, make
+from opscope.harness.prepare.make_folder import Elsewhere, Event, Unpreparable, make
 from opscope.harness.prepare.preparation import Preparation, Task, request_of, tasks
 from opscope.harness.prepare.whole_manifest import whole_rows
 from opscope.harness.record import run_folders, store
@@ -37,6 +39,10 @@ from opscope.harness.record.stages import ModelStatus
 Manifest = tuple[ManifestHeader, list[OpRow]]
 SLOTS = "slots"
 """Name of the file of slots in which processes work."""
+MOST_ELSEWHERE = 64
+"""Models that are walked elsewhere at once, each of which has a thread here that waits."""
+PAUSE = 0.1
+"""Seconds between two looks at whether a model is split."""
 T = TypeVar("T")
 
 
@@ -75,12 +81,13 @@ class Models:
     def __init__(
         self, request: Preparation, report: Callable[[Event], None], claims: Claims, artifacts: Path | None,
         at_once: int, announcements: Path | None = None, stop: Callable[[], bool] = lambda: False,
-        slots: SlotFile | None = None,
+        slots: SlotFile | None = None, elsewhere: Elsewhere | None = None,
     ) -> None:  # fmt: skip
         """With `announcements`, a folder, each model's ops are announced there before its goldens are made, and none is
         evaluated before the split of each has begun. `stop` says when to end. Each process that prepares works in one
-        of `slots`, so that a model may have several. Raises InputError as `prepare` does."""
-        self._report, self._stop = report, stop
+        of `slots`, so that a model may have several. With `elsewhere`, models are walked there while others are split,
+        and `report` is called on several threads. Raises InputError as `prepare` does."""
+        self._report, self._stop, self._elsewhere = report, stop, elsewhere
         self.tasks = [_writable(task, claims) for task in tasks(request)]
         if all(task.missing for task in self.tasks):
             missing, _, hint = self.tasks[0].missing.partition("; try ")
@@ -91,7 +98,9 @@ class Models:
                 for number, task in enumerate(self.tasks)
             ]
         self._at_once = min(at_once, len(self.tasks))
-        self._one = _OneModel(request, claims, artifacts, self._at_once, alone=len(self.tasks) == 1, slots=slots)
+        self._one = _OneModel(
+            request, claims, artifacts, self._at_once, alone=len(self.tasks) == 1, slots=slots, elsewhere=elsewhere
+        )
 
     def outcome(self, model: str) -> Manifest | ModelFailure | None:
         """What became of a model; None as long as it is under way."""
@@ -106,14 +115,54 @@ class Models:
         ]  # fmt: skip
         if unmade:  # ops run once those of all models are known: first what takes no time
             self._side_by_side(self._one.prepared, [task for task in self.tasks if task not in unmade])
+        if self._elsewhere is not None and unmade:
+            return self._walked_elsewhere(unmade)
         if len(unmade) > self._at_once:
             first_split = _FirstSplit(self._one)
             self._side_by_side(first_split.split, unmade, [first_split.walk] * len(unmade))
         return self._side_by_side(self._one.prepared, self.tasks)
 
+    def _walked_elsewhere(self, unmade: Sequence[Task]) -> list[Manifest | ModelFailure]:
+        """As `prepared`: models are split here, in their order, while those that are split are walked elsewhere."""
+        known = {task.name: threading.Event() for task in unmade}
+        over = threading.Event()
+        """Whether one of both sides has raised."""
+
+        def split(task: Task, turn: Turn) -> None:
+            self._one.split(task, turn)
+            known[task.name].set()
+
+        def prepared(task: Task, turn: Turn) -> Manifest | ModelFailure:
+            while task.name in known and not known[task.name].wait(PAUSE):
+                turn.check()
+            turn.check()
+            return self._one.prepared(task, turn)
+
+        def stop() -> bool:
+            return over.is_set() or self._stop()
+
+        def end(splits: Future[Any]) -> None:
+            if splits.exception() is not None:
+                over.set()
+
+        with ThreadPoolExecutor(1, thread_name_prefix="splits") as pool:
+            splits = pool.submit(self._side_by_side, split, unmade, stop=stop)
+            splits.add_done_callback(end)
+            try:
+                # Their memory is not this machine's, but that of children which split, whom the other side watches.
+                most = min(MOST_ELSEWHERE, len(self.tasks))
+                return self._side_by_side(prepared, self.tasks, at_once=most, stop=stop, memory=sys.maxsize)
+            except Stopped:
+                if not self._stop():
+                    splits.result()  # raises what has ended it
+                raise
+            finally:
+                over.set()
+
     def _side_by_side(
-        self, job: Callable[[Task, Turn], Any], named: Sequence[Task], after: Sequence[Callable[[Turn], Any]] = ()
-    ) -> list[Any]:
+        self, job: Callable[[Task, Turn], Any], named: Sequence[Task], after: Sequence[Callable[[Turn], Any]] = (),
+        at_once: int | None = None, stop: Callable[[], bool] | None = None, memory: int | None = None,
+    ) -> list[Any]:  # fmt: skip
         """What a job makes of each task, and then what jobs `after` them return, which begin when all have begun."""
 
         def postponed(number: int) -> None:
@@ -122,7 +171,7 @@ class Models:
                 self._report({**waits, "model": named[number].name})
 
         jobs = [*(partial(job, task) for task in named), *after]
-        return side_by_side(jobs, self._at_once, self._report, postponed, stop=self._stop)
+        return side_by_side(jobs, at_once or self._at_once, self._report, postponed, memory, stop or self._stop)
 
 
 class _FirstSplit:
@@ -179,6 +228,7 @@ class _OneModel:
     alone: bool
     """Whether the request has only this model, so that what is wrong with it is bad input."""
     slots: SlotFile | None = None
+    elsewhere: Elsewhere | None = None
     outcomes: dict[str, Manifest | ModelFailure] = field(default_factory=dict)
     spent: dict[str, float] = field(default_factory=dict)
     """Seconds that a model has taken that was only split."""
@@ -186,7 +236,7 @@ class _OneModel:
     def split(self, task: Task, turn: Turn) -> None:
         """Exports a model and announces its ops."""
         began = time.monotonic()
-        self._attempt(task, turn, partial(make, at_once=self.at_once, only_split=True))
+        self._attempt(task, turn, partial(make, at_once=self.at_once, only_split=True, elsewhere=self.elsewhere))
         self.spent[task.name] = time.monotonic() - began
 
     def prepared(self, task: Task, turn: Turn) -> Manifest | ModelFailure:
@@ -196,7 +246,7 @@ class _OneModel:
         folder = Path(task.folder)
         cached = _claimed(folder, self.claims)
         outcome = self._attempt(task, turn, lambda task, allowance, report: _manifest(
-            task, self.claims, allowance, report, self.at_once))  # fmt: skip
+            task, self.claims, allowance, report, self.at_once, self.elsewhere))  # fmt: skip
         if isinstance(outcome, ModelFailure):
             return outcome
         self.outcomes[task.name] = outcome
@@ -293,13 +343,14 @@ def _for_this_run(task: Task, claims: Claims) -> Task:
 
 
 def _manifest(
-    task: Task, claims: Claims | None, allowance: Allowance, report: Callable[[Event], None], at_once: int = 1
-) -> tuple[ManifestHeader, list[OpRow]]:
+    task: Task, claims: Claims | None, allowance: Allowance, report: Callable[[Event], None], at_once: int = 1,
+    elsewhere: Elsewhere | None = None,
+) -> tuple[ManifestHeader, list[OpRow]]:  # fmt: skip
     """The manifest of one model, whose export folder is made if it does not exist or is damaged."""
     folder = Path(task.folder)
     while True:
         while not _claimed(folder, claims):  # again where somebody clears up just now
-            make(task, allowance, report, at_once)
+            make(task, allowance, report, at_once, elsewhere=elsewhere)
         try:
             manifest = export_folder.read_manifest(folder)
             whole_rows([folder])  # workflow `full` reads them later

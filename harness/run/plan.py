@@ -132,7 +132,7 @@ class RunPlan:
         tests = store.latest(store.read_journal(self.run_dir)) if orders.resumed else ()
         label = backend_label(orders.context.backend)
         folders = self.folders
-        if orders.growing and isinstance(lane, Lane):  # the lane's own, which say where a model's files are by now
+        if orders.growing and isinstance(lane, Lane | ClusterLane):  # the lane's own: where a model's files are by now
             folders = cast("dict[str, str]", lane.config.export_dirs)  # `lane_of` has made it
             lane.config.final_dirs.update(self.folders)
         goldens = slots = None

@@ -18,6 +18,7 @@ from opscope.base.children.side_by_side import Stopped
 from opscope.base.children.slots import SlotFile
 from opscope.harness.cache.claims import Claims
 from opscope.harness.cache.growing_export import FOLDER, Announcer, GrowingExport
+from opscope.harness.prepare.make_folder import Elsewhere
 from opscope.harness.prepare.preparation import Preparation, Task
 from opscope.harness.prepare.prepare_models import SLOTS, Manifest, Models, merge, merge_all
 from opscope.harness.record.errors import InputError
@@ -38,9 +39,12 @@ class Preparing:
     """The preparation of a run's models, from now until `finish` or `stop`."""
 
     def __init__(
-        self, preparation: Preparation, claims: Claims, run_dir: Path, artifacts: Path, at_once: int, imports: Imports
-    ) -> None:
-        """Raises InputError as `prepare_models.prepare` does, OSError for a run folder that cannot be written."""
+        self, preparation: Preparation, claims: Claims, run_dir: Path, artifacts: Path, at_once: int, imports: Imports,
+        elsewhere: Elsewhere | None = None,
+    ) -> None:  # fmt: skip
+        """With `elsewhere`, models are walked there, and `at_once` are exported and split here.
+
+        Raises InputError as `prepare_models.prepare` does, OSError for a run folder that cannot be written."""
         self._folder = run_dir / FOLDER
         shutil.rmtree(self._folder, ignore_errors=True)  # of a run that was killed
         self._folder.mkdir(parents=True)
@@ -51,9 +55,9 @@ class Preparing:
         if self.slots is not None:
             Path(self.slots[0]).touch()  # a disk that refuses it is the run folder's
         self._models = Models(
-            preparation, self._take, claims, artifacts, at_once, self._folder, self._stop.is_set, self.slots
+            preparation, self._take, claims, artifacts, at_once, self._folder, self._stop.is_set, self.slots, elsewhere
         )
-        self._imports = imports
+        self._imports, self._elsewhere = imports, elsewhere
         self._exports = {task.name: GrowingExport(Path(task.announcements)) for task in self._models.tasks}
         self._result: Manifest | None = None
         self._error: BaseException | None = None
@@ -80,6 +84,8 @@ class Preparing:
                     with contextlib.suppress(OSError):
                         Announcer(announcements).failed(str(error) or type(error).__name__)
         finally:
+            if self._elsewhere is not None:
+                self._elsewhere.close()
             self._events.put(None)
 
     def split(self, report: Callable[[Event], None]) -> Manifest | None:

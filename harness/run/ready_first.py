@@ -25,8 +25,8 @@ class ReadyFirst:
 
     @property
     def _growing(self) -> bool:
-        plan = self._run.plan
-        return plan is not None and bool(plan.orders.growing)
+        plan = self._run.plan  # a cluster is sent them by its own loop (`cluster_loop.py`)
+        return plan is not None and bool(plan.orders.growing) and plan.orders.cluster is None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:

@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opscope.base import machine
 from opscope.base.children.slots import SlotFile
 from opscope.base.file_names import as_text
 from opscope.base.results_folder import make_folder
@@ -117,15 +118,19 @@ def _from_models(
         recalled = _recalled_ready(sides, lanes, cached, start=not climbs_early)
         listener = _loading_lanes(lanes, recalled, report, EXPORTER_FIRST if climbs_early else 0.0)
         if climbs_early:
-            preparing = _preparing(preparation, claims, run_dir, at_once, orders.limitations)
+            preparing = _preparing(preparation, claims, run_dir, at_once, orders)
             early = preparing.split(listener)
             header, rows = early or preparing.finish(listener)
             ready = _ready(sides, lanes, recalled)
             if early is not None:
-                orders = growing(orders, preparing.announcements(header.unfinished), rows, at_once, preparing.slots)
+                slots = preparing.slots if orders.cluster is None else None  # ops run elsewhere
+                orders = growing(orders, preparing.announcements(header.unfinished), rows, at_once, slots)
         else:
             diagnostics = None if dry else run_dir / artifacts.ARTIFACT_DIR
-            header, rows = prepare_models.prepare(preparation, listener, claims, diagnostics, at_once)
+            if orders.cluster is None or dry:
+                header, rows = prepare_models.prepare(preparation, listener, claims, diagnostics, at_once)
+            else:
+                header, rows = _walked_there(preparation, listener, claims, run_dir, orders)
             imports = () if dry else _imports(named, header, claims, report, orders.limitations, at_once)
             ready = _ready(sides, lanes, recalled)
             header, rows = _by_workflow(orders, ready, header, rows, report, claims, preparation.allowance)
@@ -155,27 +160,47 @@ def _from_models(
 def _climbs_early(request: Request) -> bool:
     """Whether ops of a new run are climbed while goldens of others are made.
 
-    Not where all goldens are needed first (for a model as a whole), or where somebody else than this machine's
-    processes has to see what was announced. Which ops are a share of a sweep is known from the split.
+    Not where all goldens are needed first, for a model as a whole. Which ops are a share of a sweep is known from the
+    split.
     """
-    settings = request.settings
-    return settings["workflow"] == SPLIT and not any(settings[name] for name in ("op_by_op_on_fail", "cluster"))
+    return request.settings["workflow"] == SPLIT and not request.settings["op_by_op_on_fail"]
+
+
+def _walked_there(
+    preparation: Preparation, report: Callable[[Event], None], claims: Claims, run_dir: Path, orders: Orders
+) -> tuple[ManifestHeader, list[OpRow]]:
+    """The manifest of a run's models, all of them prepared with the workers of its cluster. Raises InputError, and what
+    `report` raises."""
+    preparing = _preparing(preparation, claims, run_dir, 1, orders, checks=False)
+    try:
+        return preparing.finish(report)
+    except BaseException:
+        preparing.stop()
+        raise
 
 
 def _preparing(
-    preparation: Preparation, claims: Claims, run_dir: Path, at_once: int, own_limitations: str | None
+    preparation: Preparation, claims: Claims, run_dir: Path, at_once: int, orders: Orders, checks: bool = True
 ) -> Preparing:
-    """The preparation of a run's models, begun. Raises InputError."""
+    """The preparation of a run's models, begun; with `checks`, they are then held to their frameworks. On a cluster,
+    this machine exports and splits models on each of its processors, and workers walk them. Raises InputError."""
     from opscope.harness.run.preparing import Preparing
+
+    walks = None
+    if orders.cluster is not None:
+        from opscope.harness.scale.walks import Walks
+
+        at_once = machine.processors()
+        walks = Walks(orders.cluster, orders.context.run_id, at_once)
 
     def imports(
         named: Sequence[Task], header: ManifestHeader, report: Callable[[Event], None], stop: Callable[[], bool],
         slots: SlotFile | None,
     ) -> tuple[ImportCheck, ...]:  # fmt: skip
-        return _imports(named, header, claims, report, own_limitations, at_once, stop, slots)
+        return _imports(named, header, claims, report, orders.limitations, at_once, stop, slots) if checks else ()
 
     try:
-        return Preparing(preparation, claims, run_dir, run_dir / artifacts.ARTIFACT_DIR, at_once, imports)
+        return Preparing(preparation, claims, run_dir, run_dir / artifacts.ARTIFACT_DIR, at_once, imports, walks)
     except OSError as error:
         raise store.refused(run_dir, error) from error
 
@@ -416,7 +441,10 @@ def _resumed(
         def again() -> tuple[Sequence[str], ManifestHeader]:
             listener = _loading_lanes(lanes, recalled, report)
             diagnostics = None if dry else run_dir / artifacts.ARTIFACT_DIR
-            header, rows = prepare_models.prepare(preparation, listener, claims, diagnostics, at_once)
+            if orders.cluster is None or dry:
+                header, rows = prepare_models.prepare(preparation, listener, claims, diagnostics, at_once)
+            else:
+                header, rows = _walked_there(preparation, listener, claims, run_dir, orders)
             header, _ = _by_workflow(orders, ready, header, rows, report, claims, preparation.allowance)
             return [task.name for task in tasks(preparation)], header
 

@@ -36,6 +36,8 @@ class Op:
     """How many workers died while they ran it."""
     mended: bool = False
     """Whether its model was prepared again, since a file of it was damaged."""
+    folder: str = ""
+    """Where its files are; empty where it is the folder of its model's export."""
     cost: int = 0
     """Expected cost in microseconds."""
 

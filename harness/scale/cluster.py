@@ -11,7 +11,7 @@ import base64
 import json
 import queue
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from opscope.base.digest import file_digest
 from opscope.harness.cache import export_folder
 from opscope.harness.lanes.flight import Flight, Ready
 from opscope.harness.lanes.lane import LaneConfig, lost_to_damage
+from opscope.harness.lanes.protocol import OpsToSend
 from opscope.harness.record import artifacts
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, repro_line
@@ -30,9 +31,7 @@ from opscope.harness.record.stages import Stage
 from opscope.harness.scale import cluster_worker
 from opscope.harness.scale.batches import Batch, Op, Work
 from opscope.harness.scale.connection import Connection, Slots
-
-AHEAD = 1
-"""Batches that wait on a worker besides those that its devices run, so that none idles while a message travels."""
+from opscope.harness.scale.devices import AHEAD, of_run
 
 SMALL_FILE_BYTES = 1 << 20
 """A file of at most this size travels with its batch; larger ones before it, in parts."""
@@ -54,6 +53,9 @@ MOST_PATIENCE = 60.0
 
 _POLL_SECONDS = 1.0
 
+_LOOK_SECONDS = 0.1
+"""Between two looks at which goldens are there, where ops wait for some."""
+
 
 class ClusterLane:
     """Does what `opscope.harness.lanes.lane.Lane` does, on a cluster; besides `run`, `arrivals` keeps all its devices
@@ -67,6 +69,9 @@ class ClusterLane:
         self._last_ready: Ready | None = None
         self._arrived: dict[str, tuple[OpTest, Ready]] = {}
         self._digests: dict[Path, str] = {}
+        self._folders: dict[str, str] = {}
+        """Where the files of ops are that were sent while their export was under construction."""
+        self._devices = of_run(config.context.run_id)
         self._work = Work()
         self._news: dict[str, queue.SimpleQueue[Any]] = {}
         """Where the records of a batch go, by its key."""
@@ -86,7 +91,8 @@ class ClusterLane:
         self.start()
         assert self._connection is not None
         if self._ready is None:
-            answer = self._connection.answer(self.config.start_timeout)
+            walks = self._devices.walk_seconds if self._devices.walking() else 0.0  # lanes may start behind them
+            answer = self._connection.answer(self.config.start_timeout + walks)
             if "input_error" in answer:
                 raise InputError(*answer["input_error"])
             self._ready = _ready_of(answer["ready"])
@@ -106,7 +112,10 @@ class ClusterLane:
         if row.op_id not in self._arrived:
             others, self._work = self._work, Work()  # a failed op runs again while others are in progress
             try:
-                for _ in self.arrivals([row], {row.op_id: attempt}):
+                work = self._work
+                work.add([Op(row, attempt, self._fresh, folder=self._folders.get(row.op_id, ""))])
+                self._fresh = False
+                for _ in self._arrivals(work, {row.op_id: attempt}, lambda: True, None):
                     pass
             finally:
                 self._work = others
@@ -120,43 +129,72 @@ class ClusterLane:
     def close(self) -> None:
         """Leaves the cluster: what is under way is cancelled, the lanes of this run end."""
         connection, self._connection = self._connection, None
+        for key in self._news:
+            self._devices.done(key)
         self._work = Work()
         self._news.clear()
+        self._folders.clear()
         if connection is not None:
             connection.close(cluster_worker.leave, self.config.context.run_id)
 
     # --- many at once
 
     def arrivals(
-        self, rows: Iterable[OpRow], attempts: Mapping[str, int], in_time: Callable[[], bool] = lambda: True
+        self, ops: OpsToSend, attempts: Mapping[str, int], in_time: Callable[[], bool] = lambda: True
     ) -> Iterator[str]:
-        """The ids of the ops as their records come; `run` then has them. None is sent once `in_time` says no.
+        """The ids of the ops as their records come, and `run` then has them, or as it is known that they need not be
+        sent. None is sent once `in_time` says no.
 
         Raises InputError if the cluster is lost.
         """
+        self._work = Work()
+        yield from self._arrivals(self._work, attempts, in_time, ops)
+
+    def _arrivals(
+        self, work: Work, attempts: Mapping[str, int], in_time: Callable[[], bool], ops: OpsToSend | None
+    ) -> Iterator[str]:
         self.ready()
-        work = self._work = Work()
-        work.add(Op(row, attempts.get(row.op_id, 1), self._fresh) for row in rows)
-        self._fresh = False
         workerless: float | None = None
-        while work.batches or not work.news.empty() or (work.waiting and in_time()):
+        while work.batches or not work.news.empty() or ((work.waiting or ops) and in_time()):
             slots = self._connected().slots()
             if work.news.empty():  # records that dead workers sent still count
                 yield from self._orphans()
+            if ops is not None:
+                work.add(self._op(row, folder, attempts) for row, folder in ops.take())
+                yield from ops.settled()
+            for_ops = self._devices.for_ops(slots)
             if in_time():
-                self._send(slots)
+                self._devices.ops_wait(bool(work.waiting))
+                self._send(for_ops)
+            since, idle = time.monotonic(), self._idle(for_ops)
             try:
-                news = work.news.get(timeout=_POLL_SECONDS)
+                news = work.news.get(timeout=_LOOK_SECONDS if ops else _POLL_SECONDS)
             except queue.Empty:
                 workerless = None if slots else workerless or time.monotonic()
                 if workerless is not None and time.monotonic() - workerless > WORKERLESS_SECONDS:
                     raise InputError(f"--cluster {self._address}", "workers with devices", "no worker any more",
                                      "--resume when workers are back") from None  # fmt: skip
                 continue
+            finally:
+                if ops:
+                    ops.idle(idle * (time.monotonic() - since))
             if isinstance(news, tuple):
-                yield from self._mended(*news)
+                op, error = news
+                yield from self._mended(op, error, ops)
             else:
-                yield from self._record(news) if isinstance(news, dict) else self._ended(news)
+                yield from self._record(news) if isinstance(news, dict) else self._ended(news, ops)
+        self._devices.ops_wait(False)
+
+    def _op(self, row: OpRow, folder: str, attempts: Mapping[str, int]) -> Op:
+        """An op that can be sent now."""
+        if folder:
+            self._folders[row.op_id] = folder
+        return Op(row, attempts.get(row.op_id, 1), folder=folder)
+
+    def _idle(self, slots: Slots) -> int:
+        """How many devices have nothing to do."""
+        busy = self._work.busy()
+        return sum(max(0, devices - busy.get(worker, 0)) for worker, devices in slots.items())
 
     def _connected(self) -> Connection:
         self.start()
@@ -164,7 +202,7 @@ class ClusterLane:
         return self._connection
 
     def _send(self, slots: Slots) -> None:
-        """Hands batches to workers until each has one more than it has devices."""
+        """Hands batches to workers until each has one more than it has devices for ops."""
         work = self._work
         busy = dict.fromkeys(slots, 0) | work.busy()
         while work.waiting:
@@ -185,7 +223,7 @@ class ClusterLane:
         sent: list[Op] = []
         for place, op in enumerate(ops):
             try:
-                files = self._files(op.row, worker, small_files)
+                files = self._files(op, worker, small_files)
             except Damaged as error:
                 work.news.put((op, error))
                 continue
@@ -199,25 +237,57 @@ class ClusterLane:
                 break
         if not sent:
             return True
-        connection.note(worker, small_files)
         key = f"opscope-{self.config.context.run_id}-{sent[0].row.op_id}-{time.monotonic_ns()}"
+        if not self._devices.admit(key, worker, work.busy().get(worker, 0)):
+            work.back(sent)  # a walk has a device there since
+            return False
+        connection.note(worker, small_files)
         task = json.dumps(self._task() | {"batch": key, "ops": entries})
         batch = work.batches[key] = Batch(worker, devices, {op.row.op_id: op for op in sent})
         self._news[key] = work.news
         batch.future = connection.submit(cluster_worker.climb, task, small_files, key, worker)
+        batch.future.add_done_callback(lambda future: self._devices.done(future.key))
         batch.future.add_done_callback(work.news.put)
         return True
 
-    def _files(self, row: OpRow, worker: str, small_files: dict[str, bytes]) -> dict[str, Any] | None:
+    def _files(self, op: Op, worker: str, small_files: dict[str, bytes]) -> dict[str, Any] | None:
         """Where a worker finds the files of an op; None if it is gone. Raises Damaged.
 
-        It is the folder itself (`folder`) where the worker sees that, else what it was sent, by content (`files`);
-        the content of small files is added to `small_files`.
+        It is the folder itself (`folder`) where the worker sees that, with what is known of its files as long as they
+        are in no complete export, else what it was sent, by content (`files`); the content of small files is added to
+        `small_files`.
         """
-        connection, folder = self._connected(), Path(self.config.export_dirs[row.uses[0].model])
-        paths = export_folder.files_of(row)
+        while True:
+            folder = self._folder(op)
+            try:
+                return self._files_in(folder, op.row, worker, small_files)
+            except (Damaged, OSError) as error:
+                if self._folder(op) != folder:  # the export has been completed meanwhile, and so was moved
+                    continue
+                if isinstance(error, Damaged):
+                    raise
+                raise Damaged(error.filename or folder, error.strerror or str(error)) from error
+
+    def _folder(self, op: Op) -> Path:
+        """Where the files of an op are now."""
+        model = op.row.uses[0].model
+        folder, final = Path(op.folder or self.config.export_dirs[model]), self.config.final_dirs.get(model)
+        if final is not None and folder != Path(final) and not folder.is_dir() and export_folder.complete(Path(final)):
+            op.folder = final
+            return Path(final)
+        return folder
+
+    def _is_growing(self, op: Op) -> bool:
+        """Whether the export that an op is of was under construction when its files were asked for."""
+        final = self.config.final_dirs.get(op.row.uses[0].model)
+        return bool(op.folder and final is not None and Path(op.folder) != Path(final))
+
+    def _files_in(self, folder: Path, row: OpRow, worker: str, small_files: dict[str, bytes]) -> dict[str, Any] | None:
+        """What `_files` returns. Raises Damaged, OSError."""
+        connection, paths = self._connected(), export_folder.files_of(row)
         if paths and connection.sees(cluster_worker.sees, worker, folder, paths[0]):
-            return {"folder": str(folder)}
+            final = self.config.final_dirs.get(row.uses[0].model)
+            return {"folder": str(folder), "final": final, "expected": stored.expected(folder, paths)}
         files = {path: self._digest(stored.checked(folder, path)) for path in paths}
         for path, digest in files.items():
             if digest in small_files or connection.has(worker, digest):
@@ -234,6 +304,7 @@ class ClusterLane:
         dead = [worker for worker in work.busy() if not connection.alive(worker)]
         for batch, begun in work.orphans(dead):
             batch.future.cancel()
+            self._devices.done(batch.future.key)
             self._news.pop(batch.future.key, None)
             if begun is not None:
                 begun.lost += 1
@@ -265,7 +336,7 @@ class ClusterLane:
         self._arrived[op.row.op_id] = test.model_copy(update={"repro": repro}), ready
         yield op.row.op_id
 
-    def _ended(self, future: Any) -> Iterator[str]:
+    def _ended(self, future: Any, ops: OpsToSend | None) -> Iterator[str]:
         """Takes the end of a batch in, with the record that came with it. Ops that have none wait again."""
         work = self._work
         batch = work.batches.get(future.key)
@@ -281,8 +352,10 @@ class ClusterLane:
                 self._connected().forget(answer["missing"])  # it was cleared away there, or could not be kept
             if "damaged" in answer:
                 op, (where, got) = batch.ops.pop(answer["op"]), answer["damaged"]
-                folder = Path(self.config.export_dirs[op.row.uses[0].model])
-                yield from self._mended(op, Damaged(folder / where, got))
+                folder = self._folder(op)
+                if self._is_growing(op):  # what is right here is sent there, if it is sent again
+                    self._connected().hide(batch.worker, folder)
+                yield from self._mended(op, Damaged(folder / where, got), ops)
             elif "test" in answer:
                 yield from self._record(answer)
             elif answer.get("killed"):
@@ -298,8 +371,13 @@ class ClusterLane:
         del work.batches[future.key], self._news[future.key]
         work.back(batch.ops.values())
 
-    def _mended(self, op: Op, error: Damaged) -> Iterator[str]:
-        """Has an op with a damaged file wait again once its model is prepared again; its id if that cannot be done."""
+    def _mended(self, op: Op, error: Damaged, ops: OpsToSend | None) -> Iterator[str]:
+        """Has an op with a damaged file wait again once its model is prepared again; its id if that cannot be done.
+
+        One whose export was under construction first waits for what has become of that.
+        """
+        if self._is_growing(op) and ops is not None and ops.back(op.row.op_id):
+            return
         try:
             if op.mended or self.config.mend is None:
                 raise error
@@ -309,7 +387,8 @@ class ClusterLane:
             self._arrived[op.row.op_id] = test, self.ready()
             yield op.row.op_id
             return
-        op.mended = True
+        op.mended, op.folder = True, ""
+        self._folders.pop(op.row.op_id, None)
         folder = Path(self.config.export_dirs[op.row.uses[0].model])
         self._digests = {path: old for path, old in self._digests.items() if not path.is_relative_to(folder)}
         self._work.back([op])

@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from opscope.base import stored
 from opscope.base.damage import Damaged
 from opscope.base.digest import digest_of_sources
 from opscope.base.places import HOME
@@ -161,6 +162,8 @@ class _WorkerState:
     def __init__(self, folder: Path) -> None:
         self._folder, self._lock = folder, threading.Lock()
         self._idle: dict[str, list[_Slot]] = {}
+        self._growing: dict[str, set[Path]] = {}
+        """The exports under construction of which a sweep has said what is in them."""
         self.blobs = Blobs(folder / "blobs")
 
     @contextlib.contextmanager
@@ -207,6 +210,7 @@ class _WorkerState:
         """The record of one op, or what keeps it from being made."""
         row = OpRow.model_validate_json(task["row"])
         slot.where.folder = task.get("folder", str(slot.export))
+        self._expect(slot, row, task)
         for folder in (slot.export, slot.run):
             if folder.exists():
                 shutil.rmtree(folder, ignore_errors=True)
@@ -228,10 +232,23 @@ class _WorkerState:
         files = _files_left(artifact_dir(slot.run, row.op_id))
         return {"op": row.op_id, "test": test.model_dump_json(), "files": files, "ready": asdict(ready)}
 
+    def _expect(self, slot: _Slot, row: OpRow, task: Json) -> None:
+        """Takes over what is known of an op's files in an export under construction, and where that will be."""
+        final_dirs = slot.lane.config.final_dirs
+        final_dirs.clear()
+        if task.get("final") and task["final"] != task.get("folder"):
+            final_dirs[row.uses[0].model] = task["final"]
+        if expected := task.get("expected"):
+            folder = Path(task["folder"])
+            stored.expect(folder, {path: stored.FileMark(*mark) for path, mark in expected.items()})
+            self._growing.setdefault(slot.token, set()).add(folder)
+
     def leave(self, token: str) -> None:
         """Ends the idle lanes of a sweep."""
         with self._lock:
             slots = self._idle.pop(token, [])
+            for folder in self._growing.pop(token, ()):
+                stored.forget(folder)
         for slot in slots:
             slot.close()
 
@@ -253,6 +270,11 @@ def _worker_state(worker: Any = None) -> _WorkerState:
     from distributed import get_worker
 
     return _state(str((worker or get_worker()).local_directory))
+
+
+def blobs_of(scratch: str) -> Blobs:
+    """The store of files of the worker with a scratch folder."""
+    return _state(scratch).blobs
 
 
 @cache

@@ -143,11 +143,25 @@ class Connection:
         """Calls `handler`, in Dask's thread, for each event (moment, text) that a worker logs under a topic."""
         self._client.subscribe_topic(topic, handler)
 
-    def submit(self, function: Callable[..., str], message: str, files: dict[str, bytes], key: str, worker: str) -> Any:
-        """A future of a function's answer: on `worker`; it never comes if that one dies."""
+    def submit(
+        self, function: Callable[..., str], message: str, files: dict[str, bytes], key: str, worker: str,
+        priority: int = 0, devices: int = 1,
+    ) -> Any:  # fmt: skip
+        """A future of a function's answer: on `worker`, on so many of its devices; it never comes if that one dies."""
         return self._client.submit(
-            function, message, files, key=key, pure=False, workers=[worker], resources={RESOURCE: 1},
+            function, message, files, key=key, pure=False, workers=[worker], resources={RESOURCE: devices},
+            priority=priority,
         )  # fmt: skip
+
+    def call_on(self, worker: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What a function returns on a worker, without a device; None if it raises there, or the worker is gone."""
+        try:
+            self.slots()
+            if not self.alive(worker):
+                return None  # to ask it would take as long as a connection may take
+            return self._client.run(function, *arguments, workers=[worker])[worker]
+        except Exception:  # noqa: BLE001 - Dask's errors have no common base
+            return None
 
     def sees(self, function: Callable[[str, str], str], worker: str, folder: Path, name: str) -> bool:
         """Whether a worker sees a folder, a file of which is `name`, at the place where it lies here."""
@@ -159,6 +173,10 @@ class Connection:
                 return False  # it is gone
             self._sees_folder[worker, folder] = bool(answer)
         return self._sees_folder[worker, folder]
+
+    def hide(self, worker: str, folder: Path) -> None:
+        """Notes that a worker does not see a folder as it is here."""
+        self._sees_folder[worker, folder] = False
 
     def has(self, worker: str, digest: str) -> bool:
         """Whether a worker was sent a file."""

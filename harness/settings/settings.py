@@ -113,8 +113,8 @@ SETTINGS: tuple[Setting, ...] = (
             "their runs.", type=Share, metavar="I/N"),
     Setting("shard_costs", "Times of ops for --shard, the same for all shares: a run folder, or a file from `opscope "
             "costs`.", metavar="PATH"),
-    Setting("cluster", "Run the ops on the workers of this Dask scheduler, one lane per resource `device`.",
-            type=Scheduler, metavar="ADDRESS"),
+    Setting("cluster", "Make goldens and run ops on the workers of this Dask scheduler, one model or op at a time per "
+            "resource `device`.", type=Scheduler, metavar="ADDRESS"),
     Setting("repro_size", "Largest total size of the values in a run's repro folders; 0: no repro folders.", 256 << 20,
             SizeOrNone, "SIZE"),
     Setting("op_by_op_on_fail", "Run each model as one program first, and op by op only if that failed.", False, Flag),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,6 +16,7 @@ from opscope.harness.climb.awaited_goldens import AwaitedGoldens, CutOff, NoGold
 from opscope.harness.climb.climber import Climber, Terms
 from opscope.harness.climb.result_cache import ResultCache, key
 from opscope.harness.lanes.flight import Ready
+from opscope.harness.lanes.protocol import OpsToSend
 from opscope.harness.limitations.limitations import Limitation
 from opscope.harness.record import store
 from opscope.harness.record.optest import RunContext, build_test, now
@@ -49,9 +50,9 @@ class FakeLane:
         return ended(self.ends.pop(0), row, attempt=attempt)
 
     def arrivals(
-        self, rows: Iterable[OpRow], attempts: Mapping[str, int], in_time: Callable[[], bool] = lambda: True
+        self, ops: OpsToSend, attempts: Mapping[str, int], in_time: Callable[[], bool] = lambda: True
     ) -> Iterator[str]:
-        return reversed([row.op_id for row in rows if in_time()][1:])
+        return reversed([row.op_id for row, _ in ops.take() if in_time()][1:])
 
     def fresh(self) -> None:
         self.did.append("fresh")

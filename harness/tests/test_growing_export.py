@@ -83,6 +83,39 @@ def test_a_line_that_a_killed_child_left_unfinished_costs_no_other(tmp_path: Pat
     assert export.row(second.op_id) == second
 
 
+def test_what_a_walk_has_announced_that_died_elsewhere_stays_where_it_is(tmp_path: Path) -> None:
+    """Another machine begins anew, in a folder of its own."""
+    first, second = row(1, "m"), row(2, "m")
+    one, other = (filled(tmp_path / name, first, second) for name in (".making-1", ".making-2"))
+    path, export = tmp_path / "0.jsonl", GrowingExport(tmp_path / "0.jsonl")
+    told: list[str] = []
+    elsewhere = Announcer(path, told.append)
+    for folder, each in ((one, first), (one, second), (other, first)):
+        elsewhere.op(folder, each)
+    assert not path.exists(), "who hears of it writes it"
+    announcer = Announcer(path)
+    for folder, texts in ((one, told[:2]), (other, told[2:])):
+        announcer.begin(folder)
+        for text in texts:
+            announcer.write(text)
+    export.look()
+    assert [export.folder_of(each.op_id) for each in (first, second)] == [other, one]
+    assert export.row(second.op_id) == second
+    assert stored.checked(one, second.golden[0]) == one / second.golden[0]
+
+
+def test_an_export_that_is_sealed_and_not_yet_renamed_is_held_to_what_was_announced(tmp_path: Path) -> None:
+    first = row(1, "m")
+    folder, path = filled(tmp_path / ".making-1", first), tmp_path / "0.jsonl"
+    Announcer(path).begin(folder)
+    Announcer(path).op(folder, first)
+    export = GrowingExport(path)
+    export.look()
+    assert export.row(first.op_id) == first
+    stored.seal(folder, "its name in the end")
+    assert stored.checked(folder, first.golden[0]) == folder / first.golden[0]
+
+
 def test_rows_of_a_complete_export_are_its_own(tmp_path: Path) -> None:
     first, second = row(1, "m"), row(2, "m")
     folder, path = filled(tmp_path / ".making-1", first, second), tmp_path / "0.jsonl"
@@ -224,6 +257,7 @@ def test_what_is_made_already_is_known_before_others_are_split_and_evaluated(tmp
     def note(what: str) -> Any:
         return lambda task, turn: did.append(f"{what} {task.name}")
 
+    models._elsewhere = None
     models.__dict__.update(
         _report=lambda event: None, _stop=lambda: False, _at_once=1,
         _one=SimpleNamespace(split=note("split"), prepared=note("prepared"), outcomes={}),

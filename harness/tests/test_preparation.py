@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -321,7 +322,8 @@ def task_of(folder: Path, text: str, **more: Any) -> dict[str, Any]:
     request = asdict(Preparation(("fine",), cache_dir=str(folder / "cache"), **more))
     return {"request": request, "name": "fine", "path": str(folder / "fine.mlir"), "entry": "", "exported": "",
             "temporary": str(folder / "making"), "folder": str(folder / "cache" / "exports" / "key"),
-            "fatal_ops": {}, "compile_threads": 1, "announcements": "", "slots": None, "only_split": False}  # fmt: skip
+            "fatal_ops": {}, "compile_threads": 1, "announcements": "", "slots": None, "only_split": False, "tell": "",
+            "hand_over": False, "hand_over_to": ""}  # fmt: skip
 
 
 def test_a_child_tells_its_steps(tmp_path: Path) -> None:
@@ -358,6 +360,27 @@ def test_a_child_announces_ops_before_it_evaluates_them_and_as_they_are_in_the_e
     known = {"sources", "golden", "term_sizes", "provenance", "no_golden"}
     assert [row.model_dump(exclude=known) for row in split] == [row.model_dump(exclude=known) for row in rows]
     assert not any(row.golden for row in split)
+
+
+def test_a_child_on_another_machine_tells_what_it_would_announce(tmp_path: Path) -> None:
+    """Its split has left the module for it, and has said how many processes may walk it."""
+    path, told = tmp_path / "0.jsonl", list[tuple[str, dict[str, Any]]]()
+    task = task_of(tmp_path, FINE) | {"announcements": str(path)}
+    left = tmp_path / "left"
+    prepare_child.make(
+        task | {"only_split": True, "hand_over": True, "hand_over_to": str(left)},
+        lambda event, **more: told.append((event, more)),
+    )
+    assert told[-1] == ("split", {"model": "fine", "processes": 1})
+    size = path.stat().st_size
+    there = {"exported": str(left), "path": "/elsewhere/fine.mlir", "tell": "/in/the/end"}
+    prepare_child.make(task | there, lambda event, **more: told.append((event, more)))
+    assert path.stat().st_size == size, "its parent writes"
+    [row] = export_folder.read_manifest(Path(task["folder"]))[1]
+    [announced] = [json.loads(more["text"]) for event, more in told if event == "announce"]
+    assert (announced["row"], row.uses[0].location) == (row.model_dump(mode="json"), "fine.mlir:2")
+    manifest = (Path(task["folder"]) / "manifest.jsonl").read_text()
+    assert json.loads(manifest.splitlines()[0])["export_dirs"] == ["/in/the/end"]
 
 
 def test_as_much_may_live_as_four_of_the_largest_values(tmp_path: Path) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, TypeVar
+
+from opscope.base.machine import processors
 
 _EACH = 4
 """How many jobs are ahead for each thread: what they need and what they have made is in memory."""
@@ -17,7 +18,7 @@ Result = TypeVar("Result")
 
 def threads() -> int:
     """How many threads there should be: one for each processor that this process may run on, but four at most."""
-    return min(_MOST_THREADS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    return min(_MOST_THREADS, processors())
 
 
 class JobsAhead(Generic[Result]):

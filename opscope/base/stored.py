@@ -157,7 +157,12 @@ def marks(folder: Path) -> Mapping[str, FileMark] | None:
         return _expected.get(folder)
     except OSError as error:
         raise Damaged(path, error.strerror or str(error)) from error
-    return _marks(folder, (status.st_ino, status.st_size, status.st_mtime_ns))
+    try:
+        return _marks(folder, (status.st_ino, status.st_size, status.st_mtime_ns))
+    except Damaged:
+        if folder in _expected:  # it was sealed under the name that it gets next
+            return _expected[folder]
+        raise
 
 
 @lru_cache(maxsize=64)
@@ -176,6 +181,11 @@ def expect(folder: Path, files: Mapping[str, FileMark]) -> None:
     """Says what files of a folder hold that is not sealed yet: who wrote them has handed on their marks."""
     if files:
         _expected.setdefault(folder, {}).update(files)
+
+
+def forget(folder: Path) -> None:
+    """Expects nothing of a folder any more."""
+    _expected.pop(folder, None)
 
 
 def expected(folder: Path, paths: Iterable[str]) -> dict[str, FileMark]:

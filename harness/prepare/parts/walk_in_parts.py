@@ -36,6 +36,8 @@ PROCESS_BYTES = 512 << 20
 """What a process holds besides values: executables, and the compiler that made them."""
 COPIES = 3
 """How often the values of a part may be in memory at once: as they are, in float32, and in what XLA makes of them."""
+MOST = 64
+"""How many processes walk one model at most, where a cluster has devices for them."""
 MOST_TICKETS = 4096
 """How many groups of parts there are at most: their numbers fit into a pipe."""
 _TICKET = struct.Struct("<I")

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from opscope.base import stored
 from opscope.base.digest import file_digest
+from opscope.harness.cache import export_folder
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.scale import cluster_worker
@@ -57,6 +59,31 @@ def test_records_are_told_before_an_op_that_hangs_and_the_rest_is_left(
         assert not slot.folder.exists(), "a lane that was at work when its sweep left ends with its work"
     finally:
         here.leave("r1")
+
+
+@pytest.mark.slow
+def test_an_export_that_is_completed_meanwhile_is_read_at_its_new_place_and_held_to_its_digests(tmp_path: Path) -> None:
+    making, final = tmp_path / ".making-1", tmp_path / "done"
+    rows = [add_row(making, "a"), add_row(making, "b")]
+    told: list[Json] = []
+    here = _WorkerState(tmp_path / "worker")
+    (tmp_path / "worker").mkdir()
+
+    def where(row: OpRow) -> Json:
+        marks = {path: stored.mark_of(making / path) for path in export_folder.files_of(row)}
+        return {"folder": str(making), "final": str(final), "expected": marks}
+
+    try:
+        tasks = [batch([row], where) for row in rows]
+        (making / "values" / "sum.npy").write_bytes(b"another")
+        assert here.climb(tasks[0], told.append)["damaged"][0].startswith("values/")
+        add_row(making, "a")
+        export_folder.publish(making, final)
+        assert here.climb(tasks[1], told.append) == {}
+        assert OpTest.model_validate_json(told[0]["test"]).status == "success"
+    finally:
+        here.leave("r1")
+    assert stored.expected(making, export_folder.files_of(rows[0])) == {}, "nothing is remembered of a sweep that left"
 
 
 def test_files_are_missing_until_they_were_sent(tmp_path: Path) -> None:

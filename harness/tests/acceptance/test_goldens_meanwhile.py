@@ -13,9 +13,11 @@ import pytest
 from opscope.harness.record import store
 from opscope.harness.record.stages import ModelStatus, Status
 from opscope.harness.tests.acceptance.conftest import Place
+from opscope.harness.tests.acceptance.test_cluster import Cluster, cluster
 from opscope.harness.tests.acceptance.test_resume import records, resume, steady, words
 
-assert steady, "a fixture, used by name"
+assert cluster, "fixtures, used by name"
+assert steady
 
 LOOP = """
 func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
@@ -40,8 +42,24 @@ func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
 }"""
 
 
+@pytest.fixture
+def workers(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """The words that say who runs the ops."""
+    if request.param != "cluster":
+        return request.param
+    made: Cluster = request.getfixturevalue("cluster")
+    made.worker()
+    made.worker()
+    return ("--cluster", made.address)
+
+
+KINDS = pytest.mark.parametrize(
+    "workers", [(), ("-n", "2"), "cluster"], ids=["alone", "workers", "cluster"], indirect=True
+)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
+@KINDS
 def test_what_is_known_before_a_preparation_fails_stays(place: Place, workers: tuple[str, ...]) -> None:
     """A loop that does not end takes all of its model's time. Ops before it have verdicts; one behind it has another
     model's golden."""
@@ -94,7 +112,7 @@ def test_shares_of_a_sweep_are_joined_although_goldens_of_a_model_failed_meanwhi
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
+@KINDS
 def test_a_run_killed_while_goldens_are_made_goes_on(steady: Place, workers: tuple[str, ...]) -> None:
     """SIGKILL of everything, each time with no export in the cache, at moments from the first record to the last."""
     whole = steady.folder / "whole"

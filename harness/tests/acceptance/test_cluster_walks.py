@@ -1,0 +1,187 @@
+"""Models are walked on the workers of a cluster: with the same bits, whoever sees whose files, and whoever dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from opscope.base import stored
+from opscope.harness.record import store
+from opscope.harness.record.stages import Status
+from opscope.harness.tests.acceptance.conftest import Place
+from opscope.harness.tests.acceptance.test_cluster import Client, Cluster, blind, cluster, records
+
+assert cluster, "fixtures, used by name"
+
+SUMS = """
+func.func @main(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %0 = stablehlo.add %x, %y : tensor<64x64xf32>
+  %1 = stablehlo.tanh %0 : tensor<64x64xf32>
+  %2 = stablehlo.multiply %1, %y : tensor<64x64xf32>
+  return %2 : tensor<64x64xf32>
+}"""
+
+SLOW = """
+func.func @main(%x: tensor<200x200xf32>) -> tensor<200x200xf32> {
+  %0 = stablehlo.tanh %x : tensor<200x200xf32>
+  %c = stablehlo.constant dense<0> : tensor<i32>
+  %1:2 = stablehlo.while(%a = %0, %i = %c) : tensor<200x200xf32>, tensor<i32>
+    cond {
+      %n = stablehlo.constant dense<ROUNDS> : tensor<i32>
+      %t = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %t : tensor<i1>
+    } do {
+      %s = stablehlo.sine %a : tensor<200x200xf32>
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %j = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %s, %j : tensor<200x200xf32>, tensor<i32>
+    }
+  %2 = stablehlo.negate %1#0 : tensor<200x200xf32>
+  return %2 : tensor<200x200xf32>
+}"""
+"""One op takes the time of many rounds."""
+
+
+def apart(count: int) -> str:
+    """A model whose ops share no value: several processes walk it where there are devices for them."""
+    types = [f"tensor<{size}xf32>" for size in range(1, count + 1)]
+    arguments = ", ".join(f"%a{n}: {kind}" for n, kind in enumerate(types))
+    lines = "\n".join(f"%{n} = stablehlo.tanh %a{n} : {kind}" for n, kind in enumerate(types))
+    return f"func.func @main({arguments}) -> {types[0]} {{ {lines}\n return %0 : {types[0]} }}"
+
+
+def digests(cache: Path) -> dict[str, dict[str, stored.FileMark]]:
+    """The files of each export, and their digests."""
+    return {folder.name: dict(stored.marks(folder) or {}) for folder in cache.glob("exports/*")}
+
+
+class Walkers:
+    """Which workers have walked models, as the scheduler has it."""
+
+    def __init__(self, address: str) -> None:
+        self._client = Client(address, set_as_default=False)
+        self._client.get_task_stream()  # from now on
+
+    def used(self, kind: str = "opscope-walk-") -> list[str]:
+        """The worker of each walk that has ended, or of each task whose key begins so."""
+        tasks = self._client.get_task_stream(count=10_000)
+        return [task["worker"] for task in tasks if task["key"].startswith(kind)]
+
+    def close(self) -> None:
+        self._client.close()
+
+
+@pytest.fixture
+def walkers(cluster: Cluster) -> Iterator[Walkers]:
+    made = Walkers(cluster.address)
+    yield made
+    made.close()
+
+
+def words(run: Path, *more: str) -> tuple[str, ...]:
+    models = [word for model in ("mnist_mlp", "sums.mlir", "apart.mlir") for word in ("--model", model)]
+    return ("pytest", *models, "--op-by-op", "--no-cache", "--no-report", "--run-dir", str(run), *more)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seen", [True, False], ids=["seen", "apart"])
+def test_models_are_walked_by_workers_with_the_same_bits_and_verdicts(
+    place: Place, cluster: Cluster, walkers: Walkers, seen: bool
+) -> None:
+    (place.folder / "sums.mlir").write_text(SUMS)
+    (place.folder / "apart.mlir").write_text(apart(90))
+    cache = place.folder / "cache"
+    cache.mkdir()
+    for _ in range(2):
+        cluster.worker(devices=2, before=() if seen else blind(cache))
+    for name, more in (("cluster", ("--cluster", cluster.address)), ("here", ())):
+        done = place.run(*words(place.folder / name, *more), OPSCOPE_CACHE_DIR=str(cache))
+        assert done.code == 0, done.out + done.err
+        cache.rename(place.folder / f"cache-{name}")
+    used = walkers.used()
+    assert len(set(used)) == 2, "each model is a task, on a worker of its own"
+    assert 3 <= len(used) <= (3 if seen else 7), "each device may say once that it does not see the cache"
+    assert (cluster.sent() == 0) == seen
+    assert len(walkers.used("opscope-2")) < len(records(place.folder / "cluster")), "ops travel in batches"
+    runs = place.folder / "cluster", place.folder / "here"
+    assert records(runs[0]) == records(runs[1])
+    made = digests(place.folder / "cache-cluster")
+    assert (len(made), made) == (3, digests(place.folder / "cache-here")), "and nothing unfinished is left"
+    assert {test.status for test in store.load_run(runs[0]).tests} == {Status.SUCCESS}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seen", [True, False], ids=["seen", "apart"])
+def test_a_walk_whose_worker_dies_is_made_again_by_another(
+    place: Place, cluster: Cluster, walkers: Walkers, seen: bool
+) -> None:
+    """What was announced before stays: an op of it has run already, or runs then."""
+    (place.folder / "slow.mlir").write_text(SLOW.replace("ROUNDS", "40000"))
+    cache, run = place.folder / "cache", place.folder / "run"
+    cache.mkdir()
+    workers = {}
+    for _ in range(2):
+        process = cluster.worker(before=() if seen else blind(cache))
+        workers[process.pid] = process
+    child = subprocess.Popen(
+        place.command("pytest", "--model", "slow.mlir", "--op-by-op", "--no-cache", "--no-report", "--cluster",
+                      cluster.address, "--backend", "null", "--run-dir", str(run)),
+        cwd=place.folder, env=place.environment | {"OPSCOPE_CACHE_DIR": str(cache)}, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    walker = _worker_at_a_walk(child, workers)
+    os.killpg(walker, signal.SIGKILL)
+    out, _ = child.communicate(timeout=300)
+    assert child.returncode == 0, out
+    assert len(walkers.used()) == (1 if seen else 3), "the other worker has walked it"
+    stored_run = store.load_run(run)
+    assert {test.status for test in stored_run.tests} == {Status.STOPPED}, "the null backend stops after the split"
+    assert (stored_run.record.outcome, stored_run.header.failed) == ("complete", ())
+    assert not list(cache.glob("exports/.*"))
+
+
+def _worker_at_a_walk(child: subprocess.Popen[Any], workers: dict[int, subprocess.Popen[bytes]]) -> int:
+    """The worker whose child has announced an op and evaluates the next."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        assert child.poll() is None, child.communicate()
+        for pid in workers:
+            for process in psutil.Process(pid).children(recursive=True):
+                try:
+                    times = process.cpu_times()
+                    if times.user > 0.5 and any("evaluating" in file.path for file in process.open_files()):
+                        return pid
+                except psutil.Error:
+                    continue
+        time.sleep(0.05)
+    raise AssertionError("no worker walks")
+
+
+@pytest.mark.slow
+def test_a_walk_ends_with_the_controller_that_asked_for_it(place: Place, cluster: Cluster) -> None:
+    (place.folder / "slow.mlir").write_text(SLOW.replace("ROUNDS", "10000000"))
+    cache = place.folder / "cache"
+    worker = cluster.worker()
+    child = subprocess.Popen(
+        place.command("pytest", "--model", "slow.mlir", "--op-by-op", "--no-report", "--cluster", cluster.address,
+                      "--backend", "null"),
+        cwd=place.folder, env=place.environment | {"OPSCOPE_CACHE_DIR": str(cache)},
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    _worker_at_a_walk(child, {worker.pid: worker})
+    os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+    deadline = time.monotonic() + 15
+    while any("evaluating" in file.path for process in psutil.Process(worker.pid).children(recursive=True)
+              for file in process.open_files()):  # fmt: skip
+        assert time.monotonic() < deadline, "the child is at work for nobody"
+        time.sleep(0.1)
+    assert worker.poll() is None
