@@ -171,8 +171,12 @@ def handed_over(task: Task) -> Path:
 
 
 def _journals(temporary: Path) -> list[Path]:
-    """The journal of the child, and those of the processes that it has evaluate ops."""
-    return sorted(temporary.glob(f"{JOURNAL}*"))
+    """The journal of the child, and those of the processes that it has evaluate ops; none once the folder is complete,
+    and so was moved."""
+    try:
+        return sorted(path for path in temporary.iterdir() if path.name.startswith(JOURNAL))
+    except FileNotFoundError:
+        return []
 
 
 class _UnderEvaluation:

@@ -294,6 +294,10 @@ def test_an_op_is_late_by_the_time_since_its_journal_changed(task: Task, monkeyp
     make_folder.make(task, Allowance(1000), lambda event: None)
 
 
+def test_a_folder_that_was_completed_meanwhile_has_no_journal(tmp_path: Path) -> None:
+    assert make_folder._journals(tmp_path / "moved") == []
+
+
 def test_of_several_processes_the_one_is_named_whose_op_is_late(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(make_folder.time, "monotonic", lambda: now[0])
