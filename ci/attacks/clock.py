@@ -24,6 +24,8 @@ from ci.faults import module_text
 
 OPS, LIMIT = 12, 300
 SAMPLE, FULL = 1, 8
+OWN_SLEEP = Path(__file__).with_name("own_sleep")
+"""What libfaketime needs of Python, for all processes of an attack."""
 
 
 def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:
@@ -56,6 +58,7 @@ class _Place:
         self.environment = {
             **os.environ, "LD_PRELOAD": str(library), "FAKETIME_TIMESTAMP_FILE": str(self._clock),
             "FAKETIME_NO_CACHE": "1", "DONT_FAKE_MONOTONIC": "1", "OPSCOPE_CACHE_DIR": str(folder / "cache"),
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(OWN_SLEEP), os.environ.get("PYTHONPATH", "")])),
         }  # fmt: skip
         self.set_clock(0)
 
