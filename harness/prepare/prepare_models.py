@@ -280,9 +280,9 @@ class _OneModel:
             status = ModelStatus.EXPORT_FAILED if allowance.step == EXPORT else ModelStatus.PREPARE_FAILED
             failure = _failure(task, status, str(error), "", self.artifacts)
         self.outcomes[task.name] = failure
-        said = f"{failure.status.value}: {failure.error}"
+        reason = f"{failure.status.value}: {failure.error}"
         cut_off = failure.status is ModelStatus.NOT_RUN
-        _announce(task, lambda announcer: announcer.cut_off(said) if cut_off else announcer.failed(said))
+        _announce(task, lambda announcer: announcer.cut_off(reason) if cut_off else announcer.failed(reason))
         turn.report({"event": "failed", "model": task.name, "status": failure.status.value, "error": failure.error})
         return failure
 

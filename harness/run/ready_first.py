@@ -57,8 +57,8 @@ class ReadyFirst:
             return None
         from opscope.harness.run import ready_worker
 
-        specs = config.pluginmanager.getplugin("dsession").nodemanager.specs  # type: ignore[union-attr]
-        if not (ready_worker.is_possible() and awaited_orders.can_wait(specs)):
+        distribution: Any = config.pluginmanager.getplugin("dsession")
+        if not (ready_worker.is_possible() and awaited_orders.can_wait(distribution.nodemanager.specs)):
             return None
         from opscope.harness.run.ready_scheduling import ReadyScheduling
 

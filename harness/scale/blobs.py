@@ -19,6 +19,14 @@ def mark(path: Path) -> str:
     return f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"
 
 
+def is_seen(path: Path, expected: str) -> bool:
+    """Whether the file of this mark lies at a path here."""
+    try:
+        return mark(path) == expected
+    except OSError:
+        return False
+
+
 class Blobs:
     """The files below one folder."""
 

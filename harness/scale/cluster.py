@@ -30,11 +30,8 @@ from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.stages import Stage
 from opscope.harness.scale import cluster_worker
 from opscope.harness.scale.batches import Batch, Op, Work
-from opscope.harness.scale.connection import Connection, Slots
+from opscope.harness.scale.connection import Connection, Slots, bring
 from opscope.harness.scale.devices import AHEAD, of_run
-
-SMALL_FILE_BYTES = 1 << 20
-"""A file of at most this size travels with its batch; larger ones before it, in parts."""
 
 BATCH_BYTES = 8 << 20
 """Bytes of files at which a batch is full."""
@@ -290,11 +287,7 @@ class ClusterLane:
             return {"folder": str(folder), "final": final, "expected": stored.expected(folder, paths)}
         files = {path: self._digest(stored.checked(folder, path)) for path in paths}
         for path, digest in files.items():
-            if digest in small_files or connection.has(worker, digest):
-                continue
-            if (folder / path).stat().st_size <= SMALL_FILE_BYTES:
-                small_files[digest] = (folder / path).read_bytes()
-            elif not connection.ship(cluster_worker.keep, worker, folder / path, digest):
+            if not bring(connection, cluster_worker.keep, worker, folder / path, digest, small_files):
                 return None
         return {"files": files}
 

@@ -30,7 +30,7 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import OpRow
 from opscope.harness.record.store import artifact_dir
-from opscope.harness.scale.blobs import Blobs, mark
+from opscope.harness.scale.blobs import Blobs, is_seen
 
 RECORDS = "opscope-records"
 """Dask's topic for records: one for all runs, so that the scheduler keeps only a few of them."""
@@ -74,10 +74,7 @@ def keep(digest: str, offset: int, total: int, data: bytes, dask_worker: Any = N
 
 def sees(path: str, expected: str) -> str:
     """Whether the file of this mark (`opscope.harness.scale.blobs.mark`) lies at a path here: `yes`, or empty."""
-    try:
-        return "yes" if mark(Path(path)) == expected else ""
-    except OSError:
-        return ""
+    return "yes" if is_seen(Path(path), expected) else ""
 
 
 def climb(message: str, files: dict[str, bytes]) -> str:

@@ -18,6 +18,8 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.scale.blobs import mark
 
 RESOURCE = "device"
+SMALL_FILE_BYTES = 1 << 20
+"""A file of at most this size travels with what needs it; larger ones before that, in parts."""
 PART_BYTES = 16 << 20
 """Bytes of a file that travel in one message."""
 
@@ -216,3 +218,16 @@ class Connection:
         with contextlib.suppress(Exception):  # a cluster that is gone has no lanes
             self._client.run(leave, token, on_error="ignore")
         self._client.close()
+
+
+def bring(
+    connection: Connection, keep: Callable[..., str], worker: str, path: Path, digest: str, small: dict[str, bytes]
+) -> bool:
+    """Has a worker get a file that it was not sent: a large one now, a small one with what travels next, as its content
+    is in `small` then. False if the worker is gone. Raises OSError."""
+    if digest in small or connection.has(worker, digest):
+        return True
+    if path.stat().st_size <= SMALL_FILE_BYTES:
+        small[digest] = path.read_bytes()
+        return True
+    return connection.ship(keep, worker, path, digest)

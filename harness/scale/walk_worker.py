@@ -24,7 +24,7 @@ from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefus
 from opscope.harness.prepare.make_folder import CACHE, Unpreparable, walked
 from opscope.harness.prepare.preparation import Task, request_of
 from opscope.harness.record.errors import InputError
-from opscope.harness.scale.blobs import Blobs, mark
+from opscope.harness.scale.blobs import Blobs, is_seen
 
 WALKS = "opscope-walks"
 """Dask's topic for what is told of walks."""
@@ -140,7 +140,7 @@ class Walks:
         self, task: Json, exported: str, temporary: Path, folder: str, tell: Callable[[Json], None],
         stopped: Callable[[], bool],
     ) -> Json:  # fmt: skip
-        if not all(_is_seen(*each) for each in task.get("seen", ())):
+        if not all(is_seen(Path(path), expected) for path, expected in task.get("seen", ())):
             return {"blind": True}
         if not (os.access(temporary, os.W_OK) and os.access(Path(folder).parent, os.W_OK)):
             return {"blind": True}
@@ -150,7 +150,16 @@ class Walks:
                 raise Stopped
 
         request = request_of(task["request"])
-        order = Task(task["name"], task["path"], None, "", folder, request, entry=task["entry"], announcements="told")
+        order = Task(
+            task["name"],
+            task["path"],
+            None,
+            "",
+            folder,
+            request,
+            entry=task["entry"],
+            announcements="by the controller",
+        )
         slots = (str(self._folder / f"slots-{task['walk']}"), task["processes"]) if task["processes"] > 1 else None
         allowance = Allowance.from_json(task["allowance"], request.memory, check, slots)
         threads = max(1, jobs_ahead.threads() // task["devices"])
@@ -209,14 +218,6 @@ def prefix(token: str) -> str:
 @cache
 def _packages() -> str:
     return export_folder.sources_digest()
-
-
-def _is_seen(path: str, expected: str) -> bool:
-    """Whether the file of this mark lies at a path here."""
-    try:
-        return mark(Path(path)) == expected
-    except OSError:
-        return False
 
 
 def _walks(worker: Any) -> Walks:

@@ -30,7 +30,7 @@ from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.scale import cluster_worker, devices, walk_worker
 from opscope.harness.scale.blobs import mark
-from opscope.harness.scale.connection import PART_BYTES, Connection, Slots
+from opscope.harness.scale.connection import PART_BYTES, Connection, Slots, bring
 from opscope.models.frontends import own_results
 
 MOST_LOST = 3
@@ -44,9 +44,6 @@ MOST_WAIT = 5.0
 
 MOST_LATE = 60.0
 """Seconds after the end of a model's time at which a worker that says nothing is given up."""
-
-SMALL_FILE_BYTES = 1 << 20
-"""A file of at most this size travels with its walk; larger ones before it, in parts."""
 
 LOOK = 1.0
 """Seconds between two looks at whether a worker is there."""
@@ -186,10 +183,10 @@ class Walks:
 
     def _take(self, event: tuple[float, str]) -> None:
         """Takes what a walk tells; in Dask's thread. It may be of another run."""
-        told = json.loads(event[1])
-        events = self._events.get(told["walk"])
+        message = json.loads(event[1])
+        events = self._events.get(message["walk"])
         if events is not None:
-            events.put(told["event"])
+            events.put(message["event"])
 
     def begin(self) -> tuple[str, queue.SimpleQueue[Event | None]]:
         """A key for a walk, and the queue of what it tells; None in it says that it has ended."""
@@ -293,11 +290,7 @@ class _Walk:
         small: dict[str, bytes] = {}
         for name, digest in digests.items():
             with self._walks.connection() as connection:
-                if digest in small or connection.has(self._worker, digest):
-                    continue
-                if paths[name].stat().st_size <= SMALL_FILE_BYTES:
-                    small[digest] = paths[name].read_bytes()
-                elif not connection.ship(cluster_worker.keep, self._worker, paths[name], digest):
+                if not bring(connection, cluster_worker.keep, self._worker, paths[name], digest, small):
                     raise _WalkIsLostError("its worker died")
             self._allowance.check()
         return small

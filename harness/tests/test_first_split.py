@@ -35,24 +35,25 @@ class OneModel:
 
 
 def test_goldens_of_a_model_do_not_wait_for_the_split_of_another() -> None:
-    one, tasks = OneModel(), [SimpleNamespace(name=name) for name in ("slow", "a", "b")]
-    first: Any = _FirstSplit(one)  # type: ignore[arg-type]
+    one: Any = OneModel()
+    first, tasks = _FirstSplit(one), [SimpleNamespace(name=name) for name in ("slow", "a", "b")]
     side_by_side([*(partial(first.split, task) for task in tasks), *[first.walk] * 3], 2, lambda event: None)
     assert one.rows[:3] == ["split slow", "split a", "split b"]
     assert sorted(one.rows[3:]) == ["evaluate a", "evaluate b", "evaluate slow"]
 
 
 def test_a_model_whose_evaluation_is_stopped_is_taken_by_the_next() -> None:
-    one, task = OneModel(), SimpleNamespace(name="a")
-    first: Any = _FirstSplit(one)  # type: ignore[arg-type]
+    one: Any = OneModel()
+    task: Any = SimpleNamespace(name="a")
+    first = _FirstSplit(one)
     turn = Turn(lambda event: None)
     first.split(task, turn)
-    one.prepared = lambda task, turn: turn.check()  # type: ignore[method-assign]
+    one.prepared = lambda task, turn: turn.check()
     turn.stop()
     with pytest.raises(Stopped):
         first.walk(turn)
     with pytest.raises(Stopped):  # as long as it waits for another, too
-        _FirstSplit(one).walk(turn)  # type: ignore[arg-type]
+        _FirstSplit(one).walk(turn)
     first.split(task, Turn(lambda event: None))  # as after a stop: it is not evaluated twice
     del one.prepared
     first.walk(Turn(lambda event: None))
