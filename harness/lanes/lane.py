@@ -92,7 +92,7 @@ class Lane:
             self._served = 0
             try:
                 self._child = Child(
-                    "opscope.harness.lanes.worker:serve", memory=self.memory_limit, threads=self.config.thread_limit,
+                    worker_ahead.WORKER, memory=self.memory_limit, threads=self.config.thread_limit,
                     environment=self.config.environment, log=self._log,
                     ahead=worker_ahead.call_for(self.config.context.backend),
                 )  # fmt: skip

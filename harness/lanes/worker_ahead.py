@@ -8,6 +8,9 @@ from opscope.base import gc_pause
 from opscope.harness.backends import registry
 from opscope.harness.record.errors import InputError
 
+WORKER = "opscope.harness.lanes.worker:serve"
+"""What a lane's child runs."""
+
 
 def call_for(backend: str) -> tuple[str, ...]:
     """The call that gets a backend ready ahead, as `Child` takes it; empty if each lane has to do so itself.

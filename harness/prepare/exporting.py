@@ -31,6 +31,8 @@ from opscope.models import frontends
 from opscope.models.frontends import own_results, packages_ahead
 from opscope.models.frontends.base import Source
 
+EXPORTER = "opscope.models.frontends.child:export"
+"""What an exporter's process runs."""
 EXPORTED = "exported"
 """The event after which an exporter's process has nothing left to do but to run the model in its framework."""
 BESIDE = 16
@@ -96,7 +98,7 @@ def exported(
     or its framework raises, ModelRefused for what the exporter refuses, BudgetSpent, InputError for a cache that cannot
     be written.
     """
-    folder = cache / "modules" / export.key()
+    folder = _folder(export, cache)
     while not _claimed(folder, claims):  # again if another process is just clearing the cache
         with _made(export, folder, max_cache, allowance or Allowance(), own):
             pass
@@ -112,13 +114,22 @@ def exported_first(
 
     The context ends when that has ended too, and the export is in the cache. Raises what `exported` raises.
     """
-    folder = cache / "modules" / export.key()
+    folder = _folder(export, cache)
     if _claimed(folder, claims):
         export_folder.mark_used(folder)
         yield folder
     else:
         with _made(export, folder, max_cache, allowance, own) as temporary:
             yield temporary
+
+
+def is_kept(export: Export, cache: Path) -> bool:
+    """Whether an export is in the cache, as far as can be known without reading it."""
+    return stored.is_sealed_folder(_folder(export, cache))
+
+
+def _folder(export: Export, cache: Path) -> Path:
+    return cache / "modules" / export.key()
 
 
 def _claimed(folder: Path, claims: Claims) -> bool:
@@ -238,7 +249,7 @@ def run_exporter(
 
     frontend = frontends.get(export.framework)
     outcome = call(
-        "opscope.models.frontends.child:export", task, seconds=allowance.left(), memory=allowance.memory,
+        EXPORTER, task, seconds=allowance.left(), memory=allowance.memory,
         on_message=take, watch=watch, environment=frontend.environment,
         **packages_ahead.fork_options(frontend, Path(export.source.path)),
     )  # fmt: skip

@@ -22,13 +22,18 @@ from opscope.harness.prepare import exporting
 from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
 from opscope.harness.prepare.preparation import Task
 from opscope.harness.record.errors import InputError
-from opscope.models.frontends import own_results
+from opscope.models import frontends
+from opscope.models.frontends import own_results, packages_ahead
 
 Event = dict[str, Any]
-"""`{"event": "stage", "model", "stage": "export" | "split" | "golden", "done", "total"}` while it works,
+"""`{"event": "stage", "model", "stage": "export" | "split" | "golden", "done", "total"}` while it works (`"forked"` in
+the first says whether the exporter is a fork of the process of all children),
 `{"event": "op", "model", "op", "seconds"}` where one op takes long (and with no name once it is over),
 `{"event": "split", "model"}` once its ops are announced,
 `{"event": "done", "model", "export_dir", "cached"}` or `{"event": "failed", "model", "status", "error"}` per model."""
+
+CHILD = "opscope.harness.prepare.prepare_child:prepare"
+"""What the child runs that splits a model and walks it."""
 
 CACHE = "cache folder"
 """Where an error is that no model is to blame for."""
@@ -90,7 +95,8 @@ def make(
         if task.export is None:
             _make_from(task, "", exports, claims, allowance, report, at_once, only_split, elsewhere)
             return
-        report({"event": "stage", "model": task.name, "stage": "export", "done": 0, "total": 1})
+        forked = bool(packages_ahead.for_all_children(frontends.get(task.export.framework)))
+        report({"event": "stage", "model": task.name, "stage": "export", "done": 0, "total": 1, "forked": forked})
         request, own = task.request, None
         if own_results.usual_values(request.inputs, request.weights):
             own = exporting.Own(request.seed, request.max_live_bytes)
@@ -258,10 +264,7 @@ def _run_child(
         "hand_over": hand_over,
         "hand_over_to": str(handed_over(task)) if hand_over and not module else "",
     }
-    outcome = call(
-        "opscope.harness.prepare.prepare_child:prepare", arguments, seconds=allowance.left(), memory=allowance.memory,
-        on_message=take, watch=check_op,
-    )  # fmt: skip
+    outcome = call(CHILD, arguments, seconds=allowance.left(), memory=allowance.memory, on_message=take, watch=check_op)
     if error and "where" not in error:
         raise Unpreparable(error["got"])
     if error:

@@ -63,7 +63,7 @@ class AwaitedOrders:
         return {"folder": self._folder.name, "controller": os.getpid(), "worker": worker, "backends": self._backends}
 
     def making(self) -> None:
-        """Lends each worker a server whose backends are ready, once: a model is being made, so lanes will be needed."""
+        """Lends each worker a server whose backends are ready, once: lanes will be needed."""
         if self._making:
             return
         self._making = True

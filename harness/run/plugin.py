@@ -7,12 +7,14 @@ the ops (harness/run/conftests.py), and `harness/run/session.py` takes over coll
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Generator
 
 import pytest
 
 from opscope.base import gc_pause, old_names
+from opscope.base.children import forked
 from opscope.base.visible_text import visible
 from opscope.harness.record.errors import InputError
 from opscope.harness.settings import foreign_options
@@ -23,6 +25,9 @@ USAGE = 2
 
 FOLLOWERS = ("opscope.reports.plugin",)
 """Plugins in other packages that a run registers. As entry points they would be loaded at every start of pytest."""
+
+WORKER_VARIABLE = "PYTEST_XDIST_WORKER"
+"""The variable by which xdist tells its workers from the controller."""
 
 SESSION = "opscope-session"
 """Name under which the plugin of an op-by-op run is registered."""
@@ -109,6 +114,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
                 manager.register(module, name)
     if not options.opscope_op_by_op or options.help or options.version:
         return (yield)
+    if WORKER_VARIABLE not in os.environ:  # whose controller lends it a server
+        forked.start()
     from opscope.harness.run import conftests
 
     options.noconftest |= conftests.ignored(options, early_config.invocation_params.dir)
@@ -128,7 +135,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
         if not option.opscope_op_by_op:
             _without_op_by_op(config)
             return None
-        from opscope.harness.run import request
+        from opscope.harness.run import request, server_ahead
 
         if not (option.opscope_model or option.opscope_op or option.opscope_run_dir or option.opscope_resume):
             sys.stdout.write(request.model_list())
@@ -142,7 +149,9 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
         if run_request.again:
             from opscope.harness.run import start_run
 
-            start_run.from_run(run_request)  # for what it raises
+            plan = start_run.from_run(run_request)  # also for what it raises
+            server_ahead.for_lanes([side.orders.context.backend for side in plan.sides()])
+        server_ahead.begin(run_request)
     except InputError as error:
         sys.stderr.write(f"{visible(str(error))}\n")
         return USAGE

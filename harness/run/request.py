@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from opscope.harness.settings import foreign_options
 from opscope.harness.settings.settings import SETTINGS, Resolved, project_folder, resolve
 
 if TYPE_CHECKING:
-    from opscope.harness.prepare.preparation import Preparation
+    from opscope.harness.prepare.preparation import Preparation, Task
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,8 @@ class Request:
     settings: Resolved
     folder: Path
     """The folder in which pytest was called, which contains .opscope."""
+    named: Sequence[Task] = ()
+    """The models of a new run, as they were when the command line was read."""
 
     @property
     def again(self) -> bool:
@@ -91,9 +93,7 @@ def read(config: pytest.Config) -> Request:
         settings=settings,
         folder=folder,
     )
-    if request.models:
-        _check_models(request)
-    return request
+    return replace(request, named=_models(request)) if request.models else request
 
 
 def _check_workflow(settings: Resolved) -> None:
@@ -137,13 +137,13 @@ def _check_resume(option: Any) -> None:
             )
 
 
-def _check_models(request: Request) -> None:
-    """Raises InputError for a model or a backend that does not exist, before any work starts."""
+def _models(request: Request) -> Sequence[Task]:
+    """The models of a request. Raises InputError for one or a backend that does not exist, before any work starts."""
     from opscope.harness.prepare.preparation import tasks
 
     for backend in registry.split_names(request.settings["backend"]):
         registry.check_name(backend)
-    tasks(to_prepare(request))
+    return tasks(to_prepare(request))
 
 
 def to_prepare(

@@ -34,6 +34,7 @@ from opscope.harness.run import (
     protocol,
     request,
     resume,
+    server_ahead,
     start_run,
 )
 from opscope.harness.run.awaited_orders import AwaitedOrders
@@ -144,6 +145,8 @@ class OpByOp:
                 self._refused = True
                 raise pytest.exit.Exception("interrupted while preparing; no op has run", returncode=2) from None
             if self._orders is not None:
+                if self.config.stash[request.KEY].settings["no_cache"]:
+                    self._orders.making()  # every op will run
                 self._orders.give(self.plan.as_json())
             workers = self.config.pluginmanager.hasplugin("dsession")
             self.display.doing("starting the workers" if workers else "collecting the ops")
@@ -172,7 +175,7 @@ class OpByOp:
     def _prepared(self, event: progress.Event) -> None:
         """Shows a step of the preparation. The first that makes a model has workers get their backends ready."""
         self.display.prepared(event)
-        if self._orders is not None and event.get("event") == "stage":
+        if self._orders is not None and server_ahead.lanes_may_load(event):
             self._orders.making()
 
     def _beside_conftests(self) -> None:

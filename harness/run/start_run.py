@@ -32,7 +32,7 @@ from opscope.harness.record.records import ImportCheck, ManifestHeader, OpRow, R
 from opscope.harness.record.result_options import OPTIONS, ResultOptions
 from opscope.harness.record.selection import find_op_ids
 from opscope.harness.record.workflows import FULL, SPLIT, WORKFLOWS
-from opscope.harness.run import resume, whole_models
+from opscope.harness.run import resume, server_ahead, whole_models
 from opscope.harness.run.plan import MAIN, AnyLane, RunPlan, lane_of
 from opscope.harness.run.process_plan import Orders, growing, mending, orders_of, settled, shared
 from opscope.harness.run.progress import Event
@@ -48,8 +48,8 @@ FROM_THE_RUN = ("backend", *OPTIONS, "op_timeout", "op_memory")
 
 
 EXPORTER_FIRST = 0.05
-"""Seconds for the first exporter to be asked for before lanes are: forks are made one after another, a lane's needs its
-backend loaded before, and all else waits for the exporter."""
+"""Seconds for the first exporter to be asked for before anything else is: forks are made one after another, and all
+else waits for the exporter."""
 
 MADE = frozenset({"stage", "done", "failed"})
 """Events of the preparation that say that a model is being made, or was."""
@@ -371,13 +371,15 @@ def _loading_lanes(
         if pause and event["event"] == "stage":
             time.sleep(pause)
             pause = 0.0
+            server_ahead.for_splits()
         report(event)
         if event["event"] not in MADE:
             return
+        load = server_ahead.lanes_may_load(event)
         for lane, ready in zip(lanes, recalled, strict=True):
-            if ready is None:
+            if ready is None and (load or event["event"] != "stage"):
                 lane.ready()
-            elif event["event"] == "stage":  # a model is exported anew, so its ops have to run
+            elif load:  # a model is exported anew, so its ops have to run
                 lane.start()
 
     return on_event

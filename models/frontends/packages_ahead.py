@@ -29,8 +29,8 @@ def fork_options(frontend: Frontend, model: Path) -> Mapping[str, Any]:
     packages = list(frontend.forkable_packages)
     if not packages:
         return {}
-    if SHARED.issuperset(packages):
-        return {"ahead": _call(packages)}
+    if ahead := for_all_children(frontend):
+        return {"ahead": ahead}
     with _lock:
         first = frontend.name not in _begun
         _begun.add(frontend.name)
@@ -39,6 +39,12 @@ def fork_options(frontend: Frontend, model: Path) -> Mapping[str, Any]:
     for library in frontends.versions(frontend.name, model):
         packages += frontend.forkable_libraries.get(library, ())
     return {"ahead": _call(packages), "server": frontend.name}
+
+
+def for_all_children(frontend: Frontend) -> tuple[str, ...]:
+    """What the process of all children imports ahead for the exporters of a framework; empty if nothing is."""
+    packages = list(frontend.forkable_packages)
+    return _call(packages) if packages and SHARED.issuperset(packages) else ()
 
 
 def _call(packages: list[str]) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ A fork costs milliseconds where a new interpreter that imports the same modules 
 server imports what its children run, and runs of it only what is to be done once for all of them; it has one thread,
 as only a process with one thread can be forked safely. Each request is one packet: JSON, and the four descriptors of
 `Request`. The answers go to the request's own socket: the number of the child, and once it has ended its wait status.
+One without descriptors asks for no child, and gets no answer: the server imports what the next ones will need.
 The child stays a zombie, so that its number is nobody else's, until that socket is closed. After IDLE seconds without a
 child the server ends, unless that is 0.
 """
@@ -88,10 +89,13 @@ class Server:
         if not data:
             self._goes_on = False
             return
-        request, task = Request(*descriptors), json.loads(data)
-        answers = socket.socket(fileno=request.answers)
+        task = json.loads(data)
         _load(task["function"])
         self._call_once(tuple(task["ahead"]))
+        if not descriptors:
+            return
+        request = Request(*descriptors)
+        answers = socket.socket(fileno=request.answers)
         pid = NO_FORK if process_tree.threads_of(os.getpid()) > 1 else self._fork(request, task)
         for descriptor in (request.connection, request.output, request.folder):
             os.close(descriptor)

@@ -113,6 +113,10 @@ class _Server:
             raise
         return cls(settings, requests, popen)
 
+    def get_ready(self, task: dict[str, Any]) -> None:
+        """Has the server import what a child will need, without waiting for it. Raises OSError if it has ended."""
+        self._requests.send(json.dumps(task).encode())
+
     def fork(self, task: dict[str, Any], connection: int, output: int, mark: str) -> Forked | None:
         """Has the server fork a child. None if it will not. Raises OSError if it has ended."""
         folder = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -264,7 +268,7 @@ def fork(
     `server_name`, that is a server of this name.
     """
     module = function.partition(":")[0]
-    if sys.platform != "linux" or not module.startswith(_OURS) or any(map(environment.get, _MEASURED)):
+    if not _can_fork(module, environment):
         return None
     place = _named.setdefault(server_name, _Place(_IDLE)) if server_name else _place
     with place.lock:
@@ -283,6 +287,32 @@ def fork(
             place.refused.add(needs)
             place.replace()
         return forked
+
+
+def start() -> None:
+    """Starts the server, without waiting for it, for children that may be needed soon."""
+    if _can_fork(_OURS, environment := child_environment()):
+        with _place.lock, contextlib.suppress(OSError):  # whoever asks for a child sees to it
+            _place.ready(environment)
+
+
+def get_ready(function: str, ahead: Sequence[str] = ()) -> None:
+    """Has the server import what children that run `function` need, and call `ahead`, as for `fork`, without waiting.
+
+    Of no effect where children are interpreters of their own. A child asked for meanwhile waits for it.
+    """
+    module, environment = function.partition(":")[0], child_environment()
+    if not _can_fork(module, environment):
+        return
+    with _place.lock, contextlib.suppress(OSError):
+        server = _place.ready(environment)
+        if server is not None and (module, *ahead) not in _place.refused:
+            server.get_ready({"function": function, "ahead": list(ahead)})
+
+
+def _can_fork(module: str, environment: Mapping[str, str]) -> bool:
+    """Whether a child with this environment that runs a function of the module may be a fork."""
+    return sys.platform == "linux" and module.startswith(_OURS) and not any(map(environment.get, _MEASURED))
 
 
 def settings_text() -> str:

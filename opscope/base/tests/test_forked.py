@@ -131,6 +131,18 @@ def test_a_call_ahead_is_made_once_for_all_and_its_failure_is_nobodys() -> None:
 
 
 @pytest.mark.usefixtures("no_server_before")
+def test_a_server_that_is_made_ready_has_what_the_first_child_needs() -> None:
+    forked.start()
+    begun = forked._place.server
+    assert begun is not None
+    forked.get_ready(f"{HERE}:called_ahead", (f"{HERE}:note", "early"))
+    with Child(f"{HERE}:called_ahead") as child:
+        child.send({})
+        assert child.receive(Deadline(60))["returned"] == [["early"]]
+    assert forked._place.server is begun
+
+
+@pytest.mark.usefixtures("no_server_before")
 def test_what_is_loaded_for_a_name_is_in_no_other_child_and_its_server_ends_when_idle(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
