@@ -104,6 +104,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
         options.opscope_op_by_op or options.opscope_op_by_op_on_fail or bool(options.opscope_workflow)
     )
     if options.opscope_op_by_op:
+        gc_pause.none_at_exit()
         early_config.add_cleanup(gc_pause.restorer())  # the last of all, as they run from the last to the first
         manager = early_config.pluginmanager
         foreign_options.take_out(manager)
@@ -114,7 +115,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
                 manager.register(module, name)
     if not options.opscope_op_by_op or options.help or options.version:
         return (yield)
-    if WORKER_VARIABLE not in os.environ:  # whose controller lends it a server
+    if options.opscope_no_cache and WORKER_VARIABLE not in os.environ:  # whose controller lends it a server
         forked.start()
     from opscope.harness.run import conftests
 

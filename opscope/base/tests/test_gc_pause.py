@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator
+from subprocess import run
 
 import pytest
 
@@ -34,3 +36,13 @@ def test_whatever_was_done_is_undone(before: bool) -> None:
     restore()
     assert gc.isenabled() is before
     assert gc.get_freeze_count() == 0
+
+
+def test_an_interpreter_ends_without_a_look_for_garbage() -> None:
+    program = (
+        "import sys\nfrom opscope.base import gc_pause\n"
+        "class Loop:\n    def __init__(self): self.loop = self\n    def __del__(self): print('collected')\n"
+        "if sys.argv[1:]: gc_pause.none_at_exit(); gc_pause.none_at_exit()\nloop = Loop()\ndel loop\n"
+    )
+    ends = [run([sys.executable, "-c", program, *words], capture_output=True, check=True) for words in ((), ("none",))]
+    assert [end.stdout for end in ends] == [b"collected\n", b""]
