@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
@@ -22,10 +22,6 @@ from xdsl.utils.exceptions import VerifyException
 from opscope.base import regular_file
 from opscope.base.digest import digest_of_sources, source_files
 from opscope.base.places import HOME
-from opscope.compiler.buda.configuration import OPTIONS, Configuration
-from opscope.compiler.buda.mixed_precision import FORMATS as MIXED_PRECISION
-from opscope.compiler.depths import Compilation, CompileDepth, compile_to
-from opscope.compiler.depths import step as take_step
 from opscope.compiler.errors import CompilerInputError, StageFailure, noted
 from opscope.compiler.ops.layout import MOVES
 from opscope.compiler.ops.row import TABLE, OpRow, register
@@ -37,6 +33,10 @@ from opscope.compiler.target.system_desc import SystemDesc, board_with, load_boa
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from opscope.compiler.buda.configuration import OPTIONS, Configuration
+    from opscope.compiler.buda.mixed_precision import FORMATS as MIXED_PRECISION
+    from opscope.compiler.depths import Compilation, CompileDepth, compile_to
+    from opscope.compiler.depths import step as take_step
     from opscope.compiler.pieces.pieces import Pieces
     from opscope.compiler.pipelines.verification import Verification
     from opscope.compiler.target.program import Binary, Program, TensorDesc
@@ -79,6 +79,27 @@ __all__ = [
     "ttir_to_ttnn",
     "ttnn_to_flatbuffer",
 ]
+
+_OF_PLANS = {
+    "OPTIONS": "buda.configuration:OPTIONS",
+    "Configuration": "buda.configuration:Configuration",
+    "MIXED_PRECISION": "buda.mixed_precision:FORMATS",
+    "Compilation": "depths:Compilation",
+    "CompileDepth": "depths:CompileDepth",
+    "compile_to": "depths:compile_to",
+    "take_step": "depths:step",
+}
+"""Public name -> its place in what plans programs, loaded on first use: every lane would wait for what few need."""
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a name that has to do with plans. Raises AttributeError for any other name."""
+    if name not in _OF_PLANS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, _, there = _OF_PLANS[name].partition(":")
+    return getattr(import_module(f"opscope.compiler.{module}"), there)
+
+
 Source: TypeAlias = "bytes | str | Path | Any"
 """StableHLO as bytecode, portable artifact, text, the path of such a file, `jax.stages.Lowered`, or an MLIR module."""
 
