@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from xdsl.ir import Dialect, ParametrizedAttribute, TypeAttribute
@@ -40,6 +39,19 @@ class TtnnOp(RowOp):
 
     def verify_(self) -> None:
         """Checks shapes, then layouts. Raises VerifyException naming the op."""
+        if type(self) not in _REMEMBERED:
+            self._verify()
+            return
+        parts = _made_of(self)
+        key = (*map(id, parts), *self.properties, None, *self.attributes)
+        if key in _valid:
+            return
+        self._verify()
+        if len(_valid) >= _MOST:
+            _valid.clear()
+        _valid[key] = parts
+
+    def _verify(self) -> None:
         super().verify_()
         for value in [*self.operands, *self.results]:
             if isinstance(value.type, DeviceType):
@@ -67,6 +79,8 @@ CLASSES: dict[str, type[RowOp]] = {}
 """Name without prefix -> class; grows with `register`."""
 
 
+_REMEMBERED: set[type[RowOp]] = set()
+"""Classes of which an op is not looked at again if another of the same types and attributes was valid."""
 _MOST = 8_192
 _valid: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 """What ops were made of that have been verified, by identity -> the same objects, so that their identity stays theirs.
@@ -76,31 +90,13 @@ split, are verified once for each shape and not once for each module.
 """
 
 
-def _verified_once(verify: Callable[..., None]) -> Callable[..., None]:
-    """A verifier of ops that does not look again at an op of the same class, types and attributes."""
-
-    def verify_(self: Any) -> None:
-        if self.regions or self.successors:
-            verify(self)
-            return
-        operands = self.operands
-        parts = (
-            type(self), *[value.type for value in operands], None, *[value.type for value in self.results],
-            *self.properties.items(), None, *self.attributes.items(),
-        )  # fmt: skip
-        key = (*map(_identity, parts),)
-        if key in _valid:
-            return
-        verify(self)
-        if len(_valid) >= _MOST:
-            _valid.clear()
-        _valid[key] = parts
-
-    return verify_
-
-
-def _identity(part: Any) -> Any:
-    return (part[0], id(part[1])) if type(part) is tuple else id(part)
+def _made_of(op: RowOp) -> tuple[Any, ...]:
+    """All that a verifier of an op of the device looks at, except for names of attributes."""
+    operands = op._operands  # pyright: ignore[reportPrivateUsage]  (a view of them is made at each look)
+    return (
+        type(op), *[value.type for value in operands], None, *[value.type for value in op.results], None,
+        *op.properties.values(), None, *op.attributes.values(),
+    )  # fmt: skip
 
 
 def _add(row: OpRow) -> None:
@@ -108,7 +104,7 @@ def _add(row: OpRow) -> None:
         cls = CLASSES[row.ttnn_name] = device_op_class("ttnn", row.ttnn_name, row, TtnnOp)
         # Not the elements of a constant, which need not outlive their module.
         if row.group == "layout" or RAW not in row.attrs.values():
-            cls.verify_ = _verified_once(cls.verify_)
+            _REMEMBERED.add(cls)
 
 
 TABLE.listen(_add)
