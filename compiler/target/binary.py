@@ -16,7 +16,7 @@ import zlib
 from typing import Any
 
 from opscope.compiler.target import formats, program
-from opscope.compiler.target.flatbuffer_reader import FlatbufferReader, Slot
+from opscope.compiler.target.flatbuffer_reader import FlatbufferReader, Plans, Slot
 from opscope.compiler.target.flatbuffer_writer import FlatbufferWriter
 from opscope.compiler.target.program import Binary, Numerics, Operation, Program, TensorDesc
 
@@ -103,6 +103,7 @@ def _slots(cls: type) -> tuple[Slot, ...]:
 
 
 _WRITER = FlatbufferWriter(_slots, _CODE)
+_PLANS = Plans(_slots)
 
 
 def write(binary: Binary) -> bytes:
@@ -138,7 +139,7 @@ def read(data: bytes) -> Binary:
     if body[4:8] != IDENTIFIER:
         raise BinaryError(f"binary: expected file identifier {IDENTIFIER!r}, got {body[4:8]!r}; try to compile again")
     try:
-        binary = FlatbufferReader(body, _slots, _UNION).root(Binary)
+        binary = FlatbufferReader(body, _PLANS, _UNION).root(Binary)
         _check(binary)
     except _DECODE_ERRORS as error:
         raise BinaryError(f"binary: expected a readable flatbuffer, got {error!r}; try to compile again") from error

@@ -9,13 +9,21 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from opscope.compiler.target.flatbuffer_reader import Slot
 
 _U32, _I32, _HEADER = struct.Struct("<I"), struct.Struct("<i"), struct.Struct("<I4s")
 _NUMBERS = {"int": "q", "float": "d", "uint32": "I", "bool": "?"}
+_KEPT = frozenset({"str", "int", "uint32", "bool", "numbers", "names"})
+"""Kinds of fields that are the same bytes wherever equal: no floats, as zeros of both signs are equal, and no tables,
+which say how far away their vtable is. Bytes may be many."""
+_MOST_KEPT, _LONGEST_KEPT = 4096, 512
+"""So many objects of so many bytes are kept at most."""
+_FEW = 8
+"""Integers of a vector that is written often, as most shapes and lists of operands are."""
+_ZEROS = tuple(map(bytes, range(8)))
 _LARGEST = (1 << 31) - 1
 """An offset of the format has 31 bits."""
 
@@ -32,6 +40,8 @@ class _Layout:
     unions: frozenset[str]
     parts: tuple[tuple[int, Slot], ...]
     """What the table points to, with the places of the offsets in the table."""
+    kept: bool
+    """Whether the bytes of an object are those of every equal object, wherever they stand."""
 
 
 def layout_of(slots: Sequence[Slot]) -> _Layout:
@@ -56,7 +66,8 @@ def layout_of(slots: Sequence[Slot]) -> _Layout:
     entries = [offsets.get(4 + 2 * number, 0) for number in range(count)]
     vtable = struct.pack(f"<{count + 2}H", 4 + 2 * count, at, *entries)
     unions = frozenset(slot.name for slot in slots if slot.kind == "union")
-    return _Layout(vtable, struct.Struct(code), tuple(named), unions, tuple(parts))
+    kept = all(slot.kind in _KEPT and slot.of is not float for slot in slots)
+    return _Layout(vtable, struct.Struct(code), tuple(named), unions, tuple(parts), kept)
 
 
 class FlatbufferWriter:
@@ -66,6 +77,9 @@ class FlatbufferWriter:
         """`slots` describes a class; `codes` has the code of each class of a union."""
         self.layout = cache(lambda cls: layout_of(slots(cls)))
         self.codes = codes
+        self.kept: dict[Any, bytes] = {}
+        """Objects that have been written, and their tables after the distance to the vtable, with what they point to.
+        Most programs have the same few tensors, and kernels without parameters."""
 
     def bytes_of(self, root: Any, identifier: bytes) -> bytes:
         """The flatbuffer of an object. Raises struct.error where a number does not fit, OverflowError above 2 GiB."""
@@ -85,51 +99,81 @@ class FlatbufferWriter:
             out += bytes(len(out) % 2)
             vtable = vtables[cls] = len(out)
             out += layout.vtable
-        out += bytes(-len(out) % 8)
+        out += _ZEROS[-len(out) % 8]
         at = len(out)
+        out += _I32.pack(at - vtable)
+        if not layout.kept:
+            self._fields(out, value, layout, vtables)
+        elif (fields := self.kept.get(value)) is not None:
+            out += fields
+        else:
+            self._fields(out, value, layout, vtables)
+            if len(out) - at <= _LONGEST_KEPT:
+                if len(self.kept) >= _MOST_KEPT:
+                    self.kept.clear()
+                self.kept[value] = bytes(out[at + 4 :])
+        return at
+
+    def _fields(self, out: bytearray, value: Any, layout: _Layout, vtables: dict[type, int]) -> None:
+        """Appends a table after the distance to its vtable, and all that it points to."""
+        at = len(out) - 4
         numbers = [getattr(value, name) for name in layout.named]
         if layout.unions:
             numbers = [
                 self.codes[type(number)] if name in layout.unions else number
                 for name, number in zip(layout.named, numbers, strict=True)
             ]
-        out += _I32.pack(at - vtable)
         out += layout.numbers.pack(*numbers)
         for place, slot in layout.parts:
             item, here = getattr(value, slot.name), at + place
-            start = self._part(out, slot, item, vtables)
+            kind = slot.kind
+            if kind == "str":
+                out += _ZEROS[-len(out) % 4]
+                start = len(out)
+                out += _text(item)
+            elif kind == "numbers":
+                out += _ZEROS[(4 - len(out)) % 8]  # the numbers after their count are aligned
+                start = len(out)
+                out += _integers(item) if slot.of is int else struct.pack(f"<I{len(item)}d", len(item), *item)
+            elif kind in ("table", "union"):
+                start = self._table(out, item, vtables)
+            else:
+                start = self._vector(out, kind, item, vtables)
             _U32.pack_into(out, here, start - here)
-        return at
 
-    def _part(self, out: bytearray, slot: Slot, item: Any, vtables: dict[type, int]) -> int:
-        """Appends what one field points to; its place."""
-        kind = slot.kind
-        if kind in ("table", "union"):
-            return self._table(out, item, vtables)
-        if kind == "str":
-            return _text(out, item)
-        if kind == "numbers":
-            out += bytes((4 - len(out)) % 8)  # the numbers after their count are aligned
-            start, code = len(out), "q" if slot.of is int else "d"
-            out += struct.pack(f"<I{len(item)}{code}", len(item), *item)
-            return start
-        out += bytes(-len(out) % 4)
+    def _vector(self, out: bytearray, kind: str, items: Any, vtables: dict[type, int]) -> int:
+        """Appends bytes, strings or tables after their number; its place."""
+        out += _ZEROS[-len(out) % 4]
         start = len(out)
-        out += _U32.pack(len(item))
+        out += _U32.pack(len(items))
         if kind == "bytes":
-            out += item
+            out += items
             return start
-        out += bytes(4 * len(item))
-        for number, part in enumerate(item):
+        out += bytes(4 * len(items))
+        for number, item in enumerate(items):
             here = start + 4 + 4 * number
-            there = self._table(out, part, vtables) if kind == "tables" else _text(out, part)
+            if kind == "tables":
+                there = self._table(out, item, vtables)
+            else:
+                out += _ZEROS[-len(out) % 4]
+                there = len(out)
+                out += _text(item)
             _U32.pack_into(out, here, there - here)
         return start
 
 
-def _text(out: bytearray, text: str) -> int:
-    """Appends a string, which ends with a zero that its length does not count; its place."""
-    out += bytes(-len(out) % 4)
-    start, data = len(out), text.encode()
-    out += _U32.pack(len(data)) + data + b"\0"
-    return start
+@lru_cache(maxsize=1024)
+def _text(text: str) -> bytes:
+    """The bytes of a string, which ends with a zero that its length does not count."""
+    data = text.encode()
+    return _U32.pack(len(data)) + data + b"\0"
+
+
+def _integers(numbers: Sequence[int]) -> bytes:
+    """The bytes of a vector of integers."""
+    return _few(tuple(numbers)) if len(numbers) <= _FEW else struct.pack(f"<I{len(numbers)}q", len(numbers), *numbers)
+
+
+@lru_cache(maxsize=1024)
+def _few(numbers: tuple[int, ...]) -> bytes:
+    return struct.pack(f"<I{len(numbers)}q", len(numbers), *numbers)

@@ -6,7 +6,7 @@ from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from opscope.compiler.dialects import ttnn_layout as layout
 from opscope.compiler.dialects.from_row import RowOp
@@ -51,6 +51,20 @@ def describe(value: SSAValue) -> TensorDesc:
     )
 
 
+def _described(value: SSAValue) -> TensorDesc:
+    """The description of a value: one object for all of one type, most of which are made once for each shape."""
+    made = _DESCRIBED.get(id(value.type))
+    if made is None:
+        if len(_DESCRIBED) >= 4096:
+            _DESCRIBED.clear()
+        made = _DESCRIBED[id(value.type)] = value.type, describe(value)
+    return made[1]
+
+
+_DESCRIBED: dict[int, tuple[Attribute, TensorDesc]] = {}
+"""Identity of a type -> the type, so that it stays its own, and the description of its values."""
+
+
 def _host_format(element: str) -> str:
     try:
         return host_format(element).name
@@ -64,15 +78,17 @@ class _Program:
     def __init__(self, func: FuncOp) -> None:
         self.func = func
         self.block = func.body.blocks[0]
-        self.ids: dict[SSAValue, int] = {}
+        self.ids: dict[int, int] = {}
+        """Identities of values, which the function keeps, and their numbers."""
         self.tensors: list[TensorDesc] = []
 
     def tensor(self, value: SSAValue) -> int:
         """Returns the value's id; enters new values in the table."""
-        if value not in self.ids:
-            self.ids[value] = len(self.tensors)
-            self.tensors.append(describe(value))
-        return self.ids[value]
+        number = self.ids.get(id(value))
+        if number is None:
+            number = self.ids[id(value)] = len(self.tensors)
+            self.tensors.append(_described(value))
+        return number
 
     def build(self) -> Program:
         """Returns the program."""

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import typing
+from dataclasses import dataclass
 
 import flatbuffers
 import numpy as np
 import pytest
 
 from opscope.compiler.target import binary, program, regenerate
+from opscope.compiler.target.flatbuffer_reader import FlatbufferReader, Plans, Slot
+from opscope.compiler.target.flatbuffer_writer import FlatbufferWriter
 from opscope.compiler.target.generated.Binary import Binary as BinaryTable
 from opscope.compiler.target.generated.Binary import BinaryT
 from opscope.compiler.target.program import (
@@ -128,6 +131,67 @@ def test_damage_is_always_one_typed_error(fix_checksum: bool) -> None:
         except binary.BinaryError:
             refused += 1
     assert refused == 200 if not fix_checksum else refused > 50
+
+
+def test_what_was_read_and_written_before_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal tables are written and read once; a damaged one is read as if it were the first."""
+    tensors = tuple(TensorDesc((n, 1), "f32", "Float32", "tile", "dram") for n in (1, 2, 1))
+    ops = tuple(Operation(name, (0,), (1,), LayoutParams(), location="here") for name in ("to_layout", "to_device"))
+    made = Binary("n150", "b", (Program("main", tensors, (0,), (2,), ops),), "c")
+
+    def fresh() -> None:
+        monkeypatch.setattr(binary, "_PLANS", Plans(binary._slots))
+        monkeypatch.setattr(binary, "_WRITER", FlatbufferWriter(binary._slots, binary._CODE))
+
+    def read(body: bytes) -> Binary | None:
+        try:
+            return binary.read(binary.frame(body))
+        except binary.BinaryError:
+            return None
+
+    fresh()
+    data = binary.write(made)
+    assert binary.write(made) == data
+    assert binary.write(sample()) + binary.write(made) == binary.write(sample()) + data
+    assert binary.read(data) == binary.read(data) == made
+    body, random, answers = binary.unframe(data), np.random.default_rng(5), []
+    for _ in range(60):
+        damaged = bytearray(body)
+        for place in random.integers(0, len(body), 2):
+            damaged[place] ^= int(random.integers(1, 256))
+        warm = read(bytes(damaged))
+        kept = binary._PLANS
+        fresh()
+        assert read(bytes(damaged)) == warm
+        monkeypatch.setattr(binary, "_PLANS", kept)
+        answers.append(warm is None)
+    assert 5 < sum(answers) < 55
+
+
+def test_a_table_that_points_past_its_end_is_read_each_time() -> None:
+    @dataclass(frozen=True)
+    class Pair:
+        first: str
+        second: str
+
+    slots = (Slot("first", 4, "str", None, None), Slot("second", 6, "str", None, None))
+    plans = Plans(lambda cls: slots)
+    body = FlatbufferWriter(lambda cls: slots, {}).bytes_of(Pair("aa", "bb"), b"TEST")
+    assert FlatbufferReader(body, plans, {}).root(Pair) == Pair("aa", "bb")
+    at = int.from_bytes(body[:4], "little")
+    far = bytearray(body + bytes(-len(body) % 4))
+    far[at + 4 : at + 8] = (len(far) - at - 4).to_bytes(4, "little")
+    for word in (b"xx", b"yy"):
+        data = bytes(far) + (2).to_bytes(4, "little") + word
+        assert FlatbufferReader(data, plans, {}).root(Pair) == Pair(word.decode(), "bb")
+
+
+def test_zeros_of_both_signs_stay_apart() -> None:
+    for zero in (0.0, -0.0, 0.0):
+        op = Operation("clamp_scalar", (), (), EltwiseParams((zero,)))
+        data = binary.write(Binary("n150", "b", (Program("main", (), (), (), (op,)),)))
+        (value,) = binary.read(data).programs[0].operations[0].params.scalars
+        assert np.signbit(value) == np.signbit(zero)
 
 
 @pytest.mark.parametrize(
