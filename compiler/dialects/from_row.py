@@ -33,6 +33,9 @@ class RowOp(IRDLOperation):
     # xDSL has the same, written in Python: passes look ops up by the hundred thousand.
     __hash__ = object.__hash__
 
+    def __post_init__(self) -> None:
+        """Does nothing: xDSL's own looks for attributes with default values, which no row has."""
+
     def read(self) -> dict[str, Any]:
         """Returns the op's own attributes as Python values; optional ones only if they are set."""
         return read_attrs(self.ROW, self)

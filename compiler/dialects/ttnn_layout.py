@@ -269,5 +269,6 @@ def sharded_layout(shape: tuple[int, ...], data_type: str, spread: str, grid: tu
 
 def layout_of(value: Any) -> TTNNLayoutAttr | None:
     """Returns the layout of a tensor value; None if its type has none."""
-    encoding = value.type.encoding if isinstance(value.type, TensorType) else None
-    return encoding if isinstance(encoding, TTNNLayoutAttr) else None
+    kind = value.type
+    encoding = kind.encoding if isinstance(kind, TensorType) else None
+    return encoding if type(encoding) is TTNNLayoutAttr else None

@@ -20,13 +20,13 @@ from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, stablehlo
 from jaxlib.mlir.dialects import sdy as shardy
 from xdsl.dialects import builtin as b
-from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from opscope.base.placement import Placement
 from opscope.compiler.dialects.stablehlo import CLASSES, spec_attr
 from opscope.compiler.errors import CompilerInputError, StageFailure
-from opscope.compiler.ir import on_mesh, outlined, text
+from opscope.compiler.ir import functions, on_mesh, outlined, text
 from opscope.compiler.ir.functions import AXES, MESH
 from opscope.compiler.ir.legalise import legalised
 from opscope.compiler.ops.ccl import COLLECTIVES, IDS
@@ -223,15 +223,15 @@ def _first_line(error: Exception) -> str:
 
 
 class _Walk:
-    """Converts one module in one pass over its objects. Types and attributes are converted once each."""
+    """Converts one module in one pass over its objects. Types and attributes are converted once each, those of many
+    elements for this module alone."""
 
     def __init__(self, module: Any) -> None:
         self.functions: dict[str, Any] = {}
         self.called: set[str] = set()
         self.wanted: list[str] = []
         """The names in `called`, in the order of their first calls."""
-        self.types: dict[Any, Attribute] = {}
-        self.attributes: dict[Any, Attribute] = {}
+        self.large: dict[Any, Attribute] = {}
         self.mesh = tuple(_count(module, f"mhlo.num_{count}") for count in ("replicas", "partitions"))
         self.axes = on_mesh.rows_and_columns(module)
         self.name = _text(module.attributes, "sym_name")
@@ -246,13 +246,13 @@ class _Walk:
         public = {n: f for n, f in self.functions.items() if _text(f.attributes, "sym_visibility") != "private"}
         if every and public:
             self.called.update(public)
-            functions = [self.function(n, f, _text(f.attributes, "sym_visibility") or None) for n, f in public.items()]
+            made = [self.function(n, f, _text(f.attributes, "sym_visibility") or None) for n, f in public.items()]
         else:
-            functions = [self.function("main", self.entry(public))]
+            made = [self.function("main", self.entry(public))]
         # The list grows while its functions call others.
         for name in self.wanted:
-            functions.append(self.function(name, self.functions[name], "private"))
-        return b.ModuleOp(functions, sym_name=b.StringAttr(self.name) if every and self.name else None)
+            made.append(self.function(name, self.functions[name], "private"))
+        return b.ModuleOp(made, sym_name=b.StringAttr(self.name) if every and self.name else None)
 
     def entry(self, public: dict[str, Any]) -> Any:
         """Returns the function `main`, or the only public one."""
@@ -269,10 +269,7 @@ class _Walk:
         old = _only_block(name, entry)
         block = Block(arg_types=[self.type(a.type) for a in old.arguments])
         values: dict[Any, Any] = dict(zip(old.arguments, block.args, strict=True))
-        results = self.body(old, block, values)
-        block.add_op(ReturnOp(*results))
-        types = ([a.type for a in block.args], [r.type for r in results])
-        return FuncOp(name, types, Region(block), visibility=visibility)
+        return functions.function(name, self.body(old, block, values), block, visibility)
 
     def body(self, old: Any, block: Block, values: dict[Any, Any]) -> list[Any]:
         """Appends the ops of `old` to `block`; returns the operands of its terminator."""
@@ -357,14 +354,14 @@ class _Walk:
 
     def type(self, old: Any) -> Attribute:
         """Converts a type; ranked tensors are built, all others are parsed from their text."""
-        new = self.types.get(old)
+        new = _TYPES.get(old)
         if new is None:
             if isinstance(old, mlir.RankedTensorType):
                 shape = [b.DYNAMIC_INDEX if old.is_dynamic_dim(i) else n for i, n in enumerate(old.shape)]
                 new = b.TensorType(self.type(old.element_type), shape)
             else:
                 new = _element(str(old))
-            self.types[old] = new
+            _keep(_TYPES, old, new)
         return new
 
     def attribute_of(self, op: Any, name: str) -> Attribute:
@@ -374,9 +371,15 @@ class _Walk:
         except TypeError as error:
             match = re.search(r"\(Attribute\((.*)\)\)$", str(error), re.DOTALL)
             return spec_attr(match.group(1) if match else "unit", {})
-        new = self.attributes.get(old)
+        new = _ATTRIBUTES.get(old)
         if new is None:
-            new = self.attributes[old] = self.attribute(old)
+            new = self.large.get(old)
+        if new is None:
+            new = self.attribute(old)
+            if isinstance(old, mlir.DenseElementsAttr) and len(old) > FEW:
+                self.large[old] = new
+            else:
+                _keep(_ATTRIBUTES, old, new)
         return new
 
     def attribute(self, old: Any) -> Attribute:
@@ -429,6 +432,20 @@ def _element(words: str) -> Attribute:
         return text.BitParser(text.context(), words).parse_type()
     except Exception as error:
         raise StageFailure(STAGE, words, f"type {words}: expected a type xDSL can hold", kind="notimpl") from error
+
+
+FEW, MOST_KEPT = 64, 4096
+"""Elements of an attribute, and number of objects, that are kept from module to module."""
+_TYPES: dict[Any, Attribute] = {}
+_ATTRIBUTES: dict[Any, Attribute] = {}
+"""What MLIR's objects, of which the context has one for all that are equal, have been converted to. Modules of single
+ops have the same few, and what is made once is also verified and described once."""
+
+
+def _keep(kept: dict[Any, Attribute], old: Any, new: Attribute) -> None:
+    if len(kept) >= MOST_KEPT:
+        kept.clear()
+    kept[old] = new
 
 
 def _only_block(name: str, function: Any) -> Any:

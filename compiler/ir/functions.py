@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.dialects.func import FuncOp
+from collections.abc import Iterable, Sequence
+
+from xdsl.dialects.builtin import FunctionType, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 KIND = "ttcore.function_type"
 """Attribute of a function that is not the entry."""
@@ -27,7 +30,39 @@ FALLBACK = "ttcore.host_fallback"
 
 def functions(module: ModuleOp) -> list[FuncOp]:
     """All functions at the module's top level, in order; none if the module is empty."""
-    return [op for block in module.body.blocks for op in block.ops if isinstance(op, FuncOp)]
+    return [op for block in module.regions[0].blocks for op in ops_of(block) if type(op) is FuncOp]
+
+
+def ops_of(block: Block) -> list[Operation]:
+    """The ops of a block as they are now; xDSL's own view of them asks the block at each step."""
+    ops, op = list[Operation](), block.first_op
+    while op is not None:
+        ops.append(op)
+        op = op.next_op
+    return ops
+
+
+def function(
+    name: str, results: Iterable[SSAValue], block: Block, visibility: str | StringAttr | None = None
+) -> FuncOp:
+    """A function of a block that takes its arguments and, once it is ended here, returns these results.
+
+    It is what the constructors of xDSL make, which look all of it up in the definitions of function and return.
+    """
+    values = list(results)
+    block.add_op(ReturnOp.create(operands=values))
+    properties: dict[str, Attribute] = {
+        "sym_name": StringAttr(name),
+        "function_type": function_type(block.args, values),
+    }
+    if visibility is not None:
+        properties["sym_visibility"] = StringAttr(visibility) if isinstance(visibility, str) else visibility
+    return FuncOp.create(properties=properties, regions=[Region(block)])
+
+
+def function_type(arguments: Sequence[SSAValue], results: Sequence[SSAValue]) -> FunctionType:
+    """The type of a function of these arguments and results."""
+    return FunctionType.from_lists([value.type for value in arguments], [value.type for value in results])
 
 
 def modules(module: ModuleOp) -> list[ModuleOp]:

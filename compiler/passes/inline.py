@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -34,16 +34,18 @@ class Inline(ModulePass):
 def inline_calls(module: ModuleOp, chosen: Callable[[str], bool]) -> set[str]:
     """Replaces calls of chosen functions by their bodies; returns their names. Raises CompilerInputError."""
     by_name = {func.sym_name.data: func for func in functions(module)}
+    ops = {name: list(func.walk()) for name, func in by_name.items()}
+    calls_of = {
+        name: [op for op in inside if type(op) is CallOp and chosen(callee_of(op))] for name, inside in ops.items()
+    }
     called: set[str] = set()
     sizes: dict[str, int] = {}
-    for func in _callees_first(by_name, chosen):
-        calls = [call for call in _calls(func) if chosen(callee_of(call))]
-        size = sum(1 for _ in func.walk()) + sum(sizes[callee_of(call)] for call in calls)
+    for name in _callees_first(by_name, calls_of):
+        calls = calls_of[name]
+        size = len(ops[name]) + sum(sizes[callee_of(call)] for call in calls)
         if size > LARGEST:
-            raise CompilerInputError(
-                f"@{func.sym_name.data}: expected at most {LARGEST:,} ops with all that it calls, got {size:,}"
-            )
-        sizes[func.sym_name.data] = size
+            raise CompilerInputError(f"@{name}: expected at most {LARGEST:,} ops with all that it calls, got {size:,}")
+        sizes[name] = size
         for call in calls:
             _replace(call, by_name[callee_of(call)])
             called.add(callee_of(call))
@@ -69,11 +71,11 @@ def _calls(func: FuncOp) -> list[CallOp]:
     return [op for op in func.walk() if isinstance(op, CallOp)]
 
 
-def _callees_first(by_name: dict[str, FuncOp], chosen: Callable[[str], bool]) -> list[FuncOp]:
-    """Returns all functions, each after those that it calls. Raises CompilerInputError if that is impossible."""
-    order: list[FuncOp] = []
+def _callees_first(by_name: Container[str], calls_of: dict[str, list[CallOp]]) -> list[str]:
+    """Returns all functions' names, each after those that it calls. Raises CompilerInputError if that is impossible."""
+    order: list[str] = []
     done: set[str] = set()
-    for start in by_name:
+    for start in calls_of:
         # No recursion: a chain of calls may be longer than Python's stack.
         callees_of: dict[str, list[str]] = {}
         pending = [start]
@@ -83,18 +85,18 @@ def _callees_first(by_name: dict[str, FuncOp], chosen: Callable[[str], bool]) ->
                 pending.pop()
                 continue
             if name not in callees_of:
-                callees_of[name] = [callee for call in _calls(by_name[name]) if chosen(callee := callee_of(call))]
+                callees_of[name] = [callee_of(call) for call in calls_of[name]]
                 _check(name, callees_of, by_name)
                 pending += [callee for callee in callees_of[name] if callee not in done]
                 continue
             pending.pop()
             del callees_of[name]
             done.add(name)
-            order.append(by_name[name])
+            order.append(name)
     return order
 
 
-def _check(name: str, callees_of: dict[str, list[str]], by_name: dict[str, FuncOp]) -> None:
+def _check(name: str, callees_of: dict[str, list[str]], by_name: Container[str]) -> None:
     """Raises CompilerInputError if a called function does not exist or is itself being followed (recursion)."""
     for callee in callees_of[name]:
         got = "itself" if callee == name else f"@{callee}, which calls it" if callee in callees_of else f"@{callee}"

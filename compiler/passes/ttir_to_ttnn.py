@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Any, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType, UnregisteredOp
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from opscope.compiler.dialects import ttnn
@@ -23,7 +23,7 @@ from opscope.compiler.dialects.load_cached import LoadCachedOp
 from opscope.compiler.dialects.ttir_conv_weights import prepares_weights
 from opscope.compiler.dialects.unlowered import why_not
 from opscope.compiler.errors import CompilerInputError, StageFailure
-from opscope.compiler.ir.functions import CONST_EVAL, FALLBACK, KIND, PROGRAM, SCALAR, functions, kind_of
+from opscope.compiler.ir.functions import CONST_EVAL, FALLBACK, KIND, PROGRAM, SCALAR, function, functions, kind_of
 from opscope.compiler.ops.element_text import element_text
 from opscope.compiler.ops.read_only import computed_in
 from opscope.compiler.ops.row import TABLE, OpRow
@@ -124,7 +124,7 @@ class _Formats:
 
     def holds(self, value: SSAValue) -> bool:
         """Whether the device has a format for the elements of a value."""
-        row = ELEMENT_TYPES.get(str(cast(TensorType, value.type).element_type))
+        row = ELEMENT_TYPES.get(element_text(cast(TensorType, value.type).element_type))
         if row is None or row.data_format is None:
             return False
         data_format = number_format(row.data_format)
@@ -146,9 +146,26 @@ class _Formats:
             )
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _shape_type(kind: TensorType, encoding: layout.TTNNLayoutAttr) -> TensorType:
     return TensorType(kind.element_type, kind.get_shape(), encoding)
+
+
+def _laid_out(kind: TensorType, encoding: layout.TTNNLayoutAttr) -> TensorType:
+    """Returns the type with a layout: one object for all that are equal.
+
+    The hash of an attribute takes longer than all else here, so that types are looked up by identity first.
+    """
+    made = _LAID_OUT.get((id(kind), id(encoding)))
+    if made is None:
+        if len(_LAID_OUT) >= 4096:
+            _LAID_OUT.clear()
+        made = _LAID_OUT[id(kind), id(encoding)] = kind, encoding, _shape_type(kind, encoding)
+    return made[2]
+
+
+_LAID_OUT: dict[tuple[int, int], tuple[TensorType, layout.TTNNLayoutAttr, TensorType]] = {}
+"""Identities of type and layout -> both of them, so that they stay theirs, and the type with the layout."""
 
 
 class _Function:
@@ -181,15 +198,13 @@ class _Function:
         for op in self.old.ops:
             if isinstance(op, ReturnOp):
                 results = [self.on_host(v, values) for v in op.operands]
-                self.block.add_op(ReturnOp(*results))
             elif op.name == HOST_OP:
                 self.host_op(op, values)
             elif op.name == "ttir.join_words":
                 values[op.results[0]] = values[op.operands[0]]
             elif op.name not in ON_HOST and op not in self.prepared:
                 values.update(zip(op.results, self.kernel(op, [values[v] for v in op.operands]), strict=True))
-        types = ([a.type for a in self.block.args], [r.type for r in results])
-        return FuncOp(self.func.sym_name.data, types, Region(self.block), visibility=self.func.sym_visibility)
+        return function(self.func.sym_name.data, results, self.block, self.func.sym_visibility)
 
     def enter(self, value: SSAValue, host: SSAValue, values: dict[SSAValue, SSAValue]) -> None:
         """Records where a host value is on the host and, if a kernel reads it, on the device."""
@@ -233,13 +248,11 @@ class _Function:
         for op in self.old.ops:
             if isinstance(op, ReturnOp):
                 results = [values[v] for v in op.operands]
-                self.block.add_op(ReturnOp(*results))
             else:
                 values.update(zip(op.results, self.kernel(op, [values[v] for v in op.operands]), strict=True))
-        types = ([a.type for a in self.block.args], [r.type for r in results])
-        function = FuncOp(self.func.sym_name.data, types, Region(self.block), visibility="private")
-        function.attributes[KIND] = self.func.attributes[KIND]
-        return function
+        new = function(self.func.sym_name.data, results, self.block, "private")
+        new.attributes[KIND] = self.func.attributes[KIND]
+        return new
 
     def host(self, value: SSAValue) -> TensorType:
         """Returns the value's row-major type on the host."""
@@ -248,13 +261,13 @@ class _Function:
         readers = {use.operation.name for use in value.uses}
         if not self.fallback and owner != "ttir.join_words" and not (readers and readers <= ON_HOST):
             self.formats.of(element_text(kind.element_type), _user(value))
-        return _shape_type(kind, layout.host_layout(shape_of(value), kind.element_type))
+        return _laid_out(kind, layout.host_layout(shape_of(value), kind.element_type))
 
     def tiled(self, value: SSAValue, buffer_type: str = "dram") -> TensorType:
         """Returns the value's type in tiles of its device format."""
         kind = cast(TensorType, value.type)
         data_format = self.formats.of(element_text(kind.element_type), _user(value), self.kind == SCALAR)
-        return _shape_type(kind, layout.tile_layout(shape_of(value), data_format.ttcore, buffer_type))
+        return _laid_out(kind, layout.tile_layout(shape_of(value), data_format.ttcore, buffer_type))
 
     def add(self, name: str, operands: list[SSAValue], result: TensorType, source: Any, **properties: Any) -> SSAValue:
         """Appends a ttnn op with the location of `source`."""
@@ -318,7 +331,7 @@ class _Function:
             raise StageFailure(STAGE, name, message, kind="notimpl")
         results = [self.tiled(r) for r in op.results]
         for value in _in_dst(op, row):
-            self.formats.check_dst(str(cast(TensorType, value.type).element_type), op.name)
+            self.formats.check_dst(element_text(cast(TensorType, value.type).element_type), op.name)
         new_op = ttnn.CLASSES[row.ttnn_name].create(
             operands=operands,
             result_types=results,

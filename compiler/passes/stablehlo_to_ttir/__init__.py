@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ComplexType, FunctionType, IntAttr, IntegerType, ModuleOp, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ComplexType, IntAttr, IntegerType, ModuleOp, TensorType
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -18,7 +18,7 @@ from xdsl.passes import ModulePass
 from opscope.compiler.dialects import ttir
 from opscope.compiler.dialects.locations import mark_parts
 from opscope.compiler.errors import StageFailure
-from opscope.compiler.ir.functions import SOURCE, functions
+from opscope.compiler.ir.functions import SOURCE, function_type, functions
 from opscope.compiler.ops.element_text import element_text
 from opscope.compiler.ops.row import TABLE, OpRow
 from opscope.compiler.options import WAY_OUT
@@ -107,10 +107,10 @@ def _lower_function(func: FuncOp, new_functions: Functions) -> None:
     old = func.body.blocks[0]
     block = Block(arg_types=[as_real(a.type) if new_functions.named else a.type for a in old.args])
     results = lower_ops(old.ops, block, dict(zip(old.args, block.args, strict=True)), new_functions)
-    block.add_op(ReturnOp(*results))
-    func.detach_region(func.body)
+    block.add_op(ReturnOp.create(operands=results))
+    func.detach_region(func.regions[0])
     func.add_region(Region(block))
-    func.function_type = FunctionType.from_lists([a.type for a in block.args], [r.type for r in results])
+    func.function_type = function_type(block.args, results)
 
 
 def lower_ops(
