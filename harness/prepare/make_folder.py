@@ -133,6 +133,9 @@ def _make_from(
         elif not elsewhere.walk(task, module, temporary, allowance, report):
             with elsewhere.here(allowance):
                 walked(task, module, temporary(), threads, allowance, report)
+        if task.kept and not only_split:
+            with contextlib.suppress(OSError):  # it goes with its folder
+                Path(task.kept).unlink(missing_ok=True)
 
 
 def walked(

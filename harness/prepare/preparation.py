@@ -88,6 +88,8 @@ class Task:
     """The model within a StableHLO file that holds several."""
     announcements: str = ""
     """The file in which its ops are announced while goldens are made (`cache/growing_export.py`); empty for none."""
+    kept: str = ""
+    """The file in which its split is kept for the process that walks it (`kept_split.py`); empty for none."""
 
 
 def request_of(values: Mapping[str, Any]) -> Preparation:

@@ -61,7 +61,8 @@ def make(task: dict[str, Any], emit: Emit) -> None:
     `hand_over`: whether other machines will walk the model, and `hand_over_to`: a folder in which its module is left
     for them, where no exporter has left it, else empty.
 
-    Where the task has `announcements`, ops are announced there (`cache/growing_export.py`).
+    Where the task has `announcements`, ops are announced there (`cache/growing_export.py`). A process that only splits
+    leaves its split in the file `kept`, after it has announced the ops, and one that finds such a file does not split.
     """
     request, name, temporary = task["request"], task["name"], Path(task["temporary"])
     slots = slots_of(*task["slots"]) if task["slots"] else None
@@ -82,15 +83,19 @@ def make(task: dict[str, Any], emit: Emit) -> None:
     (temporary / export_folder.MODULE).write_bytes(exported.bytecode)
     stage("export", 1, 1)
     stage("split", 0, 1)
-    from opscope.harness.prepare import argument_files, disk_space
-    from opscope.harness.prepare.split import split_module
+    from opscope.harness.prepare import argument_files, disk_space, kept_split
 
     mesh = None
     if request["mesh"]:
         from opscope.harness.prepare.mesh.sharding import sharded
 
         mesh = sharded(exported, request["mesh"], name, request["memory"])
-    split = split_module(mesh.bytecode if mesh else exported.bytecode, name)
+    module, kept = mesh.bytecode if mesh else exported.bytecode, Path(task["kept"]) if task["kept"] else None
+    split = known = kept_split.read(kept, module) if kept is not None else None
+    if split is None:
+        from opscope.harness.prepare.split import split_module
+
+        split = split_module(module, name)
     stage("split", 1, 1)
     from opscope.harness.prepare import whole_row
     from opscope.harness.prepare.input_distributions import argument_distributions
@@ -130,12 +135,15 @@ def make(task: dict[str, Any], emit: Emit) -> None:
         tell = (lambda text: emit("announce", text=text)) if task["tell"] else None
         announcer = growing_export.Announcer(Path(task["announcements"]), tell)
     if announcer is not None and not task["tell"]:
-        announcer.split(header, [split_row(op, exported.frontend) for op in split.ops.values()])
+        if known is None:
+            announcer.split(header, [split_row(op, exported.frontend) for op in split.ops.values()])
         if not task["only_split"]:
             announcer.begin(temporary)
         most = walk_in_parts.MOST if task["hand_over"] and not mesh else 1
         emit("split", model=name, processes=worth(most))
     if task["only_split"]:
+        if known is None and kept is not None:
+            kept_split.write(kept, split, module)
         return
     order = WalkTask(
         split=split,

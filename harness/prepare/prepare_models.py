@@ -94,7 +94,11 @@ class Models:
             raise InputError(f"--model {self.tasks[0].name}", "its framework to be installed", missing, hint)
         if announcements is not None:
             self.tasks = [
-                replace(task, announcements=str(announcements / f"{number}.jsonl"))
+                replace(
+                    task,
+                    announcements=str(announcements / f"{number}.jsonl"),
+                    kept=str(announcements / f"{number}.split"),
+                )
                 for number, task in enumerate(self.tasks)
             ]
         self._at_once = min(at_once, len(self.tasks))

@@ -133,8 +133,9 @@ class Walks:
                    "cache_dir": str(self._folder / "cache")}  # fmt: skip
         folder = own / "made" / Path(task["folder"]).name
         folder.parent.mkdir()
-        exported = str(own / "sent" / task["exported"])
-        return self._walked({**task, "request": request}, exported, own / "making", str(folder), tell, stopped)
+        exported, kept = (str(own / "sent" / task[name]) for name in ("exported", "kept"))
+        order = {**task, "request": request, "kept": kept}
+        return self._walked(order, exported, own / "making", str(folder), tell, stopped)
 
     def _walked(
         self, task: Json, exported: str, temporary: Path, folder: str, tell: Callable[[Json], None],
@@ -159,6 +160,7 @@ class Walks:
             request,
             entry=task["entry"],
             announcements="by the controller",
+            kept=task["kept"],
         )
         slots = (str(self._folder / f"slots-{task['walk']}"), task["processes"]) if task["processes"] > 1 else None
         allowance = Allowance.from_json(task["allowance"], request.memory, check, slots)

@@ -51,6 +51,9 @@ LOOK = 1.0
 _PAUSE = 0.1
 """Seconds between two looks at what a walk waits for."""
 
+KEPT = "split"
+"""Name of the file with a model's split, among those that are sent."""
+
 
 class _WalkIsLostError(Exception):
     """A worker has given no result."""
@@ -264,15 +267,17 @@ class _Walk:
             "packages": export_folder.sources_digest(), "temporary": str(self._temporary),
             "processes": self._count, "devices": max(1, self._walks.slots().get(self._worker, 1)),
         }  # fmt: skip
-        if not self._apart:
+        if not self._apart:  # a worker that does not see the file of the split makes one itself
             seen = [*paths.values(), *map(Path, brought.values())]
-            return message | {"seen": [(str(path), mark(path)) for path in seen]}, {}
+            return message | {"kept": task.kept, "seen": [(str(path), mark(path)) for path in seen]}, {}
         names = {
             option.strip("-"): f"brought/{option.strip('-')}{Path(path).suffix}" for option, path in brought.items()
         }
         paths |= dict(zip(names.values(), map(Path, brought.values()), strict=True))
+        if (kept := Path(task.kept)).is_file():
+            paths[KEPT] = kept
         digests = {name: file_digest(path) for name, path in paths.items()}
-        sent = {"exported": "exported", "files": digests, "brought": names}
+        sent = {"exported": "exported", "kept": KEPT, "files": digests, "brought": names}
         return message | sent, self._sent(paths, digests)
 
     def _needed(self) -> dict[str, Path]:

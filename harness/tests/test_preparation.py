@@ -327,7 +327,7 @@ def task_of(folder: Path, text: str, **more: Any) -> dict[str, Any]:
     return {"request": request, "name": "fine", "path": str(folder / "fine.mlir"), "entry": "", "exported": "",
             "temporary": str(folder / "making"), "folder": str(folder / "cache" / "exports" / "key"),
             "fatal_ops": {}, "compile_threads": 1, "announcements": "", "slots": None, "only_split": False, "tell": "",
-            "hand_over": False, "hand_over_to": ""}  # fmt: skip
+            "hand_over": False, "hand_over_to": "", "kept": ""}  # fmt: skip
 
 
 def test_a_child_tells_its_steps(tmp_path: Path) -> None:
@@ -364,6 +364,24 @@ def test_a_child_announces_ops_before_it_evaluates_them_and_as_they_are_in_the_e
     known = {"sources", "golden", "term_sizes", "provenance", "no_golden"}
     assert [row.model_dump(exclude=known) for row in split] == [row.model_dump(exclude=known) for row in rows]
     assert not any(row.golden for row in split)
+
+
+def test_a_child_does_not_split_what_another_has_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, steps = tmp_path / "0.jsonl", list[str]()
+    task = task_of(tmp_path, FINE) | {"announcements": str(path), "kept": str(tmp_path / "0.split")}
+    prepare_child.make(task | {"only_split": True}, lambda event, **more: steps.append(event))
+    with monkeypatch.context() as patch:
+        patch.delattr("opscope.harness.prepare.split.split_module")
+        prepare_child.make(task | {"only_split": True}, lambda event, **more: steps.append(event))
+        prepare_child.make(task, lambda event, **more: None)
+    assert (steps.count("split"), path.read_text().count('"split"')) == (2, 1)
+    made = export_folder.read_manifest(Path(task["folder"]))
+    Path(task["folder"]).rename(tmp_path / "apart")
+    (tmp_path / "making").mkdir()
+    (tmp_path / "0.split").write_bytes(b"damaged")
+    prepare_child.make(task, lambda event, **more: None)
+    assert export_folder.read_manifest(Path(task["folder"])) == made
+    assert path.read_text().count('"split"') == 2
 
 
 def test_a_child_on_another_machine_tells_what_it_would_announce(tmp_path: Path) -> None:

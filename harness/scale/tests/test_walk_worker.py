@@ -43,7 +43,8 @@ def task(folder: Path, **changes: Any) -> Json:
     path = folder / "small.mlir"
     path.write_text(MODEL)
     return {
-        "walk": KEY, "name": "small", "path": str(path), "entry": "", "exported": "", "devices": 1, "processes": 1,
+        "walk": KEY, "name": "small", "path": str(path), "entry": "", "exported": "", "kept": "",
+        "devices": 1, "processes": 1,
         "folder": str(folder / "exports" / "00"), "temporary": str(folder / "exports" / ".making-1"),
         "request": asdict(Preparation(("small.mlir",), cache_dir=str(folder))),
         "packages": export_folder.sources_digest(),
