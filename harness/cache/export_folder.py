@@ -199,6 +199,27 @@ def read_manifest(folder: Path) -> tuple[ManifestHeader, list[OpRow]]:
     return header, [OpRow.model_validate_json(line) for line in rest]
 
 
+class Rows:
+    """The rows of a complete export folder, as lines: a process needs few of them, and a row takes four times the
+    memory of its line and ten times its time."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises Damaged."""
+        _, *lines = stored.checked(folder, MANIFEST).read_bytes().splitlines()
+        self._lines = {_op_id(line): line for line in lines}
+
+    def get(self, op_id: str) -> OpRow | None:
+        """The row of an op; None if it has none."""
+        line = self._lines.get(op_id)
+        return None if line is None else OpRow.model_validate_json(line)
+
+
+def _op_id(line: bytes) -> str:
+    """The op of a manifest's line, which begins with it."""
+    start = len(b'{"op_id":"')
+    return line[start : line.index(b'"', start)].decode()
+
+
 def below(cache: Path, header: ManifestHeader) -> ManifestHeader:
     """A run's manifest in the form that its folder holds it: export folders relative to the cache."""
     places = (Path(folder) for folder in header.export_dirs)

@@ -22,7 +22,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from opscope.base import damage, stored
 from opscope.base.damage import Damaged
@@ -32,6 +32,10 @@ from opscope.harness.record.records import ManifestHeader, OpRow
 
 FOLDER = "preparing"
 """The folder of these files in a run folder; it is there as long as goldens are made."""
+
+SPLIT, OP = b'{"split":', b'{"op":"'
+"""How the long lines begin. Of them a reader keeps only the places: 64 workers each of which keeps what 10,000 ops look
+like hold 10 GiB, and each needs the few that it runs."""
 
 
 class Announcer:
@@ -45,7 +49,7 @@ class Announcer:
     def split(self, header: ManifestHeader, rows: Iterable[OpRow]) -> None:
         """Says which ops a model has. Raises OSError, as all methods do, if the disk refuses the line."""
         texts = ",".join(row.model_dump_json() for row in rows)
-        self._write(f'{{"split":{{"header":{header.model_dump_json()},"rows":[{texts}]}}}}')
+        self._write(f'{SPLIT.decode()}{{"header":{header.model_dump_json()},"rows":[{texts}]}}}}')
 
     def begin(self, folder: Path) -> None:
         """Says where files of the export are from now on."""
@@ -58,7 +62,7 @@ class Announcer:
             if path not in self._marks:
                 self._marks[path] = stored.mark_of(folder / path)
         marks = json.dumps({path: self._marks[path] for path in files})
-        self._write(f'{{"op":"{row.op_id}","row":{row.model_dump_json()},"files":{marks}}}')
+        self._write(f'{OP.decode()}{row.op_id}","row":{row.model_dump_json()},"files":{marks}}}')
 
     def complete(self, folder: Path) -> None:
         """Says that the export is complete."""
@@ -97,13 +101,20 @@ class Announcer:
             os.close(descriptor)
 
 
+class Place(NamedTuple):
+    """Where a line is in its file, in bytes."""
+
+    begin: int
+    length: int
+
+
 class GrowingExport:
     """A reader's side: what is known of one model's export so far. `look` reads what is new."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.manifest: tuple[ManifestHeader, list[OpRow]] | None = None
-        """What the split knows, once it is over."""
+        self._split: Place | None = None
+        self._manifest: tuple[ManifestHeader, list[OpRow]] | None = None
         self.folder: Path | None = None
         """Where the files are, once there are some."""
         self.complete = False
@@ -115,21 +126,37 @@ class GrowingExport:
         """Whether there is no file at the last look."""
         self.fresh: list[str] = []
         """The ops that looks have seen announced. Whoever has taken them in empties the list."""
-        self._announced: dict[str, dict[str, Any]] = {}
+        self._announced: dict[str, Place] = {}
         self._folders: dict[str, Path] = {}
         """Where the files of each of these ops are."""
-        self._final: dict[str, OpRow] | None = None
+        self._final: export_folder.Rows | None = None
         self._read = 0
+
+    @property
+    def manifest(self) -> tuple[ManifestHeader, list[OpRow]] | None:
+        """What the split knows, once a look has seen that it is over; None if it is not, or the file is gone."""
+        if self._manifest is None and self._split is not None:
+            values = self._values(self._split)
+            if values is not None:
+                rows = [OpRow.model_validate(row) for row in values["split"]["rows"]]
+                self._manifest = ManifestHeader.model_validate(values["split"]["header"]), rows
+        return self._manifest
 
     def look(self) -> None:
         """Reads the lines that were written since the last look; a damaged one is said and left out."""
-        for values in self._new_lines():
-            if "op" in values:
-                self._announced[values["op"]] = values
+        for place, line in self._new_lines():
+            if line.startswith(OP):
+                op_id = line[len(OP) : line.index(b'"', len(OP))].decode()
+                self._announced[op_id] = place
                 if self.folder is not None:
-                    self._folders[values["op"]] = self.folder
-                self.fresh.append(values["op"])
-            elif "folder" in values:
+                    self._folders[op_id] = self.folder
+                self.fresh.append(op_id)
+                continue
+            if line.startswith(SPLIT):
+                self._split = place
+                continue
+            values = json.loads(line)
+            if "folder" in values:
                 self.folder = Path(values["folder"])
             elif "complete" in values:
                 self.folder, self.complete = Path(values["complete"]), True
@@ -137,12 +164,9 @@ class GrowingExport:
                 self.failure = values["failed"]
             elif "cut_off" in values:
                 self.failure, self.cut_off = values["cut_off"], True
-            elif "split" in values:
-                split = values["split"]
-                rows = [OpRow.model_validate(row) for row in split["rows"]]
-                self.manifest = ManifestHeader.model_validate(split["header"]), rows
 
-    def _new_lines(self) -> Iterator[dict[str, Any]]:
+    def _new_lines(self) -> Iterator[tuple[Place, bytes]]:
+        """Each new line, and where it is."""
         try:
             with self.path.open("rb") as file:
                 file.seek(self._read)
@@ -152,12 +176,27 @@ class GrowingExport:
             return
         self.gone = False
         whole = data[: data.rfind(b"\n") + 1]
-        self._read += len(whole)
-        for line in filter(None, whole.split(b"\n")):
+        begin, self._read = self._read, self._read + len(whole)
+        for line in whole.split(b"\n"):
+            place, begin = Place(begin, len(line)), begin + len(line) + 1
+            if not line:
+                continue
             try:
-                yield json.loads(stored.unsealed(line, where=self.path))
+                if not stored.is_sealed(line):
+                    json.loads(line)  # what a killed writer has left unfinished
+                yield place, stored.unsealed(line, where=self.path)
             except (Damaged, ValueError) as error:
                 damage.say(f"{self.path}: a damaged line is left out ({error})")
+
+    def _values(self, place: Place) -> dict[str, Any] | None:
+        """What a line holds that a look has read; None if the file is gone. Raises Damaged."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(place.begin)
+                line = file.read(place.length)
+        except FileNotFoundError:
+            return None
+        return json.loads(stored.unsealed(line, where=self.path))
 
     def row(self, op_id: str) -> OpRow | None:
         """The row of an op that can run now, or None. Raises Damaged.
@@ -166,11 +205,13 @@ class GrowingExport:
         """
         if self.complete and self.folder is not None:
             if self._final is None:
-                self._final = {row.op_id: row for row in export_folder.read_manifest(self.folder)[1]}
+                self._final = export_folder.Rows(self.folder)
             return self._final.get(op_id)
-        values = self._announced.get(op_id)
-        folder = self.folder_of(op_id)
-        if values is None or folder is None or self.failure:
+        place, folder = self._announced.get(op_id), self.folder_of(op_id)
+        if place is None or folder is None or self.failure:
+            return None
+        values = self._values(place)
+        if values is None:
             return None
         stored.expect(folder, {path: FileMark(*mark) for path, mark in values["files"].items()})
         return OpRow.model_validate(values["row"])
@@ -194,4 +235,5 @@ class GrowingExport:
 
     def announced(self) -> dict[str, OpRow]:
         """The rows of all ops that could run at some time, whatever has become of their files."""
-        return {op_id: OpRow.model_validate(values["row"]) for op_id, values in self._announced.items()}
+        lines = {op_id: self._values(place) for op_id, place in self._announced.items()}
+        return {op_id: OpRow.model_validate(values["row"]) for op_id, values in lines.items() if values is not None}

@@ -146,5 +146,4 @@ class AwaitedGoldens:
 
     def _final_row(self, model: str, op_id: str) -> OpRow | str:
         self._folders[model] = self._final[model]
-        rows = export_folder.read_manifest(Path(self._final[model]))[1]
-        return next((row for row in rows if row.op_id == op_id), "it has no such op")
+        return export_folder.Rows(Path(self._final[model])).get(op_id) or "it has no such op"

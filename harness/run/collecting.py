@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from opscope.base import gc_pause
 from opscope.harness.record import store
 from opscope.harness.record.records import OpTest
 from opscope.harness.run.items import FailedModel, ImportedModel, ModelOps, OpItem, WholeModel
@@ -16,7 +17,17 @@ if TYPE_CHECKING:
 
 
 def collect(session: pytest.Session, run: OpByOp, plan: RunPlan) -> list[pytest.Item]:
-    """Collects the tests into `session.items`, in the order in which they run, and calls pytest's hooks about them."""
+    """Collects the tests into `session.items`, in the order in which they run, and calls pytest's hooks about them.
+
+    They stay until the process ends, so that no garbage collection walks them.
+    """
+    with gc_pause.paused():
+        items = _collected(session, run, plan)
+    gc_pause.set_aside()
+    return items
+
+
+def _collected(session: pytest.Session, run: OpByOp, plan: RunPlan) -> list[pytest.Item]:
     hook = session.config.hook
     items: list[pytest.Item] = []
     session.items = items

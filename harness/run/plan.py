@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import to_jsonable_python
 
+from opscope.base import gc_pause
 from opscope.base.children.slots import slots_of
 from opscope.base.damage import Damaged
 from opscope.base.visible_text import one_line
@@ -163,7 +164,8 @@ class RunPlan:
     def from_json(cls, values: dict[str, Any]) -> RunPlan:
         """The plan in an xdist worker."""
         orders = orders_from_json(values)
-        header, rows = store.read_manifest(Path(orders.context.run_dir))
+        with gc_pause.paused():  # all of it stays
+            header, rows = store.read_manifest(Path(orders.context.run_dir))
         return cls(orders, export_folder.located(header, orders.caches), rows)
 
 

@@ -70,6 +70,33 @@ def test_an_op_is_known_once_its_goldens_are_stored_and_its_files_are_checked(tm
     assert stored.digests_of(folder, first.golden) == [stored.mark_of(folder / first.golden[0]).digest]
 
 
+def test_a_look_reads_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of many workers looks at all models, and needs few of their ops."""
+    first, second = row(1, "m"), row(2, "m")
+    folder, path = filled(tmp_path / ".making-1", first, second), tmp_path / "0.jsonl"
+    announcer, export = Announcer(path), GrowingExport(path)
+    announcer.split(header("m", tmp_path), [first, second])
+    announcer.begin(folder)
+    announcer.op(folder, first)
+    announcer.op(folder, second)
+    with monkeypatch.context() as patch:
+        patch.setattr(OpRow, "model_validate", None)
+        export.look()
+        assert export.fresh == [first.op_id, second.op_id]
+    assert (export.row(second.op_id), export.announced()) == (second, {first.op_id: first, second.op_id: second})
+    export_folder.write_manifest(folder, header("m", tmp_path / "exports"), [first, second])
+    export_folder.publish(folder, tmp_path / "exports")
+    announcer.complete(tmp_path / "exports")
+    export.look()
+    with monkeypatch.context() as patch:
+        patch.setattr(export_folder, "read_manifest", None)
+        assert (export.row(first.op_id), export.row("0" * 16)) == (first, None)
+    path.unlink()
+    again = GrowingExport(path)
+    again.look()
+    assert (again.manifest, again.announced()) == (None, {})
+
+
 def test_a_line_that_a_killed_child_left_unfinished_costs_no_other(tmp_path: Path) -> None:
     first, second = row(1, "m"), row(2, "m")
     folder, path = filled(tmp_path / ".making-1", first, second), tmp_path / "0.jsonl"
