@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
 Emit = Callable[..., None]
 
+LOADED = ("export", "argument_files", "disk_space", "kept_split", "split", "input_distributions", "mlir.upcast",
+          "parts.walk_in_parts", "walk", "whole_row")  # fmt: skip
+"""The modules that are imported below once they are needed."""
+
 
 def prepare(parent: Parent) -> None:
     """Does a task, or sends an `error` event with the reason."""
@@ -51,6 +56,15 @@ def prepare(parent: Parent) -> None:
         traceback.print_exc()
         got = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:200]
         emit("error", got=got)
+
+
+def load() -> None:
+    """Imports what splits and walks a model, for all forks of a process. Starts no thread."""
+    for name in LOADED:
+        importlib.import_module(f"opscope.harness.prepare.{name}")
+    from opscope.harness.prepare import golden
+
+    golden.load_ahead(())
 
 
 def make(task: dict[str, Any], emit: Emit) -> None:
