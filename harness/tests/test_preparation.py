@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -167,23 +165,6 @@ def test_from_the_second_model_on_children_are_forks_of_a_process_that_has_all_t
     for model in ("fine", "fine", "other"):
         make_folder.make(replace(task, name=model), Allowance(1000), lambda event: None)
     assert servers == [("fine", ""), ("fine", ""), ("other", make_folder.SERVER)]
-
-
-@pytest.mark.slow
-def test_such_a_process_has_all_that_a_child_imports_of_ours_and_no_thread(tmp_path: Path) -> None:
-    code = (
-        "import json, os, sys\n"
-        "from opscope.harness.prepare import prepare_child\n"
-        "prepare_child.load()\n"
-        "before, threads = set(sys.modules), len(os.listdir('/proc/self/task'))\n"
-        "prepare_child.make(json.loads(sys.argv[1]), lambda event, **more: None)\n"
-        "print(threads, sorted(name for name in set(sys.modules) - before if 'opscope' in name))"
-    )
-    told = task_of(tmp_path, FINE)
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", code, json.dumps(told)], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "1 []\n"
 
 
 def evaluating(text: str, ending: Ending) -> Play:

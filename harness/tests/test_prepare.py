@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from opscope.harness.prepare.prepare_models import mend, merge, prepare
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow
 from opscope.harness.record.stages import ModelStatus
+from opscope.harness.tests.test_preparation import task_of
 from opscope.models import registry
 
 CRASH = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
@@ -119,6 +121,23 @@ def test_the_parent_imports_neither_jax_nor_numpy(cache: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.slow
+def test_such_a_process_has_all_that_a_child_imports_of_ours_and_no_thread(tmp_path: Path) -> None:
+    code = (
+        "import json, os, sys\n"
+        "from opscope.harness.prepare import prepare_child\n"
+        "prepare_child.load()\n"
+        "before, threads = set(sys.modules), len(os.listdir('/proc/self/task'))\n"
+        "prepare_child.make(json.loads(sys.argv[1]), lambda event, **more: None)\n"
+        "print(threads, sorted(name for name in set(sys.modules) - before if 'opscope' in name))"
+    )
+    told = task_of(tmp_path, FINE)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code, json.dumps(told)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "1 []\n"
 
 
 def test_what_is_asked_for_is_part_of_the_key(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
