@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -146,8 +147,14 @@ def test_workers_that_would_make_other_goldens_are_left_out(model: Model) -> Non
 
 def test_a_worker_that_sees_no_folder_is_sent_the_files(model: Model) -> None:
     def answer(task: Json, tell: Callable[[Json], None]) -> Json:
-        return {"unpreparable": "no"} if "files" in task else {"blind": True}
+        if "files" not in task:
+            assert task["kept"] == model.task.kept
+            return {"blind": True}
+        assert (set(task["files"]), task["kept"]) == ({"exported/module.mlirbc", "split"}, "split")
+        return {"unpreparable": "no"}
 
+    model.task = replace(model.task, kept=str(model.folder / "0.split"))
+    (model.folder / "0.split").write_bytes(b"its split")
     (model.folder / "0.jsonl.export").mkdir()
     (model.folder / "0.jsonl.export" / "module.mlirbc").write_bytes(b"module")
     there, workers = cluster("a", answer)
