@@ -1,4 +1,4 @@
-"""What runs on a Dask worker for the walk of a model: a child with the model's limits, which evaluates it once it is split.
+"""What runs on a Dask worker for the walk of a split model: a child with the model's limits, which evaluates it.
 
 As in `cluster_worker.py`, only bytes, JSON and names of functions travel. What the child announces is published under
 `WALKS` (`walk`, `event`); the controller writes it. The files of a walk are in the controller's cache folder where this

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from opscope.base.children.side_by_side import Stopped, Turn, side_by_side
-from opscope.harness.prepare.prepare_models import _FirstSplit
+from opscope.harness.cache.claims import Claims
+from opscope.harness.prepare.preparation import Preparation
+from opscope.harness.prepare.prepare_models import Models, _FirstSplit
 
 PATIENCE = 10.0
 
@@ -59,3 +62,14 @@ def test_a_model_whose_evaluation_is_stopped_is_taken_by_the_next() -> None:
     first.walk(Turn(lambda event: None))
     assert one.rows == ["split a", "split a", "evaluate a"]
     assert not first._split
+
+
+def test_each_model_has_its_own_place_for_what_is_announced_of_it_and_for_its_split(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.mlir").write_text("module {}")
+    request = Preparation((str(tmp_path / "*.mlir"),), cache_dir=str(tmp_path))
+    models = Models(request, lambda event: None, Claims(), None, 2, tmp_path)
+    places = [
+        [Path(place).relative_to(tmp_path).name for place in (task.announcements, task.kept)] for task in models.tasks
+    ]
+    assert places == [["0.jsonl", "0.split"], ["1.jsonl", "1.split"]]

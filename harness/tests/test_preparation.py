@@ -162,8 +162,11 @@ def test_from_the_second_model_on_children_are_forks_of_a_process_that_has_all_t
 
     monkeypatch.setattr(make_folder, "call", call)
     monkeypatch.setattr(make_folder, "_first", {})
+    (kept := Path(task.request.cache_dir or "", "0.split")).touch()
     for model in ("fine", "fine", "other"):
-        make_folder.make(replace(task, name=model), Allowance(1000), lambda event: None)
+        asked = replace(task, name=model, kept=str(kept))
+        make_folder.make(asked, Allowance(1000), lambda event: None, only_split=model == "fine")
+        assert kept.exists() == (model == "fine"), "as long as nobody has walked it"
     assert servers == [("fine", ""), ("fine", ""), ("other", make_folder.SERVER)]
 
 
