@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from opscope.harness.climb.awaited_goldens import AwaitedGoldens, CutOff, NoGold
 from opscope.harness.climb.ops_to_come import OpsToCome
 from opscope.harness.climb.reruns import Reruns
 from opscope.harness.climb.result_cache import ResultCache
+from opscope.harness.lanes.flight import Ready
 from opscope.harness.lanes.protocol import AnyLane
 from opscope.harness.limitations.limitations import Limitation, Verdict, judged
 from opscope.harness.record import store
@@ -54,6 +56,9 @@ class Climber:
         self._sent: dict[str, OpRow] = {}
         """Ops that were sent to a cluster, with their inputs and goldens, until they are climbed."""
         self._in_time = budget.clock(terms.deadline)
+        self._keeper: ThreadPoolExecutor | None = None
+        self._kept: Future[None] | None = None
+        """The verdict that is being kept."""
 
     def climb(self, row: OpRow) -> tuple[OpTest, Verdict]:
         """Returns the record of one op and its verdict. Raises InputError if every later op would fail the same way."""
@@ -93,8 +98,19 @@ class Climber:
             test = self._reruns.label(test, lambda: self._once_more(row, attempt), self._in_time)
         if terms.cache is not None and self._lane.last_ready is not None:
             # With the report of the child that ran it, because sources may have changed since the run began.
-            terms.cache.keep(row, test, self._lane.last_ready)
+            self._keep(terms.cache, row, test, self._lane.last_ready)
         return test
+
+    def _keep(self, cache: ResultCache, row: OpRow, test: OpTest, ready: Ready) -> None:
+        """Keeps a verdict while the next op runs. Raises what has come of the one before."""
+        self._wait_for_kept()
+        self._keeper = self._keeper or ThreadPoolExecutor(1, thread_name_prefix="kept verdicts")
+        self._kept = self._keeper.submit(cache.keep, row, test, ready)
+
+    def _wait_for_kept(self) -> None:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            kept.result()
 
     def _is_news(self, test: OpTest) -> bool:
         """Whether no limitation names this failure."""
@@ -154,10 +170,13 @@ class Climber:
         self._lane.start()
 
     def close(self) -> None:
-        """Ends the lane and closes the journal."""
+        """Ends the lane, closes the journal, and waits until the last verdict is kept."""
         self.rest()
         self._lane.close()
         self._journal.close()
+        if self._keeper is not None:
+            self._keeper.shutdown()
+        self._wait_for_kept()
 
     def __enter__(self) -> Climber:
         return self

@@ -14,7 +14,6 @@ from collections.abc import Generator
 import pytest
 
 from opscope.base import gc_pause, old_names
-from opscope.base.children import forked
 from opscope.base.visible_text import visible
 from opscope.harness.record.errors import InputError
 from opscope.harness.settings import foreign_options
@@ -115,8 +114,11 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
                 manager.register(module, name)
     if not options.opscope_op_by_op or options.help or options.version:
         return (yield)
-    if options.opscope_no_cache and WORKER_VARIABLE not in os.environ:  # whose controller lends it a server
-        forked.start()
+    if options.opscope_no_cache and WORKER_VARIABLE not in os.environ:  # every op will run; workers are lent a server
+        from opscope.base.children import forked
+        from opscope.harness.lanes import worker_ahead
+
+        forked.get_ready(worker_ahead.WORKER)
     from opscope.harness.run import conftests
 
     options.noconftest |= conftests.ignored(options, early_config.invocation_params.dir)

@@ -91,6 +91,8 @@ class OpByOp:
         """Where workers find their orders that have started while models are prepared."""
         self._started = 0
         """Workers that have their orders."""
+        self._making: start_run.Making | None = None
+        """Makes the plan, once it is begun."""
         self._place: dict[str, Any] | None = None
         """In such a worker, that place."""
         self.waited = 0.0
@@ -129,21 +131,9 @@ class OpByOp:
                 os._exit(2)  # without a word: the controller has said why, and nothing here is open yet
         if self.plan is None:
             dry = self.config.option.collectonly
-            self.display.doing("preparing")
-            try:
-                self.plan, lanes = start_run.make(
-                    self.config.stash[request.KEY], self._prepared,
-                    command_line=("pytest", *map(str, self.config.invocation_params.args)), dry=dry,
-                    claims=self._claims, at_once=workers_of(self.config),
-                )  # fmt: skip
-            except InputError as error:
-                self.display.close()
-                self._refused = True
-                raise pytest.exit.Exception(str(error), returncode=2) from None
-            except KeyboardInterrupt:
-                self.display.close()
-                self._refused = True
-                raise pytest.exit.Exception("interrupted while preparing; no op has run", returncode=2) from None
+            while (made := self._made()) is None:
+                pass
+            self.plan, lanes = made
             if self._orders is not None:
                 if self.config.stash[request.KEY].settings["no_cache"]:
                     self._orders.making()  # every op will run
@@ -163,6 +153,30 @@ class OpByOp:
                 self.config.opscope_run_dir = self.plan.run_dir  # type: ignore[attr-defined]
                 self.config.opscope_doing = self.display.doing  # type: ignore[attr-defined]
         return self.plan
+
+    def _made(self) -> tuple[plan.RunPlan, list[plan.AnyLane]] | None:
+        """Takes the next step towards the plan and the lanes. None if there is another one, for which exporters are at
+        work. Bad input ends the session with one line and exit code 2."""
+        if self._making is None:
+            self.display.doing("preparing")
+            self._making = start_run.make(
+                self.config.stash[request.KEY], self._prepared,
+                command_line=("pytest", *map(str, self.config.invocation_params.args)),
+                dry=self.config.option.collectonly, claims=self._claims, at_once=workers_of(self.config),
+            )  # fmt: skip
+        try:
+            next(self._making)
+        except StopIteration as made:
+            return made.value
+        except InputError as error:
+            self.display.close()
+            self._refused = True
+            raise pytest.exit.Exception(str(error), returncode=2) from None
+        except KeyboardInterrupt:
+            self.display.close()
+            self._refused = True
+            raise pytest.exit.Exception("interrupted while preparing; no op has run", returncode=2) from None
+        return None
 
     def warn_of_cache(self) -> None:
         """Says if the exports of the run alone take more than all caches may."""
@@ -207,6 +221,7 @@ class OpByOp:
         run_request = self.config.stash[request.KEY]
         if run_request.models and self.plan is None and awaited_orders.can_wait(specs):
             self._orders = AwaitedOrders(registry.split_names(run_request.settings["backend"]))
+            self._made()  # models are exported while xdist starts its workers, one after another
         else:
             self._prepare()
 
@@ -465,6 +480,8 @@ class OpByOp:
     def pytest_unconfigure(self) -> None:
         """Ends all children, however the session ended."""
         self.display.close()
+        if self._making is not None:
+            self._making.close()
         if self._orders is not None:
             self._orders.close()
         gc_pause.set_aside()  # at its end pytest collects all garbage ten times

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from opscope.base import machine
 from opscope.base.children.slots import SlotFile
@@ -46,11 +46,12 @@ if TYPE_CHECKING:
 FROM_THE_RUN = ("backend", *OPTIONS, "op_timeout", "op_memory")
 """Settings that an op of an earlier run takes from that run, unless they are given again."""
 
-
 EXPORTER_FIRST = 0.05
 """Seconds for the first exporter to be asked for before anything else is: forks are made one after another, and all
 else waits for the exporter."""
 
+Making: TypeAlias = Generator[None, None, tuple[RunPlan, list[AnyLane]]]
+"""Makes a run's plan and lanes."""
 MADE = frozenset({"stage", "done", "failed"})
 """Events of the preparation that say that a model is being made, or was."""
 
@@ -58,37 +59,41 @@ MADE = frozenset({"stage", "done", "failed"})
 def make(
     request: Request, report: Callable[[Event], None], command_line: Sequence[str], dry: bool, claims: Claims,
     at_once: int = 1,
-) -> tuple[RunPlan, list[AnyLane]]:  # fmt: skip
+) -> Making:  # fmt: skip
     """Prepares the requested run, `at_once` models side by side, and writes the run folder; with `dry`, writes nothing.
+
+    It yields once, as soon as exporters are at work if there are any: what is to start beside them starts then. Closing
+    it there ends them.
 
     Each backend has accepted its options: in its lane, or in an earlier one if nothing has changed since. The lanes are
     in the order of `RunPlan.sides`. `claims` holds the folders that the run needs. Raises InputError for any bad input.
     """
+    if request.models:
+        return (yield from _from_models(request, report, command_line, dry, claims, at_once))
+    yield
     if request.resume is not None:
         return _resumed(request, request.resume, report, dry, claims, at_once)
-    if request.again:
-        plan = from_run(request)
-        if not dry:
-            lock(plan.run_dir, claims, "--op")
-            _unseal(plan.run_dir, plan.orders.context.run_id)
-        for folder in map(Path, plan.header.export_dirs):
-            claims.hold(folder)
-        export_folder.refuse_removed(plan.header, plan.selected(), plan.run_dir, "--op")
-        lanes = [side.lane(side.writer(MAIN)) for side in plan.sides()]
-        try:
-            for lane in lanes:
-                lane.ready()
-        except BaseException:
-            _close(lanes)
-            raise
-        return plan, lanes
-    return _from_models(request, report, command_line, dry, claims, at_once)
+    plan = from_run(request)
+    if not dry:
+        lock(plan.run_dir, claims, "--op")
+        _unseal(plan.run_dir, plan.orders.context.run_id)
+    for folder in map(Path, plan.header.export_dirs):
+        claims.hold(folder)
+    export_folder.refuse_removed(plan.header, plan.selected(), plan.run_dir, "--op")
+    lanes = [side.lane(side.writer(MAIN)) for side in plan.sides()]
+    try:
+        for lane in lanes:
+            lane.ready()
+    except BaseException:
+        _close(lanes)
+        raise
+    return plan, lanes
 
 
 def _from_models(
     request: Request, report: Callable[[Event], None], command_line: Sequence[str], dry: bool, claims: Claims,
     at_once: int,
-) -> tuple[RunPlan, list[AnyLane]]:  # fmt: skip
+) -> Making:  # fmt: skip
     """Makes the plan of a new run, while lanes load their backends if these are needed."""
     from opscope.harness.prepare import prepare_models
     from opscope.harness.prepare.preparation import tasks
@@ -119,6 +124,8 @@ def _from_models(
         listener = _loading_lanes(lanes, recalled, report, EXPORTER_FIRST if climbs_early else 0.0)
         if climbs_early:
             preparing = _preparing(preparation, claims, run_dir, at_once, orders)
+        yield
+        if preparing is not None:
             early = preparing.split(listener)
             header, rows = early or preparing.finish(listener)
             ready = _ready(sides, lanes, recalled)

@@ -289,13 +289,6 @@ def fork(
         return forked
 
 
-def start() -> None:
-    """Starts the server, without waiting for it, for children that may be needed soon."""
-    if _can_fork(_OURS, environment := child_environment()):
-        with _place.lock, contextlib.suppress(OSError):  # whoever asks for a child sees to it
-            _place.ready(environment)
-
-
 def get_ready(function: str, ahead: Sequence[str] = ()) -> None:
     """Has the server import what children that run `function` need, and call `ahead`, as for `fork`, without waiting.
 
@@ -304,7 +297,7 @@ def get_ready(function: str, ahead: Sequence[str] = ()) -> None:
     module, environment = function.partition(":")[0], child_environment()
     if not _can_fork(module, environment):
         return
-    with _place.lock, contextlib.suppress(OSError):
+    with _place.lock, contextlib.suppress(OSError):  # whoever asks for a child sees to it
         server = _place.ready(environment)
         if server is not None and (module, *ahead) not in _place.refused:
             server.get_ready({"function": function, "ahead": list(ahead)})

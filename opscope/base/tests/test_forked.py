@@ -132,10 +132,9 @@ def test_a_call_ahead_is_made_once_for_all_and_its_failure_is_nobodys() -> None:
 
 @pytest.mark.usefixtures("no_server_before")
 def test_a_server_that_is_made_ready_has_what_the_first_child_needs() -> None:
-    forked.start()
+    forked.get_ready(f"{HERE}:called_ahead", (f"{HERE}:note", "early"))
     begun = forked._place.server
     assert begun is not None
-    forked.get_ready(f"{HERE}:called_ahead", (f"{HERE}:note", "early"))
     with Child(f"{HERE}:called_ahead") as child:
         child.send({})
         assert child.receive(Deadline(60))["returned"] == [["early"]]
