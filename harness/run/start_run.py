@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
@@ -46,14 +45,8 @@ if TYPE_CHECKING:
 FROM_THE_RUN = ("backend", *OPTIONS, "op_timeout", "op_memory")
 """Settings that an op of an earlier run takes from that run, unless they are given again."""
 
-EXPORTER_FIRST = 0.05
-"""Seconds for the first exporter to be asked for before anything else is: forks are made one after another, and all
-else waits for the exporter."""
-
 Making: TypeAlias = Generator[None, None, tuple[RunPlan, list[AnyLane]]]
 """Makes a run's plan and lanes."""
-MADE = frozenset({"stage", "done", "failed"})
-"""Events of the preparation that say that a model is being made, or was."""
 
 
 def make(
@@ -121,7 +114,7 @@ def _from_models(
     try:
         climbs_early = not dry and _climbs_early(request)
         recalled = _recalled_ready(sides, lanes, cached, start=not climbs_early)
-        listener = _loading_lanes(lanes, recalled, report, EXPORTER_FIRST if climbs_early else 0.0)
+        listener = server_ahead.loading_lanes(lanes, recalled, report, exporters_first=climbs_early)
         if climbs_early:
             preparing = _preparing(preparation, claims, run_dir, at_once, orders)
         yield
@@ -365,33 +358,6 @@ def _recalled_ready(
     return recalled
 
 
-def _loading_lanes(
-    lanes: Sequence[AnyLane], recalled: Sequence[Ready | None], report: Callable[[Event], None], pause: float = 0.0
-) -> Callable[[Event], None]:
-    """Returns a listener for events of the export. Lanes load backends meanwhile; a refused option ends the run.
-
-    It pauses for some seconds at the first model that is made.
-    """
-
-    def on_event(event: Event) -> None:
-        nonlocal pause
-        if pause and event["event"] == "stage":
-            time.sleep(pause)
-            pause = 0.0
-            server_ahead.for_splits()
-        report(event)
-        if event["event"] not in MADE:
-            return
-        load = server_ahead.lanes_may_load(event)
-        for lane, ready in zip(lanes, recalled, strict=True):
-            if ready is None and (load or event["event"] != "stage"):
-                lane.ready()
-            elif load:  # a model is exported anew, so its ops have to run
-                lane.start()
-
-    return on_event
-
-
 def _ready(sides: Sequence[RunPlan], lanes: Sequence[AnyLane], recalled: Sequence[Ready | None]) -> list[Ready]:
     """Each backend's report, which is kept for later runs. Raises InputError if a backend refuses its options."""
     answers = []
@@ -448,7 +414,7 @@ def _resumed(
         ready = _ready(sides, lanes, recalled)
 
         def again() -> tuple[Sequence[str], ManifestHeader]:
-            listener = _loading_lanes(lanes, recalled, report)
+            listener = server_ahead.loading_lanes(lanes, recalled, report)
             diagnostics = None if dry else run_dir / artifacts.ARTIFACT_DIR
             if orders.cluster is None or dry:
                 header, rows = prepare_models.prepare(preparation, listener, claims, diagnostics, at_once)

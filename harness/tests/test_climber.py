@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -251,3 +252,28 @@ def test_an_op_whose_time_is_over_once_it_has_a_slot_does_not_run(context: RunCo
     slots: Any = FakeSlots(lane.did)
     slots.take = lambda: time.sleep(0.02)
     assert climbed(context, lane, Terms(slots=slots, deadline=time.time() + 0.01))[0].status is Status.NOT_RUN
+
+
+def test_a_verdict_is_kept_while_the_next_op_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    may_keep, kept = threading.Event(), list[str]()
+
+    def keep(cache: ResultCache, row: OpRow, test: OpTest, ready: Ready) -> None:
+        assert may_keep.wait(60)
+        if row.op_id == "x2":
+            raise OSError("no room")
+        kept.append(row.op_id)
+
+    monkeypatch.setattr(ResultCache, "keep", keep)
+    context = RunContext("run-1", str(tmp_path))
+    lane = FakeLane(*[Status.SUCCESS] * 3)
+    lane.last_ready = READY
+    climber = Climber(context, cast(Any, lane), "main", Terms(ResultCache(tmp_path / "cache", context, READY)))
+    climber.climb(ROW)
+    assert not kept, "nobody waits for it"
+    may_keep.set()
+    climber.climb(ROW.model_copy(update={"op_id": "x2"}))
+    assert kept == ["x1"]
+    with pytest.raises(OSError, match="no room"):
+        climber.climb(ROW.model_copy(update={"op_id": "x3"}))
+    climber.close()
+    assert lane.did == ["x1 1", "x2 1", "x3 1", "close"]

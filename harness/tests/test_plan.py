@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from opscope.harness.cache.claims import Claims
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.selection import find_op_ids, matches_globs
@@ -15,6 +18,17 @@ from opscope.harness.tests import run_folder
 from opscope.harness.tests.run_folder import NAMES
 
 FIRST, SECOND, THIRD = NAMES
+MODEL = """
+import time
+
+from opscope.models.arguments import Built
+from opscope.models.registry import model
+
+@model(name="made", family="toy")
+def build(dtype):
+    time.sleep(60)
+    return Built(lambda weights: weights, ())
+"""
 
 
 def request(folder: Path, *, run_dir: Path | None = None, **given: object) -> Request:
@@ -109,3 +123,19 @@ def test_closing_refuses_books_that_do_not_add_up(tmp_path: Path) -> None:
     assert "does not add up" in closed.problem
     assert closed.run is not None
     assert "m: 7 ops ≠ 3 uses" in closed.run.ledger_line
+
+
+def test_exporters_are_at_work_when_a_new_run_pauses_and_end_if_it_does_not_go_on(tmp_path: Path) -> None:
+    (tmp_path / "made.py").write_text(MODEL)
+    asked = request(tmp_path, models=(str(tmp_path / "made.py"),), cache_dir=str(tmp_path / "cache"), backend="null")
+    with Claims() as claims:
+        making = start_run.make(asked, lambda event: None, ["pytest"], dry=False, claims=claims)
+        next(making)
+        until = time.monotonic() + 60
+        while not list(tmp_path.glob("cache/modules/*")):
+            assert time.monotonic() < until, "no exporter has begun"
+            time.sleep(0.01)
+        making.close()
+    assert "opscope preparation" not in {thread.name for thread in threading.enumerate()}
+    assert not list(tmp_path.glob(".opscope/runs/*")), "a run that did not begin leaves no folder"
+    assert not list(tmp_path.glob("cache/modules/*"))
