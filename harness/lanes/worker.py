@@ -121,10 +121,6 @@ def _climbed(
         return {"test": None, "unreadable": str(error)[:_REASON]}
 
 
-def nothing(parent: Parent) -> None:
-    """Ends at once. Whoever asks for it wants the process of which lanes are forks to have this module."""
-
-
 def _warm_up(backend: Backend) -> None:
     """Lets a backend do its one-time work before the first op is timed.
 

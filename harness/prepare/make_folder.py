@@ -225,14 +225,15 @@ def _evaluating(temporary: Path) -> str:
     return journal.read_text(encoding="utf-8", errors="replace").strip() if journal.is_file() else ""
 
 
-_first: dict[str, str] = {}
-"""Under one key: the first model of which this process has made an export."""
+_made: dict[str, None] = {}
+"""The models of which this process has made an export, in their order."""
 
 
 def _fork_options(task: Task) -> dict[str, Any]:
     """The options of `call` for the child of a model: from the second model on, a fork of a process that has imported
     what splits and walks. That takes half a second once, and two tenths from each child."""
-    return {} if _first.setdefault("", task.name) == task.name else {"ahead": AHEAD, "server": SERVER}
+    _made.setdefault(task.name)
+    return {} if next(iter(_made)) == task.name else {"ahead": AHEAD, "server": SERVER}
 
 
 def _run_child(

@@ -19,10 +19,9 @@ from typing import Any
 
 from opscope.base import atomic_write
 from opscope.base.children import forked
-from opscope.base.children.call import call
 from opscope.base.children.child import Child, Deadline
 from opscope.base.children.ending import ChildEnded
-from opscope.harness.lanes import worker_ahead
+from opscope.harness.run import server_ahead
 
 ORDERS = "orders.json"
 """File of the controller: what the workers shall do, or that there is nothing."""
@@ -67,8 +66,7 @@ class AwaitedOrders:
         if self._making:
             return
         self._making = True
-        for backend in self._backends:
-            get_ready(backend)
+        server_ahead.for_lanes(self._backends)
         for worker in self._workers:
             server = Child("opscope.base.children.fork_server:serve_another")
             self._servers.append(server)
@@ -125,11 +123,4 @@ def _take_server(folder: Path, place: Mapping[str, Any]) -> None:
     with contextlib.suppress(FileNotFoundError):  # the controller has ended
         lent = json.loads((folder / LENT).read_bytes())
         if not forked.use(str(folder / f"{SOCKETS}{place['worker']}"), lent["settings"]):
-            for backend in place["backends"]:
-                get_ready(backend)
-
-
-def get_ready(backend: str) -> None:
-    """Has the process of which this one's children are forks load a backend, if it is one that forks may share."""
-    if ahead := worker_ahead.call_for(backend):
-        call("opscope.harness.lanes.worker:nothing", {}, ahead=ahead)
+            server_ahead.for_lanes(place["backends"])

@@ -161,7 +161,7 @@ def test_from_the_second_model_on_children_are_forks_of_a_process_that_has_all_t
         return SimpleNamespace(ending=DONE)
 
     monkeypatch.setattr(make_folder, "call", call)
-    monkeypatch.setattr(make_folder, "_first", {})
+    monkeypatch.setattr(make_folder, "_made", {})
     (kept := Path(task.request.cache_dir or "", "0.split")).touch()
     for model in ("fine", "fine", "other"):
         asked = replace(task, name=model, kept=str(kept))

@@ -133,9 +133,9 @@ def test_such_a_process_has_all_that_a_child_imports_of_ours_and_no_thread(tmp_p
         "prepare_child.make(json.loads(sys.argv[1]), lambda event, **more: None)\n"
         "print(threads, sorted(name for name in set(sys.modules) - before if 'opscope' in name))"
     )
-    told = task_of(tmp_path, FINE)
+    task = task_of(tmp_path, FINE)
     done = subprocess.run(
-        [sys.executable, "-P", "-c", code, json.dumps(told)], capture_output=True, text=True, check=True
+        [sys.executable, "-P", "-c", code, json.dumps(task)], capture_output=True, text=True, check=True
     )
     assert done.stdout == "1 []\n"
 
