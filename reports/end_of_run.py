@@ -41,6 +41,9 @@ AHEAD = (
 )  # fmt: skip
 """The modules that a report and a publish import, with all that these import."""
 
+AHEAD_OF_FIRST = "alembic.command"
+"""What the publish imports too that makes a database."""
+
 MOST_RECORDS = 5_000
 """Records that are read once more in a fork. More of them cost more time than its imports save."""
 
@@ -108,11 +111,16 @@ def _publish(run_dir: Path, targets: Targets, records: Records | None) -> str:
     return shown(parse_url(url))
 
 
-def import_ahead() -> None:
+def import_ahead(targets: Targets) -> None:
     """Imports what a delivery needs. Whatever cannot be imported is said where it is imported again."""
     with contextlib.suppress(Exception):
         for name in AHEAD:
             importlib.import_module(name)
+        from opscope.reports.database.database import default_url
+        from opscope.reports.database.reading import exists
+
+        if not exists(targets.url or default_url(targets.folder)):
+            importlib.import_module(AHEAD_OF_FIRST)
 
 
 class WaitingFork:
@@ -193,7 +201,7 @@ def _live_in_fork(connection: socket.socket, parent: int, targets: Targets) -> N
 
         damage.show_by(lambda line: say("damage", line))
         gc.disable()
-        import_ahead()
+        import_ahead(targets)
         gc.freeze()
         gc.enable()
         with connection.makefile("rb") as lines:

@@ -82,7 +82,7 @@ def test_a_fork_that_was_killed_gives_no_answer(fork: WaitingFork, tmp_path: Pat
 
 
 def test_one_that_takes_too_long_is_ended(targets: Targets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(end_of_run, "import_ahead", signal.pause)
+    monkeypatch.setattr(end_of_run, "import_ahead", lambda _: signal.pause())
     monkeypatch.setattr(end_of_run, "GRACE", 0.05)
     waiting = WaitingFork(replace(targets, seconds=0.0))
     assert waiting.deliver(tmp_path / "run", lambda step: None) is None
