@@ -193,3 +193,19 @@ def test_stops_at_the_first_failure(place: Place, picky: str) -> None:
     assert statuses["compile_failed"] == 1
     assert statuses["not_run"] > 10
     assert "≠" not in done.out
+
+
+OF_ANOTHER_SOURCE = """
+import sys, types, pytest
+passes = types.ModuleType("opscope.base.passes._passes")
+passes.SOURCE = "the digest of the file before it was pulled"
+sys.modules[passes.__name__] = passes
+sys.exit(pytest.main(sys.argv[1:]))
+"""
+
+
+def test_the_header_says_that_compiled_passes_are_not_used(place: Place) -> None:
+    _, *sweep = place.sweep("--collect-only")
+    done = place.run("python", "-P", "-c", OF_ANOTHER_SOURCE, *sweep)
+    assert done.code == 0, done.out + done.err
+    assert "passes over arrays: NumPy (compiled from another _passes.c; try make venv)" in done.lines

@@ -1,8 +1,9 @@
 """Passes over whole arrays that one loop in C makes (`_passes.c`), where it was compiled at installation.
 
 Otherwise NumPy makes them in several, with the same bits (compiler/target/tests/test_passes.py). `compiled` is the
-module or None; `state` says which it is and why, for `opscope doctor`. Arrays that are handed to it are contiguous and
-of the types that its functions name; it refuses others with a TypeError or a ValueError.
+module or None; `state` says which it is and why, for `opscope doctor`. With `left_unused`, a compiled module is there
+that cannot be used, which a run says in its header. Arrays that are handed to `compiled` are contiguous and of types
+that its functions name; it refuses others with a TypeError or a ValueError.
 """
 
 from __future__ import annotations
@@ -12,16 +13,14 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-compiled: ModuleType | None = None
-state = "NumPy"
-"""`compiled C`, or `NumPy` and why."""
+_NOT_COMPILED = "NumPy (not compiled: no C compiler at installation)"
 
 
 def _load() -> tuple[ModuleType | None, str]:
     try:
         module = import_module("opscope.base.passes._passes")
     except ModuleNotFoundError:
-        return None, "NumPy (not compiled: no C compiler at installation)"
+        return None, _NOT_COMPILED
     except ImportError as error:
         return None, f"NumPy (compiled, but it does not load: {error})"
     source = Path(__file__).with_name("_passes.c")
@@ -31,3 +30,4 @@ def _load() -> tuple[ModuleType | None, str]:
 
 
 compiled, state = _load()
+left_unused = compiled is None and state != _NOT_COMPILED
