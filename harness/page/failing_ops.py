@@ -50,12 +50,12 @@ def place_text(test: OpTest) -> str:
 
 def show(
     failing: Sequence[OpTest], console: Console, folder: Path | None, *, several: bool,
-    folders: Mapping[tuple[str, str], Path | str], told: Collection[str] = (),
+    folders: Mapping[tuple[str, str], Path | str], listed_above: Collection[str] = (),
 ) -> None:  # fmt: skip
     """Prints the section of failing ops.
 
     `folders` are repro folders by op id and backend. `several`: whether the run has more than one backend. Of an op
-    whose id is in `told` only title and repro folder are printed, since pytest's FAILURES have told the rest.
+    whose id is in `listed_above` only title and repro folder are printed, since pytest's FAILURES has the rest.
     """
     from rich.text import Text
 
@@ -64,15 +64,15 @@ def show(
 
     groups = causes(failing)
     of = f", {len(groups)} causes" if len(groups) > 1 else ""
-    above = "; FAILURES has their numbers and commands" if told else ""
+    above = "; FAILURES has their numbers and commands" if listed_above else ""
     console.print(Text(f"\nFailing ops ({len(failing)}{of}){above}", TERMINAL["bad"]), soft_wrap=True)
     for cause in parts_within(groups, FAILING):
         first = cause.first
         heading = f"{verdict_text(first)}{f'; on {first.backend}' if several else ''}"
-        print_prose(console, one_line(cause.told(heading)), indent=2)
+        print_prose(console, one_line(cause.with_counts(heading)), indent=2)
         for test in cause.failures:
             line(title(test), 4)
-            known = test.op_id in told
+            known = test.op_id in listed_above
             if not known:
                 own = verdict_text(test) if verdict_text(test) != verdict_text(first) else ""
                 if text := "; ".join(filter(None, (own, place_text(test)))):

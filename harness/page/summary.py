@@ -61,8 +61,8 @@ class Run:
     """Records of models that ran as one program, for each backend."""
     isolation: Sequence[Artefact] = ()
     """Ops whose verdict changes when they run alone."""
-    told: frozenset[str] = frozenset()
-    """Ids of failing ops that pytest has told in full, above this page."""
+    listed_above: frozenset[str] = frozenset()
+    """Ids of failing ops that pytest has listed in full, above this page."""
     folder: Path | None = None
     """The user's folder: paths inside it are shown relative to it."""
 
@@ -171,7 +171,7 @@ def show(run: Run, console: Console) -> None:
     expected = [t for t in run.tests if t.status in FAILED and t.expected]
     repros = after_run.folders(Path(run.places["run"]), failing[:FAILING]) if "run" in run.places else {}
     if failing:
-        failing_ops.show(failing, console, run.folder, several=several, folders=repros, told=run.told)
+        failing_ops.show(failing, console, run.folder, several=several, folders=repros, listed_above=run.listed_above)
         if "run" in run.places:
             _explanations(Path(run.places["run"]), [test for test in failing if test.question or test.results], console)
     if expected:

@@ -23,8 +23,8 @@ class Cause(NamedTuple, Generic[T]):
         """The failure that stands for the others."""
         return self.failures[0]
 
-    def told(self, text: str) -> str:
-        """What is said of the cause, after the numbers of its ops and uses where it has several ops."""
+    def with_counts(self, text: str) -> str:
+        """A text about the cause, after the numbers of its ops and uses where it has several ops."""
         return f"{self.ops} ops, {self.uses} uses: {text}" if self.ops > 1 else text
 
 

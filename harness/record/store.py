@@ -327,7 +327,7 @@ class Line(NamedTuple):
 
 def records_in(lines: Iterable[Line], read: Callable[[str, bytes], T]) -> Iterator[T]:
     """The records in some lines; a line without a digest that holds none is damaged. Raises InputError for a schema."""
-    told = False
+    warned = False
     for where, text, verified in lines:
         try:
             record = read(where, text)
@@ -336,8 +336,8 @@ def records_in(lines: Iterable[Line], read: Callable[[str, bytes], T]) -> Iterat
                 raise
             damage.found(where, error.got)
             continue
-        if not (verified or told):
-            told = True
+        if not (verified or warned):
+            warned = True
             segment = Path(where.rpartition(":")[0])
             unverified(segment.parent.parent if segment.parent.name == JOURNAL_DIR else segment.parent)
         yield record

@@ -454,7 +454,7 @@ class OpByOp:
         terminalreporter.write_sep("=", "op by op")
         page = replace(
             self.closed.run, places=places, folder=self.config.invocation_params.dir,
-            again=frozenset(self.plan.orders.op_ids), told=self._told(terminalreporter),
+            again=frozenset(self.plan.orders.op_ids), listed_above=self._listed_above(terminalreporter),
         )  # fmt: skip
         summary.show(page, console)
         if self.waited >= LONG and self.config.get_verbosity() >= 0:
@@ -463,7 +463,7 @@ class OpByOp:
         if problem:
             terminalreporter.write_line(problem, red=True)
 
-    def _told(self, terminalreporter: Any) -> frozenset[str]:
+    def _listed_above(self, terminalreporter: Any) -> frozenset[str]:
         """Ids of the ops that pytest lists below FAILURES, which is printed before the page."""
         if self.config.option.tbstyle == "no":
             return frozenset()

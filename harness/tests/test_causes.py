@@ -15,7 +15,7 @@ def test_each_cause_is_there_once_with_all_its_failures() -> None:
     assert [failure for cause in causes for failure in cause.failures] == [
         ("a", 1), ("a", 2), ("a", 4), ("b", 5), ("c", 4)
     ]  # fmt: skip
-    assert [cause.told("why") for cause in causes] == ["3 ops, 7 uses: why", "why", "why"]
+    assert [cause.with_counts("why") for cause in causes] == ["3 ops, 7 uses: why", "why", "why"]
 
 
 @pytest.mark.parametrize(("most", "sizes"), [(0, []), (1, [1]), (3, [3]), (4, [3, 1]), (9, [3, 1, 1])])

@@ -49,7 +49,7 @@ def test_page(page: summary.Run, tmp_path: Path) -> None:
 
 def test_what_pytest_has_told_is_not_told_again(page: summary.Run) -> None:
     second = list(NAMES)[1]
-    text = shown(dataclasses.replace(page, told=frozenset([second])))
+    text = shown(dataclasses.replace(page, listed_above=frozenset([second])))
     assert "Failing ops (1); FAILURES has their numbers and commands\n" in text
     assert text.count("no [dots] here") == 1
     assert f"    stablehlo.dot_general [{second}] (2x3xf32)\n" in text

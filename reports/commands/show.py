@@ -121,10 +121,10 @@ def _causes(failures: list[Details], page: Page, same: tuple[str, ...], message:
     for group in parts_within(by_cause(failures, cause, lambda entry: entry["uses"]), SHOWN):
         first = group.first
         *before, stage = (str(first[name] or "") for name in same)
-        told = "; ".join(before) + (f" at {stage}" if stage else "")
-        told += f"; known: {first['known']}" if first["known"] else ""
-        told += f"; owner {first['owner']}" if first["owner"] else ""
-        page.prose(group.told(f"{told}: {first[message]}"), indent=2)
+        heading = "; ".join(before) + (f" at {stage}" if stage else "")
+        heading += f"; known: {first['known']}" if first["known"] else ""
+        heading += f"; owner {first['owner']}" if first["owner"] else ""
+        page.prose(group.with_counts(f"{heading}: {first[message]}"), indent=2)
         for entry in group.failures:
             page.prose(f"{entry['op_name']} [{entry['op_id']}] {entry[types]}", indent=4)
             own = f": {entry[message]}" if entry[message] != first[message] else ""

@@ -72,14 +72,14 @@ def _rows(title: str, rows: list[Row], page: Page, most: int) -> None:
     page.line()
     page.line(f"{title} ({len(rows)}{f', {expected} of them expected failures' if expected else ''})", style)
     for cause in parts_within(by_cause(rows, _cause, lambda row: row.uses), most):
-        told = _told(cause.first)
-        if told:
-            page.prose(cause.told(told), indent=2)
+        heading = _heading(cause.first)
+        if heading:
+            page.prose(cause.with_counts(heading), indent=2)
         for row in cause.failures:
-            page.prose(f"{row.op_name} [{row.op_id}] {row.types}", indent=4 if told else 2)
-            page.prose(_line_of_op(row, cause.first), "dim", indent=6 if told else 4)
+            page.prose(f"{row.op_name} [{row.op_id}] {row.types}", indent=4 if heading else 2)
+            page.prose(_line_of_op(row, cause.first), "dim", indent=6 if heading else 4)
             if row.label in NEWS and row.repro:
-                page.line(row.repro, "dim", indent=6 if told else 4)
+                page.line(row.repro, "dim", indent=6 if heading else 4)
     if len(rows) > most:
         page.line(f"and {len(rows) - most} more; see --limit, --json", indent=2)
 
@@ -95,7 +95,7 @@ def _error(row: Row) -> str:
     return row.error_b or (row.error_a if row.label == Label.FIXED else "")
 
 
-def _told(row: Row) -> str:
+def _heading(row: Row) -> str:
     """What is the same for all rows of a cause; empty for a row without an error."""
     if not row.cluster:
         return ""
@@ -108,7 +108,7 @@ def _told(row: Row) -> str:
 
 
 def _line_of_op(row: Row, first: Row) -> str:
-    """What happened to one op beyond what `_told` says of the first op of its cause."""
+    """What happened to one op beyond what `_heading` says of the first op of its cause."""
     parts = [f"{row.uses} use{'' if row.uses == 1 else 's'} in {', '.join(row.models) or 'no model'}"]
     if not row.cluster:
         if row.status_b and row.status_a != row.status_b:

@@ -59,7 +59,7 @@ def _cause(row: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(row.get(name) for name in ("cluster", "status", "failed_stage", "stage", "known", "owner"))
 
 
-def _told(row: dict[str, Any]) -> str:
+def _heading(row: dict[str, Any]) -> str:
     """What is the same for all ops of a cause."""
     where = f" at {row['failed_stage']}" if row["failed_stage"] else ""
     remark = f"; known: {row['known']}" if row["known"] else ""
@@ -87,7 +87,7 @@ def show_readiness(view: RunView, model: str, rows: list[dict[str, Any]], earlie
     if rows:
         page.line()
         for cause in parts_within(by_cause(rows, _cause, lambda row: row["uses"]), most):
-            page.prose(cause.told(_told(cause.first)), indent=2)
+            page.prose(cause.with_counts(_heading(cause.first)), indent=2)
             for row in cause.failures:
                 params = ", ".join(f"{name}={value}" for name, value in row["params"].items())
                 op = f"{row['op_name']} [{row['op_id']}] {row['types']}{f'  {params}' if params else ''}"
