@@ -47,7 +47,7 @@ def test_page(page: summary.Run, tmp_path: Path) -> None:
     assert f"run       {tmp_path}/run" in text
 
 
-def test_what_pytest_has_told_is_not_told_again(page: summary.Run) -> None:
+def test_what_pytest_has_listed_is_not_listed_again(page: summary.Run) -> None:
     second = list(NAMES)[1]
     text = shown(dataclasses.replace(page, listed_above=frozenset([second])))
     assert "Failing ops (1); FAILURES has their numbers and commands\n" in text
