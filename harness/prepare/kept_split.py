@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 from opscope.base import gc_pause, stored
 from opscope.base.damage import Damaged
 from opscope.harness.prepare.program import Node, Program, SingleOp, SplitModule
-from opscope.harness.record.element_types import dtype_named
 from opscope.harness.record.records import TensorDesc, Use
+from opscope.models.seeding import dtype_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -153,7 +153,7 @@ class _Reader:
         import numpy as np
 
         for name, shape, splat in self._head["arrays"]:
-            dtype = dtype_named(name)
+            dtype = dtype_of(name)
             count = 1 if splat else math.prod(shape)
             elements = np.frombuffer(self._content, dtype, count, place)
             yield np.broadcast_to(elements.reshape(()), shape) if splat else elements.reshape(shape)

@@ -37,22 +37,17 @@ _LONGEST = 1000
 
 def numpy_dtype(name: str) -> np.dtype:
     """NumPy's dtype of an MLIR element type. Raises ValueError if NumPy and ml_dtypes have none."""
+    import numpy as np
+
     numpy_name = NUMPY_NAMES.get(name)
     if numpy_name is None:
         raise ValueError(f"element type: expected one of {', '.join(NUMPY_NAMES)}, got {name!r}")
-    return dtype_named(numpy_name)
-
-
-def dtype_named(name: str) -> np.dtype:
-    """The dtype that NumPy or ml_dtypes calls by a name."""
-    import numpy as np
-
     try:
-        return np.dtype(name)
+        return np.dtype(numpy_name)
     except TypeError:
         import ml_dtypes
 
-        return np.dtype(getattr(ml_dtypes, name))
+        return np.dtype(getattr(ml_dtypes, numpy_name))
 
 
 def byte_size(shape: Sequence[int], name: str) -> int:

@@ -168,14 +168,11 @@ class OpByOp:
             next(self._making)
         except StopIteration as made:
             return made.value
-        except InputError as error:
+        except (InputError, KeyboardInterrupt) as error:
             self.display.close()
             self._refused = True
-            raise pytest.exit.Exception(str(error), returncode=2) from None
-        except KeyboardInterrupt:
-            self.display.close()
-            self._refused = True
-            raise pytest.exit.Exception("interrupted while preparing; no op has run", returncode=2) from None
+            why = str(error) if isinstance(error, InputError) else "interrupted while preparing; no op has run"
+            raise pytest.exit.Exception(why, returncode=2) from None
         return None
 
     def warn_of_cache(self) -> None:
