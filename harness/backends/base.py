@@ -93,6 +93,16 @@ class Job:
     """Descriptions with the layout, buffer and grid that the compiler chose."""
     output_descs: list[TensorDesc] = field(default_factory=list)
     ran_on: str = "none"
+    target: Target | None = None
+    """What the op's own program computes in, where that and not the board decides its tolerance."""
+    compiled_by: str = ""
+    """Whose program ran, where it is not the backend's: `jax-tt-plugin 0.1.3`."""
+    narrowed: tuple[str, ...] = ()
+    """Where the compiler made values narrower than the op's types, unasked: `f32 -> bf16 at ttnn.max_pool2d`."""
+    stage_seconds: dict[Stage, float] = field(default_factory=dict)
+    """Seconds of each stage of a compiler that takes all of them in one call; empty: they are timed one by one."""
+    kept_ir: Path | None = None
+    """A folder with the IR of each stage that the compiler has written anyway, which a failed op keeps."""
     cycles: int | None = None
     device_ns: float | None = None
     l1_peak_bytes: int | None = None

@@ -182,7 +182,7 @@ def _of_the_run(context: RunContext, ready: Ready) -> dict[str, Any]:
     return {
         "version": (VERSION, SCHEMA_VERSION),
         "backend": backend_label(context.backend),
-        "asked": context.options.values(Decides.COMPILATION, Decides.CLIMB),
+        "asked": context.options.decisive(Decides.COMPILATION, Decides.CLIMB),
         "ready": asdict(ready),
     }
 
@@ -209,6 +209,6 @@ def note(cache_dir: Path, context: RunContext, ready: Ready) -> None:
 
 
 def _request(context: RunContext) -> str:
-    options = context.options.values(Decides.COMPILATION, Decides.CLIMB)
+    options = context.options.decisive(Decides.COMPILATION, Decides.CLIMB)
     words = (VERSION, context.backend, options, verdict_fingerprint.of_all_sources(context.backend))
     return words_digest(repr(words), digits=32)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -52,6 +52,11 @@ class _ClimbState:
     on_devices: list[mesh_run.OnDevices] = field(default_factory=list)
     """With a mesh: what different devices computed."""
 
+    @property
+    def judged_by(self) -> Target:
+        """What the op's own program computes in, if it says so, else what was asked for."""
+        return (self.job and self.job.target) or self.target
+
     def timed(self, stage: Stage, step: Callable[[], Any]) -> Any:
         """Runs `step` as `stage`: announces it, times it (also if it raises), and marks it as reached if it returns."""
         self.on_stage(stage)
@@ -65,11 +70,13 @@ class _ClimbState:
 
     def ended(self, status: Status, error: str | None = None, failed: Stage | None = None, **fields: Any) -> OpTest:
         """The record of the climb so far."""
+        times = self.times
         if self.job is not None:
             fields |= _chosen(self.row, self.job) | {"overwritten_inputs": self.overwritten}
+            times = _with_own_times(times, self.job.stage_seconds)
         if self.watch is not None:
             fields |= whole_model.value_fields(self.watch, self.row, self.context)
-            self.times[:] = whole_model.times_without_comparing(self.watch, self.times)
+            times[:] = whole_model.times_without_comparing(self.watch, times)
         return build_test(
             self.row,
             self.context,
@@ -79,11 +86,11 @@ class _ClimbState:
             started=self.started,
             error=error,
             attempt=self.attempt,
-            stages=tuple(self.times),
+            stages=tuple(times),
             compile_depth=self.backend.compile_depths.get(self.reached, ""),
-            card_type=self.target.card_type,
-            data_format=self.target.float_format or "",
-            math_fidelity=self.target.math_fidelity,
+            card_type=self.judged_by.card_type,
+            data_format=self.judged_by.float_format or "",
+            math_fidelity=self.judged_by.math_fidelity,
             **fields,
         )
 
@@ -204,10 +211,10 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
 
     def verdict() -> list[ResultCheck]:
         if row.shards:
-            return mesh_run.compared(row, job, state.on_devices, state.target, export_dir)
+            return mesh_run.compared(row, job, state.on_devices, state.judged_by, export_dir)
         golden = row_golden(row, export_dir)
         return compare(
-            golden, job.outputs, row.held_to or row.op_name, state.target, inputs=row.inputs, outputs=row.outputs,
+            golden, job.outputs, row.held_to or row.op_name, state.judged_by, inputs=row.inputs, outputs=row.outputs,
             params=row.op_params, operands=explained.operands_of(row, job, export_dir),
         )  # fmt: skip
 
@@ -234,7 +241,7 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
         test = state.ended(Status.GOLDEN_FAILED, wrong[0], Stage.COMPARE, artifact=plain, **numbers)
         state.before_explaining(test)
         state.leave_ir()
-        artifact, hypothesis = explained.explained(row, job, state.context, state.target, checks, export_dir)
+        artifact, hypothesis = explained.explained(row, job, state.context, state.judged_by, checks, export_dir)
         # A model that ran whole has the figures of its values as its artifact.
         kept = test.artifact if artifact is None or test.artifact != plain else artifact
         return test.model_copy(update={"artifact": kept, "hypothesis": hypothesis})
@@ -251,12 +258,22 @@ def _largest(checks: Sequence[ResultCheck]) -> dict[str, Any]:
     return {"z_max": worst.z_max, "z_place": place, "question": worst.question}
 
 
+def _with_own_times(measured: list[StageTime], seconds: Mapping[Stage, float]) -> list[StageTime]:
+    """The times of a climb, those of a compiler that takes several stages in one call as it has measured them."""
+    if not seconds:
+        return measured
+    own = [StageTime(stage=stage, seconds=taken) for stage, taken in seconds.items()]
+    return own + [time for time in measured if time.stage in (Stage.RUN, Stage.COMPARE)]
+
+
 def _chosen(row: OpRow, job: Job) -> dict[str, Any]:
     """The compiler's choices and the device's counts, for the record."""
     return {
         "inputs": tuple(job.input_descs) or row.inputs,
         "outputs": tuple(job.output_descs) or row.outputs,
         "ran_on": job.ran_on,
+        "compiled_by": job.compiled_by,
+        "narrowed": job.narrowed,
         "cycles": job.cycles,
         "device_ns": job.device_ns,
         "l1_peak_bytes": job.l1_peak_bytes,

@@ -56,7 +56,7 @@ def derive(
             "base": Path(base).name,
             "workflow": workflow,
             "backend": ready.fingerprint,
-            "options": context.options.values(Decides.COMPILATION),
+            "options": context.options.decisive(Decides.COMPILATION),
         }
         folder = cache / "exports" / export_folder.key([Path(__file__).with_name("pieces.py")], arguments, sources)
         try:

@@ -6,6 +6,7 @@ A validator that refuses a value raises InputError with an empty place, which `r
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -105,6 +106,60 @@ def sizes_of(value: object) -> str:
     return ",".join(f"{name}={size}" for name, size in sorted(sizes.items()))
 
 
+_OPTION = re.compile(r"(?:([\w.:/-]+):)?([A-Za-z][\w.-]*)=([^\s,=]+)")
+"""[BACKEND:]NAME=VALUE of a backend's own compiler."""
+
+
+def options_of_backends(value: object) -> str:
+    """`[BACKEND:]NAME=VALUE,...` of such words or of a mapping, sorted. Raises InputError for anything else."""
+    if isinstance(value, Mapping):
+        words = [f"{name}={word}" for name, word in value.items()]
+    else:
+        words = [word for text in ([value] if isinstance(value, str) else list(value)) for word in text.split(",")]  # type: ignore[call-overload]
+    values: dict[str, str] = {}
+    for word in map(str.strip, words):
+        match = _OPTION.fullmatch(word)
+        if match is None:
+            raise InputError("", "[BACKEND:]NAME=VALUE", repr(word), "enable_const_eval=false")
+        name = f"{match[1]}:{match[2]}" if match[1] else match[2]
+        if values.setdefault(name, match[3]) != match[3]:
+            raise InputError("", f"one value for {name!r}", f"{values[name]} and {match[3]}")
+    return ",".join(f"{name}={value}" for name, value in sorted(values.items()))
+
+
+_MARK = re.compile(r"@([0-9a-f]{16})$")
+_LARGEST_FILE = 1 << 24
+"""Bytes of a file whose content is part of an option's value."""
+
+
+def file_with_digest(value: object) -> str:
+    """`PATH@DIGEST` of a file, the digest being 16 hex digits of the SHA-256 of what it holds.
+
+    A value with a digest names a file that was read before, maybe on another machine: it may be missing here, but must
+    not hold anything else. Raises InputError if it does, or if a file without a digest cannot be read.
+    """
+    path = absolute(_MARK.sub("", str(value)))
+    mark = _MARK.search(str(value))
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(_LARGEST_FILE + 1)
+    except OSError as error:
+        if mark is not None:
+            return f"{path}{mark[0]}"
+        raise InputError("", "a file that can be read", f"{path}: {error.strerror}") from None
+    if len(content) > _LARGEST_FILE:
+        raise InputError("", f"a file of at most {_LARGEST_FILE >> 20} MiB", path)
+    digest = hashlib.sha256(content).hexdigest()[:16]
+    if mark is not None and mark[1] != digest:
+        raise InputError("", f"{path} with the digest {mark[1]}", f"one with {digest}", path)
+    return f"{path}@{digest}"
+
+
+def path_of(file: str) -> Path:
+    """The path in a value of `file_with_digest`."""
+    return Path(_MARK.sub("", file))
+
+
 Text = Annotated[str, BeforeValidator(str)]
 Flag = Annotated[bool, expects("true or false")]
 Integer = Annotated[int, BeforeValidator(_integer), expects("an integer", "0")]
@@ -123,6 +178,10 @@ File = Annotated[str, BeforeValidator(absolute)]
 """The path of a file."""
 Sizes = Annotated[str, BeforeValidator(sizes_of)]
 """`arg0=4x16,batch=4`: sizes of dimensions by name; a mapping or a list of such words is read too."""
+BackendOptions = Annotated[str, BeforeValidator(options_of_backends)]
+"""`enable_trace=true,tt:fp32_dest_acc_en=false`; a mapping or a list of such words is read too."""
+DigestedFile = Annotated[str, BeforeValidator(file_with_digest)]
+"""`/path/to/file@0123456789abcdef`: a file and the digest of its content; the digest may be left out."""
 Mesh = Annotated[
     Text, Field(pattern=r"^[1-9]\d{0,2}(x[1-9]\d{0,2})*$"), expects("the sizes of a mesh of devices", "2x4"),
 ]  # fmt: skip

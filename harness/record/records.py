@@ -350,6 +350,10 @@ class OpTest(_WithOptions):
     provenance: str = ""
     ran_on: str = "none"
     """`simulator`, `silicon`, `host`, `mixed`, `none`; no rate adds these kinds together."""
+    compiled_by: str = ""
+    """Whose program ran, where another made it than the backend is called after: distribution and version."""
+    narrowed: tuple[str, ...] = ()
+    """Where the compiler made values narrower than the op's types, unasked: `f32 -> bf16 at ttnn.max_pool2d`."""
     overwritten_inputs: tuple[Int, ...] = ()
     """Positions of the inputs that the backend overwrote: another op would have read the changed values."""
     left_behind: tuple[str, ...] = ()

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, cast, get_type_hints
 from pydantic import BaseModel, BeforeValidator, Field
 
 from opscope.harness.record.errors import InputError, closest
-from opscope.harness.record.option_types import File, Flag, Integer, Mesh, Sizes, Text, absolute, choice, one_of
+from opscope.harness.record.option_types import (
+    BackendOptions, DigestedFile, File, Flag, Integer, Mesh, Sizes, Text, absolute, choice, one_of, path_of,
+)  # fmt: skip
 from opscope.harness.record.stages import Stage
 from opscope.harness.record.workflows import SPLIT, WORKFLOWS
 
@@ -135,6 +137,14 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
         "else in Float16.",
         "N", column="mixed precision that was asked for: 0, 1 or 2",
     )  # fmt: skip
+    backend_option: BackendOptions | None = row(
+        None, "An option of a backend's own compiler; with BACKEND: in front, of that one among several.",
+        "[BACKEND:]NAME=VALUE", column="options of the backend's own compiler", repeated=True,
+    )  # fmt: skip
+    system_desc: DigestedFile | None = row(
+        None, "Backend tt: a system descriptor (.ttsys) in place of that of --arch.", "FILE",
+        column="file and digest of the system descriptor that replaced the board's",
+    )  # fmt: skip
     inputs: Inputs = row(
         "captured", "Inputs of the ops: captured (from the model), random, or an .npz file with values for the model's "
         "inputs, by name.", "KIND|FILE", Decides.PROGRAM,
@@ -184,10 +194,31 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
         """The options that decide such things, by name."""
         return {name: getattr(self, name) for name, option in OPTIONS.items() if option.decides in kinds}
 
+    def decisive(self, *kinds: Decides) -> dict[str, Any]:
+        """The same for keys: of a file with a digest the digest alone, since its place decides nothing."""
+        values = self.values(*kinds)
+        if values.get("system_desc") is not None:
+            values["system_desc"] = values["system_desc"].rpartition("@")[2]
+        return values
+
+    def of_backend(self, label: str, alone: bool = True) -> dict[str, str]:
+        """The values of --backend-option for one backend, by name: those that name it, and with `alone` those that
+        name none. What names it wins."""
+        values: dict[str, str] = {}
+        for word in sorted((self.backend_option or "").split(","), key=lambda word: ":" in word.partition("=")[0]):
+            scoped, _, value = word.partition("=")
+            backend, _, name = scoped.rpartition(":")
+            if name and (backend == label or (not backend and alone)):
+                values[name] = value
+        return values
+
     def recorded(self) -> dict[str, Any]:
         """The values of these options as records hold them."""
-        return {name: default if (value := getattr(self, name)) is None else value
-                for name, (_, default) in record_fields().items()}  # fmt: skip
+        values = {name: default if (value := getattr(self, name)) is None else value
+                  for name, (_, default) in record_fields().items()}  # fmt: skip
+        if values["system_desc"]:
+            values["system_desc"] = path_of(values["system_desc"]).name + values["system_desc"][-17:]
+        return values
 
     def flags(self, usual: ResultOptions) -> list[str]:
         """The command-line words that set those options that differ from `usual`."""

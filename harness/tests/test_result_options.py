@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from opscope.harness.record.result_options import OPTIONS, Decides, ResultOption
 
 DEFAULTS: dict[str, Any] = {
     "arch": "n150", "data_format": None, "math_fidelity": None, "workflow": "split", "unsupported_types": "fail",
-    "optimization_level": 0, "amp_level": 0, "inputs": "captured", "weights": None, "shape": None, "mesh": None,
+    "optimization_level": 0, "amp_level": 0, "backend_option": None, "system_desc": None, "inputs": "captured", "weights": None, "shape": None, "mesh": None,
     "seed": 0, "training": False, "dtype": "float32", "until": None,
 }  # fmt: skip
 
@@ -37,11 +38,11 @@ def test_every_option_decides_one_thing() -> None:
 def test_a_record_holds_empty_text_for_what_was_not_given() -> None:
     recorded = {
         "arch": "n150", "data_format": "", "math_fidelity": "", "workflow": "split", "optimization_level": 0,
-        "amp_level": 0, "shape": "", "mesh": "",
+        "amp_level": 0, "backend_option": "", "system_desc": "", "shape": "", "mesh": "",
     }  # fmt: skip
     assert ResultOptions().recorded() == recorded
     assert {name: default for name, (_, default) in record_fields().items()} == recorded
-    assert [kind for kind, _ in record_fields().values()] == [str, str, str, str, int, int, str, str]
+    assert [kind for kind, _ in record_fields().values()] == [str, str, str, str, int, int, str, str, str, str]
     assert ResultOptions(shape="b=2", amp_level=2).recorded() == recorded | {"shape": "b=2", "amp_level": 2}
 
 
@@ -79,3 +80,37 @@ def test_an_option_of_a_record_is_not_checked_for_its_words() -> None:
     assert issubclass(OpTest, BaseModel)
     fields = {name: OpTest.model_fields[name].annotation for name in ("arch", "optimization_level")}
     assert fields == {"arch": str, "optimization_level": int}
+
+
+def test_options_of_a_compiler_are_sorted_and_belong_to_the_backend_that_they_name() -> None:
+    options = ResultOptions(backend_option="tt:b=2,a=1,pjrt:cuda:c=3")
+    assert options.backend_option == "a=1,pjrt:cuda:c=3,tt:b=2"
+    assert options.of_backend("tt") == {"a": "1", "b": "2"}
+    assert options.of_backend("pjrt:cuda") == {"a": "1", "c": "3"}
+    assert options.of_backend("tt", alone=False) == {"b": "2"}
+    assert ResultOptions(backend_option=["a=1", "b=2"]).backend_option == "a=1,b=2"
+    # What names the backend wins over what does not.
+    assert ResultOptions(backend_option="a=1,tt:a=2").of_backend("tt") == {"a": "2"}
+    for wrong in ("a", "=1", "a=", "a=1,a=2", "tt:=3"):
+        with pytest.raises(ValidationError):
+            ResultOptions(backend_option=wrong)
+
+
+def test_a_descriptor_counts_by_its_content(tmp_path: Path) -> None:
+    file = tmp_path / "half.ttsys"
+    file.write_bytes(b"one")
+    value = ResultOptions(system_desc=str(file)).system_desc
+    assert value is not None
+    path, _, digest = value.partition("@")
+    assert path == str(file) and len(digest) == 16
+    assert ResultOptions(system_desc=value).system_desc == value
+    assert ResultOptions(system_desc=value).recorded()["system_desc"] == f"half.ttsys@{digest}"
+    # Where it lies decides nothing.
+    assert ResultOptions(system_desc=value).decisive(Decides.COMPILATION)["system_desc"] == digest
+    file.write_bytes(b"another")
+    with pytest.raises(ValidationError, match=digest):
+        ResultOptions(system_desc=value)
+    file.unlink()  # a run from another machine, whose file is not here, can still be read
+    assert ResultOptions(system_desc=value).system_desc == value
+    with pytest.raises(ValidationError, match="No such file"):
+        ResultOptions(system_desc=str(file))
