@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from opscope.harness.backends.base import Backend, Declined, Job, StageError, Target, refuse
-from opscope.harness.backends.reference import Reference, board_of, float_format_of
+from opscope.harness.backends.reference import Reference, float_format_of
+from opscope.harness.backends.simulated import board_of
 from opscope.harness.record.depths import DEPTHS, NAMES
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
@@ -49,7 +50,7 @@ class Buda(Backend):
             narrow_dst=True,
         )
 
-    def fingerprint(self) -> str:
+    def fingerprint(self, options: ResultOptions | None = None) -> str:
         """The fingerprint of the reference backend, which has the same compiler and device."""
         return Reference().fingerprint().replace(Reference.name, self.name, 1)
 

@@ -11,7 +11,9 @@ import numpy as np
 
 from opscope.base.digest import digest_of_sources, source_files
 from opscope.base.places import HOME
-from opscope.harness.backends.base import Backend, Job, StageError, Target, Watch
+from opscope.harness.backends import simulated
+from opscope.harness.backends.base import Backend, Job, Target, Watch
+from opscope.harness.backends.simulated import board_of
 from opscope.harness.prepare.paths import moved, moves_of
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.records import TensorDesc
@@ -64,30 +66,18 @@ class Reference(Backend):
             math_fidelity=options.math_fidelity or DEFAULT_FIDELITY,
             matrix_format="Tf32",
             narrow_dst=not board.has_fp32_dst,
-            error_bound=_error_bound,
-            cuts_result=_cuts_result,
+            error_bound=simulated.error_bound,
+            cuts_result=simulated.cuts_result,
         )
 
-    def fingerprint(self) -> str:
+    def fingerprint(self, options: ResultOptions | None = None) -> str:
         """A hash of compiler, simulator and their packages. Imports both, so that no op's time includes it."""
         return _fingerprint()
 
     def climb(self, stage: Stage, job: Job) -> None:
         """Takes the job through one stage. Raises StageError with the compiler's or the device's own message."""
-        from opscope.compiler.api import CompilerInputError, StageFailure
-        from opscope.simulator.api import DeviceError, OutOfMemory
-
-        try:
+        with simulated.refusals():
             _STEPS[stage](job, board_of(job.options.arch))
-        except StageFailure as failure:
-            message = failure.message if failure.op == "module" else f"{failure.op}: {failure.message}"
-            raise StageError(message, failure.diagnostic or str(failure)) from failure
-        except OutOfMemory as failure:
-            drawing = {".memory.svg": failure.map.svg()}
-            raise StageError(f"OutOfMemory: {failure}", failure.map.text(), files=drawing) from failure
-        except (CompilerInputError, DeviceError) as failure:
-            kind = "" if isinstance(failure, CompilerInputError) else f"{type(failure).__name__}: "
-            raise StageError(f"{kind}{failure}") from failure
 
     def take_apart(self, module: bytes, options: ResultOptions, argument_types: tuple[str, ...] = ()) -> Apart:
         """Compiles a whole module and returns each op of its TTNN as its own module. Raises StageError."""
@@ -95,7 +85,7 @@ class Reference(Backend):
 
         return take_apart(self, module, options, argument_types)
 
-    def warm_up(self) -> None:
+    def warm_up(self, options: ResultOptions | None = None) -> None:
         """Takes one small op through all stages, so that no op's time includes imports and tables."""
         job = Job("warm-up", _SMALLEST, [np.ones((2, 2), np.float32)] * 2, ResultOptions())
         for stage in self.stages:
@@ -143,7 +133,7 @@ def _to_flatbuffer(job: Job, board: SystemDesc) -> None:
 
 def _run(job: Job, board: SystemDesc) -> None:
     from opscope.compiler.api import ran_on
-    from opscope.simulator.api import Device, counters
+    from opscope.simulator.api import Device
 
     binary = job.state.pop(Stage.TTNN_TO_FLATBUFFER)
     written, decoded = job.state.pop(_DECODED, (None, None))
@@ -159,12 +149,7 @@ def _run(job: Job, board: SystemDesc) -> None:
         result = executable.run(job.inputs, observe=watched)
         job.outputs = result.outputs
     job.ran_on = ran_on(executable.programs.values())
-    profile = result.profile
-    job.cycles, job.device_ns = profile.total_cycles, profile.device_ns
-    job.l1_peak_bytes, job.dram_peak_bytes = profile.l1_peak_bytes, profile.dram_peak_bytes
-    found = counters(profile, executable.device.system, executable.device.profile.cores)
-    job.limiter, job.utilisation = found.limiter, found.utilisation
-    job.dram_bytes, job.noc_bytes = found.dram_bytes, found.noc_bytes
+    simulated.count(job, result, executable)
 
 
 def _check_mesh(board: SystemDesc, mesh: str | None) -> None:
@@ -244,20 +229,6 @@ def _compile_options(job: Job) -> CompileOptions:
     )
 
 
-@cache
-def board_of(arch: str) -> SystemDesc:
-    """The board of that name, or the default board of an arch. Raises InputError if there is none."""
-    from opscope.compiler.api import load_board
-
-    try:
-        return load_board(arch)
-    except ValueError as error:
-        # The compiler's own message, `arch: expected X, got Y; try Z`, as the harness's error type.
-        expected, _, rest = str(error).partition(": expected ")[2].partition(", got ")
-        got, _, hint = rest.partition("; try ")
-        raise InputError("--arch", expected or "a board or an arch", got or f"'{arch}'", hint) from error
-
-
 def float_format_of(board: SystemDesc, requested: str | None) -> str | None:
     """Returns the board's name for a float format, given in upper or lower case; None for each tensor's own type."""
     if requested is None:
@@ -267,34 +238,6 @@ def float_format_of(board: SystemDesc, requested: str | None) -> str | None:
         expected = f"a float format of {board.board}"
         raise InputError("--data-format", expected, f"'{requested}'", closest(requested, format_of_name.values()))
     return format_of_name[requested.lower()]
-
-
-@cache
-def _error_bound(op_name: str) -> float | None:
-    """Returns the error bound of the kernel that computes the floats of an op; None if several kernels do."""
-    from opscope.simulator.api import error_bound
-
-    kernel = _kernel_of(op_name)
-    return None if kernel is None else error_bound(kernel)
-
-
-@cache
-def _cuts_result(op_name: str) -> bool:
-    """Whether the one kernel that computes the floats of an op leaves rounding to the store into Dst, which cuts."""
-    from opscope.simulator.api import cuts_result
-
-    kernel = _kernel_of(op_name)
-    return kernel is not None and cuts_result(kernel)
-
-
-def _kernel_of(op_name: str) -> str | None:
-    """The kernel outside the matrix unit that computes the floats of an op; None if several kernels do."""
-    from opscope.compiler.api import op_table
-
-    for row in op_table():
-        if row.stablehlo == op_name and "float" in row.dtypes:
-            return row.kernel_name if row.lowering == "row" and not row.matrix else None
-    return None
 
 
 def described(desc: Any) -> TensorDesc:

@@ -62,7 +62,8 @@ def take_apart(
     """
     from opscope.compiler.api import StageFailure
     from opscope.compiler.api import take_apart as pieces_of
-    from opscope.harness.backends.reference import board_of, described
+    from opscope.harness.backends.reference import described
+    from opscope.harness.backends.simulated import board_of
 
     board = board_of(options.arch)
     job = Job("whole", module, [], options, argument_types=argument_types)

@@ -18,7 +18,18 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.option_types import (
-    BackendOptions, DigestedFile, File, Flag, Integer, Mesh, Sizes, Text, absolute, choice, one_of, path_of,
+    BackendOptions,
+    DigestedFile,
+    File,
+    Flag,
+    Integer,
+    Mesh,
+    Sizes,
+    Text,
+    absolute,
+    choice,
+    one_of,
+    path_of,
 )  # fmt: skip
 from opscope.harness.record.stages import Stage
 from opscope.harness.record.workflows import SPLIT, WORKFLOWS

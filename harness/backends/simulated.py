@@ -1,0 +1,87 @@
+"""What backends that run programs on the simulated device have in common: its refusals, and what it counts."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from opscope.harness.backends.base import Job, StageError
+from opscope.harness.record.errors import InputError
+
+if TYPE_CHECKING:
+    from opscope.compiler.api import SystemDesc
+
+
+@contextlib.contextmanager
+def refusals() -> Iterator[None]:
+    """Turns what the compiler or the device raises of an op into a StageError with its own message."""
+    from opscope.compiler.api import CompilerInputError, StageFailure
+    from opscope.simulator.api import DeviceError, OutOfMemory
+
+    try:
+        yield
+    except StageFailure as failure:
+        message = failure.message if failure.op == "module" else f"{failure.op}: {failure.message}"
+        raise StageError(message, failure.diagnostic or str(failure)) from failure
+    except OutOfMemory as failure:
+        drawing = {".memory.svg": failure.map.svg()}
+        raise StageError(f"OutOfMemory: {failure}", failure.map.text(), files=drawing) from failure
+    except (CompilerInputError, DeviceError) as failure:
+        kind = "" if isinstance(failure, CompilerInputError) else f"{type(failure).__name__}: "
+        raise StageError(f"{kind}{failure}") from failure
+
+
+def count(job: Job, result: Any, executable: Any) -> None:
+    """Puts what the device has counted during a run into the job."""
+    from opscope.simulator.api import counters
+
+    profile = result.profile
+    job.cycles, job.device_ns = profile.total_cycles, profile.device_ns
+    job.l1_peak_bytes, job.dram_peak_bytes = profile.l1_peak_bytes, profile.dram_peak_bytes
+    counted = counters(profile, executable.device.system, executable.device.profile.cores)
+    job.limiter, job.utilisation = counted.limiter, counted.utilisation
+    job.dram_bytes, job.noc_bytes = counted.dram_bytes, counted.noc_bytes
+
+
+@cache
+def board_of(arch: str) -> SystemDesc:
+    """The board of that name, or the default board of an arch. Raises InputError if there is none."""
+    from opscope.compiler.api import load_board
+
+    try:
+        return load_board(arch)
+    except ValueError as error:
+        # The compiler's own message, `arch: expected X, got Y; try Z`, as the harness's error type.
+        expected, _, rest = str(error).partition(": expected ")[2].partition(", got ")
+        got, _, hint = rest.partition("; try ")
+        raise InputError("--arch", expected or "a board or an arch", got or f"'{arch}'", hint) from error
+
+
+@cache
+def error_bound(op_name: str) -> float | None:
+    """Returns the error bound of the kernel that computes the floats of an op; None if several kernels do."""
+    from opscope.simulator.api import error_bound as bound_of
+
+    kernel = _kernel_of(op_name)
+    return None if kernel is None else bound_of(kernel)
+
+
+@cache
+def cuts_result(op_name: str) -> bool:
+    """Whether the one kernel that computes the floats of an op leaves rounding to the store into Dst, which cuts."""
+    from opscope.simulator.api import cuts_result as cuts
+
+    kernel = _kernel_of(op_name)
+    return kernel is not None and cuts(kernel)
+
+
+def _kernel_of(op_name: str) -> str | None:
+    """The kernel outside the matrix unit that computes the floats of an op; None if several kernels do."""
+    from opscope.compiler.api import op_table
+
+    for row in op_table():
+        if row.stablehlo == op_name and "float" in row.dtypes:
+            return row.kernel_name if row.lowering == "row" and not row.matrix else None
+    return None
