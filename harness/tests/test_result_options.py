@@ -13,7 +13,8 @@ from opscope.harness.record.result_options import OPTIONS, Decides, ResultOption
 
 DEFAULTS: dict[str, Any] = {
     "arch": "n150", "data_format": None, "math_fidelity": None, "workflow": "split", "unsupported_types": "fail",
-    "optimization_level": 0, "amp_level": 0, "backend_option": None, "system_desc": None, "inputs": "captured", "weights": None, "shape": None, "mesh": None,
+    "optimization_level": 0, "amp_level": 0, "backend_option": None, "system_desc": None,
+    "inputs": "captured", "weights": None, "shape": None, "mesh": None,
     "seed": 0, "training": False, "dtype": "float32", "until": None,
 }  # fmt: skip
 
@@ -102,7 +103,8 @@ def test_a_descriptor_counts_by_its_content(tmp_path: Path) -> None:
     value = ResultOptions(system_desc=str(file)).system_desc
     assert value is not None
     path, _, digest = value.partition("@")
-    assert path == str(file) and len(digest) == 16
+    assert path == str(file)
+    assert len(digest) == 16
     assert ResultOptions(system_desc=value).system_desc == value
     assert ResultOptions(system_desc=value).recorded()["system_desc"] == f"half.ttsys@{digest}"
     # Where it lies decides nothing.
