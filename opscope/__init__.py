@@ -14,6 +14,7 @@ from opscope.base.places import HOME
 NAMES = {
     "ArgSpec": "models.arguments",
     "Backend": "harness.backends.base",
+    "BackendError": "harness.backends.base",
     "Built": "models.arguments",
     "Declined": "harness.backends.base",
     "Job": "harness.backends.base",

@@ -42,6 +42,19 @@ class Declined(Exception):  # noqa: N818 - not an error: the op is not for this 
     """The backend does not take such an op. The op's record gets the status `skipped` and the reason."""
 
 
+class BackendError(Exception):
+    """The backend itself cannot work here: a library is missing or incompatible, a descriptor, or room.
+
+    Raised in `load`, `open`, `target`, `fingerprint`, `warm_up`, or in a stage. The run ends with one line and exit
+    code 2; no op gets a verdict from it.
+    """
+
+    def __init__(self, got: str, expected: str = "a backend that works here", hint: str = "") -> None:
+        """`got` is what was found in place of what is `expected`, `hint` the way out; each part of one line."""
+        super().__init__(got)
+        self.got, self.expected, self.hint = got, expected, hint
+
+
 class Watch(Protocol):
     """Receives the values inside a whole model while it runs (harness/verdict/intermediates.py)."""
 
@@ -198,19 +211,37 @@ class Backend(ABC):
     """Whether `opscope ops` shows this backend's expected failures: its ops are those of the op table."""
 
     forkable: bool = False
-    """Whether `fingerprint` and `warm_up` start no thread. Lanes are then forks of a process that has called both,
-    if the backend is one of this folder: a process with threads cannot be forked safely."""
+    """Whether lanes may be forks of a process that has called `load`, once a run. For a backend of this folder without
+    `load`, that process also calls `fingerprint` and `warm_up`, which then start no thread. Threads that `load` starts
+    do not exist in the lanes: only a backend whose library works without them may say so."""
+    compile_only: bool = False
+    """Whether no stage computes numbers. Stage `run` is then left out, and nothing is taken for a result."""
+    scratch_bytes: int = 0
+    """Bytes that `load` writes into TMPDIR, which is a folder of the run's own. Without that room the run is refused."""
 
     @abstractmethod
     def target(self, options: ResultOptions) -> Target:
         """Returns the target that `options` ask for. Raises InputError if there is no such board or format."""
 
+    def load(self) -> None:  # noqa: B027 - most backends have nothing to load
+        """Loads libraries, and makes nothing that does not survive a fork. If the backend is `forkable`, called once a
+        run, in the process that lanes are forks of; otherwise in each lane. Any exception ends the run."""
+
+    def open(self, options: ResultOptions) -> None:  # noqa: B027 - most backends have no client
+        """Called in each lane after `load`, with TMPDIR and the working folder the lane's own: makes clients, opens
+        devices. Any exception ends the run."""
+
     @abstractmethod
-    def fingerprint(self) -> str:
-        """Returns a text that changes whenever a result could.
+    def fingerprint(self, options: ResultOptions) -> str:
+        """Returns a text that changes whenever a result could, if the options are the same. Called after `open`.
 
         It covers versions and sources of the compiler and of the software that runs its output.
         """
+
+    def versions(self) -> Mapping[str, str]:
+        """Returns name -> version of what the backend consists of: distributions, digests of libraries. Called after
+        `open`, for the run's facts; `opscope doctor` shows it."""
+        return {}
 
     @abstractmethod
     def climb(self, stage: Stage, job: Job) -> None:
@@ -227,8 +258,17 @@ class Backend(ABC):
         """Returns what `opscope doctor` says of the backend on this machine beside its stages; empty for nothing."""
         return ""
 
-    def warm_up(self) -> None:  # noqa: B027 - most backends have nothing to prepare
-        """Called once, before the first op is timed. Any exception is only logged."""
+    def warm_up(self, options: ResultOptions) -> None:  # noqa: B027 - most backends have nothing to prepare
+        """Called after `fingerprint`, before the first op is timed. Any exception ends the run."""
+
+    def close(self) -> None:  # noqa: B027 - most backends end with their process
+        """Called when a lane ends or is replaced, unless its process has died. After some seconds it is killed."""
+
+    def repro_lines(self, job: Job) -> Sequence[str]:
+        """Returns lines of a shell that show what the backend does with `job.module` without opscope; none if there
+        are none. The module is `module.mlir` and `module.mlirbc` in the folder where they run. Called without
+        `load` and `open`."""
+        return ()
 
     def take_apart(self, module: bytes, options: ResultOptions, argument_types: tuple[str, ...] = ()) -> Apart:
         """Compiles a whole module and returns its ops. Raises StageError if a stage refuses it.

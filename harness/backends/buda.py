@@ -49,7 +49,7 @@ class Buda(Backend):
             narrow_dst=True,
         )
 
-    def fingerprint(self) -> str:
+    def fingerprint(self, options: ResultOptions | None = None) -> str:
         """The fingerprint of the reference backend, which has the same compiler and device."""
         return Reference().fingerprint().replace(Reference.name, self.name, 1)
 

@@ -51,7 +51,7 @@ class Command(Backend):
             matrix_format=numbers.get("matrix_format"),
         )
 
-    def fingerprint(self) -> str:
+    def fingerprint(self, options: ResultOptions | None = None) -> str:
         """A hash of the YAML file, the files that it names, the tools' files and the versions that they print."""
         parts = [file_digest(self._file.path)]
         parts += [

@@ -69,7 +69,7 @@ class Iree(Backend):
         """The host in exact IEEE arithmetic. Raises InputError if the options ask for a device's number formats."""
         return replace(exact_host(self.name, options), sums_in_own_type=True)
 
-    def fingerprint(self) -> str:
+    def fingerprint(self, options: ResultOptions | None = None) -> str:
         """The versions of compiler and runtime, and the flags with which they are called."""
         versions = "-".join(metadata.version(package) for package in _PACKAGES)
         return f"iree-{versions}-{DRIVER} {' '.join(FLAGS)}"
@@ -95,7 +95,7 @@ class Iree(Backend):
             self._close()
             raise
 
-    def warm_up(self) -> None:
+    def warm_up(self, options: ResultOptions | None = None) -> None:
         """Compiles and runs one small op, which loads both libraries."""
         desc = TensorDesc(shape=(2, 2), data_type="f32")
         job = Job("warm-up", _SMALLEST, [np.ones((2, 2), np.float32)], ResultOptions(), (desc,))

@@ -23,7 +23,7 @@ class Null(Backend):
         """A card of type `none`."""
         return Target(card_type="none", float_format=None, math_fidelity="exact")
 
-    def fingerprint(self) -> str:
+    def fingerprint(self, options: ResultOptions | None = None) -> str:
         """A constant, because no code of this backend can change a result."""
         return "null-1"
 

@@ -68,7 +68,7 @@ class Reference(Backend):
             cuts_result=_cuts_result,
         )
 
-    def fingerprint(self) -> str:
+    def fingerprint(self, options: ResultOptions | None = None) -> str:
         """A hash of compiler, simulator and their packages. Imports both, so that no op's time includes it."""
         return _fingerprint()
 
@@ -95,7 +95,7 @@ class Reference(Backend):
 
         return take_apart(self, module, options, argument_types)
 
-    def warm_up(self) -> None:
+    def warm_up(self, options: ResultOptions | None = None) -> None:
         """Takes one small op through all stages, so that no op's time includes imports and tables."""
         job = Job("warm-up", _SMALLEST, [np.ones((2, 2), np.float32)] * 2, ResultOptions())
         for stage in self.stages:

@@ -7,7 +7,6 @@ called in pytest processes, and reads only the names and sources of files.
 
 from __future__ import annotations
 
-import ast
 import importlib
 import importlib.util
 import re
@@ -19,6 +18,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from opscope.base.plugins import plugins
+from opscope.harness.backends import declarations
+from opscope.harness.backends.declarations import Declarations
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import backend_label
 
@@ -108,23 +109,22 @@ def mentions(backend: str, word: str) -> bool:
     return re.search(rf"(?<![\w.-]){re.escape(word)}(?![\w.-])", text) is not None
 
 
-@cache
 def declares(backend: str, flag: str) -> bool:
     """Whether the class of a backend sets a flag of `base.Backend` to True. Does not import it."""
+    return declarations_of(backend).constants.get(flag) is True
+
+
+def declarations_of(backend: str) -> Declarations:
+    """What the class of a backend declares in its source; nothing if that cannot be found. Does not import it."""
     try:
-        tree = ast.parse(_source(backend).read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, ValueError):
-        return False
-    bodies = [_literals(node) for node in tree.body if isinstance(node, ast.ClassDef)]
-    return any(body.get("name") == backend_label(backend) and body.get(flag) is True for body in bodies)
+        return declarations.read(_source(backend), backend_label(backend))
+    except (OSError, ValueError):
+        return declarations.NOTHING
 
 
-def _literals(node: ast.ClassDef) -> dict[str, object]:
-    """The constants that a class body assigns."""
-    targets = [(statement.targets[0], statement.value) for statement in node.body if isinstance(statement, ast.Assign)]
-    targets += [(statement.target, statement.value) for statement in node.body if isinstance(statement, ast.AnnAssign)]
-    return {target.id: value.value for target, value in targets
-            if isinstance(target, ast.Name) and isinstance(value, ast.Constant)}  # fmt: skip
+def absolute(backend: str) -> str:
+    """The backend as it is found from any folder: a file by its whole path, any other by its name."""
+    return str(Path(backend).absolute()) if _is_path(backend) else backend
 
 
 def _source(backend: str) -> Path:

@@ -34,7 +34,7 @@ class StablehloInterpreter(Backend):
         """The host in exact IEEE arithmetic. Raises InputError if the options ask for a device's number formats."""
         return exact_host(self.name, options)
 
-    def fingerprint(self) -> str:
+    def fingerprint(self, options: ResultOptions | None = None) -> str:
         """The version of jaxlib, which contains the interpreter."""
         return f"stablehlo-interpreter-{metadata.version('jaxlib')}"
 
@@ -56,7 +56,7 @@ class StablehloInterpreter(Backend):
         except interpreter.InterpreterError as error:
             raise StageError(str(error).partition("\n")[0], str(error)) from error
 
-    def warm_up(self) -> None:
+    def warm_up(self, options: ResultOptions | None = None) -> None:
         """Evaluates one small op, which loads MLIR."""
         job = Job("warm-up", _SMALLEST, [np.ones((2, 2), np.float32)], ResultOptions())
         for stage in self.stages:

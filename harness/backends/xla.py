@@ -29,7 +29,7 @@ class Xla(Backend):
         """The host in exact IEEE arithmetic. Raises InputError if the options ask for a device's number formats."""
         return exact_host(self.name, options)
 
-    def fingerprint(self) -> str:
+    def fingerprint(self, options: ResultOptions | None = None) -> str:
         """The version of jaxlib, and of the code here that calls it."""
         from opscope.harness.prepare import golden
 
@@ -56,7 +56,7 @@ class Xla(Backend):
             cause = error.__cause__
             raise StageError(str(error), str(cause) if cause else "") from error
 
-    def warm_up(self) -> None:
+    def warm_up(self, options: ResultOptions | None = None) -> None:
         """Compiles and runs one small op, which starts the client and loads LLVM."""
         job = Job("warm-up", _SMALLEST, [np.ones((2, 2), np.float32)], ResultOptions())
         for stage in self.stages:

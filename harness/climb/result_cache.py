@@ -183,7 +183,7 @@ def _of_the_run(context: RunContext, ready: Ready) -> dict[str, Any]:
         "version": (VERSION, SCHEMA_VERSION),
         "backend": backend_label(context.backend),
         "asked": context.options.values(Decides.COMPILATION, Decides.CLIMB),
-        "ready": asdict(ready),
+        "ready": {name: value for name, value in asdict(ready).items() if value or name != "versions"},
     }
 
 

@@ -31,6 +31,8 @@ class Ready:
     """Whether all of this depends only on sources and installed packages."""
     compile_depths: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Stage -> the compiler's own name for the depth that an op has then reached."""
+    versions: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Name -> version of what the backend consists of, where it says so."""
 
 
 @dataclass

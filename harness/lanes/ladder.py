@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from opscope.base.damage import Damaged
 from opscope.base.stored import checked, gone
-from opscope.harness.backends.base import Backend, Declined, Job, StageCrashError, StageError, Target
+from opscope.harness.backends.base import Backend, BackendError, Declined, Job, StageCrashError, StageError, Target
 from opscope.harness.lanes import dumped, explained, failed_ir, mesh_run, whole_model
 from opscope.harness.prepare.inputs import OtherValues, row_golden, row_inputs
 from opscope.harness.record import artifacts
@@ -130,7 +130,7 @@ def climb(
     `export_dir` holds the row's files. `on_stage` is called before each stage, `before_compare` when the backend's
     part is over, `before_explaining` with the record of a failure of which only the explanation or its IR is missing.
     Option `until` ends the climb after that stage with `stopped`. Raises only exceptions that the op did not cause:
-    Damaged for a file of its export folder, KeyboardInterrupt, SystemExit.
+    Damaged for a file of its export folder, BackendError, KeyboardInterrupt, SystemExit.
     """
     options = context.options
     state = _ClimbState(row, context, backend, backend.target(options), attempt, on_stage, before_compare,
@@ -153,6 +153,8 @@ def climb(
         state.job = job = Job(row.op_id, module, [], options, row.outputs, row.argument_types, ir_dir)
         job.several_devices = row.devices > 1
         for stage in stages_from(row.level, backend.stages):
+            if stage is Stage.RUN and backend.compile_only:
+                break
             if stage is not Stage.RUN:
                 state.timed(stage, lambda stage=stage: backend.climb(stage, job))
             elif row.inputs and not row.sources:
@@ -164,7 +166,7 @@ def climb(
                 _run(state, job, backend, export_dir)
             if options.until == stage:
                 return state.ended(Status.STOPPED, f"stopped after {stage}")
-    except Damaged:
+    except (Damaged, BackendError):
         raise
     except OtherValues as reason:
         return state.ended(Status.NO_GOLDEN, str(reason))
@@ -174,6 +176,8 @@ def climb(
         if isinstance(error, OSError) and (damaged := gone(error, export_dir)) is not None:
             raise damaged from None
         return state.failed(stage, error)
+    if backend.compile_only:
+        job.ran_on, job.outputs = "none", []
     if job.ran_on == "none":
         return state.ended(Status.STOPPED, f"{backend.name} computes nothing: there are no numbers to compare")
     if not row.golden:

@@ -7,22 +7,27 @@ child. So it does after an op that left its child changed. This module imports n
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from opscope.base import damage, stored
+from opscope.base.children import forked
 from opscope.base.children.capped_log import CappedLog
 from opscope.base.children.child import Child, Deadline
 from opscope.base.children.ending import Cause, ChildEnded, Ending
+from opscope.base.children.inside import RETURNED
+from opscope.base.children.shared_door import Shared
 from opscope.base.damage import Damaged
 from opscope.base.machine import memory_limit
 from opscope.harness.cache import export_folder
-from opscope.harness.lanes import memory, worker_ahead
+from opscope.harness.lanes import memory, scratch, worker_ahead
 from opscope.harness.lanes.flight import Flight, Ready
 from opscope.harness.lanes.leftovers import Leftovers, leftovers
 from opscope.harness.lanes.protocol import OpsToSend
+from opscope.harness.lanes.scratch import Place
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.explanation import SECONDS
 from opscope.harness.record.optest import RunContext, unrun_test
@@ -33,6 +38,9 @@ _START_ATTEMPTS = 2
 _SPENT = 0.75
 """Share of its memory or thread limit that a child may still hold when an op has ended."""
 
+
+_CLOSING = 2.0
+"""Seconds that a backend may take to close."""
 
 _EXPLAINED = 60.0
 """Seconds after an explanation's own limit at which a child that explains a wrong result is taken for hung."""
@@ -60,6 +68,8 @@ class LaneConfig:
     does not help, the op is `not_run`."""
     final_dirs: dict[str, str] = field(default_factory=dict)
     """Where the export folder of a model under construction will be once it is complete."""
+    scratch: Place | None = None
+    """The folder of the run for what the backend's library writes, where it needs one. With None, this process's."""
 
 
 class Lane:
@@ -78,6 +88,12 @@ class Lane:
         self._leftovers = Leftovers()
         self.memory_limit = memory_limit(config.memory_limit)
         self._log = CappedLog(config.log)
+        self._idle = False
+        """Whether the child is ready, and no op is in flight."""
+        self._closes = False
+        """Whether the child's backend is to be closed."""
+        self._folder: Path | None = None
+        """The child's own folder, where the backend's library may write."""
 
     def __enter__(self) -> Lane:
         return self
@@ -86,20 +102,54 @@ class Lane:
         self.close()
 
     def start(self) -> None:
-        """Starts a child if there is none, without waiting for it: its imports then overlap with other work."""
+        """Starts a child if there is none, without waiting for it: its imports then overlap with other work.
+
+        Where it will be a fork of a process that has loaded a backend's library, that process starts.
+        """
         if self._child is None:
-            self.starts += 1
-            self._served = 0
-            try:
-                self._child = Child(
-                    worker_ahead.WORKER, memory=self.memory_limit, threads=self.config.thread_limit,
-                    environment=self.config.environment, log=self._log,
-                    ahead=worker_ahead.call_for(self.config.context.backend),
-                )  # fmt: skip
-            except OSError as error:
-                raise InputError("lane", "a process that can be started", str(error),
-                                 "`ulimit -a` and ending other programs") from None  # fmt: skip
-            self._child.send({"context": self.config.context.as_json()})
+            start, _ = self._place()
+            if isinstance(start.server, Shared):
+                forked.get_ready(worker_ahead.WORKER, start.ahead, start.server)
+            else:
+                self._start()
+
+    def _place(self) -> tuple[worker_ahead.Start, Place | None]:
+        """How the child starts, and the folder of the run for what its backend's library writes, if it needs one.
+
+        Raises InputError if there is no room for that.
+        """
+        backend = self.config.context.backend
+        if not scratch.needed(backend) and not scratch.loads_once(backend):
+            return worker_ahead.start_of(backend, None), None
+        place = self.config.scratch or scratch.of_process()
+        start = worker_ahead.start_of(backend, place)
+        if not start.is_loaded():
+            scratch.check_room(backend)
+        return start, place
+
+    def _start(self) -> None:
+        """Starts a child. Where it is a fork, waits until the process is ready of which it is one."""
+        start, place = self._place()
+        self.starts += 1
+        self._served = 0
+        environment = dict(self.config.environment)
+        task: dict[str, Any] = {"context": self.config.context.as_json()}
+        if place is not None:
+            self._folder = scratch.new_lane(place)
+            environment["TMPDIR"] = str(self._folder / scratch.TEMPORARY)
+            task["folder"] = str(self._folder)
+            if self.starts == 1 and isinstance(start.server, Shared):
+                task["load_log"] = str(start.server.log)
+        try:
+            self._child = Child(
+                worker_ahead.WORKER, memory=self.memory_limit, threads=self.config.thread_limit,
+                environment=environment, log=self._log, ahead=start.ahead, server=start.server,
+            )  # fmt: skip
+        except OSError as error:
+            self._stop()
+            raise InputError("lane", "a process that can be started", str(error),
+                             "`ulimit -a` and ending other programs") from None  # fmt: skip
+        self._child.send(task)
 
     def ready(self) -> Ready:
         """Waits until the child has loaded its backend.
@@ -109,7 +159,8 @@ class Lane:
         for attempt in range(_START_ATTEMPTS):
             if self._ready is not None and self._child is not None and not self._child.wait(0):
                 self._stop()  # it ended while no op was in flight, so no op caused it
-            self.start()
+            if self._child is None:
+                self._start()
             if self._ready is not None:
                 break
             assert self._child is not None
@@ -129,6 +180,7 @@ class Lane:
             values = message["ready"]
             stages = tuple(Stage(stage) for stage in values["stages"])
             self._ready = Ready(**{**values, "stages": stages})
+            self._idle, self._closes = True, message.get("closes", False)
         assert self._ready is not None
         return self._ready
 
@@ -171,6 +223,7 @@ class Lane:
         assert self._child is not None
         self._number, self._last_ready = self._number + 1, ready
         self._log.mark()
+        self._idle = False
         flight = Flight(row, replace(self.config.context, card_type=ready.card_type), ready, attempt)
         found: OpTest | None = None
         try:
@@ -200,9 +253,11 @@ class Lane:
                     deadline = explaining = explaining or Deadline(SECONDS + _EXPLAINED)
                 elif "damaged" in message:
                     raise Damaged(*message["damaged"])
+                elif "input_error" in message:
+                    raise InputError(*message["input_error"])
                 else:
                     return self._answered(flight, message, late)
-        except Damaged:
+        except (Damaged, InputError):
             self._stop()  # closed descriptors look like damage too: only a fresh child tells which it is
             raise
         except (ChildEnded, ValueError, KeyError) as error:
@@ -236,6 +291,7 @@ class Lane:
             replaced = ", ".join(change.detail for change in believed)
             test = flight.crashed("code", f"no verdict: {replaced} by the backend", self._log.tail())
         lines = [change.text for change in left]
+        self._idle = True
         if late or self._child.has_more():
             lines.append("answers: more than one")
             self._stop()
@@ -280,9 +336,22 @@ class Lane:
             self._stop()
 
     def _stop(self) -> None:
+        """Ends the child. Its backend is closed before, unless an op is in flight or the child has died."""
         child, self._child, self._ready = self._child, None, None
-        if child is not None:
-            child.kill()
+        folder, self._folder = self._folder, None
+        closes, self._idle = self._idle and self._closes, False
+        try:
+            if child is not None and closes:
+                with contextlib.suppress(ChildEnded):
+                    child.send({"close": True})
+                    deadline = Deadline(_CLOSING)
+                    while RETURNED not in child.receive(deadline):
+                        pass
+        finally:
+            if child is not None:
+                child.kill()
+            if folder is not None:
+                scratch.remove(folder)
 
 
 def _is_late(message: Mapping[str, Any], number: int) -> bool:

@@ -7,7 +7,11 @@ message per op, each with the op's number; its output goes to the lane's log.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
+import sys
+import tempfile
 import traceback
 from functools import partial
 from pathlib import Path
@@ -17,9 +21,10 @@ from opscope.base import gc_pause, stored
 from opscope.base.children import frames
 from opscope.base.children.inside import Parent
 from opscope.base.damage import Damaged
-from opscope.harness.backends import registry
-from opscope.harness.backends.base import Backend
+from opscope.harness.backends import life, registry
+from opscope.harness.backends.base import Backend, BackendError
 from opscope.harness.cache import verdict_fingerprint
+from opscope.harness.lanes import scratch, worker_ahead
 from opscope.harness.lanes.ladder import climb
 from opscope.harness.lanes.worker_hygiene import WorkerState
 from opscope.harness.record.errors import InputError, closest
@@ -28,6 +33,8 @@ from opscope.harness.record.records import OpRow
 from opscope.harness.record.stages import Stage
 from opscope.harness.verdict import tolerance
 
+_LOAD_LOG = 1 << 16
+"""So many bytes of what was written while a backend was loaded go to the log of its first lane."""
 _REASON = 500
 """Longest reason for a record that cannot be sent, in characters."""
 
@@ -38,34 +45,23 @@ def serve(parent: Parent) -> None:
     if first is None:
         return
     context = RunContext.from_json(first["context"])
+    name = context.backend
     try:
         with gc_pause.paused():
-            backend = registry.load(context.backend)
-            missing = backend.available()
-            if missing:
-                raise InputError(
-                    f"--backend {context.backend}", "a backend that works here", "a missing requirement", missing
-                )
-            target = backend.target(context.options)
+            backend = _loaded(name, first.get("load_log"))
             _check_until(context, backend.stages)
-            fingerprint = backend.fingerprint()
-            _warm_up(backend)
+            digest = f"{tolerance.VERSION}-{verdict_fingerprint.of_verdicts(name)}"
+            context, began_in = _in_own_folder(context, first.get("folder"))
+            target, fingerprint, versions = life.open_(name, backend, context.options)
             gc_pause.set_aside()  # what was imported stays, so no collection during an op needs to walk it
     except InputError as error:
-        parent.send({"input_error": [error.where, error.expected, error.got, error.hint]})
+        parent.send({"input_error": _words(error)})
         return
-    except Exception as error:  # noqa: BLE001  any error of a backend's import is reported in one line
+    except Exception as error:  # noqa: BLE001  a backend's attributes may be anything
         traceback.print_exc()
-        parent.send(
-            {
-                "input_error": [
-                    f"--backend {context.backend}",
-                    "a backend that can be loaded",
-                    f"{type(error).__name__}: {error}",
-                    "`opscope doctor`",
-                ]
-            }
-        )
+        expected = "a backend that can be loaded"
+        parent.send({"input_error": [f"--backend {name}", expected, f"{type(error).__name__}: {error}",
+                                     "`opscope doctor`"]})  # fmt: skip
         return
     context = dataclasses.replace(context, card_type=target.card_type)
     parent.send(
@@ -76,20 +72,57 @@ def serve(parent: Parent) -> None:
                 "stages": list(backend.stages),
                 "data_format": target.float_format or "",
                 "math_fidelity": target.math_fidelity,
-                "verdict_fingerprint": f"{tolerance.VERSION}-{verdict_fingerprint.of_verdicts(context.backend)}",
+                "verdict_fingerprint": digest,
                 "lasting": backend.lasting,
                 "compile_depths": dict(backend.compile_depths),
-            }
+                "versions": versions,
+            },
+            "closes": type(backend).close is not Backend.close,
         }
     )
     state = WorkerState(parent.descriptor)
-    while (message := parent.receive()) is not None:
+    while (message := parent.receive()) is not None and "close" not in message:
+        message["export_dir"] = str(Path(began_in, message["export_dir"]))
         answer = {"op": message["number"], **state.run(partial(_climbed, message, backend, context, parent, state))}
         answer["changed"] = [change.as_json() for change in state.changes()]
         try:
             parent.send(answer)
         except frames.ProtocolError as error:
             parent.send({**answer, "test": None, "unreadable": str(error)})
+    life.close(backend)
+
+
+def _loaded(name: str, log: str | None) -> Backend:
+    """The backend, as the process has loaded it of which this one is a fork, or else loaded here.
+
+    What was written while it was loaded is in the file `log`, and goes to the log of this lane. Raises InputError.
+    """
+    if log is not None:
+        with contextlib.suppress(OSError):
+            print(Path(log).read_bytes()[-_LOAD_LOG:].decode(errors="replace"), end="", file=sys.stderr, flush=True)
+    ready = worker_ahead.loaded.get(registry.absolute(name))
+    if ready is None:
+        return life.load(name)
+    if ready.backend is None:
+        assert ready.problem is not None
+        raise ready.problem
+    return ready.backend
+
+
+def _in_own_folder(context: RunContext, folder: str | None) -> tuple[RunContext, str]:
+    """Has this process work in a folder of its own, where there is one. Returns the context, with paths that can be
+    found from there, and the folder in which it began."""
+    began_in = os.getcwd()  # noqa: PTH109  joined with texts
+    if folder is not None:
+        context = dataclasses.replace(context, run_dir=str(Path(began_in, context.run_dir)))
+        tempfile.tempdir = None
+        os.chdir(Path(folder, scratch.WORKING))
+    return context, began_in
+
+
+def _words(error: InputError) -> list[str]:
+    """An error as a message holds it."""
+    return [error.where, error.expected, error.got, error.hint]
 
 
 def _climbed(
@@ -115,21 +148,12 @@ def _climbed(
                 {**message, "export_dir": message["final_dir"], "final_dir": None}, backend, context, parent, state
             )
         return {"damaged": [error.where, error.got]}
+    except BackendError as error:
+        return {"input_error": _words(life.refused(context.backend, error))}
     try:
         return {"test": test.model_dump_json()}
     except ValueError as error:  # the backend has put something into it that is no text
         return {"test": None, "unreadable": str(error)[:_REASON]}
-
-
-def _warm_up(backend: Backend) -> None:
-    """Lets a backend do its one-time work before the first op is timed.
-
-    An error does not stop the worker. The ops that it affects report it, each with its stage.
-    """
-    try:
-        backend.warm_up()
-    except Exception:  # noqa: BLE001  the compiler under test may raise anything
-        traceback.print_exc()
 
 
 def _check_until(context: RunContext, stages: tuple[Stage, ...]) -> None:

@@ -123,4 +123,4 @@ def _take_server(folder: Path, place: Mapping[str, Any]) -> None:
     with contextlib.suppress(FileNotFoundError):  # the controller has ended
         lent = json.loads((folder / LENT).read_bytes())
         if not forked.use(str(folder / f"{SOCKETS}{place['worker']}"), lent["settings"]):
-            server_ahead.for_lanes(place["backends"])
+            server_ahead.for_lanes(place["backends"], controller=False)

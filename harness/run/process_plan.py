@@ -14,6 +14,7 @@ from opscope.harness.backends import registry
 from opscope.harness.cache import export_folder
 from opscope.harness.climb import budget, result_cache
 from opscope.harness.lanes.flight import Ready
+from opscope.harness.lanes.scratch import Place, of_run
 from opscope.harness.record import history
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import OpRow
@@ -66,6 +67,8 @@ class Orders:
     """The process that prepares these models."""
     slots: SlotFile | None = None
     """In these ops run meanwhile, beside the processes that prepare. With None, nothing else takes part."""
+    scratch: Place | None = None
+    """The folder of the run for what libraries of its backends write, where one needs it."""
     others: tuple[Orders, ...] = ()
     """The orders for each further backend of the run, with its own context and report."""
 
@@ -85,7 +88,9 @@ def orders_from_json(values: dict[str, Any]) -> Orders:
     others = tuple(orders_from_json(other) for other in values["others"])
     context = RunContext.from_json(values["context"])
     slots = tuple(values["slots"]) if values["slots"] else None
-    return Orders(**{**values, **words, "ready": ready, "context": context, "others": others, "slots": slots})
+    scratch = Place(*values["scratch"]) if values["scratch"] else None
+    return Orders(**{**values, **words, "ready": ready, "context": context, "others": others, "slots": slots,
+                     "scratch": scratch})  # fmt: skip
 
 
 def orders_of(request: Request, run_id: str, run_dir: Path, settings: dict[str, Any]) -> Orders:
@@ -93,7 +98,10 @@ def orders_of(request: Request, run_id: str, run_dir: Path, settings: dict[str, 
     names = registry.split_names(settings["backend"])
     for backend in names:
         registry.check_name(backend)
-    first, *others = [_for_backend(backend, request, run_id, run_dir, settings) for backend in names]
+    place = None if settings["cluster"] else of_run(names)
+    first, *others = [
+        replace(_for_backend(backend, request, run_id, run_dir, settings), scratch=place) for backend in names
+    ]
     return replace(first, others=tuple(others))
 
 

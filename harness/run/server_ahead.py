@@ -7,6 +7,7 @@ it imports what splits and walks a model, and backends only when a split has beg
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from opscope.base.children import forked
 from opscope.harness.backends import registry
 from opscope.harness.cache import export_folder
-from opscope.harness.lanes import worker_ahead
+from opscope.harness.lanes import scratch, worker_ahead
 from opscope.harness.prepare import exporting, make_folder
+from opscope.harness.record.errors import InputError
 from opscope.models import frontends
 from opscope.models.frontends import packages_ahead
 
@@ -51,11 +53,16 @@ def begin(request: Request) -> None:
         for_lanes(registry.split_names(request.settings["backend"]))
 
 
-def for_lanes(backends: Sequence[str]) -> None:
-    """Begins for ops that will run on some backends."""
+def for_lanes(backends: Sequence[str], controller: bool = True) -> None:
+    """Begins for ops that will run on some backends. Whatever is loaded once a run, the `controller` has loaded."""
     for backend in backends:
         if ahead := worker_ahead.call_for(backend):
             forked.get_ready(worker_ahead.WORKER, ahead)
+        elif controller and scratch.loads_once(backend):
+            with contextlib.suppress(InputError):  # the lanes say what is wrong with TMPDIR
+                scratch.check_room(backend)
+                start = worker_ahead.start_of(backend, scratch.of_process())
+                forked.get_ready(worker_ahead.WORKER, start.ahead, start.server)
 
 
 def for_splits() -> None:

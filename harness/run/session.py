@@ -19,6 +19,7 @@ from opscope.base import damage, gc_pause, passes, terminal
 from opscope.harness.backends import registry
 from opscope.harness.cache import upkeep
 from opscope.harness.cache.claims import Claims
+from opscope.harness.lanes import scratch
 from opscope.harness.limitations.limitations import Verdict
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
@@ -484,6 +485,7 @@ class OpByOp:
             self._orders.close()
         gc_pause.set_aside()  # at its end pytest collects all garbage ten times
         self._close()
+        scratch.close()
         self._claims.close()
 
     def _close(self) -> None:

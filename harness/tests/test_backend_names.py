@@ -15,6 +15,7 @@ from opscope.harness.backends.base import Backend
 from opscope.harness.limitations.limitation_coverage import limits
 from opscope.harness.programs.derived_exports import check
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.tests.ops import FAULTY
 
 CORE = Path(registry.__file__).parent.parent
@@ -61,7 +62,7 @@ def test_a_flag_in_the_source_is_the_flag_of_the_class(name: str) -> None:
 def test_a_users_backend_may_declare_or_leave_out_any_of_it(tmp_path: Path) -> None:
     backend = registry.load(FAULTY)
     assert (backend.lasting, backend.takes_apart, dict(backend.compile_depths)) == (False, False, {})
-    backend.warm_up()
+    backend.warm_up(ResultOptions())
     with pytest.raises(InputError, match=r"hands over its program \(reference\), got .*; try --backend reference"):
         check("compile-split", FAULTY)
     text = Path(FAULTY).read_text(encoding="utf-8")

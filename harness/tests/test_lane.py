@@ -200,13 +200,6 @@ def test_a_backend_that_does_not_import_is_one_line(tmp_path):
         lane.ready()
 
 
-def test_a_fault_while_warming_up_is_told_by_the_ops(tmp_path):
-    backend = tmp_path / "faulty.py"
-    backend.write_text(Path(FAULTY).read_text() + "\n    def warm_up(self):\n        raise RuntimeError('cold')\n")
-    with Lane(config(tmp_path, backend=str(backend))) as lane:
-        assert lane.run(add_row(tmp_path, "fine")).status is Status.SUCCESS
-
-
 def test_the_child_dies_with_its_parent(tmp_path):
     add_row(tmp_path, "hang", b"run:hang")
     script = f"""

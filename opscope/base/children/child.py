@@ -27,6 +27,7 @@ from opscope.base.children.forked import fork
 from opscope.base.children.inside import RAISED
 from opscope.base.children.process import Process, Program
 from opscope.base.children.process_tree import is_stopped, usage
+from opscope.base.children.shared_door import Shared
 from opscope.base.children.sender import name_senders, receive_from
 
 POLL_SECONDS = 0.05
@@ -50,7 +51,7 @@ class Deadline:
 
 def _start(
     function: str, connection: int, output: int, environment: dict[str, str], token: str, ahead: Sequence[str],
-    server: str,
+    server: str | Shared,
 ) -> Program:  # fmt: skip
     """Starts the process of a child: as a fork of one that has its modules, or else by a command."""
     mark = f"OPSCOPE_CHILD_{token}"
@@ -77,14 +78,14 @@ class Child:
         environment: Mapping[str, str] | None = None,
         log: CappedLog | None = None,
         ahead: Sequence[str] = (),
-        server: str = "",
+        server: str | Shared = "",
     ) -> None:
         """Starts `function`, written `package.module:name`, without waiting for it.
 
         `ahead` is a function, written likewise, and its arguments: where children are forks, the process that they are
         forks of calls it once. It must start no thread, and a child must do by itself what it did not get. With
         `server`, that process has forks for this name alone, so that what is loaded for them is in no others; it ends
-        when it has had none for a while.
+        when it has had none for a while; a `Shared` one has forks for several processes.
         `memory` is how many bytes the child and its descendants may hold in RAM, `threads` how many threads they may
         have; `environment` is added to `child_environment`. Raises OSError if no process can be started.
         """

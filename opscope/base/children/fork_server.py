@@ -1,8 +1,12 @@
 """A process that forks children: `python -P -m opscope.base.children.fork_server FD PARENT IDLE`, started by `forked`.
 
+With the word `shared` after these, FD is a door at which several processes ask for children, and the server ends with
+process PARENT, whose child it need not be.
+
 A fork costs milliseconds where a new interpreter that imports the same modules costs some tenths of a second. The
 server imports what its children run, and runs of it only what is to be done once for all of them; it has one thread,
-as only a process with one thread can be forked safely. Each request is one packet: JSON, and the four descriptors of
+as only a process with one thread can be forked safely; where the function that it called ahead returns a number, so
+many threads are known to be harmless. Each request is one packet: JSON, and the four descriptors of
 `Request`. The answers go to the request's own socket: the number of the child, and once it has ended its wait status.
 One without descriptors asks for no child, and gets no answer: the server imports what the next ones will need.
 The child stays a zombie, so that its number is nobody else's, until that socket is closed. After IDLE seconds without a
@@ -37,6 +41,12 @@ NO_FORK = 0
 ASK_STRAYS, NO_STRAYS = b"strays", b"none left"
 """What asks the server to kill the processes that ended children have left behind, and its answer."""
 
+END = b"end"
+"""What ends a server at once, and its children with it."""
+
+SHARED = "shared"
+"""The word with which a server is one of several processes."""
+
 _SECONDS_BETWEEN_LOOKS = 10.0
 """How often the server looks whether its parent lives, in case a fork of the parent keeps the connection open."""
 _ROUNDS = 100
@@ -64,18 +74,22 @@ class Server:
     """The server's loop; `serve` returns when the parent has closed the connection."""
 
     def __init__(self, requests: socket.socket, parent: int, idle: float = 0.0) -> None:
-        self._requests, self._parent, self._idle = requests, parent, idle
+        self._parent, self._idle = parent, idle
         self._used = time.monotonic()
         """When the last child was forked or forgotten."""
+        self._threads = 1
+        """Threads that the server may have when it forks."""
+        self._own: frozenset[int] = frozenset()
+        """Children that a function called ahead has started."""
         self._selector = selectors.DefaultSelector()
-        self._selector.register(requests, selectors.EVENT_READ, self._take_request)
+        self._selector.register(requests, selectors.EVENT_READ, lambda: self._take_request(requests))
         self._living: dict[int, _Living] = {}
         self._called: set[tuple[str, ...]] = set()
         self._goes_on = True
 
     def serve(self) -> None:
         """Takes requests and reports ends until there is no parent."""
-        while self._goes_on and os.getppid() == self._parent and not self._has_been_idle():
+        while self._goes_on and self._has_parent() and not self._has_been_idle():
             for key, _ in self._selector.select(min(_SECONDS_BETWEEN_LOOKS, self._idle or _SECONDS_BETWEEN_LOOKS)):
                 key.data()
                 self._used = time.monotonic()
@@ -84,10 +98,24 @@ class Server:
         """Whether it has had no child for so long that it is to end."""
         return bool(self._idle) and not self._living and time.monotonic() - self._used >= self._idle
 
-    def _take_request(self) -> None:
-        data, descriptors, _, _ = socket.recv_fds(self._requests, LARGEST_REQUEST, len(Request._fields))
+    def _has_parent(self) -> bool:
+        """Whether the process lives with which the server ends."""
+        return os.getppid() == self._parent
+
+    def _requests_end(self, requests: socket.socket) -> None:
+        """A process that asked for children has closed its end."""
+        self._goes_on = False
+
+    def _take_request(self, requests: socket.socket) -> None:
+        try:
+            data, descriptors, _, _ = socket.recv_fds(requests, LARGEST_REQUEST, len(Request._fields))
+        except ConnectionError:
+            data, descriptors = b"", []
+        if data == END:
+            self._goes_on = False  # and the connection stays open until this process has ended
+            return
         if not data:
-            self._goes_on = False
+            self._requests_end(requests)
             return
         task = json.loads(data)
         _load(task["function"])
@@ -96,7 +124,7 @@ class Server:
             return
         request = Request(*descriptors)
         answers = socket.socket(fileno=request.answers)
-        pid = NO_FORK if process_tree.threads_of(os.getpid()) > 1 else self._fork(request, task)
+        pid = NO_FORK if process_tree.threads_of(os.getpid()) > self._threads else self._fork(request, task)
         for descriptor in (request.connection, request.output, request.folder):
             os.close(descriptor)
         if pid == NO_FORK:
@@ -116,7 +144,11 @@ class Server:
         self._called.add(ahead)
         with contextlib.suppress(Exception), gc_pause.paused():
             module, _, name = ahead[0].partition(":")
-            getattr(importlib.import_module(module), name)(*ahead[1:])
+            before = set(process_tree.children_of(os.getpid()))
+            threads = getattr(importlib.import_module(module), name)(*ahead[1:])
+            if isinstance(threads, int):
+                self._threads = max(self._threads, threads)
+            self._own |= set(process_tree.children_of(os.getpid())) - before
 
     def _fork(self, request: Request, task: dict[str, Any]) -> int:
         """Forks a child and returns its number. Raises OSError, which ends the server, if the system has none left."""
@@ -162,13 +194,39 @@ class Server:
     def _kill_strays(self) -> None:
         """Kills what ended children have left: it became this process's. Living children keep what is theirs."""
         for _ in range(_ROUNDS):
-            strays = set(process_tree.children_of(os.getpid())) - set(self._living)
+            strays = set(process_tree.children_of(os.getpid())) - set(self._living) - self._own
             if not strays:
                 return
             for pid in strays:
                 with contextlib.suppress(ProcessLookupError, ChildProcessError):
                     os.kill(pid, signal.SIGKILL)
                     os.waitpid(pid, 0)
+
+
+class SharedServer(Server):
+    """The loop of a server of several processes, which ends with one of them, the owner."""
+
+    def __init__(self, door: socket.socket, owner: int) -> None:
+        super().__init__(door, owner)
+        self._door = door
+        self._selector.modify(door, selectors.EVENT_READ, self._take_asker)
+        self._owner = os.pidfd_open(owner)
+        self._selector.register(self._owner, selectors.EVENT_READ, self._end)
+
+    def _has_parent(self) -> bool:
+        return True  # its end is an event
+
+    def _end(self) -> None:
+        self._goes_on = False
+
+    def _take_asker(self) -> None:
+        """Takes the connection of one more process that will ask for children."""
+        requests, _ = self._door.accept()
+        self._selector.register(requests, selectors.EVENT_READ, lambda: self._take_request(requests))
+
+    def _requests_end(self, requests: socket.socket) -> None:
+        self._selector.unregister(requests)
+        requests.close()
 
 
 def _load(function: str) -> None:
@@ -241,8 +299,9 @@ def main(words: list[str]) -> None:
     descriptor, parent, idle = int(words[0]), int(words[1]), float(words[2])
     become_reaper()
     inside.count_as_child()  # no crash of it is its parent's
-    with contextlib.suppress(KeyboardInterrupt):
-        Server(socket.socket(fileno=descriptor), parent, idle).serve()
+    with contextlib.suppress(KeyboardInterrupt, ProcessLookupError):  # or there is no owner any more
+        asked = socket.socket(fileno=descriptor)
+        (SharedServer(asked, parent) if words[3:] == [SHARED] else Server(asked, parent, idle)).serve()
     os._exit(0)  # its children die with it
 
 

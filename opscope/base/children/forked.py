@@ -22,9 +22,10 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opscope.base.children import fork_server, process_tree
+from opscope.base.children import fork_server, process_tree, shared_door
 from opscope.base.children.environment import child_environment
 from opscope.base.children.process import Program
+from opscope.base.children.shared_door import Shared
 
 _OURS = "opscope."
 """Only modules of our own are imported by the server: those of others may do anything when they are imported."""
@@ -41,6 +42,8 @@ _MEASURED = ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
 _LIMITS = tuple(getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
 _PATIENCE = 120.0
 """Seconds that a server may take to import what a child needs. It is ended after them, and its children with it."""
+_LOADING = 600.0
+"""The same of a server that has been lent, or is shared: it may be loading a large library on a busy machine."""
 _IDLE = 60.0
 """Seconds without a child after which a server with a name ends: what it has loaded is large."""
 _KILLED = -9
@@ -113,6 +116,13 @@ class _Server:
             raise
         return cls(settings, requests, popen)
 
+    @classmethod
+    def of(cls, shared: Shared, settings: object, environment: Mapping[str, str]) -> _Server | None:
+        """A connection to the server of several processes, which is started if there is none yet. None if it was
+        started with other settings. Raises OSError."""
+        requests = shared_door.connect(shared, settings_text(), environment)
+        return None if requests is None else cls(settings, requests, None)
+
     def get_ready(self, task: dict[str, Any]) -> None:
         """Has the server import what a child will need, without waiting for it. Raises OSError if it has ended."""
         self._requests.send(json.dumps(task).encode())
@@ -133,7 +143,7 @@ class _Server:
         finally:
             os.close(folder)
         try:
-            answer = ours.recv(64) if _is_readable(ours, _PATIENCE) else b""
+            answer = ours.recv(64) if _is_readable(ours, _LOADING if self._popen is None else _PATIENCE) else b""
         except ConnectionError:
             answer = b""
         if answer and int(answer) != fork_server.NO_FORK:
@@ -179,10 +189,10 @@ class _Server:
 class _Place:
     """Where the servers of a process are kept: the one that forks, and those that still have children."""
 
-    def __init__(self, idle: float = 0.0) -> None:
+    def __init__(self, idle: float = 0.0, shared: Shared | None = None) -> None:
         self.lock = threading.Lock()
         self.server: _Server | None = None
-        self._idle = idle
+        self._idle, self._shared = idle, shared
         self._replaced: list[_Server] = []
         self.refused: set[tuple[str, ...]] = set()
         """Modules, with the calls ahead of them, that start threads."""
@@ -197,7 +207,10 @@ class _Place:
             self.replace()
         if self.server is None:
             unmarked = {name: value for name, value in usual.items() if not _is_mark(name)}
-            self.server = _Server.start(settings, unmarked, self._idle)
+            if self._shared is not None:
+                self.server = _Server.of(self._shared, settings, unmarked)
+            else:
+                self.server = _Server.start(settings, unmarked, self._idle)
         return self.server
 
     def adopt(self, requests: socket.socket) -> None:
@@ -234,8 +247,8 @@ class _Place:
 
 
 _place = _Place()
-_named: dict[str, _Place] = {}
-"""The places of the servers that have a name."""
+_named: dict[str | Shared, _Place] = {}
+"""The places of the servers that have a name, or that several processes share."""
 
 
 def _places() -> list[_Place]:
@@ -259,18 +272,18 @@ if sys.platform == "linux":
 
 def fork(
     function: str, connection: int, output: int, environment: Mapping[str, str], mark: str, ahead: Sequence[str] = (),
-    server_name: str = "",
+    server_name: str | Shared = "",
 ) -> Forked | None:  # fmt: skip
     """Starts `function`, written `package.module:name`, in a fork of the server; None where it needs an interpreter.
 
     `connection` and `output` are file descriptors, `mark` the name of a variable of `environment` that no other child
     has. `ahead` is a function, written likewise, and its arguments, which the server calls once before it forks. With
-    `server_name`, that is a server of this name.
+    `server_name`, that is a server of this name, or one that other processes have children of too.
     """
     module = function.partition(":")[0]
     if not _can_fork(module, environment):
         return None
-    place = _named.setdefault(server_name, _Place(_IDLE)) if server_name else _place
+    place = _place_of(server_name)
     with place.lock:
         needs = module, *ahead
         if needs in place.refused:
@@ -289,7 +302,24 @@ def fork(
         return forked
 
 
-def get_ready(function: str, ahead: Sequence[str] = ()) -> None:
+def _place_of(server_name: str | Shared) -> _Place:
+    """The place of a server; the one without a name is that of most children."""
+    if not server_name:
+        return _place
+    if isinstance(server_name, Shared):
+        return _named.setdefault(server_name, _Place(shared=server_name))
+    return _named.setdefault(server_name, _Place(_IDLE))
+
+
+def end(shared: Shared) -> None:
+    """Ends the server of several processes, if there is one, and with it all of its children."""
+    place = _named.pop(shared, None)
+    if place is not None:
+        place.close()
+    shared_door.end(shared)
+
+
+def get_ready(function: str, ahead: Sequence[str] = (), server_name: str | Shared = "") -> None:
     """Has the server import what children that run `function` need, and call `ahead`, as for `fork`, without waiting.
 
     Of no effect where children are interpreters of their own. A child asked for meanwhile waits for it.
@@ -297,9 +327,10 @@ def get_ready(function: str, ahead: Sequence[str] = ()) -> None:
     module, environment = function.partition(":")[0], child_environment()
     if not _can_fork(module, environment):
         return
-    with _place.lock, contextlib.suppress(OSError):  # whoever asks for a child sees to it
-        server = _place.ready(environment)
-        if server is not None and (module, *ahead) not in _place.refused:
+    place = _place_of(server_name)
+    with place.lock, contextlib.suppress(OSError):  # whoever asks for a child sees to it
+        server = place.ready(environment)
+        if server is not None and (module, *ahead) not in place.refused:
             server.get_ready({"function": function, "ahead": list(ahead)})
 
 

@@ -1,0 +1,105 @@
+"""The life of a backend: `load`, then in each lane `open`, `fingerprint`, `warm_up`, ops, `close`.
+
+The only place that knows in which order its methods are called, that older classes take no options, and what an
+exception of one means.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import traceback
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from opscope.harness.backends import registry
+from opscope.harness.backends.base import Backend, BackendError
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import backend_label
+from opscope.harness.record.result_options import ResultOptions
+from opscope.harness.verdict.target import Target
+
+
+class Opened(NamedTuple):
+    """What a backend has reported once it is open."""
+
+    target: Target
+    fingerprint: str
+    versions: dict[str, str]
+
+
+def load(name: str) -> Backend:
+    """Imports a backend and has it load its libraries. Raises InputError if it cannot work here."""
+    with told(name, "a backend that can be imported"):
+        backend = registry.load(name)
+        missing = backend.available()
+    if missing:
+        raise InputError(f"--backend {name}", "a backend that works here", "a missing requirement", missing)
+    with told(name, "load() without an error"):
+        backend.load()
+    return backend
+
+
+def open_(name: str, backend: Backend, options: ResultOptions) -> Opened:
+    """Opens a loaded backend in a lane. Raises InputError if it refuses an option, or cannot work here."""
+    with told(name, "target() without an error"):
+        target = backend.target(options)
+    with told(name, "open() without an error"):
+        backend.open(options)
+    with told(name, "fingerprint() without an error"):
+        fingerprint = with_options(backend.fingerprint, options)
+    warm_up(name, backend, options)
+    with told(name, "versions() without an error"):
+        versions = {str(part): str(version) for part, version in backend.versions().items()}
+    return Opened(target, fingerprint, versions)
+
+
+def warm_up(name: str, backend: Backend, options: ResultOptions) -> None:
+    """Has a backend do its one-time work. Raises InputError if it cannot."""
+    with told(name, "warm_up() without an error"):
+        with_options(backend.warm_up, options)
+
+
+def close(backend: Backend) -> None:
+    """Closes a backend. What it raises is only logged: all its ops have their records."""
+    try:
+        backend.close()
+    except Exception:  # noqa: BLE001  a library may raise anything
+        traceback.print_exc()
+
+
+def with_options(method: Any, options: ResultOptions) -> Any:
+    """Calls a method with the options, or without them where it takes none, as in classes for earlier versions."""
+    try:
+        parameters = list(inspect.signature(method).parameters.values())
+    except (TypeError, ValueError):
+        return method(options)
+    takes = any(parameter.kind is not parameter.KEYWORD_ONLY for parameter in parameters)
+    return method(options) if takes else method()
+
+
+@contextlib.contextmanager
+def told(name: str, expected: str) -> Iterator[None]:
+    """Turns whatever a step of the backend `name` raises into an InputError of one line; the log gets the traceback."""
+    try:
+        yield
+    except InputError:
+        raise
+    except BackendError as error:
+        raise refused(name, error) from error
+    except Exception as error:
+        traceback.print_exc()
+        text = " ".join(str(error).split())
+        got = f"{type(error).__name__}: {text}" if text else type(error).__name__
+        raise InputError(f"--backend {name}", expected, got, _doctor(name)) from error
+
+
+def refused(name: str, error: BackendError) -> InputError:
+    """The line with which a run ends whose backend cannot work here."""
+    expected, got, hint = (" ".join(part.split()) for part in (error.expected, error.got, error.hint))
+    return InputError(f"--backend {name}", expected, got, hint or _doctor(name))
+
+
+def _doctor(name: str) -> str:
+    known = name in registry.names()
+    return f"`opscope doctor --backend {backend_label(name) if known else name}`"

@@ -1,0 +1,176 @@
+"""Folders for what a backend's library writes: one for the load of a run, one for each lane, none left behind.
+
+All lie in one folder below TMPDIR, which the process that starts a run makes when it is first needed and removes when
+it ends. One that was killed has left it: the next to make one removes it, as nobody holds it any more.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from opscope.base.children import forked, shared_door
+from opscope.base.children.shared_door import Shared
+from opscope.base.digest import words_digest
+from opscope.harness.backends import registry
+from opscope.harness.cache import claims
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import backend_label
+
+PREFIX = "opscope-scratch-"
+_ATTEMPTS = 3
+"""How often a folder is removed in which a process that is just ending may still write."""
+
+
+TEMPORARY, WORKING = "tmp", "work"
+"""Folders in that of a lane: its TMPDIR, and where it works."""
+
+
+class Place(NamedTuple):
+    """The folder of a run."""
+
+    folder: str
+    owner: int
+    """The process that removes it."""
+
+
+class Scratch:
+    """The folder of this process, if it has made one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._folder: Path | None = None
+        self._process = 0
+        self._claim = claims.Claims()
+
+    def folder(self) -> Path:
+        """The folder, made at the first call. Raises InputError if TMPDIR is no place for it."""
+        with self._lock:
+            if self._folder is None or self._process != os.getpid() or not self._folder.is_dir():
+                place = _place()
+                _remove_abandoned(place)
+                try:
+                    self._folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
+                except OSError as error:
+                    raise _refused(f"{place}: {error.strerror}") from error
+                self._process = os.getpid()
+                self._claim = claims.Claims()
+                self._claim.hold_alone(self._folder)
+            return self._folder
+
+    def close(self) -> None:
+        """Ends the servers and removes the folder; it may be made again."""
+        with self._lock:
+            folder, self._folder = self._folder, None
+        if folder is None or self._process != os.getpid():  # a fork leaves it alone
+            return
+        for settings in folder.glob(f"*{shared_door.SETTINGS}"):
+            forked.end(Shared(str(folder), settings.name.removesuffix(shared_door.SETTINGS), self._process))
+        remove(folder)
+        self._claim.close()
+
+
+_OF_PROCESS = Scratch()
+atexit.register(_OF_PROCESS.close)
+
+
+def of_process() -> Place:
+    """The folder of this process. Raises InputError if TMPDIR is no place for it."""
+    return Place(str(_OF_PROCESS.folder()), os.getpid())
+
+
+def of_run(backends: Iterable[str]) -> Place | None:
+    """The folder of this process if one of some backends needs it. Raises InputError if TMPDIR is no place for it."""
+    return of_process() if any(needed(backend) or loads_once(backend) for backend in backends) else None
+
+
+def close() -> None:
+    """Ends what this process has loaded for its lanes, and removes the folder."""
+    _OF_PROCESS.close()
+
+
+def needed(backend: str) -> bool:
+    """Whether a backend says in its source that its library may write files."""
+    declared = registry.declarations_of(backend)
+    return bool(declared.methods & {"load", "open"} or declared.constants.get("scratch_bytes"))
+
+
+def loads_once(backend: str) -> bool:
+    """Whether lanes of a backend are forks of a process of the run's own that has loaded it."""
+    if not registry.declares(backend, "forkable"):
+        return False
+    return backend not in registry.own_names() or "load" in registry.declarations_of(backend).methods
+
+
+def server_of(backend: str, place: Place) -> Shared:
+    """The process of which the lanes of a backend are forks; it ends with the process whose folder it is."""
+    label = re.sub(r"[^\w.-]", "_", backend_label(backend))
+    return Shared(place.folder, f"{label[:40]}-{words_digest(registry.absolute(backend), digits=8)}", place.owner)
+
+
+def check_room(backend: str) -> None:
+    """Raises InputError if the library of a backend does not fit into TMPDIR."""
+    needs = registry.declarations_of(backend).constants.get("scratch_bytes")
+    if not isinstance(needs, int) or needs <= 0:
+        return
+    place = _place()
+    free = shutil.disk_usage(place).free
+    if free < needs:
+        raise _refused(f"{free >> 20} MiB free at {place}", f"{_mib(needs)} free for what {backend} unpacks")
+
+
+def new_lane(place: Place) -> Path:
+    """A new folder of a lane. Raises InputError if the disk refuses it."""
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="lane-", dir=place.folder))
+        for name in (TEMPORARY, WORKING):
+            (folder / name).mkdir()
+        return folder
+    except OSError as error:
+        raise _refused(f"{place.folder}: {error.strerror}") from error
+
+
+def remove(folder: Path) -> None:
+    """Removes a folder and all that is in it, as far as that can be removed."""
+    for _ in range(_ATTEMPTS):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+
+
+def _place() -> Path:
+    """The folder for temporary files. Raises InputError if there is none, or it cannot be written."""
+    place = Path(os.environ.get("TMPDIR") or tempfile.gettempdir())
+    if not place.is_dir():
+        raise _refused(f"{place}, which is no folder")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise _refused(f"{place}, which is not writable")
+    return place.absolute()
+
+
+def _refused(got: str, expected: str = "a writable folder") -> InputError:
+    return InputError("TMPDIR", expected, got, "export TMPDIR=<a folder with room>")
+
+
+def _mib(size: int) -> str:
+    return f"{-(-size >> 20)} MiB"
+
+
+def _remove_abandoned(place: Path) -> None:
+    """Removes the folders of processes that were killed."""
+    for folder in place.glob(f"{PREFIX}*"):
+        try:
+            ours = folder.stat().st_uid == os.geteuid()
+        except OSError:
+            continue
+        if ours:
+            with claims.alone(folder) as free:
+                if free:
+                    remove(folder)
