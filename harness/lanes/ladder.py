@@ -288,6 +288,8 @@ def _chosen(row: OpRow, job: Job) -> dict[str, Any]:
         "noc_bytes": job.noc_bytes,
         "link_bytes": job.link_bytes,
         "link_ns": job.link_ns,
+        "run_ns": job.run_ns,
+        "run_spread_ns": job.run_spread_ns,
         "pipeline": job.pipeline,
     }
 

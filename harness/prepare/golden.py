@@ -1,28 +1,25 @@
-"""Goldens by XLA on the host: single-op modules compiled once, kept as serialised executables, run on one thread.
-
-The only file that knows jaxlib's private client. It names shapes and devices itself, since to load the half of JAX that
-does would take each child longer than its work.
-"""
+"""Goldens by XLA on the host: single-op modules compiled once, kept as serialised executables, run on one thread."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from opscope.base import damage, ieee_denormals, stored
+from opscope.base import damage, stored
 from opscope.base.damage import Damaged
 from opscope.base.digest import words_digest
 from opscope.base.op_families import DATA_MOVEMENT, op_family
 from opscope.base.quantised.types import PREFIX
 from opscope.base.shardings import collective_in
 from opscope.harness.cache import export_folder
-from opscope.harness.prepare import mlir
+from opscope.harness.prepare import mlir, pjrt_client
+from opscope.harness.prepare.pjrt_client import Client, ClientError, Executable, short
 
 VERSION = 2
 """Raised when the same module must be compiled differently than before."""
@@ -49,110 +46,36 @@ SMALL = {0: 16 << 20, 1: 1 << 20}
 """Bytes of operands and results up to which compiling takes longer than running what is optimised less, by level."""
 
 
-class GoldenError(Exception):
+class GoldenError(ClientError):
     """XLA did not compile or did not run a module; the text is its first line."""
 
 
-def _short(error: BaseException) -> str:
-    """The first line of an error of XLA, at most 200 characters."""
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0][:200]
-
-
 @functools.cache
-def _cpu() -> Any:
+def _cpu() -> Client:
     """The client of this process: the host, synchronous."""
-    # Read when the client makes its thread pool; a process that set it keeps its own.
-    os.environ.setdefault("NPROC", "1")
-    from jaxlib import xla_client
-
-    ieee_denormals.register(xla_client)
-    return xla_client.make_cpu_client(asynchronous=False)
-
-
-@functools.cache
-def _host() -> Any:
-    """Where every buffer lies, as the client asks for it."""
-    from jaxlib import xla_client
-
-    class Host(xla_client.SingleDeviceSharding):
-        memory_kind = None
-        _device_assignment = tuple(_cpu().devices())
-
-        def _to_xla_hlo_sharding(self, rank: int) -> Any:
-            return xla_client.HloSharding.replicate()
-
-    return Host(_cpu().devices()[0])
+    return pjrt_client.host_client(GoldenError)
 
 
 def load_ahead(op_names: Iterable[str]) -> None:
     """Loads what ops of these names need, so that no fork has to. Makes no client, which has threads."""
-    from jaxlib import xla_client  # noqa: F401
-
+    pjrt_client.load_ahead()
     if any("custom_call" in name for name in op_names):
         import jax  # noqa: F401 - registers the functions behind its custom calls
 
 
-class TensorType(NamedTuple):
-    """The type of a buffer, as the client asks for it."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    weak_type: bool = False
-
-
-class Executable:
-    """A compiled module: takes and returns buffers of the host device."""
-
-    def __init__(self, loaded: Any) -> None:
-        self._loaded = loaded
-
-    def run(self, buffers: Sequence[Any]) -> list[Any]:
-        """The results as buffers. Raises GoldenError if XLA refuses to run."""
-        try:
-            return self._loaded.execute_sharded(list(buffers)).consume_with_handlers(self._results)
-        except Exception as error:  # the client raises many types
-            raise GoldenError(_short(error)) from error
-
-    @functools.cached_property
-    def _results(self) -> list[Any]:
-        """What makes a buffer of each result."""
-        from jaxlib import xla_client
-
-        [module] = self._loaded.hlo_modules()
-        shape = xla_client.XlaComputation(module.as_serialized_hlo_module_proto()).program_shape().result_shape()
-        types = [TensorType(result.dimensions(), result.numpy_dtype())
-                 for result in (shape.tuple_shapes() if shape.is_tuple() else [shape])]  # fmt: skip
-        return [xla_client.array_result_handler(kind, _host(), True, True) for kind in types]
-
-    def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The results as fresh arrays."""
-        return [take(buffer) for buffer in self.run([put(array) for array in arrays])]
-
-
 def put(array: np.ndarray) -> Any:
     """A buffer with the value of `array`, in its own type (64-bit types stay); the array must not change after."""
-    from jaxlib import xla_client
-
-    array = np.ascontiguousarray(array).reshape(array.shape)
-    kind, devices = TensorType(array.shape, array.dtype), _cpu().devices()
-    return xla_client.batched_device_put(kind, _host(), [array], devices, True, enable_x64=True)
+    return _cpu().put(array)
 
 
 def view(buffer: Any) -> np.ndarray:
     """The value of a buffer, without a copy where the type allows; not to be written to."""
-    try:
-        try:
-            return np.asarray(memoryview(buffer))
-        except Exception:  # noqa: BLE001 - of a type that only JAX has views of, such as bf16
-            return buffer._single_device_array_to_np_array_did_copy()[0]
-    except Exception as error:  # a failed computation is reported here
-        raise GoldenError(_short(error)) from error
+    return _cpu().view(buffer)
 
 
 def take(buffer: Any) -> np.ndarray:
     """The value of a buffer as a fresh array."""
-    return np.array(view(buffer), copy=True, order="C")
+    return _cpu().take(buffer)
 
 
 def compile_module(
@@ -240,7 +163,7 @@ def _spelled_out(module: mlir.Module, wide: bool) -> mlir.Module:
     try:
         return spelled_out(module, wide=wide)
     except Exception as error:  # MLIR's own type, which only its door names
-        raise GoldenError(_short(error)) from error
+        raise GoldenError(short(error)) from error
 
 
 def _with_single_bits(module: mlir.Module) -> mlir.Module:
@@ -273,28 +196,18 @@ def _compiler() -> str:
 
 def _options(level: int | None = None) -> Any:
     """Compile options: one device, a level of optimisation or XLA's own."""
-    from jaxlib import xla_client
-
-    options = xla_client.CompileOptions()
-    debug = options.executable_build_options.debug_options
-    debug.xla_cpu_enable_fast_math = False
-    if level is not None:
-        debug.xla_backend_optimization_level = level
-        # MLIR's pipeline for loops takes three times as long as the emitter that it replaces.
-        options.env_option_overrides = [("xla_cpu_use_fusion_emitters", False)]
-    return options
-
-
-def _devices() -> Any:
-    from jaxlib import xla_client
-
-    return xla_client.DeviceList((_cpu().devices()[0],))
+    debug: dict[str, Any] = {"xla_cpu_enable_fast_math": False}
+    if level is None:
+        return pjrt_client.compile_options(debug=debug)
+    debug["xla_backend_optimization_level"] = level
+    # MLIR's pipeline for loops takes three times as long as the emitter that it replaces.
+    return pjrt_client.compile_options([("xla_cpu_use_fusion_emitters", False)], debug)
 
 
 def _deserialise(path: Path) -> Executable | None:
     """The executable kept at `path`; None if it cannot be read (it is compiled anew then)."""
     try:
-        return Executable(_cpu().deserialize_executable(stored.read_bytes(path), _devices(), _options()))
+        return _cpu().deserialise(stored.read_bytes(path), _options())
     except Damaged as error:
         damage.say(f"{path}: damaged ({error.got}); it is compiled again")
     except Exception:  # noqa: BLE001 - what XLA no longer takes is only a miss
@@ -304,17 +217,14 @@ def _deserialise(path: Path) -> Executable | None:
 
 def _compile(module: bytes, path: Path | None, level: int | None) -> Executable:
     """Compiles, and keeps the result at `path`; what cannot be kept is compiled again next time."""
-    try:
-        loaded = _cpu().compile_and_load(module, _devices(), _options(level))
-    except Exception as error:  # the client raises many types
-        raise GoldenError(_short(error)) from error
+    executable = _cpu().compile(module, _options(level))
     if path is not None:
         try:
-            serialised = loaded.serialize()
+            serialised = executable.serialise()
         except Exception:  # noqa: BLE001 - custom calls cannot be serialised
-            return Executable(loaded)
+            return executable
         _keep(path, serialised)
-    return Executable(loaded)
+    return executable
 
 
 def _keep(path: Path, data: bytes) -> None:

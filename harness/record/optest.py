@@ -6,6 +6,7 @@ and records only, because pytest processes import it.
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -48,9 +49,19 @@ class RunContext:
         return cls(**{**values, "options": ResultOptions(**values["options"])})
 
 
+_WITH_ARGUMENT = re.compile(r"([\w-]{2,}):(.+)(?<!\.py)(?<!\.yaml)(?<!\.yml)", re.DOTALL)
+"""`NAME:WHAT`: a backend and what it is given, such as a plugin's name or file."""
+
+
 def backend_label(backend: str) -> str:
-    """The name that records use for a backend given by name or by file."""
-    file = backend.replace("\\", "/").rsplit("/", 1)[-1]
+    """The name that records use for a backend given by name or by file, which is also part of files' names.
+
+    What stands after a colon follows after a dash: `pjrt:cuda` is `pjrt-cuda`, `pjrt:build/libx.so` is `pjrt-libx`.
+    """
+    given = _WITH_ARGUMENT.fullmatch(backend)
+    file = (given[2] if given else backend).replace("\\", "/").rsplit("/", 1)[-1]
+    if given is not None:
+        return f"{given[1]}-{file.removesuffix('.so').removesuffix('.dylib').replace(':', '-')}"
     return file.removesuffix(".py").removesuffix(".yaml").removesuffix(".yml")
 
 

@@ -388,6 +388,11 @@ class OpTest(_WithOptions):
     """Of a collective: bytes that a chip receives from others, at most, in a ring of its group; None elsewhere."""
     link_ns: float | None = None
     """How long that takes; `device_ns` does not count it."""
+    run_ns: float | None = None
+    """How long the program takes once it has run before, on what truly executes it: the median of a few runs, by the
+    host's clock. None where a simulator ran it, or the backend does not measure."""
+    run_spread_ns: float | None = None
+    """The slowest of these runs less the fastest; None if there was one alone."""
     arch: str = ""
     """Empty in records that are older than the field."""
     data_format: str = ""
@@ -429,9 +434,11 @@ VOLATILE = frozenset(
         "left_behind",
         "outcomes",
         "hypothesis",
+        "run_ns",
+        "run_spread_ns",
     }
 )
-"""Fields of OpTest that may differ between two equal runs (a hypothesis has a time limit)."""
+"""Fields of OpTest that may differ between two equal runs (a hypothesis has a time limit, and times are measured)."""
 
 
 class Origin(Record):

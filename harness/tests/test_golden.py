@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from opscope.harness.prepare import golden, mlir
+from opscope.harness.prepare import golden, mlir, pjrt_client
 from opscope.harness.prepare.mlir.upcast import widened
 
 SUM = """func.func @main(%a: tensor<4x4096xbf16>) -> tensor<4xbf16> {
@@ -193,4 +193,4 @@ def test_bits_of_a_number_are_as_many_booleans_and_back(wide, value):
     ("text", "line"), [("  first\nsecond", "first"), ("x" * 201, "x" * 200), ("", "ValueError"), (" \n", "ValueError")]
 )
 def test_an_error_of_xla_is_its_first_line(text: str, line: str) -> None:
-    assert golden._short(ValueError(text)) == line
+    assert pjrt_client.short(ValueError(text)) == line

@@ -83,7 +83,19 @@ def test_the_line_that_runs_an_op_again_names_what_is_not_usual() -> None:
 
 @pytest.mark.parametrize(
     ("backend", "label"),
-    [("xla", "xla"), ("a/b.py", "b"), ("a\\b.yaml", "b"), ("b.yml", "b"), ("b.pyc", "b.pyc"), ("/", "")],
+    [
+        ("xla", "xla"),
+        ("a/b.py", "b"),
+        ("a\\b.yaml", "b"),
+        ("b.yml", "b"),
+        ("b.pyc", "b.pyc"),
+        ("/", ""),
+        ("pjrt:cuda", "pjrt-cuda"),
+        ("pjrt:/a/libx.so", "pjrt-libx"),
+        ("tt:../b/x.y.so", "tt-x.y"),
+        ("command:a/b.yaml", "b"),
+        ("C:\\a\\b.py", "b"),
+    ],
 )
 def test_a_backend_is_called_by_its_files_name(backend: str, label: str) -> None:
     assert backend_label(backend) == label

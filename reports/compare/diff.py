@@ -27,7 +27,8 @@ class Label(StrEnum):
     PCC_DROP = "PCC-DROP"
     """Right in both, but further from its golden."""
     SLOWER = "SLOWER"
-    """Right in both, but takes more device cycles, or its compile time settled on a higher level."""
+    """Right in both, but takes more device cycles or longer than its runs vary, or its compile time settled on a higher
+    level."""
     PERSISTING = "PERSISTING"
     """Goes wrong as before."""
     FIXED = "FIXED"
@@ -54,6 +55,9 @@ TENFOLD, LEAST_DROP = 10.0, 1e-5
 """A tenfold distance from 1 is a drop too, if it grew by at least this much."""
 MORE_CYCLES = 1.05
 """Growth of an op's cycles that counts: the cycle model has no noise, but a changed tiling shifts them a little."""
+MORE_TIME, LEAST_NS = 1.25, 20_000
+"""Growth of a measured time that counts, where it is also more than the spreads of both runs together: two processes
+differ by more than the runs of one."""
 
 
 @dataclass(frozen=True)
@@ -234,8 +238,23 @@ def _worse(old: Outcome, new: Outcome, slower: Slower | None) -> tuple[Label, st
             return Label.PCC_DROP, f"1 - PCC: {1 - old.pcc:.1e} before, {1 - new.pcc:.1e} now"
     if old.cycles and new.cycles and new.cycles > MORE_CYCLES * old.cycles:
         return Label.SLOWER, f"{100 * (new.cycles / old.cycles - 1):.0f} % more cycles"
+    if takes_longer(old, new):
+        assert old.run_ns is not None
+        assert new.run_ns is not None
+        return Label.SLOWER, f"runs in {new.run_ns / 1000:,.0f} us, {old.run_ns / 1000:,.0f} before"
     why = slower(old, new) if slower else ""
     return (Label.SLOWER, why) if why else (Label.SAME, "")
+
+
+def takes_longer(old: Outcome, new: Outcome) -> bool:
+    """Whether an op's measured time has grown by more than its runs differ among themselves; where it was run so few
+    times that nobody knows how they differ, it has not."""
+    if old.ran_on != new.ran_on or old.run_ns is None or new.run_ns is None:
+        return False
+    if old.run_spread_ns is None or new.run_spread_ns is None:
+        return False
+    growth = new.run_ns - old.run_ns
+    return growth > max(old.run_spread_ns + new.run_spread_ns, (MORE_TIME - 1) * old.run_ns, LEAST_NS)
 
 
 # --- rates

@@ -30,7 +30,8 @@ UNSPLITTABLE = "unsplittable"
 
 TAKEN = (
     "op_id", "op_name", "op_kind", "status", "stage_reached", "failed_stage", "compile_seconds", "error_signature",
-    "error_message", "crash_kind", "pcc", "cycles", "l1_peak_bytes", "ran_on", "expected", "flaky", "artifact", "repro",
+    "error_message", "crash_kind", "pcc", "cycles", "run_ns", "run_spread_ns", "l1_peak_bytes", "ran_on", "expected", "flaky", "artifact",
+    "repro",
 )  # fmt: skip
 """Columns of `op_tests` that an outcome is made from."""
 
@@ -61,6 +62,8 @@ class Outcome:
     crash: str = ""
     pcc: float | None = None
     cycles: int | None = None
+    run_ns: float | None = None
+    run_spread_ns: float | None = None
     l1_peak_bytes: int | None = None
     compile_seconds: float = 0.0
     ran_on: str = "none"
@@ -332,6 +335,8 @@ def _outcome(test: Mapping[Any, Any], uses: Mapping[str, int]) -> Outcome:
         crash=test["crash_kind"] or "",
         pcc=test["pcc"],
         cycles=test["cycles"],
+        run_ns=test["run_ns"],
+        run_spread_ns=test["run_spread_ns"],
         l1_peak_bytes=test["l1_peak_bytes"],
         compile_seconds=test["compile_seconds"] or 0.0,
         ran_on=test["ran_on"],

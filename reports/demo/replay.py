@@ -176,7 +176,7 @@ def _changed(
         fields |= {"pcc": None, "z_max": None, "z_place": "", "question": "", "results": (), "cycles": None,
                    "device_ns": None, "l1_peak_bytes": None, "dram_peak_bytes": None, "limiter": None,
                    "utilisation": None, "dram_bytes": None, "noc_bytes": None, "link_bytes": None, "link_ns": None,
-                   "ran_on": "none"}  # fmt: skip
+                   "run_ns": None, "run_spread_ns": None, "ran_on": "none"}  # fmt: skip
     return fields
 
 

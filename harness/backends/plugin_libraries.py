@@ -1,0 +1,139 @@
+"""Finds PJRT plugins: the shared library that an installed package registers, or one that is named by its file.
+
+Packages register theirs in the entry-point groups of `GROUPS`. Nothing here loads a library or imports a package that
+has one: what a plugin's package does when it is imported is its own affair. Pytest processes call this.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import mmap
+import os
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+from opscope.base import content_digests
+from opscope.base.plugins import plugins
+from opscope.harness.record.errors import InputError, closest
+
+GROUPS = ("jax_plugins", "xla_plugins", "opscope.pjrt")
+"""Entry-point groups: JAX's own, that of packages beside JAX, and ours."""
+SUFFIXES = (".so", ".dylib")
+_ENTRY = b"GetPjrtApi"
+_AROUND = re.compile(r"^(?:lib|xla_|jax_|pjrt_)|(?:_pjrt|_plugin)$|\d+$")
+"""What packages put around the name that people use: `xla_cuda12` is `cuda`, `libtt` is `tt`."""
+
+
+@dataclass(frozen=True)
+class Library:
+    """A plugin's shared library."""
+
+    name: str
+    """As it was asked for: an entry point's name, or a file's without its suffix."""
+    path: Path
+    distribution: str = ""
+    """The installed package that registers it; empty of a file."""
+    version: str = ""
+
+    def digest(self) -> str:
+        """SHA-256 of the file, in hex; read once, as long as its size and times stay."""
+        return content_digests.of(str(self.path))
+
+    def mark(self) -> str:
+        """A text that changes when the file is another, without reading it. Raises OSError."""
+        status = self.path.stat()
+        return f"{self.path} {status.st_size} {status.st_mtime_ns} {self.version}"
+
+
+def is_file_name(word: str) -> bool:
+    """Whether a plugin is named by its file: `FILE.so`, or any path."""
+    return word.endswith(SUFFIXES) or os.sep in word
+
+
+def names() -> list[str]:
+    """The names of the plugins that installed packages register."""
+    return sorted(_entry_points())
+
+
+def check(where: str, word: str) -> None:
+    """Raises InputError if there is no plugin of that name, or no such file."""
+    if is_file_name(word):
+        if not Path(word).is_file():
+            raise InputError(where, "the file of a PJRT plugin", f"no file {word}", _way_out(word))
+        return
+    _point(where, word)
+
+
+def find(where: str, word: str) -> Library:
+    """The library of a plugin. Raises InputError if there is none, or if several might be meant."""
+    check(where, word)
+    if is_file_name(word):
+        path = Path(word).resolve()
+        return Library(path.name.rpartition(".")[0] or path.name, path)
+    point = _point(where, word)
+    files = _libraries(point.module, tuple(sys.path))
+    if len(files) != 1:
+        got = f"{len(files)} in {point.module}" if files else f"none in {point.module}"
+        raise InputError(where, "a package with one PJRT library", got, f"{where}:FILE.so".replace(f":{word}", ""))
+    package = point.dist
+    return Library(point.name, files[0], package.name if package else "", package.version if package else "")
+
+
+def short_name(name: str) -> str:
+    """A plugin's name without what packages put around it."""
+    while (shorter := _AROUND.sub("", name, count=1)) != name and shorter:
+        name = shorter
+    return name
+
+
+def _point(where: str, word: str) -> EntryPoint:
+    points = _entry_points()
+    if word in points:
+        return points[word]
+    meant = sorted(name for name in points if short_name(name) == word)
+    if len(meant) > 1:
+        raise InputError(where, "the name of one plugin", f"'{word}', which may be {' or '.join(meant)}", meant[-1])
+    if not meant:
+        raise InputError(where, "the name of an installed PJRT plugin or a file", f"'{word}'", _way_out(word))
+    return points[meant[0]]
+
+
+def _way_out(word: str) -> str:
+    """The plugins that there are, by the names that are close."""
+    found = {name for point in _entry_points() for name in (point, short_name(point))}
+    near = closest(Path(word).stem, found)
+    return near or "pip install a package that registers one, or the path of its .so file"
+
+
+def _entry_points() -> dict[str, EntryPoint]:
+    """Name -> entry point; one that several groups have is that of the first."""
+    found: dict[str, EntryPoint] = {}
+    for group in GROUPS:
+        for point in plugins(group):
+            found.setdefault(point.name, point)
+    return found
+
+
+@cache
+def _libraries(module: str, _folders: Sequence[str]) -> list[Path]:
+    """The libraries in a package's folder that have the entry of a plugin."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        return []
+    places = list(spec.submodule_search_locations or ()) if spec is not None else []
+    files = sorted({path for place in places for path in Path(place).rglob("*") if path.suffix in SUFFIXES})
+    return files if len(files) == 1 else [path for path in files if _has_entry(path)]
+
+
+def _has_entry(path: Path) -> bool:
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return content.find(_ENTRY) >= 0
+    except (OSError, ValueError):
+        return False
