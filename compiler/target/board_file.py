@@ -65,6 +65,8 @@ BOARD: Mapping[str, Check] = {
 LINK: Mapping[str, Check] = {"gb_per_s": RATE, "hop_ns": RATE}
 ETHERNET = "ethernet"
 """A link between chips, which a board may lack."""
+RUNTIME = "runtime"
+"""What tt-metal finds and sets aside (`runtime_facts.py`), which a board may lack."""
 PROFILE: Mapping[str, Check] = {
     "grid": GRID,
     "l1_bytes": SIZE,
@@ -86,29 +88,40 @@ PROFILE: Mapping[str, Check] = {
 PROFILES = ("ttnn", "buda")
 
 
-def read_board(folder: Path, name: str) -> dict[str, Any]:
-    """Returns the checked figures of `folder/name.yaml`, with those of the board that it is like."""
-    path = folder / f"{name}.yaml"
+def read_board(path: Path, boards: Path) -> dict[str, Any]:
+    """Returns the checked figures of a board file, with those of the board of the folder `boards` that it is like.
+
+    What is under `runtime` is checked by `runtime_facts`.
+    """
     raw = _figures(path)
-    if "like" in raw:  # several chips of another board
-        other = folder / f"{raw.pop('like')}.yaml"
+    if "like" in raw:
+        other = boards / f"{raw.pop('like')}.yaml"
         if not other.is_file():
             raise ValueError(f"{path.name}: expected a board's name at `like`, got {other.stem!r}")
-        raw = {**_figures(other), **raw}
-    parts = (*PROFILES, *({ETHERNET} & set(raw)))
-    _check(
-        path.name, raw, {**BOARD, **dict.fromkeys(parts, ("figures by name", lambda value: isinstance(value, dict)))}
-    )
+        raw = _over(_figures(other), raw)
+    parts = (*PROFILES, *({ETHERNET, RUNTIME} & set(raw)))
+    figures: Check = ("figures by name", lambda value: isinstance(value, dict))
+    check_figures(path.name, raw, {**BOARD, **dict.fromkeys(parts, figures)})
     if ETHERNET in raw:
-        _check(f"{path.name}: {ETHERNET}", raw[ETHERNET], LINK)
+        check_figures(f"{path.name}: {ETHERNET}", raw[ETHERNET], LINK)
     for world in PROFILES:
-        _check(f"{path.name}: {world}", raw[world], PROFILE)
+        check_figures(f"{path.name}: {world}", raw[world], PROFILE)
         _check_profile(f"{path.name}: {world}", raw[world], raw["physical_grid"])
-    if raw["board"] != name:
+    if raw["board"] != path.stem:
         raise ValueError(f"{path.name}: expected the file's name at `board`, got {raw['board']!r}")
     if beyond := [row for row in raw["harvested_rows"] if row >= raw["physical_grid"][0]]:
         raise ValueError(f"{path.name}: expected harvested_rows below {raw['physical_grid'][0]}, got {beyond[0]}")
     return raw
+
+
+def _over(other: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """Returns another board's figures with a board's own over them, also in each part; what is null is left out."""
+    merged = {**other, **own}
+    for part in (*PROFILES, ETHERNET, RUNTIME):
+        below, above = other.get(part), own.get(part)
+        if isinstance(below, dict) and isinstance(above, dict):
+            merged[part] = {**below, **above}
+    return {key: value for key, value in merged.items() if value is not None or key not in (ETHERNET, RUNTIME)}
 
 
 def _figures(path: Path) -> dict[str, Any]:
@@ -121,7 +134,8 @@ def _figures(path: Path) -> dict[str, Any]:
     return raw
 
 
-def _check(where: str, raw: Mapping[str, Any], checks: Mapping[str, Check]) -> None:
+def check_figures(where: str, raw: Mapping[str, Any], checks: Mapping[str, Check]) -> None:
+    """Checks that each figure is there and what is expected, and no other. Raises ValueError."""
     for key, (expected, holds) in checks.items():
         if key not in raw:
             raise ValueError(f"{where}: expected {key}, {expected}, got none")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.compiler.target.board_file import read_board
+from opscope.compiler.target.runtime_facts import RuntimeFacts, runtime_facts
 
 BOARDS = Path(__file__).parent / "boards"
 DEFAULT_BOARD = {"grayskull": "e150", "wormhole_b0": "n150", "blackhole": "p150"}
@@ -99,6 +100,8 @@ class SystemDesc:
     buda: Profile
     ethernet: Ethernet | None = None
     """None for a board whose chips have no links of their own."""
+    runtime: RuntimeFacts | None = None
+    """None for a board that tt-mlir does not know."""
 
     @property
     def has_fp32_dst(self) -> bool:
@@ -218,12 +221,22 @@ def load_board(name: str) -> SystemDesc:
     own, mask = _split_mask(resolve_arch(name))
     if mask is not None:
         return harvested(load_board(own), mask)
-    raw = read_board(BOARDS, own)
+    return load_board_file(BOARDS / f"{own}.yaml")
+
+
+def load_board_file(path: Path) -> SystemDesc:
+    """The system description in a board file, which may be like a board of ours.
+
+    Raises ValueError for a file that is none, OSError for one that cannot be read.
+    """
+    raw = read_board(path, BOARDS)
     ttnn, buda = (_profile(world, raw.pop(world)) for world in ("ttnn", "buda"))
     for key in ("physical_grid", "harvested_rows", "formats", "dst_formats"):
         raw[key] = tuple(raw[key])
     ethernet = Ethernet(**raw.pop("ethernet")) if "ethernet" in raw else None
-    return SystemDesc(**raw, ttnn=ttnn, buda=buda, ethernet=ethernet)
+    found = raw.pop("runtime", None)
+    runtime = runtime_facts(f"{path.name}: runtime", found, raw["chips"]) if found is not None else None
+    return SystemDesc(**raw, ttnn=ttnn, buda=buda, ethernet=ethernet, runtime=runtime)
 
 
 def _profile(name: str, raw: dict[str, Any]) -> Profile:
