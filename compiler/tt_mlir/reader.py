@@ -87,7 +87,9 @@ class _Reader:
             except (ValueError, KeyError, IndexError) as error:
                 if isinstance(error, CompilerInputError):
                     raise
-                words = str(error) if str(error).startswith("expected") else f"expected tt-mlir's text, got {line[:60]!r}"
+                words = (
+                    str(error) if str(error).startswith("expected") else f"expected tt-mlir's text, got {line[:60]!r}"
+                )
                 raise self._refused(words) from error
             if made is None:
                 continue
