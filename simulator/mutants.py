@@ -364,6 +364,7 @@ _BY_KERNEL: dict[str, tuple[tuple[str, Callable[[KernelFunction], KernelFunction
     "slice_static": (("off_by_one_begin", _on_params(_shift_slice)),),
     "embedding": (("off_by_one_index", _on_inputs(_next_index(0))),),
     "gather": (("off_by_one_index", _on_inputs(_next_index(1))),),
+    "rows_gather": (("off_by_one_index", _on_inputs(_next_index(1))),),
     "add": (("dropped_bias", _on_inputs(_drop_last)),),
     "subtract": (("dropped_operand", _on_inputs(_drop_last)),),
     "multiply": (("dropped_factor", _on_inputs(_one_for_last)),),

@@ -16,7 +16,10 @@ class SoftmaxParams:
 
 @dataclass(frozen=True)
 class NormParams:
-    """`layer_norm` and `rms_norm` along the last dim; inputs 1 and 2, where there are any, are weight and bias."""
+    """`layer_norm` and `rms_norm` along the last dim; inputs 1 and 2, where there are any, are weight and bias.
+
+    `batch_norm_inference` and `batch_norm_training` over all dims but the second: their kernels name the inputs.
+    """
 
     epsilon: float
 

@@ -18,6 +18,7 @@ from opscope.compiler.target.region_params import (
     CollectiveParams,
     ControlParams,
     Conv3dParams,
+    IndexedRowsParams,
     RandomParams,
     ScatterParams,
     SelectScatterParams,
@@ -312,6 +313,7 @@ Params = (
     | AttentionParams
     | EncodedMatmulParams
     | CacheParams
+    | IndexedRowsParams
 )
 
 

@@ -40,6 +40,24 @@ class ScatterParams:
 
 
 @dataclass(frozen=True)
+class IndexedRowsParams:
+    """`rows_gather` (table, indices) and `rows_scatter` (table, indices, updates), as libtt's tt-metal has them.
+
+    A table is (batches, rows, ...) and indices (batches or 1, components, positions). The components of a position
+    are coordinates in dims of `sizes`, laid out row-major over the table's rows; each names `windows` neighbours in
+    its dim. With `column`, the last component is a place within a row of elements.
+    """
+
+    sizes: tuple[int, ...]
+    windows: tuple[int, ...]
+    column: bool = False
+    fill: bool = False
+    """Whether a gather gives zeros for a position outside the table; otherwise it takes the nearest one inside."""
+    combine: str = "update"
+    """Of a scatter: the elementwise kernel that joins old value and update, or `update`, which replaces it."""
+
+
+@dataclass(frozen=True)
 class BodyReduceParams:
     """`reduce_body`: dims folded by a body of 2n scalars to n; inputs: n tensors, n start values."""
 
@@ -76,10 +94,13 @@ class SelectScatterParams:
 
 @dataclass(frozen=True)
 class SortParams:
-    """`sort` of n tensors along `dim`, stable, by a comparator of 2n scalars: whether the first is less."""
+    """`sort` of n tensors along `dim`, stable, by a comparator of 2n scalars: whether the first is less.
+
+    `sort_ascending` and `sort_descending` of one tensor have no comparator.
+    """
 
     dim: int
-    programs: tuple[str, ...]
+    programs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

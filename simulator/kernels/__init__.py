@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from opscope.simulator.kernels import (
+    batch_norm,
     buda,
     ccl,
     control,
@@ -15,6 +16,7 @@ from opscope.simulator.kernels import (
     fused,
     gather,
     host,
+    indexed_rows,
     inference,
     layout,
     linalg,
@@ -33,6 +35,7 @@ __all__ = [
     "KERNELS",
     "Call",
     "Kernel",
+    "batch_norm",
     "buda",
     "ccl",
     "control",
@@ -45,6 +48,7 @@ __all__ = [
     "fused",
     "gather",
     "host",
+    "indexed_rows",
     "inference",
     "kernel",
     "layout",

@@ -50,11 +50,28 @@ def broadcast(images: Images, call: Call) -> np.ndarray:
     return np.broadcast_to(images[0], params_of(call, BroadcastParams).shape)
 
 
+@kernel("repeat", BroadcastParams, unit="move", picks=True)
+def repeat(images: Images, call: Call) -> np.ndarray:
+    """The whole tensor repeated along dims, as often as its size goes into the result's."""
+    x, shape = images[0], params_of(call, BroadcastParams).shape
+    if x.ndim != len(shape) or any(n and size % n for n, size in zip(x.shape, shape, strict=True)):
+        raise ValueError(f"a shape with multiples of {x.shape}, got {shape}")
+    return np.tile(x, tuple(size // n if n else 1 for n, size in zip(x.shape, shape, strict=True)))
+
+
 @kernel("slice_static", SliceParams, unit="move", picks=True)
 def slice_static(images: Images, call: Call) -> np.ndarray:
     """Every step-th element from begin to end, per dim."""
     params = params_of(call, SliceParams)
     return images[0][tuple(map(slice, params.begins, params.ends, params.steps))]
+
+
+@kernel("slice_dynamic", SliceParams, unit="move", arity=3, picks=True)
+def slice_dynamic(images: Images, call: Call) -> np.ndarray:
+    """Every step-th element per dim, from the begins that the second input holds to the ends that the third does."""
+    x, begins, ends = images
+    steps = params_of(call, SliceParams).steps
+    return x[tuple(slice(int(b), int(e), s) for b, e, s in zip(begins.ravel(), ends.ravel(), steps, strict=True))]
 
 
 @kernel("concat", ConcatParams, unit="move", picks=True, arity=(1, 1024))

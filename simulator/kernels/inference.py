@@ -186,3 +186,15 @@ def cumsum(images: Images, call: Call) -> np.ndarray:
 def cumprod(images: Images, call: Call) -> np.ndarray:
     """Running products on the SFPU, rounded as running sums are."""
     return _running(np.multiply, images, call)
+
+
+@kernel("cummax", ReduceParams, l1_bytes=_column_bytes)
+def cummax(images: Images, call: Call) -> np.ndarray:
+    """Running maxima."""
+    return _running(np.maximum, images, call)
+
+
+@kernel("cummin", ReduceParams, l1_bytes=_column_bytes)
+def cummin(images: Images, call: Call) -> np.ndarray:
+    """Running minima."""
+    return _running(np.minimum, images, call)

@@ -1,4 +1,4 @@
-"""`sort` as a bitonic network, and `topk`.
+"""`sort` as a bitonic network, `sort_ascending`, `sort_descending` and `topk`.
 
 A network compares fixed pairs, so that a comparator is applied to half of all elements at once, as the device does it.
 The elements' numbers make it stable: of two elements that are equal to the comparator, the first is less.
@@ -66,6 +66,25 @@ def _ascending(x: np.ndarray) -> np.ndarray:
         return x.astype(np.int64)
     pattern = bits(x).view(np.int32).astype(np.int64)
     return np.where(pattern < 0, pattern ^ 0x7FFFFFFF, pattern)
+
+
+def _in_order(images: Images, call: Call, sign: int) -> Images:
+    """Values along a dim in the order of `sign` times them, and the places that they had; of equals the first first."""
+    dim = params_of(call, SortParams).dim
+    order = np.argsort(sign * _ascending(images[0]), axis=dim, kind="stable")
+    return [np.take_along_axis(images[0], order, dim), order]
+
+
+@kernel("sort_ascending", SortParams, unit="move")
+def sort_ascending(images: Images, call: Call) -> Images:
+    """Values and indices along a dim, the least first."""
+    return _in_order(images, call, 1)
+
+
+@kernel("sort_descending", SortParams, unit="move")
+def sort_descending(images: Images, call: Call) -> Images:
+    """Values and indices along a dim, the largest first."""
+    return _in_order(images, call, -1)
 
 
 @kernel("topk", TopkParams, unit="move")

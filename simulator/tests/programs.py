@@ -37,8 +37,9 @@ def one_kernel(
     *,
     board: str = "n150",
     data_format: str | None = None,
+    more: Sequence[tuple[Sequence[int], str]] = (),
 ) -> Binary:
-    """A program that brings its inputs to DRAM, calls one kernel and brings the result back."""
+    """A program that brings its inputs to DRAM, calls one kernel and brings the result back, with `more` results."""
     tensors: list[TensorDesc] = []
     ops: list[Operation] = []
     host: list[int] = []
@@ -48,11 +49,13 @@ def one_kernel(
         device.append(len(tensors) + 1)
         tensors += [desc(shape, element_type, host=True), desc(shape, element_type, data_format)]
         ops.append(Operation("to_device", (host[-1],), (device[-1],), LayoutParams()))
-    out = len(tensors)
-    tensors += [desc(*output, data_format), desc(*output, host=True)]
-    ops.append(Operation(kernel, tuple(device), (out,), params, numerics))
-    ops.append(Operation("from_device", (out,), (out + 1,), LayoutParams()))
-    program = Program("main", tuple(tensors), tuple(host), (out + 1,), tuple(ops))
+    results = (output, *more)
+    out = tuple(range(len(tensors), len(tensors) + 2 * len(results), 2))
+    for result in results:
+        tensors += [desc(*result, data_format), desc(*result, host=True)]
+    ops.append(Operation(kernel, tuple(device), out, params, numerics))
+    ops += [Operation("from_device", (place,), (place + 1,), LayoutParams()) for place in out]
+    program = Program("main", tuple(tensors), tuple(host), tuple(place + 1 for place in out), tuple(ops))
     return Binary(board, load_board(board).arch, (program,))
 
 
@@ -89,3 +92,12 @@ def run_result(
         kernel, params, inputs, (shape, element_type), numerics, board=device.system.board, data_format=data_format
     )
     return device.load(write(binary)).run(arrays)
+
+
+def run_several(
+    kernel: str, params: Params, arrays: Sequence[np.ndarray], outputs: Sequence[tuple[Sequence[int], str]]
+) -> list[np.ndarray]:
+    """The results of a kernel that has several, on an n150."""
+    inputs = [(array.shape, NAMES[array.dtype.name]) for array in arrays]
+    binary = one_kernel(kernel, params, inputs, outputs[0], more=outputs[1:])
+    return list(Device("n150").load(write(binary)).run(arrays).outputs)

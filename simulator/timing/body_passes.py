@@ -15,6 +15,7 @@ from opscope.compiler.target.program import (
     BodyReduceParams,
     BodyWindowParams,
     EltwiseParams,
+    IndexedRowsParams,
     Operation,
     Program,
     ScatterParams,
@@ -45,6 +46,10 @@ def body_passes(
             count = float(math.prod(window))
         case ScatterParams():
             count = 1.0
+        case IndexedRowsParams():
+            if op.kernel != "rows_scatter":
+                return None
+            count = 1.0
         case SortParams(dim=dim):
             count = 2 * stages(inputs[0].shape[dim] if inputs[0].shape else 1)
         case TopkParams():
@@ -57,7 +62,8 @@ def body_passes(
         for step in programs[name].operations
         if isinstance(step.params, EltwiseParams)
     ]
-    named = getattr(op.params, "combine", "") or ("lt" if isinstance(op.params, TopkParams) else "")
+    compares = isinstance(op.params, TopkParams) or (isinstance(op.params, SortParams) and not op.params.programs)
+    named = getattr(op.params, "combine", "") or ("lt" if compares else "")
     if named:
         # A body that is one kernel has no program: that kernel on the result.
         step = Operation("maximum" if named == "update" else named, (), (0,), EltwiseParams())

@@ -23,6 +23,7 @@ from opscope.compiler.target.program import (
     Conv2dParams,
     Conv3dParams,
     GatherParams,
+    IndexedRowsParams,
     MatmulParams,
     Operation,
     Program,
@@ -142,7 +143,7 @@ def _local(operand: TensorDesc, result: TensorDesc) -> bool:
 
 def _picks(op: Operation) -> bool:
     """Whether the op reads only the part of its operand that it returns."""
-    return isinstance(op.params, GatherParams | SliceParams)
+    return isinstance(op.params, GatherParams | SliceParams | IndexedRowsParams) and op.kernel != "rows_scatter"
 
 
 def _written(op: Operation, inputs: list[TensorDesc]) -> TensorDesc:

@@ -26,6 +26,10 @@ FUSED: dict[str, tuple[str, ...]] = {
     "rotary_embedding": ("multiply", "multiply", "add"),
     "cumsum": ("add",),
     "cumprod": ("multiply",),
+    "cummax": ("maximum",),
+    "cummin": ("maximum",),
+    "batch_norm_inference": ("subtract", "rsqrt", "multiply", "multiply", "add"),
+    "batch_norm_training": ("sum", "subtract", "multiply", "sum", "rsqrt", "multiply", "multiply", "add"),
 }
 """Kernels that run others on the tiles that they hold: they save launches and transfers, not passes."""
 TWO_OPERANDS = frozenset({"add", "subtract", "multiply", "maximum", "minimum"})

@@ -41,6 +41,7 @@ class Params(object):
     AttentionParams = 35
     EncodedMatmulParams = 36
     CacheParams = 37
+    IndexedRowsParams = 38
 
 def ParamsCreator(unionType, table):
     from flatbuffers.table import Table
@@ -157,4 +158,7 @@ def ParamsCreator(unionType, table):
     if unionType == Params().CacheParams:
         import opscope.compiler.target.generated.CacheParams
         return opscope.compiler.target.generated.CacheParams.CacheParamsT.InitFromBuf(table.Bytes, table.Pos)
+    if unionType == Params().IndexedRowsParams:
+        import opscope.compiler.target.generated.IndexedRowsParams
+        return opscope.compiler.target.generated.IndexedRowsParams.IndexedRowsParamsT.InitFromBuf(table.Bytes, table.Pos)
     return None
