@@ -18,7 +18,7 @@ from typing import Any
 from opscope.base.children.call import call
 from opscope.base.children.inside import Parent
 from opscope.base.machine import memory_limit
-from opscope.base.shardings import GSPMD, sharding_in
+from opscope.base.shardings import GSPMD, option_that_splits, sharding_in
 
 SECONDS = 600.0
 _SOURCE, _LOCAL = "module.mlir", "local.mlirbc"
@@ -103,7 +103,8 @@ def in_child(parent: Parent) -> dict[str, Any]:
             return {_INPUT: f"module: expected valid StableHLO, got {_first_line(error)}"}
         sizes = set(_device_counts(parsed.operation)) - {1}
         if sizes - {devices}:
-            return {_INPUT: f"--mesh: expected {max(sizes)} devices, as the module has, got {devices}; try its mesh"}
+            way_out = option_that_splits(parsed.operation)
+            return {_INPUT: f"--mesh: expected {max(sizes)} devices, as the module has, got {devices}; try {way_out}"}
         shardy = "sdy." in str(parsed.operation.get_asm(large_elements_limit=1))
         text = str(parsed.operation.get_asm(enable_debug_info=True))
     client = xla_client.make_cpu_client(asynchronous=False, num_nodes=1)

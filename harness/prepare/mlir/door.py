@@ -79,7 +79,6 @@ def parse(source: str | bytes, where: str = "module", path: Path | None = None) 
     if not text.strip():
         raise InputError(where, _FORMS, "an empty text" if not data else "blanks only", "another file")
 
-
     def read() -> Module:
         return ir.Module.parse(text) if path is None or not _is_unicode(path) else ir.Module.parseFile(str(path))
 
@@ -104,8 +103,8 @@ def _without_foreign(read: foreign.Parse, where: str, error: Exception) -> Modul
     try:
         return ir.Module.parse(foreign.settled(foreign.read_allowing(context(), read)))
     except foreign.UnknownOp as op:
-        dialect = op.name.partition(".")[0]
-        raise InputError(f"{where}{op.place}", _FORMS, f"the unknown dialect `{dialect}` ({op.name})", _EXPORT) from None
+        got = f"the unknown dialect `{op.name.partition('.')[0]}` ({op.name})"
+        raise InputError(f"{where}{op.place}", _FORMS, got, _EXPORT) from None
 
 
 def _in_stablehlo(module: Module) -> Module:

@@ -1,10 +1,10 @@
 """Attributes of dialects that jaxlib lacks (`ttcore.argument_type`, ...): used, kept as text, or left out by name.
 
-tt-mlir's pipeline marks arguments, results, functions and modules with attributes of its own dialects; any compiler may.
-They do not change what a program computes. An attribute with a builtin value (`ttir.name = "w"`) stays as it is. One whose
-value is of an unknown dialect is left out if it is discardable; what it says of an argument's role is kept. One that
-belongs to its op (a custom call's `backend_config`), or that stands inside another, becomes its text. Ops and types of
-such dialects are refused.
+tt-mlir's pipeline marks arguments, results, functions and modules with attributes of its own dialects; any compiler
+may. They do not change what a program computes. An attribute with a builtin value (`ttir.name = "w"`) stays as it is.
+One whose value is of an unknown dialect is left out if it is discardable; what it says of an argument's role is kept.
+One that belongs to its op (a custom call's `backend_config`), or that stands inside another, becomes its text. Ops and
+types of such dialects are refused.
 """
 
 from __future__ import annotations
