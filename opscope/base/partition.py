@@ -31,6 +31,8 @@ _FLAGS = "--xla_dump_hlo_as_proto --xla_dump_hlo_pass_re=spmd.* --xla_enable_rgv
 devices, so that they would name others."""
 _REFUSED, _INPUT = "refused", "input"
 _OF_PARAMETERS, _OF_RESULTS = "mhlo.spmd_parameters_shardings", "mhlo.spmd_output_sharding"
+_OF_DEVICES = frozenset({"stablehlo.all_reduce", "stablehlo.all_gather", "stablehlo.reduce_scatter"})
+"""Ops whose groups are of replicas unless they say that they are of devices."""
 MESH_FORM = re.compile(r"[1-9]\d*(x[1-9]\d*)*")
 
 
@@ -226,6 +228,8 @@ def _clean(module: Any, devices: int) -> None:
             copies.append(op)
         elif op.name.startswith("mhlo."):
             foreign.append(op)
+        if op.name in _OF_DEVICES and _names_devices(op):
+            op.attributes["use_global_device_ids"] = mlir.UnitAttr.get()
         if "channel_handle" in op.attributes:  # numbered anew for each collective: equal ones are to be equal
             op.attributes["channel_handle"] = channel
         for key in {"arg_attrs", "res_attrs", *GSPMD} & set(op.attributes):
@@ -241,6 +245,25 @@ def _clean(module: Any, devices: int) -> None:
     module.operation.attributes["mhlo.num_replicas"] = mlir.IntegerAttr.get(mlir.IntegerType.get_signless(32), 1)
     module.operation.attributes["mhlo.num_partitions"] = mlir.IntegerAttr.get(
         mlir.IntegerType.get_signless(32), devices
+    )
+
+
+def _names_devices(op: Any) -> bool:
+    """Whether groups that are those of replicas by the specification name more than the one replica that there is.
+
+    tt-mlir writes the numbers of devices without saying so (`use_global_device_ids`).
+    """
+    channel = (
+        re.search(r"handle = [1-9]", str(op.attributes["channel_handle"]))
+        if "channel_handle" in op.attributes
+        else None
+    )
+    groups = op.attributes["replica_groups"]
+    count = math.prod(groups.type.shape)
+    return (
+        channel is not None
+        and "use_global_device_ids" not in op.attributes
+        and any(groups[at] > 0 for at in range(count))
     )
 
 
