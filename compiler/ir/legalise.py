@@ -15,7 +15,7 @@ from jaxlib.mlir.dialects import stablehlo
 
 from opscope.base.bounded_shapes import BOUNDED, at_bounds
 from opscope.base.quantised.dequantised import as_integers, dequantise, ops_of
-from opscope.base.shardings import sharding_in
+from opscope.base.shardings import option_that_splits, sharding_in
 from opscope.compiler.errors import StageFailure
 from opscope.compiler.ir.integer_arithmetic import drop_casts, integer_arithmetic
 from opscope.compiler.ops.row import TABLE
@@ -61,7 +61,7 @@ def _refuse_shardings(module: mlir.Module) -> None:
         op, sharding = sharded
         message = (
             f"expected a program for one device, or each device's own with explicit collectives, got {sharding[:160]}; "
-            "try --mesh (opscope compile), or exporting what one device runs"
+            f"try {option_that_splits(module.operation)} (opscope compile, pytest --op-by-op)"
         )
         raise StageFailure(STAGE, op, message, kind="notimpl", diagnostic=sharding)
 

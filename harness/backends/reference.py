@@ -163,6 +163,15 @@ def _check_mesh(board: SystemDesc, mesh: str | None) -> None:
         raise InputError("--mesh", f"a mesh of at most {board.chips} devices on {board.board}", repr(mesh), hint)
 
 
+def board_for(devices: int, board: str) -> str:
+    """A board with at least so many chips: `board` if it has them, else the smallest that does, else `board` itself."""
+    from opscope.compiler.api import board_with
+
+    if board_of(board).chips >= devices:
+        return board
+    return board_with(devices) or board
+
+
 def observer(watch: Watch, programs: Iterable[Any]) -> Callable[[Any], None]:
     """Returns a function that passes values of the running program to `watch`.
 

@@ -12,6 +12,8 @@ from opscope.models.frontends.base import ExportResult, Source
 from opscope.models.registry import Model
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
 
     from opscope.harness.prepare.mlir import Module
@@ -91,15 +93,23 @@ def hand_over(exported: Exported, folder: Path) -> None:
     child.write_result(exported, folder)
 
 
-def export_file(path: Path, model: str = "", shape: str | None = None) -> Exported:
+def export_file(
+    path: Path, model: str = "", shape: str | None = None, note: Callable[[str], None] = lambda line: None
+) -> Exported:
     """Reads a StableHLO file (text, bytecode or portable artifact), or one `model` of it (mlir/file_models.py).
 
-    Open dimensions take the sizes of `shape` (mlir/open_shapes.py). Raises InputError for anything else.
+    Open dimensions take the sizes of `shape` (mlir/open_shapes.py). `note` gets a line if attributes of dialects that
+    are not known were left out (mlir/foreign.py). Raises InputError for anything else.
     """
     from opscope.harness.prepare import mlir
+    from opscope.harness.prepare.mlir import file_models, foreign
 
-    module = one_model(mlir.load(path), str(path), model, shape)
-    return Exported(mlir.to_bytecode(module), (), "file")
+    module = mlir.load(path)
+    if left_out := foreign.notes(module):
+        note(f"{path.name}: attributes of other dialects are not used: {left_out}")
+    module = one_model(module, str(path), model, shape)
+    roles = foreign.roles(module, file_models.entry(module, str(path)))
+    return Exported(mlir.to_bytecode(module), (), "file", roles=roles)
 
 
 def one_model(module: Module, where: str, model: str = "", shape: str | None = None) -> Module:

@@ -1,12 +1,14 @@
-"""Which models a file of StableHLO holds, for processes that do not parse it.
+"""Which models a file of StableHLO holds, and over which mesh each is sharded, for processes that do not parse it.
 
-Most files hold one, and a look at the text says so. Where it does not, a child reads the file; what it found is kept in
-the cache by the file's content.
+Most files hold one, for one device, and a look at the text says so. Where it does not, a child reads the file; what it
+found is kept in the cache by the file's content.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -20,11 +22,13 @@ from opscope.harness.prepare.allowance import SECONDS
 SUFFIXES = (".mlir", ".mlirbc", ".stablehlo", ".bc", ".vhlo")
 FOLDER = "entries"
 """The subfolder of the cache folder."""
-VERSION = 1
-"""Increased when the same file would have other models."""
+VERSION = 2
+"""Increased when the same file would have other models or meshes."""
 
 _MAGIC = b"ML\xefR"
 _FUNCTION = re.compile(rb'"?func\.func"?(?!\s+(?:private|nested)\b)\s*[@(]|"?func\.func"?\s+public\b')
+_MESH = re.compile(rb"\bsdy\.mesh\b[^\n]*=\s*(?:[2-9]|[1-9]\d)")
+"""A mesh of several devices in a text; one in bytecode is a string `sdy`."""
 _MODULE = re.compile(rb'(?m)^\s*"?(?:builtin\.)?module\b')
 
 
@@ -46,8 +50,20 @@ def models(path: Path, cache: Path) -> list[str]:
         digest = file_digest(path)
     except OSError:
         return []
-    found = _listed(str(path), digest, str(cache))
+    found = _read(str(path), digest, str(cache)).models
     return list(found) if len(found) > 1 else []
+
+
+def mesh(path: Path, model: str, cache: Path) -> str:
+    """The sizes of the file's own mesh, `1x2`, if a model of it is sharded over that; empty otherwise."""
+    try:
+        data = regular_file.read_bytes(path)
+        if not (b"sdy" in data if data.startswith(_MAGIC) else _MESH.search(data)):
+            return ""
+        digest = file_digest(path)
+    except OSError:
+        return ""
+    return _read(str(path), digest, str(cache)).meshes.get(model, "")
 
 
 def _may_have_several(text: bytes) -> bool:
@@ -55,14 +71,26 @@ def _may_have_several(text: bytes) -> bool:
     return len(_FUNCTION.findall(text)) > 1 or len(_MODULE.findall(text)) > 1
 
 
+@dataclass(frozen=True)
+class _Contents:
+    """What a child found in a file."""
+
+    models: tuple[str, ...] = ()
+    meshes: Mapping[str, str] = field(default_factory=dict)
+    """Of those models that are sharded; an empty name is the file's only one."""
+
+
 @lru_cache(maxsize=256)
-def _listed(path: str, digest: str, cache: str) -> tuple[str, ...]:
+def _read(path: str, digest: str, cache: str) -> _Contents:
     store, key = JsonStore(Path(cache) / FOLDER), words_digest(digest, str(VERSION), digits=20)
-    if (kept := store.get(key)) is not None:
-        return tuple(kept["models"])
-    task = {"path": path}
-    outcome = call("opscope.harness.prepare.file_models_child:read", task, seconds=SECONDS, memory=memory_limit(None))
-    if not isinstance(outcome.result, list):
-        return ()
-    store.put(key, {"models": outcome.result})
-    return tuple(outcome.result)
+    found = store.get(key)
+    if found is None:
+        task = {"path": path}
+        outcome = call(
+            "opscope.harness.prepare.file_models_child:read", task, seconds=SECONDS, memory=memory_limit(None)
+        )
+        if not isinstance(outcome.result, dict):
+            return _Contents()
+        found = outcome.result
+        store.put(key, found)
+    return _Contents(tuple(found["models"]), dict(found["meshes"]))

@@ -1,18 +1,26 @@
-"""The child of `file_models`: parses a file of StableHLO and says which models it holds."""
+"""The child of `file_models`: parses a file of StableHLO and says which models it holds, and how they are sharded."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from opscope.base.children.inside import Parent
+from opscope.base.shardings import mesh_of, sharding_in
 from opscope.harness.prepare import mlir
 from opscope.harness.prepare.mlir import file_models
 from opscope.harness.record.errors import InputError
 
 
-def read(parent: Parent) -> list[str] | None:
-    """The models of a file, `path` of the task; None where it cannot be read."""
+def read(parent: Parent) -> dict[str, Any] | None:
+    """The models of a file, `path` of the task, and the meshes of those that are sharded; None where it cannot be
+    read."""
+    path = Path(parent.task()["path"])
     try:
-        return file_models.names(mlir.load(Path(parent.task()["path"])))
+        module = mlir.load(path)
+        models = file_models.names(module)
+        parts = {"": module, **({name: file_models.select(module, name, str(path)) for name in models})}
     except InputError:
         return None
+    sharded = {name: part.operation for name, part in parts.items() if sharding_in(part.operation) is not None}
+    return {"models": models, "meshes": {name: mesh for name, op in sharded.items() if (mesh := mesh_of(op))}}

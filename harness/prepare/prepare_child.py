@@ -91,7 +91,7 @@ def make(task: dict[str, Any], emit: Emit) -> None:
     if task["exported"]:
         exported = handed_over(Path(task["exported"]))
     else:
-        exported = export_file(Path(task["path"]), task["entry"], request["shape"])
+        exported = export_file(Path(task["path"]), task["entry"], request["shape"], damage.say)
     if task["hand_over_to"]:
         hand_over(exported, Path(task["hand_over_to"]))
     (temporary / export_folder.MODULE).write_bytes(exported.bytecode)
@@ -208,9 +208,14 @@ def joined(mesh: Sharded, results: Sequence[Any]) -> list[Any]:
 
 
 def argument_types(name: str, exported: Exported) -> tuple[str, ...]:
-    """The type of each argument for a compiler. Empty for files and for training steps, which change all arguments."""
+    """The type of each argument for a compiler: from its exporter, or as a StableHLO file says it.
+
+    Empty for files that do not say it, and for training steps, which change all arguments.
+    """
     if name.endswith(TRAINING):
         return ()
+    if exported.roles:
+        return exported.roles
     return tuple("input" if spec.role == "input" else "parameter" for spec in exported.arguments)
 
 

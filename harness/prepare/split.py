@@ -16,7 +16,7 @@ import numpy as np
 
 from opscope.base import gc_pause
 from opscope.base.quantised.types import PREFIX
-from opscope.base.shardings import sharding_in
+from opscope.base.shardings import option_that_splits, sharding_in
 from opscope.harness.prepare.identity import Identity, attribute_items, digest, op_name
 from opscope.harness.prepare.mesh.collectives import COLLECTIVES
 from opscope.harness.prepare.mlir import Module, bounded, branches, file_models, load, open_shapes, to_bytecode
@@ -108,7 +108,8 @@ def _refuse_shardings(module: Module, where: str) -> None:
     if sharded is not None:
         op, sharding = sharded
         expected = "a program for one device, or each device's own with explicit collectives"
-        raise InputError(f"{where}: {op}", expected, sharding[:160], "exporting what one device runs")
+        hint = f"{option_that_splits(module.operation)}, which runs each device's part"
+        raise InputError(f"{where}: {op}", expected, sharding[:160], hint)
 
 
 class _Splitter:

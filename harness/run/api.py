@@ -16,11 +16,13 @@ import uuid
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from pydantic import ValidationError
 
+from opscope.base import damage
 from opscope.base.results_folder import make_folder
 from opscope.harness.backends import registry
 from opscope.harness.cache import export_folder
@@ -40,6 +42,7 @@ from opscope.harness.record.option_types import input_error
 from opscope.harness.record.origin import origin
 from opscope.harness.record.records import OpRow, OpTest, RunRecord
 from opscope.harness.record.result_options import Decides, ResultOptions
+from opscope.harness.run import own_mesh
 from opscope.harness.run.plan import mender
 from opscope.harness.settings.settings import BY_NAME
 from opscope.harness.triage import after_run
@@ -140,16 +143,22 @@ def run_op_by_op(
     label = name if in_memory else str(source)
     folder = Path(run_dir) if run_dir is not None else run_folders.default_run_dir([label], started)
     run_id = f"{started:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
-    contexts = [
-        RunContext(run_id, str(folder.absolute()), backend_name, result_options, keep_ir, dump_tensors)
-        for backend_name in names
-    ]
     models = (str(_kept(source, folder, name)) if in_memory else str(source),)
     request = Preparation(
         models, **result_options.values(Decides.PROGRAM), cache_dir=_text(cache_dir), max_tensor_bytes=golden_memory,
         seconds=prepare_timeout, memory=prepare_memory,
     )  # fmt: skip
     named = tasks(request)
+    if (own := own_mesh.of_files(named, result_options, "arch" in options)) is not None:
+        damage.say(own.line)
+        result_options = result_options.changed(mesh=own.mesh, arch=own.board)
+        stored |= result_options.model_dump()
+        request = replace(request, mesh=own.mesh)
+        named = tasks(request)
+    contexts = [
+        RunContext(run_id, str(folder.absolute()), backend_name, result_options, keep_ir, dump_tensors)
+        for backend_name in names
+    ]
     folders = {task.name: task.folder for task in named}
     mend = mender(request, folders)
     caches = export_folder.cache_dir(_text(cache_dir))

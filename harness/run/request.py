@@ -16,6 +16,7 @@ from opscope.harness.programs import derived_exports
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.result_options import Decides, ResultOptions
 from opscope.harness.record.workflows import SPLIT, WORKFLOWS
+from opscope.harness.run import own_mesh
 from opscope.harness.settings import foreign_options
 from opscope.harness.settings.settings import SETTINGS, Resolved, project_folder, resolve
 
@@ -43,6 +44,8 @@ class Request:
     """The folder in which pytest was called, which contains .opscope."""
     named: Sequence[Task] = ()
     """The models of a new run, as they were when the command line was read."""
+    notes: tuple[str, ...] = ()
+    """Lines that the user gets to see: what was decided for them."""
 
     @property
     def again(self) -> bool:
@@ -93,7 +96,20 @@ def read(config: pytest.Config) -> Request:
         settings=settings,
         folder=folder,
     )
-    return replace(request, named=_models(request)) if request.models else request
+    return _with_own_mesh(replace(request, named=_models(request))) if request.models else request
+
+
+def _with_own_mesh(request: Request) -> Request:
+    """The request with the mesh of its models' own files, if it names none and they have one (own_mesh.py)."""
+    settings = request.settings
+    found = own_mesh.of_files(
+        request.named, settings.options, settings.is_set("arch"), bool(settings["op_by_op_on_fail"])
+    )
+    if found is None:
+        return request
+    settings.values.update(mesh=found.mesh, arch=found.board)
+    settings.sources["mesh"] = "the model's file"
+    return replace(request, named=_models(request), notes=(found.line,))
 
 
 def _check_workflow(settings: Resolved) -> None:

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from opscope.base import machine
+from opscope.base import damage, machine
 from opscope.base.children.slots import SlotFile
 from opscope.base.file_names import as_text
 from opscope.base.results_folder import make_folder
@@ -91,6 +91,8 @@ def _from_models(
     from opscope.harness.prepare import prepare_models
     from opscope.harness.prepare.preparation import tasks
 
+    for line in request.notes:
+        damage.say(line)
     started = now()
     preparation = to_prepare(request, started=started.timestamp())
     named = tasks(preparation)

@@ -50,6 +50,8 @@ class ExportResult:
     """Argument -> .npy file with such a value, once `values` have been written to files."""
     shardings: Mapping[str, str] = field(default_factory=dict)
     """How the model is split over a mesh (`registry.Model.shardings`)."""
+    roles: tuple[str, ...] = ()
+    """What a StableHLO file says of each argument: `input`, `parameter` or `constant`; empty if it says nothing."""
 
 
 class Frontend(Protocol):

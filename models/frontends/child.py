@@ -87,6 +87,7 @@ def write_result(result: ExportResult, folder: Path) -> None:
         "files": _write_values(result, folder),
         "bound": result.bound,
         "shardings": dict(result.shardings),
+        "roles": result.roles,
     }
     (folder / ARGUMENTS).write_text(json.dumps(document) + "\n", encoding="utf-8")
 
@@ -119,5 +120,5 @@ def read(folder: Path) -> ExportResult:
     bound = tuple(document.get("bound", ()))
     return ExportResult(
         (folder / MODULE).read_bytes(), specs, document["frontend"], bound=bound, files=files,
-        shardings=document.get("shardings", {}),
+        shardings=document.get("shardings", {}), roles=tuple(document.get("roles", ())),
     )  # fmt: skip

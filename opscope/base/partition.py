@@ -18,7 +18,7 @@ from typing import Any
 from opscope.base.children.call import call
 from opscope.base.children.inside import Parent
 from opscope.base.machine import memory_limit
-from opscope.base.shardings import GSPMD, sharding_in
+from opscope.base.shardings import GSPMD, option_that_splits, sharding_in
 
 SECONDS = 600.0
 _SOURCE, _LOCAL = "module.mlir", "local.mlirbc"
@@ -31,6 +31,8 @@ _FLAGS = "--xla_dump_hlo_as_proto --xla_dump_hlo_pass_re=spmd.* --xla_enable_rgv
 devices, so that they would name others."""
 _REFUSED, _INPUT = "refused", "input"
 _OF_PARAMETERS, _OF_RESULTS = "mhlo.spmd_parameters_shardings", "mhlo.spmd_output_sharding"
+_OF_DEVICES = frozenset({"stablehlo.all_reduce", "stablehlo.all_gather", "stablehlo.reduce_scatter"})
+"""Ops whose groups are of replicas unless they say that they are of devices."""
 MESH_FORM = re.compile(r"[1-9]\d*(x[1-9]\d*)*")
 
 
@@ -103,7 +105,8 @@ def in_child(parent: Parent) -> dict[str, Any]:
             return {_INPUT: f"module: expected valid StableHLO, got {_first_line(error)}"}
         sizes = set(_device_counts(parsed.operation)) - {1}
         if sizes - {devices}:
-            return {_INPUT: f"--mesh: expected {max(sizes)} devices, as the module has, got {devices}; try its mesh"}
+            way_out = option_that_splits(parsed.operation)
+            return {_INPUT: f"--mesh: expected {max(sizes)} devices, as the module has, got {devices}; try {way_out}"}
         shardy = "sdy." in str(parsed.operation.get_asm(large_elements_limit=1))
         text = str(parsed.operation.get_asm(enable_debug_info=True))
     client = xla_client.make_cpu_client(asynchronous=False, num_nodes=1)
@@ -225,6 +228,8 @@ def _clean(module: Any, devices: int) -> None:
             copies.append(op)
         elif op.name.startswith("mhlo."):
             foreign.append(op)
+        if op.name in _OF_DEVICES and _names_devices(op):
+            op.attributes["use_global_device_ids"] = mlir.UnitAttr.get()
         if "channel_handle" in op.attributes:  # numbered anew for each collective: equal ones are to be equal
             op.attributes["channel_handle"] = channel
         for key in {"arg_attrs", "res_attrs", *GSPMD} & set(op.attributes):
@@ -240,6 +245,25 @@ def _clean(module: Any, devices: int) -> None:
     module.operation.attributes["mhlo.num_replicas"] = mlir.IntegerAttr.get(mlir.IntegerType.get_signless(32), 1)
     module.operation.attributes["mhlo.num_partitions"] = mlir.IntegerAttr.get(
         mlir.IntegerType.get_signless(32), devices
+    )
+
+
+def _names_devices(op: Any) -> bool:
+    """Whether groups that are those of replicas by the specification name more than the one replica that there is.
+
+    tt-mlir writes the numbers of devices without saying so (`use_global_device_ids`).
+    """
+    channel = (
+        re.search(r"handle = [1-9]", str(op.attributes["channel_handle"]))
+        if "channel_handle" in op.attributes
+        else None
+    )
+    groups = op.attributes["replica_groups"]
+    count = math.prod(groups.type.shape)
+    return (
+        channel is not None
+        and "use_global_device_ids" not in op.attributes
+        and any(groups[at] > 0 for at in range(count))
     )
 
 

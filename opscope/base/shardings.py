@@ -6,6 +6,7 @@ nothing (replicated, or over meshes of one device) leaves one device's program a
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -22,6 +23,11 @@ _FRONTEND = "mhlo.frontend_attributes"
 _SIGNATURES = ("arg_attrs", "res_attrs")
 _GROUPS = ("replica_groups", "source_target_pairs")
 _MESH = "sdy.mesh"
+_PARTITIONS = "mhlo.num_partitions"
+_SPANNED = re.compile(r"<=\[([\d,]+)\]")
+"""The devices that a sharding of GSPMD is over: `<=[2,4]`."""
+_NAMED_MESH = re.compile(r'mesh<\[((?:"[^"]*"=\d+,? ?)+)\]')
+"""A mesh of Shardy within an attribute: `#sdy.mesh<["x"=2, "y"=4]>`."""
 
 
 def sharding_in(module: Any) -> tuple[str, str] | None:
@@ -44,6 +50,31 @@ def sharding_in(module: Any) -> tuple[str, str] | None:
     if sizes and max(sizes) == 1:
         return None
     return next(((label, text) for label, text in shardings if _AXIS.search(_AXIS_SIZE.sub("", text))), None)
+
+
+def mesh_of(module: Any) -> str:
+    """Returns the sizes of the mesh that a module (an operation) names by `sdy.mesh`, `1x2`; empty if it names none of
+    several devices, or several of different sizes."""
+    meshes = [str(op.attributes["mesh"]) for op in _ops(module) if op.name == _MESH]
+    shapes = {shape: math.prod(shape) for shape in (tuple(map(int, _AXIS_SIZE.findall(text))) for text in meshes)}
+    several = [shape for shape, devices in shapes.items() if devices > 1]
+    return "x".join(map(str, several[0])) if several and len({shapes[shape] for shape in several}) == 1 else ""
+
+
+def option_that_splits(module: Any) -> str:
+    """Returns the option that runs a sharded module (an operation), `--mesh 1x2`: by its own mesh, else by how many
+    partitions it says it has or its shardings number."""
+    if mesh := mesh_of(module):
+        return f"--mesh {mesh}"
+    partitions = module.attributes[_PARTITIONS].value if _PARTITIONS in module.attributes else 1
+    texts = [_unescaped(str(attribute)) for op in _ops(module) for _, attribute in _attributes(op)]
+    counts = [_count(match) for text in texts for match in (*_SPANNED.findall(text), *_NAMED_MESH.findall(text))]
+    devices = max([partitions, *counts])
+    return f"--mesh {devices}" if devices > 1 else "--mesh with as many devices as it is sharded over"
+
+
+def _count(sizes: str) -> int:
+    return math.prod(map(int, re.findall(r"\d+", re.sub(r'"[^"]*"', "", sizes))))
 
 
 def collective_in(module: Any) -> str | None:

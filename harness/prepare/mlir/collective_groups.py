@@ -45,6 +45,8 @@ def _read(op: Any, replicas: int, partitions: int) -> Collective:
         raise ValueError(f"{op.name} of {len(op.operands)} tensors at once: there is no formula for it here")
     dim, other = (op.attributes[key].value if key in op.attributes else 0 for key in _DIMS.get(name, ("", "")))
     groups = tuple(tuple(row) for row in _groups(op, name, replicas, partitions)) if op.operands else ()
+    if outside := [device for group in groups for device in group if device >= replicas * partitions]:
+        raise ValueError(f"groups that name device {outside[0]} of {replicas * partitions}")
     return Collective(name, groups, replicas * partitions, partitions, dim, other, _body(op))
 
 

@@ -8,11 +8,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-from jaxlib.mlir import ir
+from jaxlib.mlir import ir, passmanager
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
 
 from opscope.base import regular_file
+from opscope.harness.prepare.mlir import foreign
 from opscope.harness.record.errors import InputError
 
 Module = ir.Module
@@ -20,6 +21,9 @@ Module = ir.Module
 MAGIC = b"ML\xefR"
 """First bytes of MLIR bytecode; a portable artifact continues with its producer, `StableHLO_v<version>`."""
 _FORMS = "StableHLO as text, MLIR bytecode or portable artifact"
+_EXPORT = "exporting the model to StableHLO"
+_FOREIGN = re.compile(r"unregistered dialect|is unknown|Dialect `[\w.]+' not found")
+"""What MLIR's reader says of a dialect that it does not know."""
 
 
 @functools.cache
@@ -74,11 +78,41 @@ def parse(source: str | bytes, where: str = "module", path: Path | None = None) 
         raise InputError(where, _FORMS, f"bytes that begin {data[:8].hex(' ')}", "another file") from None
     if not text.strip():
         raise InputError(where, _FORMS, "an empty text" if not data else "blanks only", "another file")
+
+    def read() -> Module:
+        return ir.Module.parse(text) if path is None or not _is_unicode(path) else ir.Module.parseFile(str(path))
+
     with context():
         try:
-            return ir.Module.parse(text) if path is None or not _is_unicode(path) else ir.Module.parseFile(str(path))
+            return _in_stablehlo(read())
         except ir.MLIRError as error:
-            raise _refused(str(error), where, text) from error
+            try:
+                return _in_stablehlo(_without_foreign(read, where, error))
+            except ir.MLIRError as second:
+                raise _refused(str(second), where, text) from second
+
+
+def _without_foreign(read: foreign.Parse, where: str, error: Exception) -> Module:
+    """What `read` returns while dialects that jaxlib lacks are allowed, without their attributes (foreign.py).
+
+    Raises `error`, that of reading it without them, where no such dialect is the reason; MLIRError or ValueError where
+    it cannot be read so either, InputError for an op of such a dialect.
+    """
+    if not _FOREIGN.search(str(error)):
+        raise error
+    try:
+        return ir.Module.parse(foreign.settled(foreign.read_allowing(context(), read)))
+    except foreign.UnknownOp as op:
+        got = f"the unknown dialect `{op.name.partition('.')[0]}` ({op.name})"
+        raise InputError(f"{where}{op.place}", _FORMS, got, _EXPORT) from None
+
+
+def _in_stablehlo(module: Module) -> Module:
+    """The module; one in VHLO, the versioned form of StableHLO that a portable artifact holds, in StableHLO."""
+    if any(op.operation.name.startswith("vhlo.") for op in module.body.operations):
+        stablehlo.register_stablehlo_passes()
+        passmanager.PassManager.parse("builtin.module(vhlo-legalize-to-stablehlo)").run(module.operation)
+    return module
 
 
 def _is_unicode(path: Path) -> bool:
@@ -93,13 +127,26 @@ def _is_unicode(path: Path) -> bool:
 def _parse_bytecode(data: bytes, where: str) -> Module:
     """The module in MLIR bytecode or a portable artifact."""
     notes: list[str] = []
-    handler: Any = context().attach_diagnostic_handler(lambda d: bool(notes.append(d.message)) or True)
+
+    def note(diagnostic: Any) -> bool:
+        notes.append(diagnostic.message)
+        return True
+
+    def read() -> Module:
+        head, _, _ = data.partition(b"\0")  # up to the end of the producer's name
+        if b"StableHLO_v" in head:
+            return stablehlo.deserialize_portable_artifact(context(), data)
+        return ir.Module.parse(data)
+
+    handler: Any = context().attach_diagnostic_handler(note)
     try:
         with context():
-            head, _, _ = data.partition(b"\0")  # up to the end of the producer's name
-            if b"StableHLO_v" in head:
-                return stablehlo.deserialize_portable_artifact(context(), data)
-            return ir.Module.parse(data)
+            try:
+                return _in_stablehlo(read())
+            except (ir.MLIRError, ValueError) as error:
+                first = ValueError("\n".join([*notes, str(error)]))
+                notes.clear()
+                return _in_stablehlo(_without_foreign(read, where, first))
     except (ir.MLIRError, ValueError) as error:
         raise _refused("\n".join(notes) or str(error), where, None) from error
     finally:
@@ -117,7 +164,7 @@ def _refused(message: str, where: str, text: str | None) -> InputError:
         unknown = re.search(r'"?([A-Za-z_]\w*)\.\w', row[int(at[2]) - 1 :]) or re.search(r'"(\w+)\.\w', row)
     if unknown:
         name = next(group for group in unknown.groups() if group)
-        return InputError(spot, _FORMS, f"the unknown dialect `{name}`", "exporting the model to StableHLO")
+        return InputError(spot, _FORMS, f"the unknown dialect `{name}`", _EXPORT)
     if text is None:
         return InputError(where, _FORMS, f"truncated or damaged bytecode ({line})", "writing the file again")
     if not re.search(r"\b(module|func\.func|stablehlo\.)", text):

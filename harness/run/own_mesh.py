@@ -1,0 +1,63 @@
+"""The mesh of a run of sharded StableHLO files, where none is given: the files' own, on a board of its size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from opscope.harness.prepare import file_models
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.result_options import ResultOptions
+from opscope.harness.record.workflows import SPLIT
+
+if TYPE_CHECKING:
+    from opscope.harness.prepare.preparation import Task
+
+
+@dataclass(frozen=True)
+class OwnMesh:
+    """What a run takes from its files."""
+
+    mesh: str
+    board: str
+    line: str
+    """Says so to the user."""
+
+
+def of_files(named: Sequence[Task], options: ResultOptions, arch_given: bool, on_fail: bool = False) -> OwnMesh | None:
+    """The mesh that all models of a run are sharded over by their own `sdy.mesh`, and the board; None if there is none.
+
+    Models of which only some are sharded, or over different meshes, have none in common: each that is sharded is
+    refused with the option that runs it. Where `arch_given` is false, a board with too few chips is replaced by the
+    smallest that has enough. Raises InputError for options that do not go with a mesh.
+    """
+    if options.mesh is not None:
+        return None
+    meshes = {task.name: _mesh(task) for task in named}
+    mesh, *others = dict.fromkeys(meshes.values())
+    if others or not mesh:
+        return None
+    name = named[0].name
+    where = f"--model {name}: sharded over its own mesh {mesh}"
+    if options.workflow != SPLIT or on_fail:
+        got = f"--workflow {options.workflow}" if options.workflow != SPLIT else "--op-by-op-on-fail"
+        raise InputError(where, f"--workflow {SPLIT}", got, f"--workflow {SPLIT} --mesh {mesh}")
+    if options.inputs == "random":
+        raise InputError(where, "--inputs captured", "--inputs random", f"--inputs captured --mesh {mesh}")
+    from opscope.harness.backends.reference import board_for
+
+    devices = math.prod(map(int, mesh.split("x")))
+    board = options.arch if arch_given else board_for(devices, options.arch)
+    count = f"{len(named)} models" if len(named) > 1 else name
+    how = "as --arch says" if arch_given else f"the smallest with {devices} chips" if board != options.arch else "usual"
+    return OwnMesh(mesh, board, f"{count}: split over its own mesh {mesh} (sdy.mesh), board {board} ({how})")
+
+
+def _mesh(task: Task) -> str:
+    """The mesh that a model's file names; empty if it names none, or is no StableHLO."""
+    if task.export is not None or task.unreadable or task.request.cache_dir is None:
+        return ""
+    return file_models.mesh(Path(task.path), task.entry, Path(task.request.cache_dir))
