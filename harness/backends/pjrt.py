@@ -26,7 +26,7 @@ from opscope.harness.record.stages import Stage
 if TYPE_CHECKING:
     from opscope.harness.prepare.pjrt_client import ApiVersion, Client, Executable, Option
 
-_SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
+SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
   %0 = stablehlo.negate %a : tensor<2x2xf32>
   return %0 : tensor<2x2xf32>
 }"""
@@ -167,7 +167,7 @@ class Pjrt(Backend):
 
     def warm_up(self, options: ResultOptions) -> None:
         """Compiles and runs one small op."""
-        job = Job("warm-up", _SMALLEST, [np.ones((2, 2), np.float32)], options)
+        job = Job("warm-up", SMALLEST, [np.ones((2, 2), np.float32)], options)
         for stage in self.stages:
             self.climb(stage, job)
 
@@ -205,7 +205,7 @@ class Pjrt(Backend):
         if client.platform == HOST:
             return
         try:
-            client.compile(_SMALLEST, compile_options(debug=_debug_fields(client)))([np.ones((2, 2), np.float32)])
+            client.compile(SMALLEST, compile_options(debug=_debug_fields(client)))([np.ones((2, 2), np.float32)])
         except ClientError:
             print(f"the device is lost: {error}", file=sys.stderr, flush=True)
             os.abort()

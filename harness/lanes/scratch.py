@@ -25,6 +25,9 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import backend_label
 
 PREFIX = "opscope-scratch-"
+_MEMORY = Path("/dev/shm")
+_ROOM = 4 << 30
+"""Bytes that must be free there."""
 _ATTEMPTS = 3
 """How often a folder is removed in which a process that is just ending may still write."""
 
@@ -146,7 +149,13 @@ def remove(folder: Path) -> None:
 
 
 def _place() -> Path:
-    """The folder for temporary files. Raises InputError if there is none, or it cannot be written."""
+    """TMPDIR where it is set, else memory where there is room. Raises InputError for none that can be written.
+
+    A library that unpacks thousands of small files takes 1.5 s in memory, and 15 s on a disk that others use.
+    """
+    if not os.environ.get("TMPDIR") and _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK | os.X_OK):
+        if shutil.disk_usage(_MEMORY).free >= _ROOM:
+            return _MEMORY
     place = Path(os.environ.get("TMPDIR") or tempfile.gettempdir())
     if not place.is_dir():
         raise _refused(f"{place}, which is no folder")

@@ -1,0 +1,295 @@
+"""tt-mlir itself, as a PJRT plugin that needs no card: StableHLO -> TTIR -> TTNN -> flatbuffer, then our simulator.
+
+The plugin compiles in one call; `stablehlo-to-ttir` makes it, the stages after it report how far it came. Without a card
+the plugin compiles for a system descriptor, and what it would execute gives zeros: nothing of that is ever a result.
+What runs is the TTNN of its executable, on this project's simulated device. With a card the plugin executes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib import util
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from opscope.base.installing import install_command
+from opscope.harness.backends import plugin_libraries, simulated, tt_executable
+from opscope.harness.backends.base import BackendError, Job, StageError, Target, refuse
+from opscope.harness.backends.pjrt import SMALLEST, Pjrt
+from opscope.harness.backends.plugin_libraries import Library
+from opscope.harness.cache import export_folder
+from opscope.harness.record.element_types import numpy_dtype
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.option_types import path_of
+from opscope.harness.record.records import TensorDesc
+from opscope.harness.record.result_options import ResultOptions
+from opscope.harness.record.stages import Stage
+
+if TYPE_CHECKING:
+    from opscope.compiler.api import SystemDesc
+    from opscope.harness.prepare.pjrt_client import Executable, Option
+
+DISTRIBUTIONS = ("jax-tt-plugin", "pjrt-plugin-tt")
+"""The packages that hold tt-mlir as a plugin: a third party's build, and Tenstorrent's own."""
+PLUGINS = ("tt", "pjrt_plugin_tt")
+CARDS = Path("/dev/tenstorrent")
+DEFAULT_FIDELITY = "HiFi4"
+_ASSETS = "libtt-tt-metal-runtime-assets-*"
+"""What the library unpacks when it is loaded; only kernels are compiled from it, at level 1 and above."""
+_FAILURE = "failure"
+"""Key of a job's state: the stage at which it failed, and how."""
+
+
+class Tt(Pjrt):
+    """tt-mlir of an installed package, or `tt:FILE.so`, a build of one's own."""
+
+    name = "tt"
+    needs_argument = False
+    scratch_bytes = 440 << 20
+    stages = (*tt_executable.STAGES, Stage.RUN)
+
+    def __init__(self, plugin: str = "") -> None:
+        super().__init__(plugin)
+        self._unpacked: list[Path] = []
+
+    # --- its library, and what that is asked for
+
+    def library(self) -> Library:
+        """The build of one's own, or that of the package that is installed. Raises InputError if there is none."""
+        if self.plugin:
+            return super().library()
+        for name in PLUGINS:
+            try:
+                return plugin_libraries.find(self.label(), name)
+            except InputError:
+                continue
+        raise InputError(self.label(), f"one of {' or '.join(DISTRIBUTIONS)}", "neither", install_command("tt"))
+
+    def available(self) -> str | None:
+        """Returns None if there is a library that can be loaded."""
+        if not self.plugin and all(util.find_spec(name) is None for name in ("jax_plugins", "pjrt_plugin_tt")):
+            return install_command("tt")
+        return super().available()
+
+    def remark(self) -> str:
+        """The build, the boards it compiles for here, and what it lacks."""
+        where = "executes on the card" if _has_card() else "compiles without a card; its programs run on the simulator"
+        return f"{super().remark()}; {where}; levels 1 and 2 on Blackhole alone"
+
+    def load(self) -> None:
+        """Loads the library, which unpacks what kernels are compiled from. Raises BackendError for no such plugin."""
+        super().load()
+        self._unpacked = sorted(Path(tempfile.gettempdir()).glob(_ASSETS))
+
+    def open(self, options: ResultOptions) -> None:
+        """Makes the client, for the board of this run. Level 0 compiles no kernel, so what was unpacked goes."""
+        super().open(options)
+        if not options.optimization_level and not _has_card():
+            for folder in self._unpacked:
+                _remove_once(folder)
+
+    def environment(self, options: ResultOptions) -> Mapping[str, str]:
+        """The descriptor that it compiles for, where it keeps kernels, and a log of nothing but what matters."""
+        values = {"TTXLA_LOGGER_LEVEL": os.environ.get("TTXLA_LOGGER_LEVEL", "WARNING")}
+        if not _has_card():
+            values["TT_COMPILE_ONLY_SYSTEM_DESC"] = str(self._descriptor(options))
+        if options.optimization_level:
+            kernels = export_folder.default_cache_dir() / "tt-metal" / self.library().digest()[:16]
+            kernels.mkdir(parents=True, exist_ok=True)
+            values["TT_METAL_CACHE"] = str(kernels)
+        return values
+
+    def client_options(self, options: ResultOptions) -> Mapping[str, Any]:
+        """None: everything is in the environment."""
+        return {}
+
+    def compile_options(self, job: Job) -> Sequence[Option]:
+        """Level, fidelity and --backend-option, and where the IR of each stage goes."""
+        asked = job.options.of_backend(self.name)
+        if job.options.math_fidelity is not None:
+            asked.setdefault("math_fidelity", job.options.math_fidelity.lower())
+        return [
+            ("optimization_level", str(job.options.optimization_level)),
+            ("export_path", str(_export_folder())),
+            *asked.items(),
+        ]
+
+    def _descriptor(self, options: ResultOptions) -> Path:
+        """Writes the system descriptor that a lane compiles for into its own folder.
+
+        Raises BackendError for a build whose schema is not known, InputError for a file that is none or of another one.
+        """
+        from opscope.compiler.api import CompilerInputError, read_system_desc, schema_hash_of, system_desc_file
+
+        library = self.library()
+        board = simulated.board_of(options.arch)
+        place = Path(tempfile.gettempdir()) / f"{board.board}.ttsys"
+        try:
+            if options.system_desc is not None:
+                content = path_of(options.system_desc).read_bytes()
+            else:
+                schema = schema_hash_of(library.distribution or library.path.name, library.version)
+                content = system_desc_file(board, schema)
+            described = read_system_desc(content, str(place if options.system_desc is None else options.system_desc))
+        except OSError as error:
+            raise InputError("--system-desc", "a file that can be read", f"{error.filename}: {error.strerror}") from error
+        except CompilerInputError as error:
+            if options.system_desc is not None:
+                raise InputError("--system-desc", "a system descriptor", str(error), "opscope device system-desc") from error
+            raise BackendError(str(error), f"a build of {self.name} whose descriptors can be written") from error
+        _check_descriptor(described, board)
+        place.write_bytes(content)
+        return place
+
+    # --- its life
+
+    def target(self, options: ResultOptions) -> Target:
+        """What a program for the board computes in, unless its TTNN says otherwise. Raises InputError."""
+        refuse(self.name, options, "data_format", "amp_level")
+        if options.mesh is not None:
+            raise InputError("--mesh", f"no mesh with --backend {self.name}", options.mesh, "--backend reference")
+        board = simulated.board_of(options.arch)
+        if options.optimization_level and board.arch != "blackhole" and not _has_card():
+            raise InputError(
+                "--optimization-level", f"0 on {board.board}: without a card, levels 1 and 2 are for Blackhole",
+                str(options.optimization_level), "--arch p150",
+            )  # fmt: skip
+        return Target(
+            card_type=board.board if _has_card() else f"sim-{board.board}",
+            float_format=None,
+            math_fidelity=options.math_fidelity or DEFAULT_FIDELITY,
+            matrix_format="Tf32",
+            narrow_dst=not board.has_fp32_dst,
+            error_bound=simulated.error_bound,
+            cuts_result=simulated.cuts_result,
+        )
+
+    def fingerprint(self, options: ResultOptions) -> str:
+        """The library's digest, the descriptor's, and the reader and simulator that run its programs."""
+        from opscope.harness.backends.reference import Reference
+
+        described = "" if _has_card() else path_digest(self._descriptor(options))
+        return f"{super().fingerprint(options)}-{described}-{Reference().fingerprint(options)}"
+
+    def warm_up(self, options: ResultOptions) -> None:
+        """Takes one small op through all stages."""
+        desc = TensorDesc(shape=(2, 2), data_type="f32")
+        job = Job("warm-up", SMALLEST, [np.ones((2, 2), np.float32)], options, (desc,))
+        for stage in self.stages:
+            self.climb(stage, job)
+
+    # --- ops
+
+    def climb(self, stage: Stage, job: Job) -> None:
+        """Compiles at the first stage, and reports at those after it. Raises StageError with the first diagnostic."""
+        if stage is tt_executable.STAGES[0]:
+            self._compile(job)
+        failed, error = job.state.get(_FAILURE, (None, None))
+        if failed is stage:
+            raise error
+        if stage is Stage.RUN:
+            self._run_program(job)
+
+    def _compile(self, job: Job) -> None:
+        """Compiles the op and keeps its executable, or at which stage it failed and how."""
+        from opscope.harness.prepare.pjrt_client import ClientError
+
+        folder = _export_folder()
+        shutil.rmtree(folder, ignore_errors=True)
+        began = time.perf_counter()
+        try:
+            executable = self.compiled(job)
+            job.state[Stage.COMPILE] = executable
+            job.state[Stage.TTNN_TO_FLATBUFFER] = tt_executable.parts(executable.serialise())
+        except ClientError as error:
+            stage = tt_executable.failed_stage(error.full, folder)
+            job.state[_FAILURE] = stage, StageError(tt_executable.first_diagnostic(error.full), error.full)
+        except ValueError as error:
+            job.state[_FAILURE] = Stage.TTNN_TO_FLATBUFFER, StageError(str(error))
+        job.stage_seconds = tt_executable.seconds(folder, time.perf_counter() - began)
+        kept = job.ir_dir or folder.with_name("kept")
+        shutil.rmtree(folder.with_name("kept"), ignore_errors=True)
+        tt_executable.keep(folder, kept)
+        job.kept_ir = None if job.ir_dir else kept
+        job.pipeline = " ".join(f"{name}={value}" for name, value in self.compile_options(job) if name != "export_path")
+        library = self.library()
+        job.compiled_by = f"{library.distribution} {library.version}" if library.distribution else library.path.name
+        job.compiled_by += f", {library.path.name} sha256 {library.digest()[:16]}"
+
+    def _run_program(self, job: Job) -> None:
+        """Runs the program on the card, or its TTNN on the simulated device, in the types that it has there."""
+        if _has_card():
+            self._run(job, job.state[Stage.COMPILE])
+            return
+        from opscope.compiler.api import tt_mlir_program
+        from opscope.simulator.api import Device
+
+        board = simulated.board_of(job.options.arch)
+        with simulated.refusals():
+            program = tt_mlir_program(job.state[Stage.TTNN_TO_FLATBUFFER].ttnn, board)
+            executable = Device(board.board).load_decoded(program.binary)
+            inputs = [
+                as_type(array, kind) for array, kind in zip(job.inputs, program.input_types, strict=True)
+            ]
+            result = executable.run(inputs)
+        job.outputs = [
+            as_type(array, desc.data_type) for array, desc in zip(result.outputs, job.results, strict=True)
+        ]
+        job.inputs_after = job.inputs
+        job.ran_on = "simulator"
+        job.narrowed = program.narrowed
+        job.target = replace(
+            self.target(job.options), float_format=program.float_format, math_fidelity=program.math_fidelity,
+            matrix_format=program.matrix_format,
+        )  # fmt: skip
+        simulated.count(job, result, executable)
+
+
+def as_type(array: np.ndarray, element_type: str) -> np.ndarray:
+    """`array` in another element type (MLIR's name), as the runtime converts it: to i1 what is not zero, to narrower
+    integers the low bits."""
+    dtype = numpy_dtype(element_type)
+    if array.dtype == dtype:
+        return array
+    if dtype == np.bool_:
+        return array != 0
+    with np.errstate(all="ignore"):
+        return array.astype(dtype)
+
+
+def path_digest(path: Path) -> str:
+    """Sixteen hex digits of what a file holds."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def _check_descriptor(described: Any, board: SystemDesc) -> None:
+    """Raises InputError if a descriptor is of another chip than the board whose simulator will run the program."""
+    if described.arch != board.arch:
+        raise InputError("--system-desc", f"a descriptor of {board.arch}, as --arch {board.board} is", described.arch,
+                         f"--arch {described.arch}")  # fmt: skip
+
+
+def _remove_once(folder: Path) -> None:
+    """Removes a folder that other lanes may be removing too: whoever renames it first does."""
+    gone = folder.with_name(f"{folder.name}.gone")
+    with contextlib.suppress(OSError):
+        folder.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
+
+
+def _has_card() -> bool:
+    return CARDS.exists()
+
+
+def _export_folder() -> Path:
+    """Where the plugin writes the IR of the op in flight: in the lane's own folder."""
+    return Path(tempfile.gettempdir()) / "op"
