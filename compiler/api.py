@@ -28,7 +28,7 @@ from opscope.compiler.ops.row import TABLE, OpRow, register
 from opscope.compiler.options import CompileOptions
 from opscope.compiler.planned import PlannedModule, PlannedParts
 from opscope.compiler.target.queue_content import QueueContent
-from opscope.compiler.target.system_desc import SystemDesc, board_with, load_board
+from opscope.compiler.target.system_desc import SystemDesc, board_with, load_board, load_board_file
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from opscope.compiler.pieces.pieces import Pieces
     from opscope.compiler.pipelines.verification import Verification
     from opscope.compiler.target.program import Binary, Program, TensorDesc
+    from opscope.compiler.target.tt_system_desc.fields import SystemDescriptor
     from opscope.compiler.tt_mlir.module import TtMlirModule
     from opscope.compiler.tt_mlir.program import TtMlirProgram
 
@@ -67,6 +68,7 @@ __all__ = [
     "describe_io",
     "fingerprint",
     "load_board",
+    "load_board_file",
     "op_table",
     "piece_module",
     "pipeline",
@@ -74,9 +76,12 @@ __all__ = [
     "planned_module",
     "planned_parts",
     "ran_on",
+    "read_system_desc",
     "read_tt_mlir",
     "register",
+    "schema_hash_of",
     "stablehlo_to_ttir",
+    "system_desc_file",
     "take_apart",
     "take_step",
     "tt_mlir_program",
@@ -388,6 +393,48 @@ def planned_parts(compilation: Compilation) -> PlannedParts:
         tuple(lowering.rest_results),
         tuple(described(name, value) for value, name in lowering.rest_inputs.items()),
     )
+
+
+def system_desc_file(board: SystemDesc, schema_hash: str) -> bytes:
+    """Returns tt-mlir's system descriptor of a board, as a file for the build with a schema hash.
+
+    Raises CompilerInputError for a board that tt-mlir does not know, or one whose figures no descriptor can hold.
+    """
+    from opscope.compiler.target.tt_system_desc.of_board import system_desc_bytes
+
+    with _as_input_error():
+        return system_desc_bytes(board, schema_hash)
+
+
+def read_system_desc(data: bytes, name: str, schema_hash: str | None = None) -> SystemDescriptor:
+    """Returns a verified system descriptor of tt-mlir; `name` is the file's, for messages.
+
+    With `schema_hash` it has to be one for the build with that hash. Raises CompilerInputError for any other bytes.
+    """
+    from opscope.compiler.target.tt_system_desc.read import read_descriptor
+
+    with _as_input_error():
+        return read_descriptor(data, name, schema_hash)
+
+
+def schema_hash_of(distribution: str, version: str) -> str:
+    """Returns the schema hash of a build of tt-mlir, such as `jax-tt-plugin`, `0.1.3`, which its descriptors carry.
+
+    Raises CompilerInputError for an unknown build, and for one whose descriptors have other tables.
+    """
+    from opscope.compiler.target.tt_system_desc.schema_hashes import schema_hash_of as known_hash
+
+    with _as_input_error():
+        return known_hash(distribution, version)
+
+
+@contextmanager
+def _as_input_error() -> Iterator[None]:
+    """Turns a ValueError of `target`, which knows no errors of the compiler, into a CompilerInputError."""
+    try:
+        yield
+    except ValueError as error:
+        raise CompilerInputError(str(error)) from None
 
 
 def decode(compiled: bytes) -> Binary:

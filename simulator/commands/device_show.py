@@ -1,4 +1,7 @@
-"""`opscope device show BOARD`: what the simulator models of a board, from which source, and how far that is from it."""
+"""`opscope device show BOARD`: what the simulator models of a board, from which source, and how far that is from it.
+
+The group of commands about boards is here too.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,23 @@ from typing import Any
 import click
 
 from opscope.base.page import Page
+from opscope.simulator.commands.device_system_desc import system_desc
 from opscope.simulator.commands.simulate import InputProblem
 
 
-@click.group("device", short_help="What is modelled of a board: sources, measured errors, known differences.")
+@click.group("device", short_help="What is modelled of a board; its system descriptor for tt-mlir.")
 def device() -> None:
-    """Say what the simulated cards are."""
+    """Show what the simulated cards are, and write what tt-mlir compiles for."""
+
+
+device.add_command(system_desc)
 
 
 @device.command("show")
 @click.argument("board")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(board: str, as_json: bool) -> None:
-    """Show what is modelled of BOARD: n150, n300, t3000, galaxy, p150, e150, an arch, or n150-harvested-2052.
+    """Show what is modelled of BOARD: n150, n300, t3000, galaxy, p150, p100, e150, an arch, or n150-harvested-2052.
 
     Prints its figures, what is modelled and from which source, errors that were measured against cards, and where the
     simulator is known to differ from silicon.

@@ -75,8 +75,8 @@ def test_a_map_says_what_lies_where_since_when_and_what_is_left() -> None:
     assert memory.fragmentation == pytest.approx(1 - 400_000 / (N150.l1_usable - 800_000))
     text = memory.text()
     for part in (
-        "l1: 1,499,136 bytes per core, 103,712 reserved, 64 cores",
-        "wanted 500,000 bytes for tensor 9, Float16_b 4x4 (multiply (line 9)); free 595,424, largest gap 400,000",
+        "l1: 1,499,136 bytes per core, 103,840 reserved, 64 cores",
+        "wanted 500,000 bytes for tensor 9, Float16_b 4x4 (multiply (line 9)); free 595,296, largest gap 400,000",
         "fragmentation 33%",
         "reserved: firmware and kernels",
         "tensor 2, since add (line 2)",
@@ -86,7 +86,7 @@ def test_a_map_says_what_lies_where_since_when_and_what_is_left() -> None:
     drawing = ElementTree.fromstring(memory.svg())
     titles = [title.text or "" for title in drawing.iter("{http://www.w3.org/2000/svg}title")]
     assert len(titles) == 1 + 2 + 1
-    assert any("400,000 bytes from 103,712 in 64 banks, since add (line 0)" in title for title in titles)
+    assert any("400,000 bytes from 103,840 in 64 banks, since add (line 0)" in title for title in titles)
 
 
 def test_reserved_regions_and_banks_of_every_board() -> None:

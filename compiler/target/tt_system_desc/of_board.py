@@ -48,10 +48,13 @@ def system_desc_bytes(board: SystemDesc, schema_hash: str) -> bytes:
 def descriptor_of(board: SystemDesc, schema_hash: str) -> SystemDescriptor:
     """Returns a board's descriptor for the build with a schema hash. Raises BadDescriptor if tt-mlir has no such arch."""
     runtime = board.runtime
-    if runtime is None or board.arch not in ARCHS:
+    if board.arch not in ARCHS:
         raise BadDescriptor(
-            f"board {board.board}: expected a board that tt-mlir knows, of {', '.join(ARCHS[:2])} and with figures under "
-            f"`runtime`, got {board.arch}{'' if runtime else ' without these'}; try n150, or `like: n150` in the file"
+            f"board {board.board}: expected an arch that tt-mlir knows ({', '.join(ARCHS[:2])}), got {board.arch}; try n150"
+        )
+    if runtime is None:
+        raise BadDescriptor(
+            f"board {board.board}: expected figures under `runtime` in its board file, got none; try `like: n150` there"
         )
     build = build_of(schema_hash)
     links = [(link.chip, link.channel, 0, link.other_chip, link.other_channel, 0) for link in runtime.links]

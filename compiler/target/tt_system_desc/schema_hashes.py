@@ -52,7 +52,7 @@ def schema_hash_of(distribution: str, version: str) -> str:
             if build.other_layout:
                 raise UnknownBuild(
                     f"{where}: expected a build with the tables of 0.1.1 and later, got one with others "
-                    f"({build.other_layout}); try a later version, or --system-desc FILE with a descriptor of its own"
+                    f"({build.other_layout}); try a later version, or for a run --system-desc FILE with a descriptor of its own"
                 )
             return build.schema_hash
     known = [f"{build.distribution} {build.version}" for build in BUILDS if not build.other_layout]
@@ -60,7 +60,7 @@ def schema_hash_of(distribution: str, version: str) -> str:
     of_it = [name for name in known if name.startswith(f"{distribution} ")]
     raise UnknownBuild(
         f"{where}: expected a build whose descriptor schema is known ({', '.join(of_it or known)}), got another; try "
-        f"{f'{near[0]}, or ' if near else ''}--system-desc FILE with a descriptor made for this build"
+        f"{f'{near[0]}, or ' if near else ''}for a run --system-desc FILE with a descriptor made for this build"
     )
 
 
