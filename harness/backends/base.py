@@ -127,6 +127,8 @@ class Job:
     noc_bytes: int | None = None
     link_bytes: int | None = None
     link_ns: float | None = None
+    run_ns: float | None = None
+    run_spread_ns: float | None = None
     pipeline: str = ""
     watch: Watch | None = None
     """Receives the values inside a model that runs as one program. A backend that cannot show them ignores it."""

@@ -273,9 +273,10 @@ def path_digest(path: Path) -> str:
 
 def _check_descriptor(described: Any, board: SystemDesc) -> None:
     """Raises InputError if a descriptor is of another chip than the board whose simulator will run the program."""
-    if described.arch != board.arch:
-        raise InputError("--system-desc", f"a descriptor of {board.arch}, as --arch {board.board} is", described.arch,
-                         f"--arch {described.arch}")  # fmt: skip
+    archs = sorted({chip.arch_name for chip in described.chips})
+    if archs != [board.arch]:
+        raise InputError("--system-desc", f"a descriptor of {board.arch}, as --arch {board.board} is",
+                         ", ".join(archs), f"--arch {archs[0]}")  # fmt: skip
 
 
 def _remove_once(folder: Path) -> None:
