@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from opscope.compiler.pieces.pieces import Pieces
     from opscope.compiler.pipelines.verification import Verification
     from opscope.compiler.target.program import Binary, Program, TensorDesc
+    from opscope.compiler.tt_mlir.module import TtMlirModule
+    from opscope.compiler.tt_mlir.program import TtMlirProgram
 
 __all__ = [
     "MIXED_PRECISION",
@@ -72,10 +74,12 @@ __all__ = [
     "planned_module",
     "planned_parts",
     "ran_on",
+    "read_tt_mlir",
     "register",
     "stablehlo_to_ttir",
     "take_apart",
     "take_step",
+    "tt_mlir_program",
     "ttir_to_ttnn",
     "ttnn_to_flatbuffer",
 ]
@@ -223,6 +227,24 @@ def piece_module(text: str) -> ModuleOp:
 
     with _stage(STAGES[2]):
         return module_of(text)
+
+
+def read_tt_mlir(text: str, name: str = "<input>") -> TtMlirModule:
+    """Reads a TTNN module as tt-mlir prints it and its executables hold it. Raises CompilerInputError."""
+    from opscope.compiler.tt_mlir.reader import read_tt_mlir as read
+
+    return read(text, name)
+
+
+def tt_mlir_program(text: str, board: SystemDesc) -> TtMlirProgram:
+    """Makes a program for the simulator of a TTNN module of tt-mlir, with its layouts, formats and configurations.
+
+    Raises CompilerInputError for other text, StageFailure of stage `run` for an op that the simulator lacks.
+    """
+    from opscope.compiler.tt_mlir.program import tt_mlir_program as program_of
+
+    with _stage("run"):
+        return program_of(text, board)
 
 
 def compile(module: Source, system_desc: SystemDesc, options: CompileOptions | None = None) -> bytes:

@@ -37,9 +37,10 @@ def permute(images: Images, call: Call) -> np.ndarray:
     return out
 
 
+@kernel("view", ReshapeParams, unit="move", picks=True)
 @kernel("reshape", ReshapeParams, unit="move", picks=True)
 def reshape(images: Images, call: Call) -> np.ndarray:
-    """Another shape, row-major order kept."""
+    """Another shape, row-major order kept; a view is one that a kernel takes its operand in, which moves nothing."""
     return np.reshape(images[0], params_of(call, ReshapeParams).shape)
 
 

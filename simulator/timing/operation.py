@@ -42,7 +42,8 @@ from opscope.simulator.timing.tile_cycles import tile_cycles, tile_unit
 LAUNCH_NS = 3000.0
 """Time from one program to the next with trace on: the intercept of the out-of-box GEMM rows (GEMM_FLOPS.md)."""
 
-HOST_KERNELS = frozenset({"to_device", "from_device", "deallocate", "host_op"})
+HOST_KERNELS = frozenset({"to_device", "from_device", "deallocate", "host_op", "view"})
+"""Kernels that take no time of the device: the host's, and those that move nothing."""
 
 
 READBACK_NS = 10_000.0

@@ -1,0 +1,23 @@
+"""The one table from ops of tt-mlir's TTNN to kernels of the simulator: importing this package fills it.
+
+An op without a row is refused by its name, and so is an attribute that a row does not read and that is not known to be
+harmless (`values.py`): nothing is left out in silence.
+"""
+
+from __future__ import annotations
+
+from opscope.compiler.tt_mlir.calls import control, creation, eltwise, fused, movement, products, reductions
+from opscope.compiler.tt_mlir.calls.call import TABLE, Emit, emits
+
+__all__ = [
+    "TABLE",
+    "Emit",
+    "control",
+    "creation",
+    "eltwise",
+    "emits",
+    "fused",
+    "movement",
+    "products",
+    "reductions",
+]

@@ -1,0 +1,56 @@
+"""Elementwise ops: one kernel each, with functions of operands and of the result that tt-metal fuses with them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from opscope.compiler.target.program import EltwiseParams
+from opscope.compiler.tt_mlir.calls.call import Emit, emits
+
+UNARY = (
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_not", "cbrt", "ceil", "cos", "cosh", "erf", "erfc",
+    "erfinv", "exp", "exp2", "expm1", "floor", "gelu", "isfinite", "log", "log1p", "logical_not", "neg", "reciprocal",
+    "relu", "relu6", "rsqrt", "sigmoid", "sign", "silu", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc",
+)  # fmt: skip
+OTHER_NAMES = {"round": "round_even"}
+"""tt-metal's name -> ours, where they differ; its round takes halves to even."""
+BINARY = (
+    "add", "subtract", "multiply", "divide", "maximum", "minimum", "remainder", "pow_tensor", "atan2", "eq", "ne", "lt",
+    "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "mulhi",
+    "logical_left_shift", "logical_right_shift",
+)  # fmt: skip
+
+
+@emits(*UNARY, *OTHER_NAMES)
+def unary(emit: Emit) -> None:
+    """One operand."""
+    name = emit.name.removeprefix("ttnn.")
+    emit.call(OTHER_NAMES.get(name, name), emit.inputs, emit.results, EltwiseParams(), emit.numerics())
+
+
+@emits(*BINARY)
+def binary(emit: Emit) -> None:
+    """Two operands, each of which may pass functions before; the result may pass some after it, still in Dst."""
+    kernel, (left, right), (result,) = emit.name.removeprefix("ttnn."), emit.inputs, emit.results
+    before = [emit.attributes.get(f"input_tensor_{side}_activations", ()) for side in "ab"]
+    after, numerics = emit.attributes.get("activations", ()), emit.numerics()
+    operands = [emit.chain(tensor, names) for tensor, names in zip((left, right), before, strict=True)]
+    made = result
+    if after:
+        held = emit.desc(result)
+        made = emit.tensor(replace(held, data_format=numerics.dst_format) if held.layout == "tile" else held)
+    emit.call(kernel, operands, [made], EltwiseParams(), numerics)
+    if after:
+        emit.chain(made, after, result)
+
+
+@emits("where")
+def where(emit: Emit) -> None:
+    """Condition and two values."""
+    emit.call("where", emit.inputs, emit.results, EltwiseParams(), emit.numerics())
+
+
+@emits("typecast")
+def typecast(emit: Emit) -> None:
+    """The element type of the result."""
+    emit.call("typecast", emit.inputs, emit.results, EltwiseParams(), emit.numerics())

@@ -1,0 +1,126 @@
+"""Ops of the matrix unit: products and convolutions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from opscope.compiler.target.program import Conv2dParams, MatmulParams, Numerics, PermuteParams
+from opscope.compiler.tt_mlir.calls.call import Emit, activation, emits
+from opscope.compiler.tt_mlir.values import fields
+
+_PROGRAM = frozenset(
+    {
+        "compute_with_storage_grid_size", "in0_block_w", "out_subblock_h", "out_subblock_w", "out_block_h", "out_block_w",
+        "per_core_m", "per_core_n", "fuse_batch", "mcast_in0", "gather_in0", "hop_cores", "num_global_cb_receivers",
+        "untilize_out", "transpose_mcast", "fused_activation",
+    }
+)  # fmt: skip
+_CONV_CONFIG = frozenset(
+    {
+        "weights_dtype", "activation", "deallocate_activation", "reallocate_halo_output", "act_block_h_override",
+        "act_block_w_div", "reshard_if_not_optimal", "override_sharding_config", "shard_layout", "core_grid",
+        "transpose_shards", "output_layout", "enable_act_double_buffer", "enable_weights_double_buffer",
+        "enable_kernel_stride_folding", "config_tensors_in_dram", "in_place",
+    }
+)  # fmt: skip
+"""Fields of a convolution's configuration: all but the first two say where and how fast, not what."""
+_DEFAULT_FIDELITY = {"Float32": "HiFi4", "Bfp8_b": "LoFi", "Bfp4_b": "LoFi"}
+"""Format of the operands -> the fidelity that ttnn takes for products without a configuration; HiFi2 for others."""
+
+
+def of_products(emit: Emit) -> Numerics:
+    """How a product computes; without a configuration as ttnn chooses by its operands' format."""
+    held = emit.desc(emit.inputs[0]).data_format
+    return emit.numerics(_DEFAULT_FIDELITY.get(held, "HiFi2"))
+
+
+@emits("matmul", "linear")
+def matmul(emit: Emit) -> None:
+    """Batched product of the last two dims; `linear` adds a bias, if it has one."""
+    held = emit.attributes
+    numerics, named = of_products(emit), held.get("activation", "")
+    program = held.get("matmul_program_config")
+    if program is not None:
+        emit.only(set(program) <= _PROGRAM, f"expected a program configuration that is known, got {sorted(program)}")
+        fused = program.get("fused_activation", "none")
+        if fused not in ("none", ""):
+            kernel = activation(fields(fused))
+            emit.only(kernel is not None and named in ("", kernel), f"expected one activation, got {fused} and {named}")
+            named = kernel or ""
+        width = numerics.dst_format
+        numerics = replace(numerics, k_block=int(program["in0_block_w"]), intermediate=width)
+    kernel = "linear" if len(emit.inputs) > 2 else "matmul"
+    params = MatmulParams(held["transpose_a"], held["transpose_b"], named)
+    emit.call(kernel, emit.inputs, emit.results, params, numerics)
+
+
+def conv_activation(emit: Emit) -> str:
+    """The activation of a convolution's configuration; its other fields say where and how fast."""
+    config = emit.attributes.get("conv2d_config") or {}
+    emit.only(set(config) <= _CONV_CONFIG, f"expected a configuration that is known, got {sorted(config)}")
+    emit.attributes.skip("conv2d_slice_config")  # in how many parts
+    held = config.get("activation", "")
+    if not held:
+        return ""
+    kernel = activation(fields(held))
+    emit.only(kernel is not None, f"expected an activation that a kernel has, got {held}")
+    return kernel or ""
+
+
+def padded_sides(padding: tuple[int, ...]) -> tuple[int, int, int, int]:
+    """Top, bottom, left, right of two or four numbers."""
+    if len(padding) == 2:
+        return padding[0], padding[0], padding[1], padding[1]
+    top, bottom, left, right = padding
+    return top, bottom, left, right
+
+
+@emits("prepare_conv2d_weights")
+def prepare_weights(emit: Emit) -> None:
+    """Weights (O, I, KH, KW) as rows (KH KW I, O)."""
+    held, (weight,), (result,) = emit.attributes, emit.inputs, emit.results
+    emit.only(held["weights_format"] == "OIHW", f"expected weights OIHW, got {held['weights_format']}")
+    emit.only(held["groups"] == 1, f"expected one group, got {held['groups']}")
+    conv_activation(emit)
+    held.skip(
+        "batch_size", "dilation", "has_bias", "in_channels", "input_dtype", "input_height", "input_width",
+        "input_memory_config", "input_tensor_layout", "kernel_size", "out_channels", "output_dtype", "padding", "stride",
+    )  # fmt: skip
+    out, into, high, wide = emit.desc(weight).shape
+    made = emit.tensor(replace(emit.desc(result), shape=(high, wide, into, out)))
+    emit.call("prepare_conv2d_weights", [weight], [made], PermuteParams((2, 3, 1, 0)))
+    emit.onto(made, result)
+
+
+@emits("conv2d")
+def conv2d(emit: Emit) -> None:
+    """Input (1, 1, N H W, C), weights (O, I, KH, KW) or as `prepare_conv2d_weights` made them, perhaps a bias."""
+    held, (result,) = emit.attributes, emit.results
+    x, weight, *bias = emit.inputs
+    n, h, w = held["batch_size"], held["input_height"], held["input_width"]
+    into, out, groups = held["in_channels"], held["out_channels"], held["groups"]
+    (high, wide), stride, dilation = held["kernel_size"], held["stride"], held["dilation"]
+    padding = padded_sides(held["padding"])
+    numerics, named = of_products(emit), conv_activation(emit)
+    image = emit.view(x, (n, h, w, into))
+    shape = (high, wide, into // groups, out)
+    desc = emit.desc(weight)
+    if desc.shape == (out, into // groups, high, wide):
+        made = emit.tensor(replace(desc, shape=shape, layout="tile", buffer_type="dram", data_format=desc.data_format))
+        emit.call("prepare_conv2d_weights", [weight], [made], PermuteParams((2, 3, 1, 0)))
+    else:
+        prepared = (1, 1, high * wide * into, out)
+        emit.only(groups == 1 and desc.shape == prepared, f"expected weights OIHW or prepared, got {desc.shape}")
+        made = emit.view(weight, shape)
+    oh, ow = (
+        (size + low + top - (d * (k - 1) + 1)) // s + 1
+        for size, low, top, k, s, d in zip(
+            (h, w), padding[0::2], padding[1::2], (high, wide), stride, dilation, strict=True
+        )
+    )
+    images = emit.desc(result).shape
+    emit.only(images == (1, 1, n * oh * ow, out), f"expected a result of {(1, 1, n * oh * ow, out)}, got {images}")
+    target = emit.tensor(replace(emit.desc(result), shape=(n, oh, ow, out)))
+    params = Conv2dParams(stride, padding, dilation, groups=groups, activation=named)
+    emit.call("conv2d", [image, made, *bias], [target], params, numerics)
+    emit.onto(target, result)

@@ -1,0 +1,58 @@
+"""A module as tt-mlir wrote it: xDSL's ops, and the aliases of its text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from xdsl.dialects.builtin import LocationAttr, ModuleOp, UnregisteredOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+
+DEVICE_MODULE, DEVICE, LOAD_CACHED = "ttcore.device_module", "ttcore.device", "ttcore.load_cached"
+"""Ops of dialect ttcore that print in a form of their own."""
+NAME = "op_name__"
+"""Where xDSL keeps the name of an op of a class that it does not know."""
+
+
+@cache
+def op_class(name: str) -> type[Operation]:
+    """The class of ops of this name; one of no table of ours, whose rules these ops do not follow."""
+    return UnregisteredOp.with_name(name)
+
+
+def name_of(op: Operation) -> str:
+    """The name of an op, such as `ttnn.add`."""
+    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
+
+
+@dataclass(frozen=True)
+class TtMlirModule:
+    """A module, and the names that its text gives to attributes, types and locations."""
+
+    op: ModuleOp
+    name: str
+    """The file, for errors."""
+    before: tuple[tuple[str, str], ...] = ()
+    """Aliases that are written before the module, and their text."""
+    after: tuple[tuple[str, str], ...] = ()
+    """Aliases that are written after it."""
+    locations: tuple[tuple[str, LocationAttr], ...] = ()
+    """Those of them that are locations of ops."""
+
+    @property
+    def program(self) -> ModuleOp:
+        """The module with the functions: the innermost."""
+        inner: Any = self.op
+        while True:
+            ops = [op for block in inner.regions[0].blocks for op in block.ops]
+            held = [op for op in ops if isinstance(op, ModuleOp) or name_of(op) == DEVICE_MODULE]
+            if not held:
+                return inner
+            inner = held[0]
+
+    @property
+    def functions(self) -> list[FuncOp]:
+        """All functions, in the order of the text."""
+        return [op for op in self.program.body.block.ops if isinstance(op, FuncOp)]

@@ -1,0 +1,62 @@
+"""Element types that a function's tensors had before tt-mlir gave them types of the device."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects.func import FuncOp
+
+from opscope.compiler.tt_mlir.attributes import written
+from opscope.compiler.tt_mlir.tensors import element_of
+
+_LOCAL = re.compile(r"local_shape = tensor<(?:\d+x)*(\w+)")
+WIDTH = re.compile(r"(?:[su]i|i|bf|f)(\d+)")
+
+
+@dataclass(frozen=True)
+class Originals:
+    """Types of the module that tt-mlir was given; empty where its text does not say."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    narrowed: tuple[str, ...]
+    """Inputs that have fewer bits than before: `f64 -> f32 at argument 0`."""
+
+    @property
+    def all(self) -> frozenset[str]:
+        """Every type that is known."""
+        return frozenset({*self.inputs, *self.outputs} - {""})
+
+
+def originals(func: FuncOp) -> Originals:
+    """The types that a function's arguments and results had."""
+    kinds = func.function_type
+    inputs = _of(func.properties.get("arg_attrs"), len(kinds.inputs.data))
+    outputs = _of(func.properties.get("res_attrs"), len(kinds.outputs.data))
+    given = declared(kinds.inputs)
+    narrowed = tuple(
+        f"{before} -> {after} at argument {number}"
+        for number, (before, after) in enumerate(zip(inputs, given, strict=True))
+        if _bits(before) > _bits(after)
+    )
+    return Originals(inputs, outputs, narrowed)
+
+
+def declared(kinds: Any) -> tuple[str, ...]:
+    """The element types of a function's arguments or results."""
+    return tuple(map(element_of, kinds.data))
+
+
+def _of(held: Any, count: int) -> tuple[str, ...]:
+    if held is None:
+        return ("",) * count
+    texts = [one.data.get("ttcore.local_shape") for one in held.data]
+    found = [None if text is None else _LOCAL.search(written(text)) for text in texts]
+    return tuple(match[1] if match else "" for match in found)
+
+
+def _bits(kind: str) -> int:
+    match = WIDTH.fullmatch(kind)
+    return int(match[1]) if match else 0

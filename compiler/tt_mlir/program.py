@@ -1,0 +1,218 @@
+"""Makes a program of ours of a TTNN module of tt-mlir: its layouts, formats and order of ops, our kernels.
+
+A function is a program; those that ops name follow it. The entry's tensors come from the host and go back to it, in
+the element types that the executable declares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl.dialects.builtin import NameLoc, StringAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
+
+from opscope.compiler.dialects.locations import location
+from opscope.compiler.dialects.ttnn import DeviceType
+from opscope.compiler.errors import StageFailure
+from opscope.compiler.target.program import Binary, ControlParams, LayoutParams, Program, TensorDesc, programs_of
+from opscope.compiler.target.program import Operation as Call
+from opscope.compiler.target.system_desc import SystemDesc
+from opscope.compiler.tt_mlir.calls import TABLE, Emit
+from opscope.compiler.tt_mlir.module import TtMlirModule, name_of
+from opscope.compiler.tt_mlir.narrowing import Step, narrowed, narrowest
+from opscope.compiler.tt_mlir.original_types import declared, originals
+from opscope.compiler.tt_mlir.reader import read_tt_mlir
+from opscope.compiler.tt_mlir.tensors import STAGE, described, on_host
+from opscope.compiler.tt_mlir.values import Unknown
+
+COMPILER = "tt-mlir"
+PRODUCTS = frozenset({"matmul", "linear", "conv2d", "conv3d", "sum", "mean", "sum_pool2d", "avg_pool2d"})
+"""Kernels of the matrix unit, whose fidelity is a verdict's."""
+ORDER = ("LoFi", "HiFi2", "HiFi3", "HiFi4")
+
+
+@dataclass(frozen=True)
+class TtMlirProgram:
+    """What tt-mlir made of a module, as a device of ours loads it, and what a verdict on its results needs to know."""
+
+    binary: Binary
+    input_types: tuple[str, ...]
+    """Element types of the entry's inputs as the executable declares them: `f32`, `si32`, `bf16`."""
+    output_types: tuple[str, ...]
+    narrowed: tuple[str, ...]
+    """Values that the module's own types did not ask to be narrowed: `f32 -> bf16 at ttnn.max_pool2d`."""
+    float_format: str | None
+    """The narrowest format of floats that were so narrowed; None: each tensor is in that of its own type."""
+    math_fidelity: str
+    """The lowest of its products and sums."""
+    matrix_format: str
+    """What a product takes of a float32."""
+    narrow_dst: bool
+    """Whether a product or sum of floats accumulates in 16 bits."""
+
+
+def tt_mlir_program(text: str, board: SystemDesc, name: str = "<executable>") -> TtMlirProgram:
+    """Reads a TTNN module as an executable holds it and makes it a program for a board.
+
+    Raises CompilerInputError for other text, and StageFailure of stage `run`, which names the op, for an op that the
+    simulator lacks or one with an attribute that is not understood.
+    """
+    module = read_tt_mlir(text, name)
+    functions = {func.sym_name.data: func for func in module.functions}
+    entry = _entry(module)
+    made = {name: _Function(func).build() for name, func in functions.items()}
+    _check_names(made)
+    programs = [made[name] for name in _ordered(entry.sym_name.data, made)]
+    programs[0] = _around(programs[0])
+    own = originals(entry)
+    steps = [step for one in programs for step in one.steps]
+    found = narrowed([(one.program, one.names, one.truths) for one in programs], own)
+    numerics = [step.call.numerics for step in steps if step.call.kernel in PRODUCTS and step.computes_floats]
+    return TtMlirProgram(
+        Binary(board.board, board.arch, tuple(one.program for one in programs), COMPILER),
+        declared(entry.function_type.inputs),
+        declared(entry.function_type.outputs),
+        tuple(dict.fromkeys([*own.narrowed, *(row.words for row in found)])),
+        narrowest(found),
+        min((n.fidelity for n in numerics), key=ORDER.index, default="HiFi4"),
+        "Tf32",
+        any(n.dst_format != "Float32" for n in numerics),
+    )
+
+
+def _entry(module: TtMlirModule) -> FuncOp:
+    """The function that no other calls: the one that is not private."""
+    public = [func for func in module.functions if func.sym_visibility is None or func.sym_visibility.data == "public"]
+    if len(public) != 1:
+        names = ", ".join(func.sym_name.data for func in public) or "none"
+        raise StageFailure(STAGE, "func.func", f"expected one public function, got {names}", kind="notimpl")
+    return public[0]
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A function as a program, with the op of TTNN that each call comes from."""
+
+    program: Program
+    names: tuple[str, ...]
+    truths: frozenset[int]
+    """Inputs that were booleans before tt-mlir gave them another type."""
+    steps: tuple[Step, ...] = field(default=())
+
+
+class _Function:
+    """Collects one function's tensors and calls, numbered in order of appearance."""
+
+    def __init__(self, func: FuncOp) -> None:
+        self.func, self.block = func, func.body.block
+        self.ids: dict[SSAValue, int] = {}
+        self.tensors: list[TensorDesc] = []
+
+    def tensor(self, value: SSAValue, op: str) -> int:
+        """Returns the value's number; enters new values in the table."""
+        if value not in self.ids:
+            self.ids[value] = len(self.tensors)
+            self.tensors.append(described(value.type, op))
+        return self.ids[value]
+
+    def build(self) -> _Made:
+        """Returns the program."""
+        inputs = tuple(self.tensor(arg, "func.func") for arg in self.block.args)
+        calls: list[Call] = []
+        names: list[str] = []
+        outputs: tuple[int, ...] = ()
+        for op in self.block.ops:
+            if isinstance(op, ReturnOp):
+                outputs = tuple(self.tensor(value, "func.return") for value in op.operands)
+            elif name_of(op) != "ttnn.get_device":
+                emitted = self.emitted(op)
+                calls += emitted
+                names += [name_of(op)] * len(emitted)
+        program = Program(self.func.sym_name.data, tuple(self.tensors), inputs, outputs, tuple(calls))
+        truths = frozenset(n for n, kind in enumerate(originals(self.func).inputs) if kind == "i1")
+        steps = tuple(Step(call, program) for call in calls)
+        return _Made(program, tuple(names), truths, steps)
+
+    def emitted(self, op: Operation) -> list[Call]:
+        """Returns the kernel calls of an op."""
+        name = name_of(op)
+        row = TABLE.get(name)
+        if row is None:
+            raise StageFailure(STAGE, name, "the simulator has no kernel for it", kind="notimpl")
+        operands = [self.tensor(value, name) for value in op.operands if not isinstance(value.type, DeviceType)]
+        results = [self.tensor(value, name) for value in op.results]
+        emit = Emit(op, name, operands, results, self.tensors, _place(op))
+        try:
+            row(emit)
+        except Unknown as error:
+            raise emit.refused(str(error)) from error
+        if emit.attributes.unread:
+            raise emit.refused(f"expected attributes that are understood, got {', '.join(emit.attributes.unread)}")
+        return emit.calls
+
+
+def _place(op: Operation) -> str:
+    """`name (file:line)` of an op, as far as its location says."""
+    where: Any = op.location
+    if isinstance(where, NameLoc) and isinstance(where.location, NameLoc):  # what tt-mlir adds to a name
+        inner = where.location
+        op = op.clone_without_regions()
+        op.location = NameLoc(StringAttr(where.desc.data), inner.location)
+    return location(op)
+
+
+def _check_names(made: dict[str, _Made]) -> None:
+    """Checks that each program that a call names is there. Raises StageFailure."""
+    for one in made.values():
+        for call in one.program.operations:
+            for name in programs_of(call.params):
+                if name not in made:
+                    raise StageFailure(STAGE, call.kernel, f"expected a function {name}, got none")
+
+
+def _ordered(entry: str, made: dict[str, _Made]) -> Sequence[str]:
+    """The entry and what it calls, each before those that it calls itself. Raises StageFailure for a cycle."""
+    done: list[str] = []
+    under_way: set[str] = set()
+
+    def visit(name: str) -> None:
+        if name in under_way:
+            raise StageFailure(STAGE, "func.func", f"expected functions that do not call themselves, got {name}")
+        if name in done:
+            return
+        under_way.add(name)
+        for call in made[name].program.operations:
+            if isinstance(call.params, ControlParams):
+                for callee in call.params.programs:
+                    visit(callee)
+        under_way.discard(name)
+        done.append(name)
+
+    visit(entry)
+    return done[::-1]
+
+
+def _around(made: _Made) -> _Made:
+    """The entry between tensors of the host, which go to the device before it and come back after it."""
+    program = made.program
+    tensors, before, after = list(program.tensors), list[Call](), list[Call]()
+
+    def host(number: int) -> int:
+        tensors.append(on_host(tensors[number]))
+        return len(tensors) - 1
+
+    inputs = []
+    for number in program.inputs:
+        inputs.append(host(number))
+        before.append(Call("to_device", (inputs[-1],), (number,), LayoutParams()))
+    outputs = []
+    for number in program.outputs:
+        outputs.append(host(number))
+        after.append(Call("from_device", (number,), (outputs[-1],), LayoutParams()))
+    calls = (*before, *program.operations, *after)
+    around = Program(program.name, tuple(tensors), tuple(inputs), tuple(outputs), calls)
+    names = ("",) * len(before) + made.names + ("",) * len(after)
+    return _Made(around, names, made.truths, made.steps)
