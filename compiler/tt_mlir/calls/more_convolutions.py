@@ -25,7 +25,7 @@ def _on_device(emit: Emit, weight: int, shape: tuple[int, ...], permutation: tup
 
 @emits("conv_transpose2d")
 def conv_transpose2d(emit: Emit) -> None:
-    """The transpose of a convolution: one of the input with gaps, its weights (I, O, KH, KW) turned by half a circle."""
+    """The transpose of a convolution: one of the input with gaps, by weights (I, O, KH, KW) turned by half a circle."""
     held, (result,) = emit.attributes, emit.results
     x, weight, *bias = emit.inputs
     n, h, w, into, out = (
