@@ -52,6 +52,8 @@ class TtMlirProgram:
     """What a product takes of a float32."""
     narrow_dst: bool
     """Whether a product or sum of floats accumulates in 16 bits."""
+    computes: tuple[str, ...]
+    """Kernels that compute floats, each once: where there is one, its bound of error is the result's."""
 
 
 def tt_mlir_program(text: str, board: SystemDesc, name: str = "<executable>") -> TtMlirProgram:
@@ -80,6 +82,7 @@ def tt_mlir_program(text: str, board: SystemDesc, name: str = "<executable>") ->
         min((n.fidelity for n in numerics), key=ORDER.index, default="HiFi4"),
         "Tf32",
         any(n.dst_format != "Float32" for n in numerics),
+        tuple(dict.fromkeys(step.call.kernel for step in steps if step.computes_floats and not step.moves)),
     )
 
 
