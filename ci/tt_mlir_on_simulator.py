@@ -17,11 +17,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from opscope.compiler import api
-from opscope.compiler.target.formats import host_dtype
-from opscope.compiler.tt_mlir.tensors import ELEMENTS
 from opscope.harness.backends.base import Job
 from opscope.harness.lanes.explained import operands_of
 from opscope.harness.prepare.inputs import row_golden, row_inputs
@@ -54,14 +50,13 @@ def outcome(row: OpRow, text: str, folder: Path, device: Device) -> Outcome:
     try:
         made = api.tt_mlir_program(text, device.system)
         given = row_inputs(row, folder)
-        inputs = [as_declared(x, kind) for x, kind in zip(given, made.input_types, strict=True)]
-        result = device.load_decoded(made.binary).run(inputs)
+        result = device.load_decoded(made.binary).run(made.inputs_of(given))
     except (api.StageFailure, api.CompilerInputError) as error:
         words = f"{error.op}: {error.message}" if isinstance(error, api.StageFailure) else str(error)
         return Outcome(row.op_id, row.op_name, "refused", words)
     except DeviceError as error:
         return Outcome(row.op_id, row.op_name, "device", f"{type(error).__name__}: {error}")
-    outputs = [as_was(x, numpy_dtype(desc.data_type)) for x, desc in zip(result.outputs, row.outputs, strict=True)]
+    outputs = made.outputs_as(result.outputs, [(numpy_dtype(desc.data_type), desc.shape) for desc in row.outputs])
     cycles, golden = result.profile.total_cycles, row_golden(row, folder)
     if not golden:
         return Outcome(row.op_id, row.op_name, "no_golden", row.no_golden, made.narrowed, cycles)
@@ -80,21 +75,6 @@ def outcome(row: OpRow, text: str, folder: Path, device: Device) -> Outcome:
     seconds = time.perf_counter() - began
     word = "golden_failed" if wrong else "success"
     return Outcome(row.op_id, row.op_name, word, "; ".join(wrong)[:400], made.narrowed, cycles, seconds)
-
-
-def as_declared(value: np.ndarray, kind: str) -> np.ndarray:
-    """An op's input in the element type that an executable declares; integers saturate."""
-    dtype = host_dtype(ELEMENTS.get(kind, kind))
-    if dtype.kind in "iu" and value.dtype.kind in "iu":
-        limits = np.iinfo(dtype)
-        wide = np.iinfo(value.dtype)
-        value = np.clip(value, max(limits.min, wide.min), min(limits.max, wide.max))
-    return value.astype(dtype)
-
-
-def as_was(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """A result in the element type of the op."""
-    return value != 0 if dtype == np.bool_ else value.astype(dtype)
 
 
 def main(argv: list[str] | None = None) -> int:
