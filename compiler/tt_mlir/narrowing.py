@@ -46,6 +46,12 @@ class Step:
         )
 
 
+    @property
+    def moves(self) -> bool:
+        """Whether it hands values on, or makes them of attributes."""
+        return self.call.kernel in _MOVES or self.call.kernel in ("deallocate", "load_cached", "full", "constant", "arange")
+
+
 @dataclass(frozen=True)
 class Narrowing:
     """Values that lost bits."""
