@@ -126,5 +126,7 @@ class _Allocator:
             self.banks[kind].free(buffer)
 
 
-_NO_CORES = frozenset({"to_device", "from_device", "deallocate", "if", "case", "while", "host_op", "load_cached"})
+_NO_CORES = frozenset(
+    {"to_device", "from_device", "deallocate", "if", "case", "while", "for", "host_op", "load_cached"}
+)
 """Kernels that no core runs: the host's DMA does their work, or there is none."""

@@ -15,7 +15,8 @@ class ControlParams:
     """Control flow. `call`: (callee); `if`: (true, false); `case`: branches; `while`: (condition, body).
 
     Inputs of `if` and `case` are the predicate or index, then what every branch takes; of `while` the values that go
-    round, then those that both programs read besides. Predicates are read back by the host.
+    round, then those that both programs read besides. Predicates are read back by the host. `for`: (body), its inputs
+    three numbers (first, end, step) before those of `while`.
     """
 
     programs: tuple[str, ...]

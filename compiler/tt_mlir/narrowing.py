@@ -12,7 +12,8 @@ from opscope.compiler.tt_mlir.original_types import Originals
 _MOVES = frozenset(
     {
         "to_layout", "to_device", "from_device", "to_memory_config", "reshape", "view", "permute", "slice_static", "concat",
-        "pad", "broadcast", "gather", "embedding", "prepare_conv2d_weights", "prepare_conv3d_weights",
+        "pad", "broadcast", "gather", "embedding", "prepare_conv2d_weights", "prepare_conv3d_weights", "repeat", "reverse",
+        "rows_gather", "slice_dynamic",
     }
 )  # fmt: skip
 """Kernels that hand values on, so that what is narrow stays so and nothing is computed yet."""
@@ -43,6 +44,12 @@ class Step:
         return any(
             FORMATS[self.program.tensors[t].data_format].is_float for t in (*self.call.inputs, *self.call.outputs)
         )
+
+
+    @property
+    def moves(self) -> bool:
+        """Whether it hands values on, or makes them of attributes."""
+        return self.call.kernel in _MOVES or self.call.kernel in ("deallocate", "load_cached", "full", "constant", "arange")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from opscope.compiler.tt_mlir.attributes import written
 from opscope.compiler.tt_mlir.tensors import element_of
 
 _LOCAL = re.compile(r"local_shape = tensor<(?:\d+x)*(\w+)")
+_SHAPE = re.compile(r"local_shape = tensor<((?:\d+x)*)")
 WIDTH = re.compile(r"(?:[su]i|i|bf|f)(\d+)")
 
 
@@ -38,8 +39,8 @@ def originals(func: FuncOp) -> Originals:
     given = declared(kinds.inputs)
     narrowed = tuple(
         f"{before} -> {after} at argument {number}"
-        for number, (before, after) in enumerate(zip(inputs, given, strict=True))
-        if _bits(before) > _bits(after)
+        for number, (before, after, kind) in enumerate(zip(inputs, given, kinds.inputs.data, strict=True))
+        if _bits(before) > _bits(after) and _rank(func, number) == len(kind.get_shape())
     )
     return Originals(inputs, outputs, narrowed)
 
@@ -55,6 +56,13 @@ def _of(held: Any, count: int) -> tuple[str, ...]:
     texts = [one.data.get("ttcore.local_shape") for one in held.data]
     found = [None if text is None else _LOCAL.search(written(text)) for text in texts]
     return tuple(match[1] if match else "" for match in found)
+
+
+def _rank(func: FuncOp, number: int) -> int:
+    """The rank of an argument before; one more now says that its numbers are held as pairs of words."""
+    held: Any = func.properties["arg_attrs"]
+    found = _SHAPE.search(written(held.data[number].data["ttcore.local_shape"]))
+    return found[1].count("x") if found else -1
 
 
 def _bits(kind: str) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from xdsl.dialects.builtin import NameLoc, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
@@ -21,6 +22,7 @@ from opscope.compiler.target.program import Binary, ControlParams, LayoutParams,
 from opscope.compiler.target.program import Operation as Call
 from opscope.compiler.target.system_desc import SystemDesc
 from opscope.compiler.tt_mlir.calls import TABLE, Emit
+from opscope.compiler.tt_mlir.host_values import declared_value, original_value
 from opscope.compiler.tt_mlir.module import TtMlirModule, name_of
 from opscope.compiler.tt_mlir.narrowing import Step, narrowed, narrowest
 from opscope.compiler.tt_mlir.original_types import declared, originals
@@ -52,6 +54,21 @@ class TtMlirProgram:
     """What a product takes of a float32."""
     narrow_dst: bool
     """Whether a product or sum of floats accumulates in 16 bits."""
+    computes: tuple[str, ...]
+    """Kernels that compute floats, each once: where there is one, its bound of error is the result's."""
+
+    def inputs_of(self, values: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The module's inputs in the types that the executable declares."""
+        entry = self.binary.programs[0]
+        if len(values) != len(entry.inputs):
+            raise ValueError(f"inputs: expected {len(entry.inputs)}, got {len(values)}; try those of the module")
+        return [declared_value(x, entry.tensors[t]) for x, t in zip(values, entry.inputs, strict=True)]
+
+    def outputs_as(
+        self, values: Sequence[np.ndarray], types: Sequence[tuple[np.dtype, Sequence[int]]]
+    ) -> list[np.ndarray]:
+        """What the executable made, in the types and shapes of the module's results."""
+        return [original_value(x, dtype, shape) for x, (dtype, shape) in zip(values, types, strict=True)]
 
 
 def tt_mlir_program(text: str, board: SystemDesc, name: str = "<executable>") -> TtMlirProgram:
@@ -80,6 +97,7 @@ def tt_mlir_program(text: str, board: SystemDesc, name: str = "<executable>") ->
         min((n.fidelity for n in numerics), key=ORDER.index, default="HiFi4"),
         "Tf32",
         any(n.dst_format != "Float32" for n in numerics),
+        tuple(dict.fromkeys(step.call.kernel for step in steps if step.computes_floats and not step.moves)),
     )
 
 

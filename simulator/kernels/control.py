@@ -36,3 +36,19 @@ def while_(images: Images, call: Call) -> Images:
     while condition(*state, *outside)[0].reshape(()) != 0:
         state = body(*state, *outside)
     return state
+
+
+@kernel("for", ControlParams, unit="control", arity=(3, 1024))
+def for_(images: Images, call: Call) -> Images:
+    """The program once for each number from the first input to before the second, in steps of the third.
+
+    The values that go round come next, and last those that the program only reads. Nothing is read back on the way.
+    """
+    initial, limit, step = (int(image.reshape(())) for image in images[:3])
+    if step < 1:
+        raise ValueError(f"a step of at least 1, got {step}")
+    count = len(call.outputs)
+    state, outside = images[3 : 3 + count], images[3 + count :]
+    for _ in range(initial, limit, step):
+        state = call.bodies[0](*state, *outside)
+    return state

@@ -77,7 +77,7 @@ def _predicates(executable: Loaded) -> dict[str, OpCost]:
     """Returns the programs at whose call the host reads a predicate or a branch's number: a `while`'s condition."""
     found = {}
     for _, op, cost, params in _controls(executable):
-        if op.kernel != "load_cached":
+        if op.kernel not in ("load_cached", "for"):
             found |= dict.fromkeys(params.programs[:1] if op.kernel == "while" else params.programs, cost)
     return found
 

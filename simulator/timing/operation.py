@@ -63,7 +63,7 @@ def operation_cost(
 
     `products`: constants of matrix products in place of the architecture's, for fitting them.
     """
-    if op.kernel == "load_cached":
+    if op.kernel in ("load_cached", "for"):  # no predicate is read back
         return OpCost(op.kernel, op.location, 0, 0, 0, 0, 0, 0, 0)
     if isinstance(op.params, ControlParams):
         wait = math.ceil(READBACK_NS * system.clock_ghz)

@@ -6,7 +6,21 @@ harmless (`values.py`): nothing is left out in silence.
 
 from __future__ import annotations
 
-from opscope.compiler.tt_mlir.calls import control, creation, eltwise, fused, movement, products, reductions
+from opscope.compiler.tt_mlir.calls import (
+    control,
+    creation,
+    eltwise,
+    fused,
+    indexed,
+    loops,
+    more_convolutions,
+    movement,
+    numbers,
+    ordering,
+    pools,
+    products,
+    reductions,
+)
 from opscope.compiler.tt_mlir.calls.call import TABLE, Emit, emits
 
 __all__ = [
@@ -17,7 +31,13 @@ __all__ = [
     "eltwise",
     "emits",
     "fused",
+    "indexed",
+    "loops",
+    "more_convolutions",
     "movement",
+    "numbers",
+    "ordering",
+    "pools",
     "products",
     "reductions",
 ]

@@ -78,7 +78,8 @@ class Emit:
         """How the op computes: its compute configuration, else `default` fidelity and tt-metal's choice of Dst."""
         config = self.attributes.get("compute_config")
         formats = [self.desc(tensor).data_format for tensor in (*self.inputs, *self.results)]
-        wide, fidelity, approximate = any(name in WIDE for name in formats), default or "HiFi4", False
+        wide = any(name in WIDE for name in formats) or len(self._exponents(formats)) > 1
+        fidelity, approximate = default or "HiFi4", False
         if config is not None:
             self.only(set(config) <= _CONFIG, f"expected a compute configuration of {', '.join(sorted(_CONFIG))}, "
                                               f"got {', '.join(sorted(config))}")  # fmt: skip
@@ -87,10 +88,14 @@ class Emit:
             approximate = config.get("math_approx_mode") == "true"
         return Numerics(fidelity, "Float32" if wide else self._narrow(formats), math_approx=approximate)
 
+    @staticmethod
+    def _exponents(formats: Sequence[str]) -> set[int]:
+        """Bits of exponent that registers of 16 bits would need: no such one holds two kinds of floats."""
+        return {FORMATS[name].register_exponent_bits for name in formats if FORMATS[name].is_float}
+
     def _narrow(self, formats: Sequence[str]) -> str:
-        """The format of a Dst of 16 bits: that of 5 bits of exponent where no operand has 8."""
-        floats = [FORMATS[name].register_exponent_bits for name in formats if FORMATS[name].is_float]
-        return "Float16" if floats and set(floats) == {5} else "Float16_b"
+        """The format of a Dst of 16 bits."""
+        return "Float16" if self._exponents(formats) == {5} else "Float16_b"
 
     def chain(self, tensor: int, activations: Sequence[dict[str, str]], result: int | None = None) -> int:
         """A tensor after elementwise functions; the last one writes `result`, if that is given."""

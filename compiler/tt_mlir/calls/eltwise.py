@@ -14,6 +14,8 @@ UNARY = (
 )  # fmt: skip
 OTHER_NAMES = {"round": "round_even"}
 """tt-metal's name -> ours, where they differ; its round takes halves to even."""
+OTHER_BINARY = {"bitwise_right_shift": "right_shift"}
+"""The same for two operands; its shift of bits keeps the sign."""
 BINARY = (
     "add", "subtract", "multiply", "divide", "maximum", "minimum", "remainder", "pow_tensor", "atan2", "eq", "ne", "lt",
     "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "mulhi",
@@ -28,10 +30,11 @@ def unary(emit: Emit) -> None:
     emit.call(OTHER_NAMES.get(name, name), emit.inputs, emit.results, EltwiseParams(), emit.numerics())
 
 
-@emits(*BINARY)
+@emits(*BINARY, *OTHER_BINARY)
 def binary(emit: Emit) -> None:
     """Two operands, each of which may pass functions before; the result may pass some after it, still in Dst."""
-    kernel, (left, right), (result,) = emit.name.removeprefix("ttnn."), emit.inputs, emit.results
+    name, (left, right), (result,) = emit.name.removeprefix("ttnn."), emit.inputs, emit.results
+    kernel = OTHER_BINARY.get(name, name)
     before = [emit.attributes.get(f"input_tensor_{side}_activations", ()) for side in "ab"]
     after, numerics = emit.attributes.get("activations", ()), emit.numerics()
     operands = [emit.chain(tensor, names) for tensor, names in zip((left, right), before, strict=True)]
