@@ -212,6 +212,11 @@ class Backend(ABC):
     verdicts are all kept then need not start the backend."""
     compile_depths: Mapping[Stage, str] = MappingProxyType({})
     """Stage -> the compiler's own name for the depth that an op has then reached, for a record's `compile_depth`."""
+    stage_files: Mapping[Stage, str] = MappingProxyType({})
+    """Stage -> pattern of the file, below TMPDIR, that shows that the op in flight has passed it, for compilers that
+    take several stages in one call. If they end the process, these tell how far the op came."""
+    writes_diagnostics: bool = False
+    """Whether what it writes to its outputs while an op fails to compile belongs to the diagnostic of that op."""
     takes_apart: bool = False
     """Whether `take_apart` returns the compiled program, which the workflows that run its ops need."""
     runs_meshes: bool = False

@@ -1,8 +1,8 @@
 """tt-mlir itself, as a PJRT plugin that needs no card: StableHLO -> TTIR -> TTNN -> flatbuffer, then our simulator.
 
-The plugin compiles in one call; `stablehlo-to-ttir` makes it, the stages after it report how far it came. Without a card
-the plugin compiles for a system descriptor, and what it would execute gives zeros: nothing of that is ever a result.
-What runs is the TTNN of its executable, on this project's simulated device. With a card the plugin executes.
+The plugin compiles in one call: stage `stablehlo-to-ttir` makes it, those after it report how far it came. Without a
+card it compiles for a system descriptor, and what it executes then gives zeros: nothing of that is ever a result. What
+runs is the TTNN of its executable, on this project's simulated device. With a card the plugin itself executes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import util
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +37,7 @@ from opscope.harness.record.stages import Stage
 
 if TYPE_CHECKING:
     from opscope.compiler.api import SystemDesc
-    from opscope.harness.prepare.pjrt_client import Executable, Option
+    from opscope.harness.prepare.pjrt_client import Option
 
 DISTRIBUTIONS = ("jax-tt-plugin", "pjrt-plugin-tt")
 """The packages that hold tt-mlir as a plugin: a third party's build, and Tenstorrent's own."""
@@ -45,6 +46,8 @@ CARDS = Path("/dev/tenstorrent")
 DEFAULT_FIDELITY = "HiFi4"
 _ASSETS = "libtt-tt-metal-runtime-assets-*"
 """What the library unpacks when it is loaded; only kernels are compiled from it, at level 1 and above."""
+_FOLDER = "op"
+"""Where the plugin writes the IR of the op in flight: a folder of the lane's own."""
 _FAILURE = "failure"
 """Key of a job's state: the stage at which it failed, and how."""
 
@@ -56,6 +59,8 @@ class Tt(Pjrt):
     needs_argument = False
     scratch_bytes = 440 << 20
     stages = (*tt_executable.STAGES, Stage.RUN)
+    stage_files = MappingProxyType({stage: f"{_FOLDER}/{file}" for stage, file in tt_executable.WRITTEN.items()})
+    writes_diagnostics = True
 
     def __init__(self, plugin: str = "") -> None:
         super().__init__(plugin)
@@ -141,10 +146,12 @@ class Tt(Pjrt):
                 content = system_desc_file(board, schema)
             described = read_system_desc(content, str(place if options.system_desc is None else options.system_desc))
         except OSError as error:
-            raise InputError("--system-desc", "a file that can be read", f"{error.filename}: {error.strerror}") from error
+            got = f"{error.filename}: {error.strerror}"
+            raise InputError("--system-desc", "a file that can be read", got) from error
         except CompilerInputError as error:
             if options.system_desc is not None:
-                raise InputError("--system-desc", "a system descriptor", str(error), "opscope device system-desc") from error
+                hint = "opscope device system-desc"
+                raise InputError("--system-desc", "a system descriptor", str(error), hint) from error
             raise BackendError(str(error), f"a build of {self.name} whose descriptors can be written") from error
         _check_descriptor(described, board)
         place.write_bytes(content)
@@ -237,13 +244,9 @@ class Tt(Pjrt):
         with simulated.refusals():
             program = tt_mlir_program(job.state[Stage.TTNN_TO_FLATBUFFER].ttnn, board)
             executable = Device(board.board).load_decoded(program.binary)
-            inputs = [
-                as_type(array, kind) for array, kind in zip(job.inputs, program.input_types, strict=True)
-            ]
+            inputs = [as_type(array, kind) for array, kind in zip(job.inputs, program.input_types, strict=True)]
             result = executable.run(inputs)
-        job.outputs = [
-            as_type(array, desc.data_type) for array, desc in zip(result.outputs, job.results, strict=True)
-        ]
+        job.outputs = [as_type(array, desc.data_type) for array, desc in zip(result.outputs, job.results, strict=True)]
         job.inputs_after = job.inputs
         job.ran_on = "simulator"
         job.narrowed = program.narrowed
@@ -292,5 +295,4 @@ def _has_card() -> bool:
 
 
 def _export_folder() -> Path:
-    """Where the plugin writes the IR of the op in flight: in the lane's own folder."""
-    return Path(tempfile.gettempdir()) / "op"
+    return Path(tempfile.gettempdir()) / _FOLDER

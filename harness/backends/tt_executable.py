@@ -23,7 +23,13 @@ FLATBUFFER = b"TTNN"
 
 STAGES = (Stage.STABLEHLO_TO_TTIR, Stage.TTIR_TO_TTNN, Stage.TTNN_TO_FLATBUFFER)
 _WRITTEN = {Stage.STABLEHLO_TO_TTIR: "ttir", Stage.TTIR_TO_TTNN: "ttnn", Stage.TTNN_TO_FLATBUFFER: "fb"}
-"""Stage -> the file that shows that it has passed."""
+"""Stage -> the name of the file that shows that it has passed."""
+WRITTEN = {
+    Stage.STABLEHLO_TO_TTIR: "irs/ttir_*.mlir",
+    Stage.TTIR_TO_TTNN: "irs/ttnn_[0-9]*.mlir",
+    Stage.TTNN_TO_FLATBUFFER: "fb_*.ttnn",
+}
+"""Stage -> the pattern of that file in an export folder."""
 _FIRST = "vhlo"
 """What is written before the first stage."""
 _FILE = re.compile(r"(\w+?)_(\d{10,})\.(mlir|ttnn)")

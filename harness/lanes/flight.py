@@ -31,6 +31,10 @@ class Ready:
     """Whether all of this depends only on sources and installed packages."""
     compile_depths: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Stage -> the compiler's own name for the depth that an op has then reached."""
+    stage_files: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Stage -> pattern of the file that shows that the op in flight has passed it."""
+    writes_diagnostics: bool = False
+    """Whether its output while an op fails to compile belongs to the diagnostic."""
     versions: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Name -> version of what the backend consists of, where it says so."""
 
@@ -45,6 +49,16 @@ class Flight:
     attempt: int
     started: datetime = field(default_factory=now)
     _begun: list[tuple[Stage, float]] = field(default_factory=list)
+    _passed: Stage | None = None
+
+    def came_to(self, passed: Stage | None) -> None:
+        """Notes the last stage that the files of its compiler show as passed, where the process did not say so."""
+        stages = self.ready.stages
+        if passed in stages and self._begun and self._begun[-1][0] in stages:
+            at = stages.index(passed) + 1
+            if at < len(stages) and at > stages.index(self._begun[-1][0]):
+                self._begun = [*self._begun[:-1], (stages[at], self._begun[-1][1])]
+                self._passed = passed
 
     def enter(self, stage: Stage) -> None:
         """Notes that a stage began, so the one before it has passed."""
@@ -65,7 +79,7 @@ class Flight:
         stages = [Stage.SPLIT, *(stage for stage, _ in self._begun)]
         # Reading the op before its first stage counts as part of that stage.
         failed = stages[-1] if self._begun else (self.ready.stages or (Stage.COMPARE,))[0]
-        reached = stages[-2] if self._begun else Stage.SPLIT
+        reached = self._passed or (stages[-2] if self._begun else Stage.SPLIT)
         moments = [moment for _, moment in self._begun] + [time.monotonic()]
         times = tuple(
             StageTime(stage=stage, seconds=moments[index + 1] - moments[index])

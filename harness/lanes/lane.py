@@ -23,7 +23,7 @@ from opscope.base.children.shared_door import Shared
 from opscope.base.damage import Damaged
 from opscope.base.machine import memory_limit
 from opscope.harness.cache import export_folder
-from opscope.harness.lanes import crash_cause, memory, scratch, worker_ahead
+from opscope.harness.lanes import crash_cause, left_ir, memory, scratch, worker_ahead
 from opscope.harness.lanes.flight import Flight, Ready
 from opscope.harness.lanes.leftovers import Leftovers, leftovers
 from opscope.harness.lanes.protocol import OpsToSend
@@ -269,6 +269,9 @@ class Lane:
                 self._stop()
                 return found
             ending = error.ending if isinstance(error, ChildEnded) else Ending(Cause.PROTOCOL, str(error))
+            written = None if self._folder is None else self._folder / scratch.TEMPORARY
+            flight.came_to(left_ir.last_passed(written, ready.stages, ready.stage_files))
+            left_ir.keep(written, ready.stage_files, flight.context, row.op_id)
             self._stop()
             return flight.ended(ending, self._log.tail(), crash_cause.of(ending, self._log.tail(_LINES)))
         except BaseException:
@@ -289,6 +292,8 @@ class Lane:
             test = OpTest.model_validate_json(message["test"])
             if test.op_id != flight.row.op_id:
                 raise ValueError(f"record: expected one of {flight.row.op_id}, got one of {test.op_id}")
+        if flight.ready.writes_diagnostics and test.status is Status.COMPILE_FAILED:
+            self._append_output(test)
         believed = [change for change in left if change.verdict]
         if believed and test.status in (Status.SUCCESS, Status.GOLDEN_FAILED):
             replaced = ", ".join(change.detail for change in believed)
@@ -307,6 +312,14 @@ class Lane:
             self._say(f"{test.op_id} left behind {'; '.join(lines)}")
             test = test.model_copy(update={"left_behind": tuple(lines)})
         return test
+
+    def _append_output(self, test: OpTest) -> None:
+        """Adds what the child wrote during an op to its diagnostic."""
+        output = self._log.tail(_LINES)
+        if test.artifact is None or not output.strip():
+            return
+        with contextlib.suppress(OSError), Path(self.config.context.run_dir, test.artifact).open("a") as file:
+            file.write(f"\noutput of the worker:\n{output}\n")
 
     def _say(self, text: str) -> None:
         """Writes a line to the log of the child's output."""

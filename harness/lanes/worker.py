@@ -75,6 +75,8 @@ def serve(parent: Parent) -> None:
                 "verdict_fingerprint": digest,
                 "lasting": backend.lasting,
                 "compile_depths": dict(backend.compile_depths),
+                "stage_files": {str(stage): pattern for stage, pattern in backend.stage_files.items()},
+                "writes_diagnostics": backend.writes_diagnostics,
                 "versions": versions,
             },
             "closes": type(backend).close is not Backend.close,

@@ -59,7 +59,9 @@ def write(folder: Path, test: OpTest, backend: str, note: str, *, inputs: int, g
 
 def _alone(lines: Sequence[str]) -> str:
     """What shows the failure with the backend alone; empty if it does not say how."""
-    return "".join([f"\n\nWith the backend alone (`{ALONE}`):\n", *(f"\n    {line}" for line in lines)]) if lines else ""
+    return (
+        "".join([f"\n\nWith the backend alone (`{ALONE}`):\n", *(f"\n    {line}" for line in lines)]) if lines else ""
+    )
 
 
 def _why(test: OpTest, explained: Sequence[str]) -> str:
