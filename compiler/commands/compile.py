@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -212,6 +213,7 @@ def opt(
     """Run passes over FILE (default: standard input): StableHLO in any form, or ttir or ttnn as generic text.
 
     Public functions keep their names. The output is generic text, which MLIR reads with unregistered dialects allowed.
+    What tt-mlir itself emitted, as its executables hold it, is read without passes and printed as it stands.
     """
     from opscope.compiler.ir import device_program, guard, text
     from opscope.compiler.ir.functions import modules
@@ -231,6 +233,9 @@ def opt(
         printed = []
         for part in parts:
             try:
+                if (emitted := _as_emitted(file, part, [*before, *pipelines])) is not None:
+                    printed.append(emitted)
+                    continue
                 one_device = False
                 if any(name.partition("{")[0] == device_program.NAME for name in pipelines) and not _is_ours(part):
                     program = device_program.device_program(part)
@@ -281,6 +286,25 @@ def _parts(data: bytes) -> list[bytes]:
             parts.append(b"\n" * line + part)
         line += part.count(b"\n")
     return parts
+
+
+def _as_emitted(file: Path, data: bytes, asked: Sequence[str]) -> str | None:
+    """What tt-mlir's own compiler emitted, read and printed back with its aliases and locations; None for other text.
+
+    Raises CompilerInputError where passes are asked for: they are for modules of this compiler.
+    """
+    if data.startswith(b"ML\xefR") or b"ttcore.device_module" not in data:
+        return None
+    from opscope.compiler.tt_mlir import printer, reader
+
+    words = _decode(file, data)
+    if not reader.is_tt_mlir(words):
+        return None
+    if asked:
+        raise CompilerInputError(
+            f"expected no passes for what tt-mlir emitted, got: {', '.join(asked)}; try the StableHLO it was made of"
+        )
+    return printer.to_text(reader.read_tt_mlir(words, str(file)))
 
 
 def _is_ours(data: bytes) -> bool:

@@ -27,7 +27,8 @@ def location(text: str, resolve: Resolve) -> b.LocationAttr:
         return b.UnknownLoc()
     if (match := _FILE.fullmatch(text)) is not None:
         start = b.FileLineColLoc(b.StringAttr(unescaped(match[1])), b.IntAttr(int(match[2])), b.IntAttr(int(match[3])))
-        return start if match[4] is None else b.FusedLoc([start], raw(match[4]))  # a range, which xDSL has no class for
+        # A range of a file, for which xDSL has no class, is a place with its end beside it.
+        return start if match[4] is None else b.FusedLoc((start,), raw(match[4]))
     if (match := _NAMED.fullmatch(text)) is not None:
         inner = b.UnknownLoc() if match[2] is None else location(match[2], resolve)
         return b.NameLoc(b.StringAttr(unescaped(match[1])), inner)
@@ -35,7 +36,7 @@ def location(text: str, resolve: Resolve) -> b.LocationAttr:
         callee, caller = _around_at(text[9:-1])
         return b.CallSiteLoc(location(callee, resolve), location(caller, resolve))
     if text.startswith("fused[") and closing(text, 5) == len(text):
-        return b.FusedLoc([location(part, resolve) for part in parts(text[6:-1])], b.NoneAttr())
+        return b.FusedLoc(tuple(location(part, resolve) for part in parts(text[6:-1])), b.NoneAttr())
     raise ValueError(f"expected a location, got {text[:60]!r}")
 
 
@@ -61,13 +62,18 @@ def written(value: Any, aliases: Mapping[int, str], *, whole: bool = False) -> s
         case b.FileLineColLoc():
             return f"{escaped(value.filename.data)}:{value.line.data}:{value.column.data}"
         case b.FusedLoc() if isinstance(value.metadata, RawAttr):
-            return f"{written(value.locations.data[0], {})} to {value.metadata.text.data}"
+            return f"{written(_of(value)[0], {})} to {value.metadata.text.data}"
         case b.NameLoc():
             inner = "" if isinstance(value.location, b.UnknownLoc) else f"({written(value.location, aliases)})"
             return f"{escaped(value.desc.data)}{inner}"
         case b.CallSiteLoc():
             return f"callsite({written(value.callee, aliases)} at {written(value.caller, aliases)})"
         case b.FusedLoc():
-            return f"fused[{', '.join(written(part, aliases) for part in value.locations.data)}]"
+            return f"fused[{', '.join(written(part, aliases) for part in _of(value))}]"
         case _:
             raise ValueError(f"location: expected one that MLIR has, got {type(value).__name__}")
+
+
+def _of(fused: Any) -> tuple[Any, ...]:
+    """The locations that one is made of."""
+    return fused.locations.data

@@ -11,15 +11,18 @@ from opscope.compiler.tt_mlir.original_types import Originals
 
 _MOVES = frozenset(
     {
-        "to_layout", "to_device", "from_device", "to_memory_config", "reshape", "view", "permute", "slice_static", "concat",
-        "pad", "broadcast", "gather", "embedding", "prepare_conv2d_weights", "prepare_conv3d_weights", "repeat", "reverse",
-        "rows_gather", "slice_dynamic",
+        "to_layout", "to_device", "from_device", "to_memory_config", "reshape", "view", "permute", "slice_static",
+        "concat", "pad", "broadcast", "gather", "embedding", "prepare_conv2d_weights", "prepare_conv3d_weights",
+        "repeat", "reverse", "rows_gather", "slice_dynamic",
     }
 )  # fmt: skip
 """Kernels that hand values on, so that what is narrow stays so and nothing is computed yet."""
+_MAKES = frozenset({"deallocate", "load_cached", "full", "constant", "arange"})
+"""Kernels that compute nothing, and have no operand or only free it."""
 _TRUTHS = frozenset(
     {
-        "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not", "isfinite", "signbit",
+        "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not", "isfinite",
+        "signbit",
     }
 )  # fmt: skip
 """Kernels whose results are 0 or 1, which every format holds."""
@@ -45,11 +48,10 @@ class Step:
             FORMATS[self.program.tensors[t].data_format].is_float for t in (*self.call.inputs, *self.call.outputs)
         )
 
-
     @property
     def moves(self) -> bool:
         """Whether it hands values on, or makes them of attributes."""
-        return self.call.kernel in _MOVES or self.call.kernel in ("deallocate", "load_cached", "full", "constant", "arange")
+        return self.call.kernel in _MOVES or self.call.kernel in _MAKES
 
 
 @dataclass(frozen=True)

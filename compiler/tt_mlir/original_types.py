@@ -33,7 +33,7 @@ class Originals:
 
 def originals(func: FuncOp) -> Originals:
     """The types that a function's arguments and results had."""
-    kinds = func.function_type
+    kinds: Any = func.function_type
     inputs = _of(func.properties.get("arg_attrs"), len(kinds.inputs.data))
     outputs = _of(func.properties.get("res_attrs"), len(kinds.outputs.data))
     given = declared(kinds.inputs)

@@ -128,12 +128,17 @@ class _Function:
         self.func, self.block = func, func.body.block
         self.ids: dict[SSAValue, int] = {}
         self.tensors: list[TensorDesc] = []
+        self.known: dict[int, TensorDesc] = {}
+        """Identity of a type, which a module has once, and the description of its values."""
 
     def tensor(self, value: SSAValue, op: str) -> int:
         """Returns the value's number; enters new values in the table."""
         if value not in self.ids:
             self.ids[value] = len(self.tensors)
-            self.tensors.append(described(value.type, op))
+            kind = value.type
+            if id(kind) not in self.known:
+                self.known[id(kind)] = described(kind, op)
+            self.tensors.append(self.known[id(kind)])
         return self.ids[value]
 
     def build(self) -> _Made:

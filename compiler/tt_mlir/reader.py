@@ -33,6 +33,7 @@ _AT_ALIAS = re.compile(r" loc\((#[\w$]+)\)$")
 _REGION = re.compile(r"\(\{\s*$")
 _CONFLICT = re.compile(r"_\d+$")
 """What a printer adds to the name of a value that another one has."""
+_DEVICE_MODULE = re.compile(rf"^ *{re.escape(DEVICE_MODULE)} {{$", re.MULTILINE)
 _DEVICE = re.compile(r"ttcore\.device @([\w$.-]+) = (.*)")
 
 
@@ -42,8 +43,8 @@ def read_tt_mlir(text: str, name: str = "<input>") -> TtMlirModule:
 
 
 def is_tt_mlir(text: str) -> bool:
-    """Whether a text is a module in the form that tt-mlir prints once it has chosen layouts."""
-    return "ttcore.device_module" in text and '"ttnn.' in text
+    """Whether a text is a module of ttir or ttnn as tt-mlir's executables hold it."""
+    return _DEVICE_MODULE.search(text) is not None
 
 
 class _Scope:

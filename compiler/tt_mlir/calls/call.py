@@ -47,7 +47,8 @@ class Emit:
         return len(self.tensors) - 1
 
     def call(
-        self, kernel: str, inputs: Sequence[int], outputs: Sequence[int], params: Params, numerics: Numerics | None = None
+        self, kernel: str, inputs: Sequence[int], outputs: Sequence[int], params: Params,
+        numerics: Numerics | None = None,
     ) -> None:  # fmt: skip
         """Adds a kernel call."""
         self.calls.append(Call(kernel, tuple(inputs), tuple(outputs), params, numerics or Numerics(), self.location))

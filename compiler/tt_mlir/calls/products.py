@@ -10,9 +10,9 @@ from opscope.compiler.tt_mlir.values import fields
 
 _PROGRAM = frozenset(
     {
-        "compute_with_storage_grid_size", "in0_block_w", "out_subblock_h", "out_subblock_w", "out_block_h", "out_block_w",
-        "per_core_m", "per_core_n", "fuse_batch", "mcast_in0", "gather_in0", "hop_cores", "num_global_cb_receivers",
-        "untilize_out", "transpose_mcast", "fused_activation",
+        "compute_with_storage_grid_size", "in0_block_w", "out_subblock_h", "out_subblock_w", "out_block_h",
+        "out_block_w", "per_core_m", "per_core_n", "fuse_batch", "mcast_in0", "gather_in0", "hop_cores",
+        "num_global_cb_receivers", "untilize_out", "transpose_mcast", "fused_activation",
     }
 )  # fmt: skip
 _CONV_CONFIG = frozenset(
@@ -84,7 +84,8 @@ def prepare_weights(emit: Emit) -> None:
     conv_activation(emit)
     held.skip(
         "batch_size", "dilation", "has_bias", "in_channels", "input_dtype", "input_height", "input_width",
-        "input_memory_config", "input_tensor_layout", "kernel_size", "out_channels", "output_dtype", "padding", "stride",
+        "input_memory_config", "input_tensor_layout", "kernel_size", "out_channels", "output_dtype", "padding",
+        "stride",
     )  # fmt: skip
     out, into, high, wide = emit.desc(weight).shape
     made = emit.tensor(replace(emit.desc(result), shape=(high, wide, into, out)))
