@@ -57,14 +57,16 @@ def examine_backend(settings: Resolved, name: str) -> list[Finding]:
     registry.check_name(name)
     label = backend_label(name)
     options = ResultOptions.of(settings.values)
-    with tempfile.TemporaryDirectory(prefix="opscope-doctor-") as folder:
-        with Lane(LaneConfig(RunContext("doctor", folder, name, options), {})) as lane:
-            begun = time.monotonic()
-            try:
-                ready = lane.ready()
-            except InputError as error:
-                return [Finding("backend", label, False, f"expected {error.expected}, got {error.got}", error.hint)]
-            took = time.monotonic() - begun
+    with (
+        tempfile.TemporaryDirectory(prefix="opscope-doctor-") as folder,
+        Lane(LaneConfig(RunContext("doctor", folder, name, options), {})) as lane,
+    ):
+        begun = time.monotonic()
+        try:
+            ready = lane.ready()
+        except InputError as error:
+            return [Finding("backend", label, False, f"expected {error.expected}, got {error.got}", error.hint)]
+        took = time.monotonic() - begun
     found, remedy = _tried(lambda: _backend(name))
     steps = ", ".join((*_steps(name), "fingerprint", "warm_up"))
     return [

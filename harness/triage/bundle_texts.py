@@ -59,9 +59,7 @@ def write(folder: Path, test: OpTest, backend: str, note: str, *, inputs: int, g
 
 def _alone(lines: Sequence[str]) -> str:
     """What shows the failure with the backend alone; empty if it does not say how."""
-    return (
-        "".join([f"\n\nWith the backend alone (`{ALONE}`):\n", *(f"\n    {line}" for line in lines)]) if lines else ""
-    )
+    return f"\n\nWith the backend alone (`{ALONE}`):\n\n    " + "\n    ".join(lines) if lines else ""
 
 
 def _why(test: OpTest, explained: Sequence[str]) -> str:
