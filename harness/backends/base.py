@@ -207,6 +207,11 @@ class Backend(ABC):
     """Its name in records and in `--backend`; a class attribute if the file decides it."""
     stages: tuple[Stage, ...]
     """Its stages in order, without `split` and `compare`, which belong to the harness. The last one is `run`."""
+    takes_argument: bool = False
+    """Whether it may be named with an argument, `NAME:WHAT`: the name or the file of a plugin, which its constructor is
+    given. For the backends of this folder."""
+    needs_argument: bool = False
+    """Whether there is no such backend without an argument."""
     lasting: bool = False
     """Whether fingerprint and target follow from this project's sources and the installed packages alone. A run whose
     verdicts are all kept then need not start the backend."""

@@ -73,13 +73,12 @@ def find(where: str, word: str) -> Library:
     """The library of a plugin. Raises InputError if there is none, or if several might be meant."""
     check(where, word)
     if is_file_name(word):
-        path = Path(word).resolve()
-        return Library(path.name.rpartition(".")[0] or path.name, path)
+        return Library(Path(word).stem, Path(word).resolve())
     point = _point(where, word)
     files = _libraries(point.module, tuple(sys.path))
     if len(files) != 1:
         got = f"{len(files)} in {point.module}" if files else f"none in {point.module}"
-        raise InputError(where, "a package with one PJRT library", got, f"{where}:FILE.so".replace(f":{word}", ""))
+        raise InputError(where, "a package with one PJRT library", got, f"{where.removesuffix(word)}FILE.so")
     package = point.dist
     return Library(point.name, files[0], package.name if package else "", package.version if package else "")
 

@@ -1,8 +1,9 @@
 """Finds backends: files in this folder, entry points of the group `opscope.backends`, or the path of a file.
 
 To add a backend, add one file: a subclass of `base.Backend` whose `name` is the file's name, or a YAML file of stage
-commands (docs/backends.md). `a,b` names several backends. Only `load` imports a backend. Everything else here is also
-called in pytest processes, and reads only the names and sources of files.
+commands (docs/backends.md). `a,b` names several backends, `NAME:WHAT` one that takes an argument, as `pjrt` takes a
+plugin. Only `load` imports a backend. Everything else here is also called in pytest processes, and reads only the names
+and sources of files.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from opscope.base.plugins import plugins
-from opscope.harness.backends import declarations
+from opscope.harness.backends import declarations, plugin_libraries
 from opscope.harness.backends.declarations import Declarations
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import backend_label
@@ -55,8 +56,18 @@ def _own_files() -> dict[str, str]:
 
 
 def names() -> list[str]:
-    """Every backend that has a name; imports none of them."""
-    return sorted({*own_names(), *own_commands(), *_entry_points()})
+    """Every backend that has a name; imports none of them. Of one that needs an argument, those that it may have."""
+    alone = [name for name in own_names() if not declares(name, "needs_argument")]
+    given = [f"{name}:{plugin}" for name in own_names() if declares(name, "needs_argument")
+             for plugin in plugin_libraries.names()]  # fmt: skip
+    return sorted({*alone, *given, *own_commands(), *_entry_points()})
+
+
+def parts(backend: str) -> tuple[str, str]:
+    """The name of a backend and its argument: what stands behind its colon, if it takes one; empty if there is none."""
+    name, _, argument = backend.partition(":")
+    takes = bool(argument) and not _is_path(backend) and name in own_names() and declares(name, "takes_argument")
+    return (name, argument) if takes else (backend, "")
 
 
 def split_names(backends: str) -> tuple[str, ...]:
@@ -67,7 +78,9 @@ def split_names(backends: str) -> tuple[str, ...]:
     labels = [backend_label(word) for word in backend_names]
     twice = next((label for label in labels if labels.count(label) > 1), None)
     if twice is not None:
-        raise InputError("--backend", "each backend once", f"'{twice}' twice", f"--backend {twice}")
+        meant = [word for word, label in zip(backend_names, labels, strict=True) if label == twice]
+        way_out = f"--backend {meant[-1]}" if len(set(meant)) == 1 else f"a link of another name to {meant[-1]}"
+        raise InputError("--backend", "each backend once", f"'{twice}' twice", way_out)
     return backend_names
 
 
@@ -75,7 +88,14 @@ def check_name(backend: str) -> None:
     """Raises InputError if there is no such backend (the closest names are listed) or if its YAML file is wrong."""
     if backend == COMMAND:
         raise InputError("--backend command", "a YAML file with stage commands", "none", "--backend FILE.yaml")
-    if _is_path(backend):
+    name, argument = parts(backend)
+    if argument:
+        plugin_libraries.check(f"--backend {backend}", argument)
+    elif name.removesuffix(":") in own_names() and declares(name.removesuffix(":"), "needs_argument"):
+        name = name.removesuffix(":")
+        found = [f"--backend {name}:{plugin}" for plugin in plugin_libraries.names()]
+        raise InputError(f"--backend {name}", "a plugin after a colon", "none", ", ".join([*found, f"{name}:FILE.so"]))
+    elif _is_path(backend):
         if not Path(backend).is_file():
             raise InputError("--backend", "the path of a backend's file", f"no file {backend}", _closest(backend))
         if backend.endswith(FILES[1:]):
@@ -93,8 +113,10 @@ def load(backend: str) -> Backend:
         return _commands()(backend)
     if _is_path(backend):
         return _class_in(_import_file(Path(backend)), Path(backend).stem)()
-    if backend in own_names():
-        return _class_in(importlib.import_module(f"opscope.harness.backends.{_own_files()[backend]}"), backend)()
+    name, argument = parts(backend)
+    if name in own_names():
+        loaded = _class_in(importlib.import_module(f"opscope.harness.backends.{_own_files()[name]}"), name)
+        return loaded(argument) if argument else loaded()
     if backend in own_commands():
         return _commands()(Path(__file__).parent / f"{backend}.yaml")
     return _completed(_entry_points()[backend].load(), backend)()
@@ -117,19 +139,37 @@ def declares(backend: str, flag: str) -> bool:
 def declarations_of(backend: str) -> Declarations:
     """What the class of a backend declares in its source; nothing if that cannot be found. Does not import it."""
     try:
-        return declarations.read(_source(backend), backend_label(backend))
+        name = parts(backend)[0] if ":" in backend else backend
+        return declarations.read(_source(backend), backend_label(name))
     except (OSError, ValueError):
         return declarations.NOTHING
 
 
-def absolute(backend: str) -> str:
-    """The backend as it is found from any folder: a file by its whole path, any other by its name."""
-    return str(Path(backend).absolute()) if _is_path(backend) else backend
+def absolute(backend: str, folder: Path | None = None) -> str:
+    """The backend as it is found from any folder: a file by its whole path, any other by its name. It is looked for
+    from `folder`, or from where this process works."""
+    name, argument = parts(backend)
+    if argument and plugin_libraries.is_file_name(argument):
+        return f"{name}:{Path(folder or '', argument).absolute()}"
+    return str(Path(folder or "", backend).absolute()) if _is_path(backend) else backend
+
+
+def mark(backend: str) -> str:
+    """A text that changes with a plugin's file; empty for a backend that has none. Reads no content."""
+    name, argument = parts(backend)
+    if not argument:
+        return ""
+    try:
+        return plugin_libraries.find(f"--backend {name}", argument).mark()
+    except (InputError, OSError):
+        return ""
 
 
 def _source(backend: str) -> Path:
     """The file of a backend. Raises FileNotFoundError."""
     folder = Path(__file__).parent
+    if ":" in backend:
+        backend = parts(backend)[0]
     if backend in own_names():
         return folder / f"{_own_files()[backend]}.py"
     if backend in own_commands():

@@ -12,13 +12,18 @@ MOST_NS = 50_000_000
 
 
 def timed(run: Callable[[], object]) -> tuple[float, float | None]:
-    """The median of some runs in nanoseconds, and the slowest less the fastest; None if there was time for one alone.
+    """The median of some runs in nanoseconds, and their spread; None if there was time for one alone.
 
-    Raises what `run` raises.
+    The spread is the slowest less the fastest, of five without the two that are farthest out: another process may have
+    had the processor meanwhile. Raises what `run` raises.
     """
     times: list[int] = []
     while len(times) < MOST_RUNS and (not times or sum(times) + max(times) <= MOST_NS):
         begin = time.perf_counter_ns()
         run()
         times.append(time.perf_counter_ns() - begin)
-    return statistics.median(times), float(max(times) - min(times)) if len(times) > 1 else None
+    times.sort()
+    if len(times) == 1:
+        return times[0], None
+    inner = times[1:-1] if len(times) == MOST_RUNS else times
+    return statistics.median(times), float(inner[-1] - inner[0])

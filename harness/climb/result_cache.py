@@ -23,6 +23,7 @@ from pydantic import ValidationError
 from opscope.base import damage, regular_file, stored
 from opscope.base.digest import json_digest, words_digest
 from opscope.base.inner_path import inside
+from opscope.harness.backends import registry
 from opscope.harness.cache import export_folder, verdict_fingerprint
 from opscope.harness.cache.json_store import JsonStore
 from opscope.harness.climb.reruns import OF_THE_MACHINE
@@ -226,4 +227,6 @@ def note(cache_dir: Path, context: RunContext, ready: Ready) -> None:
 def _request(context: RunContext) -> str:
     options = context.options.decisive(Decides.COMPILATION, Decides.CLIMB)
     words = (VERSION, context.backend, options, verdict_fingerprint.of_all_sources(context.backend))
+    if changes_with := registry.mark(context.backend):
+        words = (*words, changes_with)
     return words_digest(repr(words), digits=32)

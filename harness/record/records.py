@@ -392,7 +392,7 @@ class OpTest(_WithOptions):
     """How long the program takes once it has run before, on what truly executes it: the median of a few runs, by the
     host's clock. None where a simulator ran it, or the backend does not measure."""
     run_spread_ns: float | None = None
-    """The slowest of these runs less the fastest; None if there was one alone."""
+    """How far these runs lie apart; None if there was one alone."""
     arch: str = ""
     """Empty in records that are older than the field."""
     data_format: str = ""

@@ -80,7 +80,7 @@ def read(config: pytest.Config) -> Request:
         raise InputError("--shard", "--shard with --model", "--op of an earlier run")
     # The record's command line must work from any folder, also with a backend's file.
     settings.values["backend"] = ",".join(
-        str(resolved(folder / name)) if name.endswith(registry.FILES) else name
+        str(resolved(folder / name)) if name.endswith(registry.FILES) else registry.absolute(name, folder)
         for name in registry.split_names(settings["backend"])
     )
     _find_limitations(settings, folder)

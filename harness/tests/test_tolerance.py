@@ -57,6 +57,11 @@ def device(fidelity="HiFi4", float_format=None):
         (replace(DEVICE, matrix_format=None), "dot_general", "f32", 1e-5, 0.99999),
         (replace(device("HiFi2"), matrix_format=None), "dot_general", "bf16", 1.5e-2, 0.99),
         (replace(HOST, matrix_format="Tf32"), "dot_general", "f32", 1e-5, 0.99999),
+        (replace(HOST, tf32_products=True), "dot_general", "f32", 2e-3, 0.9999),
+        (replace(HOST, tf32_products=True), "dot_general", "bf16", 6e-3, 0.999),
+        (replace(HOST, tf32_products=True), "dot_general", "f64", 1e-10, 0.99999),
+        (replace(HOST, tf32_products=True), "reduce", "f32", 1e-5, 0.99999),
+        (replace(HOST, tf32_products=True), "add", "f32", 1e-5, 0.99999),
         (replace(DEVICE, narrow_dst=True), "dot_general", "bf16", 4e-2, 0.999),
         (replace(device("LoFi"), narrow_dst=True), "dot_general", "bf16", 8e-2, 0.99),
         (replace(DEVICE, narrow_dst=True), "multiply", "bf16", 6e-3, 0.999),
@@ -212,4 +217,4 @@ def test_a_figure_of_the_verdict_changes_only_with_the_version_that_cached_verdi
     ]
     assert len(figures) > 30
     digest = hashlib.sha256("\n".join(figures).encode()).hexdigest()[:16]
-    assert {7: "4e79436b0a857797"}.get(VERSION) == digest, "\n".join(figures)
+    assert {8: "88435bfa8c1ba0cf"}.get(VERSION) == digest, "\n".join(figures)

@@ -29,6 +29,7 @@ from opscope.base import regular_file
 from opscope.base.file_names import resolved
 from opscope.base.inner_path import copy_file
 from opscope.base.stored import checked
+from opscope.harness.backends import registry
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import OpRow, OpTest, Record, Shard, Source, Use
@@ -262,8 +263,8 @@ def _with_backend_file(folder: Path, options: Options) -> Options:
     """The options with the backend's file, where it is one, copied into the folder."""
     kind, colon, name = options.backend.rpartition(":")
     path = Path(name)
-    if not path.suffix or not path.is_file():
-        return options
+    if path.suffix not in registry.FILES or not path.is_file():
+        return options  # a plugin's library stays where it is: hundreds of megabytes
     target = folder / "backend" / path.name
     target.parent.mkdir(exist_ok=True)
     shutil.copyfile(path, target)

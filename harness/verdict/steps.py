@@ -151,6 +151,8 @@ def steps_of(
             left_out = HIFI3_LEAVES if target.math_fidelity == "HiFi3" else 0.0
             if target.narrow_dst:
                 added = max(added, RANDOM * unit("Float16_b") * math.sqrt(4 * math.ceil(inner / DST_DEPTH)))
+        elif table.in_tf32(target, kind, held):
+            cut = (2.0 ** -FRACTION_BITS["Tf32"],) * 2
         elif target.sums_in_own_type:
             added = max(added, RANDOM * unit(own) * math.sqrt(inner + 1))  # each product and each sum is rounded
         joined = 0.0

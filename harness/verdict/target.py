@@ -22,6 +22,8 @@ class Target:
     """Whether the matrix unit adds up in 16 bits."""
     sums_in_own_type: bool = False
     """Whether a host adds floats of 16 bits up in their own type, as IREE does, instead of in float32."""
+    tf32_products: bool = False
+    """Whether a host makes products of float32 in TF32, as NVIDIA's tensor cores do."""
     product_format: str | None = None
     """Forced format of what products read and write, narrower than that (mixed precision); None: `float_format`."""
     error_bound: Callable[[str], float | None] | None = field(default=None, compare=False)

@@ -67,7 +67,7 @@ SHARED = {
     "link_bytes": "of a collective: bytes that a chip receives from other chips, at most",
     "link_ns": "how long that takes; `device_ns` does not count it",
     "run_ns": "nanoseconds of one execution where something truly executes: the median of a few runs after the first",
-    "run_spread_ns": "the slowest of these runs less the fastest; null if there was one alone",
+    "run_spread_ns": "how far these runs lie apart; null if there was one alone",
     "seconds": "time that all stages took the harness",
     "uses": "how often the op occurs in the models",
     "models": "the models",

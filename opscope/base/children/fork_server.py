@@ -29,7 +29,7 @@ import traceback
 from typing import Any, NamedTuple
 
 from opscope.base import gc_pause
-from opscope.base.children import inside, process_tree
+from opscope.base.children import inside, jax_plugins, process_tree
 from opscope.base.children.parent_death import become_reaper
 
 LARGEST_REQUEST = 1 << 20
@@ -299,6 +299,7 @@ def main(words: list[str]) -> None:
     descriptor, parent, idle = int(words[0]), int(words[1]), float(words[2])
     become_reaper()
     inside.count_as_child()  # no crash of it is its parent's
+    jax_plugins.keep_out()
     with contextlib.suppress(KeyboardInterrupt, ProcessLookupError):  # or there is no owner any more
         asked = socket.socket(fileno=descriptor)
         (SharedServer(asked, parent) if words[3:] == [SHARED] else Server(asked, parent, idle)).serve()

@@ -17,7 +17,7 @@ import traceback
 from typing import Any
 
 from opscope.base import gc_pause
-from opscope.base.children import frames
+from opscope.base.children import frames, jax_plugins
 from opscope.base.children.parent_death import become_reaper, die_with_parent
 
 _children: set[int] = set()
@@ -110,6 +110,7 @@ def run(descriptor: int, parent: int, function: str) -> None:
     # The module may be loaded twice: as `__main__` here, and by its name for whoever asks `is_child`.
     importlib.import_module("opscope.base.children.inside").count_as_child()
     faulthandler.enable()
+    jax_plugins.keep_out()
     endpoint = socket.socket(fileno=descriptor)
     endpoint.set_inheritable(False)  # programs that the function starts get no hold of it
     connection = Parent(endpoint, *_preamble(endpoint))

@@ -180,3 +180,18 @@ def kill_parent(parent: Parent) -> None:
     """Ends the process that this one is a fork of."""
     os.kill(os.getppid(), signal.SIGKILL)
     time.sleep(60)
+
+
+def find_devices(parent: Parent) -> str:
+    """Has JAX look for devices, as an exporter does without knowing it."""
+    import jax
+
+    try:
+        return ",".join(device.platform for device in jax.devices())
+    except RuntimeError as error:
+        return str(error)
+
+
+def import_jax() -> None:
+    """Has the process of which children are forks import JAX."""
+    import jax  # noqa: F401
