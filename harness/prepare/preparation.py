@@ -5,7 +5,6 @@ Nothing is imported or evaluated here: files are only read, for their digests.
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -119,15 +118,14 @@ def tasks(request: Preparation) -> list[Task]:
     task_of_name: dict[str, Task] = {}
     export_folder.recall_sources(cache)
     sources = export_folder.sources_digest()
-    for word in request.models:
-        for named in _resolve(word, request):
-            name, path = named.name, named.path
-            earlier = task_of_name.get(name)
-            if earlier is not None:
-                if earlier.path != str(path):
-                    raise InputError("--model", "models with different names", f"two named {name!r}", "renaming a file")
-                continue
-            task_of_name[name] = _task(named, request, cache, sources)
+    for named in _with_names_apart([named for word in request.models for named in _resolve(word, request)]):
+        name, path = named.name, named.path
+        earlier = task_of_name.get(name)
+        if earlier is not None:
+            if earlier.path != str(path):
+                raise InputError("--model", "models with different names", f"two named {name!r}", "renaming a file")
+            continue
+        task_of_name[name] = _task(named, request, cache, sources)
     if not task_of_name:
         raise InputError("--model", "at least one model", "none", ", ".join(registry.names(request.folders)))
     if brought and len(task_of_name) > 1:
@@ -203,14 +201,31 @@ class Named:
     """An .npz file with the values of its inputs, where it comes with some."""
 
 
+def _with_names_apart(models: Sequence[Named]) -> list[Named]:
+    """The models, where files of the user's in different folders have one name, with names that tell them apart."""
+    paths: dict[str, dict[Path, str]] = {}
+    for named in models:
+        if not named.framework or named.users:
+            paths.setdefault(named.name, {})[named.path] = named.name
+    new = {name: user_files.apart(files) for name, files in paths.items() if len(files) > 1}
+    return [replace(named, name=label(new.get(named.name, {}).get(named.path, named.name))) for named in models]
+
+
+def _called(named: Named, old: str, new: str) -> Named:
+    """A model of the user's with another name of its file in its own; one of the registry as it is."""
+    return replace(named, name=new + named.name.removeprefix(old)) if named.users else named
+
+
 def _resolve(word: str, request: Preparation) -> list[Named]:
     """The models that `word` names. Raises InputError if it names none."""
     if (pattern := node_tests.pattern(word)) is not None:
         return _node_tests(pattern, request)
     if not Path(word).exists() and Path(word).suffix in user_files.FORMATS:
-        files = sorted(map(Path, glob.glob(word)))  # noqa: PTH207 - Path.glob takes no absolute pattern
+        files = user_files.found(word)
         if files:
-            return [named for file in files for named in _resolve(str(file), request)]
+            names = user_files.stems(word, files)
+            return [_called(named, label(file.stem), label(names[file]))
+                    for file in files for named in _resolve(str(file), request)]  # fmt: skip
     users = user_files.named(word)
     if users is not None and not (users.framework == "python" and registered_in(users.path)):
         name = users.name + (registry.TRAINING if request.training else "")
@@ -223,11 +238,11 @@ def _resolve(word: str, request: Preparation) -> list[Named]:
         return _models_in(path, request.training)
     if looks_like_path or (path.is_file() and word not in registry.names(request.folders)):
         # A file whose own name holds a bracket or a star is that file, not a pattern.
-        globbed = [] if path.is_file() else glob.glob(word)  # noqa: PTH207 - Path.glob takes no absolute pattern
-        paths = [path] if path.is_file() else sorted(file for file in map(Path, globbed) if file.is_file())
+        paths = [path] if path.is_file() else user_files.found(word)
         if not paths:
             raise InputError("--model", "the path of a StableHLO file", f"{word!r}, which is not a file")
-        return [named for file in paths for named in _of_stablehlo(file, "", request)]
+        names = {path: path.stem} if path.is_file() else user_files.stems(word, paths)
+        return [named for file in paths for named in _of_stablehlo(file, "", request, names[file])]
     try:
         declared = _matching(word, request.folders)
     except ValueError as error:
@@ -235,14 +250,15 @@ def _resolve(word: str, request: Preparation) -> list[Named]:
     return _named(declared, word, request.training)
 
 
-def _of_stablehlo(path: Path, model: str, request: Preparation) -> list[Named]:
-    """One model of a StableHLO file, or without a name all of them."""
+def _of_stablehlo(path: Path, model: str, request: Preparation, stem: str = "") -> list[Named]:
+    """One model of a StableHLO file, or without a name all of them; `stem` is the file's name in theirs."""
+    stem = stem or path.stem
     if request.training:
         raise InputError("--training", "a model that can be trained", f"{str(path)!r}, a StableHLO file")
     names = [model] if model else file_models.models(path, export_folder.cache_dir(request.cache_dir))
     if not names:
-        return [Named(label(path.stem), path.absolute())]
-    return [Named(label(f"{path.stem}.{name}"), path.absolute(), entry=name) for name in names]
+        return [Named(label(stem), path.absolute())]
+    return [Named(label(f"{stem}.{name}"), path.absolute(), entry=name) for name in names]
 
 
 def _node_tests(pattern: str, request: Preparation) -> list[Named]:

@@ -4,11 +4,13 @@ Walks jaxlib's objects once, in program order. A called function is walked at ea
 and case become nested programs (loops hide models). Constants that belong to an op are placed inside its module:
 splats, also those that reach it through broadcast_in_dim, reshape or transpose, and the shape operands of dynamic
 ops; other constants become arguments. An op whose every operand is such a constant keeps the first as an argument,
-else nothing would be left to compute (so a broadcast_in_dim of a splat is an op with one argument).
+else nothing would be left to compute (so a broadcast_in_dim of a splat is an op with one argument). A program that
+computes nothing and returns constants has these as its ops: what a compiler makes of them is right or wrong too.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,7 @@ from opscope.harness.prepare.mlir.values import (
     parameter_text,
     tensor_desc,
 )
-from opscope.harness.prepare.program import Node, Program, SingleOp, SplitModule
+from opscope.harness.prepare.program import Node, NodeKind, Program, SingleOp, SplitModule
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import QUANTISED, TensorDesc, Use
 
@@ -134,6 +136,8 @@ class _Splitter:
         self.constants: dict[int, np.ndarray] = {}
         """Values that are constants, splats through reshaping ops included."""
         self.splats: set[int] = set()
+        self.constant_ops: dict[int, Any] = {}
+        """Those before the first op."""
         self.constant_tokens: dict[int, str] = {}
         self.arrays: dict[Any, np.ndarray | None] = {}
         self.ids: dict[Any, str] = {}
@@ -155,6 +159,8 @@ class _Splitter:
         if any(min(self.descs[number].shape, default=0) < 0 for number in arguments):
             self.dim_names = DimNames(entry, arguments, self.descs)
         results = self._block(block, env, "main", Place(), nodes)
+        if not self.ops:
+            self._returned_constants(nodes, results)
         ops = {}
         binding = open_shapes.hint(entry) if any(DYNAMIC in op.unsplittable for op in self.ops.values()) else ""
         for op_id, op in self.ops.items():
@@ -239,6 +245,8 @@ class _Splitter:
     def _constant(self, op: Any, env: dict[Any, int], path: str, place: Place) -> Node:
         self.structural += 1
         number = self._new(env, op.results[0])
+        if not self.ops:
+            self.constant_ops[number] = op
         try:
             key = op.attributes["value"]
         except TypeError:
@@ -254,6 +262,25 @@ class _Splitter:
         return Node(
             "constant", op.name, path, (), (number,), value=array, location=str(place), framework_op=place.framework_op
         )
+
+    def _returned_constants(self, nodes: list[Node], results: tuple[int, ...]) -> None:
+        """Makes ops of the constants that a program returns which has no ops."""
+        for index, node in enumerate(nodes):
+            [number] = node.results
+            if number not in results:
+                continue
+            op = self.constant_ops[number]
+            op_id = digest(self.identity.text(op, lambda _: None))
+            if op_id not in self.ops:
+                self.ops[op_id] = self._single(op, op_id, {}, {}, [], ())
+                self.use_lists[op_id] = []
+            use = Use(model=self.model, path=node.path, location=node.location, framework_op=node.framework_op)
+            self.use_lists[op_id].append(use)
+            self.structural -= 1
+            unsplittable = bool(self.ops[op_id].unsplittable)
+            kind: NodeKind = "unsplittable" if unsplittable else "op"
+            outputs = () if unsplittable else (number,)
+            nodes[index] = replace(node, kind=kind, op_id=op_id, outputs=outputs, value=None)
 
     def _callee(self, op: Any) -> str:
         """The function that a call expands to; empty if it has no body or is being expanded already."""

@@ -168,6 +168,8 @@ class Walker:
     def final(self, value: int, env: Mapping[int, Any]) -> np.ndarray | Missing:
         """A result of the program."""
         buffer = env[value] if value in env else self.argument(value)
+        if isinstance(buffer, np.ndarray):  # a constant, of any type
+            return np.array(buffer, copy=True, order="C")
         return buffer if isinstance(buffer, Missing) else golden.take(buffer)
 
     def node(self, node: Node, env: dict[int, Any]) -> None:

@@ -64,7 +64,7 @@ def test_bytecode_is_read_once_by_a_child(tmp_path: Path, monkeypatch: pytest.Mo
     path = tmp_path / "net.mlirbc"
     path.write_bytes(mlir.to_bytecode(mlir.parse(SEVERAL)))
     assert resolved(path) == [("net.encode", "encode"), ("net.decode", "decode")]
-    file_models._listed.cache_clear()  # another process
+    file_models._read.cache_clear()  # another process
     [kept] = (tmp_path / "cache" / file_models.FOLDER).rglob("*.json")
     assert len(kept.stem) == 20
     monkeypatch.setattr(file_models, "call", None)

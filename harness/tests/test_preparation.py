@@ -69,8 +69,8 @@ def test_another_rooms_error_keeps_its_words(text: str, said: tuple[str, ...]) -
         ({"seed": "one"}, "--seed: expected an integer, got 'one'; try 0"),
         ({"models": ()}, "--model: expected at least one model, got none; try "),
         ({"training": True}, "--training: expected a model that can be trained, got '{}/a.mlir', a StableHLO file"),
-        ({"models": ("{}/a.mlir", "{}/b/a.mlir")},
-         "--model: expected models with different names, got two named 'a'; try renaming a file"),
+        ({"models": ("{}/mnist_mlp.mlir", "mnist_mlp")},
+         "--model: expected models with different names, got two named 'mnist_mlp'; try renaming a file"),
         ({"models": ("{}/none.mlir",)},
          "--model: expected the path of a StableHLO file, got '{}/none.mlir', which is not a file"),
         ({"models": ("{}/none.py",)},
@@ -80,8 +80,7 @@ def test_another_rooms_error_keeps_its_words(text: str, said: tuple[str, ...]) -
     ],
 )  # fmt: skip
 def test_what_cannot_be_prepared_is_one_line(tmp_path: Path, options: dict[str, Any], line: str) -> None:
-    (tmp_path / "b").mkdir()
-    for name in ("a.mlir", "b/a.mlir"):
+    for name in ("a.mlir", "mnist_mlp.mlir"):
         (tmp_path / name).write_text(FINE)
     values: dict[str, Any] = {"models": ("{}/a.mlir",), "cache_dir": str(tmp_path / "cache")} | options
     values["models"] = tuple(model.format(tmp_path) for model in values["models"])
@@ -120,6 +119,47 @@ def test_a_glob_names_files_of_other_formats_too(tmp_path: Path) -> None:
     assert named("d[1].onnx") == [("d[1].onnx", "onnx")], "a file of that very name is no pattern"
     with pytest.raises(InputError, match=r"--model: expected the path of a \.onnx file, got .*, which is not a file"):
         named("x*.onnx")
+
+
+def named_by(folder: Path, *words: str) -> dict[str, str]:
+    """Path below `folder` -> name of each model that the words name."""
+    request = Preparation(tuple(f"{folder}/{word}" for word in words), cache_dir=str(folder / "cache"))
+    return {str(Path(task.path).relative_to(folder)): task.name for task in tasks(request)}
+
+
+def test_files_of_several_folders_are_named_by_these_and_without_the_time_in_their_names(tmp_path: Path) -> None:
+    for name in (
+        "net/irs/shlo_compiler_1795713725392.mlir",
+        "bert/irs/shlo_compiler_1795713725774.mlir",
+        "bert/irs/shlo_compiler_1795713725900.mlir",
+        "bert/irs/ttir_1795713725401.txt",
+        "x_12.mlir",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(FINE)
+    both = {
+        "bert/irs/shlo_compiler_1795713725774.mlir": "bert.irs.shlo_compiler.1",
+        "bert/irs/shlo_compiler_1795713725900.mlir": "bert.irs.shlo_compiler.2",
+        "net/irs/shlo_compiler_1795713725392.mlir": "net.irs.shlo_compiler",
+    }
+    assert named_by(tmp_path, "**/shlo_compiler_*.mlir") == named_by(tmp_path, "*/irs/*.mlir") == both
+    assert named_by(tmp_path, "**/*.mlir") == {**both, "x_12.mlir": "x_12"}
+    below = {path: name.removeprefix("bert.") for path, name in both.items() if path.startswith("bert")}
+    assert named_by(tmp_path, "bert/**/*.mlir") == below
+    assert named_by(tmp_path, "bert/irs/*25774.mlir") == {
+        "bert/irs/shlo_compiler_1795713725774.mlir": "shlo_compiler_1795713725774"
+    }
+
+
+def test_files_of_one_name_are_told_apart_by_as_many_folders_as_it_takes(tmp_path: Path) -> None:
+    for name in ("a/x/net.mlir", "b/x/net.mlir", "b/y/other.mlir", "a/net.onnx"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(FINE)
+    named = {"a/x/net.mlir": "a.x.net", "b/x/net.mlir": "b.x.net", "b/y/other.mlir": "other"}
+    assert named_by(tmp_path, *named) == named
+    assert named_by(tmp_path, "a/net.onnx", "a/x/net.mlir") == {"a/net.onnx": "a.net", "a/x/net.mlir": "x.net"}
+    folders = {task.folder for task in tasks(Preparation((f"{tmp_path}/*/x/net.mlir",), cache_dir=str(tmp_path)))}
+    assert len(folders) == 2, "each has an export of its own"
 
 
 # --- the parent
@@ -483,6 +523,6 @@ def test_a_programs_digest_is_of_all_that_its_values_depend_on() -> None:
 
 def test_arguments_are_inputs_or_parameters() -> None:
     specs = tuple(ArgSpec(name, (), "float32", "", role=role) for name, role in (("x", "input"), ("w", "parameter")))
-    exported: Any = SimpleNamespace(arguments=specs)
+    exported: Any = SimpleNamespace(arguments=specs, roles=())
     assert prepare_child.argument_types("m", exported) == ("input", "parameter")
     assert prepare_child.argument_types(f"m{prepare_child.TRAINING}", exported) == ()

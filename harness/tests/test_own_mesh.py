@@ -1,0 +1,168 @@
+"""Sharded files: their own mesh is that of the run, and each refusal names the option that runs them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from opscope.base import partition
+from opscope.base.shardings import mesh_of, option_that_splits
+from opscope.harness.prepare import file_models, mlir
+from opscope.harness.prepare.export import Exported
+from opscope.harness.prepare.mesh.sharding import sharded
+from opscope.harness.prepare.preparation import Preparation, tasks
+from opscope.harness.prepare.split import split_module
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.result_options import ResultOptions
+from opscope.harness.run import own_mesh
+
+MESH = 'sdy.mesh @mesh = <["x"={x}, "y"={y}]>'
+ARGUMENT = '%x: tensor<8x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {}]>}'
+BODY = """ -> tensor<8x6xf32> {
+  %0 = stablehlo.tanh %x : tensor<8x6xf32>
+  return %0 : tensor<8x6xf32>
+}"""
+SHARDED = f"{MESH.format(x=1, y=2)}\nfunc.func @main({ARGUMENT}){BODY}"
+ON_FOUR = f"{MESH.format(x=2, y=2)}\nfunc.func @main({ARGUMENT}){BODY}"
+PLAIN = f"{MESH.format(x=1, y=2)}\nfunc.func @main(%x: tensor<8x6xf32>){BODY}"
+GSPMD = f'func.func @main(%x: tensor<8x6xf32> {{mhlo.sharding = "{{devices=[4,1]<=[4]}}"}}){BODY}'
+TUPLED = f"""module attributes {{mhlo.num_partitions = 8 : i32}} {{
+func.func @main(%x: tensor<8x6xf32> {{mhlo.sharding = "{{devices=[8,1]0,1,2,3,4,5,6,7}}"}}){BODY} }}"""
+COMPILED = """module @jit_f attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
+  sdy.mesh @mesh = <["x_aux"=1, "x"=2]>
+  func.func public @main(
+      %w: tensor<6x4xf32> {ttcore.shard_status = #ttcore.shard_status<presharded>,
+                           ttcore.argument_type = #ttcore.argument_type<parameter>},
+      %x: tensor<8x6xf32> {ttcore.local_shape = #ttcore<local_shape local_shape = tensor<8x3xf32>>})
+      -> tensor<8x4xf32> {
+    %0 = sdy.manual_computation(%w, %x) in_shardings=[<@mesh, [{"x"}, {}]>, <@mesh, [{}, {"x"}]>]
+        out_shardings=[<@mesh, [{}, {}]>] manual_axes={"x_aux", "x"} (%a: tensor<3x4xf32>, %b: tensor<8x3xf32>) {
+      %1 = stablehlo.dot_general %b, %a, contracting_dims = [1] x [0]
+          : (tensor<8x3xf32>, tensor<3x4xf32>) -> tensor<8x4xf32>
+      %2 = "stablehlo.all_reduce"(%1) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
+          replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({
+      ^bb0(%l: tensor<f32>, %r: tensor<f32>):
+        %3 = stablehlo.add %l, %r : tensor<f32>
+        stablehlo.return %3 : tensor<f32>
+      }) : (tensor<8x4xf32>) -> tensor<8x4xf32>
+      sdy.return %2 : tensor<8x4xf32>
+    } : (tensor<6x4xf32>, tensor<8x6xf32>) -> tensor<8x4xf32>
+    return %0 : tensor<8x4xf32>
+  }
+}"""
+"""What tt-xla's plugin writes as `shlo_compiler` of a product whose inner dim is split: groups of devices, which it
+does not call so."""
+
+
+def found(folder: Path, *texts: str, arch_given: bool = False, **options: object) -> own_mesh.OwnMesh | None:
+    for number, text in enumerate(texts):
+        (folder / f"net{number}.mlir").write_text(text)
+    named = tasks(Preparation((f"{folder}/*.mlir",), cache_dir=str(folder / "cache")))
+    return own_mesh.of_files(named, ResultOptions.of(options), arch_given)
+
+
+@pytest.mark.parametrize(
+    ("text", "mesh", "option"),
+    [
+        (SHARDED, "1x2", "--mesh 1x2"), (ON_FOUR, "2x2", "--mesh 2x2"), (GSPMD, "", "--mesh 4"),
+        (TUPLED, "", "--mesh 8"), (COMPILED, "1x2", "--mesh 1x2"),
+        (SHARDED.replace("sdy.mesh", 'sdy.mesh @one = <["z"=1]>\nsdy.mesh'), "1x2", "--mesh 1x2"),
+    ],
+)  # fmt: skip
+def test_each_refusal_names_the_option_that_runs_the_file(text: str, mesh: str, option: str) -> None:
+    from opscope.compiler.api import StageFailure, stablehlo_to_ttir
+
+    module = mlir.load(text)
+    assert (mesh_of(module.operation), option_that_splits(module.operation)) == (mesh, option)
+    with pytest.raises(InputError, match=rf"; try {option}, which runs each device's part$"):
+        split_module(text, "net")
+    with pytest.raises(StageFailure, match=rf"; try {option} \(opscope compile, pytest --op-by-op\)"):
+        stablehlo_to_ttir(text)
+
+
+def test_a_mesh_of_another_size_is_refused_with_the_right_one() -> None:
+    with pytest.raises(partition.WrongInput, match=r"expected 2 devices, as the module has, got 4; try --mesh 1x2"):
+        partition.partitioned(SHARDED, 4)
+
+
+def test_the_files_own_mesh_is_that_of_the_run_on_the_smallest_board(tmp_path: Path) -> None:
+    own = found(tmp_path, SHARDED)
+    assert own == own_mesh.OwnMesh(
+        "1x2", "n300", "net0: split over its own mesh 1x2 (sdy.mesh), board n300 (the smallest with 2 chips)"
+    )
+    assert found(tmp_path, SHARDED, mesh="2") is None, "a mesh that is given counts"
+    kept = found(tmp_path, SHARDED, arch="t3000", arch_given=True)
+    assert kept is not None
+    assert (kept.mesh, kept.board) == ("1x2", "t3000")
+    assert "(as --arch says)" in kept.line
+
+
+def test_bytecode_and_one_of_several_models_have_their_mesh(tmp_path: Path) -> None:
+    (tmp_path / "net.mlirbc").write_bytes(mlir.to_bytecode(mlir.load(SHARDED)))
+    assert file_models.mesh(tmp_path / "net.mlirbc", "", tmp_path / "cache") == "1x2"
+    two = SHARDED.replace("@main", "@split") + PLAIN.partition("\n")[2].replace("@main", "@whole")
+    (tmp_path / "two.mlir").write_text(two)
+    of = {name: file_models.mesh(tmp_path / "two.mlir", name, tmp_path / "cache") for name in ("split", "whole")}
+    assert of == {"split": "1x2", "whole": ""}
+
+
+def test_a_file_that_splits_nothing_costs_no_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_models, "call", None)
+    assert found(tmp_path, PLAIN.replace('"y"=2', '"y"=1'), GSPMD) is None
+
+
+def test_files_of_different_meshes_or_none_have_none_in_common(tmp_path: Path) -> None:
+    assert found(tmp_path, SHARDED, PLAIN) is None
+    assert found(tmp_path, SHARDED, ON_FOUR) is None
+    both = found(tmp_path, SHARDED, COMPILED)
+    assert both is not None
+    assert both.line.startswith("2 models: ")
+
+
+@pytest.mark.parametrize(
+    ("options", "way_out"),
+    [
+        ({"workflow": "full"}, "--workflow split, got --workflow full; try --workflow split --mesh 1x2"),
+        ({"inputs": "random"}, "--inputs captured, got --inputs random; try --inputs captured --mesh 1x2"),
+    ],
+)
+def test_options_that_do_not_go_with_a_mesh_are_refused(
+    tmp_path: Path, options: dict[str, object], way_out: str
+) -> None:
+    line = f"--model net0: sharded over its own mesh 1x2: expected {way_out}"
+    with pytest.raises(InputError, match=f"^{re.escape(line)}$"):
+        found(tmp_path, SHARDED, **options)
+
+
+def test_groups_of_devices_are_read_as_such_where_they_cannot_be_of_replicas() -> None:
+    local = sharded(Exported(mlir.to_bytecode(mlir.load(COMPILED)), (), "file"), "1x2", "net")
+    text = str(mlir.load(local.bytecode))
+    assert re.search(r"all_reduce.*use_global_device_ids", text)
+    flat = COMPILED.replace("dense<[[0, 1]]> : tensor<1x2xi64>", "dense<0> : tensor<1x1xi64>")
+    own = sharded(Exported(mlir.to_bytecode(mlir.load(flat)), (), "file"), "1x2", "net")
+    assert "use_global_device_ids" not in str(mlir.load(own.bytecode)), "the one replica, by the specification"
+
+
+@pytest.mark.slow
+def test_a_compiled_file_runs_on_its_devices_and_gives_the_whole_product(tmp_path: Path) -> None:
+    from opscope.harness.cache.export_folder import WHOLE
+    from opscope.harness.prepare.inputs import row_golden, row_inputs
+    from opscope.harness.record.records import OpRow
+    from opscope.harness.run.api import run_op_by_op
+
+    (tmp_path / "net.mlir").write_text(COMPILED)
+    tests = run_op_by_op(
+        tmp_path / "net.mlir", cache_dir=tmp_path / "cache", run_dir=tmp_path / "run", keep_ir=False, reruns=0
+    )
+    assert {test.op_name: test.status.value for test in tests} == {
+        "stablehlo.dot": "success", "stablehlo.all_reduce": "success"
+    }  # fmt: skip
+    assert {(test.mesh, test.arch) for test in tests} == {("1x2", "n300")}
+    [whole] = (tmp_path / "cache" / "exports").rglob(WHOLE)
+    row = OpRow.model_validate_json(whole.read_text())
+    assert row.argument_types == ("parameter", "input")
+    w, x = row_inputs(row, whole.parent)
+    np.testing.assert_allclose(row_golden(row, whole.parent)[0], x @ w, rtol=1e-5, atol=1e-5)
