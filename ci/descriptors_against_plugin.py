@@ -1,13 +1,13 @@
 """Compiles ops with a PJRT plugin of tt-mlir under our system descriptors and under published ones: equal bytes?
 
 `python -m ci.descriptors_against_plugin --plugin FILE.so --modules LIST --published FOLDER --for jax-tt-plugin==0.1.3`
-draws ops by a seed from a list of files with single-op modules. For each board whose `<name>_system_desc.ttsys` is in the
-folder every op is compiled twice; executables have to be equal from `TTSERv00` on, where tt-mlir's own part begins. The
-hash of a published file is replaced by that of the build. Needs jaxlib, no `jax`.
+draws ops by a seed from a list of files with single-op modules. For each board, whose `<name>_system_desc.ttsys` is in
+the folder, every op is compiled twice; executables have to be equal from `TTSERv00` on, where tt-mlir's own part
+begins, and refusals too. The hash of a published file is replaced by that of the build. Needs jaxlib, no `jax`.
 
 With `--damaged N` it also compiles one op under so many damaged descriptors that our reader accepts: none may end the
-process. With `--own FILE.yaml` (again and again) the ops are compiled under descriptors of these board files, and it is
-counted how many compile.
+process. With `--own FILE.yaml ...` the ops are compiled under descriptors of these board files, and those that compile
+are counted.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from opscope.compiler import api
@@ -102,13 +103,13 @@ def _counts(results: list[str]) -> str:
 
 
 def _compiled(descriptor: bytes, files: list[str], work: Path) -> list[str]:
-    """Compiles modules under a descriptor; of each the digest of the executable, the error, or how the process ended."""
+    """Compiles modules under a descriptor: the digest of each executable, its error, or how the process ended."""
     (work / "descriptor.ttsys").write_bytes(descriptor)
     results: list[str] = []
     while len(results) < len(files):
         log = work / "results.jsonl"
         log.write_text("")
-        status = _in_fork(lambda: _compile_all(work, files[len(results) :], log))
+        status = _in_fork(partial(_compile_all, work, files[len(results) :], log))
         results += [json.loads(line) for line in log.read_text().splitlines()]
         if status:
             results.append(f"ended with status {status}")
@@ -145,7 +146,7 @@ def _compile_all(work: Path, files: list[str], log: Path) -> None:
             compile_options.env_option_overrides = [("optimization_level", "0")]
             try:
                 data = client.compile_and_load(Path(file).read_bytes(), devices, compile_options).serialize()
-            except Exception as error:  # a refusal, which has to be the same
+            except Exception as error:  # noqa: BLE001  (a refusal, which has to be the same)
                 result = f"refused: {error}"
             else:
                 result = f"sha256 {hashlib.sha256(data[data.index(MARK) :]).hexdigest()}"
@@ -171,7 +172,7 @@ def _damaged(options: argparse.Namespace, files: list[str], work: Path) -> int:
         if result.startswith("ended"):
             ended += 1
             print(f"  damaged descriptor {accepted}: {result}; {bytes(data).hex()}")
-    print(f"damaged descriptors: {options.damaged}, accepted by our reader {accepted}, of which {ended} end the process")
+    print(f"damaged descriptors: {options.damaged}; our reader accepts {accepted}, of which {ended} end the process")
     return ended
 
 

@@ -24,7 +24,7 @@ def _are_pairs(value: Any, least: int) -> bool:
 
 
 def _is_link(value: Any) -> bool:
-    return isinstance(value, list) and len(value) in (4, 5) and all(map(COUNT[1], value)) and (value + [1])[4] > 0
+    return isinstance(value, list) and len(value) in (4, 5) and all(map(COUNT[1], value)) and [*value, 1][4] > 0
 
 
 CORES: Check = ("a list of rows and columns, such as [[7, 3], [0, 0]]", lambda value: _are_pairs(value, 0))

@@ -1,4 +1,4 @@
-"""`opscope device system-desc BOARD -o FILE`: tt-mlir's system descriptor of a board, by which it compiles without it."""
+"""`opscope device system-desc BOARD -o FILE`: a board's system descriptor, by which tt-mlir compiles without it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ FILES = (".yaml", ".yml")
 @click.argument("board")
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="File to write, .ttsys.")
 @click.option("--for", "build", metavar="BUILD",
-              help="DISTRIBUTION==VERSION of the compiler, such as jax-tt-plugin==0.1.3, or the 64 digits of its schema "
-                   "hash; default: what is installed, else the newest that is known.")  # fmt: skip
+              help="DISTRIBUTION==VERSION of the compiler, such as jax-tt-plugin==0.1.3, or the 64 digits of its "
+                   "schema hash; default: what is installed, else the newest that is known.")  # fmt: skip
 def system_desc(board: str, output: Path, build: str | None) -> None:
     """Write tt-mlir's system descriptor of BOARD: n150, n300, t3000, galaxy, p150, p100, or n150-harvested-2052.
 

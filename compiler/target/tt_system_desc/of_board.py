@@ -17,7 +17,7 @@ from opscope.compiler.target.tt_system_desc.fields import (
     SystemDescriptor,
     SystemTable,
 )
-from opscope.compiler.target.tt_system_desc.read import BadDescriptor, read_descriptor
+from opscope.compiler.target.tt_system_desc.read import DescriptorError, read_descriptor
 from opscope.compiler.target.tt_system_desc.schema_hashes import build_of
 from opscope.compiler.target.tt_system_desc.write import descriptor_bytes
 
@@ -28,32 +28,33 @@ TRIPLE = "x86_64-pc-linux"
 def system_desc_bytes(board: SystemDesc, schema_hash: str) -> bytes:
     """Returns a board's descriptor file for the build with a schema hash, read back and verified.
 
-    Raises BadDescriptor for a board that tt-mlir does not know, or one whose figures no descriptor can hold.
+    Raises DescriptorError for a board that tt-mlir does not know, or one whose figures no descriptor can hold.
     """
     descriptor = descriptor_of(board, schema_hash)
     try:
         data = descriptor_bytes(descriptor)
     except struct.error as error:
-        raise BadDescriptor(
+        raise DescriptorError(
             f"board {board.board}: expected figures that fit into a system descriptor (addresses below 4 GiB), got: "
             f"{error}; try smaller ones"
         ) from None
     try:
         read_descriptor(data, f"board {board.board}", schema_hash)
-    except BadDescriptor as error:
-        raise BadDescriptor(f"{str(error).partition('; try ')[0]}; try other figures in its board file") from None
+    except DescriptorError as error:
+        raise DescriptorError(f"{str(error).partition('; try ')[0]}; try other figures in its board file") from None
     return data
 
 
 def descriptor_of(board: SystemDesc, schema_hash: str) -> SystemDescriptor:
-    """Returns a board's descriptor for the build with a schema hash. Raises BadDescriptor if tt-mlir has no such arch."""
+    """Returns a board's descriptor for the build with a schema hash. Raises DescriptorError if it can have none."""
     runtime = board.runtime
     if board.arch not in ARCHS:
-        raise BadDescriptor(
-            f"board {board.board}: expected an arch that tt-mlir knows ({', '.join(ARCHS[:2])}), got {board.arch}; try n150"
+        raise DescriptorError(
+            f"board {board.board}: expected an arch that tt-mlir knows ({', '.join(ARCHS[:2])}), got {board.arch}; "
+            "try n150"
         )
     if runtime is None:
-        raise BadDescriptor(
+        raise DescriptorError(
             f"board {board.board}: expected figures under `runtime` in its board file, got none; try `like: n150` there"
         )
     build = build_of(schema_hash)

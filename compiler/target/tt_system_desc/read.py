@@ -20,51 +20,51 @@ _MOST_BYTES, _MOST_ITEMS = 1 << 20, 1024
 _AGAIN = "try a file of `opscope device system-desc BOARD -o FILE.ttsys`"
 
 
-class BadDescriptor(ValueError):
+class DescriptorError(ValueError):
     """Bytes that are no system descriptor, or one that no build takes: one line."""
 
 
-class _Damage(ValueError):
+class _DamageError(ValueError):
     """Bytes that are no such flatbuffer."""
 
 
 def read_descriptor(data: bytes, name: str, schema_hash: str | None = None) -> SystemDescriptor:
     """Returns a verified system descriptor; `name` is the file's, for messages.
 
-    With `schema_hash` it has to be one for the build with that hash. Raises BadDescriptor.
+    With `schema_hash` it has to be one for the build with that hash. Raises DescriptorError.
     """
     try:
         _check_frame(data)
         descriptor = _Reader(data).root()
         check_system(descriptor.system_desc)
     except ValueError as error:
-        raise BadDescriptor(f"{name}: {error}; {_AGAIN}") from None
+        raise DescriptorError(f"{name}: {error}; {_AGAIN}") from None
     except struct.error:
-        raise BadDescriptor(f"{name}: expected a system descriptor, got offsets beyond its end; {_AGAIN}") from None
+        raise DescriptorError(f"{name}: expected a system descriptor, got offsets beyond its end; {_AGAIN}") from None
     _check_hash(descriptor.schema_hash, name, schema_hash)
     return descriptor
 
 
 def _check_frame(data: bytes) -> None:
     if not _SMALLEST <= len(data) <= _MOST_BYTES:
-        raise _Damage(f"expected a system descriptor of {_SMALLEST} to {_MOST_BYTES:,} bytes, got {len(data):,}")
+        raise _DamageError(f"expected a system descriptor of {_SMALLEST} to {_MOST_BYTES:,} bytes, got {len(data):,}")
     if (found := data[PREFIX + 4 : _SMALLEST]) != IDENTIFIER:
-        raise _Damage(f"expected a system descriptor with identifier {IDENTIFIER.decode()}, got {found!r}")
+        raise _DamageError(f"expected a system descriptor with identifier {IDENTIFIER.decode()}, got {found!r}")
     if (size := _U32.unpack_from(data)[0]) != len(data) - PREFIX:
-        raise _Damage(f"expected {size + PREFIX:,} bytes, as the file begins with, got {len(data):,}")
+        raise _DamageError(f"expected {size + PREFIX:,} bytes, as the file begins with, got {len(data):,}")
 
 
 def _check_hash(found: str, name: str, wanted: str | None) -> None:
     build = build_of(found)
     if build is not None and build.other_layout:
-        raise BadDescriptor(
+        raise DescriptorError(
             f"{name}: expected a descriptor of jax-tt-plugin 0.1.1 or later, got one of {build.distribution} "
             f"{build.version}, whose tables are others; {_AGAIN}"
         )
     if len(found) != 64 or set(found) - set("0123456789abcdef"):
-        raise BadDescriptor(f"{name}: expected a schema hash of 64 hexadecimal digits, got {found[:80]!r}; {_AGAIN}")
+        raise DescriptorError(f"{name}: expected a schema hash of 64 hexadecimal digits, got {found[:80]!r}; {_AGAIN}")
     if wanted is not None and found != wanted:
-        raise BadDescriptor(
+        raise DescriptorError(
             f"{name}: expected schema hash {_described(wanted)}, got {_described(found)}; try a descriptor of that "
             f"build, or a file of `opscope device system-desc BOARD --for {_for(wanted)} -o FILE.ttsys`"
         )
@@ -81,7 +81,7 @@ def _for(schema_hash: str) -> str:
 
 
 class _Reader:
-    """Reads one buffer. Raises _Damage, or struct.error for what lies outside it."""
+    """Reads one buffer. Raises _DamageError, or struct.error for what lies outside it."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -94,13 +94,13 @@ class _Reader:
         """Returns the table at a place as an object of a class."""
         vtable = at - _I32.unpack_from(self.data, at)[0]
         if vtable < _SMALLEST or vtable % 2 or at % 4:
-            raise _Damage(f"expected a table of fields inside the file, got one at {vtable}")
+            raise _DamageError(f"expected a table of fields inside the file, got one at {vtable}")
         length, size = struct.unpack_from("<HH", self.data, vtable)
         if length < 4 or length % 2 or vtable + length > len(self.data) or size < 4 or at + size > len(self.data):
-            raise _Damage(f"expected tables inside the file, got {length} and {size} bytes at {at}")
+            raise _DamageError(f"expected tables inside the file, got {length} and {size} bytes at {at}")
         slots = FIELDS[cls]
         if length > 4 + 2 * len(slots):
-            raise _Damage(f"expected {len(slots)} fields at most in {cls.__name__}, got {(length - 4) // 2}")
+            raise _DamageError(f"expected {len(slots)} fields at most in {cls.__name__}, got {(length - 4) // 2}")
         values = []
         for field in slots:
             where = 4 + 2 * field.slot
@@ -113,11 +113,11 @@ class _Reader:
         if not offset:
             if field.kind == "number":
                 return 0
-            raise _Damage(f"expected {field.name}, got none")
+            raise _DamageError(f"expected {field.name}, got none")
         place = at + offset
         needed = field.item.size if field.is_inline else 4
         if offset < 4 or offset + needed > size or place % field.alignment:
-            raise _Damage(f"expected {field.name} inside its table, got it at {offset} of {size} bytes")
+            raise _DamageError(f"expected {field.name} inside its table, got it at {offset} of {size} bytes")
         if field.is_inline:
             numbers = field.item.unpack_from(self.data, place)
             return numbers[0] if field.kind == "number" else numbers
@@ -132,7 +132,7 @@ class _Reader:
         count = _U32.unpack_from(self.data, start)[0]
         item = {"text": 1, "tables": 4}.get(field.kind, field.item.size)
         if count > _MOST_ITEMS or start + 4 + count * item + (field.kind == "text") > len(self.data):
-            raise _Damage(f"expected {field.name} inside the file, got {count:,} items at {start}")
+            raise _DamageError(f"expected {field.name} inside the file, got {count:,} items at {start}")
         first = start + 4
         if field.kind == "text":
             return self.text(field, first, count)
@@ -145,18 +145,18 @@ class _Reader:
     def text(self, field: Field, first: int, count: int) -> str:
         """Returns the text of so many bytes at a place, which a zero follows."""
         if self.data[first + count]:
-            raise _Damage(f"expected a zero after {field.name}, got {self.data[first + count]}")
+            raise _DamageError(f"expected a zero after {field.name}, got {self.data[first + count]}")
         try:
             text = self.data[first : first + count].decode()
         except UnicodeDecodeError:
-            raise _Damage(f"expected {field.name} to be a text, got other bytes") from None
+            raise _DamageError(f"expected {field.name} to be a text, got other bytes") from None
         if not text.isprintable():
-            raise _Damage(f"expected {field.name} to be a printable text, got {text[:40]!r}")
+            raise _DamageError(f"expected {field.name} to be a printable text, got {text[:40]!r}")
         return text
 
     def pointed_to(self, place: int) -> int:
         """Returns the place that an offset points to."""
         start = place + _U32.unpack_from(self.data, place)[0]
         if start % 4 or start >= len(self.data):
-            raise _Damage(f"expected an offset inside the file, got {start} of {len(self.data)} bytes")
+            raise _DamageError(f"expected an offset inside the file, got {start} of {len(self.data)} bytes")
         return start

@@ -40,25 +40,26 @@ PLUGINS = ("jax-tt-plugin", "pjrt-plugin-tt")
 """Distributions with a build in them."""
 
 
-class UnknownBuild(ValueError):
+class UnknownBuildError(ValueError):
     """No descriptor can be written for a build: it is not known, or its tables are others."""
 
 
 def schema_hash_of(distribution: str, version: str) -> str:
-    """Returns the schema hash of a build. Raises UnknownBuild, which says what to do instead."""
+    """Returns the schema hash of a build. Raises UnknownBuildError, which says what to do instead."""
     where = f"{distribution} {version}"
     for build in BUILDS:
         if (build.distribution, build.version) == (distribution, version):
             if build.other_layout:
-                raise UnknownBuild(
+                raise UnknownBuildError(
                     f"{where}: expected a build with the tables of 0.1.1 and later, got one with others "
-                    f"({build.other_layout}); try a later version, or for a run --system-desc FILE with a descriptor of its own"
+                    f"({build.other_layout}); try a later version, or for a run --system-desc FILE with a descriptor "
+                    "made for this build"
                 )
             return build.schema_hash
     known = [f"{build.distribution} {build.version}" for build in BUILDS if not build.other_layout]
     near = difflib.get_close_matches(where, known, n=1, cutoff=0.7)
     of_it = [name for name in known if name.startswith(f"{distribution} ")]
-    raise UnknownBuild(
+    raise UnknownBuildError(
         f"{where}: expected a build whose descriptor schema is known ({', '.join(of_it or known)}), got another; try "
         f"{f'{near[0]}, or ' if near else ''}for a run --system-desc FILE with a descriptor made for this build"
     )
