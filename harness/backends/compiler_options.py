@@ -76,12 +76,12 @@ def check(backends: Sequence[str], options: ResultOptions) -> None:
 
 def _check_one(backend: str, label: str, name: str, value: str, labels: Sequence[str]) -> None:
     """Raises InputError unless `backend` has an option `name` that takes `value`."""
-    family = registry.family(backend)
+    family = registry.parts(backend)[0]
     if family in ANY or (family not in TABLES and registry.declares(backend, "takes_options")):
         return
     table = {option.name: option for option in TABLES.get(family, ())}
     if not table:
-        able = [other for other in labels if registry.family(other) in (*TABLES, *ANY)]
+        able = [other for other in labels if registry.parts(other)[0] in (*TABLES, *ANY)]
         hint = f"--backend-option {able[0]}:{name}={value}" if able else "--backend tt"
         raise InputError("--backend-option", f"no option with --backend {label}", repr(f"{name}={value}"), hint)
     if name not in table:

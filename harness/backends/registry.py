@@ -193,8 +193,12 @@ def _entry_points() -> dict[str, EntryPoint]:
     return {point.name: point for point in plugins(GROUP)}
 
 
+_MEANT = {"tt-mlir": "tt (a plugin that needs no card) or ttmlir (the tools of a built tree)"}
+"""A name that is no backend's, but that people use -> what may be meant."""
+
+
 def _closest(backend: str) -> str:
-    return closest(Path(backend).stem, names())
+    return _MEANT.get(backend) or closest(Path(backend).stem, names())
 
 
 def _import_file(path: Path) -> ModuleType:

@@ -53,10 +53,15 @@ def board_of(arch: str) -> SystemDesc:
     try:
         return load_board(arch)
     except ValueError as error:
-        # The compiler's own message, `arch: expected X, got Y; try Z`, as the harness's error type.
-        expected, _, rest = str(error).partition(": expected ")[2].partition(", got ")
-        got, _, hint = rest.partition("; try ")
-        raise InputError("--arch", expected or "a board or an arch", got or f"'{arch}'", hint) from error
+        raise as_input_error("--arch", error, "a board or an arch") from error
+
+
+def as_input_error(where: str, error: Exception, expected: str) -> InputError:
+    """The compiler's own line, `PLACE: expected X, got Y; try Z`, as the harness's error; `expected` if it is no such
+    line."""
+    own, _, rest = str(error).partition(": expected ")[2].partition(", got ")
+    got, _, hint = rest.partition("; try ")
+    return InputError(where, own or expected, got or str(error), hint)
 
 
 @cache

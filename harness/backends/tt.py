@@ -139,21 +139,25 @@ class Tt(Pjrt):
         board = simulated.board_of(options.arch)
         place = Path(tempfile.gettempdir()) / f"{board.board}.ttsys"
         try:
-            if options.system_desc is not None:
-                content = path_of(options.system_desc).read_bytes()
-            else:
-                schema = schema_hash_of(library.distribution or library.path.name, library.version)
-                content = system_desc_file(board, schema)
-            described = read_system_desc(content, str(place if options.system_desc is None else options.system_desc))
-        except OSError as error:
-            got = f"{error.filename}: {error.strerror}"
-            raise InputError("--system-desc", "a file that can be read", got) from error
+            schema = schema_hash_of(library.distribution or library.path.name, library.version)
         except CompilerInputError as error:
-            if options.system_desc is not None:
-                hint = "opscope device system-desc"
-                raise InputError("--system-desc", "a system descriptor", str(error), hint) from error
-            raise BackendError(str(error), f"a build of {self.name} whose descriptors can be written") from error
-        _check_descriptor(described, board)
+            if options.system_desc is None:
+                refused = simulated.as_input_error(self.label(), error, "a build whose descriptors can be written")
+                raise BackendError(refused.got, refused.expected, refused.hint) from error
+            schema = None
+        try:
+            if options.system_desc is None:
+                content = system_desc_file(board, schema or "")
+            else:
+                place = path_of(options.system_desc)
+                content = place.read_bytes()
+            _check_descriptor(read_system_desc(content, place.name, schema), board)
+        except OSError as error:
+            raise InputError("--system-desc", "a file that can be read", f"{place}: {error.strerror}") from error
+        except CompilerInputError as error:
+            where = "--arch" if options.system_desc is None else "--system-desc"
+            raise simulated.as_input_error(where, error, "a system descriptor") from error
+        place = Path(tempfile.gettempdir()) / f"{board.board}.ttsys"
         place.write_bytes(content)
         return place
 
@@ -191,8 +195,10 @@ class Tt(Pjrt):
         """Takes one small op through all stages."""
         desc = TensorDesc(shape=(2, 2), data_type="f32")
         job = Job("warm-up", SMALLEST, [np.ones((2, 2), np.float32)], options, (desc,))
-        for stage in self.stages:
+        for stage in tt_executable.STAGES:
             self.climb(stage, job)
+        with contextlib.suppress(StageError):  # an option may have it compiled into what our device lacks
+            self.climb(Stage.RUN, job)
 
     # --- ops
 

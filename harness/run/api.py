@@ -24,7 +24,7 @@ from pydantic import ValidationError
 
 from opscope.base import damage
 from opscope.base.results_folder import make_folder
-from opscope.harness.backends import registry
+from opscope.harness.backends import compiler_options, registry
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
 from opscope.harness.climb.climber import Climber, Terms
@@ -136,6 +136,7 @@ def run_op_by_op(
     BY_NAME["dump_tensors"].read("dump_tensors", dump_tensors)
     for backend_name in names:
         registry.check_name(backend_name)
+    compiler_options.check(names, result_options)
     expected = limitation_file.all_rows(limitations)
     started = now()
     source = _source(module_or_path)

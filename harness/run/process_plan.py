@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opscope.base.children.slots import SlotFile
-from opscope.harness.backends import registry
+from opscope.harness.backends import compiler_options, registry
 from opscope.harness.cache import export_folder
 from opscope.harness.climb import budget, result_cache
 from opscope.harness.lanes.flight import Ready
@@ -98,6 +98,7 @@ def orders_of(request: Request, run_id: str, run_dir: Path, settings: dict[str, 
     names = registry.split_names(settings["backend"])
     for backend in names:
         registry.check_name(backend)
+    compiler_options.check(names, ResultOptions.of(settings))
     place = None if settings["cluster"] else of_run(names)
     first, *others = [
         replace(_for_backend(backend, request, run_id, run_dir, settings), scratch=place) for backend in names

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from opscope.base.file_names import resolved
-from opscope.harness.backends import registry
+from opscope.harness.backends import compiler_options, registry
 from opscope.harness.limitations import limitation_file
 from opscope.harness.programs import derived_exports
 from opscope.harness.record.errors import InputError
@@ -157,8 +157,10 @@ def _models(request: Request) -> Sequence[Task]:
     """The models of a request. Raises InputError for one or a backend that does not exist, before any work starts."""
     from opscope.harness.prepare.preparation import tasks
 
-    for backend in registry.split_names(request.settings["backend"]):
+    names = registry.split_names(request.settings["backend"])
+    for backend in names:
         registry.check_name(backend)
+    compiler_options.check(names, ResultOptions.of(request.settings.values))
     return tasks(to_prepare(request))
 
 
