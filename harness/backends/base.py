@@ -224,7 +224,7 @@ class Backend(ABC):
     compile_only: bool = False
     """Whether no stage computes numbers. Stage `run` is then left out, and nothing is taken for a result."""
     scratch_bytes: int = 0
-    """Bytes that `load` writes into TMPDIR, which is a folder of the run's own. Without that room the run is refused."""
+    """Bytes that `load` writes into TMPDIR, a folder of the run's own. Without that room the run is refused."""
 
     @abstractmethod
     def target(self, options: ResultOptions) -> Target:

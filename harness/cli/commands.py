@@ -30,15 +30,21 @@ def _settings() -> Resolved:
 
 
 @click.command()
+@click.option("--backend", metavar="NAME|FILE", help="Check this backend alone: load it, open it, and close it again.")
 @JSON
-def doctor(as_json: bool) -> None:
+def doctor(backend: str | None, as_json: bool) -> None:
     """Check what works on this machine.
 
-    For whatever does not work, print the command that fixes it. Exit code 1 if a run with default options cannot work.
+    For whatever does not work, print the command that fixes it. Exit code 1 if a run with default options cannot work,
+    or with --backend, if that backend cannot.
     """
     from opscope.harness.cli import doctor as examination
 
-    findings = examination.examine(_settings(), Path.cwd())
+    settings = _settings()
+    if backend is None:
+        findings = examination.examine(settings, Path.cwd())
+    else:
+        findings = examination.examine_backend(settings, backend)
     if as_json:
         _print_json(examination.as_json(findings))
     else:

@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.util import cache_from_source
@@ -29,7 +30,7 @@ class Finding:
     """One part of the machine."""
 
     kind: str
-    """`machine`, `backend`, `framework`, `database`."""
+    """`machine`, `backend`, `version` (of a part of a backend), `framework`, `database`."""
     name: str
     usable: bool
     found: str
@@ -42,6 +43,51 @@ class Finding:
 def examine(settings: Resolved, folder: Path) -> list[Finding]:
     """All findings; `folder` is where runs would be written."""
     return [*_machine(settings, folder), *_backends(settings), *_frameworks(), _database(settings, folder)]
+
+
+def examine_backend(settings: Resolved, name: str) -> list[Finding]:
+    """Goes through the life of one backend in a lane, without an op. Raises InputError if there is no such backend."""
+    import tempfile
+
+    from opscope.harness.backends import registry
+    from opscope.harness.lanes.lane import Lane, LaneConfig
+    from opscope.harness.record.optest import RunContext, backend_label
+    from opscope.harness.record.result_options import ResultOptions
+
+    registry.check_name(name)
+    label = backend_label(name)
+    options = ResultOptions.of(settings.values)
+    with (
+        tempfile.TemporaryDirectory(prefix="opscope-doctor-") as folder,
+        Lane(LaneConfig(RunContext("doctor", folder, name, options), {})) as lane,
+    ):
+        begun = time.monotonic()
+        try:
+            ready = lane.ready()
+        except InputError as error:
+            return [Finding("backend", label, False, f"expected {error.expected}, got {error.got}", error.hint)]
+        took = time.monotonic() - begun
+    found, remedy = _tried(lambda: _backend(name))
+    steps = ", ".join((*_steps(name), "fingerprint", "warm_up"))
+    return [
+        Finding("backend", label, not remedy, found, remedy),
+        Finding("backend", "life", True, f"{steps}: no error, {took:.1f} s"),
+        Finding("backend", "fingerprint", True, ready.fingerprint),
+        Finding("backend", "card", True, f"{ready.card_type}, floats {ready.data_format or 'as in the op'}"),
+        *(Finding("version", part, True, version) for part, version in ready.versions.items()),
+    ]
+
+
+def _steps(name: str) -> Iterator[str]:
+    """The steps of a backend's life that come first, with where they happen."""
+    from opscope.harness.backends import registry
+    from opscope.harness.lanes import scratch
+
+    declared = registry.declarations_of(name).methods
+    if "load" in declared:
+        yield f"load ({'once a run' if scratch.loads_once(name) else 'in each lane'})"
+    if "open" in declared:
+        yield "open"
 
 
 def _machine(settings: Resolved, folder: Path) -> Iterator[Finding]:

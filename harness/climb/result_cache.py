@@ -10,6 +10,7 @@ the digests of the values that it rests on: where they are known, a verdict that
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -157,6 +158,20 @@ class ResultCache:
         """The digests of the captured inputs and goldens of an op; None if they are not known here."""
         folder = self._folders.get(row.uses[0].model) if row.uses else None
         return None if folder is None else stored.digests_of(Path(folder), export_folder.value_files(row))
+
+
+def drop(cache_dir: Path, run_id: str, backend: str, since: float) -> int:
+    """Removes the verdicts that a run has kept of a backend (its label) since a moment; returns how many there were."""
+    dropped = 0
+    for path in (cache_dir / FOLDER).glob("*/*.json"):
+        with contextlib.suppress(OSError, damage.Damaged, KeyError, TypeError):
+            if path.stat().st_mtime < since:
+                continue
+            test = stored.read_json(path)["test"]
+            if test["run_id"] == run_id and test["backend"] == backend:
+                path.unlink()
+                dropped += 1
+    return dropped
 
 
 def key(row: OpRow, context: RunContext, ready: Ready) -> str:

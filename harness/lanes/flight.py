@@ -50,17 +50,18 @@ class Flight:
         """Notes that a stage began, so the one before it has passed."""
         self._begun.append((stage, time.monotonic()))
 
-    def ended(self, ending: Ending, output: str) -> OpTest:
-        """Returns the record of an op that ended its child, with the child's last output."""
+    def ended(self, ending: Ending, output: str, cause: str = "") -> OpTest:
+        """Returns the record of an op that ended its child, with the child's last output, and the line of it that
+        names the cause."""
         if ending.cause is Cause.TIMEOUT:
             return self._record(Status.TIMEOUT, None, ending.text, output)
-        return self.crashed(ending.kind, ending.text, output)
+        return self._record(Status.CRASHED, ending.kind, ending.text, output, cause)
 
     def crashed(self, kind: str, text: str, output: str) -> OpTest:
         """Returns the record of an op that crashed. `kind` is a word or two, `text` the description."""
         return self._record(Status.CRASHED, kind, text, output)
 
-    def _record(self, status: Status, crash_kind: str | None, text: str, output: str) -> OpTest:
+    def _record(self, status: Status, crash_kind: str | None, text: str, output: str, cause: str = "") -> OpTest:
         stages = [Stage.SPLIT, *(stage for stage, _ in self._begun)]
         # Reading the op before its first stage counts as part of that stage.
         failed = stages[-1] if self._begun else (self.ready.stages or (Stage.COMPARE,))[0]
@@ -78,7 +79,7 @@ class Flight:
             stage_reached=reached,
             failed_stage=failed,
             started=self.started,
-            error=message,
+            error=cause or message,
             attempt=self.attempt,
             stages=times,
             compile_depth=self.ready.compile_depths.get(reached, ""),

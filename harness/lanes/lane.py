@@ -23,7 +23,7 @@ from opscope.base.children.shared_door import Shared
 from opscope.base.damage import Damaged
 from opscope.base.machine import memory_limit
 from opscope.harness.cache import export_folder
-from opscope.harness.lanes import memory, scratch, worker_ahead
+from opscope.harness.lanes import crash_cause, memory, scratch, worker_ahead
 from opscope.harness.lanes.flight import Flight, Ready
 from opscope.harness.lanes.leftovers import Leftovers, leftovers
 from opscope.harness.lanes.protocol import OpsToSend
@@ -38,6 +38,9 @@ _START_ATTEMPTS = 2
 _SPENT = 0.75
 """Share of its memory or thread limit that a child may still hold when an op has ended."""
 
+
+_LINES = 10_000
+"""So many of the last lines of a child's output may name the cause of its end; its stack may follow."""
 
 _CLOSING = 2.0
 """Seconds that a backend may take to close."""
@@ -170,7 +173,7 @@ class Lane:
                 self._stop()
                 if attempt + 1 < _START_ATTEMPTS:
                     continue
-                last = self._log.last_line()
+                last = crash_cause.of(ended.ending, self._log.tail(_LINES)) or self._log.last_line()
                 got = f"{ended}{f': {last}' if last else ''}"
                 raise InputError(f"--backend {self.config.context.backend}", "a worker that starts", got,
                                  "`opscope doctor`") from None  # fmt: skip
@@ -267,7 +270,7 @@ class Lane:
                 return found
             ending = error.ending if isinstance(error, ChildEnded) else Ending(Cause.PROTOCOL, str(error))
             self._stop()
-            return flight.ended(ending, self._log.tail())
+            return flight.ended(ending, self._log.tail(), crash_cause.of(ending, self._log.tail(_LINES)))
         except BaseException:
             self._stop()  # an op was in flight, and its answer must not be taken for the next op's
             raise

@@ -13,7 +13,7 @@ from opscope.base.terminal import print_prose, wrapped
 from opscope.base.visible_text import one_line, visible
 from opscope.harness.page import failing_ops, ladder_table
 from opscope.harness.page.failing_ops import FAILING, place_text, verdict_text, with_short_paths
-from opscope.harness.record import ledger
+from opscope.harness.record import ledger, one_failure
 from opscope.harness.record.agreement import Disagreement, disagreements
 from opscope.harness.record.isolation import Artefact
 from opscope.harness.record.isolation import lines as isolation_lines
@@ -139,6 +139,10 @@ def show(run: Run, console: Console) -> None:
                 console.print(Text(f"{' ' * (width + 4)}{other}"), soft_wrap=True)
 
     record = run.record
+    for backend in run.ledgers:
+        failure = one_failure.failure_of_all(t for t in run.tests if t.backend == backend)
+        if failure is not None:
+            print_prose(console, one_line(one_failure.sentence(backend, failure)), TERMINAL["bad"])
     for backend in run.ledgers:
         heading = f"{', '.join(record.models)} on {backend} ({record.arch})"
         print_prose(console, one_line(f"Furthest stage that each op passed: {heading}, unique ops (uses)"), "bold")

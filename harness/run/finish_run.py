@@ -12,7 +12,7 @@ from opscope.harness.climb import budget, result_cache
 from opscope.harness.limitations import limitation_file, limitation_notes
 from opscope.harness.limitations.limitations import Limitation
 from opscope.harness.page.summary import Run
-from opscope.harness.record import artifacts, isolation, ledger, store
+from opscope.harness.record import artifacts, isolation, ledger, one_failure, store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, backend_label, now, unrun_test
 from opscope.harness.record.records import OpRow, OpTest
@@ -27,6 +27,9 @@ from opscope.harness.scale.shard import ELSEWHERE
 
 REPORT = "report.html"
 """The report of a run, which `reports` writes into the run folder."""
+
+_CLOCKS = 60.0
+"""Seconds by which the clock of a file system may differ."""
 
 WRITER = "controller"
 """Journal segment of the records that no lane wrote."""
@@ -64,6 +67,7 @@ def close(plan: RunPlan, selected: set[str] | None, *, interrupted: bool) -> Clo
         test for test in (*stored.tests, *unrun) if test.status is Status.NOT_RUN and test.model_name not in lost
     ]
     unprepared = any(failure.status is ModelStatus.NOT_RUN for failure in plan.header.failed)
+    _drop_verdicts_of_one_text(plan, stored)
     outcome = "out_of_budget" if missing or unprepared else "complete"
     if interrupted or not all(budget.left_out(test) for test in missing):
         outcome = "interrupted"
@@ -88,6 +92,15 @@ def close(plan: RunPlan, selected: set[str] | None, *, interrupted: bool) -> Clo
     if not all(books.adds_up for books in page.ledgers.values()):
         problem = "the ledger does not add up: an op of the manifest or of a model is lost"
     return Closed(page, problem, run._replace(tests=store.in_order(run.rows, run.tests)), [*attempts, *unrun])
+
+
+def _drop_verdicts_of_one_text(plan: RunPlan, run: StoredRun) -> None:
+    """Removes the kept verdicts of a backend that has failed every op with one text: it may not work here at all."""
+    for side in plan.sides():
+        label = backend_label(side.orders.context.backend)
+        if one_failure.failure_of_all(test for test in run.tests if test.backend == label) is not None:
+            since = run.record.started.timestamp() - _CLOCKS
+            result_cache.drop(side.orders.caches, run.record.run_id, label, since)
 
 
 def _kept_alone(plan: RunPlan) -> dict[tuple[str, str], OpTest]:

@@ -146,7 +146,7 @@ def _from_models(
         if not dry:
             if share is not None:
                 shard.write(run_dir, share)
-            _write(plan, request, started, command_line, _fingerprint(ready))
+            _write(plan, request, started, command_line, ready)
     except BaseException:
         if preparing is not None:
             preparing.stop()
@@ -374,6 +374,12 @@ def _fingerprint(ready: Sequence[Ready]) -> str:
     return ",".join(answer.fingerprint for answer in ready)
 
 
+def _versions(plan: RunPlan, ready: Sequence[Ready]) -> dict[str, dict[str, str]]:
+    """What the backends of a run consist of, for each one that says so."""
+    labels = [backend_label(side.orders.context.backend) for side in plan.sides()]
+    return {label: dict(answer.versions) for label, answer in zip(labels, ready, strict=True) if answer.versions}
+
+
 def _close(lanes: Sequence[AnyLane]) -> None:
     for lane in lanes:
         lane.close()
@@ -449,14 +455,18 @@ def _resumed(
     return replace(plan, orders=orders), lanes
 
 
-def _write(plan: RunPlan, request: Request, started: datetime, command_line: Sequence[str], fingerprint: str) -> None:
+def _write(
+    plan: RunPlan, request: Request, started: datetime, command_line: Sequence[str], ready: Sequence[Ready]
+) -> None:
     """Writes run.json and manifest.jsonl."""
     from opscope.harness.record import origin
 
     options = {
         **request.settings.masked(), "models": list(request.models), "ops": list(request.ops),
-        "fingerprint": fingerprint,
+        "fingerprint": _fingerprint(ready),
     }  # fmt: skip
+    if versions := _versions(plan, ready):
+        options["versions"] = versions
     record = RunRecord(
         run_id=plan.orders.context.run_id,
         models=plan.header.models,

@@ -6,6 +6,7 @@
     result-<n>.npy               what the device gave, where the numbers were wrong; compare.txt, .svg, .json explain it
     repro.json                   the op, the options, the failure, versions and seed
     run.sh, test_repro.py        run it; README.md says how, also without opscope
+    without_opscope.sh           shows it with the backend alone, where that says how (`Backend.repro_lines`)
     backend/                     the backend's own file, where it is one
 
 Values that do not fit into the room for them are left out: inputs are then drawn again by their distribution and seed,
@@ -149,9 +150,10 @@ def write(
             versions=dict(origin.versions or {}), note=store.note,
         )  # fmt: skip
         (part / FILE).write_text(repro.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        lines = _backends_own_lines(origin.options, row, module)
         explained = store.explanation(origin.explanation) if origin.explanation is not None else []
         bundle_texts.write(part, test, repro.options.backend, repro.note, inputs=len(sources), golden=len(golden),
-                           explained=explained)  # fmt: skip
+                           explained=explained, lines=lines)  # fmt: skip
         shutil.rmtree(folder, ignore_errors=True)
         part.rename(folder)
         written_files = {name: folder / path.relative_to(part) for name, path in store.written.items()}
@@ -240,6 +242,21 @@ class _Values:
             make(target)
         self.written[name] = target
         self.size += target.stat().st_size
+
+
+def _backends_own_lines(options: Options, row: OpRow, module: bytes) -> list[str]:
+    """What the backend itself says of how to show the failure without opscope; empty if it says nothing."""
+    from opscope.harness.backends import registry
+
+    if "repro_lines" not in registry.declarations_of(options.backend).methods:
+        return []
+    from opscope.harness.backends.base import Job
+
+    job = Job(row.op_id, module, [], ResultOptions.of(options.model_dump()), row.outputs, row.argument_types)
+    try:
+        return [part for line in registry.load(options.backend).repro_lines(job) for part in str(line).splitlines()]
+    except Exception as error:  # noqa: BLE001  the folder shows the failure with opscope all the same
+        return [f"# the backend could not say it: {type(error).__name__}: {' '.join(str(error).split())}"]
 
 
 def _with_backend_file(folder: Path, options: Options) -> Options:

@@ -12,6 +12,8 @@ from opscope.harness.record.optest import title
 from opscope.harness.record.records import OpTest
 
 TEMPLATES = Path(__file__).parent / "templates"
+ALONE = "without_opscope.sh"
+"""The script that shows a failure with the backend alone."""
 LARGEST = 4096
 """Constants with more elements are written as their bytes in the module's text."""
 
@@ -28,8 +30,9 @@ def module_text(module: bytes) -> str:
 
 
 def write(folder: Path, test: OpTest, backend: str, note: str, *, inputs: int, golden: int,
-          explained: Sequence[str] = ()) -> None:  # fmt: skip
-    """Writes run.sh, test_repro.py and README.md; `explained` names the files that explain wrong numbers."""
+          explained: Sequence[str] = (), lines: Sequence[str] = ()) -> None:  # fmt: skip
+    """Writes run.sh, test_repro.py and README.md; `explained` names the files that explain wrong numbers, `lines` show
+    the failure with the backend alone."""
     shutil.copyfile(TEMPLATES / "run.sh", folder / "run.sh")
     shutil.copyfile(TEMPLATES / "test_repro.py.in", folder / "test_repro.py")  # else pytest would collect the template
     (folder / "run.sh").chmod(0o755)
@@ -44,9 +47,19 @@ def write(folder: Path, test: OpTest, backend: str, note: str, *, inputs: int, g
         ("PLACE", test.locations[0] if test.locations else test.model_name),
         ("VALUES", values),
         ("WHY", _why(test, explained)),
+        ("LINES", _alone(lines)),
     ):
-        readme = readme.replace(f"@{word}@", text if word == "WHY" else one_line(text))
+        readme = readme.replace(f"@{word}@", text if word in ("WHY", "LINES") else one_line(text))
     (folder / "README.md").write_text(readme, encoding="utf-8")
+    if lines:
+        script = folder / ALONE
+        script.write_text("\n".join(["#!/bin/sh", 'cd "$(dirname "$0")" || exit 2', *lines, ""]), encoding="utf-8")
+        script.chmod(0o755)
+
+
+def _alone(lines: Sequence[str]) -> str:
+    """What shows the failure with the backend alone; empty if it does not say how."""
+    return f"\n\nWith the backend alone (`{ALONE}`):\n\n    " + "\n    ".join(lines) if lines else ""
 
 
 def _why(test: OpTest, explained: Sequence[str]) -> str:

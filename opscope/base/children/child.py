@@ -27,8 +27,8 @@ from opscope.base.children.forked import fork
 from opscope.base.children.inside import RAISED
 from opscope.base.children.process import Process, Program
 from opscope.base.children.process_tree import is_stopped, usage
-from opscope.base.children.shared_door import Shared
 from opscope.base.children.sender import name_senders, receive_from
+from opscope.base.children.shared_door import Shared
 
 POLL_SECONDS = 0.05
 """How often memory and threads are checked."""
