@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from opscope.harness.backends import registry
 from opscope.harness.backends.base import Backend, BackendError
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.optest import backend_label
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.verdict.target import Target
 
@@ -101,5 +100,4 @@ def refused(name: str, error: BackendError) -> InputError:
 
 
 def _doctor(name: str) -> str:
-    known = name in registry.names()
-    return f"`opscope doctor --backend {backend_label(name) if known else name}`"
+    return f"`opscope doctor --backend {name}`"

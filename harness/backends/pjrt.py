@@ -157,8 +157,8 @@ class Pjrt(Backend):
     def fingerprint(self, options: ResultOptions) -> str:
         """The library's digest, what it says of itself and of its device, jaxlib, and the version of our client."""
         client = self.client(options)
-        facts = {**self.versions(), "says": client.platform_version, "device": client.device_kind}
-        return f"{self.name}-{json.dumps(facts, sort_keys=True)}"
+        facts = ", ".join(f"{part} {version}" for part, version in self.versions().items())
+        return f"{self.name}: {facts}; {client.device_kind}, {client.platform_version}"
 
     def versions(self) -> Mapping[str, str]:
         """The plugin's package, the digest of its library and its version of PJRT's interface, and jaxlib."""

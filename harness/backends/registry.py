@@ -60,7 +60,7 @@ def names() -> list[str]:
     alone = [name for name in own_names() if not declares(name, "needs_argument")]
     given = [f"{name}:{plugin}" for name in own_names() if declares(name, "needs_argument")
              for plugin in plugin_libraries.names()]  # fmt: skip
-    return sorted({*alone, *given, *own_commands(), *_entry_points()})
+    return sorted({*alone, *given, *own_commands(), *(_entry_points().keys() - set(own_names()))})
 
 
 def parts(backend: str) -> tuple[str, str]:

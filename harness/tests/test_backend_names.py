@@ -53,9 +53,10 @@ def test_the_core_names_no_backend_but_the_default() -> None:
 
 @pytest.mark.parametrize("name", registry.own_names())
 def test_a_flag_in_the_source_is_the_flag_of_the_class(name: str) -> None:
-    backend = registry.load(name)
+    needs_argument = registry.declares(name, "needs_argument")
+    backend = registry.load(f"{name}:{sys.executable}" if needs_argument else name)
     assert isinstance(backend, Backend)
-    for flag in ("lasting", "takes_apart", "in_op_table", "forkable"):
+    for flag in ("lasting", "takes_apart", "in_op_table", "forkable", "takes_argument", "needs_argument"):
         assert registry.declares(name, flag) is getattr(backend, flag), flag
 
 

@@ -1,0 +1,129 @@
+"""Finding PJRT plugins: by the entry point of an installed package, by its short name, by file; nothing is loaded."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from opscope.harness.backends import plugin_libraries, registry
+from opscope.harness.climb import result_cache
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import RunContext
+
+WHERE = "--backend pjrt:x"
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of installed packages."""
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    return tmp_path
+
+
+def install(site: Path, name: str, group: str = "jax_plugins", *, libraries: tuple[str, ...] = ("a.so",)) -> Path:
+    """A package whose module ends whoever imports it, with libraries of a few bytes."""
+    package = site / f"plugins_of_test_{group.replace('.', '_')}" / name
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise SystemExit('imported')\n")
+    for library in libraries:
+        (package / library).parent.mkdir(exist_ok=True)
+        (package / library).write_bytes(b"\x7fELF GetPjrtApi" if "none" not in library else b"\x7fELF")
+    info = site / f"{name}_dist-2.5.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-dist\nVersion: 2.5\n")
+    (info / "entry_points.txt").write_text(f"[{group}]\n{name} = {package.parent.name}.{name}\n")
+    return package
+
+
+@pytest.mark.parametrize("group", plugin_libraries.GROUPS)
+def test_a_package_is_found_by_its_entry_point_and_not_imported(site: Path, group: str) -> None:
+    package = install(site, "xla_odd12", group)
+    for word in ("xla_odd12", "odd"):
+        found = plugin_libraries.find(WHERE, word)
+        assert (found.path, found.distribution, found.version) == (package / "a.so", "xla_odd12-dist", "2.5")
+    assert "pjrt:xla_odd12" in registry.names()
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [("xla_cuda13", "cuda"), ("libtt", "tt"), ("xla_cpu_pjrt", "cpu"), ("cuda", "cuda"), ("12", "12")],
+)
+def test_what_packages_put_around_a_name_need_not_be_typed(name: str, short: str) -> None:
+    assert plugin_libraries.short_name(name) == short
+
+
+def test_of_several_libraries_the_one_with_the_entry_is_taken(site: Path) -> None:
+    package = install(site, "liblone", libraries=("none.so", "below/plugin.so"))
+    assert plugin_libraries.find(WHERE, "lone").path == package / "below" / "plugin.so"
+
+
+@pytest.mark.parametrize(
+    ("libraries", "got"),
+    [((), "got none in"), (("a.so", "b.so"), "got 2 in"), (("none.so", "none2.so"), "got none in")],
+)
+def test_a_package_without_one_library_is_refused(site: Path, libraries: tuple[str, ...], got: str) -> None:
+    install(site, "libodd", libraries=libraries)
+    with pytest.raises(InputError, match=got) as refused:
+        plugin_libraries.find("--backend pjrt:odd", "odd")
+    assert refused.value.hint == "--backend pjrt:FILE.so"
+
+
+def test_a_short_name_of_two_packages_is_refused_with_both(site: Path) -> None:
+    install(site, "xla_odd12")
+    install(site, "xla_odd13")
+    assert plugin_libraries.find(WHERE, "xla_odd13")
+    with pytest.raises(
+        InputError, match="expected the name of one plugin, got 'odd', which may be xla_odd12 or xla_odd13"
+    ):
+        plugin_libraries.check(WHERE, "odd")
+
+
+@pytest.mark.parametrize(
+    ("backend", "said"),
+    [
+        ("pjrt", "--backend pjrt: expected a plugin after a colon, got none; try .*pjrt:FILE.so"),
+        ("pjrt:", "--backend pjrt: expected a plugin after a colon, got none; try .*pjrt:FILE.so"),
+        ("pjrt:absent", "--backend pjrt:absent: expected the name of an installed PJRT plugin or a file, got 'absent'"),
+        (
+            "pjrt:./absent.so",
+            r"--backend pjrt:./absent.so: expected the file of a PJRT plugin, got no file ./absent.so",
+        ),
+        ("xla:cpu", "--backend: expected a backend, got 'xla:cpu'; try xla"),
+    ],
+)
+def test_a_name_without_a_plugin_is_refused_before_anything_starts(backend: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        registry.check_name(backend)
+
+
+def test_what_stands_behind_the_colon_is_an_argument_only_of_a_backend_that_takes_one() -> None:
+    assert registry.parts("pjrt:a:b.so") == ("pjrt", "a:b.so")
+    assert registry.parts("xla:b") == ("xla:b", "")
+    assert registry.parts("command:a.yaml") == ("command:a.yaml", "")
+    assert registry.declares("pjrt:whatever", "forkable")
+    assert registry.mentions("pjrt:whatever", "plugin")
+
+
+def test_a_relative_file_is_found_from_any_folder(tmp_path: Path) -> None:
+    assert registry.absolute("pjrt:b/x.so", tmp_path) == f"pjrt:{tmp_path}/b/x.so"
+    assert registry.absolute("pjrt:cuda", tmp_path) == "pjrt:cuda"
+    assert registry.absolute("a.py", tmp_path) == f"{tmp_path}/a.py"
+    assert registry.absolute("xla", tmp_path) == "xla"
+
+
+def test_two_files_of_one_name_need_another_name() -> None:
+    with pytest.raises(InputError, match=r"'pjrt-x' twice; try a link of another name to pjrt:b/x\.so"):
+        registry.split_names("pjrt:a/x.so,pjrt:b/x.so")
+    assert registry.split_names("pjrt:a/x.so,pjrt:b/y.so") == ("pjrt:a/x.so", "pjrt:b/y.so")
+
+
+def test_a_report_of_before_is_not_taken_for_another_library(tmp_path: Path) -> None:
+    library = tmp_path / "x.so"
+    library.write_bytes(b"one")
+    context = RunContext("r", str(tmp_path), f"pjrt:{library}")
+    before = result_cache._request(context)
+    assert result_cache._request(context) == before
+    library.write_bytes(b"another")
+    assert result_cache._request(context) != before, "the report is recalled without starting the backend"
