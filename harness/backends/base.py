@@ -227,6 +227,11 @@ class Backend(ABC):
         """Returns what `opscope doctor` says of the backend on this machine beside its stages; empty for nothing."""
         return ""
 
+    def board_for(self, devices: int, board: str) -> str:
+        """Returns the board that a run takes for so many devices where the user names none: `board`, the usual one,
+        unless the backend knows that it has fewer chips, and one with enough."""
+        return board
+
     def warm_up(self) -> None:  # noqa: B027 - most backends have nothing to prepare
         """Called once, before the first op is timed. Any exception is only logged."""
 

@@ -57,11 +57,13 @@ COMPILED = """module @jit_f attributes {mhlo.num_partitions = 2 : i32, mhlo.num_
 does not call so."""
 
 
-def found(folder: Path, *texts: str, arch_given: bool = False, **options: object) -> own_mesh.OwnMesh | None:
+def found(
+    folder: Path, *texts: str, arch_given: bool = False, backend: str = "reference", **options: object
+) -> own_mesh.OwnMesh | None:
     for number, text in enumerate(texts):
         (folder / f"net{number}.mlir").write_text(text)
     named = tasks(Preparation((f"{folder}/*.mlir",), cache_dir=str(folder / "cache")))
-    return own_mesh.of_files(named, ResultOptions.of(options), arch_given)
+    return own_mesh.of_files(named, ResultOptions.of(options), [backend], arch_given)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +100,9 @@ def test_the_files_own_mesh_is_that_of_the_run_on_the_smallest_board(tmp_path: P
     assert kept is not None
     assert (kept.mesh, kept.board) == ("1x2", "t3000")
     assert "(as --arch says)" in kept.line
+    without_boards = found(tmp_path, SHARDED, backend="xla")
+    assert without_boards is not None
+    assert (without_boards.mesh, without_boards.board) == ("1x2", "n150")
 
 
 def test_bytecode_and_one_of_several_models_have_their_mesh(tmp_path: Path) -> None:
