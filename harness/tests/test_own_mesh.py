@@ -142,6 +142,21 @@ def test_options_that_do_not_go_with_a_mesh_are_refused(
         found(tmp_path, SHARDED, **options)
 
 
+@pytest.mark.parametrize("private_main", [False, True])
+def test_a_function_of_another_name_is_partitioned_too(private_main: bool) -> None:
+    text = SHARDED.replace("@main", "@forward")
+    if private_main:
+        text = (
+            text.replace("%0 = stablehlo.tanh %x", "%0 = call @main(%x)").replace(
+                "%0 = call @main(%x) : tensor<8x6xf32>", "%0 = call @main(%x) : (tensor<8x6xf32>) -> tensor<8x6xf32>"
+            )
+            + f"\nfunc.func private @main(%x: tensor<8x6xf32>){BODY}"
+        )
+    local = sharded(Exported(mlir.to_bytecode(mlir.load(text)), (), "file"), "1x2", "net")
+    assert [op.op_name for op in split_module(local.bytecode).ops.values()] == ["stablehlo.tanh"]
+    assert local.arguments[0].shape == (4, 6)
+
+
 def test_groups_of_devices_are_read_as_such_where_they_cannot_be_of_replicas() -> None:
     local = sharded(Exported(mlir.to_bytecode(mlir.load(COMPILED)), (), "file"), "1x2", "net")
     text = str(mlir.load(local.bytecode))
