@@ -292,6 +292,11 @@ class Backend(ABC):
         `load` and `open`."""
         return ()
 
+    def board_for(self, devices: int, board: str) -> str:
+        """Returns the board that a run takes for so many devices where the user names none: `board`, the usual one,
+        unless the backend knows that it has fewer chips, and one with enough."""
+        return board
+
     def take_apart(self, module: bytes, options: ResultOptions, argument_types: tuple[str, ...] = ()) -> Apart:
         """Compiles a whole module and returns its ops. Raises StageError if a stage refuses it.
 

@@ -70,6 +70,12 @@ class Reference(Backend):
             cuts_result=simulated.cuts_result,
         )
 
+    def board_for(self, devices: int, board: str) -> str:
+        """`board` if it has so many chips, else the smallest that has; `board` where none has."""
+        from opscope.compiler.api import board_with
+
+        return board if board_of(board).chips >= devices else board_with(devices) or board
+
     def fingerprint(self, options: ResultOptions | None = None) -> str:
         """A hash of compiler, simulator and their packages. Imports both, so that no op's time includes it."""
         return _fingerprint()
@@ -161,15 +167,6 @@ def _check_mesh(board: SystemDesc, mesh: str | None) -> None:
         larger = board_with(devices)
         hint = f"--arch {larger}" if larger else "a smaller mesh"
         raise InputError("--mesh", f"a mesh of at most {board.chips} devices on {board.board}", repr(mesh), hint)
-
-
-def board_for(devices: int, board: str) -> str:
-    """A board with at least so many chips: `board` if it has them, else the smallest that does, else `board` itself."""
-    from opscope.compiler.api import board_with
-
-    if board_of(board).chips >= devices:
-        return board
-    return board_with(devices) or board
 
 
 def observer(watch: Watch, programs: Iterable[Any]) -> Callable[[Any], None]:

@@ -24,7 +24,7 @@ from opscope.harness.prepare.mesh.collectives import COLLECTIVES
 from opscope.harness.prepare.mlir import Module, bounded, branches, file_models, load, open_shapes, to_bytecode
 from opscope.harness.prepare.mlir.dim_names import DimNames, Names, with_names
 from opscope.harness.prepare.mlir.locations import Place, place_of
-from opscope.harness.prepare.mlir.single_op import TOKEN, CannotBuildError, build_module, inner_ops
+from opscope.harness.prepare.mlir.single_op import TOKEN, CannotBuildError, build_module, inner_ops, spelled_out
 from opscope.harness.prepare.mlir.tokens import array_token
 from opscope.harness.prepare.mlir.values import (
     DYNAMIC,
@@ -272,7 +272,7 @@ class _Splitter:
             op = self.constant_ops[number]
             op_id = digest(self.identity.text(op, lambda _: None))
             if op_id not in self.ops:
-                self.ops[op_id] = self._single(op, op_id, {}, {}, [], ())
+                self.ops[op_id] = self._single(spelled_out(op, node.value), op_id, {}, {}, [], ())
                 self.use_lists[op_id] = []
             use = Use(model=self.model, path=node.path, location=node.location, framework_op=node.framework_op)
             self.use_lists[op_id].append(use)

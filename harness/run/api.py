@@ -150,7 +150,7 @@ def run_op_by_op(
         seconds=prepare_timeout, memory=prepare_memory,
     )  # fmt: skip
     named = tasks(request)
-    if (own := own_mesh.of_files(named, result_options, "arch" in options)) is not None:
+    if (own := own_mesh.of_files(named, result_options, names, "arch" in options)) is not None:
         damage.say(own.line)
         result_options = result_options.changed(mesh=own.mesh, arch=own.board)
         stored |= result_options.model_dump()

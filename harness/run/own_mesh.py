@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from opscope.harness.backends import registry
 from opscope.harness.prepare import file_models
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.result_options import ResultOptions
@@ -27,12 +28,15 @@ class OwnMesh:
     """Says so to the user."""
 
 
-def of_files(named: Sequence[Task], options: ResultOptions, arch_given: bool, on_fail: bool = False) -> OwnMesh | None:
+def of_files(
+    named: Sequence[Task], options: ResultOptions, backends: Sequence[str], arch_given: bool, on_fail: bool = False
+) -> OwnMesh | None:
     """The mesh that all models of a run are sharded over by their own `sdy.mesh`, and the board; None if there is none.
 
     Models of which only some are sharded, or over different meshes, have none in common: each that is sharded is
     refused with the option that runs it. Where `arch_given` is false, a board with too few chips is replaced by the
-    smallest that has enough. Raises InputError for options that do not go with a mesh.
+    smallest that has enough, if a backend of the run has boards. Raises InputError for options that do not go with a
+    mesh.
     """
     if options.mesh is not None:
         return None
@@ -47,10 +51,10 @@ def of_files(named: Sequence[Task], options: ResultOptions, arch_given: bool, on
         raise InputError(where, f"--workflow {SPLIT}", got, f"--workflow {SPLIT} --mesh {mesh}")
     if options.inputs == "random":
         raise InputError(where, "--inputs captured", "--inputs random", f"--inputs captured --mesh {mesh}")
-    from opscope.harness.backends.reference import board_for
-
-    devices = math.prod(map(int, mesh.split("x")))
-    board = options.arch if arch_given else board_for(devices, options.arch)
+    devices, board = math.prod(map(int, mesh.split("x"))), options.arch
+    if not arch_given:
+        for backend in set(backends) & set(registry.own_names()):
+            board = registry.load(backend).board_for(devices, board)
     count = f"{len(named)} models" if len(named) > 1 else name
     how = "as --arch says" if arch_given else f"the smallest with {devices} chips" if board != options.arch else "usual"
     return OwnMesh(mesh, board, f"{count}: split over its own mesh {mesh} (sdy.mesh), board {board} ({how})")

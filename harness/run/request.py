@@ -102,9 +102,9 @@ def read(config: pytest.Config) -> Request:
 def _with_own_mesh(request: Request) -> Request:
     """The request with the mesh of its models' own files, if it names none and they have one (own_mesh.py)."""
     settings = request.settings
-    found = own_mesh.of_files(
-        request.named, settings.options, settings.is_set("arch"), bool(settings["op_by_op_on_fail"])
-    )
+    backends = registry.split_names(settings["backend"])
+    on_fail = bool(settings["op_by_op_on_fail"])
+    found = own_mesh.of_files(request.named, settings.options, backends, settings.is_set("arch"), on_fail)
     if found is None:
         return request
     settings.values.update(mesh=found.mesh, arch=found.board)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from opscope.harness.prepare.mlir import load
 from opscope.harness.prepare.split import split_module
 from opscope.harness.record.stages import Status
 
@@ -52,6 +53,18 @@ def test_a_constant_of_a_function_that_is_called_counts() -> None:
     }"""
     [op] = split_module(called).ops.values()
     assert [use.path for use in op.uses] == ["main/0@k/0"]
+
+
+def test_a_value_that_lies_apart_is_written_into_its_op() -> None:
+    apart = """func.func @main() -> tensor<1x2xbf16> {
+      %0 = stablehlo.constant dense_resource<weights> : tensor<1x2xbf16>
+      return %0 : tensor<1x2xbf16>
+    }
+    {-# dialect_resources: { builtin: { weights: "0x0200000000400040" } } #-}"""
+    [op] = split_module(apart).ops.values()
+    assert "dense<2.000000e+00> : tensor<1x2xbf16>" in str(load(op.bytecode))
+    plain = program(("1x2xbf16", "2.0"))
+    assert [op.op_id] == list(split_module(plain).ops)
 
 
 @pytest.mark.slow

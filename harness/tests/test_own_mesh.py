@@ -57,11 +57,13 @@ COMPILED = """module @jit_f attributes {mhlo.num_partitions = 2 : i32, mhlo.num_
 does not call so."""
 
 
-def found(folder: Path, *texts: str, arch_given: bool = False, **options: object) -> own_mesh.OwnMesh | None:
+def found(
+    folder: Path, *texts: str, arch_given: bool = False, backend: str = "reference", **options: object
+) -> own_mesh.OwnMesh | None:
     for number, text in enumerate(texts):
         (folder / f"net{number}.mlir").write_text(text)
     named = tasks(Preparation((f"{folder}/*.mlir",), cache_dir=str(folder / "cache")))
-    return own_mesh.of_files(named, ResultOptions.of(options), arch_given)
+    return own_mesh.of_files(named, ResultOptions.of(options), [backend], arch_given)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +100,9 @@ def test_the_files_own_mesh_is_that_of_the_run_on_the_smallest_board(tmp_path: P
     assert kept is not None
     assert (kept.mesh, kept.board) == ("1x2", "t3000")
     assert "(as --arch says)" in kept.line
+    without_boards = found(tmp_path, SHARDED, backend="xla")
+    assert without_boards is not None
+    assert (without_boards.mesh, without_boards.board) == ("1x2", "n150")
 
 
 def test_bytecode_and_one_of_several_models_have_their_mesh(tmp_path: Path) -> None:
@@ -135,6 +140,21 @@ def test_options_that_do_not_go_with_a_mesh_are_refused(
     line = f"--model net0: sharded over its own mesh 1x2: expected {way_out}"
     with pytest.raises(InputError, match=f"^{re.escape(line)}$"):
         found(tmp_path, SHARDED, **options)
+
+
+@pytest.mark.parametrize("private_main", [False, True])
+def test_a_function_of_another_name_is_partitioned_too(private_main: bool) -> None:
+    text = SHARDED.replace("@main", "@forward")
+    if private_main:
+        text = (
+            text.replace("%0 = stablehlo.tanh %x", "%0 = call @main(%x)").replace(
+                "%0 = call @main(%x) : tensor<8x6xf32>", "%0 = call @main(%x) : (tensor<8x6xf32>) -> tensor<8x6xf32>"
+            )
+            + f"\nfunc.func private @main(%x: tensor<8x6xf32>){BODY}"
+        )
+    local = sharded(Exported(mlir.to_bytecode(mlir.load(text)), (), "file"), "1x2", "net")
+    assert [op.op_name for op in split_module(local.bytecode).ops.values()] == ["stablehlo.tanh"]
+    assert local.arguments[0].shape == (4, 6)
 
 
 def test_groups_of_devices_are_read_as_such_where_they_cannot_be_of_replicas() -> None:

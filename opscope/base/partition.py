@@ -107,6 +107,7 @@ def in_child(parent: Parent) -> dict[str, Any]:
         if sizes - {devices}:
             way_out = option_that_splits(parsed.operation)
             return {_INPUT: f"--mesh: expected {max(sizes)} devices, as the module has, got {devices}; try {way_out}"}
+        _name_main(parsed)
         shardy = "sdy." in str(parsed.operation.get_asm(large_elements_limit=1))
         text = str(parsed.operation.get_asm(enable_debug_info=True))
     client = xla_client.make_cpu_client(asynchronous=False, num_nodes=1)
@@ -158,6 +159,23 @@ def _parsed(context: Any, source: bytes) -> Any:
     if _ARTIFACT in source.partition(b"\0")[0]:
         return stablehlo.deserialize_portable_artifact(context, source)
     return mlir.Module.parse(source if source.startswith(b"ML\xef") else source.decode())
+
+
+def _name_main(module: Any) -> None:
+    """Names the entry `main`, as XLA asks for, where it is the only public function and has another name."""
+    import jaxlib.mlir.ir as mlir
+
+    functions = [view.operation for view in module.body.operations if view.operation.name == "func.func"]
+    names = {op.attributes["sym_name"].value: op for op in functions}
+    public = [name for name, op in names.items() if "sym_visibility" not in op.attributes
+              or op.attributes["sym_visibility"].value == "public"]  # fmt: skip
+    if len(public) != 1 or public == ["main"]:
+        return
+    free = next(f"main_{number}" for number in range(len(names) + 1) if f"main_{number}" not in names)
+    for old, new in (("main", free), (public[0], "main")):
+        if old in names:
+            mlir.SymbolTable.replace_all_symbol_uses(old, new, module.operation)
+            names[old].attributes["sym_name"] = mlir.StringAttr.get(new)
 
 
 def _first_line(error: BaseException) -> str:

@@ -13,6 +13,8 @@ from opscope.harness.prepare.mlir.locations import located
 from opscope.harness.prepare.mlir.values import not_a_static_tensor
 
 TOKEN = "!stablehlo.token"
+HAS_BYTES = frozenset(["f16", "bf16", "f32", "f64", "i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64"])
+"""Element types whose bytes are a literal's."""
 
 
 class CannotBuildError(Exception):
@@ -42,6 +44,24 @@ def constant(array: np.ndarray, type_: ir.Type) -> ir.Operation:
     """A detached `stablehlo.constant` of `type_`. Made from text: the bindings have no complex, bf16 or i4."""
     with type_.context:
         return ir.Operation.parse(f"%0 = stablehlo.constant dense<{literal(array)}> : {type_}").operation
+
+
+def spelled_out(op: ir.Operation, array: np.ndarray | None) -> ir.Operation:
+    """A constant whose value `array` lies apart (`dense_resource`), with the value in it; any other as it is."""
+    try:
+        attr = op.attributes["value"]
+    except TypeError:  # a complex constant
+        return op
+    if array is None or isinstance(attr, ir.DenseElementsAttr) or not str(attr).startswith("dense_resource<"):
+        return op
+    type_ = op.results[0].type
+    if str(type_.element_type) not in HAS_BYTES:
+        return op
+    with op.context:
+        text = f'%0 = stablehlo.constant dense<"0x{np.ascontiguousarray(array).tobytes().hex().upper()}"> : {type_}'
+        fresh = ir.Operation.parse(text).operation
+    fresh.location = op.location
+    return fresh
 
 
 def inner_ops(op: ir.Operation) -> Iterator[ir.Operation]:
