@@ -6,8 +6,8 @@ the folder, every op is compiled twice; executables have to be equal from `TTSER
 begins, and refusals too. The hash of a published file is replaced by that of the build. Needs jaxlib, no `jax`.
 
 With `--damaged N` it also compiles one op under so many damaged descriptors that our reader accepts: none may end the
-process. With `--own BOARD|FILE.yaml ...` the ops are compiled under descriptors that nobody publishes, and those that compile
-are counted.
+process. With `--own BOARD|FILE.yaml ...` the ops are compiled under descriptors that nobody publishes, and those that
+compile are counted.
 """
 
 from __future__ import annotations

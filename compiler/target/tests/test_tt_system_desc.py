@@ -273,6 +273,7 @@ def test_an_impossible_figure_of_a_chip_is_one_line(change: dict[str, object], m
         ({"cpu_descs": ()}, "expected a CPU and 1 to 1024 chips, got 0 and 2"),
         ({"chip_desc_indices": ()}, "expected a CPU and 1 to 1024 chips, got 1 and 0"),
         ({"chip_desc_indices": (0, 2)}, "expected chip_desc_indices below 2, got 2"),
+        ({"chip_desc_indices": (1, 1)}, "expected chip_desc_indices that differ, got (1, 1)"),
         ({"chip_capabilities": (1,)}, "expected chip_capabilities of 2 chips, got 1"),
         ({"chip_capabilities": (1, 2)}, "expected chip_capabilities 0 or 1, got 2"),
         ({"chip_capabilities": (0, 0)}, "expected a chip that the host reaches, got none"),
