@@ -6,8 +6,8 @@ the folder, every op is compiled twice; executables have to be equal from `TTSER
 begins, and refusals too. The hash of a published file is replaced by that of the build. Needs jaxlib, no `jax`.
 
 With `--damaged N` it also compiles one op under so many damaged descriptors that our reader accepts: none may end the
-process. With `--own FILE.yaml ...` the ops are compiled under descriptors of these board files, and those that compile
-are counted.
+process. With `--own BOARD|FILE.yaml ...` the ops are compiled under descriptors that nobody publishes, and those that
+compile are counted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main() -> int:
     parser.add_argument("--published", type=Path, required=True)
     parser.add_argument("--for", dest="build", required=True)
     parser.add_argument("--boards", nargs="*", default=[*PUBLISHED])
-    parser.add_argument("--own", type=Path, nargs="*", default=[])
+    parser.add_argument("--own", nargs="*", default=[])
     parser.add_argument("--damaged", type=int, default=0)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
@@ -53,8 +53,8 @@ def main() -> int:
         _load(options.plugin)
         wrong = sum([_compared(board, options, files, work) for board in options.boards])
         for own in options.own:
-            results = _compiled(_ours(str(own), options.build), files, work)
-            print(f"{own.name}: {_counts(results)}")
+            results = _compiled(_ours(own, options.build), files, work)
+            print(f"{own}: {_counts(results)}")
             wrong += any(result.startswith("ended") for result in results)
         if options.damaged:
             wrong += _damaged(options, files, work)
@@ -162,7 +162,8 @@ def _damaged(options: argparse.Namespace, files: list[str], work: Path) -> int:
     for _ in range(options.damaged):
         data = bytearray(draw.choice(whole))
         for _ in range(draw.choice((1, 1, 2, 8))):
-            data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+            at = draw.randrange(len(data))
+            data[at] = draw.choice((data[at] ^ 1 << draw.randrange(8), draw.randrange(256), 0, 255))
         try:
             api.read_system_desc(bytes(data), "damaged")
         except api.CompilerInputError:

@@ -20,7 +20,7 @@ DEFAULT_BOARD = {"grayskull": "e150", "wormhole_b0": "n150", "blackhole": "p150"
 """The board meant by an arch alone."""
 MOST_CHIPS = 32
 """Chips that a plan may use: a Galaxy has as many."""
-_ARCH_ALIASES = {"wormhole": "wormhole_b0"}
+_ARCH_ALIASES = {"wormhole": "wormhole_b0", "llmbox": "t3000", "n300-llmbox": "t3000"}
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,9 @@ def drawn(kind: str, found: list[Target], draw: random.Random) -> tuple[Target, 
         channel = 0 if inside else draw.randrange(profile.dram_channels)
         return target, f"slow-channel@{channel}=x{draw.choice((2, 4, 16, 64))}"
     bit, in_l1 = draw.randrange(8), kind == "l1-bit"
-    bank, address = (core if in_l1 else draw.randrange(profile.dram_channels)), draw.randrange(profile.l1_bytes)
+    reserved = 0 if in_l1 else profile.dram_unreserved_base
+    bank = core if in_l1 else draw.randrange(profile.dram_channels)
+    address = reserved + draw.randrange(profile.l1_bytes)
     if inside and plan.ops:
         op, queues = draw.choice(plan.ops), [q for q in plan.queues if q.location == "dram" and q.allocations]
         if in_l1:

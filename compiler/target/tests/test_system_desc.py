@@ -24,6 +24,7 @@ def test_an_arch_means_its_default_board() -> None:
     assert resolve_arch("wormhole_b0") == "n150"
     assert load_board("Blackhole") is load_board("p150") or load_board("Blackhole") == load_board("p150")
     assert resolve_arch("grayskull") == "e150"
+    assert resolve_arch("llmbox") == resolve_arch("n300-llmbox") == "t3000", "names of tt-mlir's and tt-xla's"
 
 
 def test_an_unknown_board_names_the_closest() -> None:

@@ -135,7 +135,7 @@ def test_a_board_file_with_harvested_rows_and_half_the_l1_has_a_descriptor(tmp_p
     workers = chip.dram_bank_to_logical_worker_noc0
     assert len(set(workers)) == 12
     kept = [a for a, b in zip(workers, whole.dram_bank_to_logical_worker_noc0, strict=True) if a == b]
-    assert len(kept) == 7, "(7, 3), (3, 7), (7, 4), (6, 4) lie outside and move"
+    assert len(kept) == 8, "(7, 3), (3, 7), (7, 4), (6, 4) lie outside and move"
 
 
 @pytest.mark.parametrize(
@@ -273,6 +273,7 @@ def test_an_impossible_figure_of_a_chip_is_one_line(change: dict[str, object], m
         ({"cpu_descs": ()}, "expected a CPU and 1 to 1024 chips, got 0 and 2"),
         ({"chip_desc_indices": ()}, "expected a CPU and 1 to 1024 chips, got 1 and 0"),
         ({"chip_desc_indices": (0, 2)}, "expected chip_desc_indices below 2, got 2"),
+        ({"chip_desc_indices": (1, 1)}, "expected chip_desc_indices that differ, got (1, 1)"),
         ({"chip_capabilities": (1,)}, "expected chip_capabilities of 2 chips, got 1"),
         ({"chip_capabilities": (1, 2)}, "expected chip_capabilities 0 or 1, got 2"),
         ({"chip_capabilities": (0, 0)}, "expected a chip that the host reaches, got none"),

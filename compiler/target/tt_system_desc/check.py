@@ -46,6 +46,8 @@ def _of_system(system: SystemTable) -> Iterator[str]:
     for index in system.chip_desc_indices:
         if index >= len(system.chip_descs):
             yield f"expected chip_desc_indices below {len(system.chip_descs)}, got {index}"
+    if len(set(system.chip_desc_indices)) != count:  # the plugin takes them for the chips' ids
+        yield f"expected chip_desc_indices that differ, got {system.chip_desc_indices}"
     if len(system.chip_capabilities) != count:
         yield f"expected chip_capabilities of {count} chips, got {len(system.chip_capabilities)}"
     for capability in system.chip_capabilities:
