@@ -68,3 +68,14 @@ def test_an_op_whose_result_is_narrower_is_named_itself() -> None:
 def test_arguments_with_fewer_bits_than_before_are_named() -> None:
     made = program(one_op("ttnn.neg", "", [((4, 4), "f32")], ((4, 4), "f32"), ["f64", "f64"]))
     assert made.narrowed == ("f64 -> f32 at argument 0",)
+
+
+def test_operands_that_say_where_are_no_values() -> None:
+    text = Text()
+    table, index, rows = text.kind((4, 4), "bf16"), text.kind((2, 1), "si32"), text.kind((2, 4), "bf16")
+    words = "column = false, fill_out_of_bounds = false, sizes = array<i64: 4>, windows = array<i64: 1>"
+    text.function(
+        [f'%0 = "ttnn.rows_gather"(%arg0, %arg1) <{{{words}}}> : ({table}, {index}) -> {rows}'],
+        [table, index], [rows], "%0", before=("i1", "i32", "i1"),
+    )  # fmt: skip
+    assert program(text.written()).narrowed == ()
