@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from opscope.compiler.errors import StageFailure
+from opscope.compiler.errors import CompilerInputError, StageFailure
 from opscope.compiler.tt_mlir.tests.emitted import NO_FUNCTIONS, Text, X, entry_output, one_op, program
 from opscope.compiler.tt_mlir.values import constant
-from opscope.simulator.api import Device, kernels
+from opscope.simulator.api import Device
 
 HIFI4 = "compute_config = #ttnn.device_compute_kernel_config<math_fidelity = hifi4, fp32_dest_acc_en = true>"
 
@@ -255,14 +255,44 @@ def test_a_full_tensor_of_a_negative_number_wraps_in_unsigned_integers() -> None
     assert run(text.written()).tolist() == [2**32 - 1] * 2
 
 
-def test_a_view_moves_nothing_and_takes_no_time() -> None:
-    assert "view" in kernels()
-    text = one_op("ttnn.reshape", "shape = [24 : i32]", [((2, 3, 4), "f32")], ((24,), "f32"))
-    assert entry_output(program(text)).shape == (24,)
-
-
 def test_outputs_come_back_in_the_type_that_is_declared() -> None:
     made = program(one_op("ttnn.gt", NO_FUNCTIONS, [((2, 3), "f32")] * 2, ((2, 3), "bf16"), ["f32", "f32", "i1"]))
     assert (made.input_types, made.output_types) == (("f32", "f32"), ("bf16",))
     assert entry_output(made).buffer_type == "system_memory"
     assert made.narrowed == ()
+
+
+def test_a_program_for_another_architecture_is_refused() -> None:
+    text = one_op("ttnn.neg", "", [((2, 3), "f32")], ((2, 3), "f32"))
+    text = f"#system_desc = #ttcore.system_desc<[{{arch = <blackhole>, grid = 8x8}}]>\n{text}"
+    assert program(text, "p150").binary.board == "p150"
+    with pytest.raises(
+        CompilerInputError, match="expected a program for wormhole_b0, as n150 is, got one for blackhole"
+    ):
+        program(text, "n150")
+
+
+def test_a_program_for_several_chips_is_refused() -> None:
+    text = Text()
+    y = text.kind((2,), "f32")
+    device = '%0 = "ttnn.get_device"() <{mesh_shape = #ttnn<mesh_shape 1x2>}> : () -> !ttnn.device'
+    made = f'%1 = "ttnn.zeros"(%0) <{{shape = #ttnn.shape<2>}}> : (!ttnn.device) -> {y}'
+    text.function([device, made], [], [y], "%1")
+    with pytest.raises(StageFailure, match="expected one chip, got #ttnn<mesh_shape 1x2>"):
+        program(text.written())
+
+
+def test_a_view_costs_nothing() -> None:
+    text = Text()
+    x, y = text.kind((1, 1, 4, 4), "f32"), text.kind((1, 1, 4, 4), "f32")
+    words = (
+        "batch_size = 1 : i32, dilation = array<i32: 1, 1>, groups = 1 : i32, in_channels = 4 : i32, "
+        "input_height = 2 : i32, input_width = 2 : i32, kernel_size = array<i32: 1, 1>, out_channels = 4 : i32, "
+        "padding = array<i32: 0, 0, 0, 0>, stride = array<i32: 1, 1>"
+    )
+    weight = text.kind((4, 4, 1, 1), "f32", tile=False)
+    text.function([f'%0 = "ttnn.conv2d"(%arg0, %arg1) <{{{words}}}> : ({x}, {weight}) -> {y}'], [x, weight], [y], "%0")
+    loaded = Device("n150").load_decoded(program(text.written()).binary)
+    cycles = {cost.kernel: cost.cycles for cost in loaded.costs(loaded.program)}
+    assert cycles["view"] == 0
+    assert cycles["conv2d"] > 0
