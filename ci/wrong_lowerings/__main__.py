@@ -1,7 +1,7 @@
 """Runs the wrong lowerings of the table on the simulator: `python -m ci.wrong_lowerings RUN TTNN --cache DIR`.
 
 RUN, TTNN and the cache are those of `ci.tt_mlir_on_simulator`: TTNN has the text that the real compiler emitted for
-each op. An op is judged twice, as it was lowered and with its fault. What is printed is whether both verdicts are right.
+each op. An op is judged twice: as it was lowered, and with its fault. Printed is whether both verdicts are right.
 """
 
 from __future__ import annotations

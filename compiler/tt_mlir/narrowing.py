@@ -26,6 +26,11 @@ _TRUTHS = frozenset(
     }
 )  # fmt: skip
 """Kernels whose results are 0 or 1, which every format holds."""
+_PLACES: dict[str, tuple[int, ...]] = {
+    "where": (0,), "rows_gather": (1,), "rows_scatter": (1,), "gather": (1,), "scatter": (1,), "embedding": (0,),
+    "slice_dynamic": (1, 2), "case": (0,),
+}  # fmt: skip
+"""Kernel -> its operands that say where or which, so that no result holds their values."""
 _BITS = {"f64": 53, "f32": 24, "bf16": 8, "f16": 11}
 """Bits of the significand of a type of the module."""
 _WORDS = {
@@ -123,9 +128,12 @@ def _loses(call: Operation, result: int, program: Program, truths: set[int]) -> 
     target = program.tensors[result]
     if not FORMATS[target.data_format].is_float:
         return None  # a rounding to whole numbers, or an index
-    values = [program.tensors[t].data_format for t in call.inputs if t not in truths]
-    if call.kernel == "where":
-        values = [program.tensors[t].data_format for t in call.inputs[1:] if t not in truths]
+    places = _PLACES.get(call.kernel, ())
+    values = [
+        program.tensors[t].data_format
+        for number, t in enumerate(call.inputs)
+        if t not in truths and number not in places
+    ]
     wider = [name for name in values if _significand(name) > _significand(target.data_format)]
     return max(wider, key=_significand, default=None)
 

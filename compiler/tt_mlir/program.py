@@ -6,6 +6,7 @@ the element types that the executable declares.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,10 +18,11 @@ from xdsl.ir import Operation, SSAValue
 
 from opscope.compiler.dialects.locations import location
 from opscope.compiler.dialects.ttnn import DeviceType
-from opscope.compiler.errors import StageFailure
+from opscope.compiler.errors import CompilerInputError, StageFailure
 from opscope.compiler.target.program import Binary, ControlParams, LayoutParams, Program, TensorDesc, programs_of
 from opscope.compiler.target.program import Operation as Call
 from opscope.compiler.target.system_desc import SystemDesc
+from opscope.compiler.tt_mlir.attributes import written
 from opscope.compiler.tt_mlir.calls import TABLE, Emit
 from opscope.compiler.tt_mlir.host_values import declared_value, original_value
 from opscope.compiler.tt_mlir.module import TtMlirModule, name_of
@@ -33,6 +35,8 @@ from opscope.compiler.tt_mlir.values import Unknown
 COMPILER = "tt-mlir"
 PRODUCTS = frozenset({"matmul", "linear", "conv2d", "conv3d", "sum", "mean", "sum_pool2d", "avg_pool2d"})
 """Kernels of the matrix unit, whose fidelity is a verdict's."""
+_ARCH = re.compile(r"\barch = <(\w+)>")
+_ONE_CHIP = "#ttnn<mesh_shape 1x1>"
 ORDER = ("LoFi", "HiFi2", "HiFi3", "HiFi4")
 
 
@@ -78,6 +82,7 @@ def tt_mlir_program(text: str, board: SystemDesc, name: str = "<executable>") ->
     simulator lacks or one with an attribute that is not understood.
     """
     module = read_tt_mlir(text, name)
+    _check_arch(module, board)
     functions = {func.sym_name.data: func for func in module.functions}
     entry = _entry(module)
     made = {name: _Function(func).build() for name, func in functions.items()}
@@ -99,6 +104,17 @@ def tt_mlir_program(text: str, board: SystemDesc, name: str = "<executable>") ->
         any(n.dst_format != "Float32" for n in numerics),
         tuple(dict.fromkeys(step.call.kernel for step in steps if step.computes_floats and not step.moves)),
     )
+
+
+def _check_arch(module: TtMlirModule, board: SystemDesc) -> None:
+    """Checks that a module was compiled for the board's architecture, where it says so. Raises CompilerInputError."""
+    found = {arch for _, text in module.before for arch in _ARCH.findall(text)}
+    if found - {board.arch}:
+        got = ", ".join(sorted(found))
+        raise CompilerInputError(
+            f"{module.name}: expected a program for {board.arch}, as {board.board} is, got one for {got}; "
+            "try the board that it was compiled for"
+        )
 
 
 def _entry(module: TtMlirModule) -> FuncOp:
@@ -150,7 +166,9 @@ class _Function:
         for op in self.block.ops:
             if isinstance(op, ReturnOp):
                 outputs = tuple(self.tensor(value, "func.return") for value in op.operands)
-            elif name_of(op) != "ttnn.get_device":
+            elif name_of(op) == "ttnn.get_device":
+                _check_one_chip(op)
+            else:
                 emitted = self.emitted(op)
                 calls += emitted
                 names += [name_of(op)] * len(emitted)
@@ -175,6 +193,13 @@ class _Function:
         if emit.attributes.unread:
             raise emit.refused(f"expected attributes that are understood, got {', '.join(emit.attributes.unread)}")
         return emit.calls
+
+
+def _check_one_chip(op: Operation) -> None:
+    """Checks that a program is for one chip. Raises StageFailure."""
+    shape = op.properties.get("mesh_shape")
+    if shape is not None and (words := written(shape)) != _ONE_CHIP:
+        raise StageFailure(STAGE, "ttnn.get_device", f"expected one chip, got {words}", kind="notimpl")
 
 
 def _place(op: Operation) -> str:

@@ -1,0 +1,298 @@
+"""What tt-mlir emits becomes a program of its own layouts, formats and functions; nothing is left out in silence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from opscope.compiler.errors import CompilerInputError, StageFailure
+from opscope.compiler.tt_mlir.tests.emitted import NO_FUNCTIONS, Text, X, entry_output, one_op, program
+from opscope.compiler.tt_mlir.values import constant
+from opscope.simulator.api import Device
+
+HIFI4 = "compute_config = #ttnn.device_compute_kernel_config<math_fidelity = hifi4, fp32_dest_acc_en = true>"
+
+
+def run(text: str, *values: np.ndarray) -> np.ndarray:
+    made = program(text)
+    (result,) = Device("n150").load_decoded(made.binary).run(made.inputs_of(values)).outputs
+    return result
+
+
+def test_an_op_runs_in_its_own_layouts() -> None:
+    text = one_op("ttnn.add", NO_FUNCTIONS, [((2, 3, 4), "f32"), ((4,), "f32")], ((2, 3, 4), "f32"))
+    assert_array_equal(run(text, X, X[0, 0]), X + X[0, 0])
+    made = program(text)
+    layouts = [(t.layout, t.buffer_type) for t in made.binary.programs[0].tensors]
+    assert ("row_major", "dram") in layouts
+    assert ("tile", "dram") in layouts
+    assert (made.float_format, made.math_fidelity, made.narrow_dst, made.narrowed) == (None, "HiFi4", False, ())
+
+
+def test_functions_before_and_after_an_op_are_applied() -> None:
+    words = (
+        "activations = [#ttnn.unary_with_param<op_type = sqrt>, #ttnn.unary_with_param<op_type = neg>], "
+        "input_tensor_a_activations = [#ttnn.unary_with_param<op_type = abs>], "
+        "input_tensor_b_activations = [#ttnn.unary_with_param<op_type = floor>, #ttnn.unary_with_param<op_type = abs>]"
+    )
+    text = one_op("ttnn.add", words, [((2, 3, 4), "f32"), ((2, 3, 4), "f32")], ((2, 3, 4), "f32"))
+    assert_allclose(run(text, X, X + 5), -np.sqrt(np.abs(X) + np.abs(np.floor(X + 5))), rtol=1e-6)
+
+
+def test_a_constant_function_is_a_program_of_its_own() -> None:
+    text = Text()
+    x, one = text.kind((2, 3), "f32"), text.kind((), "f32")
+    text.function(
+        [
+            '%0 = "ttnn.get_device"() <{mesh_shape = #ttnn<mesh_shape 1x1>}> : () -> !ttnn.device',
+            '%1 = "ttnn.full"(%0) <{fill_value = 2.5 : f32, shape = #ttnn.shape<>}> : (!ttnn.device) -> ' + one,
+        ],
+        [], [one], "%1", name="main_const_eval_0",
+    )  # fmt: skip
+    text.function(
+        [
+            f"%0 = ttcore.load_cached(@main_const_eval_0, []) : () -> {one}",
+            f'%1 = "ttnn.multiply"(%arg0, %0) <{{{NO_FUNCTIONS}}}> : ({x}, {one}) -> {x}',
+            f'"ttnn.deallocate"(%0) <{{force = false}}> : ({one}) -> ()',
+        ],
+        [x], [x], "%1",
+    )  # fmt: skip
+    words = text.written()
+    assert [p.name for p in program(words).binary.programs] == ["main", "main_const_eval_0"]
+    assert_array_equal(run(words, X[0, :2, :3]), X[0, :2, :3] * np.float32(2.5))
+
+
+def test_a_function_that_is_not_there_is_refused() -> None:
+    text = Text()
+    one = text.kind((), "f32")
+    text.function([f"%0 = ttcore.load_cached(@gone, []) : () -> {one}"], [], [one], "%0")
+    with pytest.raises(StageFailure, match="expected a function gone, got none"):
+        program(text.written())
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_product_is_turned_as_its_attributes_say(transposed: bool) -> None:
+    left, right = X[0], np.ascontiguousarray(X[1].T)
+    words = f"{HIFI4}, transpose_a = false, transpose_b = {str(transposed).lower()}"
+    shape = (3, 4) if transposed else (4, 3)
+    text = one_op("ttnn.matmul", words, [((3, 4), "f32"), (shape, "f32")], ((3, 3), "f32"))
+    got = run(text, left, np.ascontiguousarray(right.T) if transposed else right)
+    assert_allclose(got, left @ right, rtol=2e-3)
+
+
+def test_the_lowest_fidelity_and_a_narrow_dst_are_told() -> None:
+    words = "transpose_a = false, transpose_b = false, compute_config = #ttnn.device_compute_kernel_config<"
+    words += "math_fidelity = hifi2, fp32_dest_acc_en = false>"
+    made = program(one_op("ttnn.matmul", words, [((3, 4), "bf16"), ((4, 3), "bf16")], ((3, 3), "bf16")))
+    assert (made.math_fidelity, made.narrow_dst, made.computes) == ("HiFi2", True, ("matmul",))
+
+
+def test_a_product_without_a_configuration_computes_as_ttnn_does() -> None:
+    words = "transpose_a = false, transpose_b = false"
+    made = program(one_op("ttnn.matmul", words, [((3, 4), "bf16"), ((4, 3), "bf16")], ((3, 3), "bf16")))
+    assert (made.math_fidelity, made.narrow_dst) == ("HiFi2", True)
+    made = program(one_op("ttnn.matmul", words, [((3, 4), "f32"), ((4, 3), "f32")], ((3, 3), "f32")))
+    assert (made.math_fidelity, made.narrow_dst) == ("HiFi4", False)
+
+
+def test_a_convolution_reads_rows_of_pixels() -> None:
+    rng = np.random.default_rng(5)
+    image = rng.standard_normal((1, 1, 20, 3)).astype(np.float32)
+    weight = rng.standard_normal((2, 3, 2, 2)).astype(np.float32)
+    text = Text()
+    x, w = text.kind((1, 1, 20, 3), "f32", tile=False), text.kind((2, 3, 2, 2), "f32", tile=False)
+    y = text.kind((1, 1, 5 * 5, 2), "f32")
+    words = (
+        "batch_size = 1 : i32, conv2d_config = #ttnn.conv2d_config<enable_kernel_stride_folding = false>, "
+        f"{HIFI4}, dilation = array<i32: 1, 1>, groups = 1 : i32, in_channels = 3 : i32, input_height = 4 : i32, "
+        "input_width = 5 : i32, kernel_size = array<i32: 2, 2>, out_channels = 2 : i32, "
+        "padding = array<i32: 2, 0, 1, 0>, stride = array<i32: 1, 1>"
+    )
+    text.function([f'%0 = "ttnn.conv2d"(%arg0, %arg1) <{{{words}}}> : ({x}, {w}) -> {y}'], [x, w], [y], "%0")
+    padded = np.pad(image.reshape(1, 4, 5, 3), ((0, 0), (2, 0), (1, 0), (0, 0)))
+    views = np.lib.stride_tricks.sliding_window_view(padded, (2, 2), axis=(1, 2))
+    want = np.einsum("nhwcij,ocij->nhwo", views, weight).reshape(1, 1, 25, 2)
+    assert_allclose(run(text.written(), image, weight), want, rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes", "result", "want"),
+    [
+        ("ttnn.sum", f"{HIFI4}, dim_arg = [1 : i32], keep_dim = true", (2, 1, 4), X.sum(1, keepdims=True)),
+        ("ttnn.max", f"{HIFI4}, dim_arg = [-1 : i32, 0 : i32], keep_dim = false", (3,), X.max((0, 2))),
+        ("ttnn.prod", "dim_arg = 2 : si32, keep_dim = false", (2, 3), X.prod(2)),
+        ("ttnn.permute", "permutation = array<i64: 2, 0, 1>", (4, 2, 3), X.transpose(2, 0, 1)),
+        ("ttnn.reshape", "shape = [4 : i32, 6 : i32]", (4, 6), X.reshape(4, 6)),
+        (
+            "ttnn.slice_static",
+            "begins = [0 : i32, 1 : i32, 0 : i32], ends = [2 : i32, 3 : i32, 4 : i32], "
+            "step = [1 : i32, 1 : i32, 3 : i32]",
+            (2, 2, 2), X[0:2, 1:3, ::3],
+        ),
+        (
+            "ttnn.pad", "padding = array<i32: 0, 1, 0, 0, 2, 0>, use_multicore = true, value = 7.000000e+00 : f32",
+            (3, 3, 6), np.pad(X, ((0, 1), (0, 0), (2, 0)), constant_values=7),
+        ),
+        (
+            "ttnn.softmax", "dimension = 2 : si32, numericStable = true", (2, 3, 4),
+            np.exp(X) / np.exp(X).sum(2, keepdims=True),
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) and value.startswith("ttnn.") else "",
+)  # fmt: skip
+def test_attributes_say_what_an_op_does(name: str, attributes: str, result: tuple[int, ...], want: np.ndarray) -> None:
+    text = one_op(name, attributes, [((2, 3, 4), "f32")], (result, "f32"))
+    assert_allclose(run(text, X), want, rtol=2e-3, atol=1e-3)
+
+
+def test_an_op_without_a_row_is_refused_by_name() -> None:
+    text = one_op("ttnn.upsample", "", [((2, 3, 4), "f32")], ((2, 3, 4), "f32"))
+    with pytest.raises(StageFailure) as caught:
+        program(text)
+    failure = caught.value
+    assert (failure.stage, failure.op, failure.kind) == ("run", "ttnn.upsample", "notimpl")
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes", "message"),
+    [
+        ("ttnn.exp", "parameter = 1 : i32", "expected attributes that are understood, got parameter"),
+        ("ttnn.permute", "permutation = array<i64: 2, 0, 1>, order = 3 : i32", "got order"),
+        ("ttnn.neg", "compute_config = #ttnn.device_compute_kernel_config<fast = true>", "got fast"),
+        ("ttnn.permute", "", "expected an attribute permutation"),
+    ],
+)
+def test_an_attribute_that_nobody_understands_is_refused(name: str, attributes: str, message: str) -> None:
+    with pytest.raises(StageFailure, match=message):
+        program(one_op(name, attributes, [((2, 3, 4), "f32")], ((4, 2, 3), "f32")))
+
+
+def test_an_activation_without_a_kernel_is_refused() -> None:
+    words = NO_FUNCTIONS.replace("activations = []", "activations = [#ttnn.unary_with_param<op_type = xielu>]", 1)
+    with pytest.raises(StageFailure, match="expected an activation that a kernel has"):
+        program(one_op("ttnn.add", words, [((2, 3), "f32")] * 2, ((2, 3), "f32")))
+
+
+def test_a_fused_activation_of_a_product_is_not_lost() -> None:
+    config = "#ttnn.matmul_multi_core_reuse_program_config<in0_block_w = 1, fused_activation = "
+    words = f"{HIFI4}, transpose_a = false, transpose_b = false, matmul_program_config = {config}%s>"
+    shapes = [((3, 4), "f32"), ((4, 3), "f32")]
+    text = one_op("ttnn.matmul", words % "#ttnn.unary_with_param<op_type = relu>", shapes, ((3, 3), "f32"))
+    got = run(text, X[0], np.ascontiguousarray(X[1].T))
+    assert_allclose(got, np.maximum(X[0] @ X[1].T, 0), rtol=2e-3)
+    with pytest.raises(StageFailure, match="expected one activation"):
+        program(one_op("ttnn.matmul", words % "#ttnn.unary_with_param<op_type = xielu>", shapes, ((3, 3), "f32")))
+
+
+def test_shards_and_block_formats_are_kept() -> None:
+    text = one_op("ttnn.exp", "", [((32, 64), "bf16")], ((32, 64), "bf16"))
+    old = "<1x1>, memref<1x1x!ttcore.tile<32x32, bf16>, #dram>, <interleaved>>"
+    new = "<1x2>, memref<1x1x!ttcore.tile<32x32, bfp_bf8>, #ttnn.buffer_type<l1>>, <width_sharded>, core_ranges = <[]>>"
+    assert old in text
+    made = program(text.replace(old, new))
+    held = [t for t in made.binary.programs[0].tensors if t.buffer_type == "l1"]
+    assert {(t.data_format, t.memory_layout, t.grid) for t in held} == {("Bfp8_b", "width_sharded", (1, 2))}
+
+
+def test_booleans_wide_integers_and_complex_numbers_are_converted() -> None:
+    text = one_op("ttnn.neg", "", [((2, 3), "si32")], ((2, 3), "si32"), ["i64", "i64"])
+    values = np.array([[1, -2, 3], [2**40, -(2**40), 0]])
+    made = program(text)
+    assert made.narrowed == ("i64 -> si32 at argument 0",)
+    (given,) = made.inputs_of([values])
+    assert given.tolist() == [[1, -2, 3], [2**31 - 1, -(2**31), 0]]
+    (back,) = made.outputs_as([given], [(np.dtype(np.int64), (2, 3))])
+    assert back.dtype == np.int64
+    pairs = program(one_op("ttnn.neg", "", [((3, 2), "f32")], ((3, 2), "f32")))
+    numbers = np.array([1 + 2j, 3 - 4j, 0], np.complex64)
+    (parts,) = pairs.inputs_of([numbers])
+    assert parts.tolist() == [[1, 2], [3, -4], [0, 0]]
+    (same,) = pairs.outputs_as([parts], [(np.dtype(np.complex64), (3,))])
+    assert_array_equal(same, numbers)
+    truth = program(one_op("ttnn.logical_not", "", [((2,), "bf16")], ((2,), "bf16"), ["i1", "i1"]))
+    assert truth.outputs_as(truth.inputs_of([np.array([True, False])]), [(np.dtype(bool), (2,))])[0].tolist() == [
+        True,
+        False,
+    ]
+
+
+def test_the_wrong_number_of_inputs_is_refused() -> None:
+    with pytest.raises(ValueError, match="expected 1, got 2"):
+        program(one_op("ttnn.neg", "", [((2,), "f32")], ((2,), "f32"))).inputs_of([X, X])
+
+
+@pytest.mark.parametrize(
+    ("words", "want"),
+    [
+        ("dense<[1, -2, 3]> : tensor<3xsi32>", np.array([1, -2, 3], np.int32)),
+        ("dense<[[1.5], [0xFF800000]]> : tensor<2x1xf32>", np.array([[1.5], [-np.inf]], np.float32)),
+        ("dense<7> : tensor<2x2xui32>", np.full((2, 2), 7, np.uint32)),
+        ('dense<"0x0100000002000000"> : tensor<2xsi32>', np.array([1, 2], np.int32)),
+        ('dense<"0x803F"> : tensor<3xbf16>', np.ones(3)),
+        ("dense<[true, false]> : tensor<2xi1>", np.array([True, False])),
+    ],
+)
+def test_elements_of_constants(words: str, want: np.ndarray) -> None:
+    got = constant(words)
+    assert got.shape == want.shape
+    assert_array_equal(got.astype(want.dtype), want)
+
+
+def test_constants_keep_their_elements() -> None:
+    text = Text()
+    y = text.kind((3,), "si32")
+    words = '%0 = "ttnn.constant"() <{value = dense<[4, -5, 6]> : tensor<3xsi32>}> : () -> '
+    text.function([f"{words}{y}"], [], [y], "%0")
+    assert run(text.written()).tolist() == [4, -5, 6]
+
+
+def test_a_full_tensor_of_a_negative_number_wraps_in_unsigned_integers() -> None:
+    text = Text()
+    y = text.kind((2,), "ui32")
+    words = '%0 = "ttnn.full"() <{fill_value = -1 : i32, shape = #ttnn.shape<2>}> : () -> '
+    text.function([f"{words}{y}"], [], [y], "%0")
+    assert run(text.written()).tolist() == [2**32 - 1] * 2
+
+
+def test_outputs_come_back_in_the_type_that_is_declared() -> None:
+    made = program(one_op("ttnn.gt", NO_FUNCTIONS, [((2, 3), "f32")] * 2, ((2, 3), "bf16"), ["f32", "f32", "i1"]))
+    assert (made.input_types, made.output_types) == (("f32", "f32"), ("bf16",))
+    assert entry_output(made).buffer_type == "system_memory"
+    assert made.narrowed == ()
+
+
+def test_a_program_for_another_architecture_is_refused() -> None:
+    text = one_op("ttnn.neg", "", [((2, 3), "f32")], ((2, 3), "f32"))
+    text = f"#system_desc = #ttcore.system_desc<[{{arch = <blackhole>, grid = 8x8}}]>\n{text}"
+    assert program(text, "p150").binary.board == "p150"
+    with pytest.raises(
+        CompilerInputError, match="expected a program for wormhole_b0, as n150 is, got one for blackhole"
+    ):
+        program(text, "n150")
+
+
+def test_a_program_for_several_chips_is_refused() -> None:
+    text = Text()
+    y = text.kind((2,), "f32")
+    device = '%0 = "ttnn.get_device"() <{mesh_shape = #ttnn<mesh_shape 1x2>}> : () -> !ttnn.device'
+    made = f'%1 = "ttnn.zeros"(%0) <{{shape = #ttnn.shape<2>}}> : (!ttnn.device) -> {y}'
+    text.function([device, made], [], [y], "%1")
+    with pytest.raises(StageFailure, match="expected one chip, got #ttnn<mesh_shape 1x2>"):
+        program(text.written())
+
+
+def test_a_view_costs_nothing() -> None:
+    text = Text()
+    x, y = text.kind((1, 1, 4, 4), "f32"), text.kind((1, 1, 4, 4), "f32")
+    words = (
+        "batch_size = 1 : i32, dilation = array<i32: 1, 1>, groups = 1 : i32, in_channels = 4 : i32, "
+        "input_height = 2 : i32, input_width = 2 : i32, kernel_size = array<i32: 1, 1>, out_channels = 4 : i32, "
+        "padding = array<i32: 0, 0, 0, 0>, stride = array<i32: 1, 1>"
+    )
+    weight = text.kind((4, 4, 1, 1), "f32", tile=False)
+    text.function([f'%0 = "ttnn.conv2d"(%arg0, %arg1) <{{{words}}}> : ({x}, {weight}) -> {y}'], [x, weight], [y], "%0")
+    loaded = Device("n150").load_decoded(program(text.written()).binary)
+    cycles = {cost.kernel: cost.cycles for cost in loaded.costs(loaded.program)}
+    assert cycles["view"] == 0
+    assert cycles["conv2d"] > 0
