@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import util
 from pathlib import Path
 from types import MappingProxyType
@@ -37,6 +38,7 @@ from opscope.harness.record.stages import Stage
 
 if TYPE_CHECKING:
     from opscope.compiler.api import SystemDesc
+    from opscope.compiler.tt_mlir.program import TtMlirProgram
     from opscope.harness.prepare.pjrt_client import Option
 
 DISTRIBUTIONS = ("jax-tt-plugin", "pjrt-plugin-tt")
@@ -250,29 +252,38 @@ class Tt(Pjrt):
         with simulated.refusals():
             program = tt_mlir_program(job.state[Stage.TTNN_TO_FLATBUFFER].ttnn, board)
             executable = Device(board.board).load_decoded(program.binary)
-            inputs = [as_type(array, kind) for array, kind in zip(job.inputs, program.input_types, strict=True)]
-            result = executable.run(inputs)
-        job.outputs = [as_type(array, desc.data_type) for array, desc in zip(result.outputs, job.results, strict=True)]
-        job.inputs_after = job.inputs
+            result = executable.run(program.inputs_of(job.inputs))
+        types = [(numpy_dtype(desc.data_type), desc.shape) for desc in job.results]
+        job.outputs = program.outputs_as(result.outputs, types)
         job.ran_on = "simulator"
         job.narrowed = program.narrowed
-        job.target = replace(
-            self.target(job.options), float_format=program.float_format, math_fidelity=program.math_fidelity,
-            matrix_format=program.matrix_format,
-        )  # fmt: skip
+        job.target = _target_of(self.target(job.options), program)
         simulated.count(job, result, executable)
 
 
-def as_type(array: np.ndarray, element_type: str) -> np.ndarray:
-    """`array` in another element type (MLIR's name), as the runtime converts it: to i1 what is not zero, to narrower
-    integers the low bits."""
-    dtype = numpy_dtype(element_type)
-    if array.dtype == dtype:
-        return array
-    if dtype == np.bool_:
-        return array != 0
-    with np.errstate(all="ignore"):
-        return array.astype(dtype)
+def _target_of(board: Target, program: TtMlirProgram) -> Target:
+    """What a program computes in: its TTNN says so, not the board."""
+    own = program.float_format
+    if own is None and any(words.startswith("f64 -> f32") for words in program.narrowed):
+        own = "Float32"
+    alone = program.computes[0] if len(program.computes) == 1 else None
+    return replace(
+        board, float_format=own, math_fidelity=program.math_fidelity, matrix_format=program.matrix_format,
+        narrow_dst=program.narrow_dst, error_bound=partial(_bound_of, alone), cuts_result=partial(_cuts, alone),
+    )  # fmt: skip
+
+
+def _bound_of(kernel: str | None, op_name: str) -> float | None:
+    """The bound of the error of an op's results: that of the one kernel that computes floats; None if several do."""
+    from opscope.simulator.api import error_bound
+
+    return None if kernel is None else error_bound(kernel)
+
+
+def _cuts(kernel: str | None, op_name: str) -> bool:
+    from opscope.simulator.api import cuts_result
+
+    return kernel is not None and cuts_result(kernel)
 
 
 def path_digest(path: Path) -> str:
