@@ -132,7 +132,7 @@ def steps_of(
     block = held in BLOCKS
     common = {
         "stored": 0.0 if lossless else unit(held),
-        "packed": unit(held) if held != "Float32" else 0.0,
+        "packed": unit(held) if held != "Float32" or own == "Float64" else 0.0,
         "declared": unit(own) if FRACTION_BITS[own] < FRACTION_BITS["Float32"] else 0.0,
         "block": block,
         # The packer cuts FP8's mantissa.
@@ -141,7 +141,7 @@ def steps_of(
     moves = kind in DATA_MOVEMENT or (kind in table.REDUCING_KINDS and table.chooses(kind, body))
     if moves:
         return Steps("bound", **common)
-    floor = unit(own) if own == "Float64" else FLOAT32
+    floor = unit(own) if own == held == "Float64" else FLOAT32
     # Values that are packed in blocks leave a Dst of 16 bits, already rounded once.
     dst = unit("Float16_b") if block else 0.0
     if sums_terms(op_name, body):
@@ -193,7 +193,7 @@ def _cut(held: str, fidelity: str, one: bool) -> tuple[float, float]:
 
 def _function(own: str, held: str, op_name: str, ulp: float | None) -> float:
     """Bound of an elementwise function's relative error before packing, with that of XLA's golden."""
-    if own == "Float64":
+    if own == held == "Float64":
         return table.TABLE["Float64"].relative_l2
     if ulp is None:
         # No single kernel: its steps are rounded to the format one by one.

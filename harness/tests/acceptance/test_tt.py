@@ -1,0 +1,144 @@
+"""Backend tt: the real tt-mlir, in lanes, on small modules of many types. Needs the extra `tt`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from opscope.harness.tests.acceptance.conftest import Done, Place
+from opscope.harness.tests.tt_modules import ROWS, Row
+
+
+def _missing() -> bool:
+    try:
+        return metadata.version("jax-tt-plugin") == ""
+    except metadata.PackageNotFoundError:
+        return True
+
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(_missing(), reason="needs jax-tt-plugin: pip install 'opscope[tt]'")]
+ABORTS = """func.func @main(%a: tensor<8x6xf32>, %b: tensor<4x3xf32>, %i: tensor<f32>) -> tensor<8x6xf32> {
+  %0 = "stablehlo.select_and_scatter"(%a, %b, %i) <{window_dimensions = array<i64: 2, 2>,
+    window_strides = array<i64: 2, 2>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.compare GE, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }, {
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.add %x, %y : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<8x6xf32>, tensor<4x3xf32>, tensor<f32>) -> tensor<8x6xf32>
+  return %0 : tensor<8x6xf32>
+}
+"""
+"""An op that ends the compiler's process: its start value is an argument."""
+GOOD = next(row for row in ROWS if row.name == "bf16_add")
+
+
+def swept(place: Place, rows: Sequence[tuple[str, str]], *words: str, timeout: float = 600) -> Done:
+    """A run of modules, each a file, on backend tt."""
+    for name, text in rows:
+        (place.folder / f"{name}.mlir").write_text(text)
+    models = [word for name, _ in rows for word in ("--model", f"{name}.mlir")]
+    return place.run("pytest", *models, "--op-by-op", "--backend", "tt", "--no-report", *words, timeout=timeout)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Place, Done]:
+    """One run of all rows by two workers, which all tests of a row look at."""
+    place = Place(tmp_path_factory.mktemp("tt"), {**os.environ, "COLUMNS": "120"})
+    return place, swept(place, [(row.name, row.text) for row in ROWS], "--reruns", "0", "-n", "2")
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_a_small_module_has_its_verdict(row: Row, done: tuple[Place, Done]) -> None:
+    place, run = done
+    [record] = [one for one in place.records() if one["model_name"] == row.name] or [run.out]
+    assert record["status"] == row.status, record["error_message"]
+    assert record["failed_stage"] == row.stage
+    assert row.says in f"{record['error_message']} {record['narrowed']}"
+    if row.status == "success":
+        assert record["ran_on"] == "simulator"
+        assert record["card_type"] == "sim-n150"
+    if row.stage != "split":
+        assert re.fullmatch(r"jax-tt-plugin [\d.]+, libtt\.so sha256 [0-9a-f]{16}", record["compiled_by"])
+        assert {time["stage"] for time in record["stages"]} >= (
+            {"compile"} if row.status == "compile_failed" else {"stablehlo-to-ttir", "ttir-to-ttnn", "run", "compare"}
+        )
+
+
+def test_an_op_that_aborts_the_compiler_costs_one_op_and_leaves_its_ir(place: Place) -> None:
+    swept(place, [("aborts", ABORTS), (GOOD.name, GOOD.text)], "--reruns", "0")
+    records = {record["model_name"]: record for record in place.records()}
+    assert records[GOOD.name]["status"] == "success"
+    crash = records["aborts"]
+    assert (crash["status"], crash["failed_stage"], crash["crash_kind"]) == (
+        "crashed", "stablehlo-to-ttir", "signal SIGABRT"
+    )  # fmt: skip
+    assert "LLVM ERROR: initValue_ must be a stablehlo.constant" in crash["error_message"]
+    kept = {path.name for path in (place.runs()[-1] / "artifacts" / crash["op_id"] / "ir-tt").iterdir()}
+    assert {"vhlo.mlir", "shlo_compiler.mlir"} <= kept
+
+
+def test_nothing_is_left_behind(place: Place, tmp_path_factory: pytest.TempPathFactory) -> None:
+    temporary = tmp_path_factory.mktemp("temporary")
+    (place.folder / "good.mlir").write_text(GOOD.text)
+    words = ("pytest", "--model", "good.mlir", "--op-by-op", "--backend", "tt", "--no-report", "-n", "2")
+    done = place.run(*words, timeout=600, TMPDIR=str(temporary))
+    assert done.code == 0, done.out
+    assert not list(temporary.glob("opscope-scratch-*"))
+    assert not list(temporary.glob("libtt*"))
+    assert {path.name for path in place.folder.iterdir()} == {".opscope", "good.mlir"}
+
+
+@pytest.mark.parametrize("arch", ["n150", "p150"])
+def test_each_executable_is_for_the_board_that_was_asked_for(arch: str, place: Place) -> None:
+    rows = [(row.name, row.text) for row in ROWS[:4]]
+    swept(place, rows, "--keep-ir", "-n", "2", "--arch", arch)
+    chip = {"n150": "wormhole_b0", "p150": "blackhole"}[arch]
+    texts = [path.read_text() for path in (place.runs()[-1] / "artifacts").glob("*/ir-tt/ttnn.mlir")]
+    assert len(texts) == len(rows)
+    for text in texts:
+        assert re.findall(r"arch = <(\w+)>", text) == [chip]
+
+
+def test_one_compiler_stage_after_another_can_be_the_last(place: Place) -> None:
+    for stage in ("stablehlo-to-ttir", "ttnn-to-flatbuffer"):
+        swept(place, [(GOOD.name, GOOD.text)], "--until", stage)
+        [record] = place.records()
+        assert (record["status"], record["stage_reached"]) == ("stopped", stage)
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("--backend-option", "foo=1"), "--backend-option: expected an option of tt, got 'foo'"),
+        (("--backend-option", "enable_trace=maybe"), "expected enable_trace of true, false, got 'maybe'"),
+        (("--backend-option", "optimization_level=7"), "expected --optimization-level, which sets"),
+        (("--optimization-level", "1"), "levels 1 and 2 are for Blackhole"),
+        (("--system-desc", "nowhere.ttsys"), "--system-desc: expected a file that can be read"),
+        (("--system-desc", "bf16_add.mlir"), "--system-desc: expected a system descriptor"),
+        (("--arch", "e150"), "--arch: expected an arch that tt-mlir knows"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_cannot_be_is_one_line_before_any_op(words: tuple[str, ...], line: str, place: Place) -> None:
+    done = swept(place, [(GOOD.name, GOOD.text)], *words)
+    told = done.out + done.err
+    assert line in told
+    assert "Traceback" not in told
+    assert done.code == 2
+    assert not [record for run in place.runs() for record in place.records(run)]
+
+
+def test_a_folder_without_room_is_one_line(place: Place) -> None:
+    Path(place.folder, f"{GOOD.name}.mlir").write_text(GOOD.text)
+    words = ("pytest", "--model", f"{GOOD.name}.mlir", "--op-by-op", "--backend", "tt", "--no-report")
+    done = place.run(*words, TMPDIR="/nowhere/at/all")
+    assert "TMPDIR: expected a writable folder" in done.out + done.err
+    assert done.code == 2
