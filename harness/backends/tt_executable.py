@@ -9,6 +9,7 @@ The executable that `serialize()` returns is a header that varies, then `TTSERv0
 from __future__ import annotations
 
 import re
+import shutil
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -120,4 +121,4 @@ def keep(folder: Path, target: Path) -> None:
     """Moves the files of an export folder to `target`, named by their stage. Raises OSError."""
     target.mkdir(parents=True, exist_ok=True)
     for name, _, path in exported(folder):
-        path.replace(target / ("binary.ttnn" if name == "fb" else f"{name}.mlir"))
+        shutil.move(path, target / ("binary.ttnn" if name == "fb" else f"{name}.mlir"))
