@@ -100,7 +100,7 @@ def test_nothing_is_left_behind(place: Place, tmp_path_factory: pytest.TempPathF
     assert done.code == 0, done.out
     assert not list(temporary.glob("opscope-scratch-*"))
     assert not list(temporary.glob("libtt*"))
-    assert {path.name for path in place.folder.iterdir()} == {".opscope", "good.mlir"}
+    assert {path.name for path in place.folder.iterdir()} == {".opscope", ".pytest_cache", "good.mlir"}
 
 
 @pytest.mark.parametrize("arch", ["n150", "p150"])
