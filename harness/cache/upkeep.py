@@ -34,6 +34,7 @@ KINDS = {
     "suites": 1,
     "javascript": 1,
     "templates": 1,
+    "tt-metal": 1,
 }
 """Folder of each cache -> the depth below it of the entries, which are removed as a whole."""
 
