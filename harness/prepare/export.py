@@ -113,16 +113,18 @@ def export_file(
 
 
 def one_model(module: Module, where: str, model: str = "", shape: str | None = None) -> Module:
-    """A file's module, or one `model` of it, without blocks that branch and with the sizes of `shape`; as export_file.
+    """A file's module, or one `model` of it, without blocks that branch and Shardy's ops that split nothing.
+
+    Open dimensions take the sizes of `shape`, as in export_file.
 
     Raises InputError, which names `where`."""
-    from opscope.harness.prepare.mlir import branches
+    from opscope.harness.prepare.mlir import branches, shardy_ops
 
     if model:
         from opscope.harness.prepare.mlir import file_models
 
         module = file_models.select(module, model, where)
-    module = branches.structured(module, where)
+    module = shardy_ops.without_shardy_ops(branches.structured(module, where))
     if shape:
         from opscope.harness.prepare.mlir import open_shapes
 
