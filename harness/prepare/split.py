@@ -21,16 +21,7 @@ from opscope.base.quantised.types import PREFIX
 from opscope.base.shardings import option_that_splits, sharding_in
 from opscope.harness.prepare.identity import Identity, attribute_items, digest, op_name
 from opscope.harness.prepare.mesh.collectives import COLLECTIVES
-from opscope.harness.prepare.mlir import (
-    Module,
-    bounded,
-    branches,
-    file_models,
-    load,
-    open_shapes,
-    shardy_ops,
-    to_bytecode,
-)
+from opscope.harness.prepare.mlir import Module, bounded, branches, file_models, load, open_shapes, to_bytecode
 from opscope.harness.prepare.mlir.dim_names import DimNames, Names, with_names
 from opscope.harness.prepare.mlir.locations import Place, place_of
 from opscope.harness.prepare.mlir.single_op import TOKEN, CannotBuildError, build_module, inner_ops, spelled_out
@@ -56,7 +47,7 @@ BODIES: dict[str, tuple[str, ...]] = {
 }
 """Ops whose regions are split too, and the names of these; a case's are `branch<i>`."""
 
-CONSTANTS = frozenset({"stablehlo.constant", "arith.constant", "mhlo.constant"})
+CONSTANTS = frozenset({"stablehlo.constant", "arith.constant", "mhlo.constant", "sdy.constant"})
 CALLS = frozenset({"func.call", "call"})
 
 KEEPS_SPLAT = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.transpose", "stablehlo.convert"})
@@ -102,8 +93,7 @@ def split_module(module: Module | str | bytes | Path, model: str = "") -> SplitM
     loaded = load(module, where)
     _refuse_shardings(loaded, where)
     loaded = bounded.with_bounds(loaded, where)
-    loaded = shardy_ops.without_shardy_ops(branches.structured(loaded, where))
-    splitter = _Splitter(loaded, model, where)
+    splitter = _Splitter(branches.structured(loaded, where), model, where)
     try:
         with gc_pause.paused():  # all that is made here stays
             return splitter.split()
