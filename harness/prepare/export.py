@@ -102,9 +102,15 @@ def export_file(
     are not known were left out (mlir/foreign.py). Raises InputError for anything else.
     """
     from opscope.harness.prepare import mlir
+
+    return exported_module(mlir.load(path), path, model, shape, note)
+
+
+def exported_module(module: Module, path: Path, model: str, shape: str | None, note: Callable[[str], None]) -> Exported:
+    """As `export_file`, of a file that has been read."""
+    from opscope.harness.prepare import mlir
     from opscope.harness.prepare.mlir import file_models, foreign
 
-    module = mlir.load(path)
     if left_out := foreign.notes(module):
         note(f"{path.name}: attributes of other dialects are not used: {left_out}")
     module = one_model(module, str(path), model, shape)
