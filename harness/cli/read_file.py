@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import IO
 
+from opscope.base import damage
 from opscope.base.children.ending import Cause
 from opscope.base.children.fork import run_in_fork
 from opscope.base.machine import memory_limit
@@ -22,7 +23,7 @@ from opscope.harness.record.option_types import sizes_of
 MOST_LISTED = 6
 """Models that an error names."""
 _MODULE, _ERROR = b"M", b"E"
-"""First byte of the fork's answer."""
+"""First byte of the fork's answer; a module has a line for the user before it, which ends in a zero."""
 
 
 def read(word: str, shape: str | None = None) -> bytes:
@@ -52,7 +53,10 @@ def read(word: str, shape: str | None = None) -> bytes:
         raise InputError(str(path), "StableHLO that the parser comes back from", got, "writing the file again")
     if kind == _ERROR:
         raise InputError(*json.loads(data))
-    return data
+    line, _, module = data.partition(b"\0")
+    if line:
+        damage.say(line.decode())
+    return module
 
 
 def _read(path: Path, model: str, shape: str | None, answer: IO[bytes]) -> None:
@@ -69,12 +73,15 @@ def _read(path: Path, model: str, shape: str | None, answer: IO[bytes]) -> None:
 
 
 def _bytecode(path: Path, model: str, shape: str | None) -> bytes:
+    """A line for the user, if there is one, and the module."""
     from opscope.harness.prepare import mlir
-    from opscope.harness.prepare.export import one_model
+    from opscope.harness.prepare.export import exported_module
     from opscope.harness.prepare.mlir import file_models as parsed
 
     module = mlir.load(path)
     if not model and len(names := parsed.names(module)) > 1 and "main" not in names:
         listed = ", ".join(names[:MOST_LISTED]) + (", ..." if len(names) > MOST_LISTED else "")
         raise InputError(str(path), "a file of one model, or the name of one", listed, f"{path}:{names[0]}")
-    return mlir.to_bytecode(one_model(module, str(path), model, shape))
+    lines: list[str] = []
+    bytecode = exported_module(module, path, model, shape, lines.append).bytecode
+    return "".join(lines).encode() + b"\0" + bytecode

@@ -102,9 +102,15 @@ def export_file(
     are not known were left out (mlir/foreign.py). Raises InputError for anything else.
     """
     from opscope.harness.prepare import mlir
+
+    return exported_module(mlir.load(path), path, model, shape, note)
+
+
+def exported_module(module: Module, path: Path, model: str, shape: str | None, note: Callable[[str], None]) -> Exported:
+    """As `export_file`, of a file that has been read."""
+    from opscope.harness.prepare import mlir
     from opscope.harness.prepare.mlir import file_models, foreign
 
-    module = mlir.load(path)
     if left_out := foreign.notes(module):
         note(f"{path.name}: attributes of other dialects are not used: {left_out}")
     module = one_model(module, str(path), model, shape)
@@ -113,16 +119,18 @@ def export_file(
 
 
 def one_model(module: Module, where: str, model: str = "", shape: str | None = None) -> Module:
-    """A file's module, or one `model` of it, without blocks that branch and with the sizes of `shape`; as export_file.
+    """A file's module, or one `model` of it, without blocks that branch and Shardy's ops that split nothing.
+
+    Open dimensions take the sizes of `shape`, as in export_file.
 
     Raises InputError, which names `where`."""
-    from opscope.harness.prepare.mlir import branches
+    from opscope.harness.prepare.mlir import branches, shardy_ops
 
     if model:
         from opscope.harness.prepare.mlir import file_models
 
         module = file_models.select(module, model, where)
-    module = branches.structured(module, where)
+    module = shardy_ops.without_shardy_ops(branches.structured(module, where))
     if shape:
         from opscope.harness.prepare.mlir import open_shapes
 

@@ -47,7 +47,7 @@ BODIES: dict[str, tuple[str, ...]] = {
 }
 """Ops whose regions are split too, and the names of these; a case's are `branch<i>`."""
 
-CONSTANTS = frozenset({"stablehlo.constant", "arith.constant", "mhlo.constant"})
+CONSTANTS = frozenset({"stablehlo.constant", "arith.constant", "mhlo.constant", "sdy.constant"})
 CALLS = frozenset({"func.call", "call"})
 
 KEEPS_SPLAT = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.transpose", "stablehlo.convert"})

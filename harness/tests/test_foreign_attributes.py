@@ -174,3 +174,13 @@ def test_the_text_of_the_versioned_dialect_is_stablehlo() -> None:
     text = str(module)
     assert "vhlo.func_v1" in text
     assert list(split_module(text).ops) == list(split_module(PLAIN).ops)
+
+
+def test_commands_that_take_a_file_say_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from opscope.base import damage
+    from opscope.harness.cli import read_file
+
+    damage.forget()
+    (tmp_path / "net.mlir").write_text(MARKED)
+    assert read_file.read(str(tmp_path / "net.mlir")) == exported(tmp_path, MARKED)[0].bytecode
+    assert capsys.readouterr().err == f"opscope: net.mlir: attributes of other dialects are not used: {LEFT_OUT}\n"

@@ -142,6 +142,19 @@ def test_options_that_do_not_go_with_a_mesh_are_refused(
         found(tmp_path, SHARDED, **options)
 
 
+def test_a_slice_by_shardy_is_partitioned() -> None:
+    text = f"""{MESH.format(x=1, y=2)}
+    func.func @main(%x: tensor<8x6xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{}}, {{}}]>}}) -> tensor<8x6xf32> {{
+      %0 = sdy.all_slice [{{"y"}}, {{}}] %x out_sharding=<@mesh, [{{"y"}}, {{}}]> : tensor<8x6xf32>
+      %1 = stablehlo.tanh %0 : tensor<8x6xf32>
+      return %1 : tensor<8x6xf32>
+    }}"""
+    local = sharded(Exported(mlir.to_bytecode(mlir.load(text)), (), "file"), "1x2", "net")
+    assert local.arguments[0].shape == (8, 6)
+    [tanh] = [op for op in split_module(local.bytecode).ops.values() if op.op_name == "stablehlo.tanh"]
+    assert tanh.inputs[0].shape == (4, 6)
+
+
 @pytest.mark.parametrize("private_main", [False, True])
 def test_a_function_of_another_name_is_partitioned_too(private_main: bool) -> None:
     text = SHARDED.replace("@main", "@forward")

@@ -33,6 +33,8 @@ _REFUSED, _INPUT = "refused", "input"
 _OF_PARAMETERS, _OF_RESULTS = "mhlo.spmd_parameters_shardings", "mhlo.spmd_output_sharding"
 _OF_DEVICES = frozenset({"stablehlo.all_reduce", "stablehlo.all_gather", "stablehlo.reduce_scatter"})
 """Ops whose groups are of replicas unless they say that they are of devices."""
+_MOVES = frozenset(f"sdy.{name}" for name in ("all_gather", "all_slice", "all_to_all", "collective_permute"))
+"""Ops whose result is their operand with the sharding `out_sharding`."""
 MESH_FORM = re.compile(r"[1-9]\d*(x[1-9]\d*)*")
 
 
@@ -108,6 +110,7 @@ def in_child(parent: Parent) -> dict[str, Any]:
             way_out = option_that_splits(parsed.operation)
             return {_INPUT: f"--mesh: expected {max(sizes)} devices, as the module has, got {devices}; try {way_out}"}
         _name_main(parsed)
+        _constrain(parsed)
         shardy = "sdy." in str(parsed.operation.get_asm(large_elements_limit=1))
         text = str(parsed.operation.get_asm(enable_debug_info=True))
     client = xla_client.make_cpu_client(asynchronous=False, num_nodes=1)
@@ -176,6 +179,28 @@ def _name_main(module: Any) -> None:
         if old in names:
             mlir.SymbolTable.replace_all_symbol_uses(old, new, module.operation)
             names[old].attributes["sym_name"] = mlir.StringAttr.get(new)
+
+
+def _constrain(module: Any) -> None:
+    """Turns Shardy's ops that only move a tensor to another sharding, which XLA does not read, into constraints."""
+    import jaxlib.mlir.ir as mlir
+
+    moves: list[Any] = []
+
+    def visit(op: Any) -> Any:
+        if op.name in _MOVES:
+            moves.append(op)
+        return mlir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    for op in moves:
+        types, sharding = [op.results[0].type], {"sharding": op.attributes["out_sharding"]}
+        point = mlir.InsertionPoint(op)
+        new = mlir.Operation.create(
+            "sdy.sharding_constraint", types, [op.operands[0]], sharding, ip=point, loc=op.location
+        )
+        op.results[0].replace_all_uses_with(new.results[0])
+        op.erase()
 
 
 def _first_line(error: BaseException) -> str:

@@ -109,7 +109,7 @@ def _ops(op: Any) -> Iterator[Any]:
 
 def _attributes(op: Any) -> Iterator[tuple[str, Any]]:
     """The attributes of `op` that may hold a sharding, those of a function's arguments and results included."""
-    own = op.name.startswith(("sdy.", "mpmd."))
+    own = op.name.startswith(("sdy.", "mpmd.")) and op.name != "sdy.constant"
     for key in op.attributes:
         if key in _SIGNATURES:
             for each in op.attributes[key]:
