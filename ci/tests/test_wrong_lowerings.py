@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ci.wrong_lowerings.__main__ import found_again
 from ci.wrong_lowerings.table import Replacement, WrongLowering, wrong_lowerings
+from opscope.harness.record.records import OpRow, TensorDesc, Use
 
 SUBTRACT = """module {
   %0 = "ttnn.subtract"(%a, %b) : (tensor<5xf32>, tensor<5xf32>) -> tensor<5xf32>
@@ -42,3 +44,24 @@ def test_a_row_that_does_not_fit_is_refused() -> None:
         row(Replacement("ttnn.add", "ttnn.subtract")).applied(SUBTRACT)
     with pytest.raises(ValueError, match=r"expected 'tensor<5xf32>' 2 times, got 3"):
         row(Replacement("tensor<5xf32>", "tensor<6xf32>", 2)).applied(SUBTRACT)
+
+
+def op(op_id: str, shape: tuple[int, ...], location: str) -> OpRow:
+    """A subtraction of two tensors."""
+    desc = TensorDesc(shape=shape, data_type="f32")
+    use = Use(model="toy", path="main/0", location=location)
+    return OpRow(
+        op_id=op_id, op_name="stablehlo.subtract", module=None, inputs=(desc, desc), outputs=(desc,), uses=(use,)
+    )  # fmt: skip
+
+
+def test_an_op_is_found_again_by_its_id_or_else_by_what_it_is() -> None:
+    wrong = WrongLowering(
+        "swapped operands", "", "a" * 16, "stablehlo.subtract", ("5x40xf32",) * 2, ("5x40xf32",), "jit(toy)/sub", ()
+    )
+    by_id = op("a" * 16, (2,), "elsewhere")
+    same = op("b" * 16, (5, 40), "jit(toy)/sub (toy.py:3)")
+    others = [op("c" * 16, (5, 41), "jit(toy)/sub (toy.py:3)"), op("d" * 16, (5, 40), "jit(toy)/other (toy.py:3)")]
+    assert found_again(wrong, [*others, same, by_id]) is by_id
+    assert found_again(wrong, [*others, same]) is same
+    assert found_again(wrong, others) is None

@@ -219,6 +219,7 @@ BINARY: tuple[tuple[str, Function | None, Function | None, float, str], ...] = (
     ("logical_left_shift", None, integer.shift_left, 0, "sfpu"),
     ("logical_right_shift", None, integer.shift_right_logical, 0, "sfpu"),
     ("right_shift", None, integer.shift_right_arithmetic, 0, "sfpu"),
+    ("bitwise_right_shift", None, integer.shift_right_bounded, 0, "sfpu"),
 )
 """Name, float function, integer function, error bound in ulp, unit."""
 

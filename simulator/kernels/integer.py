@@ -98,3 +98,9 @@ def shift_right_arithmetic(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     signed = a.view(np.dtype(f"i{a.dtype.itemsize}"))
     steps = np.where(beyond, count.dtype.type(_bits(a) - 1), count).astype(signed.dtype)
     return np.right_shift(signed, steps).view(a.dtype)
+
+
+def shift_right_bounded(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a >> b with the sign shifted in; 0 where b is not below the width, as tt-metal's kernel has it."""
+    _, _, beyond = _shifted(a, b)
+    return np.where(beyond, a.dtype.type(0), shift_right_arithmetic(a, b))

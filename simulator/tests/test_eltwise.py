@@ -217,6 +217,10 @@ def test_a_type_that_a_kernel_has_not_is_refused() -> None:
         ("logical_left_shift", (5, 2), 20),
         ("logical_right_shift", (-1, 28), 15),
         ("right_shift", (-8, 1), -4),
+        ("right_shift", (-8, 32), -1),
+        ("bitwise_right_shift", (-8, 31), -1),
+        ("bitwise_right_shift", (-8, 32), 0),
+        ("bitwise_right_shift", (-8, -1), 0),
     ],
 )
 def test_bits_of_a_scalar_are_a_scalar(kernel: str, operands: tuple[int, ...], expected: int) -> None:

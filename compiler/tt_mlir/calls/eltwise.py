@@ -15,12 +15,10 @@ UNARY = (
 )  # fmt: skip
 OTHER_NAMES = {"round": "round_even"}
 """tt-metal's name -> ours, where they differ; its round takes halves to even."""
-OTHER_BINARY = {"bitwise_right_shift": "right_shift"}
-"""The same for two operands; its shift of bits keeps the sign."""
 BINARY = (
     "add", "subtract", "multiply", "divide", "maximum", "minimum", "remainder", "pow_tensor", "atan2", "eq", "ne", "lt",
     "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "mulhi",
-    "logical_left_shift", "logical_right_shift",
+    "logical_left_shift", "logical_right_shift", "bitwise_right_shift",
 )  # fmt: skip
 
 
@@ -31,11 +29,10 @@ def unary(emit: Emit) -> None:
     emit.call(OTHER_NAMES.get(name, name), emit.inputs, emit.results, EltwiseParams(), emit.numerics())
 
 
-@emits(*BINARY, *OTHER_BINARY)
+@emits(*BINARY)
 def binary(emit: Emit) -> None:
     """Two operands, each of which may pass functions before; the result may pass some after it, still in Dst."""
-    name, (left, right), (result,) = emit.name.removeprefix("ttnn."), emit.inputs, emit.results
-    kernel = OTHER_BINARY.get(name, name)
+    kernel, (left, right), (result,) = emit.name.removeprefix("ttnn."), emit.inputs, emit.results
     before = [emit.attributes.get(f"input_tensor_{side}_activations", ()) for side in "ab"]
     after, numerics = emit.attributes.get("activations", ()), emit.numerics()
     operands = [emit.chain(tensor, names) for tensor, names in zip((left, right), before, strict=True)]
@@ -50,8 +47,11 @@ def binary(emit: Emit) -> None:
 
 @emits("where")
 def where(emit: Emit) -> None:
-    """Condition and two values."""
-    emit.call("where", emit.inputs, emit.results, EltwiseParams(), emit.numerics())
+    """Condition and two values, whose bits stay: of float16 too, beside a condition of bfloat16."""
+    numerics, held = emit.numerics(), emit.desc(emit.results[0]).data_format
+    if held == "Float16" and all(emit.desc(t).data_format == held for t in emit.inputs[1:]):
+        numerics = replace(numerics, dst_format=held)
+    emit.call("where", emit.inputs, emit.results, EltwiseParams(), numerics)
 
 
 @emits("typecast")
