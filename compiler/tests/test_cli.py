@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from opscope.compiler import passes
 from opscope.compiler.commands.compile import PIPELINE_NAMES, compile_command, opt
 from opscope.compiler.tests import programs
+from opscope.compiler.tt_mlir.tests.emitted import one_op
 
 TANH = programs.module(
     "%0 = stablehlo.tanh %a : tensor<2x3xf32>\n return %0 : tensor<2x3xf32>", "(%a: tensor<2x3xf32>) -> tensor<2x3xf32>"
@@ -233,3 +234,19 @@ def test_a_refused_op_exits_with_1_and_names_stage_and_kind(tmp_path):
     assert result.exit_code == 1
     assert "ttir-to-ttnn: ttir.tanh" in result.output
     assert "(never)" in result.output
+
+
+def test_opt_prints_what_tt_mlir_emitted_as_it_stands_and_runs_no_pass_on_it(tmp_path):
+    emitted = one_op("ttnn.neg", "", [((2, 3), "f32")], ((2, 3), "f32"))
+    file = tmp_path / "op.mlir"
+    file.write_text(emitted)
+    result = call(opt, file)
+    assert (result.exit_code, result.output) == (0, emitted)
+    result = call(opt, "-p", "ttnn-deallocate", file)
+    assert result.exit_code == 2
+    assert "expected no passes for what tt-mlir emitted, got: ttnn-deallocate" in result.output
+    file.write_text(emitted.replace("%1 = ", "%1, %2 = "))
+    result = call(opt, file)
+    assert result.exit_code == 2
+    assert "expected 1 results of ttnn.neg, got 2" in result.output
+    assert "Traceback" not in result.output

@@ -11,8 +11,8 @@ from xdsl.dialects import builtin as b
 from opscope.compiler.tt_mlir.attributes import RawAttr, escaped, raw, unescaped
 from opscope.compiler.tt_mlir.brackets import closing, parts
 
-_FILE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)(?: to (\d*:\d+))?')
-_NAMED = re.compile(r'"((?:[^"\\]|\\.)*)"(?:\((.*)\))?', re.DOTALL)
+_FILE = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)":(\d+):(\d+)(?: to (\d*:\d+))?')
+_NAMED = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"(?:\((.*)\))?', re.DOTALL)
 
 Resolve = Callable[[str], b.LocationAttr]
 """From an alias to its location."""
@@ -72,6 +72,24 @@ def written(value: Any, aliases: Mapping[int, str], *, whole: bool = False) -> s
             return f"fused[{', '.join(written(part, aliases) for part in _of(value))}]"
         case _:
             raise ValueError(f"location: expected one that MLIR has, got {type(value).__name__}")
+
+
+def place_of(where: Any) -> str:
+    """`name (file:line)` of a location, as far as it says: its outermost name, and the innermost call's place."""
+    name = where.desc.data if isinstance(where, b.NameLoc) else ""
+    while True:
+        match where:
+            case b.NameLoc():
+                where = where.location
+            case b.CallSiteLoc():
+                where = where.callee
+            case b.FusedLoc():
+                where = _of(where)[0]
+            case b.FileLineColLoc():
+                place = f"{where.filename.data}:{where.line.data}"
+                return f"{name} ({place})" if name else place
+            case _:
+                return name
 
 
 def _of(fused: Any) -> tuple[Any, ...]:

@@ -9,14 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import NameLoc, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
-from opscope.compiler.dialects.locations import location
 from opscope.compiler.dialects.ttnn import DeviceType
 from opscope.compiler.errors import CompilerInputError, StageFailure
 from opscope.compiler.target.program import Binary, ControlParams, LayoutParams, Program, TensorDesc, programs_of
@@ -25,6 +22,7 @@ from opscope.compiler.target.system_desc import SystemDesc
 from opscope.compiler.tt_mlir.attributes import written
 from opscope.compiler.tt_mlir.calls import TABLE, Emit
 from opscope.compiler.tt_mlir.host_values import declared_value, original_value
+from opscope.compiler.tt_mlir.locations import place_of
 from opscope.compiler.tt_mlir.module import TtMlirModule, name_of
 from opscope.compiler.tt_mlir.narrowing import Step, narrowed, narrowest
 from opscope.compiler.tt_mlir.original_types import declared, originals
@@ -185,7 +183,7 @@ class _Function:
             raise StageFailure(STAGE, name, "the simulator has no kernel for it", kind="notimpl")
         operands = [self.tensor(value, name) for value in op.operands if not isinstance(value.type, DeviceType)]
         results = [self.tensor(value, name) for value in op.results]
-        emit = Emit(op, name, operands, results, self.tensors, _place(op))
+        emit = Emit(op, name, operands, results, self.tensors, place_of(op.location))
         try:
             row(emit)
         except Unknown as error:
@@ -200,16 +198,6 @@ def _check_one_chip(op: Operation) -> None:
     shape = op.properties.get("mesh_shape")
     if shape is not None and (words := written(shape)) != _ONE_CHIP:
         raise StageFailure(STAGE, "ttnn.get_device", f"expected one chip, got {words}", kind="notimpl")
-
-
-def _place(op: Operation) -> str:
-    """`name (file:line)` of an op, as far as its location says."""
-    where: Any = op.location
-    if isinstance(where, NameLoc) and isinstance(where.location, NameLoc):  # what tt-mlir adds to a name
-        inner = where.location
-        op = op.clone_without_regions()
-        op.location = NameLoc(StringAttr(where.desc.data), inner.location)
-    return location(op)
 
 
 def _check_names(made: dict[str, _Made]) -> None:

@@ -182,6 +182,7 @@ UNARY: tuple[tuple[str, Function | None, Function | None, float], ...] = (
     ("silu", lambda x: x * _sigmoid(x), None, 6),
     ("relu", lambda x: _larger(x, np.float32(0)), lambda x: np.maximum(x, x.dtype.type(0)), 0),
     ("relu6", lambda x: np.clip(x, np.float32(0), np.float32(6)), None, 0),
+    ("hardsigmoid", lambda x: np.clip(x + np.float32(3), np.float32(0), np.float32(6)) / np.float32(6), None, 2),
     ("erf", special.erf, None, 4),
     ("erfc", special.erfc, None, 4),
     ("erfinv", special.erfinv, None, 4),

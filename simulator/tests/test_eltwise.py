@@ -39,7 +39,7 @@ TRUE = {
     "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), -30, 30), "silu": (lambda x: x / (1 + np.exp(-x)), -30, 30),
     "erf": (np.vectorize(math.erf), -5, 5), "erfc": (np.vectorize(math.erfc), -5, 9),
     "gelu": (np.vectorize(lambda x: 0.5 * x * math.erfc(-x / math.sqrt(2))), -8, 8),
-    "softsign": (lambda x: x / (1 + abs(x)), -50, 50),
+    "softsign": (lambda x: x / (1 + abs(x)), -50, 50), "hardsigmoid": (lambda x: np.clip(x + 3, 0, 6) / 6, -4, 4),
 }  # fmt: skip
 
 

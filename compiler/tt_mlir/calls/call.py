@@ -114,10 +114,10 @@ class Emit:
 ACTIVATIONS = {
     name: name
     for name in (
-        "abs", "asin", "acos", "atan", "ceil", "cos", "erf", "erfc", "exp", "exp2", "expm1", "floor", "frac", "gelu",
-        "isfinite", "log", "log1p", "logical_not", "neg", "reciprocal", "relu", "relu6", "rsqrt", "sigmoid", "sign",
-        "silu", "sin", "sinh", "cosh", "sqrt", "square", "tan", "tanh", "trunc", "cbrt", "asinh", "acosh", "atanh",
-        "signbit", "erfinv", "softsign",
+        "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "ceil", "cos", "cosh", "erf", "erfc",
+        "erfinv", "exp", "exp2", "expm1", "floor", "frac", "gelu", "hardsigmoid", "isfinite", "log", "log1p",
+        "logical_not", "neg", "reciprocal", "relu", "relu6", "rsqrt", "sigmoid", "sign", "signbit", "silu", "sin",
+        "sinh", "softsign", "sqrt", "square", "tan", "tanh", "trunc",
     )
 } | {"recip": "reciprocal", "logical_not_unary": "logical_not"}  # fmt: skip
 """Name in `op_type` -> kernel."""

@@ -9,9 +9,9 @@ from opscope.compiler.tt_mlir.calls.call import Emit, emits
 
 UNARY = (
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_not", "cbrt", "ceil", "cos", "cosh", "erf",
-    "erfc", "erfinv", "exp", "exp2", "expm1", "floor", "gelu", "isfinite", "log", "log1p", "logical_not", "neg",
-    "reciprocal", "relu", "relu6", "rsqrt", "sigmoid", "sign", "silu", "sin", "sinh", "sqrt", "square", "tan", "tanh",
-    "trunc",
+    "erfc", "erfinv", "exp", "exp2", "expm1", "floor", "gelu", "hardsigmoid", "isfinite", "log", "log1p",
+    "logical_not", "neg", "reciprocal", "relu", "relu6", "rsqrt", "sigmoid", "sign", "signbit", "silu", "sin", "sinh",
+    "sqrt", "square", "tan", "tanh", "trunc",
 )  # fmt: skip
 OTHER_NAMES = {"round": "round_even"}
 """tt-metal's name -> ours, where they differ; its round takes halves to even."""

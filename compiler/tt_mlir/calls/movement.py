@@ -44,6 +44,16 @@ def permute(emit: Emit) -> None:
     emit.call("permute", emit.inputs, emit.results, PermuteParams(emit.attributes["permutation"]))
 
 
+@emits("transpose")
+def transpose(emit: Emit) -> None:
+    """Two dims in each other's place."""
+    rank = len(emit.desc(emit.inputs[0]).shape)
+    order = list(range(rank))
+    first, second = emit.attributes["dim0"] % rank, emit.attributes["dim1"] % rank
+    order[first], order[second] = second, first
+    emit.call("permute", emit.inputs, emit.results, PermuteParams(tuple(order)))
+
+
 @emits("slice_static")
 def slice_static(emit: Emit) -> None:
     """Every step-th element from begin to end, per dim."""

@@ -13,3 +13,12 @@ def reduce(emit: Emit) -> None:
     dims = (held,) if isinstance(held, int) else tuple(range(rank)) if held is None else held
     params = ReduceParams(tuple(sorted(dim % rank for dim in dims)) if rank else (), emit.attributes["keep_dim"])
     emit.call(emit.name.removeprefix("ttnn."), emit.inputs, emit.results, params, emit.numerics())
+
+
+@emits("argmax")
+def argmax(emit: Emit) -> None:
+    """The place of the first largest element along a dim."""
+    rank, dim = len(emit.desc(emit.inputs[0]).shape), emit.attributes.get("dim")
+    emit.only(dim is not None, "expected a dim, got none: places in the whole tensor")
+    params = ReduceParams((dim % rank,), emit.attributes["keep_dim"])
+    emit.call("argmax", emit.inputs, emit.results, params, emit.numerics())

@@ -123,6 +123,9 @@ def test_a_convolution_reads_rows_of_pixels() -> None:
         ("ttnn.max", f"{HIFI4}, dim_arg = [-1 : i32, 0 : i32], keep_dim = false", (3,), X.max((0, 2))),
         ("ttnn.prod", "dim_arg = 2 : si32, keep_dim = false", (2, 3), X.prod(2)),
         ("ttnn.permute", "permutation = array<i64: 2, 0, 1>", (4, 2, 3), X.transpose(2, 0, 1)),
+        ("ttnn.transpose", "dim0 = -3 : si32, dim1 = 2 : si32", (4, 3, 2), X.swapaxes(0, 2)),
+        ("ttnn.argmax", "dim = 1 : si32, keep_dim = false", (2, 4), np.argmax(X, 1)),
+        ("ttnn.hardsigmoid", "", (2, 3, 4), np.clip(X + 3, 0, 6) / 6),
         ("ttnn.reshape", "shape = [4 : i32, 6 : i32]", (4, 6), X.reshape(4, 6)),
         (
             "ttnn.slice_static",

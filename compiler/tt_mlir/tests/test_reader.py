@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from xdsl.dialects.builtin import FileLineColLoc, NameLoc
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, NameLoc, StringAttr
 
 from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.tt_mlir import locations
 from opscope.compiler.tt_mlir.attributes import attribute, escaped, type_of, unescaped, written
 from opscope.compiler.tt_mlir.brackets import parts
+from opscope.compiler.tt_mlir.locations import location, place_of
 from opscope.compiler.tt_mlir.module import name_of
 from opscope.compiler.tt_mlir.printer import to_text
 from opscope.compiler.tt_mlir.reader import is_tt_mlir, read_tt_mlir
@@ -58,6 +60,21 @@ def test_ops_keep_names_attributes_and_locations() -> None:
     assert where.desc.data == "net/op"
     assert isinstance(where.location, FileLineColLoc)
     assert where.location.line.data == 3
+
+
+def test_a_place_is_told_by_its_outermost_name_and_the_innermost_call() -> None:
+    known = {"#a": FileLineColLoc(StringAttr("a.py"), IntAttr(3), IntAttr(7))}
+    for text, want in (
+        ('"net/op"("net/layer"(#a))', "net/op (a.py:3)"),
+        ('"f"(callsite("g"(#a) at "b.py":9:1))', "f (a.py:3)"),
+        ('fused[#a, "b.py":9:1]', "a.py:3"),
+        ('"b.py":9:1 to :5', "b.py:9"),
+        ('"op"', "op"),
+        ("unknown", ""),
+    ):
+        found = location(text, known.__getitem__)
+        assert place_of(found) == want
+        assert locations.written(found, {id(value): name for name, value in known.items()}) == text
 
 
 def test_what_is_ours_is_not_taken_for_tt_mlirs() -> None:
