@@ -56,14 +56,20 @@ class Scratch:
             if self._folder is None or self._process != os.getpid() or not self._folder.is_dir():
                 place = _place()
                 _remove_abandoned(place)
+                self._process, self._claim = os.getpid(), claims.Claims()
                 try:
-                    self._folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
+                    self._folder = self._claimed(place)
                 except OSError as error:
-                    raise _refused(f"{place}: {error.strerror}") from error
-                self._process = os.getpid()
-                self._claim = claims.Claims()
-                self._claim.hold_alone(self._folder)
+                    raise _refused(f"{place}: {error.strerror or error}") from error
             return self._folder
+
+    def _claimed(self, place: Path) -> Path:
+        """A new folder that is claimed. Raises OSError."""
+        for _ in range(_ATTEMPTS):
+            folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
+            if self._claim.hold_alone(folder) and folder.is_dir():  # no other run has removed it before it was claimed
+                return folder
+        raise OSError("each new folder is taken by another process")
 
     def close(self) -> None:
         """Ends the servers and removes the folder; it may be made again."""

@@ -98,3 +98,19 @@ def test_sources_that_every_process_would_compile_again_are_reported(
         cached.touch()
     finding = doctor._compiled_files(source)
     assert (finding.usable, bool(finding.remedy), finding.needed) == (usable, not usable, False)
+
+
+def test_one_backend_is_taken_through_its_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = str(Path(__file__).parent / "backends" / "library.py")
+    monkeypatch.setenv("LIBRARY_NOTES", str(tmp_path / "notes"))
+    settings = resolve({}, tmp_path, {})
+    got = {f.name: f for f in doctor.examine_backend(settings, library)}
+    assert all(finding.usable for finding in got.values())
+    assert got["life"].found.startswith("load (once a run), open, fingerprint, warm_up: no error")
+    assert (got["fingerprint"].found, got["the-library"].found) == ("library-1", "4.5")
+    steps = [line.split()[0] for line in (tmp_path / "notes").read_text().splitlines()]
+    assert steps[-4:] == ["open", "fingerprint", "warm_up", "close"]
+    monkeypatch.setenv("LIBRARY_OPEN", "backend error")
+    (finding,) = doctor.examine_backend(settings, library)
+    assert (finding.usable, finding.found, finding.remedy) == (False, "expected a chip, got no chip", "another machine")
+    assert not doctor.in_order([finding])

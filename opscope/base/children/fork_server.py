@@ -146,7 +146,7 @@ class Server:
             module, _, name = ahead[0].partition(":")
             before = set(process_tree.children_of(os.getpid()))
             threads = getattr(importlib.import_module(module), name)(*ahead[1:])
-            if isinstance(threads, int):
+            if type(threads) is int:
                 self._threads = max(self._threads, threads)
             self._own |= set(process_tree.children_of(os.getpid())) - before
 
