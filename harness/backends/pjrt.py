@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,12 +26,23 @@ from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 
 if TYPE_CHECKING:
-    from opscope.harness.prepare.pjrt_client import ApiVersion, Client, Executable, Option
+    from opscope.harness.prepare.pjrt.client import ApiVersion, Client, Executable, Option
 
 SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
   %0 = stablehlo.negate %a : tensor<2x2xf32>
   return %0 : tensor<2x2xf32>
 }"""
+
+_ALONE = """from pathlib import Path
+from jaxlib import xla_client
+xla_client.load_pjrt_plugin_dynamically("plugin", {file!r})
+xla_client.initialize_pjrt_plugin("plugin")
+client = xla_client.make_c_api_client("plugin", {client}, None)
+devices = xla_client.DeviceList((client.devices()[0],))
+options = xla_client.CompileOptions()
+options.env_option_overrides = {options}
+client.compile_and_load(Path("module.mlirbc").read_bytes(), devices, options)
+print("it compiles")"""
 
 HOST = "cpu"
 """The platform that is this machine's processor."""
@@ -83,7 +95,7 @@ class Pjrt(Backend):
 
     def compiled(self, job: Job) -> Executable:
         """Compiles the op. Raises ClientError with the plugin's own message."""
-        from opscope.harness.prepare import pjrt_client
+        from opscope.harness.prepare.pjrt import client as pjrt_client
 
         client = self.client(job.options)
         types = None
@@ -122,7 +134,7 @@ class Pjrt(Backend):
 
     def open(self, options: ResultOptions) -> None:
         """Makes the client. Raises BackendError if the plugin cannot: no device, no driver, no memory."""
-        from opscope.harness.prepare import pjrt_client
+        from opscope.harness.prepare.pjrt import client as pjrt_client
 
         if self._client is not None:
             return  # made for `target`
@@ -181,7 +193,7 @@ class Pjrt(Backend):
 
     def climb(self, stage: Stage, job: Job) -> None:
         """Compiles, or runs the compiled program. Raises StageError with the plugin's own message."""
-        from opscope.harness.prepare.pjrt_client import ClientError
+        from opscope.harness.prepare.pjrt.client import ClientError
 
         try:
             if stage is Stage.RUN:
@@ -194,9 +206,19 @@ class Pjrt(Backend):
                 self._check_device(job.options, error)
             raise StageError(str(error), error.full) from error
 
+    def repro_lines(self, job: Job) -> Sequence[str]:
+        """A program that compiles the op with jaxlib and the plugin alone; the environment is what the client reads."""
+        variables = [f"export {name}={shlex.quote(value)}" for name, value in self.environment(job.options).items()]
+        program = _ALONE.format(
+            file=str(self.library().path),
+            client=dict(self.client_options(job.options)),
+            options=list(self.compile_options(job)),
+        )
+        return [*variables, "python3 - <<'END'", *program.splitlines(), "END"]
+
     def _run(self, job: Job, executable: Executable) -> None:
         """Runs once for the result, and then some times more for how long it takes."""
-        from opscope.harness.prepare.pjrt_client import ClientError
+        from opscope.harness.prepare.pjrt.client import ClientError
 
         client = self.client(job.options)
         buffers = [client.put(array) for array in job.inputs]
@@ -208,7 +230,7 @@ class Pjrt(Backend):
 
     def _check_device(self, options: ResultOptions, error: Exception) -> None:
         """Ends the lane if the device is of no use after an op's error: the next op would get that error too."""
-        from opscope.harness.prepare.pjrt_client import ClientError, compile_options
+        from opscope.harness.prepare.pjrt.client import ClientError, compile_options
 
         client = self.client(options)
         if client.platform == HOST:
@@ -227,7 +249,7 @@ class Pjrt(Backend):
 @cache
 def _loaded(name: str, library: Library) -> ApiVersion:
     """Loads a library once in a process. Raises BackendError."""
-    from opscope.harness.prepare import pjrt_client
+    from opscope.harness.prepare.pjrt import client as pjrt_client
 
     try:
         return pjrt_client.load_plugin(name, library.path)

@@ -57,10 +57,20 @@ def _own_files() -> dict[str, str]:
 
 def names() -> list[str]:
     """Every backend that has a name; imports none of them. Of one that needs an argument, those that it may have."""
-    alone = [name for name in own_names() if not declares(name, "needs_argument")]
     given = [f"{name}:{plugin}" for name in own_names() if declares(name, "needs_argument")
              for plugin in plugin_libraries.names()]  # fmt: skip
-    return sorted({*alone, *given, *own_commands(), *(_entry_points().keys() - set(own_names()))})
+    return sorted([*names_alone(), *given])
+
+
+def names_alone() -> list[str]:
+    """The backends that have a name of their own, without an argument. Does not look for plugins, which takes time."""
+    alone = {name for name in own_names() if not declares(name, "needs_argument")}
+    return sorted({*alone, *own_commands(), *(_entry_points().keys() - set(own_names()))})
+
+
+def is_label_with_argument(label: str) -> bool:
+    """Whether records may call a backend so that was given an argument, as `pjrt-cuda`, here or elsewhere."""
+    return any(label.startswith(f"{name}-") for name in own_names() if declares(name, "takes_argument"))
 
 
 def parts(backend: str) -> tuple[str, str]:
@@ -102,7 +112,7 @@ def check_name(backend: str) -> None:
             importlib.import_module("opscope.harness.backends.commands.description").read(
                 Path(backend)
             )  # only for the errors that it raises
-    elif backend not in names():
+    elif backend not in names_alone():
         raise InputError("--backend", "a backend", f"'{backend}'", _closest(backend))
 
 

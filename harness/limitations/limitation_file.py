@@ -194,11 +194,12 @@ def check(row: Limitation, backends: Iterable[str] | None = None) -> None:
     """
     from opscope.harness.backends import registry
 
-    backend_names = list(registry.names() if backends is None else backends)
+    backend_names = list(registry.names_alone() if backends is None else backends)
     if row.stage == IMPORT:
         backend_names = frontends.names()
     where = row.where or f"limitation {', '.join(row.op)}"
-    if row.backend not in backend_names and backend_label(row.backend) == row.backend:
+    unknown = row.backend not in backend_names and backend_label(row.backend) == row.backend
+    if unknown and not registry.is_label_with_argument(row.backend):
         raise InputError(f"{where} backend", "a backend or its file", f"'{row.backend}'",
                          closest(row.backend, backend_names))  # fmt: skip
     stages = {*map(str, Stage), *DEPTHS, IMPORT}

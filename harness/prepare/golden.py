@@ -18,8 +18,9 @@ from opscope.base.op_families import DATA_MOVEMENT, op_family
 from opscope.base.quantised.types import PREFIX
 from opscope.base.shardings import collective_in
 from opscope.harness.cache import export_folder
-from opscope.harness.prepare import mlir, pjrt_client
-from opscope.harness.prepare.pjrt_client import Client, ClientError, Executable, short
+from opscope.harness.prepare import mlir
+from opscope.harness.prepare.pjrt import client as pjrt_client
+from opscope.harness.prepare.pjrt.client import Client, ClientError, Executable, short
 
 VERSION = 2
 """Raised when the same module must be compiled differently than before."""

@@ -10,8 +10,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from opscope.harness.prepare import golden, mlir, pjrt_client
+from opscope.harness.prepare import golden, mlir
 from opscope.harness.prepare.mlir.upcast import widened
+from opscope.harness.prepare.pjrt.client import short
 
 SUM = """func.func @main(%a: tensor<4x4096xbf16>) -> tensor<4xbf16> {
   %c = stablehlo.constant dense<0.0> : tensor<bf16>
@@ -193,4 +194,4 @@ def test_bits_of_a_number_are_as_many_booleans_and_back(wide, value):
     ("text", "line"), [("  first\nsecond", "first"), ("x" * 201, "x" * 200), ("", "ValueError"), (" \n", "ValueError")]
 )
 def test_an_error_of_xla_is_its_first_line(text: str, line: str) -> None:
-    assert pjrt_client.short(ValueError(text)) == line
+    assert short(ValueError(text)) == line

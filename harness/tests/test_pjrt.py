@@ -19,7 +19,7 @@ from opscope.harness.backends import registry
 from opscope.harness.backends.base import BackendError, Job, StageError
 from opscope.harness.backends.pjrt import Pjrt
 from opscope.harness.prepare import golden
-from opscope.harness.prepare.pjrt_client import PluginError, read_api
+from opscope.harness.prepare.pjrt.c_interface import PluginError, read_api
 from opscope.harness.record.records import TensorDesc
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
@@ -203,6 +203,20 @@ def test_formats_of_a_board_are_refused(plugin: Pjrt) -> None:
     assert plugin.target(ResultOptions()).card_type == "host"
     with pytest.raises(ValueError, match="--data-format: expected none with --backend pjrt, got 'Bfp8_b'"):
         plugin.target(ResultOptions(data_format="Bfp8_b"))
+
+
+def test_the_lines_for_a_report_show_it_with_jaxlib_alone(plugin: Pjrt, tmp_path: Path) -> None:
+    def told(module: bytes) -> subprocess.CompletedProcess[str]:
+        (tmp_path / "module.mlirbc").write_bytes(module)
+        lines = plugin.repro_lines(Job("op", module, [], ResultOptions()))
+        script = "\n".join(lines).replace("python3 -", f"{sys.executable} -", 1)
+        return subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+
+    assert told(PRODUCT).stdout == "it compiles\n"
+    refused = told(b"func.func @main() -> tensor<f32> { unknown }")
+    assert refused.returncode == 1
+    assert "error: " in refused.stderr
+    assert not any("import opscope" in line for line in plugin.repro_lines(Job("op", PRODUCT, [], ResultOptions())))
 
 
 # --- other platforms

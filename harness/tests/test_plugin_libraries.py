@@ -9,8 +9,11 @@ import pytest
 
 from opscope.harness.backends import plugin_libraries, registry
 from opscope.harness.climb import result_cache
+from opscope.harness.limitations.limitation_file import check
+from opscope.harness.limitations.limitations import Limitation
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext
+from opscope.harness.record.stages import Stage
 
 WHERE = "--backend pjrt:x"
 
@@ -104,6 +107,22 @@ def test_what_stands_behind_the_colon_is_an_argument_only_of_a_backend_that_take
     assert registry.parts("command:a.yaml") == ("command:a.yaml", "")
     assert registry.declares("pjrt:whatever", "forkable")
     assert registry.mentions("pjrt:whatever", "plugin")
+
+
+@pytest.mark.parametrize("backend", ["pjrt:cuda", "pjrt-cuda", "pjrt:some.so"])
+def test_a_limitation_may_name_a_plugin_that_is_not_installed_here(backend: str) -> None:
+    check(Limitation(("stablehlo.sort",), backend, Stage.COMPILE, "notyet", "sorted elsewhere"))
+
+
+def test_a_limitation_of_a_backend_that_is_none_is_refused() -> None:
+    with pytest.raises(InputError, match="backend: expected a backend or its file, got 'pjrs-cuda'"):
+        check(Limitation(("stablehlo.sort",), "pjrs-cuda", Stage.COMPILE, "notyet", "sorted elsewhere"))
+
+
+def test_a_run_on_other_backends_looks_for_no_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugin_libraries, "plugins", lambda group: pytest.fail(f"reads {group} of all packages"))
+    registry.check_name("xla")
+    assert registry.mark("xla") == ""
 
 
 def test_a_relative_file_is_found_from_any_folder(tmp_path: Path) -> None:

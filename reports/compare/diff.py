@@ -55,7 +55,7 @@ TENFOLD, LEAST_DROP = 10.0, 1e-5
 """A tenfold distance from 1 is a drop too, if it grew by at least this much."""
 MORE_CYCLES = 1.05
 """Growth of an op's cycles that counts: the cycle model has no noise, but a changed tiling shifts them a little."""
-MORE_TIME, LEAST_NS = 1.25, 20_000
+MORE_TIME, LEAST_NS = 1.25, 50_000
 """Growth of a measured time that counts, where it is also more than the spreads of both runs together: two processes
 differ by more than the runs of one."""
 

@@ -30,8 +30,8 @@ UNSPLITTABLE = "unsplittable"
 
 TAKEN = (
     "op_id", "op_name", "op_kind", "status", "stage_reached", "failed_stage", "compile_seconds", "error_signature",
-    "error_message", "crash_kind", "pcc", "cycles", "run_ns", "run_spread_ns", "l1_peak_bytes", "ran_on", "expected", "flaky", "artifact",
-    "repro",
+    "error_message", "crash_kind", "pcc", "cycles", "run_ns", "run_spread_ns", "l1_peak_bytes", "ran_on", "expected",
+    "flaky", "artifact", "repro",
 )  # fmt: skip
 """Columns of `op_tests` that an outcome is made from."""
 

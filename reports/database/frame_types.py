@@ -23,8 +23,8 @@ _NAMED = {
     NUMBER: """
         all_ms compile_ms compile_ms_before compile_ms_now compile_seconds device_ns device_seconds inputs_per_second
         link_ns pass_rate pass_rate_before pass_rate_of_uses pcc pcc_before pcc_now pop_seconds push_seconds readiness
-        readiness_of_uses run_ns run_spread_ns seconds share simulated_inputs_per_second simulated_seconds_per_input total_seconds
-        utilisation z_max""",
+        readiness_of_uses run_ns run_spread_ns seconds share simulated_inputs_per_second simulated_seconds_per_input
+        total_seconds utilisation z_max""",
     TRUTH: "compiler_changed demo flaky is_expected is_failure jaxlib_changed models_changed timing_only",
     TIME: "first_seen started",
 }

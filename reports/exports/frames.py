@@ -70,7 +70,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "noc_bytes": Column(COUNT, "bytes that the busiest core of each operation receives, summed"),
         "link_bytes": Column(COUNT, "of a collective: bytes that a chip receives from other chips, at most"),
         "link_ns": Column(NUMBER, "how long that takes, in nanoseconds; `device_ns` does not count it"),
-        "run_ns": Column(NUMBER, "nanoseconds of one execution by what truly executes it, the median of a few warm runs"),
+        "run_ns": Column(NUMBER, "nanoseconds of one execution by what truly executes it, median of a few warm runs"),
         "run_spread_ns": Column(NUMBER, "how far these runs lie apart, in nanoseconds"),
         "seconds": Column(NUMBER, "what all its stages took the harness"),
         "uses": Column(COUNT, "places where it stands, over all models of the run"),
