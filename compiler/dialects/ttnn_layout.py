@@ -8,7 +8,7 @@ from math import prod
 from typing import Any, Self, cast
 
 from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, IntAttr, MemRefType, NoneAttr, StringAttr, TensorType
-from xdsl.ir import Attribute, ParametrizedAttribute
+from xdsl.ir import Attribute, ParametrizedAttribute, SpacedOpaqueSyntaxAttribute
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -16,6 +16,7 @@ from xdsl.printer import Printer
 
 from opscope.compiler.dialects.ttcore import TILE, TileType, WordAttr
 from opscope.compiler.ops.codec import I64S
+from opscope.compiler.ops.shape_attribute import ShapeAttr
 from opscope.compiler.ops.element_text import element_text
 
 FIDELITIES = {name.lower(): name for name in ("LoFi", "HiFi2", "HiFi3", "HiFi4")}
@@ -79,11 +80,39 @@ class GridAttr(PairAttr):
     name = "ttcore.grid"
 
 
+class SpacedPairAttr(PairAttr, SpacedOpaqueSyntaxAttribute):
+    """Two integers that tt-mlir writes behind their name: `#ttnn<mesh_shape 1x1>`."""
+
+    def print_parameters(self, printer: Printer) -> None:
+        """Prints `1x1`."""
+        printer.print_string("{}x{}".format(*self.pair))
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        """Parses `1x1`, or `<1x1>` of older texts of this compiler."""
+        if parser.parse_optional_punctuation("<") is None:
+            first = parser.parse_integer()
+            parser.parse_shape_delimiter()
+            return [I64S.encode((first, parser.parse_integer()))]
+        first = parser.parse_integer()
+        parser.parse_shape_delimiter()
+        second = parser.parse_integer()
+        parser.parse_punctuation(">")
+        return [I64S.encode((first, second))]
+
+
 @irdl_attr_definition
-class MeshShapeAttr(PairAttr):
-    """Chips of the device: `#ttnn<mesh_shape 1x1>` in tt-mlir."""
+class MeshShapeAttr(SpacedPairAttr):
+    """Chips of the device: `#ttnn<mesh_shape 1x1>`."""
 
     name = "ttnn.mesh_shape"
+
+
+@irdl_attr_definition
+class MeshOffsetAttr(SpacedPairAttr):
+    """The device's first chip: `#ttnn<mesh_offset 0x0>`."""
+
+    name = "ttnn.mesh_offset"
 
 
 @irdl_attr_definition
@@ -207,6 +236,8 @@ ATTRIBUTES = [
     LayoutAttr,
     GridAttr,
     MeshShapeAttr,
+    MeshOffsetAttr,
+    ShapeAttr,
     MemoryConfigAttr,
     ComputeConfigAttr,
     TTNNLayoutAttr,

@@ -80,9 +80,9 @@ class ToolPrinter(Printer):
     """
 
     def print_float(self, value: float, type: AnyFloat) -> None:
-        """Prints a float in its type's precision; infinities and NaN as their bits."""
+        """Prints a float in its type's precision; infinities and NaN as their bits: `0x7F800000`."""
         if not isfinite(value):
-            super().print_float(value, type)
+            self.print_string(f"0x{type.pack((value,))[::-1].hex().upper()}")
             return
         (value,) = type.unpack(type.pack([value]), 1)  # an attribute may hold more digits than its type
         digits, exponent = _digits(value, _FEW)
