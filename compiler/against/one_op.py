@@ -11,8 +11,8 @@ from typing import Literal
 from opscope.compiler.against.printed_ops import PrintedOp, read, split
 
 Kind = Literal["ops", "attribute missing", "attribute added", "attribute type", "attribute value", "type", "layout"]
-"""What differs: the ops that a text has; an attribute that only the other has, or only we have; the type or the value of
-one that both have; a result's type; where a result lies in memory."""
+"""What differs: the ops that a text has; an attribute that only the other has, or only we have; the type or the value
+of one that both have; a result's type; where a result lies in memory."""
 MOVES = frozenset(
     f"ttnn.{name}" for name in ("get_device", "to_layout", "to_device", "from_device", "deallocate", "to_memory_config")
 )

@@ -16,8 +16,8 @@ from xdsl.printer import Printer
 
 from opscope.compiler.dialects.ttcore import TILE, TileType, WordAttr
 from opscope.compiler.ops.codec import I64S
-from opscope.compiler.ops.shape_attribute import ShapeAttr
 from opscope.compiler.ops.element_text import element_text
+from opscope.compiler.ops.shape_attribute import ShapeAttr
 
 FIDELITIES = {name.lower(): name for name in ("LoFi", "HiFi2", "HiFi3", "HiFi4")}
 """ttnn's spelling -> spelling in the binary."""
@@ -90,14 +90,12 @@ class SpacedPairAttr(PairAttr, SpacedOpaqueSyntaxAttribute):
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         """Parses `1x1`, or `<1x1>` of older texts of this compiler."""
-        if parser.parse_optional_punctuation("<") is None:
-            first = parser.parse_integer()
-            parser.parse_shape_delimiter()
-            return [I64S.encode((first, parser.parse_integer()))]
-        first = parser.parse_integer()
+        brackets = parser.parse_optional_punctuation("<") is not None
+        first = parser.parse_shape_dimension(allow_dynamic=False)  # 0x0 is no hexadecimal number here
         parser.parse_shape_delimiter()
-        second = parser.parse_integer()
-        parser.parse_punctuation(">")
+        second = parser.parse_shape_dimension(allow_dynamic=False)
+        if brackets:
+            parser.parse_punctuation(">")
         return [I64S.encode((first, second))]
 
 

@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, ModuleOp
+from xdsl.dialects.builtin import AnyFloat, BytesAttr, DenseIntOrFPElementsAttr, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 from xdsl.parser import Parser
@@ -78,6 +78,17 @@ class ToolPrinter(Printer):
     """xDSL's printer, except that floats are written as LLVM does: `1.000000e-03` if so few digits are the value, else
     as many as its type may need, without zeros at the end: `0.899999976`.
     """
+
+    def print_attribute(self, attribute: Attribute) -> None:
+        """Prints a constant of one NaN as one element; xDSL asks whether its elements are equal, which no NaN is."""
+        if isinstance(attribute, DenseIntOrFPElementsAttr) and len(attribute) > 1:
+            first = attribute.data.data[: len(attribute.data.data) // len(attribute)]
+            if first * len(attribute) == attribute.data.data and isinstance(kind := attribute.type, TensorType):
+                DenseIntOrFPElementsAttr(TensorType(kind.element_type, []), BytesAttr(first)).print_without_type(self)
+                self.print_string(" : ")
+                self.print_attribute(kind)
+                return
+        super().print_attribute(attribute)
 
     def print_float(self, value: float, type: AnyFloat) -> None:
         """Prints a float in its type's precision; infinities and NaN as their bits: `0x7F800000`."""

@@ -38,7 +38,7 @@ def _device(
             **{f"{key}_dim?": I64 for key in ("batch", "channel", "depth", "height", "width")},
             **{f"{key}?": codec for key, codec in more.items()},
         },
-        params=lambda a, op: params(**_fields(a), **{key: a[key] for key in more if key in a}),
+        params=lambda a, op: params(**_fields(a), **{k: a[k] for k in more if k in a and k != "padding_mode"}),
         matrix=True,
         lowering="device",
     )
@@ -68,5 +68,6 @@ register_all(
     ),
     # The bias, if there is one, is its third operand.
     _device("conv2d", shapes.convolved, Conv2dParams, arity=None, activation=TEXT),
-    _device("conv3d", shapes.convolved, Conv3dParams),
+    # tt-mlir's form names what the padding holds; the decomposition takes zeros alone.
+    _device("conv3d", shapes.convolved, Conv3dParams, padding_mode=TEXT),
 )

@@ -83,7 +83,7 @@ register_all(
         "stablehlo.convert",
         "typecast",
         dtypes=PLAIN,
-        # tt-mlir folds two conversions only if the one in between loses nothing; canonicalize here never does otherwise.
+        # Whether tt-mlir may fold two conversions of which the first loses something; nothing here folds those.
         attrs={"conservative_folding?": FLAG},
         in_ttnn={"conservative_folding?": None},
     ),

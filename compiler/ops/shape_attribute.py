@@ -31,7 +31,7 @@ class ShapeAttr(ParametrizedAttribute):
         while parser.parse_optional_punctuation(">") is None:
             if numbers:
                 parser.parse_shape_delimiter()
-            numbers.append(parser.parse_integer())
+            numbers.append(parser.parse_shape_dimension(allow_dynamic=False))  # 0x3 is no hexadecimal number here
         return [I64S.encode(numbers)]
 
 

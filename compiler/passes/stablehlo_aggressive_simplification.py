@@ -53,8 +53,10 @@ def _simplify(op: Operation) -> None:
 
 def _before(op: Operation, name: str, operands: Sequence[SSAValue], kind: Attribute, **attrs: Attribute) -> SSAValue:
     """Puts an op with one result before `op`."""
-    new = context().get_op(f"stablehlo.{name}").create(
-        operands=operands, result_types=[kind], attributes=dict(attrs), location=op.location
+    new = (
+        context()
+        .get_op(f"stablehlo.{name}")
+        .create(operands=operands, result_types=[kind], attributes=dict(attrs), location=op.location)
     )
     assert op.parent is not None
     op.parent.insert_op_before(new, op)
@@ -107,9 +109,7 @@ def _iota(op: Operation) -> SSAValue | None:
         return None
     line = type(kind)(kind.element_type, [shape[dim]])
     numbers = _before(op, "iota", [], line, iota_dimension=IntegerAttr(0, i64))
-    return _before(
-        op, "broadcast_in_dim", [numbers], kind, broadcast_dimensions=DenseArrayBase.from_list(i64, [dim])
-    )
+    return _before(op, "broadcast_in_dim", [numbers], kind, broadcast_dimensions=DenseArrayBase.from_list(i64, [dim]))
 
 
 def _zeros(kind: Any) -> DenseIntOrFPElementsAttr:

@@ -13,8 +13,8 @@ from xdsl.passes import ModulePass
 from opscope.compiler.dialects import ttnn
 from opscope.compiler.dialects import ttnn_layout as layout
 from opscope.compiler.dialects.load_cached import LoadCachedOp
-from opscope.compiler.ops.codec import BOOL as FLAG
 from opscope.compiler.ir.functions import SCALAR, functions, kind_of
+from opscope.compiler.ops.codec import BOOL as FLAG
 
 _NO = FLAG.encode(False)
 """A tensor that something else still holds stays."""
