@@ -42,8 +42,8 @@ def _attribute(dialect: str, kind: str, op: str, what: str, reason: str, ours: s
 
 
 _CHLO = (
-    "PJRT hands chlo ops over as composites of StableHLO or as their formula, and the build inlines these; this compiler "
-    "reads the chlo op itself, for which TTIR has an op"
+    "PJRT hands chlo ops over as composites of StableHLO or as their formula, and the build inlines these; this "
+    "compiler reads the chlo op itself, for which it has a TTIR op"
 )
 _ROWS = (
     "the build has ops of its own for rows by index, which upstream's list lacks: read, never emitted; upstream's own "
@@ -100,40 +100,47 @@ TTIR = (
 )  # fmt: skip
 
 _ELEMENTS = (
-    "formats: the build holds i1 as bf16 and i8 to i64 as si32, computes f64 and some f16 in f32; this compiler's formats "
-    "follow the board's table"
+    "formats: the build holds i1 as bf16 and i8 to i64 as si32, computes f64 and some f16 in f32; this compiler's "
+    "formats follow the board's table"
 )
-_SIMULATOR = "how the kernel computes is said in the op, from where it reaches the binary; the build says it of products and sums"
+_SIMULATOR = (
+    "each op here states how its kernel computes, which the binary takes from there; the build states it for products, "
+    "sums, maxima and minima"
+)
 _FUSED = "the build's elementwise ops carry what runs before and after them; here those are ops of their own"
-_PREPARED_CONV = "the build flattens images to rows and says their sizes in attributes; here images keep their four dims, which say them"
+_PREPARED_CONV = (
+    "the build flattens images to rows and writes their sizes as attributes; here images keep their four dims"
+)
 _SORTED = "a comparator is a program here, which says direction and ties"
 
 TTNN = (
-    *_ops("ttnn", "a device without the op: the build writes it as several", "chlo.*"),
+    *_ops("ttnn", _CHLO, "chlo.*"),
     *_ops("ttnn", _I1, "stablehlo.*", ours="*ttnn.logical_*"),
     *_ops("ttnn", _I1 + "; reductions of booleans have kernels here", "stablehlo.reduce", ours="ttnn.reduce_*"),
-    *_ops("ttnn", "constants that do not depend on arguments are hoisted at every level of the build, from level 1 on here",
-          "stablehlo.*", ours="", theirs="ttcore.load_cached"),
     *_ops("ttnn", _ELEMENTS, "stablehlo.*", ours="", theirs="ttnn.typecast"),
-    *_ops("ttnn", _ELEMENTS, "stablehlo.*", ours="", theirs="ttcore.load_cached, ttnn.typecast"),
     *_ops("ttnn", _ELEMENTS, "stablehlo.*", ours="", theirs="*ttnn.bitcast_convert"),
     *_ops("ttnn", _ROWS, "stablehlo.*", theirs="*ttnn.rows_*"),
-    *_ops("ttnn", "upstream has ttnn.lt and ttnn.le; the build swaps the operands", "stablehlo.compare", ours="ttnn.l?"),
+    *_ops("ttnn", "a tensor of NaN is a constant here, since no two NaN are equal", "stablehlo.*", ours="ttnn.constant",
+          theirs="ttnn.full"),
+    *_ops("ttnn", "upstream has ttnn.lt and ttnn.le; the build swaps the operands", "stablehlo.compare",
+          ours="ttnn.l?"),
     *_ops("ttnn", "a maximum with zero becomes a relu at every level of the build, from level 1 on here",
           "stablehlo.maximum", theirs="ttnn.relu"),
-    *_ops("ttnn", "level 0 leaves what computes nothing here; tt-xla asks for StableHLO's simplification", "stablehlo.add",
-          "stablehlo.subtract", "stablehlo.convert", "stablehlo.select", "stablehlo.transpose", "stablehlo.iota",
-          "stablehlo.get_dimension_size"),
+    *_ops("ttnn", "level 0 leaves what computes nothing here; tt-xla asks for StableHLO's simplification",
+          "stablehlo.add", "stablehlo.subtract", "stablehlo.convert", "stablehlo.select", "stablehlo.transpose",
+          "stablehlo.iota", "stablehlo.get_dimension_size"),
     *_ops("ttnn", _CONTROL, "stablehlo.while", "stablehlo.case"),
     *_ops("ttnn", _PREPARED_CONV, "stablehlo.convolution", "stablehlo.reduce_window"),
     *_ops("ttnn", _WORDS, "stablehlo.bitcast_convert", "stablehlo.rng_bit_generator"),
     *_ops("ttnn", "the build sums products of vectors instead of a matmul", "stablehlo.dot_general"),
     *_ops("ttnn", _SORTED + ", also of integers", "stablehlo.sort"),
-    *_ops("ttnn", "`ttnn.bitwise_right_shift` of this build is not in upstream's list", "stablehlo.shift_right_arithmetic"),
+    *_ops("ttnn", "`ttnn.bitwise_right_shift` of this build is not in upstream's list",
+          "stablehlo.shift_right_arithmetic"),
     *_ops("ttnn", _BITS, "stablehlo.popcnt", "stablehlo.count_leading_zeros"),
     *_ops("ttnn", "TTNN has no such op: the build composes it, here a kernel rounds", "stablehlo.round_nearest_*"),
-    *_ops("ttnn", "one kernel here, several ops of the build", "stablehlo.pad", "stablehlo.reverse", "stablehlo.composite",
-          "stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice", "stablehlo.clamp", "stablehlo.gather"),
+    *_ops("ttnn", "one kernel here, several ops of the build", "stablehlo.pad", "stablehlo.reverse",
+          "stablehlo.composite", "stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice", "stablehlo.clamp",
+          "stablehlo.gather"),
     *_ops("ttnn", "the build multiplies slices or uses ttnn.prod over one dim", "stablehlo.reduce"),
     *_ops("ttnn", "the build negates unsigned integers by a subtraction", "stablehlo.negate"),
     *_ops("ttnn", "normalisation runs as its formula here", "stablehlo.batch_norm_*"),
@@ -153,7 +160,9 @@ TTNN = (
     _attribute("ttnn", "attribute *", "ttnn.full", "*",
                "constants that broadcast are not spread here, and whole numbers keep their type"),
     _attribute("ttnn", "attribute value", "ttnn.reshape", "shape", "constants that broadcast are not spread here"),
-    _attribute("ttnn", "attribute value", "ttnn.permute", "permutation", "two ops of one module stand in another order"),
+    _attribute("ttnn", "attribute value", "ttnn.permute", "permutation",
+               "two ops of one module stand in another order"),
+    _attribute("ttnn", "attribute value", "ttnn.topk", "dim", "the last dim, counted from the end here"),
     _attribute("ttnn", "attribute value", "ttnn.sum", "keep_dim", "two ops of one module stand in another order"),
     _attribute("ttnn", "layout", "ttnn.*", "*", "the build keeps small results row by row", theirs="* rows *"),
     _attribute("ttnn", "layout", "ttnn.*", "*", _ELEMENTS),

@@ -14,9 +14,13 @@ Kind = Literal["ops", "attribute missing", "attribute added", "attribute type", 
 """What differs: the ops that a text has; an attribute that only the other has, or only we have; the type or the value
 of one that both have; a result's type; where a result lies in memory."""
 MOVES = frozenset(
-    f"ttnn.{name}" for name in ("get_device", "to_layout", "to_device", "from_device", "deallocate", "to_memory_config")
+    (
+        *("ttnn.get_device", "ttnn.to_layout", "ttnn.to_device", "ttnn.from_device", "ttnn.to_memory_config"),
+        *("ttnn.deallocate", "ttcore.load_cached"),
+    )
 )
-"""Ops of ttnn that place tensors and compute nothing; the two compilers are free to place theirs elsewhere."""
+"""Ops that place tensors, or name the function that makes a constant, and compute nothing; each compiler may place
+theirs elsewhere."""
 MOST_NAMES = 8
 """Names of ops that a difference lists; more of them are counted."""
 _NUMBER = re.compile(r"(?:-?[\d.]+(?:[eE][+-]?\d+)?|0x[0-9A-Fa-f]+) : (\w+)")

@@ -13,7 +13,7 @@ FRONT = "stablehlo-to-ttir-pipeline{enable-aggressive-simplification=true}"
 """The pipeline whose TTIR is compared: tt-mlir's own names and forms, simplified as tt-xla asks for it."""
 
 
-def emission(module: bytes, board: api.SystemDesc) -> Emission:
+def emission(module: bytes | str, board: api.SystemDesc) -> Emission:
     """Returns TTIR in tt-mlir's forms, TTNN as it runs here, and where this compiler stops.
 
     TTIR alone may be missing: some ops have no form of tt-mlir's, and run here in one of this compiler's own.
@@ -38,7 +38,7 @@ def emission(module: bytes, board: api.SystemDesc) -> Emission:
     return Emission(ttir, ttnn, stage, reason)
 
 
-def _in_their_forms(module: bytes) -> Any:
+def _in_their_forms(module: bytes | str) -> Any:
     from opscope.compiler.ir import guard
     from opscope.compiler.pipelines.pipeline import run
 

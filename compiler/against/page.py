@@ -16,13 +16,14 @@ def to_markdown(comparison: Comparison, backend: str) -> str:
     parts = [
         "# The reference compiler beside tt-mlir",
         "",
-        f"`make tt-mlir-page` writes this page with `opscope ops --against-backend {backend}`: it compiles each op with",
-        f"both and compares what they print. It was written with {BUILD}, a third party's build of a patched tt-mlir,",
-        "for board n150 at optimization level 0. Where that build and upstream's own tests disagree, upstream is right",
-        "here, and the difference is kept.",
+        f"`make tt-mlir-page` writes this page with `opscope ops --against-backend {backend}`: it compiles each op of",
+        "eight models and `suite:ops` with both compilers and compares what they print. It was written with",
+        f"{BUILD}, a third party's build of a patched tt-mlir, for board n150 at optimization level 0. Where that",
+        "build and upstream's own tests disagree, upstream is right here, and the difference is kept.",
         "",
-        "TTIR is compared in tt-mlir's own forms: what `opscope opt --stablehlo-to-ttir-pipeline` writes, with StableHLO's",
-        "simplification, for which tt-xla asks. TTNN is compared as each runs it, without the ops that only place tensors.",
+        "TTIR is compared in tt-mlir's own forms: what `opscope opt --stablehlo-to-ttir-pipeline` writes, with",
+        "StableHLO's simplification, for which tt-xla asks. TTNN is compared as each runs it, without the ops that only",
+        "place tensors.",
         "",
         "## Counts",
         "",
@@ -51,7 +52,7 @@ def _differences(groups: list[Group]) -> list[str]:
     lines: list[str] = []
     for reason in dict.fromkeys(group.reason for group in groups):
         same = [group for group in groups if group.reason == reason]
-        lines += ["" if lines else "", f"**{_sentence(reason)}**", ""] if lines else [f"**{_sentence(reason)}**", ""]
+        lines += [*([""] if lines else []), f"**{_sentence(reason)}**", ""]
         lines += _table(("op", "what", "here", "there", "unique ops", "example"), [_difference(g) for g in same])
     return lines
 

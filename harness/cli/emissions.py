@@ -34,12 +34,16 @@ def emissions(backend: str, run: Path | None, models: tuple[str, ...], arch: str
     from opscope.harness.run.api import run_op_by_op
 
     with tempfile.TemporaryDirectory(prefix="opscope-emissions-") as scratch:
+        seen: set[str] = set()
         for number, model in enumerate(models):
             folder = Path(scratch) / str(number)
             run_op_by_op(
                 model, backend=backend, arch=arch, keep_ir=True, until=LAST, reruns=0, no_cache=True, run_dir=folder
             )
-            yield from _of_run(folder, backend)
+            for emitted in _of_run(folder, backend):
+                if emitted[0] not in seen:
+                    seen.add(emitted[0])
+                    yield emitted
 
 
 def _of_run(run_dir: Path, backend: str) -> Iterator[Emitted]:
