@@ -51,7 +51,7 @@ _ROWS = (
 )
 _BITS = "TTIR has no such op: the build counts bit by bit, here a kernel does"
 _PATCH = "a change of this build: upstream's own test expects our form"
-_WIDER = "upstream has no form for it and refuses it; here it runs as this compiler's own op"
+_WIDER = "none of upstream's tests has it; here it runs as this compiler's own form"
 _CONTROL = "control flow as ops of this build that upstream's list lacks: read, never emitted"
 _I1 = "StableHLO's sums of booleans are or, their products and; arithmetic on 0 and 1 gives 2 for 1 + 1"
 _WORDS = "64-bit integers are two words on the device"

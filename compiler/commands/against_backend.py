@@ -38,7 +38,7 @@ def compare_with(
     try:
         board = api.load_board(arch)
     except ValueError as error:
-        raise InputProblem(f"--arch: {error}") from error
+        raise InputProblem(f"--{error}") from error
     comparison = compare(_others(backend, run, models or MODELS, arch), lambda module: emission(module, board))
     if as_json:
         click.echo(json.dumps(asdict(comparison), indent=2))

@@ -93,11 +93,11 @@ def _places(row: OpRow, dialect: str) -> Iterable[tuple[str, str, Codec]]:
     return ((key.rstrip("?"), name.rstrip("?"), codec) for key, (name, codec) in row.attrs_in(dialect).items())
 
 
-def for_ttnn(row: OpRow, properties: dict[str, Attribute]) -> dict[str, Attribute]:
+def for_ttnn(row: OpRow, op: Operation) -> dict[str, Attribute]:
     """Returns a ttir op's attributes as its ttnn op has them."""
-    if not row.in_ttnn:
-        return dict(properties)
-    written = dict(properties)
+    written = dict(op.properties)
+    for key, (codec, size) in row.sizes_in_ttnn.items():
+        written[key] = codec.encode(size(op))
     for key, place in row.in_ttnn.items():
         attr = written.pop(key.rstrip("?"), None)
         if attr is not None and place is not None:
@@ -130,6 +130,7 @@ def device_op_class(dialect: str, name: str, row: OpRow, base: type[RowOp] = Row
     if dialect == "ttir" and row.group != "collective":  # other chips take part in it, whoever reads its result
         fields["traits"] = traits_def(Pure(), Canonical())
     if dialect == "ttnn":
+        fields |= {f"attr_{key}": opt_prop_def(Attribute, prop_name=key) for key in row.sizes_in_ttnn}
         fields["compute_config"] = opt_prop_def(Attribute)
         fields["memory_config"] = opt_prop_def(Attribute)
     op_class = cast(type[RowOp], irdl_op_definition(type(_class_name(name), (base,), fields)))

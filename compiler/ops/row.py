@@ -78,6 +78,9 @@ class OpRow:
     in_ttnn: dict[str, tuple[str, Codec] | None] = field(default_factory=dict)
     """Attribute of the ttir op -> its name and how it is written in the ttnn op, where tt-mlir's two dialects differ;
     None where the ttnn op lacks it."""
+    sizes_in_ttnn: dict[str, tuple[Codec, Callable[[Any], Any]]] = field(default_factory=dict)
+    """Attribute that tt-mlir's ttnn op has beside the row's -> how it is written, and (ttir op) -> its value: what the
+    shapes say here."""
     params: Callable[[dict[str, Any], Any], Params] = eltwise_params
     """(attributes, ttnn op) -> the kernel's parameters."""
     matrix: bool = False

@@ -337,7 +337,7 @@ class _Function:
         new_op = ttnn.CLASSES[row.ttnn_name].create(
             operands=operands,
             result_types=results,
-            properties=for_ttnn(row, op.properties),
+            properties=for_ttnn(row, op),
             location=op.location,
         )
         self.block.add_op(new_op)

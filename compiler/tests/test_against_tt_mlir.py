@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -19,15 +20,20 @@ from opscope.compiler import api
 from opscope.compiler.against.comparison import compare
 from opscope.compiler.against.kept import reason_for
 from opscope.compiler.against.one_op import Difference, Emission, OtherOp, differences, type_of
-from opscope.compiler.against.ours import emission
+from opscope.compiler.against.ours import FRONT, emission
 from opscope.compiler.against.page import to_markdown
 from opscope.compiler.against.printed_ops import Layout, read
 from opscope.compiler.commands.ops import ops
+from opscope.compiler.ir import guard
+from opscope.compiler.ir.door import portable
 from opscope.compiler.ops.refused_by_builds import REFUSALS
 from opscope.compiler.ops.row import TABLE
+from opscope.compiler.pipelines import pipeline
+from opscope.simulator.api import Device
 
 PRINTS = Path(__file__).parent / "data" / "tt_mlir_prints.txt"
 BOARD = api.load_board("n150")
+DTYPES = {"i1": np.bool_, "i32": np.int32}
 KEPT_IN_TTIR = {"convolution of one dim", "pad by a value of the program", "rows by index"}
 """Cases whose ops in TTIR are others than the build's, for a reason of the table."""
 
@@ -85,6 +91,27 @@ def test_ttnn_differs_from_the_build_only_for_reasons_that_are_written_down(name
 def test_ttnn_has_the_attributes_of_the_build_where_no_reason_is_written_down(name):
     own = {"compute_config", "matmul_program_config"}
     assert [each for each in found(name, "ttnn") if each.what not in own] == []
+
+
+def results(binary: bytes, name: str) -> list[np.ndarray]:
+    draw = np.random.default_rng(1)
+    device = Device("n150")
+    inputs = []
+    for shape, element in api.argument_types(portable(CASES[name][0])):
+        floats = draw.standard_normal(shape, np.float32)
+        inputs.append(floats if element == "f32" else draw.integers(0, 2, shape).astype(DTYPES[element]))
+    return list(device.load(binary).run(inputs).outputs)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_form_in_tt_mlirs_words_computes_the_same(name):
+    module = guard.read(CASES[name][0])
+    pipeline.run(pipeline.parse(FRONT), module)
+    pipeline.run(pipeline.parse("ttir-to-ttnn-backend-pipeline"), module)
+    got = results(api.ttnn_to_flatbuffer(module, BOARD), name)
+    wanted = results(api.compile(CASES[name][0], BOARD), name)
+    for mine, own in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(mine, own, rtol=4e-3, atol=4e-3)
 
 
 # --- the reader, on text as a build prints it
