@@ -7,6 +7,8 @@ JOBS   ?= 2
 VENV := .venv
 BIN  := $(VENV)/bin
 PIP  := @echo "installing into $(VENV), as pyproject.toml and constraints.txt say"; $(BIN)/python -m opscope.base.live.pip_install -c constraints.txt
+# Whose ops docs/tt_mlir.md compares.
+TT_MLIR_MODELS := resnet50 bert_base gpt2_small diffusion_unet gpt2_decode hybrid_prefill moe_decoder dlrm_reduced suite:ops
 # A stamp is younger than the files it was made from: nothing is installed again until one of them changes.
 BASE := $(VENV)/.stamp-base
 TEST := $(VENV)/.stamp-test
@@ -17,7 +19,7 @@ FROM := pyproject.toml constraints.txt setup.py opscope/base/passes/_passes.c
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sweep test slow lint contracts measure conformance commands ops zoo flatc clean metrics migration dashboard terminal
+.PHONY: help venv sweep test slow lint contracts measure conformance commands ops tt-mlir-page zoo flatc clean metrics migration dashboard terminal
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -65,6 +67,9 @@ commands: $(BASE) ## write docs/commands.md again, after a change of a help text
 
 ops: $(BASE) ## write docs/ops.md again, after a change of the op table
 	$(BIN)/opscope ops --markdown > docs/ops.md.new && mv docs/ops.md.new docs/ops.md
+
+tt-mlir-page: $(BASE) ## write docs/tt_mlir.md again, with the plugin of extra tt (minutes; RUN=a run of it with --keep-ir)
+	$(BIN)/opscope ops --against-backend tt $(if $(RUN),--against-run $(RUN),$(addprefix --model ,$(TT_MLIR_MODELS))) --markdown > docs/tt_mlir.md.new && mv docs/tt_mlir.md.new docs/tt_mlir.md
 
 migration: $(BASE) ## write the migration for what the records or tables have anew (NAME='The wheels of a car')
 	$(BIN)/python -m opscope.reports.commands.new_migration "$(NAME)"

@@ -68,20 +68,52 @@ def compare(path: Path, kinds: tuple[str, ...], as_json: bool) -> None:
     metavar="FILE",
     help="Compare the table with a list of tt-mlir's ops, as JSON: which are missing, renamed, have other attributes.",
 )
+@click.option(
+    "--against-backend",
+    metavar="BACKEND",
+    help="Compile ops with this backend too, such as `tt`: where each compiler stops, and how their IR differs.",
+)
+@click.option(
+    "--against-run",
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="With --against-backend: take what the backend made from this run, which has kept its IR.",
+)
+@click.option(
+    "--model", "models", multiple=True, metavar="MODEL", help="With --against-backend: whose ops.  [default: suite:ops]"
+)
+@click.option("--arch", default="n150", metavar="BOARD", help="With --against-backend: the board.  [default: n150]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--markdown", is_flag=True, help="Print the page docs/ops.md.")
+@click.option("--markdown", is_flag=True, help="Print the page docs/ops.md, or docs/tt_mlir.md of a backend.")
 def ops(
     names: tuple[str, ...],
     families: tuple[str, ...],
     kinds: tuple[str, ...],
     against: Path | None,
+    against_backend: str | None,
+    against_run: Path | None,
+    models: tuple[str, ...],
+    arch: str,
     as_json: bool,
     markdown: bool,
 ) -> None:
     """List ops: element types, names in ttir and ttnn, kernel, and how each is lowered or why not.
 
-    NAME is an op, with or without its dialect, or a glob such as 'dynamic_*'.
+    NAME is an op, with or without its dialect, or a glob such as 'dynamic_*'. With --against-backend, ops of models are
+    compiled by this compiler and by the backend's, and their TTIR and TTNN are compared.
     """
+    if against_backend is not None:
+        if names or families or kinds or against is not None or (as_json and markdown) or (against_run and models):
+            raise InputProblem(
+                "ops: expected --against-backend with --against-run or --model, --arch, and --json or --markdown, got "
+                "other options"
+            )
+        from opscope.compiler.commands.against_backend import compare_with
+
+        compare_with(against_backend, against_run, models, arch, as_json, markdown)
+        return
+    if against_run is not None or models:
+        raise InputProblem("ops: expected --against-run and --model with --against-backend, got none; try `tt`")
     if against is not None:
         if names or families or markdown:
             raise InputProblem("ops: expected --against alone, or with --kind or --json, got names or another form")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar, cast
 
 from xdsl.dialects.builtin import TensorType
@@ -21,6 +22,7 @@ from xdsl.traits import HasCanonicalizationPatternsTrait, IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from opscope.compiler.ops import shapes
+from opscope.compiler.ops.codec import Codec
 from opscope.compiler.ops.element_text import element_text
 from opscope.compiler.ops.row import OpRow
 
@@ -74,14 +76,33 @@ class Canonical(HasCanonicalizationPatternsTrait):
 def read_attrs(row: OpRow, op: Operation) -> dict[str, Any]:
     """Returns the attributes of `op` that `row` declares. Raises VerifyException for one of another kind."""
     values: dict[str, Any] = {}
-    for key, codec in row.attrs.items():
-        attr = op.properties.get(key.rstrip("?"))
+    for key, name, codec in _places(row, op.name.partition(".")[0]):
+        attr = op.properties.get(name)
         if attr is not None:
             try:
-                values[key.rstrip("?")] = codec.decode(attr)
+                values[key] = codec.decode(attr)
             except (AttributeError, TypeError, ValueError) as error:
-                raise VerifyException(f"{op.name}: {key.rstrip('?')}: expected {codec.name}, got {attr}") from error
+                raise VerifyException(f"{op.name}: {name}: expected {codec.name}, got {attr}") from error
     return values
+
+
+def _places(row: OpRow, dialect: str) -> Iterable[tuple[str, str, Codec]]:
+    """Each attribute's name in the row, its name in the dialect, and how it is written there."""
+    if dialect != "ttnn" or not row.in_ttnn:
+        return ((name, name, codec) for key, codec in row.attrs.items() for name in (key.rstrip("?"),))
+    return ((key.rstrip("?"), name.rstrip("?"), codec) for key, (name, codec) in row.attrs_in(dialect).items())
+
+
+def for_ttnn(row: OpRow, op: Operation) -> dict[str, Attribute]:
+    """Returns a ttir op's attributes as its ttnn op has them."""
+    written = dict(op.properties)
+    for key, (codec, size) in row.sizes_in_ttnn.items():
+        written[key] = codec.encode(size(op))
+    for key, place in row.in_ttnn.items():
+        attr = written.pop(key.rstrip("?"), None)
+        if attr is not None and place is not None:
+            written[place[0]] = place[1].encode(row.attrs[key].decode(attr))
+    return written
 
 
 def write_attrs(row: OpRow, values: dict[str, Any]) -> dict[str, Attribute]:
@@ -102,13 +123,14 @@ def device_op_class(dialect: str, name: str, row: OpRow, base: type[RowOp] = Row
         "inputs": var_operand_def() if row.group == "layout" else var_operand_def(TensorType),
         "outputs": var_result_def(TensorType),
     }
-    for key in row.attrs:
+    for key, _ in row.attrs_in(dialect).values():
         fields[f"attr_{key.rstrip('?')}"] = (
             opt_prop_def(Attribute, prop_name=key[:-1]) if key.endswith("?") else prop_def(Attribute, prop_name=key)
         )
     if dialect == "ttir" and row.group != "collective":  # other chips take part in it, whoever reads its result
         fields["traits"] = traits_def(Pure(), Canonical())
     if dialect == "ttnn":
+        fields |= {f"attr_{key}": opt_prop_def(Attribute, prop_name=key) for key in row.sizes_in_ttnn}
         fields["compute_config"] = opt_prop_def(Attribute)
         fields["memory_config"] = opt_prop_def(Attribute)
     op_class = cast(type[RowOp], irdl_op_definition(type(_class_name(name), (base,), fields)))

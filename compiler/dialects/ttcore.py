@@ -7,7 +7,13 @@ from typing import Self
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, TypeAttribute
-from xdsl.irdl import irdl_attr_definition
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    var_operand_def,
+    var_result_def,
+)
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
@@ -95,6 +101,17 @@ class ShardTypeAttr(WordAttr):
     name = "ttcore.shard_type"
 
 
+@irdl_op_definition
+class OptimizationBarrierOp(IRDLOperation):
+    """`ttcore.optimization_barrier` hands its operands on, past which tt-mlir moves nothing."""
+
+    name = "ttcore.optimization_barrier"
+    inputs = var_operand_def()
+    outputs = var_result_def()
+
+
 TTCORE = Dialect(
-    "ttcore", [], [TileType, ArgumentTypeAttr, ReduceTypeAttr, MaskTypeAttr, ShardDirectionAttr, ShardTypeAttr]
+    "ttcore",
+    [OptimizationBarrierOp],
+    [TileType, ArgumentTypeAttr, ReduceTypeAttr, MaskTypeAttr, ShardDirectionAttr, ShardTypeAttr],
 )

@@ -28,6 +28,7 @@ class GetDeviceOp(IRDLOperation):
 
     name = "ttnn.get_device"
     mesh_shape = opt_prop_def(layout.MeshShapeAttr)
+    mesh_offset = opt_prop_def(layout.MeshOffsetAttr)
     device = result_def(DeviceType)
 
 

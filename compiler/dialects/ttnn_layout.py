@@ -8,7 +8,7 @@ from math import prod
 from typing import Any, Self, cast
 
 from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, IntAttr, MemRefType, NoneAttr, StringAttr, TensorType
-from xdsl.ir import Attribute, ParametrizedAttribute
+from xdsl.ir import Attribute, ParametrizedAttribute, SpacedOpaqueSyntaxAttribute
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -17,6 +17,7 @@ from xdsl.printer import Printer
 from opscope.compiler.dialects.ttcore import TILE, TileType, WordAttr
 from opscope.compiler.ops.codec import I64S
 from opscope.compiler.ops.element_text import element_text
+from opscope.compiler.ops.shape_attribute import ShapeAttr
 
 FIDELITIES = {name.lower(): name for name in ("LoFi", "HiFi2", "HiFi3", "HiFi4")}
 """ttnn's spelling -> spelling in the binary."""
@@ -79,11 +80,37 @@ class GridAttr(PairAttr):
     name = "ttcore.grid"
 
 
+class SpacedPairAttr(PairAttr, SpacedOpaqueSyntaxAttribute):
+    """Two integers that tt-mlir writes behind their name: `#ttnn<mesh_shape 1x1>`."""
+
+    def print_parameters(self, printer: Printer) -> None:
+        """Prints `1x1`."""
+        printer.print_string("{}x{}".format(*self.pair))
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        """Parses `1x1`, or `<1x1>` of older texts of this compiler."""
+        brackets = parser.parse_optional_punctuation("<") is not None
+        first = parser.parse_shape_dimension(allow_dynamic=False)  # 0x0 is no hexadecimal number here
+        parser.parse_shape_delimiter()
+        second = parser.parse_shape_dimension(allow_dynamic=False)
+        if brackets:
+            parser.parse_punctuation(">")
+        return [I64S.encode((first, second))]
+
+
 @irdl_attr_definition
-class MeshShapeAttr(PairAttr):
-    """Chips of the device: `#ttnn<mesh_shape 1x1>` in tt-mlir."""
+class MeshShapeAttr(SpacedPairAttr):
+    """Chips of the device: `#ttnn<mesh_shape 1x1>`."""
 
     name = "ttnn.mesh_shape"
+
+
+@irdl_attr_definition
+class MeshOffsetAttr(SpacedPairAttr):
+    """The device's first chip: `#ttnn<mesh_offset 0x0>`."""
+
+    name = "ttnn.mesh_offset"
 
 
 @irdl_attr_definition
@@ -207,6 +234,8 @@ ATTRIBUTES = [
     LayoutAttr,
     GridAttr,
     MeshShapeAttr,
+    MeshOffsetAttr,
+    ShapeAttr,
     MemoryConfigAttr,
     ComputeConfigAttr,
     TTNNLayoutAttr,

@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, ModuleOp
+from xdsl.dialects.builtin import AnyFloat, BytesAttr, DenseIntOrFPElementsAttr, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 from xdsl.parser import Parser
@@ -79,10 +79,21 @@ class ToolPrinter(Printer):
     as many as its type may need, without zeros at the end: `0.899999976`.
     """
 
+    def print_attribute(self, attribute: Attribute) -> None:
+        """Prints a constant of one NaN as one element; xDSL asks whether its elements are equal, which no NaN is."""
+        if isinstance(attribute, DenseIntOrFPElementsAttr) and len(attribute) > 1:
+            first = attribute.data.data[: len(attribute.data.data) // len(attribute)]
+            if first * len(attribute) == attribute.data.data and isinstance(kind := attribute.type, TensorType):
+                DenseIntOrFPElementsAttr(TensorType(kind.element_type, []), BytesAttr(first)).print_without_type(self)
+                self.print_string(" : ")
+                self.print_attribute(kind)
+                return
+        super().print_attribute(attribute)
+
     def print_float(self, value: float, type: AnyFloat) -> None:
-        """Prints a float in its type's precision; infinities and NaN as their bits."""
+        """Prints a float in its type's precision; infinities and NaN as their bits: `0x7F800000`."""
         if not isfinite(value):
-            super().print_float(value, type)
+            self.print_string(f"0x{type.pack((value,))[::-1].hex().upper()}")
             return
         (value,) = type.unpack(type.pack([value]), 1)  # an attribute may hold more digits than its type
         digits, exponent = _digits(value, _FEW)

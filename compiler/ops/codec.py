@@ -24,6 +24,7 @@ from xdsl.ir import Attribute
 
 from opscope.compiler.errors import CompilerInputError
 
+SI8 = IntegerType(8, Signedness.SIGNED)
 SI32 = IntegerType(32, Signedness.SIGNED)
 SI64 = IntegerType(64, Signedness.SIGNED)
 UI32 = IntegerType(32, Signedness.UNSIGNED)
@@ -61,6 +62,8 @@ def _int(element: IntegerType) -> Codec:
 
 
 def _by_dim(edges: tuple[int, ...]) -> tuple[int, ...]:
+    if len(edges) % 2:  # one number for both edges of each dim
+        return edges
     half = len(edges) // 2
     return tuple(edge for pair in zip(edges[:half], edges[half:], strict=True) for edge in pair)
 
@@ -69,13 +72,20 @@ I64S = _ints(i64)
 I32S = _ints(i32)
 EDGES = Codec(
     "array<i32> of every dim's low edge, then every high one: top, left, bottom, right",
-    lambda values: _array(i32, [*values[0::2], *values[1::2]]),
+    lambda values: _array(i32, values if len(values) % 2 else [*values[0::2], *values[1::2]]),
     lambda attr: _by_dim(tuple(int(v) for v in attr.get_values())),
 )
 """How tt-mlir writes the padding of windows; in Python a dim's two edges stand together."""
 I32 = _int(i32)
+I32_OR_ONE = Codec(
+    "i32, or array<i32> of one",
+    I32.encode,
+    lambda attr: I32.decode(attr) if isinstance(attr, IntegerAttr) else I32S.decode(attr)[0],
+)
+"""A number for the only dim; older texts have an array of one."""
 I64 = _int(i64)
 U32 = _int(UI32)
+S8 = _int(SI8)
 S32 = _int(SI32)
 S64 = _int(SI64)
 BOOL = Codec("bool", lambda value: BoolAttr.from_bool(bool(value)), lambda attr: bool(attr.value.data))

@@ -17,6 +17,19 @@ def _fields(attrs: dict[str, Any]) -> dict[str, Any]:
     return {name: fields[name] for name in names}
 
 
+def _sizes(name: str) -> dict[str, tuple[Codec, Callable[[Any], Any]]]:
+    """Sizes of image and window that tt-mlir's ttnn op has; images are NHWC here, weights window, I, O."""
+    spatial = ("input_depth", "input_height", "input_width")[0 if name == "conv3d" else 1 :]
+    images: dict[str, tuple[Codec, Callable[[Any], Any]]] = {
+        key: (I32, lambda op, dim=dim: shapes.shape_of(op.operands[0])[dim])
+        for dim, key in enumerate(("batch_size", *spatial, "in_channels"))
+    }
+    return images | {
+        "out_channels": (I32, lambda op: shapes.shape_of(op.operands[1])[-1]),
+        "kernel_size": (I32S, lambda op: shapes.shape_of(op.operands[1])[:-2]),
+    }
+
+
 def _device(
     name: str, shape_rule: ShapeRule, params: Callable[..., Params], arity: int | None = 2, **more: Codec
 ) -> OpRow:
@@ -38,7 +51,8 @@ def _device(
             **{f"{key}_dim?": I64 for key in ("batch", "channel", "depth", "height", "width")},
             **{f"{key}?": codec for key, codec in more.items()},
         },
-        params=lambda a, op: params(**_fields(a), **{key: a[key] for key in more if key in a}),
+        sizes_in_ttnn=_sizes(name),
+        params=lambda a, op: params(**_fields(a), **{k: a[k] for k in more if k in a and k != "padding_mode"}),
         matrix=True,
         lowering="device",
     )
@@ -68,5 +82,6 @@ register_all(
     ),
     # The bias, if there is one, is its third operand.
     _device("conv2d", shapes.convolved, Conv2dParams, arity=None, activation=TEXT),
-    _device("conv3d", shapes.convolved, Conv3dParams),
+    # tt-mlir's form names what the padding holds; the decomposition takes zeros alone.
+    _device("conv3d", shapes.convolved, Conv3dParams, padding_mode=TEXT),
 )

@@ -17,6 +17,7 @@ from opscope.base.op_families import op_family
 from opscope.base.plugins import plugins
 from opscope.compiler.ops import families as _families  # noqa: F401  (fills the table)
 from opscope.compiler.ops.custom_calls import TARGETS
+from opscope.compiler.ops.refused_by_builds import BUILD, REFUSALS, refusals
 from opscope.compiler.ops.row import TABLE, Lowering, OpRow
 
 TYPE_CLASSES = ("float", "int", "bool", "complex", "quant")
@@ -57,6 +58,8 @@ class Coverage:
     kernel: str
     limits: tuple[str, ...] = ()
     """Expected failures of the op in one of these type classes: types, kind and reason of each."""
+    elsewhere: tuple[str, ...] = ()
+    """Builds of tt-mlir that refuse the op, and why."""
 
     def cells(self) -> tuple[str, ...]:
         """The texts below `HEAD`."""
@@ -94,6 +97,7 @@ def _entry(row: OpRow) -> Coverage:
             for limit in known_limits()
             if row.lowered and limit.covers(row.stablehlo) and _types_in_classes(limit.types, row.dtypes)
         ),
+        elsewhere=tuple(map(str, refusals(row.stablehlo))),
     )
 
 
@@ -123,7 +127,12 @@ def closing_lines(table: list[Coverage]) -> list[str]:
     ops = {entry.op for entry in table if entry.lowered}
     named = [limit for limit in known_limits() if any(map(limit.covers, ops))]
     rest = [f"{c[2]} {c[1]}: {c[3]}: {c[4]} ({c[0]})" for c in _limit_rows(named)]
-    return [summary(table), *(["", "known to fail all the same:", *rest] if rest else [])]
+    refused = dict.fromkeys(f"{entry.op}: {words}" for entry in table for words in entry.elsewhere)
+    return [
+        summary(table),
+        *(["", "known to fail all the same:", *rest] if rest else []),
+        *(["", "refused by builds of tt-mlir:", *refused] if refused else []),
+    ]
 
 
 def _limit_rows(limits: Iterable[Any]) -> list[tuple[str, ...]]:
@@ -160,6 +169,18 @@ def to_markdown(table: list[Coverage]) -> str:
         "([triage.md](triage.md#expected-failures)).",
         "",
         *_table(LIMIT_HEAD, _limit_rows(known_limits())),
+    ]
+    parts += [
+        "",
+        "## Refused by builds of tt-mlir",
+        "",
+        f"{BUILD} is a third party's build of a patched tt-mlir: ask tt-mlir's own before you report one of these.",
+        "`opscope ops --against-backend tt` tries them again; [tt_mlir.md](tt_mlir.md) has all that differs.",
+        "",
+        *_table(
+            ("op", "form", "what it says", "unique ops"),
+            [(f"`{r.op}`", r.form, f"{'the process ends: ' * r.crashes}{r.reason}", str(r.cases)) for r in REFUSALS],
+        ),
     ]
     return "\n".join(parts) + "\n"
 

@@ -7,6 +7,7 @@ from typing import Any
 from opscope.compiler.ops import shapes
 from opscope.compiler.ops.codec import I32S, I64, RAW, S64
 from opscope.compiler.ops.row import PLAIN, OpRow, register_all
+from opscope.compiler.ops.shape_attribute import SHAPE
 from opscope.compiler.target.program import ArangeParams, ConstantParams, FullParams, Params
 
 
@@ -36,7 +37,13 @@ def _device(name: str, **fields: Any) -> OpRow:
 register_all(
     OpRow("stablehlo.constant", group="creation", dtypes=PLAIN, lowering="pattern", reason="full where all are equal"),
     OpRow("stablehlo.iota", group="creation", dtypes=PLAIN, lowering="pattern", reason="arange"),
-    _device("full", shape_rule=shapes.declared, attrs={"shape": I32S, "fill_value": RAW}, params=_full),
+    _device(
+        "full",
+        shape_rule=shapes.declared,
+        attrs={"shape": I32S, "fill_value": RAW},
+        in_ttnn={"shape": ("shape", SHAPE)},
+        params=_full,
+    ),
     _device("constant", shape_rule=shapes.unchecked, attrs={"value": RAW}, params=_constant),
     _device(
         "arange",

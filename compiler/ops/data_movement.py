@@ -7,6 +7,7 @@ from typing import Any
 from opscope.compiler.ops import shapes
 from opscope.compiler.ops.codec import F32, I32, I32LIST, I32S, I64, I64S, S32
 from opscope.compiler.ops.row import PLAIN, OpRow, register_all
+from opscope.compiler.ops.shape_attribute import SHAPE
 from opscope.compiler.target.program import (
     BroadcastParams,
     ConcatParams,
@@ -53,8 +54,11 @@ register_all(
     ),
     _device(
         "broadcast",
+        ttnn="repeat",
+        kernel="broadcast",
         shape_rule=shapes.unchecked,
         attrs={"broadcast_dimensions": I64S},
+        in_ttnn={"broadcast_dimensions": ("repeat_dims", SHAPE)},
         params=lambda a, op: BroadcastParams(shapes.shape_of(op.results[0])),
     ),
     _device(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from opscope.compiler.ops import shapes
-from opscope.compiler.ops.codec import I32
+from opscope.compiler.ops.codec import BOOL as FLAG
+from opscope.compiler.ops.codec import S32
 from opscope.compiler.ops.row import BOOL, FLOAT, INT, NUMBER, PLAIN, OpRow, register_all
 from opscope.compiler.target.program import EltwiseParams, Params
 
@@ -78,7 +79,14 @@ def _precision(attrs: dict[str, Any], op: Any) -> Params:
 
 register_all(
     OpRow("stablehlo.select", "where", arity=3, dtypes=BOOL),
-    OpRow("stablehlo.convert", "typecast", dtypes=PLAIN),
+    OpRow(
+        "stablehlo.convert",
+        "typecast",
+        dtypes=PLAIN,
+        # Whether tt-mlir may fold two conversions of which the first loses something; nothing here folds those.
+        attrs={"conservative_folding?": FLAG},
+        in_ttnn={"conservative_folding?": None},
+    ),
     OpRow("stablehlo.clamp", dtypes=NUMBER, lowering="pattern", reason="clamp_tensor with the operand first"),
     OpRow("", "clamp_tensor", arity=3, dtypes=NUMBER, lowering="device"),
     OpRow("stablehlo.compare", dtypes=PLAIN, lowering="pattern", reason="one device op per direction"),
@@ -98,7 +106,7 @@ register_all(
     OpRow(
         "",
         "reduce_precision",
-        attrs={"exponent_bits": I32, "mantissa_bits": I32},
+        attrs={"exponent_bits": S32, "mantissa_bits": S32},
         params=_precision,
         lowering="device",
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from opscope.compiler.ops import shapes
+from opscope.compiler.ops.codec import BOOL as FLAG
 from opscope.compiler.ops.codec import RAW
 from opscope.compiler.ops.row import INT, PLAIN, OpRow, register_all
 from opscope.compiler.target.program import LayoutParams, Params
@@ -33,7 +34,7 @@ register_all(
     _move("to_device", arity=2),
     _move("from_device"),
     _move("to_memory_config"),
-    _move("deallocate"),
+    _move("deallocate", **{"force?": FLAG}),
     # The host narrows 64-bit indices to 32 bits on the way to tiles.
     OpRow(
         "",

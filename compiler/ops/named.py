@@ -11,6 +11,7 @@ from opscope.compiler.ops.codec import (
     EDGES,
     F32,
     I32,
+    I32_OR_ONE,
     I32LIST,
     I32S,
     I64,
@@ -122,8 +123,8 @@ register_all(
            ttnn="upsample"),
     # windows
     _named("global_avg_pool2d", "pool", "mean over both dims"),
-    _named("conv1d", "conv", "conv2d of height 1", arity=None, stride=I32S, padding=I32S, dilation=I32S, groups=I32,
-           batch_dim_or_none=I64, channel_dim_or_none=I64, length_dim_or_none=I64),
+    _named("conv1d", "conv", "conv2d of height 1", arity=None, stride=I32_OR_ONE, padding=I32S,
+           dilation=I32_OR_ONE, groups=I32, batch_dim_or_none=I64, channel_dim_or_none=I64, length_dim_or_none=I64),
     _named("conv_transpose2d", "conv", "conv2d of the dilated image with the turned kernel", arity=None, stride=I32S,
            padding=EDGES, output_padding=I32S, dilation=I32S, groups=I32, batch_dim_or_none=I64,
            channel_dim_or_none=I64, height_dim_or_none=I64, width_dim_or_none=I64),

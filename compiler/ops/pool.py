@@ -7,7 +7,7 @@ from typing import Any
 
 from opscope.compiler.ops import shapes
 from opscope.compiler.ops.codec import BOOL as FLAG
-from opscope.compiler.ops.codec import EDGES, F32, I32S, Codec
+from opscope.compiler.ops.codec import EDGES, F32, I32S, S32, Codec
 from opscope.compiler.ops.row import FLOAT, NUMBER, PLAIN, OpRow, register_all
 from opscope.compiler.target.program import Params, Pool2dParams
 
@@ -33,6 +33,11 @@ def _pool(name: str, dtypes: frozenset[str], matrix: bool = False, **more: Codec
         dtypes=dtypes,
         shape_rule=shapes.pooled,
         attrs=_WINDOW | more,
+        in_ttnn={"kernel": ("kernel_size", I32S)},
+        sizes_in_ttnn={
+            key: (S32, lambda op, dim=dim: shapes.shape_of(op.operands[0])[dim])
+            for dim, key in enumerate(("batch_size", "input_height", "input_width", "channels"))
+        },
         params=_params,
         matrix=matrix,
         lowering="device",

@@ -6,7 +6,7 @@ from typing import Any
 
 from opscope.compiler.errors import StageFailure
 from opscope.compiler.ops import shapes
-from opscope.compiler.ops.codec import BOOL, I32, I32LIST, I32S, I64, I64S, RAW, S32, SYMBOLS, TEXT
+from opscope.compiler.ops.codec import BOOL, I32, I32LIST, I32S, I64, I64S, RAW, S8, S32, SYMBOLS, TEXT
 from opscope.compiler.ops.row import PLAIN, Group, OpRow, register_all
 from opscope.compiler.ops.shapes import Shape
 from opscope.compiler.target.program import (
@@ -115,6 +115,7 @@ register_all(
         shape_rule=shapes.same,
         # tt-mlir's form, which is decomposed: one operand, and its indices as the second result
         attrs={"dim": S32, "descending?": BOOL, "stable?": BOOL, "programs?": SYMBOLS},
+        in_ttnn={"dim": ("dim", S8)},
         params=lambda a, op: SortParams(a["dim"], a["programs"]),
     ),
     OpRow("chlo.top_k", group="reduce", dtypes=PLAIN, lowering="pattern", reason="topk along the last dim"),
@@ -123,6 +124,7 @@ register_all(
         "reduce",
         shape_rule=shapes.unchecked,
         attrs={"k": I32, "dim?": I32, "largest?": BOOL, "sorted?": BOOL},
+        in_ttnn={"dim?": ("dim", S32)},
         params=_topk,
     ),
 )

@@ -75,6 +75,12 @@ class OpRow:
     """The shape rule. None means NumPy broadcasting of all operands."""
     attrs: dict[str, Codec] = field(default_factory=dict)
     """Attributes of the ttir and ttnn op; a name that ends in `?` is optional."""
+    in_ttnn: dict[str, tuple[str, Codec] | None] = field(default_factory=dict)
+    """Attribute of the ttir op -> its name and how it is written in the ttnn op, where tt-mlir's two dialects differ;
+    None where the ttnn op lacks it."""
+    sizes_in_ttnn: dict[str, tuple[Codec, Callable[[Any], Any]]] = field(default_factory=dict)
+    """Attribute that tt-mlir's ttnn op has beside the row's -> how it is written, and (ttir op) -> its value: what the
+    shapes say here."""
     params: Callable[[dict[str, Any], Any], Params] = eltwise_params
     """(attributes, ttnn op) -> the kernel's parameters."""
     matrix: bool = False
@@ -91,6 +97,17 @@ class OpRow:
     def kernel_name(self) -> str:
         """The kernel's name in the flatbuffer."""
         return self.kernel or self.ttnn_name
+
+    def attrs_in(self, dialect: str) -> dict[str, tuple[str, Codec]]:
+        """Attribute as `attrs` has it -> its name (`?` if optional) and how it is written in `ttir` or `ttnn`."""
+        own = {key: (key, codec) for key, codec in self.attrs.items()}
+        if dialect == "ttnn":
+            for key, place in self.in_ttnn.items():
+                if place is None:
+                    del own[key]
+                else:
+                    own[key] = (place[0] + "?" * key.endswith("?"), place[1])
+        return own
 
     @property
     def lowered(self) -> bool:

@@ -19,6 +19,7 @@ from xdsl.passes import ModulePass
 
 from opscope.compiler.dialects import ttnn
 from opscope.compiler.dialects import ttnn_layout as layout
+from opscope.compiler.dialects.from_row import for_ttnn
 from opscope.compiler.dialects.load_cached import LoadCachedOp
 from opscope.compiler.dialects.ttir_conv_weights import prepares_weights
 from opscope.compiler.dialects.unlowered import why_not
@@ -39,7 +40,8 @@ ON_HOST = frozenset({"ttir.narrow_index", "ttir.split_words"})
 """Ops by which the host converts 64-bit arguments before they become tiles."""
 HOST_OP = "ttir.host_op"
 _TILE = layout.LayoutAttr.of("tile")
-_DEVICE, _ONE_CHIP = ttnn.DeviceType(), layout.MeshShapeAttr.of(1, 1)
+_DEVICE = ttnn.DeviceType()
+_ONE_CHIP = {"mesh_offset": layout.MeshOffsetAttr.of(0, 0), "mesh_shape": layout.MeshShapeAttr.of(1, 1)}
 _ROW_MAJOR = layout.LayoutAttr.of("row_major")
 _DRAM = layout.MemoryConfigAttr(layout.BufferTypeAttr.of("dram"), layout.TensorMemoryLayoutAttr.of("interleaved"))
 
@@ -188,7 +190,7 @@ class _Function:
             return self.callee()
         for arg in self.old.args:
             self.block.insert_arg(self.host(arg), len(self.block.args))
-        get_device = ttnn.GetDeviceOp.create(result_types=[_DEVICE], properties={"mesh_shape": _ONE_CHIP})
+        get_device = ttnn.GetDeviceOp.create(result_types=[_DEVICE], properties=dict(_ONE_CHIP))
         self.block.add_op(get_device)
         self.device = get_device.device
         values: dict[SSAValue, SSAValue] = {}
@@ -335,7 +337,7 @@ class _Function:
         new_op = ttnn.CLASSES[row.ttnn_name].create(
             operands=operands,
             result_types=results,
-            properties=dict(op.properties),
+            properties=for_ttnn(row, op),
             location=op.location,
         )
         self.block.add_op(new_op)

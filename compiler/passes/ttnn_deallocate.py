@@ -14,6 +14,10 @@ from opscope.compiler.dialects import ttnn
 from opscope.compiler.dialects import ttnn_layout as layout
 from opscope.compiler.dialects.load_cached import LoadCachedOp
 from opscope.compiler.ir.functions import SCALAR, functions, kind_of
+from opscope.compiler.ops.codec import BOOL as FLAG
+
+_NO = FLAG.encode(False)
+"""A tensor that something else still holds stays."""
 
 
 @dataclass(frozen=True)
@@ -45,5 +49,5 @@ def _free(block: Block) -> None:
     for value, op in last.items():
         if isinstance(op, ReturnOp) or value in block.args or isinstance(value.owner, LoadCachedOp):
             continue
-        freed = ttnn.CLASSES["deallocate"].create(operands=[value], location=op.location)
+        freed = ttnn.CLASSES["deallocate"].create(operands=[value], properties={"force": _NO}, location=op.location)
         block.insert_op_after(freed, op)

@@ -20,6 +20,7 @@ from opscope.compiler.options import OPTIMIZATION_LEVELS, UNSUPPORTED_TYPES
 from opscope.compiler.passes.const_eval_hoist_transform import ConstEvalHoistTransform
 from opscope.compiler.passes.inline import Inline
 from opscope.compiler.passes.legalize_stablehlo_composite_to_ttir import LegalizeStablehloCompositeToTtir
+from opscope.compiler.passes.stablehlo_aggressive_simplification import StablehloAggressiveSimplification
 from opscope.compiler.passes.stablehlo_host_fallback import StablehloHostFallback
 from opscope.compiler.passes.stablehlo_to_ttir import StablehloToTtir
 from opscope.compiler.passes.tt_populate_argument_types import TtPopulateArgumentTypes
@@ -142,10 +143,11 @@ def parse(spec: str) -> tuple[ModulePass, ...]:
 def _passes(spec: ArgSpec) -> tuple[ModulePass, ...]:
     """Returns the pass of that name, or all passes of the tt-mlir pipeline of that name."""
     if spec.name == FRONT:
-        front_options(spec)
+        simplified = front_options(spec)
         return (
             LegalizeStablehloCompositeToTtir(named=True),
             Inline(),
+            *((StablehloAggressiveSimplification(), DeadCodeElimination()) if simplified else ()),
             StablehloToTtir(named=True),
             DeadCodeElimination(),
         )

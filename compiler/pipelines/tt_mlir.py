@@ -90,19 +90,23 @@ def _flag(pipeline: str, name: str, value: str) -> bool:
     return value == "true"
 
 
+SIMPLIFIED = "enable-aggressive-simplification"
+"""Option of the front pipeline that adds StableHLO's own simplification, as tt-xla does."""
 FRONT_FIXED: dict[str, tuple[str, ...]] = {
     "enable-arith-to-stablehlo": ("true",),
     "enable-composite-to-call": ("true",),
     "enable-remove-dead-values": ("true",),
-    "enable-aggressive-simplification": ("true", "false"),
+    SIMPLIFIED: ("true", "false"),
 }
-"""Options of the front pipeline that have no choice here -> what may be given."""
+"""Options of the front pipeline -> what may be given; all but one have no choice here."""
 SHARDING_FIXED: dict[str, tuple[str, ...]] = {"mesh-shape": ("1", "1,1"), "automatic-arg-analysis": OFF}
 
 
-def front_options(spec: ArgSpec) -> None:
-    """Raises CompilerInputError for an option of the front pipeline that asks for something else than it does."""
+def front_options(spec: ArgSpec) -> bool:
+    """Whether the front pipeline simplifies. Raises CompilerInputError for an option that asks for what it lacks."""
     _only(spec, FRONT_FIXED)
+    values = {name.replace("_", "-"): ",".join(map(_spelled, held)) for name, held in spec.parameters.items()}
+    return values.get(SIMPLIFIED) == "true"
 
 
 def sharding_options(spec: ArgSpec) -> None:

@@ -143,6 +143,9 @@ class Emit:
     ) -> list[SSAValue]:
         """Emits any ttir op by its row and returns all results."""
         cls = ttir.CLASSES[name]
+        if name == "typecast" and self.functions is not None and self.functions.named:
+            # As tt-mlir has it: what the program says is kept where it loses something, what the compiler adds is not.
+            attrs = {"conservative_folding": self.op.name == "stablehlo.convert"} | attrs
         new_op = cls.create(
             operands=operands,
             result_types=results,

@@ -17,6 +17,7 @@ from xdsl.passes import ModulePass
 
 from opscope.compiler.dialects.from_row import RowOp
 from opscope.compiler.dialects.locations import mark_parts
+from opscope.compiler.dialects.ttcore import OptimizationBarrierOp
 from opscope.compiler.ir.functions import functions
 from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit
 from opscope.compiler.passes.ttir_to_ttir_decomposition import (  # noqa: F401  (each fills PATTERNS)
@@ -44,6 +45,11 @@ class TtirToTtirDecomposition(ModulePass):
             for inner in list(func.walk()):
                 if isinstance(inner, RowOp) and inner.name.startswith("ttir.") and inner.ROW.ttir in PATTERNS:
                     _rewrite(inner, func, op)
+                elif isinstance(inner, OptimizationBarrierOp):
+                    for old, new in zip(inner.results, inner.operands, strict=True):
+                        old.replace_all_uses_with(new)
+                    inner.detach()
+                    inner.erase()
 
 
 def _rewrite(op: RowOp, func: FuncOp, module: ModuleOp) -> None:

@@ -36,7 +36,9 @@ def convolution(e: Emit, attrs: dict[str, Any]) -> SSAValue | None:
     moved = e.permute(image, order)
     shape = [e.result_shape[i] for i in order]
     bias = [e.reshape(each, [1] * (rank - 1) + [shape[-1]]) for each in bias]
-    kept = {key: value for key, value in attrs.items() if not key.endswith("_dim")}
+    if (mode := attrs.get("padding_mode", "zeros")) != "zeros":
+        raise e.refuse(f"expected a padding of zeros, got {mode}")
+    kept = {key: value for key, value in attrs.items() if not key.endswith("_dim") and key != "padding_mode"}
     kept["padding"] = _edges(kept["padding"], rank - 2)
     return _back(e, e.emit(name, [moved, weight, *bias], e.like(image, tuple(shape)), **kept), order)
 
@@ -64,9 +66,9 @@ def conv1d(e: Emit, attrs: dict[str, Any]) -> SSAValue:
             *(e.reshape(each, [1, 1, 1, o]) for each in bias),
         ],
         e.like(image, (shape[0], 1, shape[1], shape[2])),
-        stride=(1, attrs["stride"][0]),
+        stride=(1, attrs["stride"]),
         padding=(0, 0, low, high),
-        dilation=(1, attrs["dilation"][0]),
+        dilation=(1, attrs["dilation"]),
         groups=attrs["groups"],
     )
     return _back(e, e.reshape(result, shape), order)

@@ -99,17 +99,25 @@ def _one(e: Emit, c: _Conv, image: SSAValue, weight: SSAValue, shape: tuple[int,
     else:
         place = list(c.image)
     made = shape if straight else tuple(shape[d] for d in c.result)
+    padding, mode = (_one_edge(c.padding), "zeros") if rank == 3 else (c.padding, None)
     result = e.emit(
         f"conv{rank}d",
         [image, e.permute(weight, c.weight)],
         e.like(image, made),
         stride=c.stride,
-        padding=c.padding,
+        padding=padding,
+        padding_mode=mode,
         dilation=c.dilation,
         groups=c.groups,
         **{f"{name}_dim": place[at] for at, name in enumerate(names)},
     )
     return result if straight else e.permute(result, [c.result.index(d) for d in range(rank + 2)])
+
+
+def _one_edge(padding: tuple[int, ...]) -> tuple[int, ...]:
+    """One number a dim where its two edges are equal in all dims, as tt-mlir's conv3d has it; else all edges."""
+    low, high = padding[::2], padding[1::2]
+    return low if low == high else padding
 
 
 def _line(c: _Conv, image: SSAValue, weight: SSAValue) -> int | None:
@@ -138,10 +146,13 @@ def _conv1d(e: Emit, c: _Conv, image: SSAValue, weight: SSAValue, shape: tuple[i
         "conv1d",
         [moved, kernel],
         e.like(image, (wide[0], wide[1 + line], wide[-1])),
-        stride=(c.stride[line],),
+        stride=c.stride[line],
         padding=c.padding[2 * line : 2 * line + 2],
-        dilation=(c.dilation[line],),
+        dilation=c.dilation[line],
         groups=c.groups,
+        batch_dim=0,
+        length_dim=1,
+        channel_dim=2,
     )
     return e.permute(e.reshape(result, wide), [c.result.index(d) for d in range(len(shape))])
 

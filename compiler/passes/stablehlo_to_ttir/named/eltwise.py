@@ -12,6 +12,7 @@ from xdsl.ir import SSAValue
 
 from opscope.compiler.dialects.from_row import element_of
 from opscope.compiler.dialects.stablehlo import SpecAttr
+from opscope.compiler.dialects.ttcore import OptimizationBarrierOp
 from opscope.compiler.ops.shapes import shape_of
 from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, named
 from opscope.compiler.passes.stablehlo_to_ttir.named.complex_numbers import as_real
@@ -71,6 +72,16 @@ def broadcast_in_dim(e: Emit) -> SSAValue:
         return value
     factors = [new // n if n else 1 for n, new in zip(shape_of(value), e.result_shape, strict=True)]
     return e.emit("broadcast", [value], e.result_type, broadcast_dimensions=factors)
+
+
+@named("stablehlo.optimization_barrier")
+def optimization_barrier(e: Emit) -> list[SSAValue]:
+    """Keeps the barrier, which only matters to passes of tt-mlir."""
+    barrier = OptimizationBarrierOp.create(
+        operands=e.operands, result_types=[value.type for value in e.operands], location=e.op.location
+    )
+    e.block.add_op(barrier)
+    return list(barrier.results)
 
 
 @named("stablehlo.uniform_quantize", "stablehlo.uniform_dequantize")

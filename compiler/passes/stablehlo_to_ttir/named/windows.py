@@ -34,7 +34,20 @@ def reduce_window(e: Emit) -> list[SSAValue] | SSAValue | None:
     result = _average(e, window, e.operands[0], e.op.operands[0]) if fold.kernel == "sum" and start == 0 else None
     if result is None and (fold.kernel not in POOLS or fold.kernel == "sum" or len(_moving(window)) > 2):
         raise e.refuse(f"expected a running sum or product, or a pool over two dims{_NO_OTHER}")
-    return result  # maximum and minimum pools are the same without tt-mlir's names
+    if result is None and fold.kernel == "min" and is_identity(fold, e.operands[1], e.result_type.element_type):
+        return _least(e, window)
+    return result  # a maximum pool is the same without tt-mlir's names
+
+
+def _least(e: Emit, window: Window) -> SSAValue | None:
+    """The least of a window is the largest of the negated values, negated: tt-mlir has no pool of minima."""
+    if hasattr(e.result_type.element_type, "width"):  # the smallest integer has no negative
+        return None
+    pool = pooled(e, e.emit("neg", [e.operands[0]], e.operands[0].type), window, "max_pool2d")
+    if pool is None:
+        return None
+    result = pool.result()
+    return e.emit("neg", [result], result.type)
 
 
 def _moving(window: Window) -> list[int]:
