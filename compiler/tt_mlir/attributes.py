@@ -20,11 +20,13 @@ from opscope.compiler.tt_mlir.brackets import pair, parts
 _INTEGER = re.compile(r"(-?\d+)(?: : (?:([su]?)i(\d+)|index))?")
 _FLOAT = re.compile(r"(-?\d+\.\d*(?:[eE][-+]?\d+)?|0x[0-9A-Fa-f]+) : (f32|f64|bf16|f16)")
 _ARRAY = re.compile(r"array<(i1|i8|i16|i32|i64)(?:: ([^<>]*))?>")
-_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"')
 _SYMBOL = re.compile(r"@([\w$.-]+)")
 _TENSOR = re.compile(r"tensor<((?:\d+x)*)([\w!.]+(?:<[^<>]*>)?)(?:, (.*))?>", re.DOTALL)
 _ESCAPE = re.compile(rb'\\(?:([0-9A-Fa-f]{2})|([\\"nt]))')
 _PLAIN = {b"\\": b"\\", b'"': b'"', b"n": b"\n", b"t": b"\t"}
+LONGEST = 4096
+"""Signs of a text that is remembered with its attribute: elements of constants need not outlive their module."""
 _FLOATS: dict[str, Any] = {"f32": b.f32, "f64": b.f64, "bf16": b.bf16, "f16": b.f16}
 _SIGNEDNESS = {"": b.Signedness.SIGNLESS, "s": b.Signedness.SIGNED, "u": b.Signedness.UNSIGNED}
 
@@ -55,9 +57,13 @@ class RawType(ParametrizedAttribute, TypeAttribute):
             printer.print_string_literal(self.text.data)
 
 
-@cache
 def raw(text: str) -> RawAttr:
-    """The attribute of a text."""
+    """The attribute of a text, for short ones the same each time."""
+    return _raw(text) if len(text) <= LONGEST else RawAttr(b.StringAttr(text))
+
+
+@lru_cache(maxsize=8192)
+def _raw(text: str) -> RawAttr:
     return RawAttr(b.StringAttr(text))
 
 
@@ -85,9 +91,17 @@ def escaped(text: str) -> str:
     return f'"{"".join(signs)}"'
 
 
-@lru_cache(maxsize=8192)
 def attribute(text: str) -> Attribute:
     """The attribute of a text without aliases."""
+    return _attribute(text) if len(text) <= LONGEST else _read(text)
+
+
+@lru_cache(maxsize=8192)
+def _attribute(text: str) -> Attribute:
+    return _read(text)
+
+
+def _read(text: str) -> Attribute:
     first = text[:1]
     if text in ("true", "false"):
         return b.IntegerAttr(int(text == "true"), 1)

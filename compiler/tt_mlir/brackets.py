@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_SIGNS = re.compile(r'"(?:[^"\\]|\\.)*"|->|[<>\[\](){},]')
+_SIGNS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|->|[<>\[\](){},]')
 """Strings and arrows as wholes, so that what they hold is neither a bracket nor a comma."""
 _OPEN, _CLOSE = frozenset("<[({"), frozenset(">])}")
 

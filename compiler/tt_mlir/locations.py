@@ -11,8 +11,8 @@ from xdsl.dialects import builtin as b
 from opscope.compiler.tt_mlir.attributes import RawAttr, escaped, raw, unescaped
 from opscope.compiler.tt_mlir.brackets import closing, parts
 
-_FILE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)(?: to (\d*:\d+))?')
-_NAMED = re.compile(r'"((?:[^"\\]|\\.)*)"(?:\((.*)\))?', re.DOTALL)
+_FILE = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)":(\d+):(\d+)(?: to (\d*:\d+))?')
+_NAMED = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"(?:\((.*)\))?', re.DOTALL)
 
 Resolve = Callable[[str], b.LocationAttr]
 """From an alias to its location."""

@@ -21,7 +21,7 @@ from opscope.compiler.tt_mlir.locations import location
 from opscope.compiler.tt_mlir.module import DEVICE, DEVICE_MODULE, LOAD_CACHED, TtMlirModule, op_class
 
 _ALIAS = re.compile(r"(#[A-Za-z_][\w$]*) = (.*)")
-_NAMED_ALIAS = re.compile(r'"(?:[^"\\]|\\.)*"|#[A-Za-z_][\w$]*(?![\w$.<])')
+_NAMED_ALIAS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|#[A-Za-z_][\w$]*(?![\w$.<])')
 """A string, or an alias where one is used: other attributes of dialects go on with a point or a bracket."""
 _RESULTS = r"(?:(%[\w$.-]+(?:, %[\w$.-]+)*)(?::(\d+))? = )?"
 _GENERIC = re.compile(_RESULTS + r'"([\w.]+)"\(([^()]*)\)')
@@ -324,7 +324,7 @@ class _Reader:
 def _outside_strings(line: str, words: str) -> int:
     """The last place of some words that is in no string, -1 if there is none."""
     place = -1
-    for match in re.finditer(r'"(?:[^"\\]|\\.)*"|' + re.escape(words), line):
+    for match in re.finditer(r'"[^"\\]*(?:\\.[^"\\]*)*"|' + re.escape(words), line):
         if match[0] == words:
             place = match.start()
     return place
