@@ -6,7 +6,7 @@ from typing import Any
 
 from opscope.compiler.ops import shapes
 from opscope.compiler.ops.codec import BOOL as FLAG
-from opscope.compiler.ops.codec import RAW, Codec
+from opscope.compiler.ops.codec import RAW
 from opscope.compiler.ops.row import INT, PLAIN, OpRow, register_all
 from opscope.compiler.target.program import LayoutParams, Params
 
@@ -15,7 +15,7 @@ def _params(attrs: dict[str, Any], op: Any) -> Params:
     return LayoutParams()
 
 
-def _move(name: str, arity: int = 1, attrs: dict[str, Codec] | None = None) -> OpRow:
+def _move(name: str, arity: int = 1, attrs: dict[str, Any] | None = None) -> OpRow:
     return OpRow(
         "",
         name,
