@@ -39,7 +39,7 @@ from opscope.harness.record.stages import Stage
 if TYPE_CHECKING:
     from opscope.compiler.api import SystemDesc
     from opscope.compiler.tt_mlir.program import TtMlirProgram
-    from opscope.harness.prepare.pjrt_client import Option
+    from opscope.harness.prepare.pjrt.client import Option
 
 DISTRIBUTIONS = ("jax-tt-plugin", "pjrt-plugin-tt")
 """The packages that hold tt-mlir as a plugin: a third party's build, and Tenstorrent's own."""
@@ -238,7 +238,7 @@ class Tt(Pjrt):
 
     def _compile(self, job: Job) -> None:
         """Compiles the op and keeps its executable, or at which stage it failed and how."""
-        from opscope.harness.prepare.pjrt_client import ClientError
+        from opscope.harness.prepare.pjrt.client import ClientError
 
         folder = _export_folder()
         shutil.rmtree(folder, ignore_errors=True)

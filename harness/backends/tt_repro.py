@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from opscope.harness.backends.plugin_libraries import Library
 
 if TYPE_CHECKING:
-    from opscope.harness.prepare.pjrt_client import Option
+    from opscope.harness.prepare.pjrt.client import Option
 
 PROGRAM = "with_jax.py"
 """The program's name in a repro folder. At most thirty lines: a maintainer reads all of them."""
