@@ -292,6 +292,15 @@ class Backend(ABC):
         `load` and `open`."""
         return ()
 
+    def repro_files(self, job: Job) -> Mapping[str, bytes]:
+        """Returns name -> content of the files that these lines need beside the module. Called like `repro_lines`."""
+        return {}
+
+    def build_note(self) -> str:
+        """Returns what whoever reads a report of a failure should know of this build; empty for nothing. Called like
+        `repro_lines`."""
+        return ""
+
     def board_for(self, devices: int, board: str) -> str:
         """Returns the board that a run takes for so many devices where the user names none: `board`, the usual one,
         unless the backend knows that it has fewer chips, and one with enough."""

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from opscope.base.installing import install_command
-from opscope.harness.backends import plugin_libraries, simulated, tt_executable
+from opscope.harness.backends import plugin_libraries, simulated, tt_executable, tt_repro
 from opscope.harness.backends.base import BackendError, Job, StageError, Target, refuse
 from opscope.harness.backends.pjrt import SMALLEST, Pjrt
 from opscope.harness.backends.plugin_libraries import Library
@@ -120,25 +120,49 @@ class Tt(Pjrt):
 
     def compile_options(self, job: Job) -> Sequence[Option]:
         """Level, fidelity and --backend-option, and where the IR of each stage goes."""
+        level, *others = self._asked(job)
+        return [level, ("export_path", str(_export_folder())), *others]
+
+    def _asked(self, job: Job) -> Sequence[Option]:
+        """The options that the user chose, level first."""
         asked = job.options.of_backend(self.name)
         if job.options.math_fidelity is not None:
             asked.setdefault("math_fidelity", job.options.math_fidelity.lower())
-        return [
-            ("optimization_level", str(job.options.optimization_level)),
-            ("export_path", str(_export_folder())),
-            *asked.items(),
-        ]
+        return [("optimization_level", str(job.options.optimization_level)), *asked.items()]
+
+    def repro_lines(self, job: Job) -> Sequence[str]:
+        """A program with jaxlib and the plugin alone, and `ttmlir-opt`."""
+        return tt_repro.lines(simulated.board_of(job.options.arch).arch, job.options.optimization_level)
+
+    def repro_files(self, job: Job) -> Mapping[str, bytes]:
+        """That program, and the descriptor that it compiles for. Raises as `_descriptor` does."""
+        name = self._descriptor_name(job.options)
+        program = tt_repro.program(self.library(), name, self._asked(job))
+        return {tt_repro.PROGRAM: program.encode(), name: self._descriptor_content(job.options)}
+
+    def build_note(self) -> str:
+        """That the package on PyPI is a third party's build, with patches of its own."""
+        return tt_repro.build_note(self.library())
 
     def _descriptor(self, options: ResultOptions) -> Path:
         """Writes the system descriptor that a lane compiles for into its own folder.
 
         Raises BackendError for a build whose schema is not known, InputError for a file that is none or of another one.
         """
+        place = Path(tempfile.gettempdir()) / self._descriptor_name(options)
+        place.write_bytes(self._descriptor_content(options))
+        return place
+
+    def _descriptor_name(self, options: ResultOptions) -> str:
+        return f"{simulated.board_of(options.arch).board}.ttsys"
+
+    def _descriptor_content(self, options: ResultOptions) -> bytes:
+        """What that file holds. Raises as `_descriptor` does."""
         from opscope.compiler.api import CompilerInputError, read_system_desc, schema_hash_of, system_desc_file
 
         library = self.library()
         board = simulated.board_of(options.arch)
-        place = Path(tempfile.gettempdir()) / f"{board.board}.ttsys"
+        place = Path(self._descriptor_name(options))
         try:
             schema = schema_hash_of(library.distribution or library.path.name, library.version)
         except CompilerInputError as error:
@@ -158,9 +182,7 @@ class Tt(Pjrt):
         except CompilerInputError as error:
             where = "--arch" if options.system_desc is None else "--system-desc"
             raise simulated.as_input_error(where, error, "a system descriptor") from error
-        place = Path(tempfile.gettempdir()) / f"{board.board}.ttsys"
-        place.write_bytes(content)
-        return place
+        return content
 
     # --- its life
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -16,7 +17,7 @@ from typing import Any, Self
 from pydantic_core import to_jsonable_python
 
 from opscope.base.op_families import op_family
-from opscope.harness.record.records import OpRow, OpTest
+from opscope.harness.record.records import OpRow, OpTest, TensorDesc
 from opscope.harness.record.result_options import Decides, ResultOptions
 from opscope.harness.record.signature import shorten, signature
 from opscope.harness.record.stages import FAILED, Stage, Status
@@ -155,6 +156,10 @@ def unrun_test(row: OpRow, context: RunContext, status: Status, reason: str) -> 
 
 def title(test: OpTest) -> str:
     """Name, id and shapes of an op, on one line."""
-    shapes = ", ".join(f"{'x'.join(map(str, (*t.shape, t.data_type)))}" for t in test.inputs[:3])
-    more = ", ..." if len(test.inputs) > 3 else ""
-    return f"{test.op_name} [{test.op_id}] ({shapes}{more})"
+    return f"{test.op_name} [{test.op_id}] ({shapes_text(test.inputs)})"
+
+
+def shapes_text(inputs: Sequence[TensorDesc]) -> str:
+    """Shapes and types of the first inputs of an op: `4x6xf32, f32`."""
+    shapes = ", ".join(f"{'x'.join(map(str, (*t.shape, t.data_type)))}" for t in inputs[:3])
+    return f"{shapes}{', ...' if len(inputs) > 3 else ''}"

@@ -94,9 +94,10 @@ class _Trial:
             return SKIP, "cannot be built"
         command = [self.python, "-P", "-m", self._replay(), str(self.folder), "--json"]
         if self.backend:
-            if not (self.tree / self.backend).is_file():
-                return SKIP, f"has no {self.backend}"
-            command += ["--backend", str(self.tree / self.backend)]
+            kind, colon, file = self.backend.rpartition(":")  # tt:build/libtt.so
+            if not (self.tree / file).is_file():
+                return SKIP, f"has no {file}"
+            command += ["--backend", f"{kind}{colon}{self.tree / file}"]
         done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
         try:
             test = OpTest.model_validate_json(done.stdout)

@@ -4,9 +4,11 @@
     inputs/<n>.npy               its inputs in order; types that are not NumPy's own as integers of their bits
     golden/<n>.npy               what each result must be
     result-<n>.npy               what the device gave, where the numbers were wrong; compare.txt, .svg, .json explain it
+    issue.json                   what `opscope repro --as-issue` says beside that
     repro.json                   the op, the options, the failure, versions and seed
     run.sh, test_repro.py        run it; README.md says how, also without opscope
-    without_opscope.sh           shows it with the backend alone, where that says how (`Backend.repro_lines`)
+    without_opscope.sh           shows it with the backend alone, where that says how (`Backend.repro_lines`), with the
+                                 files that this needs (`Backend.repro_files`)
     backend/                     the backend's own file, where it is one
 
 Values that do not fit into the room for them are left out: inputs are then drawn again by their distribution and seed,
@@ -27,7 +29,7 @@ from pydantic import ValidationError
 
 from opscope.base import regular_file
 from opscope.base.file_names import resolved
-from opscope.base.inner_path import copy_file
+from opscope.base.inner_path import copy_file, inside
 from opscope.base.stored import checked
 from opscope.harness.backends import registry
 from opscope.harness.record.errors import InputError
@@ -35,7 +37,7 @@ from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import OpRow, OpTest, Record, Shard, Source, Use
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage, Status
-from opscope.harness.triage import bundle_texts
+from opscope.harness.triage import bundle_texts, issue_facts
 
 FORMAT = 1
 FILE = "repro.json"
@@ -150,10 +152,11 @@ def write(
             versions=dict(origin.versions or {}), note=store.note,
         )  # fmt: skip
         (part / FILE).write_text(repro.model_dump_json(indent=1) + "\n", encoding="utf-8")
-        lines = _backends_own_lines(origin.options, row, module)
+        own = _of_backend(part, origin.options, row, module)
+        issue_facts.write(part, test, own.build, own.files)
         explained = store.explanation(origin.explanation) if origin.explanation is not None else []
         bundle_texts.write(part, test, repro.options.backend, repro.note, inputs=len(sources), golden=len(golden),
-                           explained=explained, lines=lines)  # fmt: skip
+                           explained=explained, lines=own.lines)  # fmt: skip
         shutil.rmtree(folder, ignore_errors=True)
         part.rename(folder)
         written_files = {name: folder / path.relative_to(part) for name, path in store.written.items()}
@@ -244,19 +247,35 @@ class _Values:
         self.size += target.stat().st_size
 
 
-def _backends_own_lines(options: Options, row: OpRow, module: bytes) -> list[str]:
-    """What the backend itself says of how to show the failure without opscope; empty if it says nothing."""
+@dataclass(frozen=True)
+class _BackendsOwn:
+    """What the backend itself says of a failure, and of how to show it without opscope."""
+
+    lines: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    build: str = ""
+
+
+def _of_backend(folder: Path, options: Options, row: OpRow, module: bytes) -> _BackendsOwn:
+    """Asks the backend, and writes its files into the folder, none over another file. Nothing where it says nothing."""
     from opscope.harness.backends import registry
 
-    if "repro_lines" not in registry.declarations_of(options.backend).methods:
-        return []
+    if not {"repro_lines", "build_note"} & registry.declarations_of(options.backend).methods:
+        return _BackendsOwn()
     from opscope.harness.backends.base import Job
 
     job = Job(row.op_id, module, [], ResultOptions.of(options.model_dump()), row.outputs, row.argument_types)
     try:
-        return [part for line in registry.load(options.backend).repro_lines(job) for part in str(line).splitlines()]
+        backend = registry.load(options.backend)
+        build, files = backend.build_note(), backend.repro_files(job)
+        lines = [part for line in backend.repro_lines(job) for part in str(line).splitlines()]
+        for name, content in files.items():
+            with inside(folder, name).open("xb") as file:
+                file.write(content)
     except Exception as error:  # noqa: BLE001  the folder shows the failure with opscope all the same
-        return [f"# the backend could not say it: {type(error).__name__}: {' '.join(str(error).split())}"]
+        text = " ".join(str(error).split())
+        return _BackendsOwn((f"# the backend could not say it: {type(error).__name__}: {text}",))
+    return _BackendsOwn(tuple(lines), tuple(files), build)
 
 
 def _with_backend_file(folder: Path, options: Options) -> Options:

@@ -36,7 +36,7 @@ FROM = click.option(
 
 
 @click.command(short_help="Write a folder that reproduces an op's failure anywhere.")
-@click.argument("op_id", metavar="ID")
+@click.argument("op_id", metavar="ID|FOLDER")
 @RUN
 @click.option(
     "--out",
@@ -45,24 +45,44 @@ FROM = click.option(
     help="Where to write it; default: in the run folder, or .opscope/repro/ID with --from.",
 )
 @FROM
-def repro(op_id: str, run_dir: Path | None, out: Path | None, source: str | None) -> None:
+@click.option("--as-issue", is_flag=True, help="Print the text of an issue about it, and write it to issue.md there.")
+def repro(op_id: str, run_dir: Path | None, out: Path | None, source: str | None, as_issue: bool) -> None:
     """Write the repro folder of an op: module, inputs, golden, options, run.sh, a test, a README.
 
     A run writes one for each failure. This command writes one for any op of a run, with all of its values, wherever
     you want it. An op that no run here has is looked for in this folder's database. With --from, look there: in the
     runs that a database knows, whose folder may be anywhere on this machine or on the server of its --artifact-url; or
     on an artifact server, with the whole ID.
+
+    With --as-issue, print what whoever maintains the compiler wants to know: the smallest module (the one that `opscope
+    reduce` found, if you ran it), versions, the error, commands that show it, and which models need the op. FOLDER is
+    a repro folder that you already have.
     """
+    if as_issue and (Path(op_id) / bundle.FILE).is_file():
+        _print_issue(Path(op_id))
+        return
     if out is not None and out.exists() and not (out / bundle.FILE).is_file():
         raise InputError("--out", "a new folder or a repro folder", f"{out}, which is neither")
     found = narrowing.find(op_id, run_dir, source, "opscope repro", out)
     if isinstance(found, Path):
-        click.echo(found)
+        _print_issue(found) if as_issue else click.echo(found)
         return
     run_dir, run, row, test = found
+    if as_issue and not narrowing.narrowable(test):
+        raise InputError("--as-issue", "an op that failed", f"{test.op_name} [{test.op_id}], which is {test.status}",
+                         "opscope repro ID")  # fmt: skip
     folder = out or after_run.place_to_write(run_dir, test)
     in_child.write(folder, row, test, from_run.origin(run_dir, run, row, test), "opscope repro")
-    click.echo(folder)
+    if as_issue:
+        _print_issue(folder, after_run.place(run_dir, test))
+    else:
+        click.echo(folder)
+
+
+def _print_issue(folder: Path, *others: Path) -> None:
+    from opscope.harness.triage import issue
+
+    click.echo(issue.write(folder, *others), nl=False)
 
 
 def _seconds(text: str) -> float:

@@ -97,8 +97,9 @@ def origin(run_dir: Path, run: StoredRun, row: OpRow, test: OpTest) -> bundle.Or
     backend = next((name for name in backends if backend_label(name) == test.backend), test.backend)
     options = bundle.Options.of({**run_options, "backend": backend, "arch": test.arch or record.arch})
     folder = explanation.folder_of(test)
+    of_backend = (run_options.get("versions") or {}).get(test.backend) or {}
     return bundle.Origin(
         export_dir=export_dir(run, row), options=options, run_id=record.run_id, seed=int(run_options.get("seed") or 0),
         revision=record.origin.revision, backend_revision=record.origin.backend_revision,
-        versions=record.origin.versions, explanation=None if folder is None else run_dir / folder,
+        versions={**record.origin.versions, **of_backend}, explanation=None if folder is None else run_dir / folder,
     )  # fmt: skip

@@ -55,13 +55,13 @@ def folder_of(word: str, run_dir: Path | None, where: str, source: str | None = 
     if (path / bundle.FILE).is_file():
         return path
     found = find(word, run_dir, source, where)
-    if not isinstance(found, Path) and not _narrowable(found[3]) and run_dir is None and source is None:
+    if not isinstance(found, Path) and not narrowable(found[3]) and run_dir is None and source is None:
         # It passes in every run of this folder; its database may know one elsewhere in which it fails.
         found = next(_failing_here(found[3].op_id, where), found)
     if isinstance(found, Path):
         return found
     run_dir, run, row, test = found
-    if not _narrowable(test):
+    if not narrowable(test):
         raise InputError(where, "an op that failed", f"{test.op_name} [{test.op_id}], which is {test.status}",
                          "opscope show")  # fmt: skip
     folder = after_run.place(run_dir, test)
@@ -72,7 +72,8 @@ def folder_of(word: str, run_dir: Path | None, where: str, source: str | None = 
     return folder
 
 
-def _narrowable(test: OpTest) -> bool:
+def narrowable(test: OpTest) -> bool:
+    """Whether a record is a failure that a repro folder can show again."""
     return test.status in FAILED and test.status is not Status.NO_GOLDEN
 
 
@@ -81,7 +82,7 @@ def _failing_here(op_id: str, where: str) -> Iterator[Found]:
     for place in elsewhere.known(op_id, None):
         if place.is_here:
             found = from_run.find(op_id, Path(place.run_dir), where)
-            if _narrowable(found[3]):
+            if narrowable(found[3]):
                 yield found
 
 

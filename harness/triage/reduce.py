@@ -151,10 +151,12 @@ class _Search:
             variants = (v for v in self._of_forms(without(name)) if len(v.form.attributes) < fewer)
             if self._first(f"without {name}", variants):
                 continue
+            values = set(attribute_text.integers(text))
+            if not values or values == {1} or values == {0}:  # neither is simpler than the other
+                continue
             for value in (1, 0):
-                values = attribute_text.integers(text)
-                if values and set(values) != {value}:
-                    self._first(f"{name} all {value}", self._of_forms(lambda form, n=name, v=value: _all(form, n, v)))
+                if self._first(f"{name} all {value}", self._of_forms(lambda form, n=name, v=value: _all(form, n, v))):
+                    break
 
     def _regions(self) -> None:
         while self.best.variant.form.region_ops and not self.lab.out_of_budget:

@@ -56,9 +56,20 @@ def _op(details: Details, page: Page) -> None:
         others = len(error.failures) - 1
         more = f" and {others} other{'s' if others > 1 else ''}" if others else ""
         page.prose(f"{error.first['label']} on {error.first['arch']}{more}: {error.first['error_message']}")
+    _narrowed(details, page)
     _explained(details, page)
     if details["repro"]:
         page.line(details["repro"])
+
+
+def _narrowed(details: Details, page: Page) -> None:
+    """Whose program ran where another than the backend's name says made it, and what that narrowed, newest first."""
+    programs = ((tuple(night["narrowed"]), night["compiled_by"], night["backend"]) for night in details["history"])
+    for narrowed, build, backend in dict.fromkeys(programs):
+        if build:
+            page.prose(f"{backend}: compiled by {build}")
+        if narrowed:
+            page.prose(f"{backend}: narrowed: {', '.join(narrowed)}")
 
 
 def _explained(details: Details, page: Page) -> None:

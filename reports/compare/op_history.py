@@ -13,7 +13,7 @@ from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.stages import in_order
 from opscope.reports.compare.outcomes import RunView, aliases, from_database
 from opscope.reports.database.owners import Rule, owner
-from opscope.reports.database.schema import MODELS, MODULE_OPS, OP_ALIAS, OPS, RUNS, USES
+from opscope.reports.database.schema import MODELS, MODULE_OPS, OP_ALIAS, OP_TESTS, OPS, RUNS, USES
 from opscope.reports.records.columns import plain
 
 OP_ID = re.compile(r"[0-9a-f]{16}")
@@ -86,6 +86,7 @@ def op(connection: sa.Connection, op_id: str, rules: Sequence[Rule], team: str |
             owner(rules, [row["op_name"]], night["failed_stage"] or "", night["error_signature"] or "", list(uses))
             if failing else ""
         )  # fmt: skip
+    _say_whose_program(connection, ids, history)
     return {
         "what": "op",
         **{name: row[name] for name in ("op_id", "op_name", "op_kind", "signature", "op_params", "unsplittable")},
@@ -95,6 +96,19 @@ def op(connection: sa.Connection, op_id: str, rules: Sequence[Rule], team: str |
         "history": [night for night in history if team is None or night["owner"] == team],
         "repro": next((night["repro"] for night in history if night["repro"]), ""),
     }
+
+
+def _say_whose_program(connection: sa.Connection, ids: Sequence[str], history: Sequence[Details]) -> None:
+    """Adds to each night whose compiler made the program that ran, and what it narrowed unasked."""
+    query = sa.select(OP_TESTS.c.run_id, OP_TESTS.c.backend, OP_TESTS.c.compiled_by, OP_TESTS.c.narrowed).where(
+        OP_TESTS.c.op_id.in_(ids),
+        OP_TESTS.c.superseded_by == "",
+        OP_TESTS.c.run_id.in_({night["run_id"] for night in history}),
+    )
+    programs = {(run, backend): (build, narrowed) for run, backend, build, narrowed in connection.execute(query)}
+    for night in history:
+        night["compiled_by"], narrowed = programs.get((night["run_id"], night["backend"]), ("", ()))
+        night["narrowed"] = list(narrowed or ())
 
 
 def _places(connection: sa.Connection, ids: Sequence[str], modules: Sequence[str]) -> list[str]:

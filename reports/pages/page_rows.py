@@ -82,6 +82,8 @@ def _op_row(test: OpTest, owned: Owned) -> Row:
             for check in test.results
         ],
         "ran_on": test.ran_on,
+        "compiled_by": test.compiled_by,
+        "narrowed": list(test.narrowed),
         "card": test.card_type,
         "format": " ".join(filter(None, (test.data_format, test.math_fidelity, *_options(test)))),
         "provenance": test.provenance,

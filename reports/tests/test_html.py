@@ -127,6 +127,18 @@ def test_inputs_that_a_backend_overwrote_are_told(report: Path, tmp_path: Path) 
     assert section.count("<tr>") == 2
 
 
+def test_whose_program_ran_and_what_it_narrowed_is_in_the_row(tmp_path: Path) -> None:
+    run = load_run(make_run(tmp_path / "run"))
+    narrowed = ("f32 -> bf16 at ttnn.max_pool2d",)
+    test = run.tests[0].model_copy(update={"compiled_by": "jax-tt-plugin 0.1.3", "narrowed": narrowed})
+    text = render(run._replace(tests=[test, *run.tests[1:]]))
+    assert '"compiled_by": "jax-tt-plugin 0.1.3"' in text or '"compiled_by":"jax-tt-plugin 0.1.3"' in text
+    assert "f32 -> bf16 at ttnn.max_pool2d" in text or r"f32 -\u003e bf16 at ttnn.max_pool2d" in text
+    script = (Path(vega.__file__).parent / "assets" / "report.js").read_text()
+    assert 'add("compiled by", row.compiled_by)' in script
+    assert 'add("narrowed", row.narrowed' in script
+
+
 def test_a_stage_of_ones_own_has_a_colour(tmp_path: Path) -> None:
     run = load_run(make_run(tmp_path / "run"))
     stages = tuple(StageTime(stage=Stage(word), seconds=0.5) for word in ("link", "run"))

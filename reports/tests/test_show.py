@@ -54,6 +54,19 @@ def test_an_op_night_by_night(url: str) -> None:
     assert shown(url, op_id("add"), "--owner", "models")["history"] == []
 
 
+def test_whose_program_ran_and_what_it_narrowed(tmp_path: Path) -> None:
+    url = fresh(tmp_path / "db.sqlite")
+    build, narrowed = "jax-tt-plugin 0.1.3", "f32 -> bf16 at ttnn.max_pool2d"
+    pooled = Op(more={"compiled_by": build, "narrowed": (narrowed,)})
+    publish_night(url, tmp_path / "1", 1, {"pool": pooled, "add": Op()})
+    [night] = shown(url, op_id("pool"))["history"]
+    assert (night["compiled_by"], night["narrowed"]) == (build, [narrowed])
+    printed = CliRunner().invoke(show, [op_id("pool"), "--db", url], catch_exceptions=False).output
+    assert f"compiled by {build}" in printed
+    assert f"narrowed: {narrowed}" in printed
+    assert "compiled by" not in CliRunner().invoke(show, [op_id("add"), "--db", url], catch_exceptions=False).output
+
+
 def test_a_model_with_its_ladder_its_blockers_and_its_trend(url: str) -> None:
     model = shown(url, "b")
     [lane] = model["lanes"]

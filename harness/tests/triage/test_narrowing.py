@@ -39,6 +39,19 @@ REDUCE = """func.func @main(%a: tensor<8x33x4xf32>) -> tensor<8x4xf32> {
   return %0 : tensor<8x4xf32>
 }
 """
+PAIR = """func.func @main(%a: tensor<4x6xf32>, %b: tensor<4x6xi32>) -> (tensor<4xf32>, tensor<4xi32>) {
+  %c = stablehlo.constant dense<0.0> : tensor<f32>
+  %d = stablehlo.constant dense<0> : tensor<i32>
+  %0:2 = stablehlo.reduce(%a init: %c), (%b init: %d) across dimensions = [1]
+    : (tensor<4x6xf32>, tensor<4x6xi32>, tensor<f32>, tensor<i32>) -> (tensor<4xf32>, tensor<4xi32>)
+    reducer(%x: tensor<f32>, %y: tensor<f32>) (%i: tensor<i32>, %j: tensor<i32>) {
+    %1 = stablehlo.add %x, %y : tensor<f32>
+    %2 = stablehlo.add %i, %j : tensor<i32>
+    stablehlo.return %1, %2 : tensor<f32>, tensor<i32>
+  }
+  return %0#0, %0#1 : tensor<4xf32>, tensor<4xi32>
+}
+"""
 WINDOW = """func.func @main(%a: tensor<8x12xf32>) -> tensor<8x10xf32> {
   %c = stablehlo.constant dense<0.0> : tensor<f32>
   %0 = "stablehlo.reduce_window"(%a, %c) ({
@@ -172,6 +185,16 @@ def test_values_that_are_to_blame(tmp_path: Path) -> None:
     found = probed(tmp_path, binary("add", "16x40xf32"), "True", LARGE)
     assert found.blame.startswith("its values are to blame, not its shape: in its own shape the op passes with scaled")
     assert found.statements == [], "a size decides only how many large values are left"
+
+
+@pytest.mark.slow
+def test_an_attribute_is_changed_once(tmp_path: Path) -> None:
+    """Dimension 0 and dimension 1 are equally simple: one does not become the other, back and forth."""
+    where, repro = failing(tmp_path, PAIR, "len(op.shapes[0]) > 1")
+    with Lab(where, repro, budget=60) as lab:
+        found = reduce(lab)
+    assert found.complete, found.steps[-6:]
+    assert found.after.operands[0] == (1, 1)
 
 
 @pytest.mark.slow

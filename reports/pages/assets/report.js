@@ -203,6 +203,8 @@ function details(row) {
     `, row ${result.tolerance}` + (result.reason ? `, ${result.reason}` : "") +
     (result.flags.length ? ` [${result.flags.join(", ")}]` : "")).join("\n"));
   add("ran on", row.ran_on === "none" ? "" : `${row.ran_on} (${row.card}) ${row.format}`);
+  add("compiled by", row.compiled_by);
+  add("narrowed", row.narrowed.join("\n"));
   add("device", row.cycles === null ? "" : `${number(row.cycles)} cycles` +
     (row.device_us === null ? "" : `, ${number(row.device_us, 1)} µs`));
   add("memory", [row.l1 === null ? "" : `L1 ${number(row.l1)} bytes per core`,
