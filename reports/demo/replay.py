@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -70,9 +70,7 @@ def write_night(folder: Path, night: Night) -> Iterator[Path]:
         absent = ABSENT.get((night.number, recorded.record.backend, recorded.record.arch), ())
         models = tuple(model for model in present(night.number, recorded) if model not in absent)
         if models:
-            early = recorded.record.backend in AS_RECORDED  # the newest run is one in which the story happens
-            own = replace(night, started=night.started - timedelta(hours=1)) if early else night
-            yield _write_run(folder, own, recorded, models)
+            yield _write_run(folder, night, recorded, models)
 
 
 def _write_run(folder: Path, night: Night, recorded: RecordedRun, models: Sequence[str]) -> Path:

@@ -13,6 +13,7 @@ import pytest
 from opscope.harness.backends import tt_repro
 from opscope.harness.backends.base import Job
 from opscope.harness.backends.tt import Tt
+from opscope.harness.record.errors import InputError
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.tests.acceptance.conftest import Place
 from opscope.harness.tests.acceptance.test_tt import ABORTS, swept
@@ -74,3 +75,27 @@ def test_what_compiles_is_shown_with_its_types(tmp_path: Path) -> None:
     assert code == 0
     assert "ttnn.max_pool2d (tensor<1x1x64x4xbf16>) -> tensor<1x1x16x4xbf16>" in said
     assert {path.name for path in tmp_path.iterdir()} == {"module.mlirbc", "lines.sh", "n150.ttsys", tt_repro.PROGRAM}
+
+
+def test_bisect_takes_the_plugin_and_the_descriptor_that_each_revision_builds(place: Place) -> None:
+    """One build is all that is here, so it is the revision that builds nothing which is no good one."""
+    from opscope.harness.triage import after_run, from_run
+    from opscope.harness.triage.bisect import bisect
+
+    swept(place, [("refused", REFUSED)], "--reruns", "0")
+    run_dir, _, _, test = from_run.find(place.records()[0]["op_id"], place.runs()[-1], "test")
+    repo = place.folder / "repo"
+    library = Tt().library()
+    opscope = Path(sys.executable).with_name("opscope")
+    build = f"ln -s {library.path} own.so && {opscope} device system-desc n150 -o own.ttsys"
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", "-C", str(repo)]
+    subprocess.run(["git", "init", "-q", str(repo)], check=True)
+    for content in ("rm -f own.so", build):  # what a revision builds stays until another one removes it
+        (repo / "build.sh").write_text(content)
+        subprocess.run([*git, "add", "build.sh"], check=True)
+        subprocess.run([*git, "commit", "-qm", content[:4]], check=True)
+    steps: list[str] = []
+    with pytest.raises(InputError, match=r"--good: .* skipped: has no own\.so"):
+        bisect(after_run.place(run_dir, test), repo, good="HEAD~1", bad="HEAD", build="sh build.sh",
+               backend="tt:own.so", system_desc="own.ttsys", report=steps.append)  # fmt: skip
+    assert steps[0].endswith("bad: compile_failed at stablehlo-to-ttir")
