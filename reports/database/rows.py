@@ -102,7 +102,9 @@ def series_text(backend: str, arch: str, options: dict[str, Any]) -> str:
 
 def _without_folder(value: object) -> object:
     """The value of an option, of a file with its digest without the folder, which differs between machines."""
-    digested = isinstance(value, str) and _DIGESTED.fullmatch(value)
+    if not isinstance(value, str):
+        return value
+    digested = _DIGESTED.fullmatch(value)
     return f"{path_of(value).name}{digested[1]}" if digested else value
 
 
