@@ -45,7 +45,8 @@ def test_each_says_what_it_is(name):
     assert backend.name == name
     if backend.available():
         pytest.skip(backend.available())
-    assert backend.fingerprint() == backend.fingerprint() != ""
+    if "load" not in registry.declarations_of(name).methods:  # a library would stay in the tests' process
+        assert backend.fingerprint() == backend.fingerprint() != ""
     assert Stage.SPLIT not in backend.stages
     assert backend.stages[-1] is Stage.RUN
     assert backend.target(ResultOptions()).card_type != "n150"
