@@ -95,22 +95,28 @@ TTIR = (
                "the build's running values are optional; upstream's test has five operands"),
     _attribute("ttir", "type", "ttir.sort", "*", "the build sorts floats only; the kernel here compares integers"),
     _attribute("ttir", "type", "ttir.typecast", "*", _ROWS + ", with indices as numbers that a matmul weighs"),
-    _attribute("ttir", "type", "ttir.*", "*",
-               "the formula of batch_norm_grad; constants that broadcast are not spread here"),
+    *(
+        _attribute("ttir", "type", f"ttir.{op}", "*",
+                   "the formula of batch_norm_grad; constants that broadcast are not spread here")
+        for op in ("add", "div", "sqrt")
+    ),
 )  # fmt: skip
 
 _ELEMENTS = (
     "formats: the build holds i1 as bf16 and i8 to i64 as si32, computes f64 and some f16 in f32; this compiler's "
     "formats follow the board's table"
 )
+_HELD_AS = (
+    *(("u8", there) for there in ("bf16", "si32", "f32", "u32")),
+    *(("f16", "f32"), ("si32", "f32"), ("si32", "bf16"), ("si32", "u16"), ("u32", "si32"), ("u32", "f32")),
+)
+"""Elements in memory, here and there. That f32 is narrowed to bf16 is none of these."""
 _SIMULATOR = (
     "each op here states how its kernel computes, which the binary takes from there; the build states it for products, "
     "sums, maxima and minima"
 )
 _FUSED = "the build's elementwise ops carry what runs before and after them; here those are ops of their own"
-_PREPARED_CONV = (
-    "the build flattens images to rows and writes their sizes as attributes; here images keep their four dims"
-)
+_PREPARED_CONV = "the build flattens images to rows and plans the kernel in the op; here images keep their dims"
 _SORTED = "a comparator is a program here, which says direction and ties"
 
 TTNN = (
@@ -158,14 +164,25 @@ TTNN = (
     _attribute("ttnn", "attribute missing", "ttnn.pad", "use_multicore", "kernels use all cores that they can"),
     _attribute("ttnn", "attribute added", "ttnn.pad", "interior", "the kernel pads between elements too"),
     _attribute("ttnn", "attribute *", "ttnn.full", "*",
-               "constants that broadcast are not spread here, and whole numbers keep their type"),
-    _attribute("ttnn", "attribute value", "ttnn.reshape", "shape", "constants that broadcast are not spread here"),
+               "the build keeps one element of a constant that broadcasts, and whole numbers as floats; here constants "
+               "have the shape and type that the program gives them"),
+    _attribute("ttnn", "attribute value", "ttnn.reshape", "shape",
+               "the build keeps one element of a constant that broadcasts"),
     _attribute("ttnn", "attribute value", "ttnn.permute", "permutation",
                "two ops of one module stand in another order"),
     _attribute("ttnn", "attribute value", "ttnn.topk", "dim", "the last dim, counted from the end here"),
     _attribute("ttnn", "attribute value", "ttnn.sum", "keep_dim", "two ops of one module stand in another order"),
-    _attribute("ttnn", "layout", "ttnn.*", "*", "the build keeps small results row by row", theirs="* rows *"),
-    _attribute("ttnn", "layout", "ttnn.*", "*", _ELEMENTS),
+    _attribute("ttnn", "layout", "ttnn.concat", "*", "the build joins tensors row by row", theirs="* rows *"),
+    *(
+        _attribute("ttnn", "layout", f"ttnn.{op}", "*",
+                   "the build computes it in bf16, though the program asks for f32: a narrowing that its records name",
+                   ours="f32 *", theirs="bf16 rows *")
+        for op in ("max_pool2d", "conv3d")
+    ),
+    *(
+        _attribute("ttnn", "layout", "ttnn.*", "*", _ELEMENTS, ours=f"{here} tiles *", theirs=f"{there} tiles *")
+        for here, there in _HELD_AS
+    ),
 )  # fmt: skip
 
 KEPT = (*TTIR, *TTNN)

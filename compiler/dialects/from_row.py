@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, ClassVar, cast
 
 from xdsl.dialects.builtin import TensorType
@@ -31,6 +30,8 @@ class RowOp(IRDLOperation):
     """Base of the ttir and ttnn ops that come from rows."""
 
     ROW: ClassVar[OpRow]
+    PLACES: ClassVar[tuple[tuple[str, str, Codec], ...]]
+    """Each attribute's name in the row, its name in the op, and how it is written there."""
 
     # xDSL has the same, written in Python: passes look ops up by the hundred thousand.
     __hash__ = object.__hash__
@@ -40,7 +41,7 @@ class RowOp(IRDLOperation):
 
     def read(self) -> dict[str, Any]:
         """Returns the op's own attributes as Python values; optional ones only if they are set."""
-        return read_attrs(self.ROW, self)
+        return read_attrs(self)
 
     def verify_(self) -> None:
         """Checks operand count, then the row's shape rule. Raises VerifyException naming the op."""
@@ -73,10 +74,10 @@ class Canonical(HasCanonicalizationPatternsTrait):
         return ()
 
 
-def read_attrs(row: OpRow, op: Operation) -> dict[str, Any]:
-    """Returns the attributes of `op` that `row` declares. Raises VerifyException for one of another kind."""
+def read_attrs(op: RowOp) -> dict[str, Any]:
+    """Returns the attributes of `op` that its row declares. Raises VerifyException for one of another kind."""
     values: dict[str, Any] = {}
-    for key, name, codec in _places(row, op.name.partition(".")[0]):
+    for key, name, codec in op.PLACES:
         attr = op.properties.get(name)
         if attr is not None:
             try:
@@ -84,13 +85,6 @@ def read_attrs(row: OpRow, op: Operation) -> dict[str, Any]:
             except (AttributeError, TypeError, ValueError) as error:
                 raise VerifyException(f"{op.name}: {name}: expected {codec.name}, got {attr}") from error
     return values
-
-
-def _places(row: OpRow, dialect: str) -> Iterable[tuple[str, str, Codec]]:
-    """Each attribute's name in the row, its name in the dialect, and how it is written there."""
-    if dialect != "ttnn" or not row.in_ttnn:
-        return ((name, name, codec) for key, codec in row.attrs.items() for name in (key.rstrip("?"),))
-    return ((key.rstrip("?"), name.rstrip("?"), codec) for key, (name, codec) in row.attrs_in(dialect).items())
 
 
 def for_ttnn(row: OpRow, op: Operation) -> dict[str, Attribute]:
@@ -135,6 +129,9 @@ def device_op_class(dialect: str, name: str, row: OpRow, base: type[RowOp] = Row
         fields["memory_config"] = opt_prop_def(Attribute)
     op_class = cast(type[RowOp], irdl_op_definition(type(_class_name(name), (base,), fields)))
     op_class.ROW = row
+    op_class.PLACES = tuple(
+        (key.rstrip("?"), place.rstrip("?"), codec) for key, (place, codec) in row.attrs_in(dialect).items()
+    )
     return op_class
 
 

@@ -15,7 +15,7 @@ def _params(attrs: dict[str, Any], op: Any) -> Params:
     return LayoutParams()
 
 
-def _move(name: str, arity: int = 1, **attrs: Any) -> OpRow:
+def _move(name: str, arity: int = 1, attrs: dict[str, Any] | None = None) -> OpRow:
     return OpRow(
         "",
         name,
@@ -23,18 +23,18 @@ def _move(name: str, arity: int = 1, **attrs: Any) -> OpRow:
         arity=arity,
         dtypes=PLAIN,
         shape_rule=shapes.same,
-        attrs=attrs,
+        attrs=attrs or {},
         params=_params,
         lowering="device",
     )
 
 
 register_all(
-    _move("to_layout", layout=RAW),
+    _move("to_layout", attrs={"layout": RAW}),
     _move("to_device", arity=2),
     _move("from_device"),
     _move("to_memory_config"),
-    _move("deallocate", **{"force?": FLAG}),
+    _move("deallocate", attrs={"force?": FLAG}),
     # The host narrows 64-bit indices to 32 bits on the way to tiles.
     OpRow(
         "",

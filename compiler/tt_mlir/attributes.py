@@ -184,13 +184,24 @@ def written(value: Any) -> str:
             return f"tensor<{sizes}{written(value.element_type)}{encoding}>"
         case DeviceType():
             return "!ttnn.device"
-        case b.FloatAttr() if not math.isfinite(value.value.data):
-            bits = int.from_bytes(value.type.pack([value.value.data]), "little")
-            return f"0x{bits:0{value.type.compile_time_size * 2}X} : {value.type}"
+        case b.FloatAttr():
+            return f"{_float(value)} : {value.type}"
         case _:
             stream = io.StringIO()
             ToolPrinter(stream=stream).print_attribute(value)
             return stream.getvalue()
+
+
+def _float(value: Any) -> str:
+    """A float as MLIR prints it: as its bits where it is not finite, or where all of its digits are a whole number."""
+    if math.isfinite(value.value.data):
+        stream = io.StringIO()
+        ToolPrinter(stream=stream).print_float(value.value.data, value.type)
+        words = stream.getvalue()
+        if not words.endswith(".0"):
+            return words
+    bits = int.from_bytes(value.type.pack([value.value.data]), "little")
+    return f"0x{bits:0{value.type.compile_time_size * 2}X}"
 
 
 def named(attributes: Any) -> str:

@@ -188,6 +188,8 @@ class _Function:
             row(emit)
         except Unknown as error:
             raise emit.refused(str(error)) from error
+        except (ValueError, TypeError, KeyError, IndexError, ZeroDivisionError) as error:
+            raise emit.refused(f"expected attributes and shapes that go together, got: {error}") from error
         if emit.attributes.unread:
             raise emit.refused(f"expected attributes that are understood, got {', '.join(emit.attributes.unread)}")
         return emit.calls

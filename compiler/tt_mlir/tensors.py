@@ -30,7 +30,7 @@ _SPREADS = frozenset({"interleaved", "height_sharded", "width_sharded", "block_s
 
 def element_of(kind: Any) -> str:
     """The element type of a tensor type, in its own word: `si32`, or the format of a tile."""
-    word = written(kind.element_type)
+    word = written(kind.element_type) if isinstance(kind, b.TensorType) else written(kind)
     tile = _TILE.fullmatch(word)
     return tile[1] if tile else word
 

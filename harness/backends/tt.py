@@ -37,8 +37,7 @@ from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 
 if TYPE_CHECKING:
-    from opscope.compiler.api import SystemDesc
-    from opscope.compiler.tt_mlir.program import TtMlirProgram
+    from opscope.compiler.api import SystemDesc, TtMlirProgram
     from opscope.harness.prepare.pjrt.client import Option
 
 DISTRIBUTIONS = ("jax-tt-plugin", "pjrt-plugin-tt")

@@ -89,7 +89,8 @@ def _of_options() -> list[Setting]:
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("backend", "Compiler that takes the ops, with what runs its output: a name, pjrt:NAME or pjrt:FILE.so "
-            "for a PJRT plugin, a .py file, or a .yaml file with the commands of its stages. Given several times (or as a,b), each op runs on each backend.",
+            "for a PJRT plugin, a .py file, or a .yaml file with the commands of its stages. Given several "
+            "times (or as a,b), each op runs on each backend.",
             DEFAULT_BACKEND, metavar="NAME", repeated=True),
     *_of_options(),
     Setting("op_timeout", "Time limit of one op, in seconds.", 120.0, Seconds, "SECONDS"),

@@ -41,12 +41,13 @@ class Bisected:
 
 
 def bisect(
-    folder: Path, repo: Path, *, good: str, bad: str, build: str = "", backend: str = "", python: str = "",
-    any_failure: bool = False, report: Callable[[str], None] = lambda text: None,
+    folder: Path, repo: Path, *, good: str, bad: str, build: str = "", backend: str = "", system_desc: str = "",
+    python: str = "", any_failure: bool = False, report: Callable[[str], None] = lambda text: None,
 ) -> Bisected:  # fmt: skip
     """The first revision of `repo` between `good` and `bad` at which the op of a repro folder fails as recorded.
 
-    `build` is a shell command that runs at the top of each revision. `python` runs opscope, by default this one's.
+    `build` is a shell command that runs at the top of each revision. `backend` and `system_desc` are files in the
+    repository, or files that `build` makes there. `python` runs opscope, by default this one's.
     `any_failure`: every failure counts as the recorded one. Raises InputError.
     """
     bundle.read(folder)
@@ -60,7 +61,7 @@ def bisect(
     with tempfile.TemporaryDirectory(prefix="opscope-bisect-") as scratch:
         tree = Path(scratch) / "tree"
         _git(top, "worktree", "add", "--detach", "--quiet", str(tree), last)
-        trial = _Trial(resolved(folder), tree, build, backend, python or sys.executable, any_failure)
+        trial = _Trial(resolved(folder), tree, build, backend, system_desc, python or sys.executable, any_failure)
         try:
             return _search(trial, first, last, report)
         finally:
@@ -76,6 +77,7 @@ class _Trial:
     tree: Path
     build: str
     backend: str
+    system_desc: str
     python: str
     any_failure: bool
 
@@ -93,11 +95,11 @@ class _Trial:
                                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:  # fmt: skip
             return SKIP, "cannot be built"
         command = [self.python, "-P", "-m", self._replay(), str(self.folder), "--json"]
-        if self.backend:
-            kind, colon, file = self.backend.rpartition(":")  # tt:build/libtt.so
-            if not (self.tree / file).is_file():
+        for option, value in (("--backend", self.backend), ("--system-desc", self.system_desc)):
+            kind, colon, file = value.rpartition(":")  # tt:build/libtt.so
+            if file and not (self.tree / file).is_file():
                 return SKIP, f"has no {file}"
-            command += ["--backend", f"{kind}{colon}{self.tree / file}"]
+            command += [option, f"{kind}{colon}{self.tree / file}"] if file else []
         done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
         try:
             test = OpTest.model_validate_json(done.stdout)

@@ -9,7 +9,7 @@
     run.sh, test_repro.py        run it; README.md says how, also without opscope
     without_opscope.sh           shows it with the backend alone, where that says how (`Backend.repro_lines`), with the
                                  files that this needs (`Backend.repro_files`)
-    backend/                     the backend's own file, where it is one
+    backend/                     the backend's own file, where it is one, and the system descriptor that it was given
 
 Values that do not fit into the room for them are left out: inputs are then drawn again by their distribution and seed,
 and the golden is computed when it is needed.
@@ -34,6 +34,7 @@ from opscope.base.stored import checked
 from opscope.harness.backends import registry
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext
+from opscope.harness.record.option_types import path_of
 from opscope.harness.record.records import OpRow, OpTest, Record, Shard, Source, Use
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage, Status
@@ -42,6 +43,8 @@ from opscope.harness.triage import bundle_texts, issue_facts
 FORMAT = 1
 FILE = "repro.json"
 MODULE, TEXT = "module.mlirbc", "module.mlir"
+OWN = "backend"
+"""The folder for files that the backend was given: its own, a system descriptor."""
 MODEL = "repro"
 """What the one use of the op calls its model."""
 
@@ -279,15 +282,20 @@ def _of_backend(folder: Path, options: Options, row: OpRow, module: bytes) -> _B
 
 
 def _with_backend_file(folder: Path, options: Options) -> Options:
-    """The options with the backend's file, where it is one, copied into the folder."""
+    """The options with the backend's file, where it is one, copied into the folder; a system descriptor is too."""
+    if options.system_desc is not None:
+        _copied(path_of(options.system_desc), folder / OWN)
     kind, colon, name = options.backend.rpartition(":")
     path = Path(name)
     if path.suffix not in registry.FILES or not path.is_file():
         return options  # a plugin's library stays where it is: hundreds of megabytes
-    target = folder / "backend" / path.name
-    target.parent.mkdir(exist_ok=True)
-    shutil.copyfile(path, target)
-    return options.model_copy(update={"backend": f"{kind}{colon}backend/{path.name}"})
+    _copied(path, folder / OWN)
+    return options.model_copy(update={"backend": f"{kind}{colon}{OWN}/{path.name}"})
+
+
+def _copied(path: Path, folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    shutil.copyfile(path, folder / path.name)
 
 
 def read(folder: Path) -> Repro:
@@ -308,10 +316,14 @@ def backend_of(folder: Path, options: Options) -> str:
     """The backend as `--backend` takes it: a name, or a path that can be found from anywhere."""
     kind, colon, name = options.backend.rpartition(":")
     own = resolved(folder) / name
-    return f"{kind}{colon}{own}" if name.startswith("backend/") and own.is_file() else options.backend
+    return f"{kind}{colon}{own}" if name.startswith(f"{OWN}/") and own.is_file() else options.backend
 
 
 def context_of(folder: Path, repro: Repro, run_dir: Path) -> RunContext:
     """The context in which the op is run again, its artifacts below `run_dir`."""
     options = repro.options
-    return RunContext("repro", str(run_dir), backend_of(folder, options), ResultOptions.of(options.model_dump()))
+    values = options.model_dump()
+    if options.system_desc is not None:
+        own = resolved(folder) / OWN / path_of(options.system_desc).name
+        values["system_desc"] = f"{own}{options.system_desc[-17:]}" if own.is_file() else options.system_desc
+    return RunContext("repro", str(run_dir), backend_of(folder, options), ResultOptions.of(values))

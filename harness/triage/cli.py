@@ -192,14 +192,21 @@ def probe_command(op_id: str, run_dir: Path | None, source: str | None, budget: 
     metavar="COMMAND",
     help="Command to run in each checkout; if it fails, the revision is skipped.",
 )
-@click.option("--backend", default="", metavar="PATH", help="Path of the backend's file in the repository.")
+@click.option(
+    "--backend",
+    default="",
+    metavar="PATH",
+    help="Path of the backend's file in the repository; tt:PATH.so for a plugin.",
+)
+@click.option("--system-desc", default="", metavar="PATH",
+              help="Path of the system descriptor there, if each build takes another one.")  # fmt: skip
 @click.option("--python", default="", metavar="PATH", help="The interpreter that runs opscope; default: this one.")
 @click.option("--any-failure", is_flag=True, help="Count every failure, not only the recorded one.")
 @RUN
 @FROM
 def bisect_command(
-    op_id: str, good: str, bad: str, repo: Path, build: str, backend: str, python: str, any_failure: bool,
-    run_dir: Path | None, source: str | None,
+    op_id: str, good: str, bad: str, repo: Path, build: str, backend: str, system_desc: str, python: str,
+    any_failure: bool, run_dir: Path | None, source: str | None,
 ) -> None:  # fmt: skip
     """Find the revision of a backend that broke an op, with git bisect in a separate worktree.
 
@@ -209,7 +216,7 @@ def bisect_command(
     from opscope.harness.triage import bisect
 
     folder = narrowing.folder_of(op_id, run_dir, "opscope bisect", source)
-    bisected = bisect.bisect(folder, repo, good=good, bad=bad, build=build, backend=backend, python=python,
-                          any_failure=any_failure, report=click.echo)  # fmt: skip
+    bisected = bisect.bisect(folder, repo, good=good, bad=bad, build=build, backend=backend, system_desc=system_desc,
+                             python=python, any_failure=any_failure, report=click.echo)  # fmt: skip
     several = len(bisected.candidates) > 1
     click.echo(f"\n{'one of these is the first bad commit:' if several else 'the first bad commit:'}\n{bisected.text}")

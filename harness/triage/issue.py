@@ -14,6 +14,7 @@ from opscope.base.inner_path import inside
 from opscope.base.visible_text import one_line, visible
 from opscope.harness.record import artifacts
 from opscope.harness.record.optest import shapes_text
+from opscope.harness.record.origin import PACKAGES
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.triage import bundle, bundle_texts, issue_facts
@@ -86,13 +87,20 @@ def _lines(folder: Path, reduced: Path | None) -> Iterator[str]:
 def _board(repro: bundle.Repro, facts: Facts) -> str:
     board = repro.options.arch
     if facts.card_type.startswith("sim-"):
-        return f"{board} (no card: compiled for its description)" if facts.compiled_by else f"{board} (simulated)"
+        return (
+            f"{board} (no card: compiled for its description)" if _of_others(repro, facts) else f"{board} (simulated)"
+        )
     return facts.card_type or board
+
+
+def _of_others(repro: bundle.Repro, facts: Facts) -> bool:
+    """Whether the compiler is another project's: its backend says which versions it consists of, or whose it is."""
+    return bool(repro.versions.keys() - {*PACKAGES} or facts.compiled_by or facts.build)
 
 
 def _caveats(repro: bundle.Repro, facts: Facts) -> Iterator[str]:
     """Whose result it is, where another program than the compiler's own runtime had it."""
-    simulated = facts.card_type.startswith("sim-") and facts.compiled_by
+    simulated = facts.card_type.startswith("sim-") and _of_others(repro, facts)
     if simulated and repro.failure.stage is Stage.RUN:
         yield from ("It compiles. What stops here is opscope's simulator, so this may be no fault of the compiler.", "")
     elif simulated and facts.ran_on == "simulator":
@@ -125,7 +133,7 @@ def _versions(repro: bundle.Repro, facts: Facts) -> Iterator[str]:
     for name, version in repro.versions.items():
         if name not in _NOT_VERSIONS:
             yield f"{one_line(name)}: {one_line(version)}"
-    if repro.backend_revision and not facts.compiled_by:
+    if repro.backend_revision and not _of_others(repro, facts):
         yield f"revision {one_line(repro.backend_revision)}"
     yield f"backend `{one_line(repro.options.backend)}`, board {repro.options.arch}"
     usual = ResultOptions().model_dump(mode="json")

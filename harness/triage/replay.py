@@ -64,13 +64,14 @@ class Replayed:
 
 def replay(
     folder: Path, *, backend: str | None = None, arch: str | None = None, data_format: str | None = None,
-    math_fidelity: str | None = None, op_timeout: float | None = None,
+    math_fidelity: str | None = None, system_desc: str | None = None, op_timeout: float | None = None,
 ) -> Replayed:  # fmt: skip
     """Runs the op of a repro folder, as it was run but for what is given. Raises InputError."""
     repro = bundle.read(folder)
     with tempfile.TemporaryDirectory(prefix="opscope-replay-") as scratch:
         context = bundle.context_of(folder, repro, Path(scratch))
-        overrides = {"arch": arch, "data_format": data_format, "math_fidelity": math_fidelity}
+        overrides = {"arch": arch, "data_format": data_format, "math_fidelity": math_fidelity,
+                     "system_desc": system_desc}  # fmt: skip
         changed = {name: value for name, value in overrides.items() if value is not None}
         if backend is not None and backend_label(backend) != backend_label(repro.options.backend):
             # Formats and fidelity are the recorded backend's own words.
@@ -106,20 +107,21 @@ def _linked(folder: Path, to: Path) -> Path:
 @click.option("--arch", metavar="BOARD", help="Use this board.")
 @click.option("--data-format", metavar="FORMAT", help="Use this number format.")
 @click.option("--math-fidelity", metavar="FIDELITY", help="Use this fidelity.")
+@click.option("--system-desc", metavar="FILE", help="Use this system descriptor.")
 @click.option(
     "--op-timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Use this time limit."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the record.")
 def command(
     folder: Path, backend: str | None, arch: str | None, data_format: str | None, math_fidelity: str | None,
-    op_timeout: float | None, as_json: bool,
+    system_desc: str | None, op_timeout: float | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Run the op of a repro folder again.
 
     Exit code 0: it passes; 1: it fails as recorded; 2: it could not be run; 3: it fails in another way.
     """
     replayed = replay(folder, backend=backend, arch=arch, data_format=data_format, math_fidelity=math_fidelity,
-                   op_timeout=op_timeout)  # fmt: skip
+                      system_desc=system_desc, op_timeout=op_timeout)  # fmt: skip
     click.echo(json.dumps(replayed.test.model_dump(mode="json"), indent=2) if as_json else replayed.text)
     raise SystemExit(replayed.code)
 

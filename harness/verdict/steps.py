@@ -152,7 +152,7 @@ def steps_of(
             if target.narrow_dst:
                 added = max(added, RANDOM * unit("Float16_b") * math.sqrt(4 * math.ceil(inner / DST_DEPTH)))
         elif table.in_tf32(target, kind, held):
-            cut = (2.0 ** -FRACTION_BITS["Tf32"],) * 2
+            cut = 2.0 ** -FRACTION_BITS["Tf32"], 2.0 ** -FRACTION_BITS["Tf32"]
         elif target.sums_in_own_type:
             added = max(added, RANDOM * unit(own) * math.sqrt(inner + 1))  # each product and each sum is rounded
         joined = 0.0

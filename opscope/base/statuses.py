@@ -45,7 +45,7 @@ LABELS: dict[str, Word] = {
     "NEW": Word("bad", "#E53935", "Goes wrong now, and did not before or was not attempted."),
     "REASON-CHANGED": Word("bad", "#FB8C00", "Goes wrong as before, for another reason."),
     "PCC-DROP": Word("bad", "#8E24AA", "Right in both, but further from its golden."),
-    "SLOWER": Word("known", "#3949AB", "Right in both, but takes more device cycles or longer to compile."),
+    "SLOWER": Word("known", "#3949AB", "Right in both, but takes more device cycles, or longer to run or to compile."),
     "PERSISTING": Word("known", "#B0BEC5", "Goes wrong as before."),
     "FIXED": Word("good", "#2E7D32", "Went wrong before, and is right now."),
     "VANISHED": Word("idle", "#78909C", "Was in a model that both have, and is not in it any more."),

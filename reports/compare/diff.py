@@ -348,10 +348,21 @@ def changes(a: RunView, b: RunView) -> list[dict[str, Any]]:
         ("host", a.origin["host"], b.origin["host"]),
         ("python", a.origin["python"], b.origin["python"]),
     ]
-    for kind in ("versions", "options"):
-        old, new = a.origin[kind], b.origin[kind]
-        pairs += [(f"{kind[:-1]} {name}", old.get(name), new.get(name)) for name in sorted({*old, *new})]
+    for kind, old, new in (
+        ("versions", _versions(a), _versions(b)),
+        ("options", a.origin["options"], b.origin["options"]),
+    ):
+        pairs += [(f"{kind[:-1]} {name}", old.get(name), new.get(name)) for name in sorted({*old, *new})
+                  if name != "versions"]  # fmt: skip
     return [{"what": what, "a": old, "b": new} for what, old, new in pairs if old != new]
+
+
+def _versions(run: RunView) -> dict[str, Any]:
+    """The versions of packages, and of what the backends consist of (`Backend.versions`)."""
+    of_backends = run.origin["options"].get("versions")
+    parts = of_backends.values() if isinstance(of_backends, dict) else ()
+    return {name: version for part in (*parts, run.origin["versions"]) if isinstance(part, dict)
+            for name, version in part.items()}  # fmt: skip
 
 
 def _revision(run: RunView, prefix: str = "") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 
 from opscope.base.digest import words_digest
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.option_types import path_of
 from opscope.harness.record.records import ManifestHeader, ModelFailure, OpRow, OpTest, RunRecord, TensorDesc, fails_run
 from opscope.harness.record.result_options import OPTIONS
 from opscope.harness.record.selection import count_deselected
@@ -31,6 +33,8 @@ NAMED = tuple(name for name, option in OPTIONS.items()
               if option.series and name not in (*UNNAMED, "arch", "workflow"))  # fmt: skip
 """All other options that affect an op's numbers. The text names those that differ from their default."""
 
+_DIGESTED = re.compile(r".*(@[0-9a-f]{16})")
+"""An option's value that is a file with the digest of what it holds."""
 NO_IMPORT = {"import_status": "", "import_text": "", "import_expected": ""}
 
 RAN = "ran"
@@ -91,9 +95,17 @@ def series_text(backend: str, arch: str, options: dict[str, Any]) -> str:
         raise InputError("options of a run", "names and values", str(options)[:80], "publishing the run again")
     workflow = options.get("workflow")
     unnamed = (*(options.get(name) for name in UNNAMED), workflow if workflow != OPTIONS["workflow"].default else None)
-    named = (f"{name}={plain(options[name])}" for name in NAMED
+    named = (f"{name}={_without_folder(plain(options[name]))}" for name in NAMED
              if options.get(name) not in (None, OPTIONS[name].default))  # fmt: skip
     return " ".join([backend, arch, *(str(plain(value)) for value in unnamed if value is not None), *named])
+
+
+def _without_folder(value: object) -> object:
+    """The value of an option, of a file with its digest without the folder, which differs between machines."""
+    if not isinstance(value, str):
+        return value
+    digested = _DIGESTED.fullmatch(value)
+    return f"{path_of(value).name}{digested[1]}" if digested else value
 
 
 def series_by_backend(backend: str, arch: str, options: dict[str, Any]) -> dict[str, str]:

@@ -1,7 +1,9 @@
 """Recorded runs in a small file, from which the demo replays its nights.
 
 `python -m opscope.reports.demo.recorded RUN_DIR...` writes recorded.jsonl.xz again, without the fields that a night
-changes or that follow from other fields. Each line is one op of one run: its manifest row and its OpTest.
+changes or that follow from other fields. A run takes the place of the one of its backend and board; the others stay, so
+one run of a compiler that is not installed everywhere can be recorded by itself. Each line is one op of one run: its
+manifest row and its OpTest.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ TEST_WITHOUT = {
     "config", "schema_version", "pipeline", "frontend", "framework_op_name",
 }  # fmt: skip
 """Fields of OpTest that each night sets again, or that follow from the row."""
-OPTIONS = ("dtype", "seed", "inputs", "data_format", "math_fidelity", "fingerprint")
+OPTIONS = ("dtype", "seed", "inputs", "data_format", "math_fidelity", "fingerprint", "versions")
 """Options of a run that affect its results; the others are paths on the machine that it ran on."""
 Line = dict[str, Any]
 
@@ -43,15 +45,23 @@ class RecordedRun:
 
 
 def record(run_dirs: Sequence[Path], models: Sequence[str]) -> None:
-    """Writes FILE from run folders, with only `models` of each."""
+    """Writes runs to FILE, with only `models` of each."""
+    of_run: dict[tuple[str, str], list[str]] = {}
     lines: list[str] = []
+    for line in lzma.decompress(FILE.read_bytes()).decode().splitlines():
+        entry = json.loads(line)
+        if "run" in entry:
+            lines = of_run.setdefault((entry["run"]["backend"], entry["run"]["arch"]), [])
+        lines.append(line)
     for run_dir in run_dirs:
         run = load_run(run_dir)
         models_of_run = [model for model in run.record.models if model in models]
+        options = run.record.origin.options
+        lines = of_run[run.record.backend, run.record.arch] = []
         head = {
             "backend": run.record.backend, "arch": run.record.arch, "models": models_of_run,
             "versions": run.record.origin.versions,
-            "options": {name: run.record.origin.options[name] for name in OPTIONS},
+            "options": {name: options[name] for name in OPTIONS if name in options},
             "module_ops": {m: run.header.module_ops[m] for m in models_of_run},
             "structural": {m: run.header.structural[m] for m in models_of_run},
         }  # fmt: skip
@@ -65,7 +75,8 @@ def record(run_dirs: Sequence[Path], models: Sequence[str]) -> None:
                 )
                 test = tests[row.op_id].model_dump(mode="json", exclude_defaults=True, exclude=TEST_WITHOUT)
                 lines.append(json.dumps({"row": row_fields, "test": test}, separators=(",", ":")))
-    FILE.write_bytes(lzma.compress("\n".join(lines).encode(), preset=9 | lzma.PRESET_EXTREME))
+    text = "\n".join(line for lines in of_run.values() for line in lines)
+    FILE.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
 
 
 @cache

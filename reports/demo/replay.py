@@ -21,6 +21,7 @@ from opscope.reports.demo.recorded import Line, RecordedRun, recorded_runs, test
 from opscope.reports.demo.story import (
     ABSENT,
     ARRIVALS,
+    AS_RECORDED,
     JAXLIB_BEFORE,
     JAXLIB_CHANGES,
     NIGHTS,
@@ -106,13 +107,19 @@ WRONG_Z, WORSE_Z = 40.0, 0.9
 
 def _origin(night: Night, recorded: RecordedRun) -> Origin:
     versions = dict(recorded.record.origin.versions)
+    options = recorded.record.origin.options
+    if recorded.record.backend in AS_RECORDED:
+        return Origin(
+            host="demo", cpu="none", ci_job=MARK, versions=versions,
+            command_line=("opscope", "demo", "--seed", str(night.seed)), options=options,
+        )  # fmt: skip
     if night.number < JAXLIB_CHANGES:
         versions |= {"jax": JAXLIB_BEFORE, "jaxlib": JAXLIB_BEFORE}
     revision = words_digest(f"{night.seed} {night.number} {recorded.record.backend}", digits=40)
     if recorded.record.backend != "reference":
         revision = ""
     fingerprint = f"{recorded.record.backend}-{revision[:16] or versions['jaxlib']}"
-    options = {**recorded.record.origin.options, "fingerprint": fingerprint}
+    options = {**options, "fingerprint": fingerprint}
     return Origin(
         revision=revision, branch="main", backend_revision=revision, host="demo", cpu="none", ci_job=MARK,
         versions=versions, command_line=("opscope", "demo", "--seed", str(night.seed)), options=options,

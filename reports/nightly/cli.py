@@ -17,6 +17,8 @@ INTERRUPTED = 130
 
 @click.command(short_help="Run, publish, compare and report a night.")
 @click.argument("config", required=False, type=click.Path(path_type=Path))
+@click.option("--backend", "backends", metavar="NAME,...",
+              help="Run these backends, each in a sweep of its own, in place of those in CONFIG.")  # fmt: skip
 @click.option("--shard", metavar="I/N", help="Run only this shard; a later --join collects its runs.")
 @click.option("--join", "places", multiple=True, metavar="DIR", type=click.Path(path_type=Path),
               help="Run nothing; publish the runs of all shards that CI collected in DIR.")  # fmt: skip
@@ -27,8 +29,8 @@ INTERRUPTED = 130
               help="Also append the summary to FILE; default: the summary of the GitHub job.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Only check CONFIG and print the commands of its sweeps.")
 def nightly(
-    config: Path | None, shard: str | None, places: tuple[Path, ...], started: str | None, new: bool,
-    database: str | None, summary_file: Path | None, dry_run: bool,
+    config: Path | None, backends: str | None, shard: str | None, places: tuple[Path, ...], started: str | None,
+    new: bool, database: str | None, summary_file: Path | None, dry_run: bool,
 ) -> None:  # fmt: skip
     """Run the night that CONFIG (default: ci/nightly.yaml) describes, publish it, compare it, and report it.
 
@@ -38,13 +40,15 @@ def nightly(
     from opscope.harness.record.errors import InputError
     from opscope.reports.database.owners import rules_here
     from opscope.reports.nightly import night_folder, running
-    from opscope.reports.nightly.config import CONFIG_FILE, read_config
+    from opscope.reports.nightly.config import CONFIG_FILE, read_config, with_backends
     from opscope.reports.nightly.night import add_to_page_of_job, deliver
     from opscope.reports.nightly.progress import Display
     from opscope.reports.nightly.sweeps import sweeps
 
     root = Path.cwd()
     settings = read_config(config or CONFIG_FILE)
+    if backends is not None:
+        settings = with_backends(settings, backends)
     number = _number(shard, settings.shards)
     if shard is not None and places:
         raise InputError("--shard", "--shard or --join", "both", "--join, after all shards")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -99,6 +99,14 @@ def read_config(path: Path) -> Config:
     for key, value in content.items():
         values |= KEYS[key](f"{path}: {key}", value)
     return Config(path=path, content=content, **values)
+
+
+def with_backends(config: Config, names: str) -> Config:
+    """The configuration with other backends, separated by commas: each has sweeps of its own. Raises InputError."""
+    from opscope.harness.backends import registry
+
+    backends = _backends("--backend", [*registry.split_names(names)])
+    return replace(config, backends=backends, content={**config.content, "backends": [*backends]})
 
 
 def _named(name: str, read: Callable[[str, Any], Any]) -> Callable[[str, Any], dict[str, Any]]:

@@ -37,7 +37,7 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_was_recorded_is_small_and_right() -> None:
     assert recorded.FILE.stat().st_size < 1_000_000
     runs = recorded.recorded_runs()
-    assert {run.record.backend for run in runs} == {"reference", "xla"}
+    assert {run.record.backend for run in runs} == {"reference", "xla", "tt"}
     for run in runs:
         assert run.ops
         assert all(kept["status"] == "success" for _, kept in run.ops), "what fails in the demo is the story's"
@@ -191,3 +191,20 @@ def test_thirty_nights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     assert not end.value.code
     with closing(sqlite3.connect(tmp_path / ".opscope" / "demo" / "opscope.sqlite")) as found:
         assert found.execute("SELECT COUNT(*) FROM op_tests").fetchone() == tests
+
+
+def test_the_nights_of_tt_are_those_of_the_real_compiler(night: Path) -> None:
+    """Nothing is made up about its ops: they are as the plugin compiled them when they were recorded."""
+    (source,) = (run for run in recorded.recorded_runs() if run.record.backend == "tt")
+    run = load_run(night / "demo-20261120-tt-n150")
+    assert "tt: jax-tt-plugin 0.1.3, libtt.so sha256 " in run.record.origin.options["fingerprint"]
+    assert run.record.origin.options["versions"]["tt"]["jax-tt-plugin"] == "0.1.3"
+    kept = {row.op_id: fields for row, fields in source.ops}
+    for test in run.tests:
+        assert test.compiled_by.startswith("jax-tt-plugin 0.1.3, libtt.so sha256 ")
+        assert (test.status, test.ran_on, test.pcc) == (
+            kept[test.op_id]["status"],
+            "simulator",
+            kept[test.op_id].get("pcc"),
+        )
+    assert {words for test in run.tests for words in test.narrowed} == {"f32 -> bf16 at ttnn.max_pool2d"}

@@ -206,6 +206,15 @@ def test_what_changed_besides_the_results(found: Diff) -> None:
     assert "arch" not in changes
 
 
+def test_another_version_of_the_plugin_is_a_change(tmp_path: Path) -> None:
+    a, b = (from_folder(night(tmp_path, n, {"a": OK})) for n in (1, 2))
+    for view, version in ((a, "0.1.2"), (b, "0.1.3")):
+        view.origin["options"]["versions"] = {"tt": {"jax-tt-plugin": version, "PJRT API": "0.114"}}
+    what = {change["what"]: (change["a"], change["b"]) for change in compare(a, b).changes}
+    assert what["version jax-tt-plugin"] == ("0.1.2", "0.1.3")
+    assert not [name for name in what if "PJRT" in name or name.endswith(" versions")]
+
+
 def test_flaky_and_known_failures_fail_no_gate(tmp_path: Path) -> None:
     ops = {"known": Op("run_failed", more={"expected": "notyet: no kernel"}), "flaky": Op("crashed", more={
         "flaky": True})}  # fmt: skip

@@ -99,3 +99,13 @@ def test_runs_of_different_workflows_are_not_compared() -> None:
     at_level = {name: {**plain, "optimization_level": name} for name in (0, 2)}
     assert series_text("reference", "n150", at_level[0]) == series_text("reference", "n150", plain)
     assert series_text("reference", "n150", at_level[2]) != series_text("reference", "n150", plain)
+
+
+def test_a_series_names_a_file_by_its_name_and_digest_wherever_it_lies() -> None:
+    one, same, other = (
+        series_text("tt", "n150", {"seed": 0, "system_desc": value})
+        for value in ("/here/mine.ttsys@0123456789abcdef", "/there/mine.ttsys@0123456789abcdef",
+                      "/here/mine.ttsys@fedcba9876543210")
+    )  # fmt: skip
+    assert one == same == "tt n150 0 system_desc=mine.ttsys@0123456789abcdef"
+    assert one != other

@@ -7,10 +7,18 @@ import pytest
 from jax import lax
 from numpy.testing import assert_array_equal
 
+from opscope.compiler.target.binary import write
 from opscope.compiler.target.fused_params import NormParams
-from opscope.compiler.target.program import BroadcastParams, ReduceParams, SliceParams, SortParams
-from opscope.simulator.api import DeviceError, error_bound
-from opscope.simulator.tests.programs import run_kernel, run_several
+from opscope.compiler.target.program import (
+    BroadcastParams,
+    IndexedRowsParams,
+    Params,
+    ReduceParams,
+    SliceParams,
+    SortParams,
+)
+from opscope.simulator.api import Device, DeviceError, error_bound
+from opscope.simulator.tests.programs import one_kernel, run_kernel, run_several
 
 RANDOM = np.random.default_rng(31)
 X = RANDOM.standard_normal((3, 4, 5)).astype(np.float32)
@@ -83,3 +91,28 @@ def test_batch_norm_of_a_batch_gives_its_statistics() -> None:
     want = (wide - mean) / np.sqrt(variance + 1e-5) * weight + offset
     for got, right in zip(outputs, (want, mean, variance), strict=True):
         np.testing.assert_allclose(got, right, rtol=2e-6, atol=2e-6)
+
+
+def cycles(kernel: str, params: Params, *arrays: np.ndarray) -> int:
+    """Cycles of a program of one kernel whose result is like its first input, on an n150."""
+    first = (arrays[0].shape, "f32")
+    more = [(arrays[0].shape, "ui16")] if kernel.startswith("sort") else []
+    inputs = [(array.shape, {"f": "f32", "i": "i32"}[array.dtype.kind]) for array in arrays]
+    binary = one_kernel(kernel, params, inputs, first, more=more)
+    return Device("n150").load(write(binary)).run(arrays).profile.total_cycles
+
+
+def test_a_sort_without_a_comparator_takes_the_passes_of_its_network() -> None:
+    x = RANDOM.standard_normal((4096, 512)).astype(np.float32)
+    short, long = cycles("sort_ascending", SortParams(1), x.reshape(-1, 32)), cycles("sort_ascending", SortParams(1), x)
+    assert short < long < 4 * short, "9 stages in place of 5: 45 steps to 15"
+
+
+def test_a_gather_reads_the_rows_that_it_returns_and_a_scatter_the_whole_table() -> None:
+    table, index = np.zeros((1, 65536, 64), np.float32), np.zeros((1, 1, 32), np.int32)
+    new = np.zeros((1, 32, 64), np.float32)
+    params = IndexedRowsParams((65536,), (1,))
+    inputs = [(table.shape, "f32"), (index.shape, "i32")]
+    program = one_kernel("rows_gather", params, inputs, (new.shape, "f32"))
+    gather = Device("n150").load(write(program)).run([table, index]).profile.total_cycles
+    assert gather * 10 < cycles("rows_scatter", params, table, index, new)

@@ -70,7 +70,8 @@ def test_a_fault_shows_in_the_command_and_in_the_difference_of_two_dumps(folder,
     words = (folder / "m.ttnn", "--inputs", folder / "in.npz", "--dump")
     assert call(simulate, *words, tmp_path / "right").exit_code == 0
     # Page 1 holds rows 32 to 39: the lowest exponent bit of element (32, 0), 3 -> 6.
-    done = call(simulate, *words, tmp_path / "wrong", "--fault", f"dram-bit@1,{32 + 2},7", "--json")
+    place = api.load_board("n150").ttnn.dram_unreserved_base + 2
+    done = call(simulate, *words, tmp_path / "wrong", "--fault", f"dram-bit@1,{place},7", "--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.output)
     assert found["changed"] == [1]

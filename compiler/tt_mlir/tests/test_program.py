@@ -164,6 +164,7 @@ def test_an_op_without_a_row_is_refused_by_name() -> None:
         ("ttnn.permute", "permutation = array<i64: 2, 0, 1>, order = 3 : i32", "got order"),
         ("ttnn.neg", "compute_config = #ttnn.device_compute_kernel_config<fast = true>", "got fast"),
         ("ttnn.permute", "", "expected an attribute permutation"),
+        ("ttnn.repeat", "repeat_dims = #ttnn.shape<2x1>", "expected attributes and shapes that go together"),
     ],
 )
 def test_an_attribute_that_nobody_understands_is_refused(name: str, attributes: str, message: str) -> None:

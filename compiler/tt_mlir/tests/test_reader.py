@@ -86,6 +86,7 @@ def test_what_is_ours_is_not_taken_for_tt_mlirs() -> None:
     "words",
     [
         "true", "7 : i32", "-7 : si32", "7 : ui64", "5.000000e-01 : f32", "0x7FC00000 : f32", "0xFF80 : bf16",
+        "0xCE6E0000 : f32",
         '"a\\22\\0A"', "[1 : i32, false]", "array<i64: 3, -1>", "array<i32>", "@main", "#ttnn.shape<>",
         "tensor<2x3xsi32>",
         "!ttnn.device", "#ttnn.conv2d_config<a = true, b = \"x, y\">", "dense<[1, 2]> : tensor<2xsi32>", "tensor<f32>",

@@ -89,7 +89,9 @@ def parse(source: str | bytes, where: str = "module", path: Path | None = None) 
             try:
                 return _in_stablehlo(_without_foreign(read, where, error))
             except ir.MLIRError as second:
-                raise _refused(str(second), where, text) from second
+                # Where a type of such a dialect stays, the first reading knows its place in the user's text.
+                told = str(error) if _FOREIGN.search(str(second)) else str(second)
+                raise _refused(told, where, text) from second
 
 
 def _without_foreign(read: foreign.Parse, where: str, error: Exception) -> Module:

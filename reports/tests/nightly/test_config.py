@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from opscope.harness.record.errors import InputError
-from opscope.reports.nightly.config import POLICY, read_config
+from opscope.reports.nightly.config import POLICY, read_config, with_backends
 from opscope.reports.nightly.night_folder import begin, end, folder_of
 from opscope.reports.nightly.sweeps import expected_models, first_command, sweeps
 
@@ -52,6 +52,16 @@ def test_every_combination_is_a_sweep_of_its_own(file: Path, tmp_path: Path) -> 
                   ["--op-timeout", "30.0"], ["--model", "gcn_c*"], ["--no-report"]):  # fmt: skip
         assert any(command[place : place + len(words)] == words for place in range(len(command))), words
     assert config.policy == {**POLICY, "partial": "fail"}
+
+
+def test_other_backends_take_the_place_of_those_in_the_file(file: Path) -> None:
+    config = with_backends(read_config(file), "reference,null")
+    assert config.backends == ("reference", "null")
+    assert config.content["backends"] == ["reference", "null"], "the night is stored with those that ran"
+    assert {sweep.backend for sweep in sweeps(with_backends(config, "xla"))} == {"xla"}
+    for names, told in (("referense", "--backend: expected"), ("xla,xla", "each backend once"), (",", "a backend")):
+        with pytest.raises(InputError, match=told):
+            with_backends(config, names)
 
 
 @pytest.mark.parametrize(

@@ -206,3 +206,17 @@ def test_a_full_disk_ends_a_night_in_words_and_it_goes_on_when_there_is_room(
     code, output = nightly(place)
     assert code == 0, output
     assert rows(place, "SELECT status FROM night_status ORDER BY night_id DESC")[0] == ("complete",)
+
+
+def test_a_backend_that_cannot_work_here_is_a_row_of_the_night(place: Path) -> None:
+    """Its sweep is refused; the others run, are published and compared, and the night says what is missing."""
+    (place / "broken.so").write_text("no library")
+    code, output = nightly(place, "--backend", "xla,tt:broken.so")
+    assert code == 1, output
+    assert "Traceback" not in output
+    assert "no data: no op was attempted on tt-broken n150" in output
+    assert rows(place, "SELECT backend, status, ran FROM night_series ORDER BY backend") == [
+        ("tt-broken", "partial", 0), ("xla", "complete", 1)
+    ]  # fmt: skip
+    summary = (place / "page.md").read_text()
+    assert f"tt-broken n150: refused: --backend tt:{place}/broken.so: expected a shared library" in summary

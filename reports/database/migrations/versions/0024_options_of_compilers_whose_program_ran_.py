@@ -13,4 +13,4 @@ def upgrade() -> None:
     op.add_column("op_tests", sa.Column("backend_option", sa.Text(), server_default="", nullable=False))
     op.add_column("op_tests", sa.Column("system_desc", sa.Text(), server_default="", nullable=False))
     op.add_column("op_tests", sa.Column("compiled_by", sa.Text(), server_default="", nullable=False))
-    op.add_column("op_tests", sa.Column("narrowed", sa.JSON(), nullable=False))
+    op.add_column("op_tests", sa.Column("narrowed", sa.JSON(), nullable=False, server_default="[]"))
