@@ -19,6 +19,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 GUIDES = sorted((ROOT / "docs" / "guide").glob("*.md"))
 README = "README"
+EXTRAS = {"tt_mlir": "tt"}
+"""What a page asks its readers to install beside opscope itself."""
 READERS_WORDS = {
     "source .venv/bin/activate\n": "",  # the environment is another one
     "'vit*'": "'mnist_ml?'",
@@ -56,6 +58,19 @@ def _pip(python: str | Path, *words: str | Path, folder: Path) -> None:
     subprocess.run(command, check=True, cwd=folder, stdout=subprocess.DEVNULL)
 
 
+def install_extra(python: Path, page: Path, scratch: Path) -> str:
+    """Installs what a page needs beside opscope; returns why it cannot be had, empty if it is there."""
+    extra = EXTRAS.get(page.stem)
+    if extra is None:
+        return ""
+    wheel = next((scratch / "dist").glob("*.whl"))
+    try:
+        _pip(python, "install", "-c", ROOT / "constraints.txt", f"{wheel}[{extra}]", folder=scratch)
+    except subprocess.CalledProcessError:
+        return f"the registry has no opscope[{extra}] for this machine today"
+    return ""
+
+
 def readme(scratch: Path) -> Path:
     """The README's commands of every day as a page to walk."""
     [commands] = re.findall(r"^## Every day\n\n```sh\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
@@ -87,6 +102,9 @@ def walks(scratch: Path, names: Sequence[str] = ()) -> Iterator[tuple[str, str, 
     for page in [*GUIDES, readme(scratch)]:
         if not names or page.stem in names:
             started = time.monotonic()
+            if missing := install_extra(python, page, scratch):
+                print(f"{page.stem}: not walked, {missing}", flush=True)
+                continue
             yield page.stem, walk(python, page, scratch), time.monotonic() - started
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.guides import GUIDES, README, fresh_environment, readme
+from ci.guides import EXTRAS, GUIDES, README, fresh_environment, install_extra, readme
 from ci.guides import walk as walk_in_empty_folder
 from ci.walk import Command, File, missing, steps, walk
 
@@ -41,7 +41,9 @@ def test_what_goes_otherwise_is_told(tmp_path: Path) -> None:
 
 
 def test_there_is_a_walk_for_everybody() -> None:
-    assert {page.stem for page in GUIDES} == {"bring_up_a_model", "ci_owner", "compiler_engineer", "dashboard_reader"}
+    stems = {page.stem for page in GUIDES}
+    assert stems == {"bring_up_a_model", "ci_owner", "compiler_engineer", "dashboard_reader", "tt_mlir"}
+    assert set(EXTRAS) <= stems
     for page in GUIDES:
         assert sum(isinstance(step, Command) for step in steps(page.read_text())) >= 5
 
@@ -70,6 +72,8 @@ def test_every_command_does_what_the_page_says(
     page: Path, python: Path, scratch: Path, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert pytestconfig.cache is not None
+    if absent := install_extra(python, page, scratch):
+        pytest.skip(absent)
     # Superset is installed once for all sessions.
     monkeypatch.setenv("OPSCOPE_CACHE_DIR", str(pytestconfig.cache.mkdir("superset")))
     assert walk_in_empty_folder(python, readme(scratch) if page.stem == README else page, scratch) == ""

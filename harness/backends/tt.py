@@ -258,8 +258,8 @@ class Tt(Pjrt):
         job.kept_ir = None if job.ir_dir else kept
         job.pipeline = " ".join(f"{name}={value}" for name, value in self.compile_options(job) if name != "export_path")
         library = self.library()
-        job.compiled_by = f"{library.distribution} {library.version}" if library.distribution else library.path.name
-        job.compiled_by += f", {library.path.name} sha256 {library.digest()[:16]}"
+        job.compiled_by = f"{library.distribution} {library.version}" if library.distribution else ""
+        job.compiled_by += f"{', ' if job.compiled_by else ''}{library.path.name} sha256 {library.digest()[:16]}"
 
     def _run_program(self, job: Job) -> None:
         """Runs the program on the card, or its TTNN on the simulated device, in the types that it has there."""
