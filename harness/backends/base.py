@@ -281,7 +281,8 @@ class Backend(ABC):
         return ""
 
     def warm_up(self, options: ResultOptions) -> None:  # noqa: B027 - most backends have nothing to prepare
-        """Called after `fingerprint`, before the first op is timed. Any exception ends the run."""
+        """Called after `fingerprint`, before the first op is timed. Any exception but a StageError ends
+        the run."""
 
     def close(self) -> None:  # noqa: B027 - most backends end with their process
         """Called when a lane ends or is replaced, unless its process has died. After some seconds it is killed."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from opscope.harness.backends import registry
-from opscope.harness.backends.base import Backend, BackendError
+from opscope.harness.backends.base import Backend, BackendError, StageError
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.verdict.target import Target
@@ -54,9 +54,15 @@ def open_(name: str, backend: Backend, options: ResultOptions) -> Opened:
 
 
 def warm_up(name: str, backend: Backend, options: ResultOptions) -> None:
-    """Has a backend do its one-time work. Raises InputError if it cannot."""
+    """Has a backend do its one-time work. Raises InputError if it cannot.
+
+    A stage that refuses the op of a warm-up is only logged: ops will say so, each with its stage.
+    """
     with told(name, "warm_up() without an error"):
-        with_options(backend.warm_up, options)
+        try:
+            with_options(backend.warm_up, options)
+        except StageError:
+            traceback.print_exc()
 
 
 def close(backend: Backend) -> None:
