@@ -89,6 +89,10 @@ class Pjrt(Backend):
             return {}
         return {"platform_name": "cuda", "preallocate": False, "visible_devices": [0]}
 
+    def executes(self) -> bool:
+        """Whether the client truly runs programs here, so that what it gives back may be a result."""
+        return True
+
     def compile_options(self, job: Job) -> Sequence[Option]:
         """The plugin's own options of a compilation, by name."""
         return ()
@@ -143,6 +147,8 @@ class Pjrt(Backend):
         os.environ.update(self.environment(options))
         try:
             self._client = pjrt_client.plugin_client(self._name_of(library), self.client_options(options))
+            if self.executes():
+                _check_memory(self._client, library)
         except pjrt_client.ClientError as error:
             raise BackendError(str(error), f"a client of {library.path.name}", "opscope doctor") from error
 
@@ -257,6 +263,18 @@ def _loaded(name: str, library: Library) -> ApiVersion:
         hint = f"a plugin that jaxlib {metadata.version('jaxlib')} takes, or another jaxlib"
         got = error.got if str(library.path) in error.got else f"{error.got} ({library.path})"
         raise BackendError(got, error.expected, hint) from error
+
+
+def _check_memory(client: Client, library: Library) -> None:
+    """Raises BackendError if the client does not give back what was put: one that only compiles gives zeros, and these
+    would be taken for results."""
+    value = np.arange(1, 5, dtype=np.float32)
+    if not np.array_equal(client.take(client.put(value)), value):
+        raise BackendError(
+            "a client that gives back other values than it was given, as one does that only compiles",
+            f"a client of {library.path.name} that computes",
+            "--backend tt for tt-mlir without a card",
+        )
 
 
 def _describe(job: Job, executable: Executable) -> None:

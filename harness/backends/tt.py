@@ -118,6 +118,10 @@ class Tt(Pjrt):
         """None: everything is in the environment."""
         return {}
 
+    def executes(self) -> bool:
+        """Whether there is a card. Without one nothing that the client gives back is read."""
+        return _has_card()
+
     def compile_options(self, job: Job) -> Sequence[Option]:
         """Level, fidelity and --backend-option, and where the IR of each stage goes."""
         level, *others = self._asked(job)

@@ -149,3 +149,14 @@ def test_a_folder_without_room_is_one_line(place: Place) -> None:
     done = place.run(*words, TMPDIR="/nowhere/at/all")
     assert "TMPDIR: expected a writable folder" in done.out + done.err
     assert done.code == 2
+
+
+def test_zeros_of_a_client_that_only_compiles_are_no_results(place: Place, tmp_path: Path) -> None:
+    Path(place.folder, f"{GOOD.name}.mlir").write_text(GOOD.text)
+    made = place.run("opscope", "device", "system-desc", "n150", "-o", str(tmp_path / "n150.ttsys"))
+    assert made.code == 0, made.err
+    words = ("pytest", "--model", f"{GOOD.name}.mlir", "--op-by-op", "--backend", "pjrt:tt", "--no-report")
+    done = place.run(*words, TT_COMPILE_ONLY_SYSTEM_DESC=str(tmp_path / "n150.ttsys"))
+    assert "gives back other values than it was given" in done.out + done.err
+    assert done.code == 2
+    assert not [record for run in place.runs() for record in place.records(run)]
