@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 DISTRIBUTIONS = ("jax-tt-plugin", "pjrt-plugin-tt")
 """The packages that hold tt-mlir as a plugin: a third party's build, and Tenstorrent's own."""
 PLUGINS = ("tt", "pjrt_plugin_tt")
+BOARDS = ("n150", "n300", "p100", "p150", "t3000", "galaxy")
+"""The boards of `compiler/target/boards` whose chips tt-mlir knows."""
+LACKS = "levels 1 and 2 on Blackhole alone (p100, p150), as it has no firmware for Wormhole"
 CARDS = Path("/dev/tenstorrent")
 DEFAULT_FIDELITY = "HiFi4"
 _ASSETS = "libtt-tt-metal-runtime-assets-*"
@@ -89,7 +92,7 @@ class Tt(Pjrt):
     def remark(self) -> str:
         """The build, the boards it compiles for here, and what it lacks."""
         where = "executes on the card" if _has_card() else "compiles without a card; its programs run on the simulator"
-        return f"{super().remark()}; {where}; levels 1 and 2 on Blackhole alone"
+        return f"{super().remark()}; {where}; boards {', '.join(BOARDS)}; {LACKS}"
 
     def load(self) -> None:
         """Loads the library, which unpacks what kernels are compiled from. Raises BackendError for no such plugin."""
