@@ -89,9 +89,9 @@ def parse(source: str | bytes, where: str = "module", path: Path | None = None) 
             try:
                 return _in_stablehlo(_without_foreign(read, where, error))
             except ir.MLIRError as second:
-                # Where a type of such a dialect stays, the first reading knows its place in the user's text.
-                told = str(error) if _FOREIGN.search(str(second)) else str(second)
-                raise _refused(told, where, text) from second
+                first, refused = _refused(str(error), where, text), _refused(str(second), where, text)
+                # Of one fault, the first reading knows the place in the user's own text.
+                raise (first if first.got == refused.got else refused) from second
 
 
 def _without_foreign(read: foreign.Parse, where: str, error: Exception) -> Module:
