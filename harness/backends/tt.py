@@ -148,7 +148,7 @@ class Tt(Pjrt):
         return {tt_repro.PROGRAM: program.encode(), name: self._descriptor_content(job.options)}
 
     def build_note(self) -> str:
-        """That the package on PyPI is a third party's build, with patches of its own."""
+        """That `jax-tt-plugin` is a third party's build, with patches of its own."""
         return tt_repro.build_note(self.library())
 
     def _descriptor(self, options: ResultOptions) -> Path:
