@@ -32,8 +32,9 @@ def test_a_child_on_the_processor_initialises_no_plugin(loaded: Path, environmen
     assert not loaded.exists(), "JAX_PLATFORMS=cpu alone does not stop JAX"
 
 
-def test_a_child_on_another_platform_has_its_plugins(loaded: Path) -> None:
-    call(FIND, {}, seconds=120, environment={"JAX_PLATFORMS": "cpu,another"})
+@pytest.mark.slow  # what else is installed is loaded too, and may unpack hundreds of megabytes
+def test_a_child_on_another_platform_has_its_plugins(loaded: Path, tmp_path: Path) -> None:
+    call(FIND, {}, seconds=120, environment={"JAX_PLATFORMS": "cpu,another", "TMPDIR": str(tmp_path)})
     assert loaded.exists(), "the platform that is asked for may be that plugin's"
 
 
