@@ -27,6 +27,7 @@ from opscope.base.children import jax_plugins
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # What `jax.jit` compiles here runs once, on small inputs. Goldens have options of their own.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Tests that compute with JAX do so on the processor: a plugin that happens to be installed would be loaded beside it.
 jax_plugins.keep_out()
 # pytest imports readline, which puts the size of a terminal that is not there into the environment of xdist's workers.
