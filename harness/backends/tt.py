@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib import util
+from importlib import import_module, util
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from opscope.harness.backends import plugin_libraries, simulated, tt_executable,
 from opscope.harness.backends.base import BackendError, Job, StageError, Target, refuse
 from opscope.harness.backends.pjrt import SMALLEST, Pjrt
 from opscope.harness.backends.plugin_libraries import Library
+from opscope.harness.backends.reference import Reference
 from opscope.harness.cache import export_folder
 from opscope.harness.record.element_types import numpy_dtype
 from opscope.harness.record.errors import InputError
@@ -69,13 +70,17 @@ class Tt(Pjrt):
     def __init__(self, plugin: str = "") -> None:
         super().__init__(plugin)
         self._unpacked: list[Path] = []
+        self._library: Library | None = None
 
     # --- its library, and what that is asked for
 
     def library(self) -> Library:
         """The build of one's own, or that of the package that is installed. Raises InputError if there is none."""
-        if self.plugin:
-            return super().library()
+        if self._library is None:
+            self._library = super().library() if self.plugin else self._installed()
+        return self._library
+
+    def _installed(self) -> Library:
         for name in PLUGINS:
             try:
                 return plugin_libraries.find(self.label(), name)
@@ -95,9 +100,14 @@ class Tt(Pjrt):
         return f"{super().remark()}; {where}; boards {', '.join(BOARDS)}; {LACKS}"
 
     def load(self) -> None:
-        """Loads the library, which unpacks what kernels are compiled from. Raises BackendError for no such plugin."""
+        """Loads the library, which unpacks what kernels are compiled from, and what reads and runs its programs.
+
+        Raises BackendError for what is no such plugin.
+        """
         super().load()
         self._unpacked = sorted(Path(tempfile.gettempdir()).glob(_ASSETS))
+        Reference().fingerprint()  # imports compiler and simulator and reads their sources, once for all lanes
+        import_module("opscope.compiler.tt_mlir.program")
 
     def open(self, options: ResultOptions) -> None:
         """Makes the client, for the board of this run. Level 0 compiles no kernel, so what was unpacked goes."""
@@ -216,8 +226,6 @@ class Tt(Pjrt):
 
     def fingerprint(self, options: ResultOptions) -> str:
         """The library's digest, the descriptor's, and the reader and simulator that run its programs."""
-        from opscope.harness.backends.reference import Reference
-
         described = "" if _has_card() else path_digest(self._descriptor(options))
         return f"{super().fingerprint(options)}-{described}-{Reference().fingerprint(options)}"
 
