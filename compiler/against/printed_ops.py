@@ -125,25 +125,23 @@ def _expanded(text: str, aliases: dict[str, str]) -> str:
 
 def split(text: str) -> list[str]:
     """Splits at the commas that stand in no bracket and no quotes."""
-    parts, depth, start, at = [], 0, 0, 0
-    while at < len(text):
-        letter = text[at]
-        if letter == '"':
-            at = _end_of_quotes(text, at)
-            continue
-        if letter in _OPEN:
-            depth += 1
-        elif letter in _CLOSE and not (letter == ">" and text[at - 1] == "-"):
-            depth -= 1
-        elif letter == "," and depth == 0:
+    parts, start = [], 0
+    for at, letter, depth in _unquoted(text):
+        if letter == "," and depth == 0:
             parts.append(text[start:at])
             start = at + 1
-        at += 1
     return [*parts, text[start:]] if text.strip() else parts
 
 
 def _closing(text: str, start: int) -> int:
     """The place behind the bracket that closes the one at `start`; the end where none does."""
+    closed = (at + 1 for at, letter, depth in _unquoted(text, start) if letter in _CLOSE and depth == 0)
+    return next(closed, len(text))
+
+
+def _unquoted(text: str, start: int = 0) -> Iterator[tuple[int, str, int]]:
+    """Each letter from `start` on that stands in no quotes: its place, the letter, and how many brackets that were
+    opened since are open after it. The `>` of an arrow closes none, and is left out."""
     depth, at = 0, start
     while at < len(text):
         letter = text[at]
@@ -152,12 +150,13 @@ def _closing(text: str, start: int) -> int:
             continue
         if letter in _OPEN:
             depth += 1
-        elif letter in _CLOSE and not (letter == ">" and text[at - 1] == "-"):
+        elif letter in _CLOSE:
+            if letter == ">" and text[at - 1] == "-":
+                at += 1
+                continue
             depth -= 1
-            if depth == 0:
-                return at + 1
+        yield at, letter, depth
         at += 1
-    return len(text)
 
 
 def _end_of_quotes(text: str, start: int) -> int:

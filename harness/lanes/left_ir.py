@@ -30,8 +30,11 @@ def last_passed(folder: Path | None, stages: Sequence[Stage], files: Mapping[str
 
 
 def keep(folder: Path | None, files: Mapping[str, str], context: RunContext, op_id: str) -> None:
-    """Stores what lies beside such files as the op's IR, named by its stage. What the disk refuses is left out."""
-    if folder is None or not files or context.keep_ir:
+    """Stores what lies beside such files as the op's IR, named by its stage. What the disk refuses is left out.
+
+    With --keep-ir too: the process ended before it could move them.
+    """
+    if folder is None or not files:
         return
     target = artifacts.ir_folder(backend_label(context.backend))
     for path in _beside(folder, files):

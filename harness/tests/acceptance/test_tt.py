@@ -79,8 +79,9 @@ def test_a_small_module_has_its_verdict(row: Row, done: tuple[Place, Done]) -> N
     assert tuple(time["stage"] for time in record["stages"]) == stages
 
 
-def test_an_op_that_aborts_the_compiler_costs_one_op_and_leaves_its_ir(place: Place) -> None:
-    swept(place, [("aborts", ABORTS), (GOOD.name, GOOD.text)], "--reruns", "0")
+@pytest.mark.parametrize("words", [(), ("--keep-ir",)], ids=["", "with keep-ir"])
+def test_an_op_that_aborts_the_compiler_costs_one_op_and_leaves_its_ir(words: tuple[str, ...], place: Place) -> None:
+    swept(place, [("aborts", ABORTS), (GOOD.name, GOOD.text)], "--reruns", "0", *words)
     records = {record["model_name"]: record for record in place.records()}
     assert records[GOOD.name]["status"] == "success"
     crash = records["aborts"]
