@@ -226,7 +226,7 @@ class Tt(Pjrt):
 
     def fingerprint(self, options: ResultOptions) -> str:
         """The library's digest, the descriptor's, and the reader and simulator that run its programs."""
-        described = "" if _has_card() else path_digest(self._descriptor(options))
+        described = "" if _has_card() else hashlib.sha256(self._descriptor_content(options)).hexdigest()[:16]
         return f"{super().fingerprint(options)}-{described}-{Reference().fingerprint(options)}"
 
     def warm_up(self, options: ResultOptions) -> None:
@@ -318,11 +318,6 @@ def _cuts(kernel: str | None, op_name: str) -> bool:
     from opscope.simulator.api import cuts_result
 
     return kernel is not None and cuts_result(kernel)
-
-
-def path_digest(path: Path) -> str:
-    """Sixteen hex digits of what a file holds."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 def _check_descriptor(described: Any, board: SystemDesc) -> None:

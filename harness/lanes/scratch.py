@@ -58,7 +58,8 @@ class Scratch:
         with self._lock:
             if self._folder is None or self._process != os.getpid() or not self._folder.is_dir():
                 place = _place()
-                _remove_abandoned(place)
+                for swept in {place, _MEMORY}:  # a killed run may have had another TMPDIR
+                    _remove_abandoned(swept)
                 self._process, self._claim = os.getpid(), claims.Claims()
                 try:
                     self._folder = self._claimed(place)
