@@ -89,6 +89,12 @@ class Pjrt(Backend):
             return {}
         return {"platform_name": "cuda", "preallocate": False, "visible_devices": [0]}
 
+    def made_client(self, library: Library, options: ResultOptions) -> Client:
+        """A client of the loaded library. Raises ClientError."""
+        from opscope.harness.prepare.pjrt import client as pjrt_client
+
+        return pjrt_client.plugin_client(self._name_of(library), self.client_options(options))
+
     def executes(self) -> bool:
         """Whether the client truly runs programs here, so that what it gives back may be a result."""
         return True
@@ -146,7 +152,7 @@ class Pjrt(Backend):
         _loaded(self._name_of(library), library)
         os.environ.update(self.environment(options))
         try:
-            self._client = pjrt_client.plugin_client(self._name_of(library), self.client_options(options))
+            self._client = self.made_client(library, options)
             if self.executes():
                 _check_memory(self._client, library)
         except pjrt_client.ClientError as error:

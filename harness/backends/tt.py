@@ -39,7 +39,7 @@ from opscope.harness.record.stages import Stage
 
 if TYPE_CHECKING:
     from opscope.compiler.api import SystemDesc, TtMlirProgram
-    from opscope.harness.prepare.pjrt.client import Option
+    from opscope.harness.prepare.pjrt.client import Client, Option
 
 DISTRIBUTIONS = ("jax-tt-plugin", "pjrt-plugin-tt")
 """The packages that hold tt-mlir as a plugin: a third party's build, and Tenstorrent's own."""
@@ -130,6 +130,14 @@ class Tt(Pjrt):
     def client_options(self, options: ResultOptions) -> Mapping[str, Any]:
         """None: everything is in the environment."""
         return {}
+
+    def made_client(self, library: Library, options: ResultOptions) -> Client:
+        """With a card jaxlib's client; without one, a client that does nothing but compile."""
+        if _has_card():
+            return super().made_client(library, options)
+        from opscope.harness.prepare.pjrt.compile_only import CompileOnlyClient
+
+        return CompileOnlyClient(library.path)
 
     def executes(self) -> bool:
         """Whether there is a card. Without one nothing that the client gives back is read."""

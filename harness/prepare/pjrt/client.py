@@ -264,6 +264,19 @@ def compile_options(options: Sequence[Option] = (), debug: Mapping[str, Any] | N
     return made
 
 
+def portable(module: bytes, version: str) -> bytes:
+    """A module as an artifact of that version of StableHLO, with `chlo` ops legalised as for any plugin.
+
+    Raises ValueError if it cannot be read or has an op that the version lacks.
+    """
+    from jaxlib import _jax
+
+    try:
+        return _jax.mlir.serialize_portable_artifact(module, version)
+    except Exception as error:  # jaxlib raises many types
+        raise ValueError(str(error)) from error
+
+
 def load_ahead() -> None:
     """Loads what a client needs, so that no fork has to. Makes none, which has threads."""
     from jaxlib import xla_client  # noqa: F401
