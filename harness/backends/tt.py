@@ -51,6 +51,8 @@ CARDS = Path("/dev/tenstorrent")
 DEFAULT_FIDELITY = "HiFi4"
 _ASSETS = "libtt-tt-metal-runtime-assets-*"
 """What the library unpacks when it is loaded; only kernels are compiled from it, at level 1 and above."""
+_READ_AND_RUN = ("opscope.compiler.tt_mlir.program", "opscope.simulator.api")
+"""What reads its programs and runs them: imported before lanes are forked, and each rerun is a fork."""
 _FOLDER = "op"
 """Where the plugin writes the IR of the op in flight: a folder of the lane's own."""
 _FAILURE = "failure"
@@ -106,8 +108,10 @@ class Tt(Pjrt):
         """
         super().load()
         self._unpacked = sorted(Path(tempfile.gettempdir()).glob(_ASSETS))
-        Reference().fingerprint()  # imports compiler and simulator and reads their sources, once for all lanes
-        import_module("opscope.compiler.tt_mlir.program")
+        Reference().fingerprint()  # reads the sources of compiler and simulator, once for all lanes
+        for module in _READ_AND_RUN:
+            import_module(module)
+        simulated.board_of(BOARDS[0])  # and with it what reads any board
 
     def open(self, options: ResultOptions) -> None:
         """Makes the client, for the board of this run. Level 0 compiles no kernel, so what was unpacked goes."""
