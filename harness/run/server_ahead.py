@@ -49,6 +49,8 @@ def begin(request: Request) -> None:
         }
         for ahead in filter(None, packages):
             forked.get_ready(exporting.EXPORTER, ahead)
+        if request.settings["cluster"] is None:
+            _load_libraries(registry.split_names(request.settings["backend"]))
     elif request.named and request.settings["no_cache"] and request.settings["cluster"] is None:
         for_lanes(registry.split_names(request.settings["backend"]))
 
@@ -58,11 +60,17 @@ def for_lanes(backends: Sequence[str], controller: bool = True) -> None:
     for backend in backends:
         if ahead := worker_ahead.call_for(backend):
             forked.get_ready(worker_ahead.WORKER, ahead)
-        elif controller and scratch.loads_once(backend):
-            with contextlib.suppress(InputError):  # the lanes say what is wrong with TMPDIR
-                scratch.check_room(backend)
-                start = worker_ahead.start_of(backend, scratch.of_process())
-                forked.get_ready(worker_ahead.WORKER, start.ahead, start.server)
+    if controller:
+        _load_libraries(backends)
+
+
+def _load_libraries(backends: Sequence[str]) -> None:
+    """Begins to load what is loaded once a run, in a process of its own: no exporter waits for that one."""
+    for backend in filter(scratch.loads_once, backends):
+        with contextlib.suppress(InputError):  # the lanes say what is wrong with TMPDIR
+            scratch.check_room(backend)
+            start = worker_ahead.start_of(backend, scratch.of_process())
+            forked.get_ready(worker_ahead.WORKER, start.ahead, start.server)
 
 
 def for_splits() -> None:
