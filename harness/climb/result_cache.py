@@ -40,7 +40,7 @@ VERSION = 2
 FOLDER = "results"
 """The subfolder of the cache folder."""
 
-KEPT = frozenset({Status.SUCCESS, Status.COMPILE_FAILED, Status.RUN_FAILED, Status.GOLDEN_FAILED})
+KEPT = frozenset({Status.SUCCESS, Status.COMPILE_FAILED, Status.RUN_FAILED, Status.WRONG_RESULT})
 """Verdicts that the same op will get again."""
 
 OF_THE_RUN = (

@@ -242,7 +242,7 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
     if wrong:
         state.reached = before
         plain = state.stored(Stage.COMPARE, ".txt", "\n".join(wrong) + "\n")
-        test = state.ended(Status.GOLDEN_FAILED, wrong[0], Stage.COMPARE, artifact=plain, **numbers)
+        test = state.ended(Status.WRONG_RESULT, wrong[0], Stage.COMPARE, artifact=plain, **numbers)
         state.before_explaining(test)
         state.leave_ir()
         artifact, hypothesis = explained.explained(row, job, state.context, state.judged_by, checks, export_dir)

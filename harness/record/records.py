@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
+from opscope.base.statuses import renamed
 from opscope.harness.record.field_types import Id, InnerPath, Int
 from opscope.harness.record.result_options import record_fields
 from opscope.harness.record.stages import FAILED, ImportStatus, ModelStatus, Stage, Status
@@ -343,6 +344,8 @@ class OpTest(_WithOptions):
     """The question that the numbers failed: `largest`, `systematic`, `placed`, `rounding`; empty if none."""
     hypothesis: str = ""
     """What made the numbers wrong, in one sentence, if something fits (harness/explain/hypotheses); empty if not."""
+    second_authority: str = ""
+    """What a second authority computes where the golden was questioned, in one line; empty if none was asked."""
     results: tuple[ResultCheck, ...] = ()
     uses: Int = 0
     locations: tuple[str, ...] = ()
@@ -365,7 +368,7 @@ class OpTest(_WithOptions):
     """Whether the outcome changed when the op was run again."""
     stability: str = ""
     """Label of a failure that was run again: `deterministic`, `flaky` or `infrastructure` (harness/climb/reruns.py)."""
-    outcomes: tuple[str, ...] = ()
+    outcomes: tuple[Annotated[str, AfterValidator(renamed)], ...] = ()
     """How each of these runs ended; the first is this record's own."""
     cached_from: str = ""
     """The earlier run that the verdict and stage times come from; empty if they are from this run."""

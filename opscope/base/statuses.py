@@ -30,7 +30,7 @@ STATUSES: dict[str, Word] = {
     "success": Word("good", "#2E7D32", "The op compiled, ran and computed the right numbers."),
     "compile_failed": Word("bad", "#E53935", "A stage before `run` refused the op."),
     "run_failed": Word("bad", "#FB8C00", "The op compiled and failed when it ran."),
-    "golden_failed": Word("bad", "#8E24AA", "The op ran and computed wrong numbers."),
+    "wrong_result": Word("bad", "#8E24AA", "The op ran and computed wrong numbers."),
     "no_golden": Word("bad", "#5C6BC0", "The op has no golden to compare its numbers with."),
     "timeout": Word("bad", "#6D4C41", "The op took longer than its time limit and was killed."),
     "crashed": Word("bad", "#8C1C2C", "The op killed its process: a signal, an exit or no memory left."),
@@ -40,6 +40,17 @@ STATUSES: dict[str, Word] = {
     "not_run": Word("idle", "#B0BEC5", "The run ended before the op was attempted."),
 }
 """Status of an op -> its word. Records can have all of them except `unsplittable`, which only the manifest has."""
+
+OLD_STATUSES = {"golden_failed": "wrong_result"}
+"""Statuses as records and databases of before call them -> their names now."""
+
+
+def renamed(text: str) -> str:
+    """`text` with today's names of statuses, such as `wrong_result at compare` in a record of before."""
+    for old, new in OLD_STATUSES.items():
+        text = text.replace(old, new)
+    return text
+
 
 LABELS: dict[str, Word] = {
     "NEW": Word("bad", "#E53935", "Goes wrong now, and did not before or was not attempted."),

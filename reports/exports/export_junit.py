@@ -27,7 +27,7 @@ ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 FAILED_IN = {Stage.RUN: "runtime", Stage.COMPARE: "golden"}
 """Stage -> the value of `failure_stage` that the reader expects; every other stage is `compile`."""
 
-BY_STATUS = {Status.RUN_FAILED: "runtime", Status.GOLDEN_FAILED: "golden", Status.NO_GOLDEN: "",
+BY_STATUS = {Status.RUN_FAILED: "runtime", Status.WRONG_RESULT: "golden", Status.NO_GOLDEN: "",
              Status.SUCCESS: "success"}  # fmt: skip
 """Status -> `failure_stage`, where the status decides it; for a timeout or a crash the stage decides."""
 

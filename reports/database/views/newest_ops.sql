@@ -23,7 +23,7 @@ SELECT n.run_id, n.night_id, n.backend, n.arch, n.started, n.model, u.op_id, o.o
            AS error_message,
        COALESCE(t.expected, '') AS expected,
        CASE WHEN (t.op_id IS NULL AND o.unsplittable <> '')
-              OR t.status IN ('compile_failed', 'run_failed', 'golden_failed', 'no_golden', 'timeout', 'crashed')
+              OR t.status IN ('compile_failed', 'run_failed', 'wrong_result', 'no_golden', 'timeout', 'crashed')
             THEN 1 ELSE 0 END AS bad,
        CASE WHEN (t.op_id IS NULL AND o.unsplittable = '') OR t.status IN ('stopped', 'skipped', 'not_run')
             THEN 0 ELSE 1 END AS attempted,
