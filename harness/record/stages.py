@@ -79,6 +79,7 @@ class Status(StrEnum):
     RUN_FAILED = "run_failed"
     WRONG_RESULT = "wrong_result"
     NO_GOLDEN = "no_golden"
+    GOLDEN_IN_DOUBT = "golden_in_doubt"
     TIMEOUT = "timeout"
     CRASHED = "crashed"
     STOPPED = "stopped"
@@ -124,6 +125,10 @@ FAILED = frozenset(
     }
 )
 """Statuses that fail a test unless a limitation names them."""
+
+WENT_THROUGH = frozenset({Status.SUCCESS, Status.STOPPED, Status.NO_GOLDEN, Status.GOLDEN_IN_DOUBT})
+"""Statuses of ops that their backend took through its stages as far as it was asked to, and nothing is known to be
+wrong."""
 
 
 def failed_status(stage: Stage) -> Status:
