@@ -89,6 +89,19 @@ class Shard(Record):
     term_sizes: tuple[str, ...] = ()
 
 
+class SecondAuthority(Record):
+    """What a second authority computes for an op whose golden is known to be wrong in this form, and why it was asked.
+
+    `harness/prepare/authorities/known_wrong.py` has the forms.
+    """
+
+    by: str
+    values: tuple[InnerPath, ...] = ()
+    """One .npy per result, relative to the export folder. Empty if they are the golden itself, or if there are none."""
+    text: str
+    """In one line: what is known to be wrong and its source, or why there is no second authority."""
+
+
 class OpRow(Record):
     """One unique op of a run's manifest: everything a lane needs to climb it."""
 
@@ -105,6 +118,8 @@ class OpRow(Record):
     term_sizes: tuple[str, ...] = ()
     """Of a sum with a golden: one .npy per result, bfloat16, with the root sum of squares of each element's terms."""
     no_golden: str = ""
+    second: SecondAuthority | None = None
+    """For an op form whose golden is known to be wrong. For others a second authority is asked when they fail."""
     op_params: dict[str, str] = Field(default_factory=dict)
     """Attributes as MLIR text (tensor literals shortened)."""
     uses: tuple[Use, ...] = ()

@@ -101,7 +101,7 @@ def test_only_what_an_op_will_do_again_is_kept(tmp_path: Path, status: Status) -
     row, asked = add_row(tmp_path, "a"), context(tmp_path)
     cache = ResultCache(tmp_path / "cache", asked, READY)
     cache.keep(row, verdict(row, asked, status, error="it said so"), READY)
-    lasting = {"success", "compile_failed", "run_failed", "wrong_result"}
+    lasting = {"success", "compile_failed", "run_failed", "wrong_result", "golden_in_doubt"}
     assert cache.has(row) == (cache.find(row) is not None) == (status.value in lasting)
 
 
