@@ -1,6 +1,7 @@
-"""Asks a second authority for the results of one op, in a child that may crash, and keeps the answer in the cache.
+"""Asks a second authority for the results of one op: a formula here, the interpreter in a child, which it may end.
 
-The key of an answer holds the op, its inputs' sources and what its golden holds, so that it is asked once per golden.
+What the interpreter says is kept in the cache. Its key holds the op, its inputs' sources and what its golden holds, so
+that it is asked once per golden.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from opscope.base.children.inside import Parent
 from opscope.base.digest import json_digest
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.json_store import JsonStore
+from opscope.harness.prepare.authorities import formulas
 from opscope.harness.prepare.inputs import row_golden, row_inputs
 from opscope.harness.record.element_types import load, save
 from opscope.harness.record.records import OpRow
@@ -25,6 +27,7 @@ from opscope.harness.record.records import OpRow
 if TYPE_CHECKING:
     import numpy as np
 
+INTERPRETER = "StableHLO's interpreter"
 FOLDER = "authorities"
 """The subfolder of the cache folder."""
 SECONDS = 60.0
@@ -55,6 +58,8 @@ def ask(row: OpRow, export_dir: Path, cache_dir: Path | None) -> Answer:
     """
     if row.module is None or row.level != "stablehlo" or row.shards or (row.inputs and not row.sources):
         return Answer("", refusal="only single ops of StableHLO with inputs have one")
+    if formulas.has_formula(row) and formulas.steps(row) <= formulas.MOST_STEPS:
+        return Answer(formulas.BY, tuple(formulas.computed(row, row_inputs(row, export_dir))))
     store = JsonStore(cache_dir / FOLDER) if cache_dir is not None else None
     key = _key(row, row_golden(row, export_dir))
     if store is not None and (kept := _kept(store, key, row)) is not None:
@@ -63,13 +68,13 @@ def ask(row: OpRow, export_dir: Path, cache_dir: Path | None) -> Answer:
         task = {"row": row.model_dump(mode="json"), "export_dir": str(Path(export_dir).absolute()), "folder": folder}
         outcome = call("opscope.harness.prepare.authorities.ask:computed", task, seconds=SECONDS)
         if outcome.result is None:
-            return Answer("", refusal=f"it gave no answer ({outcome.ending.text})")
+            return Answer(INTERPRETER, refusal=f"{INTERPRETER} gave no answer: {outcome.ending.text}")
         values = [load(Path(folder, name), desc.shape, desc.data_type)
                   for name, desc in zip(outcome.result["names"], row.outputs, strict=False)]  # fmt: skip
-    answer = Answer(outcome.result["by"], tuple(values), outcome.result["refusal"])
+    answer = Answer(INTERPRETER, tuple(values), outcome.result["refusal"])
     if store is not None and sum(value.nbytes for value in values) <= MOST_KEPT:
-        store.put(key, {"by": answer.by, "refusal": answer.refusal,
-                        "values": [base64.b64encode(value.tobytes()).decode() for value in values]})  # fmt: skip
+        arrays = [base64.b64encode(value.tobytes()).decode() for value in values]
+        store.put(key, {"refusal": answer.refusal, "values": arrays})
     return answer
 
 
@@ -93,27 +98,23 @@ def _kept(store: JsonStore, key: str, row: OpRow) -> Answer | None:
             return None
         values = [np.frombuffer(base64.b64decode(text), numpy_dtype(desc.data_type)).reshape(desc.shape)
                   for text, desc in zip(entry["values"], row.outputs, strict=False)]  # fmt: skip
-        return Answer(str(entry["by"]), tuple(values), str(entry["refusal"]))
+        return Answer(INTERPRETER, tuple(values), str(entry["refusal"]))
     except (KeyError, TypeError, ValueError):
         return None
 
 
 def computed(parent: Parent) -> dict[str, Any]:
     """The child: files with the results in the `folder` of the task, or why there are none."""
-    from opscope.harness.prepare.authorities import formulas, interpreted
+    from opscope.harness.prepare.authorities import interpreted
 
     task = parent.task()
     row, export_dir = OpRow.model_validate(task["row"]), Path(task["export_dir"])
-    inputs = row_inputs(row, export_dir)
-    if formulas.has_formula(row) and formulas.steps(row) <= formulas.MOST_STEPS:
-        by, values = formulas.BY, formulas.computed(row, inputs)
-    else:
-        by = interpreted.BY
-        try:
-            values = interpreted.computed(row, stored.checked(export_dir, row.module or "").read_bytes(), inputs)
-        except interpreted.NoAnswerError as reason:
-            return {"by": by, "names": [], "refusal": str(reason)}
+    try:
+        module = stored.checked(export_dir, row.module or "").read_bytes()
+        values = interpreted.computed(row, module, row_inputs(row, export_dir))
+    except interpreted.NoAnswerError as reason:
+        return {"names": [], "refusal": str(reason)}
     names = [f"{number}.npy" for number in range(len(values))]
     for name, value in zip(names, values, strict=True):
         save(Path(task["folder"], name), value)
-    return {"by": by, "names": names, "refusal": ""}
+    return {"names": names, "refusal": ""}

@@ -13,8 +13,8 @@ from opscope.harness.record.records import OpRow
 
 BY = "NumPy in float64"
 FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
-MOST_STEPS = 1 << 26
-"""Elements, or products, above which a formula takes longer than a few seconds."""
+MOST_STEPS = 1 << 24
+"""Elements, or products, above which an operand's copy takes more than 128 MiB, or a formula more than seconds."""
 
 FORMULAS: dict[str, Callable[..., Any]] = {
     "stablehlo.abs": np.abs, "stablehlo.add": np.add, "stablehlo.atan2": np.arctan2, "stablehlo.cbrt": np.cbrt,

@@ -14,7 +14,6 @@ from opscope.harness.prepare import golden, mlir
 from opscope.harness.prepare.mlir import interpreter
 from opscope.harness.record.records import OpRow
 
-BY = "StableHLO's interpreter"
 MOST_ELEMENTS = 1 << 20
 MOST_SECONDS = 10.0
 A_STEP = 0.67e-6
