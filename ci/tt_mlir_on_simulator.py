@@ -38,7 +38,7 @@ class Outcome:
     op_id: str
     op_name: str
     outcome: str
-    """`success`, `golden_failed`, `no_golden`, or why it did not run."""
+    """`success`, `wrong_result`, `no_golden`, or why it did not run."""
     reason: str = ""
     narrowed: tuple[str, ...] = ()
     cycles: int = 0
@@ -74,7 +74,7 @@ def outcome(row: OpRow, text: str, folder: Path, device: Device) -> Outcome:
     )  # fmt: skip
     wrong = [check.reason for check in checks if not check.passed]
     seconds = time.perf_counter() - began
-    word = "golden_failed" if wrong else "success"
+    word = "wrong_result" if wrong else "success"
     return Outcome(row.op_id, row.op_name, word, "; ".join(wrong)[:400], made.narrowed, cycles, seconds)
 
 
@@ -102,7 +102,7 @@ def main(argv: list[str] | None = None) -> int:
         if one.outcome != "success":
             print(f"{one.op_id} {one.op_name} {one.outcome}: {one.reason}")
     counts = Counter(one.outcome for one in found)
-    compared = counts["success"] + counts["golden_failed"]
+    compared = counts["success"] + counts["wrong_result"]
     print(f"{len(found)} ops: {dict(counts.most_common())}; {compared / max(len(found), 1):.1%} compared")
     return int(counts["success"] != len(found))
 

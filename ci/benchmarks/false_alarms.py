@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 words.append(asked.math_fidelity or "")
             print(f"{' '.join(words)}: {counts}; compared in {clock.seconds:.2f} s", flush=True)
             for test in tests:
-                if test.status == Status.GOLDEN_FAILED:
+                if test.status == Status.WRONG_RESULT:
                     alarms += 1
                     print(f"  {test.op_name} [{test.op_id}]: {test.error_message}", flush=True)
     return int(alarms > 0)

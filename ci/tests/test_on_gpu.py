@@ -52,13 +52,13 @@ def test_figures_count_verdicts_and_take_the_worst_error_of_each_op() -> None:
     lines = list(figures([
         record("gpu", "add", run_ns=3000.0, z_max=-0.5),
         record("gpu", "add", run_ns=1000.0, z_max=0.25),
-        record("gpu", "dot", run_ns=2000.0, z_max=7.0, status="golden_failed", error_message="far\n off | here"),
+        record("gpu", "dot", run_ns=2000.0, z_max=7.0, status="wrong_result", error_message="far\n off | here"),
         record("xla", "add", z_max=0.125),
     ]))  # fmt: skip
-    assert "| gpu | host | 3 | 2 success, 1 golden_failed | 2 us | 3 us | 0.00 s |" in lines
+    assert "| gpu | host | 3 | 2 success, 1 wrong_result | 2 us | 3 us | 0.00 s |" in lines
     assert "| xla | host | 1 | 1 success |  |  |  |" in lines
     assert lines.index("| dot | 7 | exact |") < lines.index("| add | 0.5 | 0.125 |")
-    assert "| gpu | dot | 1 | golden_failed | far off / here |" in lines
+    assert "| gpu | dot | 1 | wrong_result | far off / here |" in lines
 
 
 @pytest.mark.parametrize("word", ["set -euo pipefail", "--reruns", "timeout 400"])

@@ -60,7 +60,7 @@ def main(argv: list[str] | None = None) -> int:
             continue
         plain, broken = judged(wrong, row, args.ttnn, folders[row.uses[0].model], device)
         sound += plain.outcome == "success"
-        noticed += broken.outcome == "golden_failed"
+        noticed += broken.outcome == "wrong_result"
         words = (
             f"{broken.outcome}, {broken.reason}" if plain.outcome == "success" else f"wrong without it: {plain.reason}"
         )

@@ -243,7 +243,9 @@ def value_files(row: OpRow) -> list[str]:
     """The files with the values that the verdict on an op rests on, relative to its export folder."""
     parts = row.shards or (row,)
     sources = [source.path for part in parts for source in part.sources if source.path is not None]
-    return list(dict.fromkeys([*sources, *(path for part in parts for path in (*part.golden, *part.term_sizes))]))
+    second = row.second.values if row.second is not None else ()
+    goldens = [path for part in parts for path in (*part.golden, *part.term_sizes)]
+    return list(dict.fromkeys([*sources, *goldens, *second]))
 
 
 def files_of(row: OpRow) -> list[str]:

@@ -29,6 +29,7 @@ KINDS = {
     "modules": 1,
     "executables": 1,
     "results": 2,
+    "authorities": 2,
     "imports": 2,
     "entries": 2,
     "suites": 1,

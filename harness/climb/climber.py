@@ -53,6 +53,7 @@ class Climber:
         self._context, self._lane, self._terms = context, lane, terms
         self._journal = store.Journal(Path(context.run_dir), writer)
         self._reruns = Reruns(terms.reruns)
+        self._doubts = terms.cache.doubts if terms.cache is not None else None
         self._sent: dict[str, OpRow] = {}
         """Ops that were sent to a cluster, with their inputs and goldens, until they are climbed."""
         self._in_time = budget.clock(terms.deadline)
@@ -77,7 +78,7 @@ class Climber:
             unrun = unrun_test(row, self._context, Status.NOT_RUN, reason)
             test, verdict = self._judged(unrun.model_copy(update={"attempt": attempt}))
         else:
-            test, verdict = self._judged(self._test(ready, attempt))
+            test, verdict = self._judged(self._by_authorities(ready, self._test(ready, attempt)))
         self._journal.append(test)
         return test, verdict
 
@@ -100,6 +101,10 @@ class Climber:
             # With the report of the child that ran it, because sources may have changed since the run began.
             self._keep(terms.cache, row, test, self._lane.last_ready)
         return test
+
+    def _by_authorities(self, row: OpRow, test: OpTest) -> OpTest:
+        """The record by what is known of the op's golden, on whichever backend that was found."""
+        return test if self._doubts is None else self._doubts.applied(row, test)
 
     def _keep(self, cache: ResultCache, row: OpRow, test: OpTest, ready: Ready) -> None:
         """Keeps a verdict while the next op runs. Raises what has come of the one before."""

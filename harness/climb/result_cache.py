@@ -26,6 +26,7 @@ from opscope.base.inner_path import inside
 from opscope.harness.backends import registry
 from opscope.harness.cache import export_folder, verdict_fingerprint
 from opscope.harness.cache.json_store import JsonStore
+from opscope.harness.climb.doubts import Doubts
 from opscope.harness.climb.reruns import OF_THE_MACHINE
 from opscope.harness.lanes.flight import Ready
 from opscope.harness.record import artifacts, explanation
@@ -40,7 +41,9 @@ VERSION = 2
 FOLDER = "results"
 """The subfolder of the cache folder."""
 
-KEPT = frozenset({Status.SUCCESS, Status.COMPILE_FAILED, Status.RUN_FAILED, Status.GOLDEN_FAILED})
+KEPT = frozenset(
+    {Status.SUCCESS, Status.COMPILE_FAILED, Status.RUN_FAILED, Status.WRONG_RESULT, Status.GOLDEN_IN_DOUBT}
+)
 """Verdicts that the same op will get again."""
 
 OF_THE_RUN = (
@@ -154,6 +157,11 @@ class ResultCache:
                 files[name], size = base64.b64encode(content).decode(), size + len(content)
         return files
 
+    @property
+    def doubts(self) -> Doubts:
+        """The goldens in doubt that this cache knows."""
+        return Doubts(self._store.root.parent, self._values)
+
     def _values(self, row: OpRow) -> list[str] | None:
         """The digests of the captured inputs and goldens of an op; None if they are not known here."""
         folder = self._folders.get(row.uses[0].model) if row.uses else None
@@ -183,6 +191,7 @@ def key(row: OpRow, context: RunContext, ready: Ready) -> str:
         # A file's path does not matter, but distribution, seed and index do.
         "sources": [source.model_dump(exclude={"path"}) for source in row.sources],
         "golden": bool(row.golden),
+        "second": row.second.model_dump(exclude={"values"}) if row.second is not None else None,
         "argument_types": row.argument_types,
     }
     if row.shards:

@@ -7,7 +7,7 @@ from typing import Any
 
 from opscope.base.children.inside import Parent
 from opscope.base.children.slots import take_one
-from opscope.harness.import_check import conditioning
+from opscope.harness.import_check import conditioning, second_authority
 from opscope.harness.import_check.agreement import first_wrong
 from opscope.harness.prepare.inputs import row_golden
 from opscope.harness.prepare.whole_manifest import whole_rows
@@ -36,7 +36,8 @@ def compare_import(parent: Parent) -> dict[str, Any]:
     wrong = first_wrong(expected, got, row.outputs)
     check = check.model_copy(update={"z_max": wrong[2]})
     if wrong[1]:
-        update: dict[str, Any] = {"status": ImportStatus.DIFFERS, "output": wrong[0], "error": wrong[1]}
+        error = second_authority.without_expectation(wrong[1])
+        update: dict[str, Any] = {"status": ImportStatus.DIFFERS, "output": wrong[0], "error": error}
         if task["nodes"] is not None:
             from opscope.harness.import_check import first_node
 
@@ -46,13 +47,16 @@ def compare_import(parent: Parent) -> dict[str, Any]:
 
 
 def explain_import(parent: Parent) -> dict[str, Any]:
-    """What the model's response to rounding makes of a check that differs, as JSON.
+    """What the model's response to rounding, or else a second authority, makes of a check that differs, as JSON.
 
-    The task: `check`, `folder`, `own` and `slots` as above.
+    The task: `check`, `folder`, `own`, `cache_dir` and `slots` as above.
     """
     task = parent.task()
     take_one(task["slots"])
     folder, (row,) = Path(task["folder"]), whole_rows([Path(task["folder"])])
     _, expected = own_results.read(Path(task["own"]))
     check = ImportCheck.model_validate(task["check"])
-    return conditioning.explained(check, expected, row, folder).model_dump(mode="json")
+    check = conditioning.explained(check, expected, row, folder)
+    if check.status is ImportStatus.DIFFERS:
+        check = second_authority.judged(check, expected, row, folder, Path(task["cache_dir"]))
+    return check.model_dump(mode="json")

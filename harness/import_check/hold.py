@@ -145,7 +145,10 @@ def _check(task: Task, folder: Path, claims: Claims, slots: SlotFile | None, tur
         check = ImportCheck.model_validate(outcome.result)
         if check.status is ImportStatus.DIFFERS:
             # In a child of its own: whatever ends it, the difference has been seen and stays.
-            question = {"check": outcome.result, "folder": str(folder), "own": str(own), "slots": slots}
+            question = {
+                "check": outcome.result,
+                **{name: orders[name] for name in ("folder", "own", "cache_dir", "slots")},
+            }
             answer = call(
                 "opscope.harness.import_check.compare_child:explain_import", question, seconds=allowance.left(),
                 memory=allowance.memory, watch=turn.check,

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from opscope.base.damage import Damaged
 from opscope.base.stored import checked, gone
 from opscope.harness.backends.base import Backend, BackendError, Declined, Job, StageCrashError, StageError, Target
-from opscope.harness.lanes import dumped, explained, failed_ir, mesh_run, whole_model
+from opscope.harness.lanes import dumped, explained, failed_ir, mesh_run, second_opinion, whole_model
 from opscope.harness.prepare.inputs import OtherValues, row_golden, row_inputs
 from opscope.harness.record import artifacts
-from opscope.harness.record.optest import RunContext, backend_label, build_test, now
+from opscope.harness.record.optest import DOUBT, RunContext, backend_label, build_test, now
 from opscope.harness.record.records import WHOLE_MODEL, OpRow, OpTest, ResultCheck, StageTime
 from opscope.harness.record.stages import Stage, Status, failed_status
 from opscope.harness.record.store import artifact_dir
@@ -27,6 +27,7 @@ from opscope.harness.verdict.compare import compare
 from opscope.harness.verdict.overwritten_inputs import InputSnapshot
 
 if TYPE_CHECKING:
+    from opscope.harness.lanes.second_opinion import Opinion
     from opscope.harness.verdict.intermediates import Watch
 
 
@@ -105,6 +106,14 @@ class _ClimbState:
             took = sum(time.seconds for time in self.times)
             stages = stages_from(self.row.level, self.backend.stages)
             failed_ir.leave(self.row, self.job, self.backend, stages, self.context, took)
+
+    def in_doubt(self, second: Opinion, wrong: Sequence[str], numbers: Mapping[str, Any]) -> OpTest:
+        """The record of an op whose authorities part; `wrong` says how its result differs from the golden."""
+        artifact = self.stored(Stage.COMPARE, ".txt", "\n".join([second.text, *wrong]) + "\n")
+        message = second.text.removeprefix(DOUBT)
+        return self.ended(
+            Status.GOLDEN_IN_DOUBT, message, artifact=artifact, second_authority=second.text, **numbers
+        )  # fmt: skip
 
     def failed(self, stage: Stage, error: Exception) -> OpTest:
         """Returns the record of an op that `stage` refused, and stores its full diagnostic as the artifact."""
@@ -235,6 +244,9 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
     measured = [check.pcc for check in checks if check.pcc is not None]
     numbers = {"results": tuple(checks), "pcc": min(measured, default=None), **_largest(checks)}
     wrong = mesh_run.reasons(checks, len(row.outputs))
+    second = (
+        None if state.on_devices or wrong else second_opinion.of(row, job, state.judged_by, export_dir, wrong=False)
+    )
     if state.on_devices:  # the first devices that part are dumped and explained, or else the first of all
         row, checks = mesh_run.first_wrong(row, job, state.on_devices, checks)
     if state.context.dump_tensors == "all" or (wrong and state.context.dump_tensors == "failing"):
@@ -242,14 +254,22 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
     if wrong:
         state.reached = before
         plain = state.stored(Stage.COMPARE, ".txt", "\n".join(wrong) + "\n")
-        test = state.ended(Status.GOLDEN_FAILED, wrong[0], Stage.COMPARE, artifact=plain, **numbers)
+        test = state.ended(Status.WRONG_RESULT, wrong[0], Stage.COMPARE, artifact=plain, **numbers)
         state.before_explaining(test)
+        if not state.on_devices:
+            second = second_opinion.of(row, job, state.judged_by, export_dir, wrong=True)
+        if second is not None and second.parts and second.right:
+            state.reached = Stage.COMPARE
+            return state.in_doubt(second, wrong, numbers)
+        test = test.model_copy(update={"second_authority": second.text if second else ""})
         state.leave_ir()
         artifact, hypothesis = explained.explained(row, job, state.context, state.judged_by, checks, export_dir)
         # A model that ran whole has the figures of its values as its artifact.
         kept = test.artifact if artifact is None or test.artifact != plain else artifact
         return test.model_copy(update={"artifact": kept, "hypothesis": hypothesis})
-    return state.ended(Status.SUCCESS, **numbers)
+    if second is not None and second.parts and not second.right:
+        return state.in_doubt(second, [], numbers)
+    return state.ended(Status.SUCCESS, second_authority=second.text if second else "", **numbers)
 
 
 def _largest(checks: Sequence[ResultCheck]) -> dict[str, Any]:

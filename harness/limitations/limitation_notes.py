@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
 
+from opscope.base.statuses import NOT_ATTEMPTED
 from opscope.harness.limitations.limitation_file import OWN
 from opscope.harness.limitations.limitations import GRACE, Limitation, boards, match, now, verdict
 from opscope.harness.record.optest import backend_label
@@ -17,7 +18,7 @@ from opscope.harness.record.store import StoredRun
 FULL = "all"
 """The value of --model for a full sweep."""
 
-UNSEEN = frozenset({Status.SKIPPED, Status.NOT_RUN, Status.STOPPED})
+UNSEEN = frozenset(map(Status, NOT_ATTEMPTED))
 """Statuses that do not show how an op would have ended."""
 
 

@@ -185,6 +185,9 @@ def show(run: Run, console: Console) -> None:
             names = sorted({t.op_name for t in expected if t.expected == reason})
             rows.append((f"{count} x", f"{', '.join(names)}: {reason}"))
         hanging(rows)
+    if doubts := [t for t in run.tests if t.status is Status.GOLDEN_IN_DOUBT]:
+        line(f"\nGoldens in doubt: neither right nor wrong ({len(doubts)})", TERMINAL["known"])
+        hanging((f"{t.backend}" if several else f"{t.uses} x", f"{title(t)}: {t.error_message}") for t in doubts)
     if run.header.failed:
         line(f"\nModels that were not prepared ({len(run.header.failed)})", TERMINAL["bad"])
         hanging((f.model, f"{f.status.value}: {f.error}{_place(f)}") for f in run.header.failed)

@@ -119,7 +119,7 @@ def begin_compiling(
     """
     loaded = mlir.load(module)
     if widen:
-        loaded = _widened(loaded)
+        loaded = widened(loaded)
     if denormals:
         from opscope.harness.prepare.mlir.denormals import keeping_denormals
 
@@ -147,12 +147,12 @@ def begin_compiling(
     return functools.partial(_compile, mlir.to_bytecode(loaded), path, level)
 
 
-def _widened(module: mlir.Module) -> mlir.Module:
+def widened(module: mlir.Module) -> mlir.Module:
     """The widened module, or the module itself if nothing is to be widened or its op needs its own type."""
-    from opscope.harness.prepare.mlir.upcast import widened
+    from opscope.harness.prepare.mlir import upcast
 
     try:
-        return widened(module) or module
+        return upcast.widened(module) or module
     except Exception:  # noqa: BLE001 - MLIR's verifier: this op has no float32 form
         return module
 

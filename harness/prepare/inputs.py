@@ -63,6 +63,14 @@ def row_term_sizes(row: OpRow, export_dir: Path | str) -> list[np.ndarray]:
     return [load(checked(folder, path), desc.shape, TERM_SIZES).astype("float32") for path, desc in pairs]
 
 
+def row_second(row: OpRow, export_dir: Path | str) -> list[np.ndarray]:
+    """What a second authority computed for each result of an op while its golden was made; none if it was not asked."""
+    if row.second is None or not row.second.values:
+        return []
+    pairs = zip(row.second.values, row.outputs, strict=True)
+    return [load(checked(Path(export_dir), path), desc.shape, desc.data_type) for path, desc in pairs]
+
+
 def row_golden(row: OpRow, export_dir: Path | str) -> list[np.ndarray]:
     """The golden of each result of an op, in order; none if the row has no golden."""
     if not row.golden:

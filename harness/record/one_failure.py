@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from opscope.harness.record.records import OpTest
-from opscope.harness.record.stages import FAILED, Status
+from opscope.harness.record.stages import FAILED, WENT_THROUGH, Status
 
 FIRST = 20
 """So many ops fail first, with one text, before this is said."""
 
 UNTRIED = frozenset({Status.NOT_RUN, Status.SKIPPED})
-_PASSED = frozenset({Status.SUCCESS, Status.STOPPED, Status.NO_GOLDEN})
-"""Ops that the backend has taken through its stages, as far as it was asked to."""
 
 
 def failure_of_all(tests: Iterable[OpTest]) -> OpTest | None:
@@ -22,7 +20,7 @@ def failure_of_all(tests: Iterable[OpTest]) -> OpTest | None:
     """
     tried = sorted((test for test in tests if test.status not in UNTRIED), key=lambda test: test.test_start_ts)
     first = tried[:FIRST]
-    if len(first) < FIRST or any(test.status in _PASSED or test.expected for test in tried):
+    if len(first) < FIRST or any(test.status in WENT_THROUGH or test.expected for test in tried):
         return None
     failed = all(test.status in FAILED and test.error_signature for test in first)
     return first[0] if failed and len({test.error_signature for test in first}) == 1 else None

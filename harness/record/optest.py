@@ -23,6 +23,8 @@ from opscope.harness.record.signature import shorten, signature
 from opscope.harness.record.stages import FAILED, Stage, Status
 
 DEFAULT_BACKEND = "reference"
+DOUBT = "golden in doubt: "
+"""How `second_authority` of a record begins where the authorities on the golden part."""
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
+from opscope.base.statuses import renamed
 from opscope.harness.record.field_types import Id, InnerPath, Int
 from opscope.harness.record.result_options import record_fields
 from opscope.harness.record.stages import FAILED, ImportStatus, ModelStatus, Stage, Status
@@ -88,6 +89,19 @@ class Shard(Record):
     term_sizes: tuple[str, ...] = ()
 
 
+class SecondAuthority(Record):
+    """What a second authority computes for an op whose golden is known to be wrong in this form, and why it was asked.
+
+    `harness/prepare/authorities/known_wrong.py` has the forms.
+    """
+
+    by: str
+    values: tuple[InnerPath, ...] = ()
+    """One .npy per result, relative to the export folder. Empty if they are the golden itself, or if there are none."""
+    text: str
+    """In one line: what is known to be wrong and its source, or why there is no second authority."""
+
+
 class OpRow(Record):
     """One unique op of a run's manifest: everything a lane needs to climb it."""
 
@@ -104,6 +118,8 @@ class OpRow(Record):
     term_sizes: tuple[str, ...] = ()
     """Of a sum with a golden: one .npy per result, bfloat16, with the root sum of squares of each element's terms."""
     no_golden: str = ""
+    second: SecondAuthority | None = None
+    """For an op form whose golden is known to be wrong. For others a second authority is asked when they fail."""
     op_params: dict[str, str] = Field(default_factory=dict)
     """Attributes as MLIR text (tensor literals shortened)."""
     uses: tuple[Use, ...] = ()
@@ -343,6 +359,8 @@ class OpTest(_WithOptions):
     """The question that the numbers failed: `largest`, `systematic`, `placed`, `rounding`; empty if none."""
     hypothesis: str = ""
     """What made the numbers wrong, in one sentence, if something fits (harness/explain/hypotheses); empty if not."""
+    second_authority: str = ""
+    """What a second authority computes where the golden was questioned, in one line; empty if none was asked."""
     results: tuple[ResultCheck, ...] = ()
     uses: Int = 0
     locations: tuple[str, ...] = ()
@@ -365,7 +383,7 @@ class OpTest(_WithOptions):
     """Whether the outcome changed when the op was run again."""
     stability: str = ""
     """Label of a failure that was run again: `deterministic`, `flaky` or `infrastructure` (harness/climb/reruns.py)."""
-    outcomes: tuple[str, ...] = ()
+    outcomes: tuple[Annotated[str, AfterValidator(renamed)], ...] = ()
     """How each of these runs ended; the first is this record's own."""
     cached_from: str = ""
     """The earlier run that the verdict and stage times come from; empty if they are from this run."""

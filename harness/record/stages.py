@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from itertools import pairwise
 
+from opscope.base.statuses import OLD_STATUSES
+
 WORD = r"[a-z0-9][a-z0-9_.-]{0,39}"
 """Pattern of a stage of somebody's own backend."""
 _WORD = re.compile(WORD)
@@ -75,13 +77,19 @@ class Status(StrEnum):
     SUCCESS = "success"
     COMPILE_FAILED = "compile_failed"
     RUN_FAILED = "run_failed"
-    GOLDEN_FAILED = "golden_failed"
+    WRONG_RESULT = "wrong_result"
     NO_GOLDEN = "no_golden"
+    GOLDEN_IN_DOUBT = "golden_in_doubt"
     TIMEOUT = "timeout"
     CRASHED = "crashed"
     STOPPED = "stopped"
     SKIPPED = "skipped"
     NOT_RUN = "not_run"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Status | None:
+        """The status that records of before call `value`. Everything that reads a status reads it by this class."""
+        return cls(OLD_STATUSES[value]) if isinstance(value, str) and value in OLD_STATUSES else None
 
 
 class ModelStatus(StrEnum):
@@ -110,7 +118,7 @@ FAILED = frozenset(
     {
         Status.COMPILE_FAILED,
         Status.RUN_FAILED,
-        Status.GOLDEN_FAILED,
+        Status.WRONG_RESULT,
         Status.NO_GOLDEN,
         Status.TIMEOUT,
         Status.CRASHED,
@@ -118,11 +126,15 @@ FAILED = frozenset(
 )
 """Statuses that fail a test unless a limitation names them."""
 
+WENT_THROUGH = frozenset({Status.SUCCESS, Status.STOPPED, Status.NO_GOLDEN, Status.GOLDEN_IN_DOUBT})
+"""Statuses of ops that their backend took through its stages as far as it was asked to, and nothing is known to be
+wrong."""
+
 
 def failed_status(stage: Stage) -> Status:
     """The status of an op whose `stage` raised an error."""
     if stage is Stage.RUN:
         return Status.RUN_FAILED
     if stage is Stage.COMPARE:
-        return Status.GOLDEN_FAILED
+        return Status.WRONG_RESULT
     return Status.COMPILE_FAILED

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from opscope.base.damage import Damaged
 from opscope.harness.cache import export_folder
-from opscope.harness.climb import budget, result_cache
+from opscope.harness.climb import budget, doubts, result_cache
 from opscope.harness.limitations import limitation_file, limitation_notes
 from opscope.harness.limitations.limitations import Limitation
 from opscope.harness.page.summary import Run
@@ -67,6 +67,7 @@ def close(plan: RunPlan, selected: set[str] | None, *, interrupted: bool) -> Clo
         test for test in (*stored.tests, *unrun) if test.status is Status.NOT_RUN and test.model_name not in lost
     ]
     unprepared = any(failure.status is ModelStatus.NOT_RUN for failure in plan.header.failed)
+    doubted = list(doubts.found_later(stored.tests))
     _drop_verdicts_of_one_text(plan, stored)
     outcome = "out_of_budget" if missing or unprepared else "complete"
     if interrupted or not all(budget.left_out(test) for test in missing):
@@ -75,12 +76,13 @@ def close(plan: RunPlan, selected: set[str] | None, *, interrupted: bool) -> Clo
     problem = ""
     try:
         with store.Journal(plan.run_dir, WRITER) as journal:
-            for test in unrun:
+            for test in (*doubted, *unrun):
                 journal.append(test)
         store.write_run(plan.run_dir, record)
     except InputError as error:
         problem = str(error)
-    run = stored._replace(record=record, tests=[*stored.tests, *unrun])
+    tests = store.in_order(stored.rows, store.latest([*stored.tests, *doubted]))
+    run = stored._replace(record=record, tests=[*tests, *unrun])
     try:
         if plan.orders.context.options.workflow == FULL:
             whole_tests = store.whole_models(plan.run_dir, run.tests)
@@ -91,7 +93,7 @@ def close(plan: RunPlan, selected: set[str] | None, *, interrupted: bool) -> Clo
     page = replace(page_of(run, plan.run_dir), notes=notes)
     if not all(books.adds_up for books in page.ledgers.values()):
         problem = "the ledger does not add up: an op of the manifest or of a model is lost"
-    return Closed(page, problem, run._replace(tests=store.in_order(run.rows, run.tests)), [*attempts, *unrun])
+    return Closed(page, problem, run._replace(tests=store.in_order(run.rows, run.tests)), [*attempts, *doubted, *unrun])
 
 
 def _drop_verdicts_of_one_text(plan: RunPlan, run: StoredRun) -> None:

@@ -65,8 +65,7 @@ class OpItem(pytest.Item):
             pytest.xfail(one_line(verdict.reason))
         if verdict.outcome == "fail" or test.expected:  # the latter only with --runxfail, which makes xfail() a no-op
             raise OpFailed(test, verdict.reason)
-        if test.status in (Status.SKIPPED, Status.NOT_RUN):
-            pytest.skip(one_line(test.error_message or test.status.value))
+        _skip_without_verdict(test)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The failure in a few lines: where, why, how far off, how to run it again. Internal errors keep a trace."""
@@ -79,6 +78,14 @@ class OpItem(pytest.Item):
         # Not the end of the id, where pytest would show dots as colons: the ids that -v lists could not be used again.
         place = f" on {self.tag}" if self.tag else ""
         return self.path, None, one_line(f"{self.row.uses[0].model}: {self.row.op_name} [{self.row.op_id}]{place}")
+
+
+def _skip_without_verdict(test: OpTest) -> None:
+    """Skips the test of an op that is neither right nor wrong."""
+    if test.status is Status.GOLDEN_IN_DOUBT:
+        pytest.skip(one_line(f"golden in doubt: {test.error_message}"))
+    if test.status in (Status.SKIPPED, Status.NOT_RUN):
+        pytest.skip(one_line(test.error_message or test.status.value))
 
 
 class WholeModel(pytest.Collector):
@@ -108,6 +115,7 @@ class WholeItem(pytest.Item):
             pytest.xfail(one_line(verdict.reason))
         if verdict.outcome == "fail" or test.expected:
             raise OpFailed(test, verdict.reason)
+        _skip_without_verdict(test)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The failure on a few lines."""

@@ -159,11 +159,11 @@ def _rewritten_right(
     expanded: Any, feed: list[np.ndarray], wanted: list[np.ndarray], entry: dict[str, Any], verdict: ModuleVerdict
 ) -> bool:
     """Whether the standard's reference gets the stored answers from the rewritten graph, or cannot run it."""
-    from onnx.reference import ReferenceEvaluator
+    from opscope.models.frontends.through_onnx.reference import evaluator
 
     names = [info.name for info in expanded.graph.input]
     try:
-        answers = ReferenceEvaluator(expanded).run(None, dict(zip(names, feed, strict=True)))
+        answers = evaluator(expanded).run(None, dict(zip(names, feed, strict=True)))
         arrays = [np.asarray(answer) for answer in answers]  # type: ignore[union-attr]
     except Exception:  # noqa: BLE001 - the reference lacks some ops; the importer then stays suspect
         return True

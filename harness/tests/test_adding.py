@@ -121,6 +121,6 @@ def test_an_option(copy: Path, tmp_path: Path):
     assert places.pop("resumed otherwise").startswith("--rounding: expected the run's own value with --resume")
     assert places == {
         "command line": "down", "environment": "down", "project": "down", "default": "nearest", "signature": "nearest",
-        "record": "down", "status": "golden_failed", "keys": 2, "resumed": "down", "repro folder": "down",
+        "record": "down", "status": "wrong_result", "keys": 2, "resumed": "down", "repro folder": "down",
         "column": "down", "series": "rounds n150 rounding=down",
     }  # fmt: skip

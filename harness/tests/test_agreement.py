@@ -8,7 +8,7 @@ from opscope.harness.record.agreement import disagreements
 from opscope.harness.record.stages import Status
 from opscope.harness.tests.run_folder import NAMES, record_of
 
-GOOD, BAD, OTHER = Status.SUCCESS, Status.GOLDEN_FAILED, Status.CRASHED
+GOOD, BAD, OTHER = Status.SUCCESS, Status.WRONG_RESULT, Status.CRASHED
 
 
 @pytest.mark.parametrize(

@@ -198,10 +198,10 @@ def test_only_a_comparison_leads_to_an_explanation(tmp_path: Path, capsys: pytes
         ("artifacts/1/compare-null/compare.txt", known), ("artifacts/1/compare-xla/compare.txt", None),
         ("artifacts/1/compare-null/other.txt", None), ("artifacts/1/other/compare.txt", None), (None, None),
     ):  # fmt: skip
-        test = record_of(tmp_path, next(iter(NAMES)), Status.GOLDEN_FAILED, artifact=artifact)
+        test = record_of(tmp_path, next(iter(NAMES)), Status.WRONG_RESULT, artifact=artifact)
         assert record.of(tmp_path, test) == record.shown(tmp_path, test) == found
     assert (known.hypothesis, known.model_copy(update={"results": (BARE,)}).hypothesis) == ("a guess", "")
-    test = record_of(tmp_path, next(iter(NAMES)), Status.GOLDEN_FAILED, artifact="artifacts/1/compare-null/compare.txt")
+    test = record_of(tmp_path, next(iter(NAMES)), Status.WRONG_RESULT, artifact="artifacts/1/compare-null/compare.txt")
     (folder / record.JSON).unlink()
     (folder / record.JSON).symlink_to(tmp_path / "elsewhere")
     assert record.shown(tmp_path, test) is None

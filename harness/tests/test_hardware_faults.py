@@ -161,7 +161,7 @@ def outcome(target: Target, text: str) -> tuple[str, str]:
     """`verdict`, or why the fault cannot change it; and a line."""
     with injected(text, bool(target.executable.plan.ops)) as (injections, runs):
         test = target.climb()
-    assert test.status in (Status.SUCCESS, Status.GOLDEN_FAILED, Status.RUN_FAILED), (text, test.status, test.error)
+    assert test.status in (Status.SUCCESS, Status.WRONG_RESULT, Status.RUN_FAILED), (text, test.status, test.error)
     effect = injections[-1].effects[0]
     if test.status != Status.SUCCESS:
         assert effect.hits, f"{text} became {test.status} without a hit: {test.error}"

@@ -12,6 +12,7 @@ import pytest
 from opscope.base.children.call import call as call_child
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
+from opscope.harness.import_check import second_authority
 from opscope.harness.import_check.agreement import first_wrong
 from opscope.harness.import_check.hold import drawing, hold
 from opscope.harness.limitations import limitation_file
@@ -19,6 +20,7 @@ from opscope.harness.limitations.import_rows import judged_import, new_rows, out
 from opscope.harness.limitations.limitations import GRACE, Limitation
 from opscope.harness.page.summary import import_sections, imports_line
 from opscope.harness.prepare import prepare_models
+from opscope.harness.prepare.authorities.ask import Answer
 from opscope.harness.prepare.preparation import Preparation, tasks
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import ImportCheck, OpRow, TensorDesc
@@ -64,6 +66,40 @@ def test_a_limitation_names_the_model_the_framework_and_the_difference() -> None
     assert judged_import(AGREES, [ROW]).fails_run, "an unexpected pass"
     assert not judged_import(AGREES, [dataclasses.replace(ROW, strict=False)]).fails_run
     assert not judged_import(UNCHECKED, [dataclasses.replace(ROW, op=("*",))]).fails_run
+
+
+def test_a_difference_does_not_call_the_frameworks_number_the_expected_one() -> None:
+    largest = wrong(np.ones((2, 2), np.float32), np.array([[1, 1], [1, 7]], np.float32), "f32")
+    told = second_authority.without_expectation(largest)
+    assert "the framework has 1, the import 7" in told
+    assert told.startswith("largest error: expected at most"), "a limit stays one"
+    exact = wrong(np.arange(6), np.array([0, 1, 2, 3, 5, 5], np.int32), "i32")
+    assert "the framework has 4, the import 5" in second_authority.without_expectation(exact)
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "words"),
+    [
+        ([9.0, 2.0], ImportStatus.NOT_CHECKED, "golden in doubt: XLA computes something else of the import than an "
+         "authority; an authority agrees with reference 2: 4 of 6"),
+        ([1.0, 2.0], ImportStatus.DIFFERS, "4 of 6 values differ (an authority computes of the import what XLA does)"),
+        ([5.0, 2.0], ImportStatus.NOT_CHECKED, "an authority does not agree with reference 2 either"),
+        (None, ImportStatus.DIFFERS, "4 of 6 values differ (no second authority: too large)"),
+    ],
+)  # fmt: skip
+def test_an_import_differs_only_where_no_second_authority_contradicts_xla(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: list[float] | None, status: ImportStatus, words: str
+) -> None:
+    np.save(tmp_path / "golden.npy", np.array([1, 2], np.float32))
+    row = OpRow(op_id="0", op_name="model", module="m", outputs=(TensorDesc(shape=(2,), data_type="f32"),),
+                golden=("golden.npy",))  # fmt: skip
+    values = () if answer is None else (np.array(answer, np.float32),)
+    given = Answer("an authority", values, "" if values else "too large")
+    monkeypatch.setattr(second_authority, "ask", lambda *_: given)
+    own = [np.array([9, 2], np.float32)]
+    check = second_authority.judged(DIFFERS, own, row, tmp_path, tmp_path)
+    assert (check.status, check.fails_run) == (status, status is ImportStatus.DIFFERS)
+    assert words in check.text
 
 
 def test_numbers_that_each_implementation_draws_for_itself_are_not_compared() -> None:

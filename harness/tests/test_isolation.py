@@ -37,8 +37,8 @@ def test_both_kinds_are_labelled_and_nothing_else(tmp_path: Path) -> None:
     whole = model(tmp_path, [("fine", "right"), ("only_alone", "right"), ("only_alone", "amplifies"), ("both", "jump"),
                              ("only_inside", "right"), ("only_inside", "jump"), ("unsure", "suspect")])  # fmt: skip
     tests = [
-        alone("fine", Status.SUCCESS), alone("only_alone", Status.GOLDEN_FAILED), alone("both", Status.RUN_FAILED),
-        alone("only_inside", Status.SUCCESS), alone("unsure", Status.GOLDEN_FAILED), alone("absent", Status.CRASHED),
+        alone("fine", Status.SUCCESS), alone("only_alone", Status.WRONG_RESULT), alone("both", Status.RUN_FAILED),
+        alone("only_inside", Status.SUCCESS), alone("unsure", Status.WRONG_RESULT), alone("absent", Status.CRASHED),
     ]  # fmt: skip
     found = isolation.of_run(tmp_path, [whole], tests)
     assert {(one.op_id, one.label, one.path) for one in found} == {
@@ -46,7 +46,7 @@ def test_both_kinds_are_labelled_and_nothing_else(tmp_path: Path) -> None:
     }  # fmt: skip
     assert isolation.lines(found) == [
         (isolation.ONLY_ALONE, "stablehlo.tanh [only_alone] in net on reference, main/2 (net (a.py:1)): "
-         "alone: golden_failed: off; in the model: amplifies"),
+         "alone: wrong_result: off; in the model: amplifies"),
         (isolation.ONLY_INSIDE, "stablehlo.tanh [only_inside] in net on reference, main/5 (net (a.py:1)): "
          "alone: success; in the model: jump"),
     ]  # fmt: skip
@@ -57,14 +57,14 @@ def test_both_kinds_are_labelled_and_nothing_else(tmp_path: Path) -> None:
 def test_a_model_without_its_values_labels_nothing(tmp_path: Path) -> None:
     whole = model(tmp_path, [("only_alone", "right")])
     (tmp_path / "values.jsonl").unlink()
-    assert isolation.of_run(tmp_path, [whole], [alone("only_alone", Status.GOLDEN_FAILED)]) == []
+    assert isolation.of_run(tmp_path, [whole], [alone("only_alone", Status.WRONG_RESULT)]) == []
 
 
 def test_an_op_without_a_golden_or_another_backend_says_nothing_of_its_model(tmp_path: Path) -> None:
     """Nor is anything said of a model that did not show its values."""
     whole = model(tmp_path, [("b", "right"), ("a", "right"), ("c", "right")])
     tests = [
-        alone("a", Status.CRASHED), alone("b", Status.GOLDEN_FAILED), alone("c", Status.NO_GOLDEN),
+        alone("a", Status.CRASHED), alone("b", Status.WRONG_RESULT), alone("c", Status.NO_GOLDEN),
         alone("a", Status.SUCCESS).model_copy(update={"backend": "other"}),
         alone("b", Status.SUCCESS).model_copy(update={"workflow": "full"}),
     ]  # fmt: skip

@@ -30,7 +30,7 @@ def take(folder, module=b"fine", *, until=None, golden=True, row=None, keep_ir=F
         (b"fine", Status.SUCCESS, X, None, [C, R, X]),
         (b"compile:refuse", Status.COMPILE_FAILED, Stage.SPLIT, C, [C]),
         (b"run:refuse", Status.RUN_FAILED, C, R, [C, R]),
-        (b"run:wrong", Status.GOLDEN_FAILED, R, X, [C, R, X]),
+        (b"run:wrong", Status.WRONG_RESULT, R, X, [C, R, X]),
         (b"run:bug", Status.RUN_FAILED, C, R, [C, R]),
     ],
 )
@@ -99,7 +99,7 @@ def test_an_unsplittable_op_fails_at_split(tmp_path):
 
 
 def test_a_backend_that_writes_to_its_inputs_harms_nobody(tmp_path):
-    assert take(tmp_path, b"run:scribble").status is Status.GOLDEN_FAILED
+    assert take(tmp_path, b"run:scribble").status is Status.WRONG_RESULT
     assert take(tmp_path).status is Status.SUCCESS
 
 
@@ -114,7 +114,7 @@ def test_a_golden_of_another_type_fails(tmp_path):
     row = add_row(tmp_path, "op1")
     np.save(tmp_path / "values" / "sum.npy", np.zeros((4, 8), np.float64))
     test = take(tmp_path, row=row)
-    assert (test.status, test.failed_stage) == (Status.GOLDEN_FAILED, X)
+    assert (test.status, test.failed_stage) == (Status.WRONG_RESULT, X)
 
 
 def test_the_repro_line_names_what_is_not_default(tmp_path):

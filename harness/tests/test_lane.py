@@ -125,7 +125,7 @@ def test_what_an_op_leaves_behind_is_not_laid_on_the_next(tmp_path):
 def test_overwritten_inputs_are_told_and_harm_no_later_op(tmp_path):
     with Lane(config(tmp_path)) as lane:
         wrote = lane.run(add_row(tmp_path, "wrote", b"run:scribble"))
-        assert (wrote.status, wrote.overwritten_inputs) == (Status.GOLDEN_FAILED, (0, 1))
+        assert (wrote.status, wrote.overwritten_inputs) == (Status.WRONG_RESULT, (0, 1))
         fine = lane.run(add_row(tmp_path, "fine"))
         assert (fine.status, fine.overwritten_inputs) == (Status.SUCCESS, ())
 

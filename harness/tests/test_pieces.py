@@ -79,7 +79,7 @@ def test_a_wrong_value_is_told(heads: list[OpRow], tmp_path: Path) -> None:
     np.save(path, np.load(path) + np.float32(0.1))
     context = RunContext("run", str(tmp_path / "run"))
     test = climb(row, Reference(), context=context, export_dir=tmp_path)
-    assert test.status is Status.GOLDEN_FAILED
+    assert test.status is Status.WRONG_RESULT
 
 
 def test_ops_of_loops_are_rows_beside_the_loop(tmp_path: Path) -> None:

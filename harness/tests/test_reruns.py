@@ -24,7 +24,7 @@ from opscope.harness.tests.without_plugins import WITHOUT_PLUGINS
 REFUSED = "compile_failed at compile"
 ENDS = {
     "compile:refuse": ("deterministic", [REFUSED] * 3),
-    "run:wrong": ("deterministic", ["golden_failed at compare"] * 3),
+    "run:wrong": ("deterministic", ["wrong_result at compare"] * 3),
     "compile:once": ("flaky", [REFUSED, "success", "success"]),
     "compile:other": ("flaky", [REFUSED] * 3),
     "run:killed-once": ("infrastructure", ["crashed (signal SIGKILL) at run", "success", "success"]),

@@ -101,7 +101,7 @@ def test_only_what_an_op_will_do_again_is_kept(tmp_path: Path, status: Status) -
     row, asked = add_row(tmp_path, "a"), context(tmp_path)
     cache = ResultCache(tmp_path / "cache", asked, READY)
     cache.keep(row, verdict(row, asked, status, error="it said so"), READY)
-    lasting = {"success", "compile_failed", "run_failed", "golden_failed"}
+    lasting = {"success", "compile_failed", "run_failed", "wrong_result", "golden_in_doubt"}
     assert cache.has(row) == (cache.find(row) is not None) == (status.value in lasting)
 
 
@@ -156,7 +156,7 @@ def test_lane_and_kept_verdicts_agree_and_a_crash_is_never_kept(tmp_path: Path) 
             with Climber(asked, lane, "main", terms) as climber:
                 runs.append([climber.climb(row)[0] for row in rows])
             starts = lane.starts
-    assert [test.status.value for test in runs[1]] == ["success", "golden_failed", "compile_failed", "crashed"]
+    assert [test.status.value for test in runs[1]] == ["success", "wrong_result", "compile_failed", "crashed"]
     assert [test.cached_from for test in runs[1]] == ["one", "one", "one", ""]
     assert starts == 1, "the crash was the only op of the second run"
     for one, two in zip(*runs, strict=True):
@@ -212,7 +212,7 @@ def test_one_op_id_with_other_values_in_another_model_keeps_its_own_verdict(tmp_
 
     first = {word: tanh("one", word) for word in ("abs", "negate")}
     assert len({test.op_id for test in first.values()}) == 1
-    assert {word: test.status.value for word, test in first.items()} == {"abs": "success", "negate": "golden_failed"}
+    assert {word: test.status.value for word, test in first.items()} == {"abs": "success", "negate": "wrong_result"}
     for word, test in first.items():
         again = tanh("two", word)
         assert (again.status, again.cached_from) == (test.status, test.run_id)

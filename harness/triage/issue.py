@@ -30,7 +30,7 @@ MODELS = 10
 _PLAIN_NAMES = {
     Status.COMPILE_FAILED: "does not compile",
     Status.RUN_FAILED: "does not run",
-    Status.GOLDEN_FAILED: "gives wrong numbers",
+    Status.WRONG_RESULT: "gives wrong numbers",
     Status.CRASHED: "ends the process",
     Status.TIMEOUT: "does not end",
 }

@@ -29,7 +29,7 @@ from opscope.harness.prepare.split_guard import split_bytes
 from opscope.harness.record.element_types import numpy_dtype, save
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow, OpTest, Source, Use
-from opscope.harness.record.stages import Stage, Status
+from opscope.harness.record.stages import WENT_THROUGH, Stage
 from opscope.harness.triage import bundle
 from opscope.harness.triage.evaluator import Evaluator
 
@@ -134,7 +134,7 @@ class Lab:
             finally:
                 self._free.put(lane)
             fails = self.repro.failure.same(test)
-            passes = test.status in (Status.SUCCESS, Status.STOPPED, Status.NO_GOLDEN)
+            passes = test.status in WENT_THROUGH
             tried = Tried(variant, test, fails, passes)
         self._tried[key] = tried
         for path in self.place.glob(f"{row.module.removesuffix('.mlirbc') if row.module else ''}[.-]*"):

@@ -58,10 +58,9 @@ class Onnx:
 
     def results(self, built: OnnxBuilt, source: Source, values: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
         """The graph as it was read, before any rewriting, by the standard's own reference."""
-        from onnx.reference import ReferenceEvaluator  # pyright: ignore[reportMissingImports]
+        from opscope.models.frontends.through_onnx.reference import evaluator
 
-        run = ReferenceEvaluator(built.proto).run
-        return f"reference of {package_versions(('onnx',))}", run(None, dict(values))  # type: ignore[return-value]
+        return f"reference of {package_versions(('onnx',))}", evaluator(built.proto).run(None, dict(values))
 
 
 def from_file(path: Path, shapes: Mapping[str, Any], where: str = "", inputs: str = "", sizes: str = "") -> OnnxBuilt:

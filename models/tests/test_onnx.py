@@ -158,3 +158,19 @@ def test_an_input_that_decides_the_shape_is_bound_from_the_users_values(tmp_path
     unbound = Source("net", str(path), "float32")
     with pytest.raises(NotLowered, match=r"; try --inputs FILE.npz with 'shape', whose values decide the program"):
         FRONTEND.export(FRONTEND.build(unbound), unbound)
+
+
+@pytest.mark.parametrize(("shape", "size"), [((1, 6, 2, 2), 3), ((4, 4, 2, 3), 3), ((3, 5, 1, 1), 5)])
+def test_the_reference_of_lrn_sums_over_all_channels(shape: tuple[int, ...], size: int) -> None:
+    """Held to torch-mlir's import, and to onnx's own reference where it has as many batch entries as channels."""
+    from opscope.models.frontends.through_onnx.reference import evaluator
+
+    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    info = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name in "xy"]
+    node = onnx.helper.make_node("LRN", ["x"], ["y"], size=size, alpha=0.5, beta=0.75, bias=1.0)
+    graph = onnx.helper.make_graph([node], "net", info[:1], info[1:])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
+    got = evaluator(model).run(None, {"x": x})
+    agree(got, by_xla(model, [x]))
+    theirs = by_the_standard(model, [x])
+    assert np.allclose(got[0], theirs[0], rtol=1e-5) == (shape[0] >= shape[1])

@@ -1,16 +1,17 @@
 """The words for statuses, stages and changes of ops, each with its meaning and colours.
 
 `report.html`, the terminal and the dashboards all use these, so a word looks the same everywhere. Green is correct, red
-fails, purple computes wrong numbers, yellow is an expected failure, grey was not attempted.
+fails, purple computes wrong numbers, yellow is an expected failure, grey has no verdict. What a status does to a run is
+in EFFECTS, the table of docs/verdicts.md.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Tone = Literal["good", "bad", "known", "idle"]
-"""What a word means to a reader: right, wrong, wrong but expected, or not attempted."""
+"""What a word means to a reader: right, wrong, wrong but expected, or without a verdict."""
 
 TERMINAL: dict[str, str] = {"good": "green", "bad": "bold red", "known": "yellow", "idle": "dim"}
 """Tone -> rich's style."""
@@ -30,16 +31,28 @@ STATUSES: dict[str, Word] = {
     "success": Word("good", "#2E7D32", "The op compiled, ran and computed the right numbers."),
     "compile_failed": Word("bad", "#E53935", "A stage before `run` refused the op."),
     "run_failed": Word("bad", "#FB8C00", "The op compiled and failed when it ran."),
-    "golden_failed": Word("bad", "#8E24AA", "The op ran and computed wrong numbers."),
+    "wrong_result": Word("bad", "#8E24AA", "The op ran and computed wrong numbers."),
     "no_golden": Word("bad", "#5C6BC0", "The op has no golden to compare its numbers with."),
     "timeout": Word("bad", "#6D4C41", "The op took longer than its time limit and was killed."),
     "crashed": Word("bad", "#8C1C2C", "The op killed its process: a signal, an exit or no memory left."),
     "unsplittable": Word("bad", "#A1887F", "No module of its own could be made of the op."),
+    "golden_in_doubt": Word("idle", "#00838F", "Another authority contradicts the golden: neither right nor wrong."),
     "stopped": Word("idle", "#78909C", "`--until` stopped the op after a stage, or its backend computes no numbers."),
     "skipped": Word("idle", "#90A4AE", "The op was deselected, or its backend declined it."),
     "not_run": Word("idle", "#B0BEC5", "The run ended before the op was attempted."),
 }
 """Status of an op -> its word. Records can have all of them except `unsplittable`, which only the manifest has."""
+
+OLD_STATUSES = {"golden_failed": "wrong_result"}
+"""Statuses as records and databases of before call them -> their names now."""
+
+
+def renamed(text: str) -> str:
+    """`text` with today's names of statuses, such as `wrong_result at compare` in a record of before."""
+    for old, new in OLD_STATUSES.items():
+        text = text.replace(old, new)
+    return text
+
 
 LABELS: dict[str, Word] = {
     "NEW": Word("bad", "#E53935", "Goes wrong now, and did not before or was not attempted."),
@@ -49,7 +62,7 @@ LABELS: dict[str, Word] = {
     "PERSISTING": Word("known", "#B0BEC5", "Goes wrong as before."),
     "FIXED": Word("good", "#2E7D32", "Went wrong before, and is right now."),
     "VANISHED": Word("idle", "#78909C", "Was in a model that both have, and is not in it any more."),
-    "NEVER-RUN": Word("idle", "#CFD8DC", "Not attempted in the later one."),
+    "NEVER-RUN": Word("idle", "#CFD8DC", "Not attempted in the later one, or without a verdict there."),
     "FIRST": Word("idle", "#B0BEC5", "Goes wrong in a night that has no night before it."),
     "ADDED": Word("good", "#2E7D32", "Attempted for the first time, and right."),
     "SAME": Word("good", "#2E7D32", "Right in both."),
@@ -60,7 +73,7 @@ SUPPORT: dict[str, Word] = {
     "yes": Word("good", "#2E7D32", "The numbers are right."),
     "known gap": Word("known", "#FBC02D", "The op fails, and a limitation names the failure."),
     "no": Word("bad", "#E53935", "The op fails, and no limitation names the failure."),
-    "not tried": Word("idle", "#B0BEC5", "The op was not attempted."),
+    "not tried": Word("idle", "#B0BEC5", "The op was not attempted, or it has no verdict."),
 }
 """Whether an op is supported."""
 
@@ -94,7 +107,47 @@ def tone_of(tone: Tone) -> frozenset[str]:
 
 
 FAILED, NOT_ATTEMPTED = tone_of("bad"), tone_of("idle")
-"""Statuses of ops that fail, and of ops that count in no rate because they were not attempted."""
+"""Statuses of ops that fail, and of ops that count in no rate because they were not attempted or have no verdict."""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What ops of a status do to their run. In the ledger each status is a term of its own."""
+
+    exit_code: int
+    """Of a run in which nothing else is red, unless a limitation names the failure."""
+    gate: str
+    """What a gate makes of an op that was right in the baseline."""
+    unblock: str
+    """What the op means for its models."""
+    diff: str
+    """Label of an op that was right before."""
+    junit: str
+    csv: str
+    """The column `is_failure`."""
+
+
+_BY_TONE: dict[str, Effect] = {
+    "good": Effect(0, "passes", "right", "SAME", "passed", "False"),
+    "bad": Effect(1, "fails", "blocks its models", "NEW", "failure", "True"),
+    "idle": Effect(0, "passes", "not attempted", "NEVER-RUN", "skipped", "False"),
+}
+EFFECTS: dict[str, Effect] = {
+    **{status: _BY_TONE[word.tone] for status, word in STATUSES.items()},
+    "no_golden": replace(_BY_TONE["bad"], junit="error"),
+    "unsplittable": replace(_BY_TONE["bad"], exit_code=0, csv="no row"),
+}
+"""Status -> what it does to a run. Docs and tests hold every consumer of statuses to it."""
+
+
+def effects_table() -> str:
+    """The table of docs/verdicts.md."""
+    names = ("exit code", "gate", "ledger", "unblock", "diff", "JUnit", "CSV: `is_failure`")
+    lines = [f"| status | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
+    for status, e in EFFECTS.items():
+        cells = (e.exit_code, e.gate, "its own term", e.unblock, f"`{e.diff}`", e.junit, e.csv)
+        lines.append(f"| `{status}` | {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
 
 
 def label_colours() -> dict[str, str]:

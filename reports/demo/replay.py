@@ -168,7 +168,7 @@ def _changed(
         fields["cycles"] = round(recorded_test["cycles"] * change.cycles)
         fields["device_ns"] = recorded_test["device_ns"] * change.cycles
     if change.pcc is not None:
-        fields |= _worse_numbers(change.pcc, change.status is Status.GOLDEN_FAILED, recorded_test)
+        fields |= _worse_numbers(change.pcc, change.status is Status.WRONG_RESULT, recorded_test)
     if change.status is None or change.failed is None:
         return fields
     passed = [stage for stage in stages if not _from(stage["stage"], change.failed, stages)]
@@ -179,7 +179,7 @@ def _changed(
         "crash_kind": change.crash, "error_signature": signature(change.failed, text) if change.status in FAILED
         else None,
     }  # fmt: skip
-    if change.status is not Status.GOLDEN_FAILED:
+    if change.status is not Status.WRONG_RESULT:
         fields |= {"pcc": None, "z_max": None, "z_place": "", "question": "", "results": (), "cycles": None,
                    "device_ns": None, "l1_peak_bytes": None, "dram_peak_bytes": None, "limiter": None,
                    "utilisation": None, "dram_bytes": None, "noc_bytes": None, "link_bytes": None, "link_ns": None,

@@ -78,7 +78,7 @@ def draw(*parts: object) -> float:
 
 
 TTIR, TTNN, FLATBUFFER = Stage.STABLEHLO_TO_TTIR, Stage.TTIR_TO_TTNN, Stage.TTNN_TO_FLATBUFFER
-COMPILE, RUN_FAILED, WRONG = Status.COMPILE_FAILED, Status.RUN_FAILED, Status.GOLDEN_FAILED
+COMPILE, RUN_FAILED, WRONG = Status.COMPILE_FAILED, Status.RUN_FAILED, Status.WRONG_RESULT
 
 EPISODES = (
     # Ops that the compiler learns, one after another.

@@ -27,7 +27,7 @@ ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 FAILED_IN = {Stage.RUN: "runtime", Stage.COMPARE: "golden"}
 """Stage -> the value of `failure_stage` that the reader expects; every other stage is `compile`."""
 
-BY_STATUS = {Status.RUN_FAILED: "runtime", Status.GOLDEN_FAILED: "golden", Status.NO_GOLDEN: "",
+BY_STATUS = {Status.RUN_FAILED: "runtime", Status.WRONG_RESULT: "golden", Status.NO_GOLDEN: "",
              Status.SUCCESS: "success"}  # fmt: skip
 """Status -> `failure_stage`, where the status decides it; for a timeout or a crash the stage decides."""
 
@@ -86,6 +86,7 @@ def _case(test: OpTest, for_builder: bool) -> Xml.Element:
         "z_place": test.z_place,
         "question": test.question,
         "hypothesis": test.hypothesis,
+        "second_authority": test.second_authority,
         "repro": test.repro,
         "expected": test.expected,
         **{f"param_{name}": value for name, value in test.op_params.items()},
@@ -113,7 +114,8 @@ def _case(test: OpTest, for_builder: bool) -> Xml.Element:
     elif test.status in FAILED:
         Xml.SubElement(case, "skipped", type="pytest.xfail", message=_legal(test.expected))
     elif test.status is not Status.SUCCESS:
-        Xml.SubElement(case, "skipped", type="pytest.skip", message=str(test.status))
+        doubt = f"golden in doubt: {message}" if test.status is Status.GOLDEN_IN_DOUBT else str(test.status)
+        Xml.SubElement(case, "skipped", type="pytest.skip", message=_legal(doubt))
     return case
 
 

@@ -14,13 +14,14 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+from opscope.base.statuses import NOT_ATTEMPTED
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest, TensorDesc
 from opscope.harness.record.stages import Status
 from opscope.reports.exports.exported import Exported
 from opscope.reports.records.columns import plain
 
-UNTRIED = frozenset({Status.STOPPED, Status.SKIPPED, Status.NOT_RUN})
+UNTRIED = frozenset(map(Status, NOT_ATTEMPTED))
 """Statuses that are exported as skipped, because these ops have no verdict."""
 
 UNREADABLE = re.compile(r"[)'\"\n\r]")
@@ -102,6 +103,7 @@ def record(test: OpTest, model: str, run: Exported, job_id: int) -> dict[str, st
         "z_place": test.z_place or None,
         "question": test.question or None,
         "hypothesis": test.hypothesis or None,
+        "second_authority": test.second_authority or None,
         "expected": test.expected or None,
         "repro": test.repro or None,
     }
@@ -111,7 +113,8 @@ def record(test: OpTest, model: str, run: Exported, job_id: int) -> dict[str, st
 def _message(test: OpTest) -> str | None:
     """Why it failed, or why there is no verdict."""
     if test.status in UNTRIED:
-        return f"{test.status.replace('_', ' ')} after {test.stage_reached}"
+        doubt = f": {test.error_message}" if test.status is Status.GOLDEN_IN_DOUBT else ""
+        return f"{test.status.replace('_', ' ')} after {test.stage_reached}{doubt}"
     prefix = f"known ({test.expected}): " if test.expected and not test.success else ""
     message = test.error_message or test.crash_kind
     if message is None and not prefix and test.success:

@@ -60,6 +60,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "z_place": Column(TEXT, "where that element is: index, tile, face, row of the face"),
         "question": Column(TEXT, "question that the numbers failed: `largest`, `systematic`, `placed`, `rounding`"),
         "hypothesis": Column(TEXT, "what made the numbers wrong, if something fits"),
+        "second_authority": Column(TEXT, "what a second authority says of the golden; empty where none was asked"),
         "cycles": Column(COUNT, "device cycles of one execution"),
         "device_ns": Column(NUMBER, "the same in nanoseconds"),
         "l1_peak_bytes": Column(COUNT, "L1 per core"),

@@ -182,7 +182,7 @@ def _z(rows: Sequence[Row]) -> Spec | None:
     }  # fmt: skip
     layers = [layer("circle", points, data, size=70, opacity=0.75)]
     if what == "z":
-        colour = STATUSES["golden_failed"].colour
+        colour = STATUSES["wrong_result"].colour
         layers.insert(0, layer("rule", {"x": channel("share:Q")}, [{"share": 1}], strokeDash=[4, 4], color=colour))
     return chart(_bar_height(len({row["kind"] for row in data})), *layers)
 

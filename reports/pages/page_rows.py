@@ -109,7 +109,7 @@ def _layout(tensor: Any) -> str:
 
 
 def tone(test: OpTest) -> str:
-    """Rates an outcome as `good`, `bad`, `known` (a limitation names it) or `idle` (not attempted)."""
+    """Rates an outcome as `good`, `bad`, `known` (a limitation names it) or `idle` (without a verdict)."""
     if is_failure(test):
         return "bad"
     if test.status in FAILED:

@@ -89,6 +89,6 @@ def _test(row: OpRow, op: Op, context: RunContext, started: datetime) -> Any:
     } | dict(op.more)  # fmt: skip
     return build_test(
         row, context, status=status, stage_reached=Stage.COMPARE if right else Stage.SPLIT, started=started,
-        ended=started + timedelta(seconds=1), error=op.error if status in FAILED else None,
+        ended=started + timedelta(seconds=1), error=op.error if status in FAILED | {Status.GOLDEN_IN_DOUBT} else None,
         failed_stage=(op.failed or Stage.STABLEHLO_TO_TTIR) if status in FAILED else None, **fields,
     )  # fmt: skip

@@ -62,7 +62,7 @@ def test_numbers_have_their_z_and_wrong_ones_are_beyond_its_limit(night: Path) -
         assert (check.z_max > check.z_limit, check.question) == (not check.passed, "" if check.passed else "largest")
         largest = max(each.z_max for each in test.results if each.z_max is not None)
         assert (test.z_max, test.question) == (largest if check.passed else check.z_max, check.question)
-    assert {test.status for test in measured} == {Status.SUCCESS, Status.GOLDEN_FAILED}
+    assert {test.status for test in measured} == {Status.SUCCESS, Status.WRONG_RESULT}
 
 
 def test_the_line_that_runs_an_op_again_needs_no_run_folder(night: Path) -> None:
@@ -121,7 +121,7 @@ def test_models_arrive_and_are_missed() -> None:
 
 def test_statuses_are_possible() -> None:
     for episode in story.EPISODES:
-        assert (episode.failed is Stage.COMPARE) == (episode.status is Status.GOLDEN_FAILED)
+        assert (episode.failed is Stage.COMPARE) == (episode.status is Status.WRONG_RESULT)
         assert bool(episode.error) == (episode.status is not None)
 
 

@@ -198,7 +198,7 @@ def as_the_reader_takes_it(case: Xml.Element) -> tuple[bool, bool, str | None, s
     values = {element.get("name"): element.get("value") for element in case.iterfind("properties/property")}
     found = {outcome: case.find(outcome) for outcome in ("skipped", "failure", "error")}
     skipped, failed = found["skipped"] is not None, found["failure"] is not None or found["error"] is not None
-    stages = {"compile": "compile_failed", "golden": "golden_failed", "runtime": "run_failed", "success": "success"}
+    stages = {"compile": "compile_failed", "golden": "wrong_result", "runtime": "run_failed", "success": "success"}
     told = next((element.get("message") for element in found.values() if element is not None), None)
     message = values.get("error_message", told)
     if (stage := values.get("failure_stage")) is not None:
@@ -211,8 +211,8 @@ OUTCOMES = {
     "right": Op(),
     "gap": Op("compile_failed", error="expected a kernel, got none", more=KNOWN),
     "surprise": Op(more={"expected": "unexpected pass: notimpl: since fixed"}),
-    "wrong": Op("golden_failed", error="relative L2"),
-    "known wrong": Op("golden_failed", error="relative L2", more=KNOWN),
+    "wrong": Op("wrong_result", error="relative L2"),
+    "known wrong": Op("wrong_result", error="relative L2", more=KNOWN),
     "unknown": Op("no_golden", error="XLA refuses it"),
     "known unknown": Op("no_golden", error="XLA refuses it", more=KNOWN),
     "aside": Op("skipped"),
@@ -230,8 +230,8 @@ NOT_JUDGED = "no golden: XLA refuses it"
                 "gap": (False, False, "compile_failed",
                         "expected failure (notyet: no such kernel): expected a kernel, got none"),
                 "surprise": (True, False, "success", None),
-                "wrong": (False, False, "golden_failed", "relative L2"),
-                "known wrong": (False, False, "golden_failed",
+                "wrong": (False, False, "wrong_result", "relative L2"),
+                "known wrong": (False, False, "wrong_result",
                                 "expected failure (notyet: no such kernel): relative L2"),
                 "unknown": (True, True, None, NOT_JUDGED),
                 "known unknown": (True, True, None, f"expected failure (notyet: no such kernel): {NOT_JUDGED}"),
@@ -245,8 +245,8 @@ NOT_JUDGED = "no golden: XLA refuses it"
                 "gap": (True, True, "compile_failed", "expected a kernel, got none"),
                 "surprise": (False, False, "success",
                              "passed, though a limitation says unexpected pass: notimpl: since fixed"),
-                "wrong": (False, False, "golden_failed", "relative L2"),
-                "known wrong": (True, True, "golden_failed", "relative L2"),
+                "wrong": (False, False, "wrong_result", "relative L2"),
+                "known wrong": (True, True, "wrong_result", "relative L2"),
                 # Red, as in the run, but by the reader's word for what ended without a verdict.
                 "unknown": (False, False, "run_failed", NOT_JUDGED),
                 "known unknown": (True, True, None, NOT_JUDGED),
@@ -262,7 +262,7 @@ def test_the_reader_of_builder_tests_gets_each_op_as_it_ended(
     suite = Xml.fromstring(text.encode())[0]
     cases = {(case.get("name") or "").split("[")[1].rstrip("]"): case for case in suite.findall("testcase")}
     assert {name: as_the_reader_takes_it(cases[op_id(name)]) for name in OUTCOMES} == read
-    wrong = {name for name, (_, _, status, _) in read.items() if status == "golden_failed"}
+    wrong = {name for name, (_, _, status, _) in read.items() if status == "wrong_result"}
     assert wrong == {"wrong", "known wrong"}
 
 

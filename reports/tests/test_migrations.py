@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from opscope.harness.record.stages import Stage
 from opscope.harness.record.store import load_run
 from opscope.reports.compare.outcomes import from_database, from_stored
 from opscope.reports.database.database import head, open_database, schema_version
@@ -60,6 +61,46 @@ def test_a_run_of_before_reads_as_its_folder_and_goes_on(url: str, tmp_path: Pat
     with open_database(url) as connection:
         news = sa.text("SELECT label FROM night_changes WHERE night_id = 'night03'")
         assert connection.scalars(news).all() == ["NEW"]
+
+
+def test_statuses_of_before_have_their_names_of_today(url: str) -> None:
+    with open_database(url) as connection:
+        wrong = sa.text("SELECT op_name FROM op_tests WHERE status = 'wrong_result'")
+        assert connection.scalars(wrong).all() == ["stablehlo.tanh"]
+
+
+def test_a_status_is_renamed_wherever_one_stands(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/db.sqlite"
+    wrong = Op("wrong_result", uses={"a": 1}, failed=Stage.COMPARE, error="PCC 0.1",
+               more={"flaky": True, "outcomes": ("wrong_result at compare", "crashed at run")})  # fmt: skip
+    publish(night(tmp_path, 0, {"exp": Op("crashed", uses={"a": 1})}), url)
+    publish(night(tmp_path, 1, {"exp": wrong}), url)
+    publish(night(tmp_path, 2, {"exp": Op("crashed", uses={"a": 1})}), url)
+    with open_database(url) as connection:
+        expected = _all_rows(connection)
+        assert sum("wrong_result" in rows for rows in expected.values()) >= 3  # tests, counts, changes
+    with sqlite3.connect(tmp_path / "db.sqlite") as connection:
+        for table, column in [("op_tests", "status"), ("op_tests", "outcomes"), ("night_counts", "status"),
+                              ("night_changes", "status_before"),
+                              ("night_changes", "status_now"), ("night_changes", "note")]:  # fmt: skip
+            connection.execute(f"UPDATE {table} SET {column} = REPLACE({column}, 'wrong_result', 'golden_failed')")
+        for (view,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'").fetchall():
+            connection.execute(f"DROP VIEW {view}")
+        connection.execute("DELETE FROM opscope_settings")
+        connection.execute("ALTER TABLE op_tests DROP COLUMN second_authority")
+        connection.execute("UPDATE alembic_version SET version_num = '0024'")
+    connection.close()
+    with open_database(url) as connection:
+        assert _all_rows(connection) == expected
+
+
+def _all_rows(connection: sa.Connection) -> dict[str, str]:
+    """Table -> its rows as text."""
+    tables = ("op_tests", "night_counts", "night_changes", "whole_models")
+    return {
+        table: str(sorted(str(sorted(row.items())) for row in connection.execute(sa.text(f"SELECT * FROM {table}"))
+                          .mappings())) for table in tables
+    }  # fmt: skip
 
 
 def test_what_an_upgrade_counts_is_what_publishing_counts(tmp_path: Path) -> None:

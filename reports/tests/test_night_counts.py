@@ -54,7 +54,7 @@ def test_ops_of_one_name_and_end_are_one_row_for_each_model_and_one_for_all(tmp_
 
 def test_a_model_has_its_ops_and_uses_by_how_they_ended(tmp_path: Path) -> None:
     ops = {
-        "right": Op(uses={"a": 2, "b": 3}, more={"flaky": True}), "wrong": Op("golden_failed", uses={"a": 5}),
+        "right": Op(uses={"a": 2, "b": 3}, more={"flaky": True}), "wrong": Op("wrong_result", uses={"a": 5}),
         "idle": Op("not_run", uses={"a": 7}), "lost": Op("unsplittable", uses={"a": 11}),
         "more": Op(uses={"a": 13}),
     }  # fmt: skip

@@ -16,7 +16,7 @@ from opscope.reports.tests.nights import Op, op_id
 
 FIRST = {
     "add": Op(uses={"a": 2, "b": 1}, cycles=100, pcc=0.999, compile_ms=10.0),
-    "exp": Op("golden_failed", uses={"b": 1}, failed=Stage.COMPARE, error="PCC 0.1 is low", pcc=0.1),
+    "exp": Op("wrong_result", uses={"b": 1}, failed=Stage.COMPARE, error="PCC 0.1 is low", pcc=0.1),
     "host": Op(uses={"a": 4}, more={"ran_on": "host"}),
 }
 SECOND = {
@@ -74,7 +74,7 @@ EXPECTED: dict[str, list[tuple[Any, ...]]] = {
         ("NEW", "stablehlo.host", 1, 0, 1, "a", 4), ("NEW", "stablehlo.lost", 0, 1, 1, "a", 1),
         ("NEW", "stablehlo.sort", 0, 1, 1, "b", 3), ("SLOWER", "stablehlo.add", 0, 0, 0, "a, b", 3)],
     "SELECT label, op_name, status, artifact FROM night_failures ORDER BY started, op_name": [
-        ("FIRST", "stablehlo.exp", "golden_failed", ""), ("NEW", "stablehlo.host", "compile_failed", ""),
+        ("FIRST", "stablehlo.exp", "wrong_result", ""), ("NEW", "stablehlo.host", "compile_failed", ""),
         ("NEW", "stablehlo.lost", "unsplittable", ""), ("NEW", "stablehlo.sort", "crashed", "artifacts/x/e.txt")],
     f"SELECT position, op_names, model_count, uses, expected_ops FROM night_clusters WHERE night_id = '{NIGHT}' "
     "ORDER BY position": [

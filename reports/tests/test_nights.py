@@ -28,7 +28,7 @@ from opscope.reports.tests.night_runs import fresh, publish_night, record, shard
 from opscope.reports.tests.nights import START, Op, night, op_id
 
 SERIES = "reference n150 float32 0"
-OPS = {"add": Op(uses={"a": 2, "b": 1}), "exp": Op("golden_failed", uses={"b": 1})}
+OPS = {"add": Op(uses={"a": 2, "b": 1}), "exp": Op("wrong_result", uses={"b": 1})}
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_a_night_is_a_row_with_its_counts(url: str, tmp_path: Path) -> None:
     models = "SELECT model, ops, right_ops, bad_ops, uses, right_uses, bad_uses FROM night_models ORDER BY model"
     assert rows(url, models) == [("a", 1, 1, 0, 2, 2, 0), ("b", 2, 1, 1, 2, 1, 1)]
     counts = "SELECT op_name, status, ops, uses FROM night_counts WHERE model = '' ORDER BY op_name"
-    assert rows(url, counts) == [("stablehlo.add", "success", 1, 3), ("stablehlo.exp", "golden_failed", 1, 1)]
+    assert rows(url, counts) == [("stablehlo.add", "success", 1, 3), ("stablehlo.exp", "wrong_result", 1, 1)]
 
 
 def test_the_ledger_of_models_adds_up(url: str, tmp_path: Path) -> None:
@@ -216,9 +216,7 @@ def test_backends_of_one_run_are_series_of_their_own(url: str, tmp_path: Path) -
     run = shard_run(tmp_path, night_record, 1, OPS, backend="reference,xla")
     journal = run / "journal" / "main.jsonl"
     on_xla = ('"backend":"reference"', '"backend":"xla"')
-    reseal(
-        journal, lambda line: line.replace(*on_xla).replace("golden_failed", "success"), journal.parent / "xla.jsonl"
-    )
+    reseal(journal, lambda line: line.replace(*on_xla).replace("wrong_result", "success"), journal.parent / "xla.jsonl")
     publish(run, url)
     assert rows(url, "SELECT series, status FROM night_series ORDER BY series") == [
         (SERIES, "complete"), (SERIES.replace("reference", "xla"), "complete"),
@@ -271,7 +269,7 @@ def test_four_shards_published_one_by_one_count_as_one_run(url: str, tmp_path: P
     ops = {
         "add": Op(uses=uses),
         "tanh": Op("compile_failed", uses),
-        "exp": Op("golden_failed", uses),
+        "exp": Op("wrong_result", uses),
         "sine": Op(uses=uses),
     }
     night_record = record(1, shards=4)

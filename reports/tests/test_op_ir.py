@@ -31,7 +31,7 @@ def test_the_failing_op_is_marked_in_the_last_text_that_has_it(tmp_path: Path) -
     ):
         failed = test.model_copy(update={"error_message": error, "op_name": "stablehlo.sort"})
         assert op_ir.failing_lines([REDUCE, TTIR], failed) == marks, error
-    wrong = test.model_copy(update={"status": Status.GOLDEN_FAILED, "op_name": "stablehlo.reduce"})
+    wrong = test.model_copy(update={"status": Status.WRONG_RESULT, "op_name": "stablehlo.reduce"})
     assert op_ir.failing_lines([REDUCE, TTIR], wrong) == [[3], []]
 
 

@@ -45,6 +45,29 @@ def test_every_field_is_what_the_store_reads(tmp_path: Path) -> None:
     assert any("\\0" in str(test["error_message"]) for test in tests)  # a NUL, told by its escape
 
 
+def test_a_run_of_before_has_the_statuses_of_today(tmp_path: Path) -> None:
+    run_dir = make_run(tmp_path / "run")
+    segment = next((run_dir / "journal").glob("*.jsonl"))
+    lines = []
+    for line in segment.read_bytes().splitlines():
+        body = bytes(stored.unsealed(line, where=segment)).replace(b"wrong_result", b"golden_failed")
+        flaky = body.replace(b'"outcomes":[]', b'"outcomes":["timeout at run","golden_failed at compare"]')
+        lines.append(stored.sealed((flaky if b'"status":"timeout"' in body else body).decode()) + b"\n")
+    segment.write_bytes(b"".join(lines))
+    assert segment.read_bytes().count(b"golden_failed") == 2
+    run, attempts = load_attempts(run_dir)
+    tests = list(quick_records.journal(run_dir))
+    assert [fields(test, OpTest) for test in tests] == [fields(test, OpTest) for test in attempts]
+    assert [test.op_name for test in run.tests if test.status == "wrong_result"] == ["stablehlo.tanh"]
+    assert {test.outcomes for test in run.tests} == {(), ("timeout at run", "wrong_result at compare")}
+    url = f"sqlite:///{tmp_path}/db.sqlite"
+    publish(run_dir, url)
+    with open_database(url) as connection:
+        stored_rows = connection.execute(sa.text("SELECT status, outcomes FROM op_tests")).all()
+    assert "golden_failed" not in str(stored_rows)
+    assert ["wrong_result" in str(row) for row in stored_rows].count(True) == 2
+
+
 def _sealed(body: str) -> bytes:
     """A line with its digest, also if it is no JSON object any more."""
     return stored.sealed(body if body.startswith("{") else f"{{{body}")

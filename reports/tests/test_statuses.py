@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from xml.etree import ElementTree as Xml
 
 from opscope.base import statuses
-from opscope.harness.record.stages import FAILED, Stage, Status
-from opscope.reports.compare.diff import Label
-from opscope.reports.database.database import views
+from opscope.harness.record.ledger import ledger
+from opscope.harness.record.stages import FAILED, WENT_THROUGH, Stage, Status
+from opscope.harness.record.store import load_run
+from opscope.reports.compare import unblock
+from opscope.reports.compare.diff import Label, compare
+from opscope.reports.compare.outcomes import from_folder
+from opscope.reports.compare.run_selection import Runs
+from opscope.reports.database.database import open_database, views
+from opscope.reports.exports import export_csv, export_junit, export_optest
+from opscope.reports.exports.exported import read
 from opscope.reports.pages import charts
+from opscope.reports.publish.publish import publish
+from opscope.reports.tests.nights import Op, night, op_id
 
 HERE = Path(__file__).parent.parent
 QUERIES = {path.stem: path.read_text(encoding="utf-8") for path in (HERE / "queries").glob("*.sql")}
@@ -45,3 +55,53 @@ def test_dashboards_number_stages_as_the_table_does() -> None:
 def test_the_report_has_the_colours_of_the_table() -> None:
     assert charts.status_colours() == {status: word.colour for status, word in statuses.STATUSES.items()}
     assert charts.stage_colours(["run", "link"]) == {"run": statuses.STAGES["run"][1], "link": statuses.OTHER_STAGE}
+
+
+PAGE = HERE.parent / "docs" / "verdicts.md"
+
+
+def test_the_page_has_the_table() -> None:
+    assert statuses.effects_table() in PAGE.read_text(encoding="utf-8")
+    assert set(statuses.EFFECTS) == set(statuses.STATUSES)
+
+
+def test_every_consumer_of_statuses_does_what_the_table_says(tmp_path: Path) -> None:
+    before = night(tmp_path, 0, {status: Op(uses={status: 1}) for status in statuses.EFFECTS})
+    after = night(tmp_path, 1, {status: Op(status, uses={status: 1}, error="so") for status in statuses.EFFECTS})
+    run, exported = load_run(after), read(Runs(None, tmp_path), str(after))
+    views_of_runs = from_folder(before), from_folder(after)
+    labels = {row.op_name.partition(".")[2]: row for row in compare(*views_of_runs).rows}
+    plan = unblock.plan(dict.fromkeys(statuses.EFFECTS, views_of_runs[1]))
+    blocked = {model for fix in plan.fixes for model in fix.models}
+    cases = {case.get("classname"): {child.tag for child in case} & {"failure", "error", "skipped"}
+             for case in Xml.fromstring(export_junit.render(exported)).iter("testcase")}  # fmt: skip
+    table = export_csv.table(exported)
+    lines = {row[table.columns.index("op_id")]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
+    records = {test.op_id: export_optest.record(test, "m", exported, 1) for test in run.tests}
+    by_status = ledger(run.header, run.rows, run.tests).by_status
+    for status, effect in statuses.EFFECTS.items():
+        row = labels[status]
+        assert (row.label, row.news) == (effect.diff, effect.gate == "fails"), status
+        unblocked = "blocks its models" if status in blocked else "not attempted" if status in plan.unknown else "right"
+        assert unblocked == effect.unblock, status
+        assert cases[status] == {effect.junit} - {"passed"}, status
+        if status == "unsplittable":  # no test, no record
+            continue
+        test = next(test for test in run.tests if test.op_id == op_id(status))
+        assert test.fails_run == bool(effect.exit_code), status
+        assert by_status[Status(status)] == 1, status
+        assert str(lines[op_id(status)]["is_failure"]) == effect.csv == str(test.fails_run), status
+        record = records[op_id(status)]
+        assert (record["success"], record["skipped"]) == (str(effect.junit == "passed"), str(effect.junit == "skipped"))
+    url = f"sqlite:///{tmp_path}/db.sqlite"
+    publish(after, url)
+    with open_database(url) as connection:
+        attempted = connection.exec_driver_sql("SELECT status, attempted, bad FROM night_ops").all()
+    assert {(status, bool(tried), bool(bad)) for status, tried, bad in attempted} == {
+        (status, word.tone != "idle", word.tone == "bad") for status, word in statuses.STATUSES.items()
+        if status != "unsplittable"
+    }  # fmt: skip
+
+
+def test_what_went_through_is_not_known_to_be_wrong() -> None:
+    assert not WENT_THROUGH & (FAILED - {Status.NO_GOLDEN})

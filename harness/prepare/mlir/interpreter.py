@@ -56,7 +56,25 @@ def legalised(module: bytes) -> ir.Module:
         raise InterpreterError("\n".join(notes) or str(error)) from error
     finally:
         handler.detach()
+    _with_own_operands(loaded)
     return loaded
+
+
+def _with_own_operands(module: ir.Module) -> None:
+    """Gives each scatter operands of its own: the interpreter writes the results of one that is named twice into one
+    tensor, and gives the last for both."""
+    scatters: list[ir.Operation] = []
+    module.operation.walk(
+        lambda op: (op.name == "stablehlo.scatter" and scatters.append(op.operation)) or ir.WalkResult.ADVANCE
+    )
+    for op in scatters:
+        seen: list[ir.Value] = []
+        for number in range(len(op.results)):
+            operand = op.operands[number]
+            if operand in seen:
+                with context(), op.location, ir.InsertionPoint(op):
+                    op.operands[number] = stablehlo.ReshapeOp(operand.type, operand).result
+            seen.append(operand)
 
 
 def refusal(module: ir.Module) -> str:

@@ -79,10 +79,10 @@ CASES = {
         ("-x",),
         ((Status.SUCCESS, ""), UNKNOWN, (Status.NOT_RUN, "ended before")),
     ),
-    "golden_failed": Case(
+    "wrong_result": Case(
         TWO_OPS,
         ("--backend", spoiled_numbers.PATH, "--ops", "subtract"),
-        ((Status.SKIPPED, "deselected"), (Status.GOLDEN_FAILED, "expected at most 1.02 of its scale")),
+        ((Status.SKIPPED, "deselected"), (Status.WRONG_RESULT, "expected at most 1.02 of its scale")),
     ),
     "no_golden": Case(
         SMALL,
@@ -102,7 +102,7 @@ CASES = {
         ((Status.CRASHED, "1024 MiB allowed"),),
     ),
 }
-SLOW = {"golden_failed", "stopped, skipped", "not_run", "timeout", "crashed"}
+SLOW = {"wrong_result", "stopped, skipped", "not_run", "timeout", "crashed"}
 
 
 def test_every_status_has_a_case() -> None:

@@ -44,7 +44,7 @@ def failed(tmp_path_factory: pytest.TempPathFactory):
 
 def test_a_failure_leaves_all_that_it_takes(failed) -> None:
     run_dir, tests = failed
-    assert [test.status for test in tests] == ["golden_failed"] * 2
+    assert [test.status for test in tests] == ["wrong_result"] * 2
     folder = after_run.place(run_dir, tests[0])
     left, right = (np.load(folder / "inputs" / f"{n}.npy") for n in (0, 1))
     assert np.array_equal(np.load(folder / "golden" / "0.npy"), left + right)
@@ -70,12 +70,12 @@ def test_it_fails_in_the_same_way_and_passes_elsewhere(failed, tmp_path: Path) -
     shutil.copytree(after_run.place(run_dir, tests[0]), folder)
     again = replay(folder)
     assert (again.code, again.test.error_signature) == (1, tests[0].error_signature)
-    assert again.text.startswith("it fails as recorded: golden_failed at compare on off_by_one (host)")
+    assert again.text.startswith("it fails as recorded: wrong_result at compare on off_by_one (host)")
     assert replay(folder, backend="xla").code == 0
     crash = hidden.write(tmp_path, "crash", "True", hidden.CRASH)
     other = replay(folder, backend=crash)
     assert other.code == 3
-    assert "recorded: golden_failed at compare" in other.text
+    assert "recorded: wrong_result at compare" in other.text
 
 
 @pytest.mark.slow
@@ -240,7 +240,7 @@ def test_an_op_of_an_older_run_is_found_by_its_id_alone(failed, tmp_path: Path, 
     os.utime(newer / store.MANIFEST_FILE, (2e9, 2e9))
     assert run_folders.newest_run() == newer.relative_to(tmp_path) or run_folders.newest_run() == newer
     found, _, row, test = from_run.find(tests[0].op_id[:12], None, "opscope reduce")
-    assert (found.name, row.op_id, test.status) == ("older", tests[0].op_id, "golden_failed")
+    assert (found.name, row.op_id, test.status) == ("older", tests[0].op_id, "wrong_result")
     by_id = from_run.find(tests[0].op_id, Path(tests[0].run_id), "opscope reduce")[0]
     assert by_id.name == "older"
     with pytest.raises(InputError, match="newer"):

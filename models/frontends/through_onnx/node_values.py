@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from onnx import ModelProto, helper
-from onnx.reference import ReferenceEvaluator
 
 from opscope.base.children.inside import Parent
 from opscope.models import frontends
@@ -20,6 +19,7 @@ from opscope.models.frontends import child
 from opscope.models.frontends.own_results_child import value_of
 from opscope.models.frontends.through_onnx.expand import expand
 from opscope.models.frontends.through_onnx.lower import lower
+from opscope.models.frontends.through_onnx.reference import evaluator
 
 
 def write(parent: Parent) -> None:
@@ -41,7 +41,7 @@ def with_all_results(
     model: ModelProto, inputs: dict[str, np.ndarray]
 ) -> tuple[ModelProto, list[np.ndarray], list[str]]:
     """The model with every tensor that a node computes as a result, the tensors' values, and the nodes' names."""
-    found: Any = ReferenceEvaluator(model).run(None, dict(inputs), intermediate=True)
+    found: Any = evaluator(model).run(None, dict(inputs), intermediate=True)
     out = ModelProto()
     out.CopyFrom(model)
     del out.graph.output[:]

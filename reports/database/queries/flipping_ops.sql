@@ -4,7 +4,7 @@ SELECT t.backend, t.arch, o.op_name, o.signature, COUNT(*) AS runs, COUNT(DISTIN
        t.op_id
 FROM op_tests t
 JOIN ops o ON o.op_id = t.op_id
-WHERE t.superseded_by <> t.run_id AND t.status NOT IN ('stopped', 'skipped', 'not_run')
+WHERE t.superseded_by <> t.run_id AND t.status NOT IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run')
 GROUP BY t.backend, t.arch, t.op_id, o.op_name, o.signature
 HAVING COUNT(DISTINCT t.status) > 1
 ORDER BY endings DESC, runs DESC, t.op_id

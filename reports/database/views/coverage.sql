@@ -5,7 +5,7 @@ WITH placed AS (
     FROM op_tests t
     JOIN models m ON m.run_id = t.run_id
     JOIN module_ops u ON u.module_id = m.module_id AND u.op_id = t.op_id
-    WHERE t.superseded_by <> t.run_id AND t.status NOT IN ('stopped', 'skipped', 'not_run')
+    WHERE t.superseded_by <> t.run_id AND t.status NOT IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run')
 ), attempted AS (
     SELECT run_id, backend, arch, card_type, model, op_kind, COUNT(*) AS ops, SUM(uses) AS uses
     FROM placed

@@ -9,7 +9,7 @@
 --   furthest_stage: the last stage that was passed, numbered in their order
 --   cycles_of_all_uses: device cycles of all uses, one after another
 --   compile_seconds: time to compile the ops
---   attempted_ops: all but stopped, skipped and not_run
+--   attempted_ops: all but golden_in_doubt, stopped, skipped and not_run
 --   right_ops: attempted and right, at the place where an op has to run to count
 --   failing_ops: gone wrong, and no limitation names the failure
 SELECT s.night_id, s.started, s.backend, s.arch, s.series, s.place, c.ran_on, s.backend || ' ' || s.arch AS platform,
@@ -19,13 +19,13 @@ SELECT s.night_id, s.started, s.backend, s.arch, s.series, s.place, c.ran_on, s.
             WHEN 'ttir-to-ttnn' THEN '2 ttir-to-ttnn' WHEN 'ttnn-to-flatbuffer' THEN '3 ttnn-to-flatbuffer'
             WHEN 'run' THEN '8 run' WHEN 'compare' THEN '9 compare' ELSE '5 ' || c.stage_reached END AS furthest_stage,
        c.ops, c.uses, c.flaky_ops, c.cycles AS cycles_of_all_uses, c.compile_seconds,
-       CASE WHEN c.status IN ('stopped', 'skipped', 'not_run') THEN 0 ELSE c.ops END AS attempted_ops,
-       CASE WHEN c.status IN ('stopped', 'skipped', 'not_run') THEN 0 ELSE c.uses END AS attempted_uses,
+       CASE WHEN c.status IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN 0 ELSE c.ops END AS attempted_ops,
+       CASE WHEN c.status IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN 0 ELSE c.uses END AS attempted_uses,
        CASE WHEN c.status = 'success' AND (c.ran_on <> 'host' OR s.place = 'host') THEN c.ops ELSE 0 END AS right_ops,
        CASE WHEN c.status = 'success' AND (c.ran_on <> 'host' OR s.place = 'host') THEN c.uses ELSE 0 END AS right_uses,
-       CASE WHEN c.status NOT IN ('success', 'stopped', 'skipped', 'not_run') AND NOT c.known THEN c.ops ELSE 0 END
+       CASE WHEN c.status NOT IN ('success', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') AND NOT c.known THEN c.ops ELSE 0 END
            AS failing_ops,
-       CASE WHEN c.status NOT IN ('success', 'stopped', 'skipped', 'not_run') AND c.known THEN c.ops ELSE 0 END AS expected_ops
+       CASE WHEN c.status NOT IN ('success', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') AND c.known THEN c.ops ELSE 0 END AS expected_ops
 FROM night_places s
 JOIN (SELECT series, MAX(started) AS started FROM night_series GROUP BY series) l ON l.series = s.series
 JOIN night_counts c ON c.night_id = s.night_id AND c.series = s.series

@@ -8,7 +8,7 @@
 WITH attempted AS (
     SELECT night_id, series, SUM(ops) AS ops, SUM(uses) AS uses
     FROM night_counts
-    WHERE model = '' AND status NOT IN ('stopped', 'skipped', 'not_run')
+    WHERE model = '' AND status NOT IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run')
     GROUP BY night_id, series
 ), passed AS (
     SELECT night_id, series, ran_on, SUM(ops) AS ops, SUM(uses) AS uses

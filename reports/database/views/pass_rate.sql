@@ -4,7 +4,7 @@
 WITH attempted AS (
     SELECT run_id, backend, arch, card_type, COUNT(*) AS ops, SUM(uses) AS uses
     FROM op_tests
-    WHERE superseded_by <> run_id AND status NOT IN ('stopped', 'skipped', 'not_run')
+    WHERE superseded_by <> run_id AND status NOT IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run')
     GROUP BY run_id, backend, arch, card_type
 ), passed AS (
     SELECT run_id, backend, arch, card_type, ran_on, COUNT(*) AS ops, SUM(uses) AS uses

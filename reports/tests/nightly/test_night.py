@@ -49,7 +49,7 @@ def test_news_fail_a_night_and_old_failures_do_not(tmp_path: Path) -> None:
         False,
         "nightly 2026-11-03 02:00: nothing changed",
     )
-    worse = RIGHT | {"tanh": Op("golden_failed", {"b": 1}, error="PCC 0.2"), "fft": Op(uses={"b": 1})}
+    worse = RIGHT | {"tanh": Op("wrong_result", {"b": 1}, error="PCC 0.2"), "fft": Op(uses={"b": 1})}
     bad = delivered(config, tmp_path, 3, worse, rules=(Rule("numbers", op="stablehlo.tanh"),))
     assert kinds(bad) == {"regression": True, "failure": False}
     assert bad.title == "nightly 2026-11-04 02:00: 1 worse, 1 fixed"

@@ -1,0 +1,51 @@
+"""A second authority on a model whose import seems to differ: the golden may be wrong as well as the import.
+
+StableHLO's interpreter computes what was imported once more, where it is small enough. If it agrees with the framework,
+XLA alone differs and the import is not to blame.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from opscope.harness.import_check.agreement import first_wrong
+from opscope.harness.prepare.authorities.ask import ask
+from opscope.harness.prepare.inputs import row_golden
+from opscope.harness.record.optest import DOUBT
+from opscope.harness.record.records import ImportCheck, OpRow
+from opscope.harness.record.stages import ImportStatus
+
+_ELEMENT = re.compile(r"expected (?!at |between |a )(\S+), got (\S+)")
+"""An element of the golden and of the result in the reason of a verdict; not a limit and a figure."""
+
+
+def without_expectation(reason: str) -> str:
+    """The reason of a verdict on an import: the framework has one of two numbers, and nobody knows which is right."""
+    return _ELEMENT.sub(r"the framework has \1, the import \2", reason)
+
+
+def judged(
+    check: ImportCheck, expected: Sequence[np.ndarray], row: OpRow, folder: Path, cache_dir: Path
+) -> ImportCheck:
+    """A check that found a difference, by what a second authority computes of the model as a whole (`row`).
+
+    `expected` are the framework's results.
+    """
+    answer = ask(row, folder, cache_dir)
+    if answer.refusal:
+        return check.model_copy(update={"error": f"{check.error} ({answer.none})"})
+    own = first_wrong(row_golden(row, folder), answer.values, row.outputs)[1]
+    if not own:
+        return check.model_copy(update={"error": f"{check.error} ({answer.by} computes of the import what XLA does)"})
+    others = first_wrong(expected, answer.values, row.outputs)[1]
+    sides = (
+        f"{answer.by} does not agree with {check.held_to} either"
+        if others
+        else f"{answer.by} agrees with {check.held_to}"
+    )
+    text = f"{DOUBT}XLA computes something else of the import than {answer.by}; {sides}: {check.error}"
+    return check.model_copy(update={"status": ImportStatus.NOT_CHECKED, "output": None, "error": text, "node": ""})

@@ -1,0 +1,87 @@
+"""NumPy as an authority: an op's formula in double precision, or wider for ops of f64, rounded once to its type."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from opscope.harness.record.element_types import numpy_dtype
+from opscope.harness.record.records import OpRow
+
+BY = "NumPy in float64"
+FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
+MOST_STEPS = 1 << 24
+"""Elements, or products, above which an operand's copy takes more than 128 MiB, or a formula more than seconds."""
+
+FORMULAS: dict[str, Callable[..., Any]] = {
+    "stablehlo.abs": np.abs, "stablehlo.add": np.add, "stablehlo.atan2": np.arctan2, "stablehlo.cbrt": np.cbrt,
+    "stablehlo.ceil": np.ceil, "stablehlo.cosine": np.cos, "stablehlo.divide": np.divide,
+    "stablehlo.exponential": np.exp, "stablehlo.exponential_minus_one": np.expm1, "stablehlo.floor": np.floor,
+    "stablehlo.log": np.log, "stablehlo.log_plus_one": np.log1p, "stablehlo.logistic": lambda x: 1 / (1 + np.exp(-x)),
+    "stablehlo.maximum": np.maximum, "stablehlo.minimum": np.minimum, "stablehlo.multiply": np.multiply,
+    "stablehlo.negate": np.negative, "stablehlo.power": np.power, "stablehlo.rsqrt": lambda x: 1 / np.sqrt(x),
+    "stablehlo.sine": np.sin, "stablehlo.sqrt": np.sqrt, "stablehlo.subtract": np.subtract, "stablehlo.tan": np.tan,
+    "stablehlo.tanh": np.tanh, "chlo.acos": np.arccos, "chlo.acosh": np.arccosh, "chlo.asin": np.arcsin,
+    "chlo.asinh": np.arcsinh, "chlo.atan": np.arctan, "chlo.atanh": np.arctanh, "chlo.cosh": np.cosh,
+    "chlo.sinh": np.sinh, "chlo.square": np.square, "chlo.tan": np.tan,
+}  # fmt: skip
+"""Elementwise op -> its formula."""
+
+
+def has_formula(row: OpRow) -> bool:
+    """Whether an op has a formula here. One whose module holds some operands itself has none."""
+    kinds = {desc.data_type for desc in (*row.inputs, *row.outputs)}
+    if len(row.outputs) != 1 or len(kinds) != 1 or not kinds <= FLOATS:
+        return False
+    if row.op_name == "stablehlo.dot_general":
+        return len(row.inputs) == 2
+    formula = FORMULAS.get(row.op_name)
+    operands = 1 if not isinstance(formula, np.ufunc) else formula.nin
+    return formula is not None and len(row.inputs) == operands
+
+
+def steps(row: OpRow) -> int:
+    """How many elements or products a formula takes."""
+    size = int(np.prod(row.outputs[0].shape, dtype=np.int64))
+    if row.op_name != "stablehlo.dot_general":
+        return size
+    contracting = _dims(row, "lhs_contracting_dimensions")
+    return size * int(np.prod([row.inputs[0].shape[axis] for axis in contracting], dtype=np.int64))
+
+
+def computed(row: OpRow, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The results of an op that has a formula."""
+    wide = np.longdouble if row.outputs[0].data_type == "f64" else np.float64
+    operands = [array.astype(wide) for array in inputs]
+    with np.errstate(all="ignore"):
+        result = (
+            _product(row, *operands) if row.op_name == "stablehlo.dot_general" else FORMULAS[row.op_name](*operands)
+        )
+        if wide is np.float64 and row.outputs[0].data_type == "bf16":
+            result = np.asarray(result, np.float64).astype(np.float32)
+        return [np.asarray(result).astype(numpy_dtype(row.outputs[0].data_type)).reshape(row.outputs[0].shape)]
+
+
+def _product(row: OpRow, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """`dot_general`: batch dimensions first, then the free ones of both operands."""
+    batch_left, batch_right = _dims(row, "lhs_batching_dimensions"), _dims(row, "rhs_batching_dimensions")
+    sum_left, sum_right = _dims(row, "lhs_contracting_dimensions"), _dims(row, "rhs_contracting_dimensions")
+    names = iter(range(left.ndim + right.ndim))
+    axes_left: dict[int, int] = {axis: next(names) for axis in range(left.ndim)}
+    pairs = [*zip(batch_right, batch_left, strict=True), *zip(sum_right, sum_left, strict=True)]
+    axes_right = {axis: axes_left[other] for axis, other in pairs}
+    free_right = [axis for axis in range(right.ndim) if axis not in axes_right]
+    axes_right |= {axis: next(names) for axis in free_right}
+    free_left = [axis for axis in range(left.ndim) if axis not in (*batch_left, *sum_left)]
+    out = [axes_left[axis] for axis in (*batch_left, *free_left)] + [axes_right[axis] for axis in free_right]
+    places = ([axes_left[axis] for axis in range(left.ndim)], [axes_right[axis] for axis in range(right.ndim)])
+    return np.einsum(left, places[0], right, places[1], out, optimize=left.dtype == np.float64)
+
+
+def _dims(row: OpRow, name: str) -> list[int]:
+    """Dimensions in the attribute of a product; none where it does not name them."""
+    match = re.search(rf"{name} = \[([\d, ]*)\]", row.op_params.get("dot_dimension_numbers", ""))
+    return [int(word) for word in match[1].split(",") if word.strip()] if match else []

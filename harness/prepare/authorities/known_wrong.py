@@ -1,0 +1,51 @@
+"""Op forms whose golden by XLA is known to be wrong, each with its source: a second authority is always asked for them.
+
+A release that errs for more than a form of an op is not for this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from opscope.harness.record.records import OpRow
+
+
+@dataclass(frozen=True)
+class KnownWrong:
+    """One form."""
+
+    what: str
+    """What XLA makes of it."""
+    source: str
+    fits: Callable[[OpRow], bool]
+    is_formula: bool
+    """Whether the second authority is the formula of a function, and so the golden itself: nobody doubts it."""
+
+
+FORMS = (
+    KnownWrong(
+        "XLA's log1p of f64 is off by up to 128 units in the last place",
+        "jax#39707; in all releases of jaxlib from 0.5.3 to 0.10.2",
+        lambda row: row.op_name == "stablehlo.log_plus_one" and _is_double(row), is_formula=True,
+    ),
+    KnownWrong(
+        "XLA's atanh of f64, which is made of log1p, is off by up to 128 units in the last place",
+        "measured with jaxlib 0.10.2 between -0.99 and 0.99; see jax#39707",
+        lambda row: row.op_name == "chlo.atanh" and _is_double(row), is_formula=True,
+    ),
+    KnownWrong(
+        "XLA gives result 0 of a scatter of several equal operands for all of its results",
+        "openxla/xla#29362",
+        lambda row: row.op_name == "stablehlo.scatter" and len(row.outputs) > 1, is_formula=False,
+    ),
+)  # fmt: skip
+
+
+def _is_double(row: OpRow) -> bool:
+    return [desc.data_type for desc in row.outputs] == ["f64"]
+
+
+def form_of(row: OpRow) -> KnownWrong | None:
+    """The form that an op has; None if its golden is not known to be wrong."""
+    return next((form for form in FORMS if form.fits(row)), None)
