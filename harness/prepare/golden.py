@@ -141,6 +141,9 @@ def begin_compiling(
     if "stablehlo.bitcast_convert" in text:
         loaded = _with_single_bits(loaded)
         text = str(loaded.operation.get_asm(enable_debug_info=False))
+    if "stablehlo.rng_bit_generator" in text:
+        loaded = _with_declared_bits(loaded)
+        text = str(loaded.operation.get_asm(enable_debug_info=False))
     if "stablehlo.custom_call" in text:
         import jax  # noqa: F401 - registers the functions behind its custom calls
     if "@lapack_" in text:
@@ -179,6 +182,13 @@ def _with_single_bits(module: mlir.Module) -> mlir.Module:
     from opscope.harness.prepare.mlir.single_bits import with_single_bits
 
     return with_single_bits(module)
+
+
+def _with_declared_bits(module: mlir.Module) -> mlir.Module:
+    """The module with random bits in the types that it declares."""
+    from opscope.harness.prepare.mlir.generated_bits import in_declared_types
+
+    return in_declared_types(module)
 
 
 @functools.cache
