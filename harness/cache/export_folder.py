@@ -22,7 +22,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from opscope.base import content_digests, damage, stored
+from opscope.base import content_digests, damage, stored, xla_releases
 from opscope.base.damage import Damaged
 from opscope.base.digest import digest_of_sources, file_digest, json_digest, source_files, words_digest
 from opscope.base.places import HOME, room
@@ -80,8 +80,8 @@ def cache_dir(setting: str | None) -> Path:
 
 
 def sources_digest() -> str:
-    """SHA-256 over the sources and package versions that decide what an export folder holds."""
-    versions = (f"{package}={version(package)}" for package in PACKAGES)
+    """SHA-256 over the sources, the package versions and XLA's flags that decide what an export folder holds."""
+    versions = (*(f"{package}={version(package)}" for package in PACKAGES), xla_releases.flags())
     return digest_of_sources([*source_files(*map(room, SOURCES)), room("models") / SEEDING], *versions, root=HOME)
 
 

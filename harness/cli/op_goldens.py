@@ -112,7 +112,7 @@ def _computed(folder: Path, task: dict[str, Any]) -> list[Golden]:
     for number, op in enumerate(compiled):
         path = path_of_number.get(number)
         results = walk.results(path) if path is not None else []
-        missing = next((r.reason for r in results if isinstance(r, Missing)), "" if results else "never evaluated")
+        missing = next((r.why for r in results if isinstance(r, Missing)), "" if results else "never evaluated")
         if path is None or missing:
             made.append(UNMATCHED if path is None else missing)
             continue

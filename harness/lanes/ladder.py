@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from opscope.base.damage import Damaged
 from opscope.base.stored import checked, gone
 from opscope.harness.backends.base import Backend, BackendError, Declined, Job, StageCrashError, StageError, Target
-from opscope.harness.lanes import dumped, explained, failed_ir, mesh_run, second_opinion, whole_model
+from opscope.harness.lanes import drawn_numbers, dumped, explained, failed_ir, mesh_run, second_opinion, whole_model
 from opscope.harness.prepare.inputs import OtherValues, row_golden, row_inputs
 from opscope.harness.record import artifacts
 from opscope.harness.record.optest import DOUBT, RunContext, backend_label, build_test, now
@@ -50,6 +50,8 @@ class _ClimbState:
     results: list[ResultCheck] = field(default_factory=list)
     overwritten: tuple[int, ...] = ()
     watch: Watch | None = None
+    drawn_again: list[list[Any]] = field(default_factory=list)
+    """What a generator of random bits gave when it ran again."""
     on_devices: list[mesh_run.OnDevices] = field(default_factory=list)
     """With a mesh: what different devices computed."""
 
@@ -196,7 +198,7 @@ def climb(
         job.ran_on, job.outputs = "none", []
     if job.ran_on == "none":
         return state.ended(Status.STOPPED, f"{backend.name} computes nothing: there are no numbers to compare")
-    if not row.golden:
+    if not row.golden and not drawn_numbers.are_judged(row):
         return state.ended(Status.NO_GOLDEN, row.no_golden or "there is no golden")
     return _compared(state, job, export_dir)
 
@@ -212,9 +214,12 @@ def _run(state: _ClimbState, job: Job, backend: Backend, export_dir: Path) -> No
     before = InputSnapshot(job.inputs)
     if state.row.op_name == WHOLE_MODEL:
         state.watch = job.watch = whole_model.watch(state.row, export_dir, job, state.target)
+    compiled = dict(job.state) if drawn_numbers.are_judged(state.row) else {}
     state.timed(Stage.RUN, lambda: backend.climb(Stage.RUN, job))
     after = job.inputs if job.inputs_after is None else job.inputs_after
     state.overwritten = before.overwritten(after)
+    if compiled and job.ran_on != "none":
+        state.drawn_again = drawn_numbers.drawn_again(state.row, job, backend, export_dir, compiled)
     job.inputs, job.inputs_after = [], None
 
 
@@ -222,9 +227,11 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
     """Compares the results and returns the record with the verdict."""
     row = state.row
 
-    def verdict() -> list[ResultCheck]:
+    def verdict() -> list[ResultCheck] | None:
         if row.shards:
             return mesh_run.compared(row, job, state.on_devices, state.judged_by, export_dir)
+        if not row.golden:
+            return drawn_numbers.checks(row, job, state.drawn_again, state.judged_by, export_dir)
         golden = row_golden(row, export_dir)
         return compare(
             golden, job.outputs, row.held_to or row.op_name, state.judged_by, inputs=row.inputs, outputs=row.outputs,
@@ -234,13 +241,16 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
     before = state.reached
     state.before_compare()
     try:
-        checks: list[ResultCheck] = state.timed(Stage.COMPARE, verdict)
+        checks: list[ResultCheck] | None = state.timed(Stage.COMPARE, verdict)
     except Damaged:
         raise
     except Exception as error:  # noqa: BLE001  a result that cannot be compared is a wrong result
         if isinstance(error, OSError) and (damaged := gone(error, export_dir)) is not None:
             raise damaged from None
         return state.failed(Stage.COMPARE, error)
+    if checks is None:
+        state.reached = before
+        return state.ended(Status.NO_GOLDEN, row.no_golden)
     measured = [check.pcc for check in checks if check.pcc is not None]
     numbers = {"results": tuple(checks), "pcc": min(measured, default=None), **_largest(checks)}
     wrong = mesh_run.reasons(checks, len(row.outputs))
@@ -256,13 +266,15 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
         plain = state.stored(Stage.COMPARE, ".txt", "\n".join(wrong) + "\n")
         test = state.ended(Status.WRONG_RESULT, wrong[0], Stage.COMPARE, artifact=plain, **numbers)
         state.before_explaining(test)
-        if not state.on_devices:
+        if row.golden and not state.on_devices:
             second = second_opinion.of(row, job, state.judged_by, export_dir, wrong=True)
         if second is not None and second.parts and second.right:
             state.reached = Stage.COMPARE
             return state.in_doubt(second, wrong, numbers)
         test = test.model_copy(update={"second_authority": second.text if second else ""})
         state.leave_ir()
+        if not row.golden:  # there is nothing to explain it by
+            return test
         artifact, hypothesis = explained.explained(row, job, state.context, state.judged_by, checks, export_dir)
         # A model that ran whole has the figures of its values as its artifact.
         kept = test.artifact if artifact is None or test.artifact != plain else artifact

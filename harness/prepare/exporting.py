@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from opscope.base import stored
+from opscope.base import stored, xla_releases
 from opscope.base.children.call import call
 from opscope.base.children.ending import Cause, ChildEnded, Ending
 from opscope.base.children.side_by_side import Stopped
@@ -58,7 +58,8 @@ class Export:
         # The place of a model's file is not part of what it is.
         source = {**asdict(self.source), "path": Path(self.source.path).name, "inputs": bool(self.source.inputs)}
         versions = frontends.versions(self.framework, Path(self.source.path))
-        request = {"framework": self.framework, "asked": source, "versions": versions}
+        flags = xla_releases.flags()  # of its own results
+        request = {"framework": self.framework, "asked": source, "versions": versions, "flags": flags}
         return words_digest(*(_digest(Path(file)) for file in self.files), json_digest(request), digits=20)
 
 

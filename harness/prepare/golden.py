@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope.base import damage, stored
+from opscope.base import damage, stored, xla_releases
 from opscope.base.damage import Damaged
 from opscope.base.digest import words_digest
 from opscope.base.op_families import DATA_MOVEMENT, op_family
@@ -80,15 +80,21 @@ def take(buffer: Any) -> np.ndarray:
 
 
 def compile_module(
-    module: mlir.Module | bytes | str, cache_dir: Path | None = None, *, widen: bool = False, denormals: bool = False
+    module: mlir.Module | bytes | str,
+    cache_dir: Path | None = None,
+    *,
+    widen: bool = False,
+    denormals: bool = False,
+    tested: bool = False,
 ) -> Executable:
     """Compiles a StableHLO module for the host; with `cache_dir`, executables are kept there and loaded again (1 ms).
 
     If `widen` is set, narrow floats are computed in float32 and results are rounded
     (harness/prepare/mlir/upcast.py). If `denormals` is set, they are kept, as in IEEE 754; XLA makes them zero.
+    If `tested` is set, XLA is what is tested: it compiles with the user's own flags, without those of goldens.
     Raises GoldenError if XLA refuses the module, or if several devices compute it together.
     """
-    return begin_compiling(module, cache_dir, widen=widen, denormals=denormals)()
+    return begin_compiling(module, cache_dir, widen=widen, denormals=denormals, tested=tested)()
 
 
 def level_of(op_name: str, element_types: Iterable[str], size: int) -> int | None:
@@ -111,6 +117,7 @@ def begin_compiling(
     widen: bool = False,
     denormals: bool = False,
     level: int | None = None,
+    tested: bool = False,
 ) -> Callable[[], Executable]:
     """The half of `compile_module` that needs Python; returns the other, which any thread may call.
 
@@ -134,17 +141,20 @@ def begin_compiling(
     if "stablehlo.bitcast_convert" in text:
         loaded = _with_single_bits(loaded)
         text = str(loaded.operation.get_asm(enable_debug_info=False))
+    if "stablehlo.rng_bit_generator" in text:
+        loaded = _with_declared_bits(loaded)
+        text = str(loaded.operation.get_asm(enable_debug_info=False))
     if "stablehlo.custom_call" in text:
         import jax  # noqa: F401 - registers the functions behind its custom calls
     if "@lapack_" in text:
         _initialise_lapack()
     if cache_dir is not None:
-        path = cache_dir / "executables" / _key(text, level)
-        if path.is_file() and (executable := _deserialise(path)) is not None:
+        path = cache_dir / "executables" / _key(text, level, tested)
+        if path.is_file() and (executable := _deserialise(path, tested)) is not None:
             export_folder.mark_used(path)
             return lambda: executable
     _cpu()  # made by one thread, however many compile
-    return functools.partial(_compile, mlir.to_bytecode(loaded), path, level)
+    return functools.partial(_compile, mlir.to_bytecode(loaded), path, level, tested)
 
 
 def widened(module: mlir.Module) -> mlir.Module:
@@ -174,6 +184,13 @@ def _with_single_bits(module: mlir.Module) -> mlir.Module:
     return with_single_bits(module)
 
 
+def _with_declared_bits(module: mlir.Module) -> mlir.Module:
+    """The module with random bits in the types that it declares."""
+    from opscope.harness.prepare.mlir.generated_bits import in_declared_types
+
+    return in_declared_types(module)
+
+
 @functools.cache
 def _initialise_lapack() -> None:
     """Loads the functions behind `lapack_*` custom calls; without them such a call ends the process."""
@@ -182,9 +199,10 @@ def _initialise_lapack() -> None:
     _lapack.initialize()
 
 
-def _key(text: str, level: int | None) -> str:
+def _key(text: str, level: int | None, tested: bool) -> str:
     """File name of a module's executable: what is compiled (without locations), by which compiler, for which CPU."""
-    words = (_compiler(), os.environ.get("XLA_FLAGS", ""), text, *([] if level is None else [f"level {level}"]))
+    flags = os.environ.get(xla_releases.XLA_FLAGS, "") if tested else xla_releases.flags()
+    words = (_compiler(), flags, text, *([] if level is None else [f"level {level}"]))
     return words_digest(*words, digits=32)
 
 
@@ -195,20 +213,21 @@ def _compiler() -> str:
     return f"{VERSION};{metadata.version('jaxlib')};{export_folder.cpu_fingerprint()}"
 
 
-def _options(level: int | None = None) -> Any:
-    """Compile options: one device, a level of optimisation or XLA's own."""
+def _options(level: int | None = None, tested: bool = False) -> Any:
+    """Compile options: one device, a level of optimisation or XLA's own, and what keeps known bugs out of goldens."""
     debug: dict[str, Any] = {"xla_cpu_enable_fast_math": False}
-    if level is None:
-        return pjrt_client.compile_options(debug=debug)
-    debug["xla_backend_optimization_level"] = level
-    # MLIR's pipeline for loops takes three times as long as the emitter that it replaces.
-    return pjrt_client.compile_options([("xla_cpu_use_fusion_emitters", False)], debug)
+    options: list[pjrt_client.Option] = [] if tested else [*xla_releases.OPTIONS.items()]
+    if level is not None:
+        debug["xla_backend_optimization_level"] = level
+        # MLIR's pipeline for loops takes three times as long as the emitter that it replaces.
+        options.append(("xla_cpu_use_fusion_emitters", False))
+    return pjrt_client.compile_options(options, debug)
 
 
-def _deserialise(path: Path) -> Executable | None:
+def _deserialise(path: Path, tested: bool) -> Executable | None:
     """The executable kept at `path`; None if it cannot be read (it is compiled anew then)."""
     try:
-        return _cpu().deserialise(stored.read_bytes(path), _options())
+        return _cpu().deserialise(stored.read_bytes(path), _options(tested=tested))
     except Damaged as error:
         damage.say(f"{path}: damaged ({error.got}); it is compiled again")
     except Exception:  # noqa: BLE001 - what XLA no longer takes is only a miss
@@ -216,9 +235,9 @@ def _deserialise(path: Path) -> Executable | None:
     return None
 
 
-def _compile(module: bytes, path: Path | None, level: int | None) -> Executable:
+def _compile(module: bytes, path: Path | None, level: int | None, tested: bool) -> Executable:
     """Compiles, and keeps the result at `path`; what cannot be kept is compiled again next time."""
-    executable = _cpu().compile(module, _options(level))
+    executable = _cpu().compile(module, _options(level, tested))
     if path is not None:
         try:
             serialised = executable.serialise()

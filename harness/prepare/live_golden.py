@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from opscope.harness.prepare import golden
+from opscope.harness.prepare.own_random_numbers import OWN_NUMBERS
 from opscope.harness.prepare.program import Node, Program, SingleOp, SplitModule, last_uses
 from opscope.harness.prepare.walk import Missing, Walker, WalkTask
 from opscope.harness.record.records import Source
@@ -55,7 +56,8 @@ class LiveGolden(Walker):
         super().node(node, env)
         if node.kind == "op" and node.path in self._wanted_paths:
             # If a body is evaluated several times, its first values are kept, as for the device's.
-            self._kept_results.setdefault(node.path, [env[value] for value in node.outputs])
+            values = [Missing(OWN_NUMBERS, self.drawn[v]) if v in self.drawn else env[v] for v in node.outputs]
+            self._kept_results.setdefault(node.path, values)
 
     def enters(self, body: Program) -> bool:
         """Whether a body holds a node that is wanted."""

@@ -49,6 +49,7 @@ BODIES: dict[str, tuple[str, ...]] = {
 
 CONSTANTS = frozenset({"stablehlo.constant", "arith.constant", "mhlo.constant", "sdy.constant"})
 CALLS = frozenset({"func.call", "call"})
+TUPLES = frozenset({"stablehlo.tuple", "stablehlo.get_tuple_element"})
 
 KEEPS_SPLAT = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.transpose", "stablehlo.convert"})
 """Ops that make of a splat the same splat in another shape (a convert only where the type stays: exporters write
@@ -129,6 +130,8 @@ class _Splitter:
         attributes: Any = module.operation.attributes
         self.mesh = {key: attributes[key] for key in MESH if key in attributes and attributes[key].value > 1}
         """How many devices the module is for: what its collectives mean follows from it."""
+        self.tuples: dict[int, tuple[int, ...]] = {}
+        """Values of tuples that are only taken apart -> those of their elements."""
         self.types: list[Any] = []
         self.descs: list[TensorDesc] = []
         self.type_tokens: list[str] = []
@@ -213,6 +216,8 @@ class _Splitter:
             elif name in CALLS and self._callee(op):
                 self.structural += 1
                 self._call(op, operands, env, spot, place, nodes)
+            elif name in TUPLES and self._renames(op, name, operands, env):
+                self.structural += 1
             else:
                 nodes.append(self._op(op, name, operands, env, spot, place, call))
         return results
@@ -300,6 +305,18 @@ class _Splitter:
         results = self._block(block, inner, f"{path}@{name}", place, nodes)
         self.calls.pop()
         env.update(zip(op.results, results, strict=True))
+
+    def _renames(self, op: Any, name: str, operands: tuple[int, ...], env: dict[Any, int]) -> bool:
+        """Whether an op only gives values of this program another name, which it then has in `env`."""
+        if name == "stablehlo.tuple":
+            if not _is_taken_apart(op):
+                return False
+            self.tuples[self._new(env, op.results[0])] = operands
+            return True
+        elements = self.tuples.get(operands[0])
+        if elements is not None:
+            env[op.results[0]] = elements[op.attributes["index"].value]
+        return elements is not None
 
     def _op(
         self,
@@ -479,6 +496,15 @@ class _Splitter:
             results = self._block(block, env, f"{path}.{label}", call, nodes)
             bodies.append(Program(label, arguments, tuple(nodes), results, _captures(nodes, results, first_inner)))
         return tuple(bodies)
+
+
+def _is_taken_apart(op: Any) -> bool:
+    """Whether what a `tuple` makes is only taken apart again, or put into another such tuple."""
+    users = [use.owner.operation for use in op.results[0].uses]
+    return all(
+        user.name == "stablehlo.get_tuple_element" or (user.name == "stablehlo.tuple" and _is_taken_apart(user))
+        for user in users
+    )
 
 
 def body_text(op: Any) -> str:

@@ -1,8 +1,9 @@
 """One walk over a split program: goldens, and captured inputs, of the first use of each unique op.
 
 The ops are evaluated in program order by the executables of `opscope.harness.prepare.golden`; values are freed at their
-last use, and what a first use needs is stored once. A value that could not be computed is *missing*: its users get
-random inputs by the distribution of their domain, so that the walk reaches the end and every op that can be tested is.
+last use, and what a first use needs is stored once. A value that could not be computed is *missing*, and so is all
+that rests on it: its users get random inputs by the distribution of their domain, so that every op that can be tested
+is, and what they make of these is their own golden and nobody's input.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ from opscope.harness.prepare import golden, operand_sizes
 from opscope.harness.prepare.authorities import ask, known_wrong
 from opscope.harness.prepare.input_distributions import domain_distribution
 from opscope.harness.prepare.inputs import drawn
+from opscope.harness.prepare.own_random_numbers import OWN_NUMBERS, own_random_numbers
 from opscope.harness.prepare.program import Node, Program, SingleOp, SplitModule, last_uses
 from opscope.harness.record.element_types import NUMPY_NAMES, byte_size, load, numpy_dtype, save, size_text
 from opscope.harness.record.records import OpRow, SecondAuthority, Source, TensorDesc
 from opscope.models.seeding import draw
 
+BARRIER = "stablehlo.optimization_barrier"
 LINE = 256
 """Bytes of a line of the walk's journal."""
 
@@ -49,6 +52,13 @@ class Missing:
     """A value that was not computed, and why."""
 
     reason: str
+    op_name: str = ""
+    """The op that has no value, whose own this is or on whose value it rests; empty for an argument or a constant."""
+
+    @property
+    def why(self) -> str:
+        """Why there is no golden of what rests on it."""
+        return f"rests on {self.op_name}: {self.reason}" if self.op_name else self.reason
 
 
 @dataclass
@@ -139,6 +149,11 @@ class Walker:
         self.ahead = JobsAhead(self.jobs(), plan.compile_threads) if plan.compile_threads else None
         self.journal = os.open(plan.folder / plan.journal, os.O_WRONLY | os.O_CREAT)
         self.live_bytes = 0
+        self.draws: dict[str, str] = {}
+        """Op -> the op in it, or itself, that draws such numbers; empty if none does."""
+        self.drawn: dict[int, str] = {}
+        """Values that rest on random numbers of XLA's own, and the op that drew these: they are captured, since each op
+        is judged on its own inputs, but no other implementation has the same in the end."""
         self.computed: set[int] = set()
         """Values that count in `live_bytes`."""
         self.total = sum(node.kind == "op" for node in self.split.program.nodes)
@@ -169,6 +184,8 @@ class Walker:
 
     def final(self, value: int, env: Mapping[int, Any]) -> np.ndarray | Missing:
         """A result of the program."""
+        if value in self.drawn:
+            return Missing(OWN_NUMBERS, self.drawn[value])
         buffer = env[value] if value in env else self.argument(value)
         if isinstance(buffer, np.ndarray):  # a constant, of any type
             return np.array(buffer, copy=True, order="C")
@@ -183,25 +200,21 @@ class Walker:
             return
         if node.kind == "unsplittable":
             for value in node.results:
-                env[value] = Missing(f"{node.name} could not be split")
+                env[value] = Missing("it could not be split", node.name)
             return
         op = self.split.ops[node.op_id]
         first = self.meets(node)
+        absent = self.rests_on(node, env)
+        if absent is not None and not first:
+            env |= dict.fromkeys(node.results, absent)
+            return
         buffers, sources = self.inputs(op, node, env, store=first)
         if first:
             self.sources[op.op_id] = sources
-            captured = any(s.kind != "random" for s in sources) or not sources
-            self.provenance[op.op_id] = (
-                f"{self.plan.provenance}:{node.path}" if captured else f"random:{self.plan.seed}"
-            )
+            self.provenance[op.op_id] = self.provenance_of(node, sources)
         results = self.evaluate(op, buffers)
-        for value in node.results:
-            env[value] = Missing(f"{node.name} has no value for it")
-        for value, result in zip(node.outputs, results, strict=True):
-            env[value] = result
-            if not isinstance(result, Missing):
-                self.computed.add(value)
-                self.live_bytes += self.bytes_of(value)
+        self.hand_on(node, results, absent, env)
+        self.note_drawn(op, node)
         if first:
             self.remember(op, node.outputs, results)
             self.measure_terms(op, buffers)
@@ -209,6 +222,45 @@ class Walker:
             self.announce(op)
         for body in node.bodies:
             self.body(body, node, env)
+
+    def hand_on(self, node: Node, results: Sequence[Any], absent: Missing | None, env: dict[int, Any]) -> None:
+        """Puts what a use has computed into `env`. With `absent`, which it reads, its results are those of random
+        inputs: goldens, and no values of the program."""
+        env |= dict.fromkeys(node.results, absent or Missing("it has no value for a result", node.name))
+        for value, result in zip(node.outputs, results, strict=True):
+            if absent is None and isinstance(result, Missing):
+                env[value] = Missing(result.reason, node.name)
+            elif absent is None:
+                env[value] = result
+                self.computed.add(value)
+                self.live_bytes += self.bytes_of(value)
+        if absent is not None and node.name == BARRIER:  # each result is an operand, whatever the others are
+            env |= {value: env[operand] for value, operand in zip(node.results, node.operands, strict=True)}
+
+    def rests_on(self, node: Node, env: dict[int, Any]) -> Missing | None:
+        """The missing value that a node reads, if there is one."""
+        for value in node.inputs:
+            if value not in env:
+                env[value] = self.argument(value)
+            if isinstance(env[value], Missing):
+                return env[value]
+        return None
+
+    def provenance_of(self, node: Node, sources: Sequence[Source]) -> str:
+        """Where the inputs of a first use come from: `random` stands first if one of them is."""
+        random = [source.kind == "random" for source in sources]
+        captured = f"{self.plan.provenance}:{node.path}"
+        if not any(random):
+            return captured
+        return f"random:{self.plan.seed}" if all(random) else f"random:{self.plan.seed}+{captured}"
+
+    def note_drawn(self, op: SingleOp, node: Node) -> None:
+        """Remembers which results rest on random numbers that each implementation draws for itself."""
+        if op.op_id not in self.draws:
+            self.draws[op.op_id] = own_random_numbers(op)
+        drew = self.draws[op.op_id] or next((self.drawn[v] for v in node.inputs if v in self.drawn), "")
+        if drew:
+            self.drawn |= dict.fromkeys(node.outputs, drew)
 
     def body(self, body: Program, node: Node, env: dict[int, Any]) -> None:
         """Evaluates the body of a while/if/case once, on the values of its first iteration, if it holds new ops."""
@@ -384,8 +436,8 @@ class Walker:
 
     def no_golden(self, op: SingleOp, results: Sequence[Any]) -> str:
         """Why the results cannot be used as goldens; empty if they can."""
-        if op.op_name == "stablehlo.rng" or "DEFAULT" in op.op_params.get("rng_algorithm", ""):
-            return "its algorithm is each implementation's own: no value is the right one"
+        if own_random_numbers(op):
+            return OWN_NUMBERS
         return next((r.reason for r in results if isinstance(r, Missing)), "")
 
     def remember(self, op: SingleOp, outputs: Sequence[int], results: Sequence[Any]) -> None:

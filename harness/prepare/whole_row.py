@@ -11,6 +11,7 @@ from opscope.base.op_families import PRODUCTS, op_family
 from opscope.harness.cache.export_folder import MODULE, VALUES, WHOLE
 from opscope.harness.prepare.inputs import drawn
 from opscope.harness.prepare.program import Program, SplitModule
+from opscope.harness.prepare.walk import Missing
 from opscope.harness.record.element_types import save
 from opscope.harness.record.records import PRODUCTS_IN_A_ROW, WHOLE_MODEL, OpRow, Source, TensorDesc, Use
 
@@ -28,7 +29,7 @@ def write(
     program has only a device's parts of them.
     """
     program = split.program
-    missing = next((str(value.reason) for value in results if hasattr(value, "reason")), "")
+    missing = next((value.why for value in results if isinstance(value, Missing)), "")
     if len(results) != len(program.results):
         missing = missing or "the walk did not evaluate the whole program"
     values = split.values

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from opscope.base import damage, gc_pause, passes, terminal
+from opscope.base import damage, gc_pause, passes, terminal, xla_releases
 from opscope.harness.backends import registry
 from opscope.harness.cache import upkeep
 from opscope.harness.cache.claims import Claims
@@ -199,9 +199,10 @@ class OpByOp:
                 reporter.write_line(f"opscope: {line}")
 
     def pytest_report_header(self) -> Sequence[str]:
-        """Says which hooks of conftest files are not asked about ops, and whether passes in C are left unused."""
+        """Says which hooks of conftest files are not asked about ops, whether passes in C are left unused, and what is
+        wrong with the release of JAX."""
         slower = [f"passes over arrays: {passes.state}"] if passes.left_unused else []
-        return [*conftests.header(self.config), *slower]
+        return [*conftests.header(self.config), *slower, *xla_releases.notes()]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_sessionstart(self) -> Generator[None, None, None]:

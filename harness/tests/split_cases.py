@@ -237,7 +237,9 @@ UNSPLITTABLE = """
     func.func @main(%x: tensor<4xf32>, %d: tensor<?xf32>) -> tensor<4xf32> {
       %token = stablehlo.create_token : !stablehlo.token
       %pair = stablehlo.tuple %x, %x : tuple<tensor<4xf32>, tensor<4xf32>>
-      %0 = stablehlo.get_tuple_element %pair[0] : (tuple<tensor<4xf32>, tensor<4xf32>>) -> tensor<4xf32>
+      %kept = stablehlo.custom_call @Keep(%pair)
+          : (tuple<tensor<4xf32>, tensor<4xf32>>) -> tuple<tensor<4xf32>, tensor<4xf32>>
+      %0 = stablehlo.get_tuple_element %kept[0] : (tuple<tensor<4xf32>, tensor<4xf32>>) -> tensor<4xf32>
       %1 = stablehlo.negate %d : tensor<?xf32>
       %2 = func.call @outside(%0) : (tensor<4xf32>) -> tensor<4xf32>
       %3 = func.call @endless(%2) : (tensor<4xf32>) -> tensor<4xf32>
@@ -250,4 +252,4 @@ UNSPLITTABLE = """
       %0 = func.call @endless(%x) : (tensor<4xf32>) -> tensor<4xf32>
       return %0 : tensor<4xf32>
     }"""
-"""Six ops without a module; the custom call with a token has one."""
+"""Seven ops without a module; the custom call with a token has one."""

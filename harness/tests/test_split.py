@@ -434,3 +434,21 @@ def test_a_resource_that_is_missing_or_of_another_size_is_refused(resources: str
     )
     with pytest.raises(InputError, match=line):
         split_module(text, "net")
+
+
+def test_tuples_that_are_only_taken_apart_are_other_names() -> None:
+    split = split_module("""func.func @main(%x: tensor<4xf32>, %y: tensor<2xi32>) -> (tensor<2xi32>, tensor<4xf32>) {
+      %0 = stablehlo.negate %x : tensor<4xf32>
+      %1 = stablehlo.tuple %0, %y : tuple<tensor<4xf32>, tensor<2xi32>>
+      %2 = stablehlo.tuple %1, %x : tuple<tuple<tensor<4xf32>, tensor<2xi32>>, tensor<4xf32>>
+      %3 = stablehlo.get_tuple_element %2[0]
+        : (tuple<tuple<tensor<4xf32>, tensor<2xi32>>, tensor<4xf32>>) -> tuple<tensor<4xf32>, tensor<2xi32>>
+      %4 = stablehlo.get_tuple_element %3[0] : (tuple<tensor<4xf32>, tensor<2xi32>>) -> tensor<4xf32>
+      %5 = stablehlo.get_tuple_element %3[1] : (tuple<tensor<4xf32>, tensor<2xi32>>) -> tensor<2xi32>
+      %6 = stablehlo.abs %4 : tensor<4xf32>
+      return %5, %6 : tensor<2xi32>, tensor<4xf32>
+    }""")
+    negate, absolute = split.program.nodes
+    assert absolute.inputs == negate.outputs
+    assert split.program.results == (split.program.arguments[1], *absolute.outputs)
+    assert (split.module_ops, split.structural, split.uses, split.unsplittable_uses) == (8, 6, 2, 0)

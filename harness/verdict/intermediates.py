@@ -108,7 +108,7 @@ class Watch:
         begun = time.perf_counter()
         node = self.nodes[path]
         goldens = self._walk.results(path)
-        missing = next((g.reason for g in goldens if isinstance(g, Missing)), "" if goldens else "never evaluated")
+        missing = next((g.why for g in goldens if isinstance(g, Missing)), "" if goldens else "never evaluated")
         if missing:
             self.skipped[path] = missing
         else:

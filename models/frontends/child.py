@@ -22,12 +22,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from opscope.base import xla_releases
 from opscope.base.children.inside import Parent
 from opscope.base.children.slots import take_one
 from opscope.models import frontends, registry
 from opscope.models.arguments import ArgSpec
 from opscope.models.frontends import own_results
-from opscope.models.frontends.base import ExportResult, Refused, Source
+from opscope.models.frontends.base import ExportResult, Frontend, Refused, Source
 
 MODULE, ARGUMENTS, VALUES = "module.mlirbc", "arguments.json", "values"
 
@@ -46,6 +47,7 @@ def export(parent: Parent) -> None:
     try:
         emit("stage", stage=stage)
         frontend = frontends.get(framework)
+        use_safe_flags(frontend)
         built = frontend.build(source)
         stage = "export"
         emit("stage", stage=stage)
@@ -60,6 +62,13 @@ def export(parent: Parent) -> None:
         emit("refused", where=error.where, expected=error.expected, got=error.got, hint=error.hint)
     except Exception as error:  # noqa: BLE001 - whatever a model or a framework raises is the model's row
         emit("failed", stage=stage, error=in_one_line(error, source.path), traceback=traceback.format_exc())
+
+
+def use_safe_flags(frontend: Frontend) -> None:
+    """Has JAX compute without the known bugs of its release. An XLA that TensorFlow brings ends at flags that it does
+    not know."""
+    if not any(package.startswith("tensorflow") for package in frontend.packages):
+        xla_releases.use_flags()
 
 
 def source_of(values: dict[str, Any]) -> Source:

@@ -29,6 +29,7 @@ def run(parent: Parent) -> None:
     sources, module = task.pop("sources"), Path(task.pop("module"))
     source = child.source_of(task)
     frontend = frontends.get(framework)
+    child.use_safe_flags(frontend)
     specs = child.read(module).arguments
 
     def results() -> tuple[str, Sequence[Any]]:

@@ -5,6 +5,7 @@ The number of the host's devices is a flag that XLA reads at its start, so that 
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,11 +15,13 @@ import numpy as np
 from opscope.base.children.call import call
 from opscope.base.children.inside import Parent
 from opscope.base.machine import memory_limit
+from opscope.base.xla_releases import XLA_FLAGS
 from opscope.harness.prepare.golden import GoldenError
 from opscope.harness.record.element_types import load, save
 
 SECONDS = 300.0
 _MODULE = "module.mlirbc"
+_DEVICES = "--xla_force_host_platform_device_count"
 
 
 def run(module: bytes, inputs: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
@@ -41,11 +44,12 @@ def run(module: bytes, inputs: Sequence[Sequence[np.ndarray]]) -> list[list[np.n
             for number, array in enumerate(arrays):
                 save(Path(folder) / _name("in", device, number), array)
         types = [(desc.shape, desc.data_type) for desc in takes]
+        theirs = os.environ.get(XLA_FLAGS, "")
         outcome = call(
             "opscope.harness.prepare.mesh.host_devices:in_child",
             {"folder": folder, "devices": devices, "types": types},
             seconds=SECONDS, memory=memory_limit(None),
-            environment={"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}", "JAX_PLATFORMS": "cpu"},
+            environment={XLA_FLAGS: f"{theirs} {_DEVICES}={devices}".strip(), "JAX_PLATFORMS": "cpu"},
         )  # fmt: skip
         if not outcome.ending.ok or outcome.result:
             raise GoldenError(str(outcome.result or f"{outcome.ending.text}: {outcome.log.last_line()}")[:200])

@@ -49,7 +49,7 @@ def _run(body: Program, env: Mapping[int, Any], state: list[Any], step: Step, de
     handed = [local[value] for value in body.results]
     for index, value in enumerate(handed):
         if isinstance(value, Missing):
-            raise _UnknownError(value.reason)
+            raise _UnknownError(value.why)
         if not isinstance(value, PerDevice):  # a constant
             handed[index] = PerDevice((golden.put(value),) * devices)
     return handed
@@ -58,7 +58,7 @@ def _run(body: Program, env: Mapping[int, Any], state: list[Any], step: Step, de
 def _agreed(value: Any) -> Any:
     """The element that all devices have. Raises _UnknownError if they part."""
     if isinstance(value, Missing):
-        raise _UnknownError(value.reason)
+        raise _UnknownError(value.why)
     if not isinstance(value, PerDevice):
         return value.item()
     elements = {golden.view(buffer).item() for buffer in value.buffers}

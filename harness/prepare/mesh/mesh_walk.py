@@ -19,6 +19,7 @@ from opscope.harness.prepare.mesh.loops import interpreted
 from opscope.harness.prepare.mesh.per_device import PerDevice, grouped
 from opscope.harness.prepare.mesh.sharding import Sharded
 from opscope.harness.prepare.mlir.collective_groups import collective
+from opscope.harness.prepare.own_random_numbers import OWN_NUMBERS
 from opscope.harness.prepare.program import Node, SingleOp
 from opscope.harness.prepare.walk import Missing, Walker, WalkTask, journal_line
 from opscope.harness.record.element_types import byte_size, load, save
@@ -237,6 +238,8 @@ class MeshWalker(Walker):
 
     def final(self, value: int, env: Mapping[int, Any]) -> Any:
         """A result of the program: its arrays on all devices."""
+        if value in self.drawn:
+            return Missing(OWN_NUMBERS, self.drawn[value])
         buffer = env[value] if value in env else self.argument(value)
         if isinstance(buffer, np.ndarray):
             return [buffer] * self.devices

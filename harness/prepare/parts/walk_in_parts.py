@@ -142,7 +142,7 @@ def _take_parts(
         group = groups[_TICKET.unpack(ticket)[0]]
         for part in group:
             for index, value in walker.part(part):
-                reason = value.reason if isinstance(value, Missing) else None
+                reason = value.why if isinstance(value, Missing) else None
                 if not isinstance(value, Missing):
                     save(_file(walker.plan.folder, index), value)
                 send({"result": index, "missing": reason})

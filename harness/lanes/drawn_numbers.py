@@ -1,0 +1,76 @@
+"""Judges ops that draw random numbers by an algorithm of the implementation's own, which have no golden."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opscope.base.stored import checked
+from opscope.harness.backends.base import Backend, Job, Target
+from opscope.harness.prepare.inputs import row_inputs
+from opscope.harness.prepare.own_random_numbers import OWN_NUMBERS, draws_by_itself
+from opscope.harness.record.records import OpRow, ResultCheck
+from opscope.harness.record.stages import Stage
+
+GENERATOR = "stablehlo.rng_bit_generator"
+
+
+def are_judged(row: OpRow) -> bool:
+    """Whether an op without a golden is held to its distribution."""
+    own = draws_by_itself(row.op_name, row.op_params) and row.no_golden == OWN_NUMBERS
+    return own and row.level == "stablehlo" and not row.shards
+
+
+def drawn_again(
+    row: OpRow, job: Job, backend: Backend, export_dir: Path, compiled: Mapping[Stage, Any]
+) -> list[list[np.ndarray]]:
+    """What a generator of bits gives from the same state, from the state that it has left, and from one that differs
+    by a bit; nothing of an op without a state. Raises what the backend raises.
+
+    `compiled` is the job's `state` from before it ran, which a backend may have used up.
+    """
+    if row.op_name != GENERATOR or len(job.outputs) != 2:
+        return []
+    first, [state] = job.outputs, row_inputs(row, export_dir)
+    flipped = state.copy()
+    flipped.reshape(-1)[:1] ^= flipped.dtype.type(1)
+    results = []
+    for given in (state, np.asarray(first[0]), flipped):
+        if given.shape != state.shape or given.dtype != state.dtype:
+            break  # the verdict on the new state says so
+        job.state |= compiled
+        job.inputs, job.outputs = [np.array(given, copy=True)], []
+        backend.climb(Stage.RUN, job)
+        results.append(job.outputs)
+    job.inputs, job.inputs_after, job.outputs = [], None, first
+    return results
+
+
+def checks(
+    row: OpRow, job: Job, again: list[list[np.ndarray]], target: Target, export_dir: Path
+) -> list[ResultCheck] | None:
+    """One check per result; None where nothing says what the distribution is."""
+    from opscope.harness.verdict import random_numbers
+
+    expected = [(desc.shape, desc.data_type) for desc in row.outputs]
+    if len(job.outputs) != len(expected):
+        return [random_numbers.failed(f"expected {len(expected)} results, got {len(job.outputs)}")]
+    for got, desc in zip(job.outputs, row.outputs, strict=True):
+        if (reason := random_numbers.other_type(got, desc)) != "":
+            return [random_numbers.failed(reason)]
+    if row.op_name == GENERATOR:
+        [state] = row_inputs(row, export_dir)
+        new, bits = job.outputs
+        if len(again) < 3 or any(len(results) != 2 or results[1].shape != bits.shape for results in again):
+            return [random_numbers.failed("expected as many numbers from each state, got fewer from another")]
+        same, *others = (results[1] for results in again)
+        return [random_numbers.depends_on_state(state, new, bits, same, others), random_numbers.bits(bits)]
+    from opscope.harness.prepare.mlir.drawn import bounds
+
+    low, high = bounds(checked(export_dir, str(row.module)).read_bytes(), row_inputs(row, export_dir))
+    kind = "NORMAL" if "NORMAL" in row.op_params.get("rng_distribution", "") else "UNIFORM"
+    check = random_numbers.distribution(job.outputs[0], kind, low, high, target)
+    return None if check is None else [check]

@@ -1,0 +1,92 @@
+"""Which releases of JAX this project takes, what is known to be wrong in them, and the flags that mend it.
+
+Goldens and import checks stand on XLA's compiler for the processor, which errs like any other. Whoever makes them has
+it compile with `OPTIONS`; what a backend is tested with is the user's own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError
+
+from opscope.base.plugins import version
+
+PACKAGES = ("jax", "jaxlib")
+FIRST, BEFORE = "0.10.1", "0.12"
+"""The releases that pyproject.toml takes: from the first to below the second."""
+
+OPTIONS: dict[str, str] = {"xla_cpu_experimental_ynn_fusion_type": ""}
+"""XLA's options for goldens and checks of imports. Every release that is taken knows them.
+
+No op goes to the library YNNPACK: releases without it by default were right where those with it were not.
+"""
+
+XLA_FLAGS = "XLA_FLAGS"
+
+
+@dataclass(frozen=True)
+class KnownBug:
+    """Something that a release computes wrongly, or not at all."""
+
+    first: str
+    last: str
+    """The last release that is known to have it; empty if none is known without it."""
+    what: str
+    source: str
+    mended_by: str = ""
+    """The option of `OPTIONS`, or what else, that keeps it out of goldens; empty if nothing does."""
+
+    def is_in(self, release: str) -> bool:
+        """Whether a release of jaxlib has it."""
+        return number(self.first) <= number(release) and (not self.last or number(release) <= number(self.last))
+
+
+_YNN = "xla_cpu_experimental_ynn_fusion_type"
+KNOWN_BUGS = (
+    KnownBug("0.10.2", "0.10.2", "a product, squared and summed, is wrong in its last row", "jax#39103", _YNN),
+    KnownBug("0.10.2", "0.11.0", "multiply and reduce of rank 7 and 8 crashes or does not end", "jax#39257", _YNN),
+    KnownBug("0.10.2", "0.10.2", "multiply and reduce of rank 7 with a dim of size 1 crashes", "jax#40412", _YNN),
+    KnownBug("0.5.3", "", "log_plus_one of f64 is off by up to 128 ulp", "jax#39707", "a second authority"),
+)  # fmt: skip
+"""Sources are issues of jax-ml/jax."""
+
+
+def number(release: str) -> tuple[int, ...]:
+    """`(0, 10, 2)` of `0.10.2.dev3`."""
+    return tuple(int(part) for part in re.findall(r"\d+", re.split(r"[^\d.]", release, maxsplit=1)[0]))
+
+
+def flags() -> str:
+    """XLA_FLAGS with which goldens are made: those of this process, and after them ours, which win."""
+    ours = [f"--{name}={value}" for name, value in OPTIONS.items()]
+    theirs = os.environ.get(XLA_FLAGS, "").split()
+    return " ".join([*(flag for flag in theirs if flag not in ours), *ours])
+
+
+def use_flags() -> None:
+    """Has all that this process compiles follow `flags`. XLA reads them when it is first asked for something."""
+    os.environ[XLA_FLAGS] = flags()
+
+
+def notes(installed: Callable[[str], str] = version) -> Iterator[str]:
+    """One line for a release that is not taken, and one for each known bug that nothing keeps out of goldens."""
+    for package in PACKAGES:
+        try:
+            release = installed(package)
+        except PackageNotFoundError:
+            continue
+        if not number(FIRST) <= number(release) < number(BEFORE):
+            yield (
+                f"{package}: expected {FIRST} or newer, below {BEFORE}, got {release}: goldens may be missing or "
+                f"wrong; try pip install 'jax>={FIRST},<{BEFORE}' 'jaxlib>={FIRST},<{BEFORE}'"
+            )
+    try:
+        release = installed("jaxlib")
+    except PackageNotFoundError:
+        return
+    for bug in KNOWN_BUGS:
+        if bug.is_in(release) and not bug.mended_by:
+            yield f"jaxlib {release}, which makes goldens, is known to be wrong: {bug.what} ({bug.source})"
