@@ -80,15 +80,16 @@ def take(buffer: Any) -> np.ndarray:
 
 
 def compile_module(
-    module: mlir.Module | bytes | str, cache_dir: Path | None = None, *, widen: bool = False, denormals: bool = False
-) -> Executable:
+    module: mlir.Module | bytes | str, cache_dir: Path | None = None, *, widen: bool = False, rounded: bool = True,
+    denormals: bool = False,
+) -> Executable:  # fmt: skip
     """Compiles a StableHLO module for the host; with `cache_dir`, executables are kept there and loaded again (1 ms).
 
     If `widen` is set, narrow floats are computed in float32 and results are rounded
-    (harness/prepare/mlir/upcast.py). If `denormals` is set, they are kept, as in IEEE 754; XLA makes them zero.
+    (harness/prepare/mlir/upcast.py), or not if `rounded` is off. If `denormals` is set, they are kept, as in IEEE 754; XLA makes them zero.
     Raises GoldenError if XLA refuses the module, or if several devices compute it together.
     """
-    return begin_compiling(module, cache_dir, widen=widen, denormals=denormals)()
+    return begin_compiling(module, cache_dir, widen=widen, rounded=rounded, denormals=denormals)()
 
 
 def level_of(op_name: str, element_types: Iterable[str], size: int) -> int | None:
@@ -109,6 +110,7 @@ def begin_compiling(
     cache_dir: Path | None = None,
     *,
     widen: bool = False,
+    rounded: bool = True,
     denormals: bool = False,
     level: int | None = None,
 ) -> Callable[[], Executable]:
@@ -119,7 +121,7 @@ def begin_compiling(
     """
     loaded = mlir.load(module)
     if widen:
-        loaded = _widened(loaded)
+        loaded = _widened(loaded, rounded)
     if denormals:
         from opscope.harness.prepare.mlir.denormals import keeping_denormals
 
@@ -147,12 +149,12 @@ def begin_compiling(
     return functools.partial(_compile, mlir.to_bytecode(loaded), path, level)
 
 
-def _widened(module: mlir.Module) -> mlir.Module:
+def _widened(module: mlir.Module, rounded: bool) -> mlir.Module:
     """The widened module, or the module itself if nothing is to be widened or its op needs its own type."""
     from opscope.harness.prepare.mlir.upcast import widened
 
     try:
-        return widened(module) or module
+        return widened(module, rounded) or module
     except Exception:  # noqa: BLE001 - MLIR's verifier: this op has no float32 form
         return module
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from opscope.harness.verdict.scores import SYSTEMATIC_FROM, Scale, Scores, chunk
 from opscope.harness.verdict.steps import Steps, steps_of
 from opscope.harness.verdict.target import Target
 from opscope.harness.verdict.tolerance import Tolerance, inner_size, tolerance
+from opscope.harness.verdict.unrounded import Unrounded
 
 _MLIR_NAMES = {numpy: mlir for mlir, numpy in NUMPY_NAMES.items() if mlir != "tf32"}
 OUTLIER = 100.0
@@ -110,6 +112,8 @@ def _judged(
             try:
                 result = _by_operands(golden, got, index, row, steps, operands)
             except NotEvaluatedError as error:
+                if result.question == "systematic":
+                    result = check(g, d, row, Scale(steps, terms=kept))  # all may have been ties
                 return result if result.passed else _with_note(result, f"operands not evaluated: {error}")
     if result.passed or operands is None or g.shape != d.shape or g.dtype != d.dtype:
         return result
@@ -187,7 +191,9 @@ def _by_operands(
     moved = operands.moved(steps, golden)[index] if steps.by_operands else None
     if moved is not None and g.dtype.kind == "c":
         moved = moved + (steps.function + steps.packed + 2 * steps.declared + steps.cuts) * magnitude(g)
-    return check(g, d, row, Scale(steps, terms=terms, moved=moved), strict=True)
+    counted = steps.packer and steps.rounded and not (steps.block or steps.stored) and g.dtype.kind != "c"
+    unrounded = Unrounded.of(operands.run_wide()[index], g.dtype) if counted else None
+    return check(g, d, row, Scale(steps, terms=terms, moved=moved, unrounded=unrounded), strict=True)
 
 
 def _with_note(result: ResultCheck, note: str) -> ResultCheck:
@@ -262,11 +268,11 @@ def check(
         golden, got = np.ascontiguousarray(golden).view(part), np.ascontiguousarray(got).view(part)
         golden, got = np.atleast_1d(golden), np.atleast_1d(got)
         if scale is not None:
-            scale = Scale(scale.steps, _doubled(scale.terms), _doubled(scale.moved))
+            scale = replace(scale, terms=_doubled(scale.terms), moved=_doubled(scale.moved))
         shape = golden.shape
     scores = None
     if scale is not None and not row.exact:
-        flat = Scale(scale.steps, _flat(scale.terms), _flat(scale.moved))
+        flat = replace(scale, terms=_flat(scale.terms), moved=_flat(scale.moved))
         scores = Scores(flat, shape)
     with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity are checked for explicitly
         return _check_floats(np.ravel(golden), np.ravel(got), row, scores, strict, shape)
@@ -349,7 +355,7 @@ def _answers(
                 f"golden is all zero: expected at most {row.relative_l2:.3g}, got {sums.largest_error:.3g}",
             )
     bound = scores.scale.steps.law == "bound"
-    question, said = scores.wrong(lambda: not bound or np.unique(golden).size >= SYSTEMATIC_FROM)
+    question, said = scores.wrong(lambda: not bound or np.unique(golden).size >= SYSTEMATIC_FROM, ties=not strict)
     if question == "largest":
         where = f"{index_of(scores.at, scores.shape)}, {name_of(scores.at, scores.shape)}"
         said += f" at {where}: expected {golden[scores.at]:.6g}, got {got[scores.at]:.6g}"
