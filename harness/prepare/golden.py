@@ -22,7 +22,7 @@ from opscope.harness.prepare import mlir
 from opscope.harness.prepare.pjrt import client as pjrt_client
 from opscope.harness.prepare.pjrt.client import Client, ClientError, Executable, short
 
-VERSION = 2
+VERSION = 3
 """Raised when the same module must be compiled differently than before."""
 
 
@@ -85,8 +85,10 @@ def compile_module(
 ) -> Executable:  # fmt: skip
     """Compiles a StableHLO module for the host; with `cache_dir`, executables are kept there and loaded again (1 ms).
 
-    If `widen` is set, narrow floats are computed in float32 and results are rounded
-    (harness/prepare/mlir/upcast.py), or not if `rounded` is off. If `denormals` is set, they are kept, as in IEEE 754; XLA makes them zero.
+    If `widen` is set, as for goldens, initial values of sums and products are taken once
+    (harness/prepare/mlir/initial_values.py), and narrow floats are computed in float32 and results are rounded
+    (harness/prepare/mlir/upcast.py), or not if `rounded` is off. If `denormals` is set, they are kept, as in IEEE 754;
+    XLA makes them zero.
     Raises GoldenError if XLA refuses the module, or if several devices compute it together.
     """
     return begin_compiling(module, cache_dir, widen=widen, rounded=rounded, denormals=denormals)()
@@ -121,6 +123,7 @@ def begin_compiling(
     """
     loaded = mlir.load(module)
     if widen:
+        loaded = _started_once(loaded)
         loaded = _widened(loaded, rounded)
     if denormals:
         from opscope.harness.prepare.mlir.denormals import keeping_denormals
@@ -157,6 +160,13 @@ def _widened(module: mlir.Module, rounded: bool) -> mlir.Module:
         return widened(module, rounded) or module
     except Exception:  # noqa: BLE001 - MLIR's verifier: this op has no float32 form
         return module
+
+
+def _started_once(module: mlir.Module) -> mlir.Module:
+    """The module with the initial values of its sums and products taken once."""
+    from opscope.harness.prepare.mlir.initial_values import with_initial_values_once
+
+    return with_initial_values_once(module)
 
 
 def _spelled_out(module: mlir.Module, wide: bool) -> mlir.Module:
