@@ -107,9 +107,9 @@ def test_a_result_without_rows_is_one_element():
     [
         (BOUND, 1000, 1.02),
         (Steps("bound", function=0.125, block=True), 1, 1.1),
-        (ADDED, 1, 2.5),
-        (ADDED, 3, 2.5),
-        (ADDED, 4, 1 + math.sqrt(2 * math.log(4))),
+        (ADDED, 1, 3.5),
+        (ADDED, 22, 3.5),
+        (ADDED, 23, 1 + math.sqrt(2 * math.log(23))),
         (ADDED, 4096, 1 + math.sqrt(2 * math.log(4096))),
     ],
 )

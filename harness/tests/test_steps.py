@@ -39,7 +39,7 @@ def test_units_are_half_the_distance_of_numbers_or_the_whole_where_bits_are_cut(
 
 def costs(steps: Steps | None) -> Steps | None:
     """Steps without what two tests of their own are for."""
-    return None if steps is None else replace(steps, between=0.0, packer=False)
+    return None if steps is None else replace(steps, between=0.0, packer=False, reads=None)
 
 
 BF16 = {"packed": p(-8), "declared": p(-8)}
@@ -131,9 +131,24 @@ def test_steps(found: Callable[[], Steps | None], steps: Steps | None):
         assert got is steps
         return
     assert (got.law, got.block) == (steps.law, steps.block)
-    assert [x for each in astuple(got) for x in (each if isinstance(each, tuple) else [each])][1:] == pytest.approx(
-        [x for each in astuple(steps) for x in (each if isinstance(each, tuple) else [each])][1:], rel=1e-12
-    )
+    assert _numbers(got) == pytest.approx(_numbers(steps), rel=1e-12)
+
+
+def _numbers(steps: Steps) -> list[float]:
+    """All figures."""
+    words = [x for each in astuple(steps) for x in (each if isinstance(each, tuple) else [each])]
+    return [x for x in words if isinstance(x, float)]
+
+
+def test_how_many_bits_of_a_term_are_read():
+    """Of a sum; a product has two operands, and a host reads all bits."""
+    for steps, bits in (
+        (of(DEVICE, "reduce", "f32", 4, SUM), 9), (of(held("Float16_b", "LoFi"), "reduce", "bf16", 4, SUM), 4),
+        (of(DEVICE, "reduce", "bf16", 4, SUM), None), (of(DEVICE, "dot_general", "f32", 4), None),
+        (of(HOST, "reduce", "f32", 4, SUM), None),
+    ):  # fmt: skip
+        assert steps is not None
+        assert steps.reads == bits
 
 
 @pytest.mark.parametrize(

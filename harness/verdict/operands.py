@@ -20,7 +20,7 @@ from opscope.base.op_families import DATA_MOVEMENT, op_family
 from opscope.harness.prepare.operand_sizes import is_float, sums_terms
 from opscope.harness.verdict import tolerance as table
 from opscope.harness.verdict.places import blocks_of
-from opscope.harness.verdict.steps import Steps
+from opscope.harness.verdict.steps import FRACTION_BITS, Steps
 
 if TYPE_CHECKING:
     from opscope.harness.prepare.golden import Executable
@@ -82,6 +82,25 @@ class Operands:
             return compile_module(self.module, self.cache_dir, widen=True, rounded=False)(self.inputs)
         except GoldenError as error:
             raise NotEvaluatedError(str(error)) from error
+
+    def run_as_written(self) -> list[np.ndarray]:
+        """The op on its own inputs as XLA computes it, with its initial value as often as XLA takes it.
+
+        Raises NotEvaluatedError if XLA refuses.
+        """
+        from opscope.harness.prepare.golden import GoldenError, compile_module
+
+        try:
+            return compile_module(self.module)(self.inputs)
+        except GoldenError as error:
+            raise NotEvaluatedError(str(error)) from error
+
+    def run_cut(self, kept: int) -> list[np.ndarray]:
+        """The sum of its terms, each cut to so many fraction bits. Raises NotEvaluatedError if XLA refuses."""
+        terms, *others = self.inputs
+        mask = np.uint32(2**32 - 2 ** (FRACTION_BITS["Float32"] - kept))
+        cut = (np.ascontiguousarray(terms, np.float32).view(np.uint32) & mask).view(np.float32)
+        return self.run([cut.reshape(terms.shape).astype(terms.dtype), *others])
 
     def run_with_denormals(self) -> list[np.ndarray]:
         """The op on its own inputs, computed as IEEE 754 has it. Raises NotEvaluatedError if XLA refuses."""

@@ -20,8 +20,8 @@ from opscope.harness.verdict.unrounded import Unrounded
 SLACK, BLOCK_SLACK = 1.02, 1.1
 """A bound may be exceeded by the rounding of the figures that it is made of; of block formats by more, since the
 largest of a block, which decides how all others are rounded, is itself off by up to three times 2^-7."""
-LEAST_LIMIT = 2.5
-"""Limit of z in a sum with few elements: a truncation is at most 1 / RANDOM, and half as much beside it."""
+LEAST_LIMIT = 3.5
+"""Limit of z in a sum with few elements: five deviations of what truncation takes of many terms, 0.7 of the scale."""
 TIES = 0.8
 """Share of its unit roundoff by which a packer that rounds ties away lifts values that are all ties, on the mean."""
 SYSTEMATIC_FROM = 64

@@ -77,6 +77,9 @@ class Steps:
     short: float = 0.0
     """Half a unit more that a result loses where it is cut instead of rounded: by the vector unit's store into 16 bits,
     by the packer to FP8. It is also how much too short such results are on the mean."""
+    reads: int | None = None
+    """Fraction bits that the matrix unit reads of each term of a sum, where it reads fewer than there are; None of
+    products, whose operands share no fixed order."""
     between: float = 0.0
     """Most that a value is off which an elementwise op hands from one of its steps to the next, operands included."""
     packer: bool = False
@@ -166,10 +169,12 @@ def steps_of(
             cut = 2.0 ** -FRACTION_BITS["Tf32"], 2.0 ** -FRACTION_BITS["Tf32"]
         elif target.sums_in_own_type:
             added = max(added, RANDOM * unit(own) * math.sqrt(inner + 1))  # each product and each sum is rounded
+        reads = KEPT.get(target.math_fidelity, KEPT["HiFi4"])[1] if cut[0] and kind not in table.PRODUCTS else None
         joined = 0.0
         if kind == "scatter" and FRACTION_BITS[held] < FRACTION_BITS["Float32"]:
             joined = dst or unit(held)
-        return Steps("sum", cut=cut, left_out=left_out, added=added, joined=joined, function=2 * floor + dst, **common)
+        return Steps("sum", cut=cut, left_out=left_out, reads=reads, added=added, joined=joined,
+                     function=2 * floor + dst, **common)  # fmt: skip
     if kind in ("reduce", "pool") and body == "stablehlo.multiply":
         return Steps("sum", added=4 * floor * math.sqrt(inner), function=4 * floor + dst, **common)
     if kind == "eltwise" or op_name == "stablehlo.batch_norm_inference":
