@@ -84,6 +84,8 @@ class Reference(Backend):
         """Takes the job through one stage. Raises StageError with the compiler's or the device's own message."""
         with simulated.refusals():
             _STEPS[stage](job, board_of(job.options.arch))
+        if stage is Stage.RUN and job.ran_on == "host":
+            job.target = self.target(job.options).on_host()
 
     def take_apart(self, module: bytes, options: ResultOptions, argument_types: tuple[str, ...] = ()) -> Apart:
         """Compiles a whole module and returns each op of its TTNN as its own module. Raises StageError."""

@@ -6,7 +6,7 @@ The same figures that the verdict rests on (harness/verdict/scores.py), kept per
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -35,6 +35,13 @@ class ElementErrors:
     scale: np.ndarray | None
     limit: float | None
     steps: Steps | None
+
+    def as_row(self) -> ElementErrors:
+        """A single number as a row of one, so that places of elements have an axis; all else as it is."""
+        if self.golden.ndim:
+            return self
+        rows = {name: np.reshape(value, 1) for name, value in vars(self).items() if isinstance(value, np.generic | np.ndarray)}
+        return replace(self, **rows)
 
     def allowed(self, at: tuple[np.ndarray, ...]) -> np.ndarray:
         """How large the errors of some elements may be, float64; 0 for exact values."""

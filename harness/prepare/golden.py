@@ -22,7 +22,7 @@ from opscope.harness.prepare import mlir
 from opscope.harness.prepare.pjrt import client as pjrt_client
 from opscope.harness.prepare.pjrt.client import Client, ClientError, Executable, short
 
-VERSION = 2
+VERSION = 3
 """Raised when the same module must be compiled differently than before."""
 
 
@@ -80,21 +80,19 @@ def take(buffer: Any) -> np.ndarray:
 
 
 def compile_module(
-    module: mlir.Module | bytes | str,
-    cache_dir: Path | None = None,
-    *,
-    widen: bool = False,
-    denormals: bool = False,
-    tested: bool = False,
-) -> Executable:
+    module: mlir.Module | bytes | str, cache_dir: Path | None = None, *, widen: bool = False, rounded: bool = True,
+    denormals: bool = False, tested: bool = False,
+) -> Executable:  # fmt: skip
     """Compiles a StableHLO module for the host; with `cache_dir`, executables are kept there and loaded again (1 ms).
 
-    If `widen` is set, narrow floats are computed in float32 and results are rounded
-    (harness/prepare/mlir/upcast.py). If `denormals` is set, they are kept, as in IEEE 754; XLA makes them zero.
-    If `tested` is set, XLA is what is tested: it compiles with the user's own flags, without those of goldens.
+    If `widen` is set, as for goldens, initial values of sums and products are taken once
+    (harness/prepare/mlir/initial_values.py), and narrow floats are computed in float32 and results are rounded
+    (harness/prepare/mlir/upcast.py), or not if `rounded` is off. If `denormals` is set, they are kept, as in IEEE 754;
+    XLA makes them zero. If `tested` is set, XLA is what is tested: it compiles with the user's own flags, without those
+    of goldens.
     Raises GoldenError if XLA refuses the module, or if several devices compute it together.
     """
-    return begin_compiling(module, cache_dir, widen=widen, denormals=denormals, tested=tested)()
+    return begin_compiling(module, cache_dir, widen=widen, rounded=rounded, denormals=denormals, tested=tested)()
 
 
 def level_of(op_name: str, element_types: Iterable[str], size: int) -> int | None:
@@ -115,6 +113,7 @@ def begin_compiling(
     cache_dir: Path | None = None,
     *,
     widen: bool = False,
+    rounded: bool = True,
     denormals: bool = False,
     level: int | None = None,
     tested: bool = False,
@@ -126,7 +125,7 @@ def begin_compiling(
     """
     loaded = mlir.load(module)
     if widen:
-        loaded = widened(loaded)
+        loaded = widened(_started_once(loaded), rounded)
     if denormals:
         from opscope.harness.prepare.mlir.denormals import keeping_denormals
 
@@ -157,14 +156,21 @@ def begin_compiling(
     return functools.partial(_compile, mlir.to_bytecode(loaded), path, level, tested)
 
 
-def widened(module: mlir.Module) -> mlir.Module:
+def widened(module: mlir.Module, rounded: bool = True) -> mlir.Module:
     """The widened module, or the module itself if nothing is to be widened or its op needs its own type."""
     from opscope.harness.prepare.mlir import upcast
 
     try:
-        return upcast.widened(module) or module
+        return upcast.widened(module, rounded) or module
     except Exception:  # noqa: BLE001 - MLIR's verifier: this op has no float32 form
         return module
+
+
+def _started_once(module: mlir.Module) -> mlir.Module:
+    """The module with the initial values of its sums and products taken once."""
+    from opscope.harness.prepare.mlir.initial_values import with_initial_values_once
+
+    return with_initial_values_once(module)
 
 
 def _spelled_out(module: mlir.Module, wide: bool) -> mlir.Module:

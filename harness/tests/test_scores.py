@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from opscope.harness.verdict.places import blocks_of, groups, index_of, name_of
 from opscope.harness.verdict.scores import Scale, Scores, chunks
 from opscope.harness.verdict.steps import Steps
+from opscope.harness.verdict.unrounded import Unrounded
 
 GOLDEN = np.array([[1.0, -2.0, 4.0, 0.5], [0.0, 8.0, -1.0, 2.0]])
 TERMS = np.array([[3.0, 1e-9, 5.0, 1.0], [0.0, 8.0, 1.0, 2.0]])
@@ -104,9 +107,9 @@ def test_a_result_without_rows_is_one_element():
     [
         (BOUND, 1000, 1.02),
         (Steps("bound", function=0.125, block=True), 1, 1.1),
-        (ADDED, 1, 2.5),
-        (ADDED, 3, 2.5),
-        (ADDED, 4, 1 + math.sqrt(2 * math.log(4))),
+        (ADDED, 1, 3.5),
+        (ADDED, 22, 3.5),
+        (ADDED, 23, 1 + math.sqrt(2 * math.log(23))),
         (ADDED, 4096, 1 + math.sqrt(2 * math.log(4096))),
     ],
 )
@@ -151,7 +154,7 @@ def test_a_part_may_be_off_by_its_function_above_and_twice_that_below():
 
 def test_ties_and_cuts_are_no_systematic_error():
     """A packer lifts ties by 0.8 of its unit; truncation takes what is cut, and a quarter of the packer's unit."""
-    packed = Steps("bound", function=1.0, packed=2.0**-8)
+    packed = Steps("bound", function=1.0, packed=2.0**-8, packer=True)
     chance, unit = 4 * 4096**-0.25, 2.0**-8
     size = 1 + unit
     for slope, expected in ((0.8 * unit, ""), (-0.25 * unit, "")):
@@ -172,11 +175,64 @@ def test_what_is_lost_is_no_systematic_error_up_to_its_size():
         (Steps("bound", function=1.0, packed=0.25, declared=0.25, short=0.25), 0.0625 + 0.25),
         (Steps("bound", function=1.0, packed=0.25, block=True, short=0.125), 0.0625 + 0.125),
     ):
+        steps = replace(steps, packer=True)
         size = steps.function + steps.cuts + max(steps.packed, steps.declared) + steps.declared
         chance = 0.5 * size  # of 4,096 elements
         for limit in (-lost - chance, 0.8 * 0.25 + chance):
             assert question(steps, 4096, slope=0.99 * limit) == ""
             assert question(steps, 4096, slope=1.01 * limit) == "systematic"
+
+
+def mean(steps, golden, error, unrounded=None, ties=False):
+    """The question of a mean that the whole result fails, at once or in chunks."""
+    said = set()
+    for step in (golden.size, 128):
+        scores = Scores(Scale(steps, unrounded=unrounded), golden.shape)
+        for start, end in chunks(golden.size, scores.columns, step):
+            scores.take(start, golden[start:end], error[start:end].copy())
+        said.add(scores.wrong(ties=ties)[0])
+    (question,) = said
+    return question
+
+
+HALF = 2.0**-8
+ROUNDED = Steps("bound", packed=HALF, declared=HALF, packer=True)
+
+
+def test_what_only_rounds_has_a_mean_of_its_own_errors_and_no_packer_excuses_it():
+    """Half of the elements one unit too large: 6 deviations of what they are themselves, from 72 such elements on."""
+    golden = np.linspace(1.0, 1.99, 512)
+    up = np.where(np.arange(512) % 2, HALF * golden, 0.0)
+    either = up * np.where(np.arange(512) % 4 < 2, 1, -1)
+    for steps in (ROUNDED, replace(ROUNDED, packer=False), replace(ROUNDED, law="sum")):
+        assert mean(steps, golden, up) == mean(steps, golden, -up) == "systematic"
+        assert mean(steps, golden, either) == ""
+        few = np.where(np.arange(512) < 2 * 35, up, 0.0)
+        assert mean(steps, golden, few) == "", "35 of one direction are chance"
+    assert mean(ROUNDED, golden, up, ties=True) == "", "where all may have been ties"
+    assert mean(replace(ROUNDED, stored=HALF), golden, up) == "", "an operand's loss is shared"
+    assert mean(replace(ROUNDED, cut=(0.01, 0.0)), golden, -up) == ""
+    assert mean(replace(ROUNDED, short=HALF), golden, -up) == "", "what is stored is cut"
+
+
+def test_ties_go_either_way_and_equals_count_once():
+    golden = np.linspace(1.0, 1.99, 512)
+    up = np.where(np.arange(512) % 2, HALF * golden, 0.0)
+    ones, none = np.ones(512), np.zeros(512, bool)
+    assert mean(ROUNDED, golden, up, Unrounded(none, ones)) == "systematic"
+    assert mean(ROUNDED, golden, up, Unrounded(up > 0, ones)) == ""
+    assert mean(ROUNDED, golden, 4 * up, Unrounded(up > 0, ones)) == "largest", "a tie has two neighbours"
+    assert mean(ROUNDED, golden, up, Unrounded(none, 16 * ones)) == "", "32 different elements"
+
+
+def test_ties_are_found_before_rounding():
+    wide = np.float32(
+        [1.0, 1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-7, -5 - 2**-6, 1 + 2**-8 + 2**-13, 0.0, 1e-39, np.inf, 1.0]
+    )
+    of = Unrounded.of(wide.reshape(2, 5), np.dtype(ml_dtypes.bfloat16))
+    assert of.ties.tolist() == [False, True, True, False, True, False, False, False, False, False]
+    assert of.repeats.tolist() == [2, 1, 1, 1, 1, 1, 1, 1, 1, 2]
+    assert Unrounded.of(np.float32([1 + 2**-11, 1 + 2**-8]), np.dtype(np.float16)).ties.tolist() == [True, False]
 
 
 def test_a_result_that_is_cut_is_a_unit_off_what_was_not_rounded_itself():

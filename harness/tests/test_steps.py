@@ -37,6 +37,11 @@ def test_units_are_half_the_distance_of_numbers_or_the_whole_where_bits_are_cut(
     }  # fmt: skip
 
 
+def costs(steps: Steps | None) -> Steps | None:
+    """Steps without what two tests of their own are for."""
+    return None if steps is None else replace(steps, between=0.0, packer=False, reads=None)
+
+
 BF16 = {"packed": p(-8), "declared": p(-8)}
 BFP8 = {"stored": p(-7), "packed": p(-7), "block": True}
 F32_CUT = (p(-10) - p(-23), p(-9) - p(-23))
@@ -121,14 +126,59 @@ F32_SUM = {"added": 2 * p(-24), "function": 2 * p(-24)}
     ],
 )  # fmt: skip
 def test_steps(found: Callable[[], Steps | None], steps: Steps | None):
-    got = found()
+    got = costs(found())
     if steps is None or got is None:
         assert got is steps
         return
     assert (got.law, got.block) == (steps.law, steps.block)
-    assert [x for each in astuple(got) for x in (each if isinstance(each, tuple) else [each])][1:] == pytest.approx(
-        [x for each in astuple(steps) for x in (each if isinstance(each, tuple) else [each])][1:], rel=1e-12
-    )
+    assert _numbers(got) == pytest.approx(_numbers(steps), rel=1e-12)
+
+
+def _numbers(steps: Steps) -> list[float]:
+    """All figures."""
+    words = [x for each in astuple(steps) for x in (each if isinstance(each, tuple) else [each])]
+    return [x for x in words if isinstance(x, float)]
+
+
+def test_how_many_bits_of_a_term_are_read():
+    """Of a sum; a product has two operands, and a host reads all bits."""
+    for steps, bits in (
+        (of(DEVICE, "reduce", "f32", 4, SUM), 9), (of(held("Float16_b", "LoFi"), "reduce", "bf16", 4, SUM), 4),
+        (of(DEVICE, "reduce", "bf16", 4, SUM), None), (of(DEVICE, "dot_general", "f32", 4), None),
+        (of(HOST, "reduce", "f32", 4, SUM), None),
+    ):  # fmt: skip
+        assert steps is not None
+        assert steps.reads == bits
+
+
+@pytest.mark.parametrize(
+    ("target", "op", "element", "ulp", "between"),
+    [
+        # One kernel, or a library's function: a value is rounded to float32 at most, whatever its own error.
+        (DEVICE, "log", "f32", 4, p(-24)), (DEVICE, "log", "bf16", 4, p(-24)), (HOST, "log", "f32", None, p(-24)),
+        (HOST, "log", "bf16", None, p(-24)), (HOST, "add", "bf16", None, p(-24)), (HOST, "log", "f64", None, p(-53)),
+        (HOST, "add", "f64", None, p(-53)), (DEVICE, "log", "f32", None, p(-24)),
+        # Several, each rounded to the op's type: so are formulas on a host, and all on one that computes in 16 bits.
+        (DEVICE, "log", "bf16", None, 1e-5 + 8 * p(-8)), (HOST, "chlo.tan", "bf16", None, 1e-5 + 8 * p(-8)),
+        (replace(HOST, sums_in_own_type=True), "log", "f16", None, 1e-5 + 8 * p(-11)),
+    ],
+)  # fmt: skip
+def test_a_functions_error_is_no_operands(target: Target, op: str, element: str, ulp: float | None, between: float):
+    steps = of(target, op, element, ulp=ulp)
+    assert steps is not None
+    assert steps.between == pytest.approx(between)
+
+
+def test_only_a_card_has_a_packer_and_only_a_card_cuts_operands():
+    assert getattr(of(DEVICE, "add", "bf16"), "packer", None) is True
+    assert getattr(of(HOST, "add", "bf16"), "packer", None) is False
+    beside = held("Bfp8_b").on_host()
+    for op in ("dot_general", "add", "multiply"):  # what the card's host computed in double precision
+        assert of(beside, op, "f64", 4) == of(HOST, op, "f64", 4), op
+    assert of(DEVICE, "dot_general", "f64", 4) == replace(of(HOST, "dot_general", "f64", 4), packer=True)
+    packed = of(beside, "add", "f32")
+    assert packed is not None
+    assert (packed.block, packed.packed, packed.cuts, packed.packer) == (True, p(-7), 0.0, False)
 
 
 ERF = {"function": 16 * 2 * p(-23)}
@@ -151,7 +201,7 @@ CUTS = replace(DEVICE, cuts_result=lambda name: name == "chlo.erf")
     ],
 )  # fmt: skip
 def test_what_a_store_or_a_packer_cuts(data_format: str | None, op: str, element: str, steps: Steps | None):
-    got = of(replace(CUTS, float_format=data_format), op, element, ulp=2)
+    got = costs(of(replace(CUTS, float_format=data_format), op, element, ulp=2))
     assert got == steps
     if got is not None and got.short:
         assert of(replace(HOST, float_format=data_format), op, element, ulp=2).short == 0.0  # a host rounds

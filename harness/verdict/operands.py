@@ -20,7 +20,7 @@ from opscope.base.op_families import DATA_MOVEMENT, op_family
 from opscope.harness.prepare.operand_sizes import is_float, sums_terms
 from opscope.harness.verdict import tolerance as table
 from opscope.harness.verdict.places import blocks_of
-from opscope.harness.verdict.steps import Steps
+from opscope.harness.verdict.steps import FRACTION_BITS, Steps
 
 if TYPE_CHECKING:
     from opscope.harness.prepare.golden import Executable
@@ -67,6 +67,40 @@ class Operands:
             return self._compiled()(inputs)
         except GoldenError as error:
             raise NotEvaluatedError(str(error)) from error
+
+    def run_wide(self) -> list[np.ndarray]:
+        """The op on its own inputs, floats narrower than float32 computed there and not rounded afterwards.
+
+        Raises NotEvaluatedError if XLA refuses.
+        """
+        from opscope.harness.prepare.golden import GoldenError, compile_module
+
+        if self.op_name in _EXACT and len(self.inputs) == 2:
+            with np.errstate(all="ignore"):
+                return [_EXACT[self.op_name](*(wide(x) for x in self.inputs))]
+        try:
+            return compile_module(self.module, self.cache_dir, widen=True, rounded=False)(self.inputs)
+        except GoldenError as error:
+            raise NotEvaluatedError(str(error)) from error
+
+    def run_as_written(self) -> list[np.ndarray]:
+        """The op on its own inputs as XLA computes it, with its initial value as often as XLA takes it.
+
+        Raises NotEvaluatedError if XLA refuses.
+        """
+        from opscope.harness.prepare.golden import GoldenError, compile_module
+
+        try:
+            return compile_module(self.module)(self.inputs)
+        except GoldenError as error:
+            raise NotEvaluatedError(str(error)) from error
+
+    def run_cut(self, kept: int) -> list[np.ndarray]:
+        """The sum of its terms, each cut to so many fraction bits. Raises NotEvaluatedError if XLA refuses."""
+        terms, *others = self.inputs
+        mask = np.uint32(2**32 - 2 ** (FRACTION_BITS["Float32"] - kept))
+        cut = (np.ascontiguousarray(terms, np.float32).view(np.uint32) & mask).view(np.float32)
+        return self.run([cut.reshape(terms.shape).astype(terms.dtype), *others])
 
     def run_with_denormals(self) -> list[np.ndarray]:
         """The op on its own inputs, computed as IEEE 754 has it. Raises NotEvaluatedError if XLA refuses."""
@@ -180,7 +214,8 @@ class Operands:
         """Of an elementwise op: how far each operand moves the result, by running it with the operand off.
 
         The commonest ops need no running (`_WIDTHS`)."""
-        rate = max(steps.stored, steps.function, FLOAT32_RATE)
+        # The function's own error is no operand's: a logarithm is steep near 1, and near 1 as exact as elsewhere.
+        rate = max(steps.stored, steps.between)
         if self.op_name in _WIDTHS and all(is_float(x) and x.dtype.kind != "c" for x in self.inputs):
             sizes = [magnitude(x) for x in self.inputs]
             widths = [rate * (blocks_of(size) if steps.block else size) for size in sizes]
@@ -258,6 +293,10 @@ def _multiplied(a: np.ndarray, b: np.ndarray, off_a: np.ndarray, off_b: np.ndarr
     return a * off_b + (b + off_b) * off_a
 
 
+_EXACT: dict[str, Callable[..., np.ndarray]] = {
+    "stablehlo.add": np.add, "stablehlo.subtract": np.subtract, "stablehlo.multiply": np.multiply,
+}  # fmt: skip
+"""Op -> the same in float64, where it is exact for operands of 16 bits, or as good as exact."""
 _CHOOSING = ("stablehlo.maximum", "stablehlo.minimum")
 _WIDTHS: dict[str, Callable[..., np.ndarray]] = {
     "stablehlo.add": _added,
@@ -267,7 +306,6 @@ _WIDTHS: dict[str, Callable[..., np.ndarray]] = {
 }
 """Op -> the most that a result moves, from the sizes of both operands and how far each is off."""
 
-FLOAT32_RATE = 2.0**-24
 BINARY = frozenset(
     f"stablehlo.{name}"
     for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "remainder")

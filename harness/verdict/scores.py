@@ -15,12 +15,13 @@ import numpy as np
 
 from opscope.harness.verdict import places
 from opscope.harness.verdict.steps import RANDOM, Steps
+from opscope.harness.verdict.unrounded import Unrounded
 
 SLACK, BLOCK_SLACK = 1.02, 1.1
 """A bound may be exceeded by the rounding of the figures that it is made of; of block formats by more, since the
 largest of a block, which decides how all others are rounded, is itself off by up to three times 2^-7."""
-LEAST_LIMIT = 2.5
-"""Limit of z in a sum with few elements: a truncation is at most 1 / RANDOM, and half as much beside it."""
+LEAST_LIMIT = 3.5
+"""Limit of z in a sum with few elements: five deviations of what truncation takes of many terms, 0.7 of the scale."""
 TIES = 0.8
 """Share of its unit roundoff by which a packer that rounds ties away lifts values that are all ties, on the mean."""
 SYSTEMATIC_FROM = 64
@@ -29,6 +30,8 @@ computed from equal operands are all rounded alike."""
 SYSTEMATIC = 4.0
 """Deviations by which a mean may miss. Elements that share operands share their errors: N of them are taken for
 sqrt(N) independent ones (a product of two square matrices has 2 N operands for N results of sqrt(N) terms each)."""
+ALONE = 6.0
+"""The same where only the result is rounded, each element for itself: one honest result in 10^9 misses by more."""
 PLACED = 8.0
 """Deviations by which a structure's mean square may exceed 1: 1 + 8 sqrt(2 / n). Of n elements that share operands
 sqrt(n) are taken for independent, as for a mean: one weight is cut once for all places of a channel."""
@@ -45,12 +48,14 @@ class Scale:
     """Root sum of squares of each element's terms; None: not known, the golden itself is taken."""
     moved: np.ndarray | None = None
     """How far each element moves where the operands are off by what storing them costs; None: not evaluated."""
+    unrounded: Unrounded | None = None
+    """What the result was before it was rounded; None: not evaluated."""
 
     def of(self, span: slice, golden: np.ndarray, columns: int) -> np.ndarray:
         """The scale of one chunk of float64 values, which has whole rows of `columns` elements or is part of one."""
         steps, size = self.steps, np.abs(golden)
         moved = None if self.moved is None else self.moved[span]
-        rounded = max(steps.packed, steps.declared)
+        rounded = steps.rounded
         if steps.block:
             packed = (
                 steps.declared * size + rounded * places.blocks_of(size.reshape(-1, min(columns, size.size))).ravel()
@@ -93,6 +98,8 @@ class Scores:
     total: float = 0.0
     along: float = 0.0
     """Sum of z times the golden in units of the scale; over `golden_squares` it is the slope of the error."""
+    along_squares: float = 0.0
+    """Sum of the squares of these products, of equal elements as if they were one: what their sum is by chance."""
     golden_total: float = 0.0
     golden_squares: float = 0.0
     _face_rows: list[np.ndarray] = field(default_factory=list)
@@ -120,8 +127,17 @@ class Scores:
         if max(high, -low) > self.largest:
             self.largest = max(high, -low)
             self.at = start + int(np.argmax(z) if high >= -low else np.argmin(z))
-        self.total += float(z.sum())
-        self.along += float(z @ part)
+        mean, repeats = z, 1
+        if self.scale.unrounded is not None:
+            # Of a tie both neighbours are right.
+            either = np.abs(error) <= SLACK * 2 * self.scale.steps.rounded * np.abs(golden)
+            mean = np.where(self.scale.unrounded.ties[span] & either, 0.0, z)
+            repeats = self.scale.unrounded.repeats[span]
+        self.total += float(mean.sum())
+        products = mean * part
+        self.along += float(products.sum())
+        np.square(products, out=products)
+        self.along_squares += float((products * repeats).sum())
         self.golden_total += float(part.sum())
         self.golden_squares += float(part @ part)
         if self.scale.steps.law != "bound":
@@ -139,31 +155,38 @@ class Scores:
             return BLOCK_SLACK if self.scale.steps.block else SLACK
         return max(LEAST_LIMIT, 1 + math.sqrt(2 * math.log(max(self.count, 1))))
 
-    def wrong(self, several: Callable[[], bool] = lambda: True) -> tuple[str, str]:
+    def wrong(self, several: Callable[[], bool] = lambda: True, ties: bool = True) -> tuple[str, str]:
         """Which question is answered wrongly and how, in words; empty if none is.
 
-        `several` says whether the golden has enough different values for a mean (asked only where the mean is off).
+        `several` says whether the golden has enough different values for a mean (asked only where the mean is off),
+        `ties` whether all values may have been ties.
         """
         if self.largest > self.limit:
             return "largest", f"expected at most {self.limit:.3g} of its scale, got {self.largest:.3g}"
-        if (said := self._systematic()) and several():
+        if (said := self._systematic(ties)) and several():
             return "systematic", said
         if said := self._placed():
             return "placed", said
         return "", ""
 
-    def _systematic(self) -> str:
-        """What the mean error along the golden, and beside it, has to say."""
+    def _systematic(self, ties: bool) -> str:
+        """What the mean error along the golden, and beside it, has to say; `ties`: all values may have been ties."""
         steps = self.scale.steps
         if self.count < SYSTEMATIC_FROM or not self.golden_squares or (steps.law == "bound" and not steps.packed):
             return ""
         slope = self.along / self.golden_squares
         chance = SYSTEMATIC * self.count**0.25 / math.sqrt(self.golden_squares)
-        rounded = max(steps.packed, steps.declared)
+        rounded = steps.rounded
+        if rounded and not steps.shared:
+            # What rounding did, whichever way, is as likely to have gone the other way.
+            own = steps.function + steps.added
+            chance = min(chance, own + ALONE * math.sqrt(self.along_squares) / self.golden_squares)
         lost = steps.cuts + steps.short + (2 * steps.stored if steps.block else 0.0)
         if steps.law == "part":
             lost = chance = steps.function
-        low, high = -lost - 0.25 * rounded - chance, TIES * rounded + chance
+        # Where real ties were counted out, a packer has no mean of its own.
+        packed = rounded if steps.packer and (ties or steps.block or steps.stored) else 0.0
+        low, high = -lost - 0.25 * packed - chance, TIES * packed + chance
         if not low <= slope <= high:
             return f"expected between {low:+.2%} and {high:+.2%} of the golden, got {slope:+.2%}"
         if steps.law == "bound":

@@ -77,6 +77,13 @@ class Steps:
     short: float = 0.0
     """Half a unit more that a result loses where it is cut instead of rounded: by the vector unit's store into 16 bits,
     by the packer to FP8. It is also how much too short such results are on the mean."""
+    reads: int | None = None
+    """Fraction bits that the matrix unit reads of each term of a sum, where it reads fewer than there are; None of
+    products, whose operands share no fixed order."""
+    between: float = 0.0
+    """Most that a value is off which an elementwise op hands from one of its steps to the next, operands included."""
+    packer: bool = False
+    """Whether the device's packer rounds the result, which takes ties away from zero; a host takes them to even."""
     reduced: float = 0.0
     """Most by which the operand of a periodic function is off once multiples of pi are taken from it; absolute."""
 
@@ -86,6 +93,11 @@ class Steps:
         return sum(self.cut) + self.left_out
 
     @property
+    def rounded(self) -> float:
+        """Most that rounding to the coarser of the two formats changes a result, once."""
+        return max(self.packed, self.declared)
+
+    @property
     def result(self) -> float:
         """Most by which a result and its golden differ because of how both are packed and rounded.
 
@@ -93,12 +105,12 @@ class Steps:
         is rounded.
         """
         cut = self.short if self.declared < self.packed and not self.block else 0.0
-        return max(self.packed, self.declared) + self.declared + cut
+        return self.rounded + self.declared + cut
 
     @property
     def shared(self) -> bool:
         """Whether elements of the result share errors: those of operands that several of them are made from."""
-        return self.law == "sum" and (self.cuts > 0 or self.stored > 0)
+        return self.cuts > 0 or self.stored > 0
 
     @property
     def by_operands(self) -> bool:
@@ -135,6 +147,7 @@ def steps_of(
         "packed": unit(held) if held != "Float32" or own == "Float64" else 0.0,
         "declared": unit(own) if FRACTION_BITS[own] < FRACTION_BITS["Float32"] else 0.0,
         "block": block,
+        "packer": target.math_fidelity != "exact",
         # The packer cuts FP8's mantissa.
         "short": unit(held) if held == "Float8" and target.math_fidelity != "exact" else 0.0,
     }
@@ -146,7 +159,8 @@ def steps_of(
     dst = unit("Float16_b") if block else 0.0
     if sums_terms(op_name, body):
         cut, left_out, added = (0.0, 0.0), 0.0, 2 * floor * math.sqrt(inner)
-        if target.math_fidelity != "exact" and (held != "Float32" or target.matrix_format is not None):
+        in_registers = held not in ("Float32", "Float64") or (held == "Float32" and target.matrix_format is not None)
+        if target.math_fidelity != "exact" and in_registers:
             cut = _cut(held, target.math_fidelity, one=kind not in table.PRODUCTS)
             left_out = HIFI3_LEAVES if target.math_fidelity == "HiFi3" else 0.0
             if target.narrow_dst:
@@ -155,21 +169,25 @@ def steps_of(
             cut = 2.0 ** -FRACTION_BITS["Tf32"], 2.0 ** -FRACTION_BITS["Tf32"]
         elif target.sums_in_own_type:
             added = max(added, RANDOM * unit(own) * math.sqrt(inner + 1))  # each product and each sum is rounded
+        reads = KEPT.get(target.math_fidelity, KEPT["HiFi4"])[1] if cut[0] and kind not in table.PRODUCTS else None
         joined = 0.0
         if kind == "scatter" and FRACTION_BITS[held] < FRACTION_BITS["Float32"]:
             joined = dst or unit(held)
-        return Steps("sum", cut=cut, left_out=left_out, added=added, joined=joined, function=2 * floor + dst, **common)
+        return Steps("sum", cut=cut, left_out=left_out, reads=reads, added=added, joined=joined,
+                     function=2 * floor + dst, **common)  # fmt: skip
     if kind in ("reduce", "pool") and body == "stablehlo.multiply":
         return Steps("sum", added=4 * floor * math.sqrt(inner), function=4 * floor + dst, **common)
     if kind == "eltwise" or op_name == "stablehlo.batch_norm_inference":
-        cut, left_out = (0.0, 0.0), 0.0
-        if op_name in table.MULTIPLYING and held != "Float32" and target.math_fidelity != "exact":
+        cut, left_out, between = (0.0, 0.0), 0.0, floor
+        if op_name in table.MULTIPLYING and held not in ("Float32", "Float64") and target.math_fidelity != "exact":
             cut = _cut(held, target.math_fidelity, one=False)
             left_out = HIFI3_LEAVES if target.math_fidelity == "HiFi3" else 0.0
         if target.math_fidelity == "exact" and op_name in IEEE_ROUNDED and part == element_type:
             function = table.ULP_MARGIN * min(unit(own), FLOAT32)
         else:
-            function = _function(own, held, op_name, ulp) + dst
+            several = ulp is None and (target.math_fidelity != "exact" or _in_steps(target, op_name))
+            function = _function(own, held, op_name, ulp, several) + dst
+            between = function if several and held != "Float32" else floor
         if op_name in GOLDEN_IN_STEPS.get(part, ()):
             function += GOLDEN_HALVES * unit(own)
         if target.cuts_result is not None and target.cuts_result(op_name) and (block or held in DST_FORMATS):
@@ -177,7 +195,7 @@ def steps_of(
             function += dst
         # A host's library takes multiples of pi / 2 away in float32, near 0 too: IREE's sine of 0.0045 is 1e-7 off.
         reduced = 2 * FLOAT32 if target.math_fidelity == "exact" and op_name in PERIODIC and own != "Float64" else 0.0
-        return Steps("bound", cut=cut, left_out=left_out, function=function, reduced=reduced, **common)
+        return Steps("bound", cut=cut, left_out=left_out, function=function, between=between, reduced=reduced, **common)
     return Steps("part", function=row.relative_l2, **common)
 
 
@@ -191,13 +209,20 @@ def _cut(held: str, fidelity: str, one: bool) -> tuple[float, float]:
     return tuple(max(0.0, 2.0**-kept - 2.0**-bits) for kept in (left, right))  # type: ignore[return-value]
 
 
-def _function(own: str, held: str, op_name: str, ulp: float | None) -> float:
-    """Bound of an elementwise function's relative error before packing, with that of XLA's golden."""
+def _in_steps(target: Target, op_name: str) -> bool:
+    """Whether a host rounds each step of an elementwise op to the op's own type: of chlo ops, which are formulas, and
+    of all where it computes in that type."""
+    return op_name.startswith("chlo.") or target.sums_in_own_type
+
+
+def _function(own: str, held: str, op_name: str, ulp: float | None, several: bool) -> float:
+    """Bound of an elementwise function's relative error before packing, with that of XLA's golden; `several`: no single
+    kernel computes it, and its steps are rounded to the format one by one."""
     if own == held == "Float64":
         return table.TABLE["Float64"].relative_l2
     if ulp is None:
-        # No single kernel: its steps are rounded to the format one by one.
-        return table.TABLE["Float32"].relative_l2 + (0.0 if held == "Float32" else SEVERAL_STEPS * unit(held))
+        steps = SEVERAL_STEPS * unit(held) if several and held != "Float32" else 0.0
+        return table.TABLE["Float32"].relative_l2 + steps
     margin = table.FORMULA_MARGIN if op_name.startswith("chlo.") else table.ULP_MARGIN
     return margin * max(ulp, 0.5) * 2 * FLOAT32
 

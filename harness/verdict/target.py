@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class Target:
     """Whether a host adds floats of 16 bits up in their own type, as IREE does, instead of in float32."""
     tf32_products: bool = False
     """Whether a host makes products of float32 in TF32, as NVIDIA's tensor cores do."""
+    beside_card: bool = False
+    """Whether a card's host computed the op: what it has in double precision is on no card."""
     product_format: str | None = None
     """Forced format of what products read and write, narrower than that (mixed precision); None: `float_format`."""
     error_bound: Callable[[str], float | None] | None = field(default=None, compare=False)
@@ -31,3 +33,9 @@ class Target:
     cuts_result: Callable[[str], bool] | None = field(default=None, compare=False)
     """Op name -> whether the device cuts the op's results, instead of rounding them, where it computes floats of 16
     bits; None: it never does."""
+
+    def on_host(self) -> Target:
+        """The target of what was asked of a card and computed on its host: in the op's own types, exactly; what comes
+        back to the card is stored in the card's format."""
+        return replace(self, beside_card=True, product_format=None, math_fidelity="exact", matrix_format=None,
+                       narrow_dst=False, error_bound=None, cuts_result=None)  # fmt: skip

@@ -20,7 +20,7 @@ from opscope.base.op_families import DATA_MOVEMENT
 from opscope.harness.record.records import TensorDesc
 from opscope.harness.verdict.target import Target
 
-VERSION = 8
+VERSION = 9
 REFERENCE_INNER = 2304
 """Inner size K that the start values hold for; above it they grow with sqrt(K / 2304)."""
 DEFAULT_PCC = 0.99
@@ -187,6 +187,8 @@ def formats_of(target: Target, kind: str, part: str) -> tuple[str, str]:
     """The format of a floating element type, and the one in which the requested target holds it for an op of `kind`."""
     own = _FORMAT_OF.get(part, "Float8")
     stored = target.float_format or own
+    if own == "Float64" and target.beside_card:
+        stored = own
     if target.product_format is not None and kind in PRODUCTS:
         stored = max(stored, target.product_format, key=lambda name: TABLE[ROW_OF_FORMAT.get(name, name)].relative_l2)
     return own, stored

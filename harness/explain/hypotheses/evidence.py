@@ -27,8 +27,8 @@ class Evidence:
     """One wrong result. Arrays are float64 (or complex128) where they are named `_values`."""
 
     def __init__(self, judged: Judged, index: int, errors: ElementErrors) -> None:
-        self.judged, self.index, self.errors = judged, index, errors
-        self.golden, self.got = errors.golden, errors.got
+        self.judged, self.index, self.errors = judged, index, errors.as_row()
+        self.golden, self.got = self.errors.golden, self.errors.got
         self.shape = self.golden.shape
 
     @cached_property
@@ -60,7 +60,7 @@ class Evidence:
         flat = np.flatnonzero(mask)
         if flat.size > SAMPLE:
             flat = np.sort(np.random.default_rng(0).choice(flat, SAMPLE, replace=False))
-        return np.unravel_index(flat, self.shape) if self.shape else (np.zeros(flat.size, int),) * 0
+        return np.unravel_index(flat, self.shape)
 
     def golden_values(self, at: At) -> np.ndarray:
         """The golden at some elements."""
@@ -134,7 +134,7 @@ class Evidence:
         if operands is None:
             return None
         try:
-            result = operands.run(inputs)[self.index]
+            result = np.atleast_1d(operands.run(inputs)[self.index])
         except (NotEvaluatedError, IndexError, ValueError):
             return None
         return result if result.shape == self.shape else None

@@ -22,7 +22,7 @@ NARROW = ("bf16", "f16", "tf32", "f8E", "f6E", "f4E")
 _KEPT = ("func.return", "stablehlo.return")
 
 
-def widened(module: ir.Module) -> ir.Module | None:
+def widened(module: ir.Module, rounded: bool = True) -> ir.Module | None:
     """The module with its narrow floats computed in float32; None if it has none or they must not be widened.
 
     Raises ir.MLIRError if the widened module is not valid: an op that needs its own type.
@@ -35,7 +35,7 @@ def widened(module: ir.Module) -> ir.Module | None:
         wide = ir.Module.create()
         for op in module.body.operations:
             with ir.InsertionPoint(wide.body):
-                _function(op.operation, declared=op == main)
+                _function(op.operation, declared=op == main, rounded=rounded)
         wide.operation.verify()
     return wide
 
@@ -69,12 +69,14 @@ def _convert(value: ir.Value, to: ir.Type) -> ir.Value:
     return ir.Operation.create("stablehlo.convert", results=[to], operands=[value]).results[0]
 
 
-def _function(op: ir.Operation, declared: bool) -> None:
-    """Rebuilds one function; `declared`: it keeps its types and converts at its ends."""
+def _function(op: ir.Operation, declared: bool, rounded: bool) -> None:
+    """Rebuilds one function; `declared`: it keeps its types and converts at its ends, at the last one if `rounded`."""
     type_ = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
     inputs, results = list(type_.inputs), list(type_.results)
     if not declared:
-        inputs, results = [_wide(t) for t in inputs], [_wide(t) for t in results]
+        inputs = [_wide(t) for t in inputs]
+    if not (declared and rounded):
+        results = [_wide(t) for t in results]
     kept = {n: op.attributes[n] for n in ("sym_name", "sym_visibility") if n in op.attributes}
     signature = ir.TypeAttr.get(ir.FunctionType.get(inputs, results))
     rebuilt = ir.Operation.create("func.func", attributes={**kept, "function_type": signature}, regions=1)

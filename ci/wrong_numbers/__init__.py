@@ -1,0 +1,1 @@
+"""Seeded wrong and honest results of single ops, and what a verdict says of them."""

@@ -1,0 +1,267 @@
+"""Eighty-three wrong results, each by a fault that a kernel, a lowering or a backend may have.
+
+They were written before the verdict was changed for them. What a fault is made from is the result of the backend, or
+the op in double precision (`Ran.exact`), so that it has one error and no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ci.wrong_numbers.ops import BF16, Ran
+
+Change = Callable[[Ran], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """One fault: what it does, to which op (`cases.CASES`)."""
+
+    kind: str
+    case: str
+    change: Change
+
+
+def wide(ran: Ran, values: np.ndarray) -> np.ndarray:
+    """Values in the type of the result."""
+    with np.errstate(all="ignore"):
+        return values.astype(ran.golden.dtype)
+
+
+def times(factor: float) -> Change:
+    """Everything too large by a factor, rounded once."""
+    return lambda ran: wide(ran, ran.exact * factor)
+
+
+def cut(ran: Ran) -> np.ndarray:
+    """Rounded toward zero in place of to nearest."""
+    near = wide(ran, ran.exact)
+    over = np.abs(near.astype(np.float64)) > np.abs(ran.exact)
+    return np.where(over, np.nextafter(near, near.dtype.type(0)), near).astype(near.dtype)
+
+
+def noise(size: float) -> Change:
+    """Each element off by a relative error of this deviation."""
+    return lambda ran: wide(ran, ran.exact * (1 + size * ran.rng.standard_normal(ran.exact.shape)))
+
+
+def up(size: float) -> Change:
+    """Each element off by a relative error of this size, of either sign."""
+    return lambda ran: wide(ran, ran.exact * (1 + size * ran.rng.choice((-1.0, 1.0), ran.exact.shape)))
+
+
+def through(kind: type) -> Change:
+    """Computed to the end, and rounded to a narrower type on the way."""
+    return lambda ran: wide(ran, ran.exact.astype(kind).astype(np.float64))
+
+
+def offset(size: float) -> Change:
+    """Everything off by the same amount, of the results' deviation."""
+    return lambda ran: wide(ran, ran.exact + size * np.std(ran.exact))
+
+
+def set_at(where: Callable[[Ran], object], value: Callable[[np.ndarray], np.ndarray]) -> Change:
+    """One place changed."""
+
+    def change(ran: Ran) -> np.ndarray:
+        wrong = ran.got.copy()
+        place = where(ran)
+        wrong[place] = value(wrong[place])
+        return wrong
+
+    return change
+
+
+def element(ran: Ran) -> tuple[int, ...]:
+    """A seeded element that is not zero, and at least a tenth of the largest half."""
+    size = np.abs(np.nan_to_num(ran.got.astype(np.float64), posinf=0, neginf=0))
+    places = np.flatnonzero(size >= np.median(size))
+    return tuple(int(i) for i in np.unravel_index(places[ran.rng.integers(len(places))], size.shape))
+
+
+def zero(x: np.ndarray) -> np.ndarray:
+    """Zeros."""
+    return x * 0
+
+
+def swapped(ran: Ran) -> np.ndarray:
+    """Two rows exchanged."""
+    wrong = ran.got.copy()
+    wrong[[3, 4]] = wrong[[4, 3]]
+    return wrong
+
+
+def again(change: Callable[[Ran], tuple[np.ndarray, ...]]) -> Change:
+    """The op in double precision on other operands."""
+
+    def made(ran: Ran) -> np.ndarray:
+        assert ran.case.exact is not None
+        return wide(ran, ran.case.exact(*(x.astype(np.float64) for x in change(ran))).reshape(ran.golden.shape))
+
+    return made
+
+
+def lost(number: int, axis: int, many: int = 1) -> Change:
+    """So many terms of a sum lost, from the `number`th on."""
+
+    def change(ran: Ran) -> tuple[np.ndarray, ...]:
+        first = ran.inputs[0].copy()
+        place = [slice(None)] * first.ndim
+        place[axis] = slice(number, number + many if number + many else None)
+        first[tuple(place)] = 0
+        return (first, *ran.inputs[1:])
+
+    return again(change)
+
+
+def one_lost(ran: Ran) -> tuple[np.ndarray, ...]:
+    """The largest term lost of each row."""
+    first = ran.inputs[0].copy()
+    np.put_along_axis(first, np.abs(first).argmax(axis=1)[:, np.newaxis], 0, axis=1)
+    return (first,)
+
+
+def narrow_sum(ran: Ran) -> np.ndarray:
+    """Terms of a sum over the last dim, or of a product, added up one by one in bfloat16."""
+    left = ran.inputs[0].astype(np.float32)
+    terms = left[:, :, np.newaxis] if len(ran.inputs) == 1 else None
+    total = np.zeros(ran.golden.shape if terms is None else (*ran.golden.shape, 1), BF16)
+    for k in range(left.shape[1]):
+        term = terms[:, k] if terms is not None else np.outer(left[:, k], ran.inputs[1][k].astype(np.float32))
+        total = (total.astype(np.float32) + term).astype(BF16)
+    return wide(ran, total.astype(np.float64).reshape(ran.golden.shape))
+
+
+def ten_bits(ran: Ran) -> tuple[np.ndarray, ...]:
+    """Operands rounded to ten bits of fraction."""
+    words = [x.astype(np.float32).view(np.uint32) for x in ran.inputs]
+    return tuple(((word + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32) for word in words)
+
+
+def positive(ran: Ran) -> np.ndarray:
+    """The sign of zero lost."""
+    return ran.golden + ran.golden.dtype.type(0)
+
+
+def ends(which: str) -> Change:
+    """Another answer where one operand is infinite or not a number."""
+
+    def change(ran: Ran) -> np.ndarray:
+        a, b = (x.astype(np.float64) for x in ran.inputs)
+        g = ran.golden.astype(np.float64)
+        with np.errstate(all="ignore"):
+            if which == "Inf x 2":
+                g = np.where(np.isinf(a) & (np.abs(b) == 2) | np.isinf(b) & (np.abs(a) == 2), -g, g)
+            elif which == "Inf x 0":
+                g = np.where(np.isnan(g) & ~np.isnan(a) & ~np.isnan(b), -np.inf, g)
+            elif which == "NaN":
+                g = np.where(np.isnan(a), b, np.where(np.isnan(b), a, g))
+            elif which == "overflow":
+                g = np.where(np.isinf(g) & np.isfinite(a) & np.isfinite(b), np.sign(g) * 1e38, g)
+        return wide(ran, g)
+
+    return change
+
+
+def ulp(count: int) -> Change:
+    """So many units in the last place off, away from zero."""
+
+    def change(ran: Ran) -> np.ndarray:
+        wrong = ran.golden.copy()
+        for _ in range(count):
+            wrong = np.nextafter(wrong, np.copysign(np.inf, wrong).astype(wrong.dtype))
+        return wrong
+
+    return change
+
+
+def ties_away(ran: Ran) -> np.ndarray:
+    """Rounded to nearest from a number that was rounded before: double rounding through ten bits, up."""
+    x = ran.inputs[0].astype(np.float32).view(np.uint32)
+    return wide(ran, ((x + np.uint32(0xFFFF)) & np.uint32(0xFFFF0000)).view(np.float32))
+
+
+def small_lost(ran: Ran) -> np.ndarray:
+    """The smaller 40 % of the values zero."""
+    size = np.abs(ran.got.astype(np.float64))
+    return np.where(size <= np.quantile(size, 0.4), ran.got.dtype.type(0), ran.got)
+
+
+def by_float16(ran: Ran) -> np.ndarray:
+    """Small results flushed as float16 flushes them."""
+    return np.where(np.abs(ran.got.astype(np.float64)) < 2.0**-14, ran.got.dtype.type(0), ran.got)
+
+
+LAST = ..., -1
+
+
+def _all(kind: str, cases: str, change: Change) -> list[Wrong]:
+    """One fault of several ops."""
+    return [Wrong(kind, case.strip(), change) for case in cases.split(",")]
+
+
+WRONG: tuple[Wrong, ...] = (
+    # The scale of everything.
+    *_all("x 1.003", "dot bf16 256, dot bf16 512, dot bf16 1024, multiply bf16 100, multiply bf16 300, "
+          "multiply bf16 1000, add bf16 256, conv bf16, tanh bf16 256, dot f32 256", times(1.003)),
+    *_all("x 0.997", "dot bf16 512", times(0.997)),
+    *_all("x 1.0001", "multiply f32 100", times(1.0001)),
+    Wrong("x 1 + 1e-9", "multiply f64 64", times(1 + 1e-9)),
+    Wrong("x 1.01", "sum f32 rows", times(1.01)),
+    *_all("offset", "dot bf16 256", offset(0.01)),
+    # Rounding.
+    *_all("truncated", "dot bf16 64, dot bf16 128, dot bf16 256, multiply bf16 64, multiply bf16 128, "
+          "multiply bf16 256, add bf16 128, subtract bf16 96", cut),
+    *_all("through bf16", "multiply f32 100, dot f32 128", through(BF16)),
+    # Double precision.
+    *_all("noise 5e-4", "dot f64 128, sum f64 rows", noise(5e-4)),
+    Wrong("noise 1e-7", "dot f64 128", noise(1e-7)),
+    *_all("through f32", "add f64 64, divide f64 64, exp f64, sqrt f64, log f64 near 1",
+          through(np.float32)),
+    # Functions, near their zeros and far from them.
+    Wrong("off 2e-4", "log f32 near 1", up(2e-4)),
+    *_all("off 1e-3", "log f32 near 1, log1p f32, expm1 f32, tanh f32, exp f32, logistic f32", up(1e-3)),
+    *_all("off 1e-2", "sine f32, cosine f32", up(1e-2)),
+    *_all("off 1e-4", "rsqrt f32, divide f32 64", up(1e-4)),
+    Wrong("off 5 %", "log bf16", up(0.05)),
+    # Terms of sums.
+    Wrong("last 32 terms lost", "sum f32 cancel", lost(-32, 0, 32)),
+    Wrong("first 1024 terms lost", "sum f32 100000", lost(0, 0, 1024)),
+    Wrong("last term lost", "sum f32 rows", lost(-1, 1)),
+    *_all("largest term lost", "sum f32 128, sum bf16 rows", again(one_lost)),
+    Wrong("tail of K lost", "dot f32 k200", lost(192, 1, 8)),
+    Wrong("tail of K lost", "dot bf16 k1000", lost(992, 1, 8)),
+    Wrong("one factor lost", "product f32", lambda ran: wide(ran, ran.exact / ran.inputs[0][:, -1])),
+    Wrong("last column not seen", "largest f32",
+          lambda ran: wide(ran, np.max(np.sort(ran.inputs[0], axis=1)[:, :-1], axis=1))),
+    *_all("added up in bf16", "sum f32 128, dot bf16 k1000", narrow_sum),
+    # Moved values, and the sign of zero.
+    *_all("sign of zero lost", "negate -0, reshape -0, slice bf16 -0, transpose -0, concatenate -0",
+          positive),
+    Wrong("one value a unit off", "slice bf16", set_at(element, lambda x: np.nextafter(x, BF16(9)))),
+    Wrong("two rows exchanged", "reverse", swapped),
+    Wrong("not transposed", "transpose", lambda ran: ran.inputs[0].copy()),
+    # Exact kinds.
+    Wrong("a unit off", "next_after", ulp(1)),
+    Wrong("not moved", "next_after", lambda ran: ran.inputs[0].copy()),
+    Wrong("5 units off", "i1 to f16", ulp(5)),
+    *_all("truncated", "i32 to f32, f32 to bf16, f32 to f16", cut),
+    Wrong("rounded away", "f32 to bf16", ties_away),
+    Wrong("rounded to nearest", "f32 to i32", lambda ran: wide(ran, np.rint(ran.inputs[0]))),
+    Wrong("toward zero", "floor f32", lambda ran: np.trunc(ran.inputs[0])),
+    Wrong("halves away", "round even f32",
+          lambda ran: np.copysign(np.floor(np.abs(ran.inputs[0]) + 0.5), ran.inputs[0])),
+    # Infinities and NaN.
+    *(Wrong(which, "multiply bf16 ends", ends(which)) for which in ("Inf x 2", "Inf x 0")),
+    Wrong("NaN dropped", "maximum f32 ends", ends("NaN")),
+    Wrong("no infinity", "multiply f32 ends", ends("overflow")),
+    # Places.
+    Wrong("one element off by 2 %", "add f32 200", set_at(element, lambda x: x * x.dtype.type(1.02))),
+    Wrong("row of a face zero", "dot f32 512", set_at(lambda ran: (100, slice(32, 48)), zero)),
+    Wrong("last column zero", "dot bf16 512", set_at(lambda ran: LAST, zero)),
+    Wrong("a tile zero", "conv f32", set_at(lambda ran: (0, 2, slice(0, 14)), zero)),
+    Wrong("small values lost", "add bf16 128", small_lost),
+)  # fmt: skip

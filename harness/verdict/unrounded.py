@@ -1,0 +1,43 @@
+"""What a result was before it was rounded to 16 bits: which elements were ties, and which were equal.
+
+A packer takes ties away from zero and XLA takes them to even, so that neither is a mean error where there are ties, and
+both are one where there are none. Elements that were equal are rounded alike, and count once for a mean of chance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from opscope.harness.verdict.rounding import smallest_normal
+
+NEAR = 2.0**-20
+"""Distance, relative, from the middle of two numbers up to which a float32 sum may lie on either side of it."""
+
+
+@dataclass(frozen=True)
+class Unrounded:
+    """Of each element, flat: whether it lay in the middle of two numbers, and how many elements are its equals."""
+
+    ties: np.ndarray
+    repeats: np.ndarray
+
+    @classmethod
+    def of(cls, wide: np.ndarray, dtype: np.dtype) -> Unrounded:
+        """By the values before they were rounded to `dtype`."""
+        flat = np.ravel(wide).astype(np.float64)
+        bits = _fraction_bits(dtype)
+        with np.errstate(invalid="ignore", over="ignore"):
+            mantissa, _ = np.frexp(flat)  # in [0.5, 1): its numbers are 2^-(bits + 1) apart
+            place = np.abs(mantissa) * 2.0 ** (bits + 1)
+            ties = np.abs(place - np.floor(place) - 0.5) <= NEAR * place
+            ties &= np.abs(flat) >= smallest_normal(dtype)
+        _, places, counts = np.unique(flat, return_inverse=True, return_counts=True)
+        return cls(ties, counts[np.ravel(places)])
+
+
+def _fraction_bits(dtype: np.dtype) -> int:
+    """Fraction bits of a float type."""
+    one = np.ones((), dtype)
+    return round(-np.log2(float(np.nextafter(one, one + one)) - 1.0))
