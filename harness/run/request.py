@@ -59,7 +59,6 @@ SELECTING = ("-k", "-m", "--deselect", "--lf", "--last-failed", "--ff", "--sw", 
 """pytest's own options that select tests."""
 
 
-
 def read(config: pytest.Config) -> Request:
     """Reads the request from the command line. Raises InputError for all that is wrong before a model is exported."""
     option = config.option

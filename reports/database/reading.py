@@ -51,7 +51,8 @@ def exists(url: str) -> bool:
 def refuse_missing(url: str, where: str = "--db") -> None:
     """Raises InputError if there is no database at `url`, for commands that write and are not there to make one."""
     if not exists(url):
-        raise InputError(where, "a results database", f"no file {parse_url(url, where).database}", "opscope publish RUN_DIR")
+        got = f"no file {parse_url(url, where).database}"
+        raise InputError(where, "a results database", got, "opscope publish RUN_DIR")
 
 
 @contextmanager

@@ -77,8 +77,8 @@ def _imports(view: RunView, checks: Iterable[tuple[str, str, str, str]]) -> Iter
 
 
 def _whole(view: RunView, row: Mapping[Any, Any]) -> OpTest:
-    known = {name: row[name] for name in ("op_id", "backend", "stage_reached", "failed_stage", "expected", "pcc", "ran_on",
-                                          "error_signature")}  # fmt: skip
+    names = ("op_id", "backend", "stage_reached", "failed_stage", "expected", "pcc", "ran_on", "error_signature")
+    known = {name: row[name] for name in names}
     return _row(view, WHOLE_MODEL, row["model"], Status(row["status"]), row["error_message"] or "", **known)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -77,7 +76,7 @@ func.func @main(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>) -> tensor<4x4xf32> {
 
 
 @pytest.fixture(scope="module")
-def things(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def things(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What there is: a model, a run, a run that shares no op with it, and a database."""
     folder = tmp_path_factory.mktemp("things")
     (folder / "m.mlir").write_text(MODEL, encoding="utf-8")
@@ -87,7 +86,7 @@ def things(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
     with pytest.raises(SystemExit) as ended:
         main(["publish", str(run), "--to", database])
     assert not ended.value.code
-    yield {"MODEL": str(folder / "m.mlir"), "RUN": str(run), "OTHER_RUN": str(other), "DATABASE": database,
+    return {"MODEL": str(folder / "m.mlir"), "RUN": str(run), "OTHER_RUN": str(other), "DATABASE": database,
            "FILE": str(folder / "written")}  # fmt: skip
 
 
