@@ -113,12 +113,15 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 def deliver(config: pytest.Config, run_dir: Path) -> list[str]:
     """Writes the report of `run_dir` and publishes it; one line for each of the two that failed."""
+    from opscope.harness.record.selection import none_selected
     from opscope.harness.run.request import KEY
 
     request = config.stash.get(KEY, None)
     if request is None or request.settings["no_report"]:
         return []
     records: Records | None = config.opscope_records  # type: ignore[attr-defined]
+    if records is not None and none_selected(records[0].tests):
+        return ["report, database: expected ops that were selected, got none; nothing is written"]
 
     def doing(target: str) -> None:
         config.opscope_doing(DOING[target])  # type: ignore[attr-defined]

@@ -27,6 +27,9 @@ class Family(click.Choice[str]):
 FAMILY = Family(list(dict.fromkeys((*FAMILIES, *get_args(Group)))))
 """Families of ops, and what passes call the ops that only the device has."""
 
+DEVICE = ("ttir.", "ttnn.")
+"""How the names of rows begin that no op of StableHLO or chlo has."""
+
 
 def compare(path: Path, kinds: tuple[str, ...], as_json: bool) -> None:
     """Prints the ops of a list that the table lacks, calls otherwise or does not lower, and counts."""
@@ -124,9 +127,17 @@ def ops(
     if as_json and markdown:
         raise InputProblem("ops: expected one form, got --json and --markdown")
     for name in names:
-        if not coverage([name]):
+        of_name = coverage([name])
+        if not of_name:
             raise InputProblem(f"ops: expected an op or a glob, got {name!r}, which matches none; try `opscope ops`")
+        if "." not in name and all(entry.op.startswith(DEVICE) for entry in of_name):
+            raise InputProblem(
+                f"ops: expected an op of StableHLO or chlo, got {name!r}, which only the device has; "
+                f"try {of_name[0].op}"
+            )
     table = coverage(names, families, kinds)
+    if not table and (names or families):
+        raise InputProblem("ops: expected ops that pass every filter, got none; try `opscope ops`")
     if as_json:
         click.echo(json.dumps([asdict(entry) for entry in table], indent=2))
     elif markdown:

@@ -60,6 +60,9 @@ def decode(
         os.environ.setdefault(variable, value)
     if keep_step and output is None:
         raise InputError("--keep-step", "a folder too", "none", "-o DIR")
+    for step in keep_step:
+        if step > steps:
+            raise InputError("--keep-step", f"a step of the {steps} that are run", str(step), f"--decode-steps {step}")
     wrong = False
     for name in models or _known():
         begun = time.monotonic()

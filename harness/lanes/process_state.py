@@ -135,7 +135,7 @@ def _numbers(floats: FloatEnvironment) -> Iterator[Row]:
 
 def _process() -> Iterator[Row]:
     """What the system keeps of the process."""
-    yield Row("environment", _environment, _set_environment, entries)
+    yield Row("environment", _environment, _set_environment, _variables)
     yield Row("current folder", os.getcwd, os.chdir)
     yield Row("root folder", partial(_place, "/"))
     yield Row("umask", _umask, os.umask, lambda before, now: f"{before:o} -> {now:o}")
@@ -184,6 +184,14 @@ def entries(before: dict[Any, Any], now: dict[Any, Any]) -> str:
     """The entries of a mapping that changed."""
     keys = [key for key in {**before, **now} if before.get(key) != now.get(key)]
     return ", ".join(f"{_text(key)}: {_text(before.get(key))} -> {_text(now.get(key))}" for key in keys)
+
+
+def _variables(before: dict[bytes, bytes], now: dict[bytes, bytes]) -> str:
+    """The names of the variables that changed, and how; never a value, which may be a secret."""
+    keys = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+    return ", ".join(
+        f"{_text(key)} {'set' if key not in before else 'removed' if key not in now else 'changed'}" for key in keys
+    )
 
 
 def _text(value: Any) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import subprocess
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.file_names import as_text
+from opscope.base.masking import mask_url, masked
 from opscope.base.places import HOME
 from opscope.base.plugins import version
 from opscope.harness.record.records import Origin
@@ -33,25 +33,6 @@ PACKAGES = (
     "pytest-xdist",
 )
 """Distributions whose versions a run stores."""
-
-_SECRET = re.compile(r"(?P<head>[a-zA-Z][\w+.-]*://)(?P<user>[^\s:/@]*):(?P<password>[^\s/]*)@")
-_QUERY = re.compile(r"(?P<head>[?&](?:password|passwd|pwd|token|secret|api_?key)=)[^\s&#]*", re.IGNORECASE)
-
-
-def mask_url(text: str) -> str:
-    """`text` with the passwords of its URLs replaced by `***`; used wherever a URL could be shown or stored."""
-    return _QUERY.sub(r"\g<head>***", _SECRET.sub(r"\g<head>\g<user>:***@", text))
-
-
-def masked(value: Any) -> Any:
-    """`value` (JSON-like) with every text masked; paths and other objects become text."""
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): masked(part) for key, part in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [masked(part) for part in value]
-    return as_text(mask_url(str(value)))
 
 
 def origin(command_line: Iterable[str], options: Mapping[str, Any], backend_root: Path | None = None) -> Origin:

@@ -36,15 +36,33 @@ def count_deselected(tests: Iterable[Ended]) -> int:
     return sum(test.status == Status.SKIPPED and test.error_message == DESELECTED for test in tests)
 
 
+def none_ran(tests: Iterable[Ended]) -> bool:
+    """Whether a run has ops, and none of them was so much as attempted."""
+    statuses = {str(test.status) for test in tests}
+    return bool(statuses) and statuses <= {Status.SKIPPED, Status.NOT_RUN}
+
+
+def none_selected(tests: Iterable[Ended]) -> bool:
+    """Whether a run has ops, and its user left all of them out."""
+    reasons = {test.status == Status.SKIPPED and test.error_message == DESELECTED for test in tests}
+    return reasons == {True}
+
+
 def matches_globs(row: OpRow, globs: Sequence[str]) -> bool:
     """Whether one of the patterns of `--ops` matches the op's name, with or without dialect, its family or its id."""
     names = {row.op_name, row.op_name.partition(".")[2], op_family(row.op_name), row.op_id}
     return any(fnmatch.fnmatchcase(name, glob) for glob in globs for name in names)
 
 
-def unmatched_globs(rows: Sequence[OpRow], globs: Sequence[str]) -> tuple[str, ...]:
-    """A line for each pattern of `--ops` that matches no op, with the names that are closest to it."""
-    lines = []
+def refuse_unmatched(rows: Sequence[OpRow], globs: Sequence[str]) -> None:
+    """Raises InputError if none of the patterns of `--ops` matches an op of a run that has ops: nothing would run."""
+    if rows and globs and len(errors := unmatched_globs(rows, globs)) == len(globs):
+        raise errors[0]
+
+
+def unmatched_globs(rows: Sequence[OpRow], globs: Sequence[str]) -> tuple[InputError, ...]:
+    """An error for each pattern of `--ops` that matches no op, with the names that are closest to it."""
+    errors = []
     for glob in globs:
         if any(matches_globs(row, [glob]) for row in rows):
             continue
@@ -52,8 +70,8 @@ def unmatched_globs(rows: Sequence[OpRow], globs: Sequence[str]) -> tuple[str, .
         word = glob.strip("*").rpartition(".")[2]
         near = ", ".join(difflib.get_close_matches(word, names, n=3, cutoff=0.6))
         hint = near or "--collect-only -q, which lists the ops"
-        lines.append(f"--ops: expected the name, family or id of an op of the run, got {glob!r}; try {hint}")
-    return tuple(lines)
+        errors.append(InputError("--ops", "the name, family or id of an op of the run", repr(glob), hint))
+    return tuple(errors)
 
 
 def find_op_ids(rows: Sequence[OpRow], op_ids: Sequence[str], where: str = "--op") -> set[str]:

@@ -89,7 +89,7 @@ def close(plan: RunPlan, selected: set[str] | None, *, interrupted: bool) -> Clo
             isolation.write(plan.run_dir, isolation.artefacts(whole_tests, plan.run_dir, _kept_alone(plan)))
     except InputError as error:
         problem = problem or str(error)
-    notes = (*unmatched_globs(plan.rows, plan.orders.globs), *limitation_notes.notes(run, _rows(plan)))
+    notes = (*map(str, unmatched_globs(plan.rows, plan.orders.globs)), *limitation_notes.notes(run, _rows(plan)))
     page = replace(page_of(run, plan.run_dir), notes=notes)
     if not all(books.adds_up for books in page.ledgers.values()):
         problem = "the ledger does not add up: an op of the manifest or of a model is lost"

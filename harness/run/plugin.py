@@ -141,6 +141,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
         from opscope.harness.run import request, server_ahead
 
         if not (option.opscope_model or option.opscope_op or option.opscope_run_dir or option.opscope_resume):
+            request.refuse_without_model(config)
             sys.stdout.write(request.model_list())
             return 0
         run_request = config.stash[request.KEY] = request.read(config)
@@ -167,6 +168,8 @@ def _without_op_by_op(config: pytest.Config) -> None:
     options_of_a_run = (
         ("--model", option.opscope_model),
         ("--op", option.opscope_op),
+        ("--ops", option.opscope_ops),
+        ("--run-dir", option.opscope_run_dir),
         ("--resume", option.opscope_resume),
     )
     for flag, value in options_of_a_run:

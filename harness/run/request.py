@@ -55,6 +55,9 @@ class Request:
 
 KEY = pytest.StashKey[Request]()
 
+SELECTING = ("-k", "-m", "--deselect", "--lf", "--last-failed", "--ff", "--sw", "--stepwise")
+"""pytest's own options that select tests."""
+
 
 def read(config: pytest.Config) -> Request:
     """Reads the request from the command line. Raises InputError for all that is wrong before a model is exported."""
@@ -186,6 +189,22 @@ def to_prepare(
         memory=settings["prepare_memory"],
         until=None if started is None or settings["budget"] is None else started + settings["budget"],
     )
+
+
+def refuse_without_model(config: pytest.Config) -> None:
+    """Raises InputError if a command line that names no model asks for more than the list of models.
+
+    What is in an ini file's `addopts` does not count: that is no request of this command line.
+    """
+    words = {str(word).partition("=")[0] for word in config.invocation_params.args}
+    flags = ("--ops", *SELECTING, *(setting.flag for setting in SETTINGS if setting.option))
+    asked = [*(config.option.file_or_dir or ()), *(flag for flag in flags if flag in words)]
+    if asked:
+        named = next(iter(config.option.file_or_dir or ()), "NAME")
+        raise InputError(
+            "command line", "--model, --op or --resume with --op-by-op", f"{asked[0]!r} without them",
+            f"--model {named}, or --op-by-op alone, which lists the models",
+        )  # fmt: skip
 
 
 def model_list() -> str:

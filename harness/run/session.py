@@ -24,6 +24,7 @@ from opscope.harness.limitations.limitations import Verdict
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow, OpTest
+from opscope.harness.record.selection import none_ran
 from opscope.harness.run import (
     awaited_orders,
     collecting,
@@ -44,6 +45,7 @@ from opscope.harness.triage import after_run
 
 if TYPE_CHECKING:
     from opscope.harness.climb.climber import Climber
+    from opscope.harness.page.summary import Run
 
 WORKER_INPUT = "opscope"
 """Key for the orders that the controller sends to an xdist worker."""
@@ -71,6 +73,11 @@ def workers_of(config: pytest.Config) -> int:
     from xdist.workermanage import parse_tx_spec_config
 
     return len(parse_tx_spec_config(config))
+
+
+def nothing_ran(run: Run) -> bool:
+    """Whether none of a run's ops was attempted, nor a model as one program."""
+    return none_ran(run.tests) and not run.whole
 
 
 class OpByOp:
@@ -410,8 +417,11 @@ class OpByOp:
         if self.closed.stored is not None:
             self.config.opscope_records = (self.closed.stored, self.closed.attempts)  # type: ignore[attr-defined]
         upkeep.trim(self.plan.orders.caches, self._max_cache(), every=upkeep.EVERY_SECONDS)
-        if session.exitstatus == pytest.ExitCode.OK and (self.closed.problem or damage.losses()):
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if session.exitstatus == pytest.ExitCode.OK:
+            if self.closed.problem or damage.losses():
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            elif self.plan.orders.share is None and self.closed.run is not None and nothing_ran(self.closed.run):
+                session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED  # as of pytest's own tests
 
     def _drop_silent_reports(self) -> None:
         """Drops the reports of set-ups and tear-downs that wrote nothing.

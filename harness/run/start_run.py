@@ -29,7 +29,7 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import backend_label, now
 from opscope.harness.record.records import ImportCheck, ManifestHeader, OpRow, RunRecord
 from opscope.harness.record.result_options import OPTIONS, ResultOptions
-from opscope.harness.record.selection import find_op_ids
+from opscope.harness.record.selection import find_op_ids, refuse_unmatched
 from opscope.harness.record.workflows import FULL, SPLIT, WORKFLOWS
 from opscope.harness.run import resume, server_ahead, whole_models
 from opscope.harness.run.plan import MAIN, AnyLane, RunPlan, lane_of
@@ -138,6 +138,7 @@ def _from_models(
             header, rows = _by_workflow(orders, ready, header, rows, report, claims, preparation.allowance)
             header = header.model_copy(update={"imports": imports})
         folders.update(zip(header.models, header.export_dirs, strict=True))
+        refuse_unmatched(rows, request.ops)
         share = shard.share(rows, request.settings["shard"], measured) if request.settings["shard"] else None
         if share is not None:
             orders = shared(orders, share)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from opscope.base.masking import mask_url, masked
 from opscope.harness.record import origin as module
-from opscope.harness.record.origin import ci_job, git_state, mask_url, masked, origin
+from opscope.harness.record.origin import ci_job, git_state, origin
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,9 @@ from opscope.harness.record.origin import ci_job, git_state, mask_url, masked, o
         ("sqlite:////tmp/x.sqlite", "sqlite:////tmp/x.sqlite"),
         ("https://host/p?token=abc&x=1", "https://host/p?token=***&x=1"),
         ("postgresql://host/db?user=a&password=geheim", "postgresql://host/db?user=a&password=***"),
+        ("postgresql://host/db?sslpassword=geheim&sslkey=k.pem", "postgresql://host/db?sslpassword=***&sslkey=k.pem"),
+        ("postgresql://host/db?ssl%70assword=geheim", "postgresql://host/db?ssl%70assword=***"),
+        ("https://host/p?x=1&Access_Token=abc#end", "https://host/p?x=1&Access_Token=***#end"),
         ("postgresql://:only@host/db", "postgresql://:***@host/db"),
         ("postgresql://u:p@ss@host/db", "postgresql://u:***@host/db"),
     ],

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow
-from opscope.harness.record.selection import find_op_ids, matches_globs, unmatched_globs
+from opscope.harness.record.selection import (
+    DESELECTED,
+    find_op_ids,
+    matches_globs,
+    none_ran,
+    none_selected,
+    refuse_unmatched,
+    unmatched_globs,
+)
+from opscope.harness.record.stages import Status
 
 IDS = ("abc1", "abc2", "abc3", "abd9", "abd9x", "xyz1")
 ROWS = [OpRow(op_id=op_id, op_name="stablehlo.add", module="m") for op_id in IDS]
@@ -52,10 +63,25 @@ def test_a_word_that_names_no_op_or_several_is_refused(word: str, got: str) -> N
 
 def test_a_pattern_that_matches_nothing_is_told_with_the_closest_op() -> None:
     rows = [OpRow(op_id="abc1", op_name=name, module="m") for name in ("stablehlo.convolution", "stablehlo.add")]
-    said = unmatched_globs(rows, ["*convolutoin", "add", "stablehlo.convolutoin*", "qqq"])
+    said = [str(error) for error in unmatched_globs(rows, ["*convolutoin", "add", "stablehlo.convolutoin*", "qqq"])]
     begin = "--ops: expected the name, family or id of an op of the run, got"
-    assert said == (
+    assert said == [
         f"{begin} '*convolutoin'; try convolution",
         f"{begin} 'stablehlo.convolutoin*'; try convolution",
         f"{begin} 'qqq'; try --collect-only -q, which lists the ops",
-    )
+    ]
+    refuse_unmatched(rows, ["add", "qqq"])
+    refuse_unmatched([], ["qqq"])
+    with pytest.raises(InputError) as caught:
+        refuse_unmatched(rows, ["qqq", "www"])
+    assert str(caught.value) == said[-1]
+
+
+def test_a_run_of_which_nothing_ran_or_was_selected() -> None:
+    tests = {status: SimpleNamespace(status=status, error_message="") for status in Status}
+    skipped, cut, right = tests[Status.SKIPPED], tests[Status.NOT_RUN], tests[Status.SUCCESS]
+    out = SimpleNamespace(status=Status.SKIPPED, error_message=DESELECTED)
+    assert none_ran([skipped, cut, out])
+    assert not any(map(none_ran, ([skipped, right], [])))
+    assert none_selected([out, out])
+    assert not any(map(none_selected, ([out, skipped], [])))

@@ -73,6 +73,17 @@ def test_it_is_noticed_and_put_back(connection: int, what: str) -> None:
     assert {change.what for change in state.changes()} <= {"rights and signals"}, "once"
 
 
+def test_values_of_variables_are_not_told(connection: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPSCOPE_REMOVED", "geheim")
+    monkeypatch.setenv("OPSCOPE_CHANGED", "geheim")
+    state = WorkerState(connection)
+    os.environ.update(OPSCOPE_CHANGED="geheim too", OPSCOPE_NEW="geheim as well")
+    del os.environ["OPSCOPE_REMOVED"]
+    (change,) = state.changes()
+    told = {"OPSCOPE_REMOVED removed", "OPSCOPE_CHANGED changed", "OPSCOPE_NEW set"}
+    assert set(change.detail.split(", ")) == told
+
+
 def test_loading_jax_is_no_change(tmp_path: Path) -> None:
     loads = (
         "import sys, socket\n"

@@ -35,9 +35,13 @@ def artifacts() -> None:
 )
 def serve(roots: tuple[Path, ...], host: str, port: int, allowed: tuple[str, ...]) -> None:
     """Serve the run folders in ROOTS (default: .opscope/runs) over HTTP, read-only, until interrupted."""
+    from opscope.harness.record.errors import InputError
     from opscope.harness.record.run_folders import runs_root
     from opscope.reports.artifact_server import ArtifactServer, Runs
 
+    for root in roots:
+        if not root.is_dir():
+            raise InputError("ROOTS", "a folder of runs", f"{root}, which is none", "opscope artifacts serve")
     folders = roots or (runs_root(),)
     with ArtifactServer(host, port, Runs(folders), allowed) as server:
         name = f"[{host}]" if ":" in host else host

@@ -50,6 +50,7 @@ def diff(
     compare it with the newest comparable run or night before it. Nights are compared series by series.
     """
     from opscope.base.page import Page
+    from opscope.harness.record.errors import InputError
     from opscope.reports.compare import diff as comparison
     from opscope.reports.compare.night_diff import diffs
     from opscope.reports.compare.owned import own_diff
@@ -70,6 +71,10 @@ def diff(
             show(series_diff, page, limit, team)
     if check and any(series_diff.news for series_diff in compared):
         raise SystemExit(1)
+    for series_diff in compared:
+        if check and not series_diff.in_both:
+            got = f"none in {series_diff.a.run_id} and {series_diff.b.run_id}"
+            raise InputError("--check", "ops that were attempted in both runs", got, "two runs of the same models")
 
 
 @click.command(short_help="Rank fixes by the models and uses that they help.")

@@ -20,10 +20,11 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
 
     Exit code 1 if no complete night is younger than --max-age; 2 if the database cannot be read.
     """
+    from opscope.harness.record.errors import InputError, closest
     from opscope.reports.commands.compare import print_json
     from opscope.reports.database.database import default_url
     from opscope.reports.database.reading import read_database
-    from opscope.reports.database.status import age_text, newest_nights
+    from opscope.reports.database.status import age_text, names_of_nights, newest_nights
     from opscope.reports.publish import spool
     from opscope.reports.publish.upkeep import age_of
 
@@ -35,6 +36,8 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
         click.echo(f"{runs} in the spool for the database: {', '.join(waiting[:5])}; deliver with opscope publish")
     with read_database(target, "--database") as connection:
         newest, complete = newest_nights(connection, name)
+        if name is not None and newest is None and limit is None:
+            raise InputError("--name", "the name of a night", repr(name), closest(name, names_of_nights(connection)))
     now = datetime.now(UTC)
     late = limit is not None and (complete is None or complete.age(now) >= limit)
     if as_json:

@@ -124,6 +124,12 @@ class Diff:
         """Rows that fail a gate."""
         return sum(row.news for row in self.rows)
 
+    @property
+    def in_both(self) -> int:
+        """Number of ops that both runs attempted."""
+        return sum(op.attempted and op_id in self.a.ops and self.a.ops[op_id].attempted
+                   for op_id, op in self.b.ops.items())  # fmt: skip
+
 
 def compare(a: RunView, b: RunView, slower: Slower | None = None) -> Diff:
     """Labels every op of both runs. Without `slower`, compile times are shown but get no label."""

@@ -137,6 +137,11 @@ class RunView:
         """Number of ops that the user left out of the run (`--ops`, `-k`)."""
         return sum(op.status == Status.SKIPPED and op.error == DESELECTED for op in self.ops.values())
 
+    def whole(self, model: str) -> bool:
+        """Whether a model is whole: it has ops, all of them were attempted, and none goes wrong."""
+        ops = [op for op in self.ops.values() if model in op.uses_of]
+        return bool(ops) and all(op.attempted and not op.bad for op in ops)
+
     @property
     def workflow(self) -> str:
         """What of a model its rows are (harness/record/workflows.py)."""

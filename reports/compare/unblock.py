@@ -1,14 +1,15 @@
 """What to fix first: causes of failure by the models that they block, and the fixes that complete models fastest.
 
-A *fix* removes one cause of failure (an error cluster), or one op where `by` says so. A model is whole when none of its
-ops goes wrong; ops that nobody attempted are told apart, since nobody knows about them.
+A *fix* removes one cause of failure (an error cluster), or one op where `by` says so. A model is whole when all of its
+ops were attempted and none goes wrong (`RunView.whole`). One with ops that nobody attempted is not whole, and no fix is
+known to make it so, since nobody knows about them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from opscope.harness.record.stages import in_order
@@ -62,7 +63,7 @@ class FixPlan:
     runs: tuple[Mapping[str, Any], ...]
     models: tuple[str, ...]
     whole: tuple[str, ...]
-    """Models that nothing blocks today."""
+    """Models of which every op was attempted and came out right."""
     unknown: Mapping[str, int]
     """Model -> number of ops that were not attempted, if any."""
     by: str
@@ -90,6 +91,8 @@ def plan(views: Mapping[str, RunView], by: str = "cluster") -> FixPlan:
         for op in bad[id(view)]
         if model in op.uses_of
     ]
+    unknown = {model: sum(model in op.uses_of for op in untried[id(view)]) for model, view in views.items()}
+    tried = {model for model, count in unknown.items() if not count}
     needs: dict[str, set[str]] = {model: set() for model in views}
     groups: dict[str, list[Placed]] = {}
     for occurrence in placed:
@@ -97,22 +100,30 @@ def plan(views: Mapping[str, RunView], by: str = "cluster") -> FixPlan:
         needs[occurrence.model].add(key)
         groups.setdefault(key, []).append(occurrence)
     fixes = sorted(
-        (_fix(key, group, needs) for key, group in groups.items()),
+        (_fix(key, group, {model: needs[model] for model in tried}) for key, group in groups.items()),
         key=lambda fix: (-len(fix.models), -fix.uses, fix.fix),
     )
     weight = {fix.fix: fix.uses for fix in fixes}
-    unknown = {model: sum(model in op.uses_of for op in untried[id(view)]) for model, view in views.items()}
     runs_used = {view.run_id: view for view in views.values()}
     return FixPlan(
         runs=tuple({"run_id": view.run_id, "started": view.started.isoformat(), "backend": view.backend,
                     "arch": view.arch} for view in runs_used.values()),
         models=tuple(sorted(views)),
-        whole=tuple(sorted(model for model, need in needs.items() if not need)),
+        whole=tuple(sorted(model for model, view in views.items() if view.whole(model))),
         unknown={model: count for model, count in sorted(unknown.items()) if count},
         by=by,
         fixes=tuple(fixes),
-        curve=tuple(curve(needs, weight)),
+        curve=tuple(_known(curve(needs, weight), tried)),
     )  # fmt: skip
+
+
+def _known(steps: Sequence[Step], tried: Collection[str]) -> list[Step]:
+    """The steps of a curve, of which only models count whose ops were all attempted."""
+    known: list[Step] = []
+    for step in steps:
+        unlocked = tuple(model for model in step.unlocked if model in tried)
+        known.append(replace(step, unlocked=unlocked, whole=len(unlocked) + (known[-1].whole if known else 0)))
+    return known
 
 
 def _fix(key: str, group: Sequence[Placed], needs: Mapping[str, set[str]]) -> Fix:
@@ -127,7 +138,7 @@ def _fix(key: str, group: Sequence[Placed], needs: Mapping[str, set[str]]) -> Fi
         ops=len(ops),
         uses=sum(occurrence.uses for occurrence in group),
         models=tuple(models),
-        alone=sum(needs[model] == {key} for model in models),
+        alone=sum(needs.get(model) == {key} for model in models),
         known=sum(bool(op.expected) for op in ops.values()),
         repro=first.repro,
         cluster=first.cluster,

@@ -118,8 +118,12 @@ def _too_long(seconds: float) -> InputError:
     return InputError("QUERY", f"an answer within {seconds:g} s", "none", "a narrower query, or --timeout SECONDS")
 
 
+FORMULA = ("=", "+", "-", "@")
+"""How a text begins that spreadsheets would compute; a quote in front of it makes it a text for all of them."""
+
+
 def as_csv(answer: Answer) -> str:
-    """The answer as CSV with a header; NULL is an empty field."""
+    """The answer as CSV with a header; NULL is an empty field, and no text is a formula."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow([one_line(column) for column in answer.columns])
@@ -130,7 +134,10 @@ def as_csv(answer: Answer) -> str:
 def _cell(value: Any) -> Any:
     value = _json(value)
     text = json.dumps(value) if isinstance(value, list | dict) else value
-    return one_line(text) if isinstance(text, str) else text
+    if not isinstance(text, str):
+        return text
+    text = one_line(text)
+    return f"'{text}" if text.startswith(FORMULA) else text
 
 
 def _json(value: Any) -> Any:

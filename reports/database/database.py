@@ -22,6 +22,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, Operati
 from opscope.base.digest import words_digest
 from opscope.base.file_names import as_text
 from opscope.base.installing import install_command
+from opscope.base.masking import SECRET_KEY, mask_url
 from opscope.base.results_folder import make_folder, results_folder
 from opscope.base.time_limit import expired
 from opscope.harness.record.errors import InputError
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 ROOM = Path(__file__).parent
-SECRET_KEY = re.compile(r"pass|pwd|secret|token", re.IGNORECASE)
-"""URL query keys whose values are never printed."""
 
 SETTINGS = sa.Table(
     "opscope_settings",
@@ -108,8 +107,7 @@ def usable_url(url: str, where: str = "--to") -> sa.URL:
 
 def shown(url: sa.URL) -> str:
     """Formats `url` for printing, with `***` for passwords in it and in its query."""
-    query = {key: "***" if SECRET_KEY.search(key) else value for key, value in url.query.items()}
-    return url.set(query=query).render_as_string(hide_password=True).replace("%2A%2A%2A", "***")
+    return mask_url(url.render_as_string(hide_password=True))
 
 
 @contextmanager

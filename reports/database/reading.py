@@ -48,6 +48,13 @@ def exists(url: str) -> bool:
     return bool(parsed.database) and Path(str(parsed.database)).is_file()
 
 
+def refuse_missing(url: str, where: str = "--db") -> None:
+    """Raises InputError if there is no database at `url`, for commands that write and are not there to make one."""
+    if not exists(url):
+        got = f"no file {parse_url(url, where).database}"
+        raise InputError(where, "a results database", got, "opscope publish RUN_DIR")
+
+
 @contextmanager
 def read_database(url: str, where: str = "--db") -> Iterator[sa.Connection]:
     """Opens one read-only transaction on the database at `url`.
@@ -56,8 +63,7 @@ def read_database(url: str, where: str = "--db") -> Iterator[sa.Connection]:
     opscope's, and any error of a query in the transaction.
     """
     parsed = parse_url(url, where)
-    if not exists(url):
-        raise InputError(where, "a results database", f"no file {parsed.database}", "opscope publish RUN_DIR")
+    refuse_missing(url, where)
     try:
         engine = _engine(parsed)
     except ImportError as error:

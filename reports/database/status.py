@@ -53,6 +53,12 @@ def newest_nights(connection: sa.Connection, name: str | None = None) -> tuple[N
     return newest, None
 
 
+def names_of_nights(connection: sa.Connection) -> list[str]:
+    """The names of all nights but those of the demo."""
+    query = sa.select(NIGHTS.c.name).where(NIGHTS.c.kind == "night", sa.not_(NIGHTS.c.demo))
+    return sorted(connection.scalars(query.distinct()))
+
+
 def age_text(age: timedelta) -> str:
     """Formats an age as text: `3 h`, `2.5 d`."""
     hours = age.total_seconds() / 3600

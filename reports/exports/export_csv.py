@@ -22,9 +22,9 @@ def render(run: Exported) -> str:
 
 
 def table(run: Exported) -> Answer:
-    """Builds the table of op tests, one row per op."""
+    """Builds the table of op tests, one row per op, and one for each verdict of a model."""
     columns = tuple(COLUMNS["op_tests"])
-    rows = [_row(test, run) for test in run.tests]
+    rows = [_row(test, run) for test in run.everything]
     return Answer(columns, tuple(tuple(row[name] for name in columns) for row in rows))
 
 

@@ -18,6 +18,7 @@ from opscope.base.statuses import NOT_ATTEMPTED
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest, TensorDesc
 from opscope.harness.record.stages import Status
+from opscope.reports.database.rows import is_failure
 from opscope.reports.exports.exported import Exported
 from opscope.reports.records.columns import plain
 
@@ -50,6 +51,7 @@ def render(run: Exported, job_id: int) -> str:
     ]
     right = sum(test.success for test in run.everything)
     failed = sum(not test.success and test.status not in UNTRIED for test in run.everything)
+    red = any(map(is_failure, run.everything))
     properties: list[dict[str, Any]] = [
         {"total_ops_before_filtering": str(len(run.everything))},
         {"total_ops_after_filtering": str(len(run.everything))},
@@ -61,10 +63,10 @@ def render(run: Exported, job_id: int) -> str:
     report = {
         "created": ended.timestamp(),
         "duration": max(0.0, (ended - run.started).total_seconds()),
-        "exitcode": int(failed > 0),
+        "exitcode": int(red),
         "environment": {},
-        "summary": {"total": 1, "collected": 1, ("failed" if failed else "passed"): 1},
-        "tests": [{"nodeid": f"opscope::{_text(run.run_id)}", "outcome": "failed" if failed else "passed",
+        "summary": {"total": 1, "collected": 1, ("failed" if red else "passed"): 1},
+        "tests": [{"nodeid": f"opscope::{_text(run.run_id)}", "outcome": "failed" if red else "passed",
                    "user_properties": properties}],
     }  # fmt: skip
     return json.dumps(report, indent=1, allow_nan=False) + "\n"

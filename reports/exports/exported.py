@@ -1,8 +1,11 @@
-"""The run that exports write: its op tests and their models and locations, read from a run folder or the database."""
+"""The run that exports write: its op tests and their models and locations, read from a run folder or the database.
+
+What else may make a run red is a row of its own (model_verdicts.py), so that no export of a red run is green.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -13,9 +16,10 @@ import sqlalchemy as sa
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.record.store import load_run
-from opscope.reports.compare.outcomes import UNSPLITTABLE, RunView, from_database, from_stored
+from opscope.reports.compare.outcomes import UNSPLITTABLE, Outcome, RunView, from_database, from_stored, pieces_of
 from opscope.reports.compare.run_selection import Runs
 from opscope.reports.database.schema import DROPPED, MODELS, OP_TESTS, OPS, USES
+from opscope.reports.exports import model_verdicts
 
 
 @dataclass(frozen=True)
@@ -28,13 +32,16 @@ class Exported:
     """Revision of the compiler under test."""
     host: str
     tests: tuple[OpTest, ...]
-    unsplittable: tuple[OpTest, ...]
-    """Ops that could not be split into a module, as tests that failed at the stage `split`."""
+    untested: tuple[OpTest, ...]
+    """Ops without a record: those that could not be split into a module, as tests that failed at the stage `split`, and
+    those that the run has not reached (yet)."""
+    models: tuple[OpTest, ...]
+    """The verdicts of models: of their export, of their import, and as one program."""
 
     @property
     def everything(self) -> tuple[OpTest, ...]:
-        """Every op of the run, so that the totals of an export match those of the run."""
-        return self.tests + self.unsplittable
+        """Every op of the run, so that the totals of an export match those of the run, and the verdicts of models."""
+        return self.tests + self.untested + self.models
 
 
 def read(runs: Runs, run: str | None) -> Exported:
@@ -50,8 +57,9 @@ def read(runs: Runs, run: str | None) -> Exported:
 
 def _from_folder(folder: Path) -> Exported:
     run = load_run(folder)
-    broken = {row.op_id: {"inputs": row.inputs, "outputs": row.outputs} for row in run.rows if row.unsplittable}
-    return _exported(from_stored(run, str(folder)), run.tests, broken)
+    tensors = {row.op_id: {"inputs": row.inputs, "outputs": row.outputs} for row in run.rows}
+    view = from_stored(run, str(folder))
+    return _exported(view, run.tests, tensors, model_verdicts.from_stored(view, run, folder))
 
 
 def _from_database(connection: sa.Connection, run_id: str) -> Exported:
@@ -69,10 +77,12 @@ def _from_database(connection: sa.Connection, run_id: str) -> Exported:
             "locations": [place for _, place in uses],
         }
         tests.append(OpTest.model_validate({**row, **places_of_op}))
-    unsplittable = [op_id for op_id, op in view.ops.items() if op.status == UNSPLITTABLE]
-    described = sa.select(OPS.c.op_id, OPS.c.inputs, OPS.c.outputs).where(OPS.c.op_id.in_(unsplittable))
-    broken = {row.op_id: {"inputs": row.inputs, "outputs": row.outputs} for row in connection.execute(described)}
-    return _exported(view, tests, broken)
+    tested = {test.op_id for test in tests}
+    tensors = {}
+    for piece in pieces_of([op_id for op_id in view.ops if op_id not in tested]):
+        described = sa.select(OPS.c.op_id, OPS.c.inputs, OPS.c.outputs).where(OPS.c.op_id.in_(piece))
+        tensors |= {row.op_id: {"inputs": row.inputs, "outputs": row.outputs} for row in connection.execute(described)}
+    return _exported(view, tests, tensors, model_verdicts.from_database(view, connection, tested))
 
 
 def _places(connection: sa.Connection, run_id: str) -> dict[str, list[tuple[str, str]]]:
@@ -89,23 +99,29 @@ def _places(connection: sa.Connection, run_id: str) -> dict[str, list[tuple[str,
     return places
 
 
-def _exported(view: RunView, tests: Iterable[OpTest], broken: dict[str, dict[str, Any]]) -> Exported:
-    unsplittable = [
-        OpTest.model_validate(
-            {
-                "run_id": view.run_id, "op_id": op.op_id, "test_case_name": f"{op.op_name}[{op.op_id}]",
-                "full_test_name": f"{op.op_name}[{op.op_id}]", "test_start_ts": view.started,
-                "test_end_ts": view.started, "success": False, "skipped": False, "error_message": op.error,
-                "model_name": next(iter(op.uses_of), ""), "op_kind": op.op_kind, "op_name": op.op_name,
-                "status": Status.COMPILE_FAILED, "backend": view.backend, "stage_reached": Stage.SPLIT,
-                "failed_stage": Stage.SPLIT, "uses": op.uses, "models": tuple(op.uses_of), "arch": view.arch,
-                **broken[op.op_id],
-            }
-        )
-        for op in view.ops.values()
-        if op.status == UNSPLITTABLE
-    ]  # fmt: skip
+def _exported(
+    view: RunView, tests: Sequence[OpTest], tensors: Mapping[str, Mapping[str, Any]], models: Iterable[OpTest]
+) -> Exported:
+    tested = {test.op_id for test in tests}
+    untested = [_untested(view, op, tensors[op.op_id]) for op in view.ops.values() if op.op_id not in tested]
     return Exported(
-        view.run_id, view.started, view.origin["backend_revision"], view.origin["host"], tuple(tests),
-        tuple(unsplittable),
+        view.run_id, view.started, view.origin["backend_revision"], view.origin["host"], tuple(tests), tuple(untested),
+        tuple(models),
+    )  # fmt: skip
+
+
+def _untested(view: RunView, op: Outcome, tensors: Mapping[str, Any]) -> OpTest:
+    """The record of an op that has none."""
+    broken = op.status == UNSPLITTABLE
+    name = f"{op.op_name}[{op.op_id}]"
+    return OpTest.model_validate(
+        {
+            "run_id": view.run_id, "op_id": op.op_id, "test_case_name": name, "full_test_name": name,
+            "test_start_ts": view.started, "test_end_ts": view.started, "success": False, "skipped": not broken,
+            "error_message": op.error or "the run has not reached it", "model_name": next(iter(op.uses_of), ""),
+            "op_kind": op.op_kind, "op_name": op.op_name,
+            "status": Status.COMPILE_FAILED if broken else Status.NOT_RUN, "backend": view.backend,
+            "stage_reached": Stage.SPLIT, "failed_stage": Stage.SPLIT if broken else None, "uses": op.uses,
+            "models": tuple(op.uses_of), "arch": view.arch, **tensors,
+        }
     )  # fmt: skip

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from opscope.base.masking import SECRET_KEY
 from opscope.base.yaml_text import YamlError, read_yaml
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.settings.settings import BY_NAME, Setting
@@ -139,7 +140,7 @@ def _backends(where: str, value: Any) -> tuple[str, ...]:
 
 
 def _database(where: str, value: Any) -> dict[str, Any]:
-    from opscope.reports.database.database import SECRET_KEY, parse_url
+    from opscope.reports.database.database import parse_url
 
     if isinstance(value, dict):
         return {"database_env": text(f"{where}.env", mapping(where, value, ("env",)).get("env"))}

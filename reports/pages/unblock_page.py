@@ -22,8 +22,13 @@ def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None, lef
     if plan.unknown:
         page.prose("not attempted: " + ", ".join(f"{count} ops of {model}" for model, count in plan.unknown.items()))
     if not plan.fixes:
-        reason = "no attempted op fails" if len(plan.curve) < 2 else f"no failure belongs to {team}"
-        page.line(f"Nothing to fix: {reason}.", TERMINAL["good"])
+        if len(plan.curve) > 1:
+            page.line(f"Nothing to fix: no failure belongs to {team}.", TERMINAL["good"])
+        elif plan.unknown:
+            reason = "no attempted op fails, and others were not attempted"
+            page.line(f"Nothing to fix is known: {reason}.", TERMINAL["known"])
+        else:
+            page.line("Nothing to fix: no op fails.", TERMINAL["good"])
         return
     page.line()
     page.line(f"What blocks the most models, by {plan.by}", "bold")

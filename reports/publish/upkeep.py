@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from opscope.harness.record.errors import InputError
 from opscope.reports.database.database import open_database, parse_url, schema_version, shown
-from opscope.reports.database.reading import read_database
+from opscope.reports.database.reading import read_database, refuse_missing
 from opscope.reports.database.rows import SELECTION
 from opscope.reports.database.schema import (
     ERRORS,
@@ -47,6 +47,7 @@ def prune(url: str, keep: timedelta, dry_run: bool = False, now: datetime | None
     How many nights, runs and op tests went; with `dry_run` would go.
     """
     before = (now or datetime.now(UTC)) - keep
+    refuse_missing(url)
     with open_database(url, "--db") as connection:
         old = sa.select(NIGHTS.c.night_id).where(NIGHTS.c.started < before)
         nights = list(connection.scalars(old))
@@ -163,6 +164,7 @@ def add_alias(url: str, old_id: str, new_id: str, reason: str) -> int:
 
     Raises InputError where no op has the old id, or where the new one is itself an old one.
     """
+    refuse_missing(url)
     with open_database(url, "--db") as connection:
         if connection.scalar(sa.select(OPS.c.op_id).where(OPS.c.op_id == old_id)) is None:
             raise InputError("OLD_ID", "an op of the database", f"`{old_id}`", "opscope sql 'SELECT op_id FROM ops'")

@@ -54,8 +54,8 @@ EXPECTED: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
         ("n150", 2, 1, 3, "no sort"), ("n150", 1, 1, 2, "PCC 0.1 below 0.99"), (..., 1, 1, 1, ...), (..., 1, 1, 1, ...),
         (..., 1, 1, 1, ...)]),
     "model_coverage": ("model ops bad not_attempted right_ops share share_of_uses", [
-        ("c", 2, 1, 0, 0, 0.0, 0.0), ("d", 3, 3, 0, 0, 0.0, 0.0), ("b", 3, 1, 0, 2, 2 / 3, 0.5),
-        ("a", 2, 0, 1, 1, 1.0, 1.0), ("e", 1, 1, 0, 0, 0.0, 0.0)]),
+        ("c", 2, 1, 0, 0, 0.0, 0.0), ("d", 3, 3, 0, 0, 0.0, 0.0), ("a", 2, 0, 1, 1, 0.5, 0.75),
+        ("b", 3, 1, 0, 2, 2 / 3, 0.5), ("e", 1, 1, 0, 0, 0.0, 0.0)]),
     "one_fix_away": ("arch model ops uses error_message", [
         ("n150", "b", 1, 2, "PCC 0.1 below 0.99"), ("n150", "c", 1, 1, "no sort"), ("p150", "e", 1, 1, "L1 is full")]),
     "coverage_by_dtype": ("arch dtype attempted right_ops bad", [("n150", "f32", 7, 3, 4), ("p150", "f32", 1, 0, 1)]),
@@ -234,3 +234,9 @@ def test_the_command_in_its_formats(run: Callable[..., str], url: str) -> None:
     assert len(json.loads(run("--json"))) == 16
     assert "Which errors hold back the most models?" in run()
     assert op_id("add") in run("SELECT op_id FROM ops ORDER BY 1", "--csv")
+
+
+def test_no_cell_of_a_csv_is_a_formula() -> None:
+    texts = ("=1+1", "+1", "-x", "@SUM(A1)", "a=b", "", "'=1")
+    lines = as_csv(Answer(("a",), (*((text,) for text in texts), (-1.5,), (["=1"],)))).splitlines()
+    assert lines == ["a", "'=1+1", "'+1", "'-x", "'@SUM(A1)", "a=b", '""', "'=1", "-1.5", '"[""=1""]"']

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
+from opscope.base.masking import mask_url
 from opscope.harness.cli.main import root
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest, Origin
@@ -205,3 +206,9 @@ def test_a_number_that_is_none_is_not_published() -> None:
     assert [real(1.5), real(2), real(float("nan"))] == [1.5, 2, None]
     with pytest.raises(DamagedValueError, match="expected a number, got b'"):
         real(b"\0")
+
+
+@pytest.mark.parametrize("key", ["password", "sslpassword", "passfile", "access_token", "api_key", "SECRET"])
+def test_a_database_is_shown_by_the_same_rule_as_every_url(key: str) -> None:
+    url = f"postgresql://me:geheim@host/db?{key}=geheim&x=1"
+    assert shown(parse_url(url)) == mask_url(url) == f"postgresql://me:***@host/db?{key}=***&x=1"

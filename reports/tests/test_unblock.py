@@ -16,6 +16,7 @@ from opscope.reports.compare.outcomes import from_folder
 from opscope.reports.compare.readiness import history, views_of
 from opscope.reports.compare.run_selection import open_runs
 from opscope.reports.compare.unblock import curve, missing, plan
+from opscope.reports.database.ask import ask, questions
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import fresh
 from opscope.reports.tests.nights import Op, night, op_id
@@ -46,11 +47,11 @@ def test_the_ranking_counts_models_uses_and_ops(tmp_path: Path) -> None:
         "no fft": (("d",), 0, 1, 1, 1),
     }
     assert [fix.error for fix in fix_plan.fixes] == ["no exp", "no sort", "no body", "no fft"]
-    assert fix_plan.whole == ("e",)
+    assert fix_plan.whole == ()  # one op of `e` was not attempted
     assert fix_plan.unknown == {"e": 1}
     names = {fix.fix: fix.error for fix in fix_plan.fixes}
     assert [(step.fixes, names.get(step.fix), step.whole) for step in fix_plan.curve] == [
-        (0, None, 1), (1, "no exp", 2), (2, "no sort", 4), (3, "no body", 4), (4, "no fft", 5),
+        (0, None, 0), (1, "no exp", 1), (2, "no sort", 3), (3, "no body", 3), (4, "no fft", 4),
     ]  # fmt: skip
     by_op = plan(views_of(from_folder(tmp_path / "night01")), "op")
     assert {fix.fix for fix in by_op.fixes} == {op_id(name) for name in ("exp", "exp2", "sort", "fft", "lost")}
@@ -90,6 +91,26 @@ def test_where_models_need_several_fixes_the_pair_that_frees_most_comes_first() 
     # Inside a bundle the model that lacks least comes first.
     inner = curve({"p": {"x", "y", "z"}, "q": {"y", "z"}})
     assert [(step.fix, step.whole) for step in inner] == [("", 0), ("y", 0), ("z", 1), ("x", 2)]
+
+
+def test_ops_that_were_not_attempted_count_as_such_everywhere(tmp_path: Path) -> None:
+    """A selection, a budget that ended or a full disk leave ops without a verdict: nothing calls their model whole."""
+    ops = {"add": Op(uses={"m": 9}), "sort": Op("not_run", uses={"m": 3}), "exp": Op("skipped", uses={"m": 1})}
+    folder, url = night(tmp_path, 1, ops), fresh(tmp_path / "db.sqlite")
+    publish(folder, url)
+    page = CliRunner().invoke(unblock, [str(folder)]).output
+    assert "1 models, 0 of them whole" in page
+    assert "Nothing to fix is known: no attempted op fails, and others were not attempted." in page
+    assert json.loads(CliRunner().invoke(unblock, [str(folder), "--json"]).output)["curve"][-1]["whole"] == 0
+    text = CliRunner().invoke(readiness, ["m", "--run", str(folder), "--db", url]).output
+    assert "3 unique ops = 1 right + 0 missing + 2 not attempted" in text
+    (share,) = ask(url, questions()["model_coverage"].sql).rows
+    assert share[-5:] == (0, 2, 1, pytest.approx(1 / 3), pytest.approx(9 / 13))
+    sums = "SUM(ops), SUM(attempted_ops), SUM(right_ops), MAX(pass_rate * ops - right_ops)"
+    of_view = ask(url, f"SELECT {sums} FROM coverage").rows
+    assert of_view == ((3, 1, 1, pytest.approx(0)),)
+    assert ask(url, "SELECT whole FROM model_readiness").rows == ((0,),)
+    assert ask(url, questions()["one_fix_away"].sql).rows == ()
 
 
 def test_readiness_lists_what_is_missing(tmp_path: Path) -> None:
@@ -133,10 +154,10 @@ def test_commands(url: str, tmp_path: Path) -> None:
     done = CliRunner().invoke(unblock, ["--db", url, "--json"])
     answer = json.loads(done.output)
     assert answer["models"] == ["a", "b", "c", "d", "e"]  # c by its newest run, the others by theirs
-    assert answer["whole"] == ["c", "e"]
+    assert answer["whole"] == ["c"]
     assert {run["run_id"] for run in answer["runs"]} == {"night02", "night05"}
     page = CliRunner().invoke(unblock, [str(tmp_path / "night01")]).output
-    assert "5 models, 1 of them whole" in page
+    assert "5 models, 0 of them whole" in page
     one = json.loads(CliRunner().invoke(readiness, ["b", "--run", "night02", "--db", url, "--json"]).output)
     assert [row["op_name"] for row in one["missing"]] == ["stablehlo.exp", "stablehlo.sort"]
     assert [(row["run_id"], row["missing"]) for row in one["history"]] == [("night01", 3), ("night02", 2)]

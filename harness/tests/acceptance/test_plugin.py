@@ -137,11 +137,15 @@ def test_a_plugin_that_shuffles_tests_changes_no_order(place: Place, workers: tu
 
 
 def test_selection_skips_the_rest(place: Place, results: Counts) -> None:
-    done, by_name = place.one_after_another(
-        place.sweep("-k", "matmul or reduce", "-q"), place.sweep("--ops", "dot_gen*")
-    )
+    done, by_name, no_op, none = place.one_after_another(
+        place.sweep("-k", "matmul or reduce", "-q"), place.sweep("--ops", "dot_gen*"),
+        place.sweep("--ops", "dot_gem*"), place.sweep("-k", "nothing"),
+    )  # fmt: skip
     assert done.code == by_name.code == 0
-    kinds, names = (place.records(run) for run in place.runs())
+    assert no_op.code == 2
+    assert "--ops: expected the name, family or id of an op of the run, got 'dot_gem*'; try dot_general" in no_op.err
+    assert none.code == 5
+    kinds, names, _ = (place.records(run) for run in place.runs())
     counts = results(done.out)
     assert counts["deselected"] > counts["passed"] > 0
     ran = [t for t in kinds if t["status"] == "stopped"]

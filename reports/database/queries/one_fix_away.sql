@@ -1,7 +1,7 @@
--- Which models does a single cause keep from being whole?
-SELECT backend, arch, model, MIN(cluster) AS cluster, COUNT(*) AS ops, SUM(uses) AS uses, MIN(error_message) AS error_message
+-- Which models, of whose ops all were attempted, does a single cause keep from being whole?
+SELECT backend, arch, model, MIN(CASE WHEN bad = 1 THEN cluster END) AS cluster, SUM(bad) AS ops,
+       SUM(bad * uses) AS uses, MIN(CASE WHEN bad = 1 THEN error_message END) AS error_message
 FROM newest_ops
-WHERE bad = 1
 GROUP BY backend, arch, model
-HAVING COUNT(DISTINCT COALESCE(cluster, status)) = 1
+HAVING COUNT(DISTINCT CASE WHEN bad = 1 THEN COALESCE(cluster, status) END) = 1 AND SUM(1 - attempted) = 0
 ORDER BY ops, model

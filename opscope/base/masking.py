@@ -1,0 +1,36 @@
+"""Leaves passwords out of what is stored or shown: the one rule for URLs, whoever prints them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote_plus
+
+from opscope.base.file_names import as_text
+
+SECRET_KEY = re.compile(r"pass|pwd|secret|token|api_?key", re.IGNORECASE)
+"""What the name of a URL's parameter contains if its value is a secret: `password`, `sslpassword`, `access_token`."""
+
+_LOGIN = re.compile(r"(?P<head>[a-zA-Z][\w+.-]*://)(?P<user>[^\s:/@]*):(?P<password>[^\s/]*)@")
+_PARAMETER = re.compile(r"(?<=[?&])(?P<name>[^\s=&#?]+)=(?P<value>[^\s&#]*)")
+
+
+def mask_url(text: str) -> str:
+    """`text` with the secrets of its URLs replaced by `***`; used wherever a URL could be shown or stored."""
+    return _PARAMETER.sub(_parameter, _LOGIN.sub(r"\g<head>\g<user>:***@", text))
+
+
+def _parameter(found: re.Match[str]) -> str:
+    return f"{found['name']}=***" if SECRET_KEY.search(unquote_plus(found["name"])) else found[0]
+
+
+def masked(value: Any) -> Any:
+    """`value` (JSON-like) with every text masked; paths and other objects become text."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): masked(part) for key, part in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [masked(part) for part in value]
+    return as_text(mask_url(str(value)))

@@ -1,0 +1,111 @@
+"""A command that does nothing that was asked for does not exit with 0: every verb, with a name that nothing has."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import click
+import pytest
+
+from opscope.harness.cli.main import main, root
+from opscope.harness.record.store import JOURNAL_DIR
+from opscope.reports.tests.sample_run import make_run
+
+NOT_THERE = "not_there"
+NO_DATABASE = "sqlite:///not_there.sqlite"
+
+CALLS: dict[str, tuple[str, ...]] = {
+    "doctor": (f"doctor --backend {NOT_THERE}",),
+    "ops": (
+        f"ops {NOT_THERE}", f"ops add {NOT_THERE}", "ops softmax", "ops *softmax*", "ops add --kind never",
+        "ops --family quant --kind device", f"ops --against {NOT_THERE}",
+    ),
+    "compile": (f"compile {NOT_THERE}", f"compile MODEL --shape {NOT_THERE}=4"),
+    "opt": (f"opt {NOT_THERE}", f"opt MODEL -p {NOT_THERE}"),
+    "plan": (
+        f"plan {NOT_THERE}", f"plan MODEL --op {NOT_THERE}", f"plan MODEL --epoch-break {NOT_THERE}",
+        f"plan MODEL --op-size {NOT_THERE}=1x1", f"plan MODEL --set {NOT_THERE}=1",
+    ),
+    "netlist": (f"netlist {NOT_THERE}",),
+    "simulate": (f"simulate {NOT_THERE}",),
+    "device": (f"device show {NOT_THERE}", f"device system-desc {NOT_THERE} -o FILE"),
+    "image": (f"image {NOT_THERE} -o FILE",),
+    "run-image": (f"run-image {NOT_THERE}",),
+    "benchmark": (f"benchmark -d tt -m {NOT_THERE}",),
+    "score": (f"score suite:onnx --only {NOT_THERE}*", f"score {NOT_THERE}"),
+    "decode": (f"decode {NOT_THERE}", "decode gpt2 --decode-steps 2 --keep-step 3 -o FILE"),
+    "show": (f"show {NOT_THERE}", f"show RUN --alone {NOT_THERE}", f"show RUN --owner {NOT_THERE}"),
+    "report": (f"report {NOT_THERE}", f"report RUN --owner {NOT_THERE}"),
+    "diff": (f"diff RUN {NOT_THERE}", f"diff {NOT_THERE} RUN", "diff RUN OTHER_RUN --check"),
+    "unblock": (f"unblock {NOT_THERE}", f"unblock RUN --owner {NOT_THERE}"),
+    "readiness": (f"readiness {NOT_THERE}", f"readiness {NOT_THERE} --run RUN"),
+    "sql": (f"sql {NOT_THERE}", f"sql model_coverage --db {NO_DATABASE}"),
+    "export": (f"export {NOT_THERE} --format csv", f"export --format csv --db {NO_DATABASE}"),
+    "repro": (f"repro {NOT_THERE}", f"repro {NOT_THERE} --run RUN"),
+    "replay": (f"replay {NOT_THERE}",),
+    "reduce": (f"reduce {NOT_THERE}", f"reduce {NOT_THERE} --run RUN"),
+    "probe": (f"probe {NOT_THERE}", f"probe {NOT_THERE} --run RUN"),
+    "bisect": (f"bisect {NOT_THERE} --good a --bad b",),
+    "diff-tensors": (f"diff-tensors {NOT_THERE} RUN", "diff-tensors RUN RUN"),
+    "limitations": (f"limitations check {NOT_THERE}", f"limitations update {NOT_THERE}"),
+    "nightly": (f"nightly {NOT_THERE}",),
+    "gate": (f"gate --config {NOT_THERE}",),
+    "status": (f"status --name {NOT_THERE} --db DATABASE", f"status --db {NO_DATABASE}"),
+    "costs": (f"costs {NOT_THERE}",),
+    "merge": (f"merge {NOT_THERE} --into FILE", "merge RUN --into FILE"),
+    "publish": (f"publish {NOT_THERE}",),
+    "db": (
+        f"db prune --keep 1d --db {NO_DATABASE}", f"db stats --db {NO_DATABASE}", f"db alias a b --db {NO_DATABASE}",
+        f"db owners {NOT_THERE}", "db alias a b --db DATABASE",
+    ),
+    "artifacts": (f"artifacts serve {NOT_THERE}",),
+    "dashboard": ("dashboard check", f"dashboard restore {NOT_THERE}"),
+}  # fmt: skip
+"""Verb -> calls of it that name something which is not there."""
+
+NAMES_NOTHING = {"models", "config", "clean", "demo"}
+"""Verbs that take no name of a thing."""
+
+MODEL = """
+func.func @main(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %0 = stablehlo.add %a, %b : tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def things(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What there is: a model, a run, a run that shares no op with it, and a database."""
+    folder = tmp_path_factory.mktemp("things")
+    (folder / "m.mlir").write_text(MODEL, encoding="utf-8")
+    run, other = make_run(folder / "run"), make_run(folder / "other", run_id="20261121-120000-other")
+    shutil.rmtree(other / JOURNAL_DIR)
+    database = f"sqlite:///{folder / 'results.sqlite'}"
+    with pytest.raises(SystemExit) as ended:
+        main(["publish", str(run), "--to", database])
+    assert not ended.value.code
+    return {"MODEL": str(folder / "m.mlir"), "RUN": str(run), "OTHER_RUN": str(other), "DATABASE": database,
+           "FILE": str(folder / "written")}  # fmt: skip
+
+
+def test_every_verb_is_tried() -> None:
+    with click.Context(root) as context:
+        assert set(root.list_commands(context)) == CALLS.keys() | NAMES_NOTHING
+
+
+@pytest.mark.parametrize("verb", sorted(CALLS))
+def test_what_is_not_there_is_refused(
+    verb: str, things: dict[str, str], capsys: pytest.CaptureFixture[str], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    for call in CALLS[verb]:
+        with pytest.raises(SystemExit) as ended:
+            main([things.get(word, word) for word in call.split()])
+        said = capsys.readouterr()
+        assert ended.value.code == 2, (call, said)
+        assert "expected" in said.err or "Error: " in said.err, (call, said)
+        assert "Traceback" not in said.err
+    assert not Path("not_there.sqlite").exists()
