@@ -26,6 +26,7 @@ VERSION = 2
 """Increased when the same file would have other models or meshes."""
 
 _MAGIC = b"ML\xefR"
+"""Of bytecode; what `jax.export` serialises holds some."""
 _FUNCTION = re.compile(rb'"?func\.func"?(?!\s+(?:private|nested)\b)\s*[@(]|"?func\.func"?\s+public\b')
 _MESH = re.compile(rb"\bsdy\.mesh\b[^\n]*=\s*(?:[2-9]|[1-9]\d)")
 """A mesh of several devices in a text; one in bytecode is a string `sdy`."""
@@ -45,7 +46,7 @@ def models(path: Path, cache: Path) -> list[str]:
     """The names of a file's models; none where it has one, or where it cannot be read, which its row will say."""
     try:
         data = regular_file.read_bytes(path)
-        if not data.startswith(_MAGIC) and not _may_have_several(data):
+        if _MAGIC not in data and not _may_have_several(data):
             return []
         digest = file_digest(path)
     except OSError:
@@ -58,7 +59,7 @@ def mesh(path: Path, model: str, cache: Path) -> str:
     """The sizes of the file's own mesh, `1x2`, if a model of it is sharded over that; empty otherwise."""
     try:
         data = regular_file.read_bytes(path)
-        if not (b"sdy" in data if data.startswith(_MAGIC) else _MESH.search(data)):
+        if not (b"sdy" in data if _MAGIC in data else _MESH.search(data)):
             return ""
         digest = file_digest(path)
     except OSError:

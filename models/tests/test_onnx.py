@@ -185,7 +185,9 @@ def test_an_if_that_shapes_decide_is_the_branch_that_is_taken() -> None:
     ]  # fmt: skip
     constants = [onnx.numpy_helper.from_array(np.asarray(n, kind), name) for n, kind, name in
                  ((1, np.int64, "one"), ([1], np.int64, "axis"), (2, np.float32, "two"))]  # fmt: skip
-    for shape, kinds in (((2, 1, 3), ["Squeeze", "Abs"]), ((2, 4, 3), ["Exp", "Mul", "Tanh"]), ((2, 5, 3), ["Exp", "Neg", "Tanh"])):  # fmt: skip
+    for shape, kinds in (
+        ((2, 1, 3), ["Squeeze", "Abs"]), ((2, 4, 3), ["Exp", "Mul", "Tanh"]), ((2, 5, 3), ["Exp", "Neg", "Tanh"]),
+    ):  # fmt: skip
         x = helper.make_tensor_value_info("x", float_, shape)
         graph = helper.make_graph(nodes, "ifs", [x], [helper.make_tensor_value_info("y", float_, None)], constants)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
