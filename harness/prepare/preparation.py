@@ -23,7 +23,6 @@ from opscope.harness.record.result_options import DTYPES, INPUTS
 from opscope.models import frontends, registry
 from opscope.models.frontends.base import Source
 
-
 _OWN_NAME = re.compile(r"[\w.+-]+")
 """What `--model NAME=FILE` may call a file's model."""
 

@@ -184,7 +184,9 @@ def _refused(message: str, where: str, text: str | None) -> InputError:
         name = next(group for group in unknown.groups() if group)
         return InputError(spot, _FORMS, f"the unknown dialect `{name}`", _EXPORT)
     if text is None and "newer than" in line:
-        return InputError(where, _FORMS, f"bytecode of a newer MLIR ({line})", "writing it for an older version, or as text")
+        return InputError(
+            where, _FORMS, f"bytecode of a newer MLIR ({line})", "writing it for an older version, or as text"
+        )
     if text is None:
         return InputError(where, _FORMS, f"truncated or damaged bytecode ({line})", "writing the file again")
     if not re.search(r"\b(module|func\.func|stablehlo\.)", text):
