@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from opscope.base.array_bits import as_type
 from opscope.compiler.target.binary import BinaryError, read
 from opscope.compiler.target.formats import host_dtype
 from opscope.simulator.device import Device, Executable
@@ -56,7 +57,7 @@ def load_arrays(path: Path | None, executable: Executable) -> list[np.ndarray]:
         arrays = [archive[name] for name in archive.files]
     types = [host_dtype(executable.program.tensors[t].element_type) for t in executable.program.inputs]
     return [
-        array.view(dtype) if array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize else array
+        as_type(array, dtype)
         for array, dtype in zip(arrays, [*types, *[np.dtype(np.void)] * (len(arrays) - len(types))], strict=False)
     ]
 

@@ -14,7 +14,7 @@ import numpy as np
 from opscope.base import passes
 from opscope.compiler.target.formats import FORMATS, host_dtype
 from opscope.compiler.target.program import TensorDesc
-from opscope.compiler.target.rare_values import once
+from opscope.compiler.target.rare_values import once, repeats
 from opscope.compiler.target.rounding import host_rounded, quantise, sfpu_stored, to_halves
 from opscope.simulator.arithmetic import PLAIN, Arithmetic
 
@@ -113,7 +113,7 @@ def pack(
             return image
         if desc.buffer_type == "system_memory":
             return host_rounded(image, fmt)
-        if 0 in image.strides and image.size >= LARGE and fmt.kind == "float" and arithmetic.random is None:
+        if image.size >= LARGE and repeats(image) and fmt.kind == "float" and arithmetic.random is None:
             core = pack(
                 once(image), desc, dst_format=dst_format, rounds=rounds, arithmetic=arithmetic, halves=halves, least=0
             )

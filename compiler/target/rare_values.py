@@ -75,7 +75,12 @@ def _is_finite(pattern: NDArray[np.uint32]) -> bool:
 
 
 def once(x: np.ndarray) -> np.ndarray:
-    """`x` with dims along which it only repeats itself, such as a broadcast scalar's, of size 1."""
-    if 0 not in x.strides or x.size == 0:
+    """`x` with dims along which it only repeats itself, such as a broadcast scalar's, of size 1; else `x` itself."""
+    if not repeats(x):
         return x
     return x[tuple(slice(None) if step else slice(0, 1) for step in x.strides)]
+
+
+def repeats(x: np.ndarray) -> bool:
+    """Whether `x` repeats itself along a dim. One of size 1 does not, although its stride may be 0."""
+    return x.size > 0 and any(step == 0 and size > 1 for step, size in zip(x.strides, x.shape, strict=True))

@@ -142,6 +142,18 @@ def test_a_body_of_another_op_is_a_function_of_scalars():
             "stablehlo.abs",
             "never",
         ),
+        (
+            "%0 = stablehlo.bitcast_convert %a : (tensor<3xf64>) -> tensor<3x64xi1>\n return %0 : tensor<3x64xi1>",
+            "(%a: tensor<3xf64>) -> tensor<3x64xi1>",
+            "stablehlo.bitcast_convert",
+            "never",
+        ),
+        (
+            "%0 = stablehlo.bitcast_convert %a : (tensor<3xi32>) -> tensor<3x32xi1>\n return %0 : tensor<3x32xi1>",
+            "(%a: tensor<3xi32>) -> tensor<3x32xi1>",
+            "stablehlo.bitcast_convert",
+            "notimpl",
+        ),
     ],
 )
 def test_refusals_are_typed(line, signature, op, kind):
@@ -151,6 +163,20 @@ def test_refusals_are_typed(line, signature, op, kind):
     assert caught.value.kind == kind
     assert op is None or caught.value.op == op
     assert "internal error" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "of", [lax.sort, lambda x: lax.sort((x, x), num_keys=2), lambda x: lax.eq_to_p.bind(x, x)],
+    ids=["sort", "two keys", "compare"],
+)  # fmt: skip
+def test_an_order_of_64_bit_floats_is_never(of):
+    """JAX sorts floats in their total order, whose mask of 63 bits no 32-bit attribute holds."""
+    with jax.enable_x64(True):
+        text = programs.stablehlo(of, np.zeros((4, 8)))
+    with pytest.raises(StageFailure) as caught:
+        api.compile(text, programs.BOARD)
+    assert caught.value.kind == "never"
+    assert "hold at most 32 bits" in caught.value.message
 
 
 def test_conformance_cases_never_end_in_an_internal_error():

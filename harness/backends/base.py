@@ -302,6 +302,9 @@ class Backend(ABC):
         `repro_lines`."""
         return ""
 
+    def check_mesh(self, options: ResultOptions) -> None:  # noqa: B027 - most backends have no boards
+        """Raises InputError for a mesh of more devices than the board has chips. Called before anything is prepared."""
+
     def board_for(self, devices: int, board: str) -> str:
         """Returns the board that a run takes for so many devices where the user names none: `board`, the usual one,
         unless the backend knows that it has fewer chips, and one with enough."""

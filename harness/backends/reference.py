@@ -57,7 +57,7 @@ class Reference(Backend):
     def target(self, options: ResultOptions) -> Target:
         """The simulated card of a board. Raises InputError if there is no such board or format."""
         board = board_of(options.arch)
-        _check_mesh(board, options.mesh)
+        self.check_mesh(options)
         narrow, wide = _mixed(options.amp_level)
         return Target(
             card_type=f"sim-{board.board}",
@@ -69,6 +69,16 @@ class Reference(Backend):
             error_bound=simulated.error_bound,
             cuts_result=simulated.cuts_result,
         )
+
+    def check_mesh(self, options: ResultOptions) -> None:
+        """Raises InputError for a mesh of more devices than the board has chips."""
+        devices = math.prod(int(size) for size in options.mesh.split("x")) if options.mesh else 1
+        board = board_of(options.arch)
+        if devices > board.chips:
+            larger = self.board_for(devices, options.arch)
+            hint = f"--arch {larger}" if larger != options.arch else "a smaller mesh"
+            expected = f"a mesh of at most {board.chips} devices on {board.board}"
+            raise InputError("--mesh", expected, repr(options.mesh), hint)
 
     def board_for(self, devices: int, board: str) -> str:
         """`board` if it has so many chips, else the smallest that has; `board` where none has."""
@@ -158,17 +168,6 @@ def _run(job: Job, board: SystemDesc) -> None:
         job.outputs = result.outputs
     job.ran_on = ran_on(executable.programs.values())
     simulated.count(job, result, executable)
-
-
-def _check_mesh(board: SystemDesc, mesh: str | None) -> None:
-    """Raises InputError for a mesh of more devices than the board has chips."""
-    devices = math.prod(int(size) for size in mesh.split("x")) if mesh else 1
-    if devices > board.chips:
-        from opscope.compiler.api import board_with
-
-        larger = board_with(devices)
-        hint = f"--arch {larger}" if larger else "a smaller mesh"
-        raise InputError("--mesh", f"a mesh of at most {board.chips} devices on {board.board}", repr(mesh), hint)
 
 
 def observer(watch: Watch, programs: Iterable[Any]) -> Callable[[Any], None]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from opscope.base.array_bits import as_type
 from opscope.base.digest import file_digest
 from opscope.base.installing import install_command
 from opscope.harness.cache.export_folder import VALUES
@@ -86,6 +87,7 @@ def values(
     has, and for another shape or type.
     """
     from opscope.harness.record.element_types import NUMPY_NAMES, save
+    from opscope.models.seeding import dtype_of
 
     value_of_argument = {}
     for index, spec in enumerate(exported.arguments):
@@ -108,7 +110,7 @@ def values(
                     f"{option} {path}", f"names of the model's arguments ({listed})", repr(name), closest(name, names)
                 )
             index, shape, kind = expected[name]
-            value = _of_kind(array, kind)
+            value = as_type(array, dtype_of(kind))
             if value.shape != shape or value.dtype.name != kind:
                 got = f"{tuple(value.shape)} of {value.dtype.name}"
                 raise InputError(f"{option} {path}: {name}", f"{tuple(shape)} of {kind}", got)
@@ -116,14 +118,6 @@ def values(
             save(place, value)
             value_of_argument[index] = FileValue(place.relative_to(folder).as_posix(), file_digest(place))
     return value_of_argument
-
-
-def _of_kind(array: np.ndarray, kind: str) -> np.ndarray:
-    """An array whose type NumPy could not name in its file (`V2`: bfloat16), as the type that is expected."""
-    from opscope.models.seeding import dtype_of
-
-    expected = dtype_of(kind) if array.dtype.kind == "V" else array.dtype
-    return array.view(expected) if array.dtype.itemsize == expected.itemsize else array
 
 
 def _from_npz(path: str) -> Iterator[tuple[str, np.ndarray]]:

@@ -22,13 +22,16 @@ from opscope.harness.prepare.allowance import SECONDS
 SUFFIXES = (".mlir", ".mlirbc", ".stablehlo", ".bc", ".vhlo")
 FOLDER = "entries"
 """The subfolder of the cache folder."""
-VERSION = 2
+VERSION = 3
 """Increased when the same file would have other models or meshes."""
 
 _MAGIC = b"ML\xefR"
+"""Of bytecode; what `jax.export` serialises holds some."""
 _FUNCTION = re.compile(rb'"?func\.func"?(?!\s+(?:private|nested)\b)\s*[@(]|"?func\.func"?\s+public\b')
 _MESH = re.compile(rb"\bsdy\.mesh\b[^\n]*=\s*(?:[2-9]|[1-9]\d)")
 """A mesh of several devices in a text; one in bytecode is a string `sdy`."""
+_COLLECTIVE = re.compile(rb"all_(?:gather|reduce|to_all)|reduce_scatter|collective_(?:permute|broadcast)|replica_id")
+"""What the devices of a mesh compute together, in text and bytecode."""
 _MODULE = re.compile(rb'(?m)^\s*"?(?:builtin\.)?module\b')
 
 
@@ -45,7 +48,7 @@ def models(path: Path, cache: Path) -> list[str]:
     """The names of a file's models; none where it has one, or where it cannot be read, which its row will say."""
     try:
         data = regular_file.read_bytes(path)
-        if not data.startswith(_MAGIC) and not _may_have_several(data):
+        if _MAGIC not in data and not _may_have_several(data):
             return []
         digest = file_digest(path)
     except OSError:
@@ -55,10 +58,12 @@ def models(path: Path, cache: Path) -> list[str]:
 
 
 def mesh(path: Path, model: str, cache: Path) -> str:
-    """The sizes of the file's own mesh, `1x2`, if a model of it is sharded over that; empty otherwise."""
+    """The sizes of the file's own mesh, `1x2`, if a model of it is sharded over that, or has collectives between as many
+    devices; empty otherwise."""
     try:
         data = regular_file.read_bytes(path)
-        if not (b"sdy" in data if data.startswith(_MAGIC) else _MESH.search(data)):
+        sharded = b"sdy" in data if _MAGIC in data else _MESH.search(data)
+        if not sharded and not _COLLECTIVE.search(data):
             return ""
         digest = file_digest(path)
     except OSError:

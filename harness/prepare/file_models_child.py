@@ -8,7 +8,7 @@ from typing import Any
 from opscope.base.children.inside import Parent
 from opscope.base.shardings import mesh_of, sharding_in
 from opscope.harness.prepare import mlir
-from opscope.harness.prepare.mlir import file_models
+from opscope.harness.prepare.mlir import collective_groups, file_models
 from opscope.harness.record.errors import InputError
 
 
@@ -22,5 +22,12 @@ def read(parent: Parent) -> dict[str, Any] | None:
         parts = {"": module, **({name: file_models.select(module, name, str(path)) for name in models})}
     except InputError:
         return None
-    sharded = {name: part.operation for name, part in parts.items() if sharding_in(part.operation) is not None}
-    return {"models": models, "meshes": {name: mesh for name, op in sharded.items() if (mesh := mesh_of(op))}}
+    return {"models": models, "meshes": {name: mesh for name, part in parts.items() if (mesh := _mesh(part))}}
+
+
+def _mesh(module: mlir.Module) -> str:
+    """The mesh that a module is sharded over, or that its collectives take; empty for a program of one device."""
+    if sharding_in(module.operation) is not None:
+        return mesh_of(module.operation)
+    devices = collective_groups.device_count(module)
+    return f"1x{devices}" if devices > 1 else ""

@@ -88,8 +88,8 @@ def make(
     `only_split`, the model is exported, its ops are announced, and no folder is made. It is walked `elsewhere` if that
     can be done.
     """
-    if task.unreadable:
-        raise ModelRefused(task.path, "a readable file", task.unreadable)
+    if task.unreadable is not None:
+        raise ModelRefused(task.path, *task.unreadable)
     if not allowance.left():
         raise BudgetSpent("its beginning")
     exports = export_folder.make_dir(Path(task.folder).parent)

@@ -5,6 +5,7 @@ Nothing is imported or evaluated here: files are only read, for their digests.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,13 +23,17 @@ from opscope.harness.record.result_options import DTYPES, INPUTS
 from opscope.models import frontends, registry
 from opscope.models.frontends.base import Source
 
+_OWN_NAME = re.compile(r"[\w.+-]+")
+"""What `--model NAME=FILE` may call a file's model."""
+
 
 @dataclass(frozen=True)
 class Preparation:
     """What to prepare."""
 
     models: tuple[str, ...]
-    """Names, globs, `all`, paths or globs of StableHLO files (text, bytecode, portable artifact), Python files."""
+    """Names, globs, `all`, paths or globs of StableHLO files (text, bytecode, portable artifact), Python files; a file
+    also as `NAME=PATH`."""
     dtype: str = "float32"
     inputs: str = "captured"
     """`captured`, `random`, or an .npz file with values of the model's inputs."""
@@ -81,8 +86,8 @@ class Task:
     """What is missing of its framework, with the line that installs it; empty if nothing is."""
     folder: str
     request: Preparation
-    unreadable: str = ""
-    """Why its file cannot be read; empty if it can."""
+    unreadable: tuple[str, str] | None = None
+    """What was expected of its file and what it is, if it cannot be read."""
     entry: str = ""
     """The model within a StableHLO file that holds several."""
     announcements: str = ""
@@ -135,6 +140,8 @@ def tasks(request: Preparation) -> list[Task]:
 
 def _task(named: Named, request: Preparation, cache: Path, sources: str) -> Task:
     """The task of one model; `sources` is the digest of what makes export folders."""
+    if named.unreadable is not None:
+        return _unreadable(named, named.unreadable, cache, request)
     if named.values and request.inputs == "captured":
         request = replace(request, inputs=named.values)
     brought = argument_files.files(request.inputs, request.weights)
@@ -160,7 +167,7 @@ def _task(named: Named, request: Preparation, cache: Path, sources: str) -> Task
         try:
             key = export_folder.key([named.path], settings, sources)
         except OSError as error:
-            return _unreadable(named, error, cache, request)
+            return _unreadable(named, _system_error(error), cache, request)
         folder = str(cache / "exports" / key)
         return Task(named.name, str(named.path), None, "", folder, request, entry=named.entry)
     shapes = argument_files.shapes(request.inputs) if (named.users or named.values) and "--inputs" in brought else ()
@@ -171,15 +178,19 @@ def _task(named: Named, request: Preparation, cache: Path, sources: str) -> Task
     try:
         key = export_folder.key([], {**settings, "export": export.key()}, sources)
     except OSError as error:
-        return _unreadable(named, error, cache, request)
+        return _unreadable(named, _system_error(error), cache, request)
     missing = frontends.missing(named.framework, named.path)
     return Task(named.name, str(named.path), export, missing, str(cache / "exports" / key), request)
 
 
-def _unreadable(named: Named, error: OSError, cache: Path, request: Preparation) -> Task:
+def _unreadable(named: Named, reason: tuple[str, str], cache: Path, request: Preparation) -> Task:
     """The task of a model whose file cannot be read; it fails."""
     folder = str(cache / "exports" / "unreadable")
-    return Task(named.name, str(named.path), None, "", folder, request, error.strerror or str(error))
+    return Task(named.name, str(named.path), None, "", folder, request, reason)
+
+
+def _system_error(error: OSError) -> tuple[str, str]:
+    return "a readable file", error.strerror or str(error)
 
 
 @dataclass(frozen=True)
@@ -199,6 +210,8 @@ class Named:
     """Whether it is a file of the user's, in which shapes may be left open."""
     values: str = ""
     """An .npz file with the values of its inputs, where it comes with some."""
+    unreadable: tuple[str, str] | None = None
+    """What was expected of its file, one of several that a pattern finds, and what it is, if no model is in it."""
 
 
 def _with_names_apart(models: Sequence[Named]) -> list[Named]:
@@ -220,22 +233,25 @@ def _resolve(word: str, request: Preparation) -> list[Named]:
     """The models that `word` names. Raises InputError if it names none."""
     if (pattern := node_tests.pattern(word)) is not None:
         return _node_tests(pattern, request)
+    own, _, file = word.partition("=")
+    if file and _OWN_NAME.fullmatch(own) and not Path(word).exists():
+        return _under_name(own, file, request)
     if not Path(word).exists() and Path(word).suffix in user_files.FORMATS:
         files = user_files.found(word)
         if files:
             names = user_files.stems(word, files)
             return [_called(named, label(file.stem), label(names[file]))
-                    for file in files for named in _resolve(str(file), request)]  # fmt: skip
+                    for file in files for named in _one_of_several(file, request)]  # fmt: skip
     users = user_files.named(word)
-    if users is not None and not (users.framework == "python" and registered_in(users.path)):
+    if users is not None and users.framework == "python" and registered_in(users.path):
+        return _models_in(users.path, request.training, users.entry)
+    if users is not None:
         name = users.name + (registry.TRAINING if request.training else "")
         return [Named(name, users.path, users.framework, users.files, entry=users.entry, users=True)]
     path = Path(word)
     if (of_file := file_models.file_and_model(word)) is not None:
         return _of_stablehlo(*of_file, request)
     looks_like_path = "/" in word or path.suffix in file_models.SUFFIXES
-    if path.suffix == ".py":
-        return _models_in(path, request.training)
     if looks_like_path or (path.is_file() and word not in registry.names(request.folders)):
         # A file whose own name holds a bracket or a star is that file, not a pattern.
         paths = [path] if path.is_file() else user_files.found(word)
@@ -248,6 +264,25 @@ def _resolve(word: str, request: Preparation) -> list[Named]:
     except ValueError as error:
         raise _as_input_error(error) from None
     return _named(declared, word, request.training)
+
+
+def _under_name(own: str, word: str, request: Preparation) -> list[Named]:
+    """The models of one file of the user's, with a name for it in place of its own: `NAME=net.mlir`."""
+    models = _resolve(word, request)
+    stem = label(models[0].path.stem)
+    users = all((model.users or not model.framework) and model.name.startswith(stem) for model in models)
+    if not users or len({model.path for model in models}) > 1:
+        raise InputError(f"--model {own}=", "the path of one model file", repr(word))
+    return [replace(model, name=label(own) + model.name.removeprefix(stem)) for model in models]
+
+
+def _one_of_several(file: Path, request: Preparation) -> list[Named]:
+    """The models in a file that a pattern finds; one that cannot be read is a row, and the others run."""
+    try:
+        return _resolve(str(file), request)
+    except InputError as error:
+        reason = (error.expected, error.got)
+        return [Named(label(file.stem), file.absolute(), "python", users=True, unreadable=reason)]
 
 
 def _of_stablehlo(path: Path, model: str, request: Preparation, stem: str = "") -> list[Named]:
@@ -282,8 +317,8 @@ def registered_in(path: Path) -> bool:
         return True
 
 
-def _models_in(path: Path, training: bool) -> list[Named]:
-    """The models in a Python file, without importing it here."""
+def _models_in(path: Path, training: bool, name: str = "") -> list[Named]:
+    """The models in a Python file, or the one of a name, without importing it here."""
     path = resolved(path)
     try:
         declared = registry.declared(path)
@@ -293,7 +328,10 @@ def _models_in(path: Path, training: bool) -> list[Named]:
         raise _as_input_error(error) from None
     if not declared:
         raise InputError("--model", "a Python file with a function that has the decorator @model", str(path))
-    return _named([(path, model) for model in declared], str(path), training)
+    if name and name not in {model.name for model in declared}:
+        known = ", ".join(model.name for model in declared)
+        raise InputError(f"--model {path}", f"a model of this file ({known})", repr(name))
+    return _named([(path, model) for model in declared if name in ("", model.name)], str(path), training)
 
 
 def _named(declared: Sequence[tuple[Path, registry.Declared]], word: str, training: bool) -> list[Named]:

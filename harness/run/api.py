@@ -156,6 +156,7 @@ def run_op_by_op(
         stored |= result_options.model_dump()
         request = replace(request, mesh=own.mesh)
         named = tasks(request)
+    own_mesh.check(result_options, names)
     contexts = [
         RunContext(run_id, str(folder.absolute()), backend_name, result_options, keep_ir, dump_tensors)
         for backend_name in names

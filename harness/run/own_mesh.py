@@ -31,7 +31,8 @@ class OwnMesh:
 def of_files(
     named: Sequence[Task], options: ResultOptions, backends: Sequence[str], arch_given: bool, on_fail: bool = False
 ) -> OwnMesh | None:
-    """The mesh that all models of a run are sharded over by their own `sdy.mesh`, and the board; None if there is none.
+    """The mesh that all models of a run are sharded over by their own `sdy.mesh`, or whose devices their collectives
+    join, and the board; None if there is none.
 
     Models of which only some are sharded, or over different meshes, have none in common: each that is sharded is
     refused with the option that runs it. Where `arch_given` is false, a board with too few chips is replaced by the
@@ -45,7 +46,7 @@ def of_files(
     if others or not mesh:
         return None
     name = named[0].name
-    where = f"--model {name}: sharded over its own mesh {mesh}"
+    where = f"--model {name}: over its own mesh {mesh}"
     if options.workflow != SPLIT or on_fail:
         got = f"--workflow {options.workflow}" if options.workflow != SPLIT else "--op-by-op-on-fail"
         raise InputError(where, f"--workflow {SPLIT}", got, f"--workflow {SPLIT} --mesh {mesh}")
@@ -57,7 +58,13 @@ def of_files(
             board = registry.load(backend).board_for(devices, board)
     count = f"{len(named)} models" if len(named) > 1 else name
     how = "as --arch says" if arch_given else f"the smallest with {devices} chips" if board != options.arch else "usual"
-    return OwnMesh(mesh, board, f"{count}: split over its own mesh {mesh} (sdy.mesh), board {board} ({how})")
+    return OwnMesh(mesh, board, f"{count}: over its own mesh {mesh}, board {board} ({how})")
+
+
+def check(options: ResultOptions, backends: Sequence[str]) -> None:
+    """Raises InputError for a mesh of more devices than the board has chips, if a backend of the run has boards."""
+    for backend in sorted(set(backends) & set(registry.own_names())) if options.mesh else ():
+        registry.load(backend).check_mesh(options)
 
 
 def _mesh(task: Task) -> str:

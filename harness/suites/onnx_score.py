@@ -51,17 +51,24 @@ def score(parent: Parent) -> None:
     folder = Path(task["folder"])
     index = json.loads((folder / INDEX).read_text())
 
+    at_work = Fault.FRONTEND
+
     def begin(part: Fault) -> None:
+        nonlocal at_work
+        at_work = part
         parent.send({"step": part})
 
     judge = _Judge(registry.load(task["backend"]), ResultOptions(**task["options"]), begin)
     for name in task["names"]:
         parent.send({"begins": name})
+        begin(Fault.FRONTEND)
         row = Score(name, index[name]["op"], Fault.NONE)
         try:
             row = judge.judged(row, folder / name, index[name])
         except _AtFault as at_fault:
             row = replace(row, fault=at_fault.fault, why=str(at_fault).strip()[:1000])
+        except Exception as error:  # noqa: BLE001 - one case costs its own row, never those of the others
+            row = replace(row, fault=at_work, why=_in_words(error))
         parent.send({"score": asdict(row)})
 
 
@@ -96,7 +103,7 @@ class _Judge:
             if mended is not None and _agree(mended, wanted, entry, verdict, self._target):
                 raise _AtFault(Fault.NEVER, NAN_IS_LOST)
             raise _AtFault(Fault.DEVICE, _difference(job.outputs, wanted))
-        if within == "suite" and not _accepted(verdict.checks(wanted, job.outputs, self._target)):
+        if within == "suite" and not _accepted(_checks(verdict, wanted, job.outputs, self._target)):
             raise _AtFault(Fault.COMPARISON, "within the suite's tolerance, outside ours")
         return replace(row, ran_on=job.ran_on, within=within)
 
@@ -140,12 +147,12 @@ class _Judge:
         try:
             expanded = expand(bound)
         except Exception as error:
-            raise _AtFault(Fault.FRONTEND, f"{type(error).__name__}: {error}") from error
+            raise _AtFault(Fault.FRONTEND, _in_words(error)) from error
         self._begin(Fault.IMPORTER)
         try:
             module = lower(expanded)
         except Exception as error:
-            raise _AtFault(Fault.IMPORTER, f"{type(error).__name__}: {error}") from error
+            raise _AtFault(Fault.IMPORTER, _in_words(error)) from error
         by_xla = _by_xla(module, feed)
         verdict = ModuleVerdict(module, feed)
         if not _agree(by_xla, wanted, entry, verdict, HOST) and not _rewritten_right(
@@ -177,6 +184,20 @@ def _by_xla(module: bytes, feed: Sequence[np.ndarray]) -> list[np.ndarray]:
         raise _AtFault(Fault.IMPORTER, f"XLA refuses the module: {error}") from error
 
 
+def _checks(
+    verdict: ModuleVerdict, wanted: Sequence[np.ndarray], got: Sequence[np.ndarray], target: Target
+) -> list[ResultCheck]:
+    """The checks of the results. Raises _AtFault if the comparison itself fails."""
+    try:
+        return verdict.checks(wanted, got, target)
+    except Exception as error:
+        raise _AtFault(Fault.COMPARISON, _in_words(error)) from error
+
+
+def _in_words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
 def _accepted(checks: Sequence[ResultCheck]) -> bool:
     """Whether the harness's verdict takes all results."""
     return all(result.passed for result in checks)
@@ -194,7 +215,7 @@ def _agree(
         return ""
     if all(_close(have, want, entry["rtol"], entry["atol"]) for have, want in zip(got, wanted, strict=True)):
         return "suite"
-    checks = verdict.checks(wanted, got, target)
+    checks = _checks(verdict, wanted, got, target)
     return checks[0].tolerance if _accepted(checks) else ""
 
 

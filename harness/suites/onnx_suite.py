@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.children.call import call
-from opscope.base.children.ending import Cause
 from opscope.base.installing import install_command
 from opscope.harness.prepare.onnx_cases import INDEX, Choice
 from opscope.harness.record.errors import InputError
@@ -72,7 +71,7 @@ def _batch(names: list[str], folder: Path, index: dict[str, Any], backend: str, 
     rows: list[Score] = []
     left = list(names)
     while left:
-        now = {"begins": "", "step": Fault.IMPORTER}
+        now = {"begins": "", "step": Fault.FRONTEND}
 
         def take(message: dict[str, Any], now: dict[str, str] = now) -> None:
             if "score" in message:
@@ -88,7 +87,7 @@ def _batch(names: list[str], folder: Path, index: dict[str, Any], backend: str, 
             return rows
         scored = {row.name for row in rows}
         name = now["begins"]
-        if outcome.ending.cause is Cause.RAISED or not name or name in scored:
+        if not name or name in scored:
             raise RuntimeError(f"suite:onnx: {name or 'start'}: {outcome.ending.kind}\n{outcome.log.tail(30)}")
         why = f"the process ended ({outcome.ending.kind}): {outcome.log.last_line()}"
         rows.append(Score(name, index[name]["op"], Fault(now["step"]), why[:300]))

@@ -49,6 +49,9 @@ def test_each_array_is_the_value_of_the_argument_of_its_name(tmp_path: Path) -> 
     }  # fmt: skip
     np.testing.assert_array_equal(held(tmp_path, got[0], 0), A)
     np.testing.assert_array_equal(held(tmp_path, got[1], 1), B)
+    # Other programs write its bits as integers.
+    got = values(exported("x", "y"), DESCS, tmp_path, brought(tmp_path, y=B.view(np.uint16)))
+    np.testing.assert_array_equal(held(tmp_path, got[1], 1), B)
     assert list(values(exported("x", "y"), DESCS, tmp_path, brought(tmp_path, x=A))) == [0]
     assert list(values(exported(), DESCS, tmp_path, brought(tmp_path, arg1=B))) == [1]
     assert list(values(exported("x", "y", bound=("n",)), DESCS, tmp_path, brought(tmp_path, n=A, x=A))) == [0]
@@ -73,6 +76,8 @@ def test_the_models_own_file_is_there_and_the_users_replaces_it(tmp_path: Path) 
         ({"x": A.T}, r"in.npz: x: expected \(2, 3\) of float32, got \(3, 2\) of float32"),
         ({"x": A.astype(np.float64)}, r"x: expected \(2, 3\) of float32, got \(2, 3\) of float64"),
         ({"y": B.astype(np.float32)}, r"y: expected \(2,\) of bfloat16, got \(2,\) of float32"),
+        ({"x": A.view(np.uint32)}, r"x: expected \(2, 3\) of float32, got \(2, 3\) of uint32"),
+        ({"y": B.view(np.int16)}, r"y: expected \(2,\) of bfloat16, got \(2,\) of int16"),
         ({"x": A.view("V2")}, r"x: expected \(2, 3\) of float32, got \(2, 6\) of void16"),
     ],
 )

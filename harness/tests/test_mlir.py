@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -35,13 +36,27 @@ def first_op(module: Any) -> Any:
     return module.body.operations[0].regions[0].blocks[0].operations[0].operation
 
 
-@pytest.mark.parametrize("form", ["text", "bytecode", "artifact", "path", "foreign"])
+def newer_artifact() -> bytes:
+    """One of a StableHLO that has an op which this one lacks."""
+    data = stablehlo.serialize_portable_artifact(load(TEXT), stablehlo.get_current_version())
+    return re.sub(rb"StableHLO_v[\d.]+", b"StableHLO_v9.99.0", data).replace(b"add_v1", b"sum_v2")
+
+
+def exported_by_jax() -> bytes:
+    import jax
+
+    return bytes(jax.export.export(jax.jit(lambda x: x + x))(jax.ShapeDtypeStruct((4,), np.float32)).serialize())
+
+
+@pytest.mark.parametrize("form", ["text", "bytecode", "artifact", "path", "foreign", "jax"])
 def test_every_form_of_a_module_is_read(form: str, tmp_path: Path) -> None:
     source: Any = TEXT
     if form == "bytecode":
         source = to_bytecode(load(TEXT))
     elif form == "artifact":
         source = artifact()
+    elif form == "jax":
+        source = exported_by_jax()
     elif form == "path":
         source = tmp_path / "net.mlir"
         source.write_text(TEXT)
@@ -74,6 +89,9 @@ def test_bytecode_keeps_locations() -> None:
         (b"ML\xefR\x0d", "got truncated or damaged bytecode"),
         (to_bytecode(load(TEXT))[:100], "got truncated or damaged bytecode"),
         (artifact()[:100], "got truncated or damaged bytecode"),
+        (newer_artifact(), f"of StableHLO {stablehlo.get_current_version()} or older, got one of 9.99.0, and tru"),
+        (b"ML\xefR\x63" + artifact()[5:], "got bytecode of a newer MLIR (bytecode version 49 is newer than"),
+        (b"\x00\xffjunk" + artifact(), "a blob of jax.export that JAX 0."),
         ("module { foo.bar }", "net:1:10: expected StableHLO"),
         ("module { foo.bar }", "got the unknown dialect `foo`"),
         ('module { "foo.bar"() : () -> () }', "got the unknown dialect `foo`"),

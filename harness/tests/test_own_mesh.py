@@ -92,9 +92,7 @@ def test_a_mesh_of_another_size_is_refused_with_the_right_one() -> None:
 
 def test_the_files_own_mesh_is_that_of_the_run_on_the_smallest_board(tmp_path: Path) -> None:
     own = found(tmp_path, SHARDED)
-    assert own == own_mesh.OwnMesh(
-        "1x2", "n300", "net0: split over its own mesh 1x2 (sdy.mesh), board n300 (the smallest with 2 chips)"
-    )
+    assert own == own_mesh.OwnMesh("1x2", "n300", "net0: over its own mesh 1x2, board n300 (the smallest with 2 chips)")
     assert found(tmp_path, SHARDED, mesh="2") is None, "a mesh that is given counts"
     kept = found(tmp_path, SHARDED, arch="t3000", arch_given=True)
     assert kept is not None
@@ -137,7 +135,7 @@ def test_files_of_different_meshes_or_none_have_none_in_common(tmp_path: Path) -
 def test_options_that_do_not_go_with_a_mesh_are_refused(
     tmp_path: Path, options: dict[str, object], way_out: str
 ) -> None:
-    line = f"--model net0: sharded over its own mesh 1x2: expected {way_out}"
+    line = f"--model net0: over its own mesh 1x2: expected {way_out}"
     with pytest.raises(InputError, match=f"^{re.escape(line)}$"):
         found(tmp_path, SHARDED, **options)
 
@@ -199,3 +197,57 @@ def test_a_compiled_file_runs_on_its_devices_and_gives_the_whole_product(tmp_pat
     assert row.argument_types == ("parameter", "input")
     w, x = row_inputs(row, whole.parent)
     np.testing.assert_allclose(row_golden(row, whole.parent)[0], x @ w, rtol=1e-5, atol=1e-5)
+
+
+def test_a_mesh_that_the_board_is_too_small_for_is_refused_before_anything_is_prepared() -> None:
+    small, large = (ResultOptions.of({"mesh": "1x2", "arch": arch}) for arch in ("n150", "n300"))
+    with pytest.raises(
+        InputError, match=r"^--mesh: expected a mesh of at most 1 devices on n150, got '1x2'; try --arch n300$"
+    ):
+        own_mesh.check(small, ["xla", "reference"])
+    own_mesh.check(large, ["reference"])
+    own_mesh.check(small, ["xla"])
+
+
+EXPLICIT = """module @m attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 2 : i32} {
+  func.func @main(%a: tensor<4xf32>) -> (tensor<8xf32>, tensor<ui32>) {
+    %g = "stablehlo.all_gather"(%a) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}>
+      : (tensor<4xf32>) -> tensor<8xf32>
+    %i = stablehlo.replica_id : tensor<ui32>
+    return %g, %i : tensor<8xf32>, tensor<ui32>
+  }
+}
+"""
+UNSAID = EXPLICIT.replace(" attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 2 : i32}", "")
+CHANNEL = UNSAID.replace(
+    "64}>", "64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids}>"
+)
+"""Each device's own program with collectives: of replicas, of devices that only its groups name, of partitions."""
+
+
+def test_collectives_of_a_program_without_shardings_say_how_many_devices_run_it(tmp_path: Path) -> None:
+    from opscope.harness.prepare.export import Exported
+    from opscope.harness.prepare.mesh.sharding import sharded
+    from opscope.harness.prepare.mlir import collective_groups as groups
+
+    own = found(tmp_path, EXPLICIT)
+    assert own is not None
+    assert (own.mesh, own.board) == ("1x2", "n300")
+    for text, key in ((EXPLICIT, groups.REPLICAS), (UNSAID, groups.REPLICAS), (CHANNEL, groups.PARTITIONS)):
+        split = sharded(Exported(text.encode(), (), ""), "1x2", "net")
+        assert (split.devices, split.arguments[0].starts, split.arguments[0].shape) == (2, ((0,), (0,)), (4,))
+        assert mlir.load(split.bytecode).operation.attributes[key].value == 2
+        replicas, _, gives = groups.among_replicas(split.bytecode, 2)
+        assert [desc.shape for desc in gives] == [(8,), ()]
+        # Of partitions there is one replica, whose number is 0.
+        assert ("stablehlo.replica_id" in str(replicas)) == (key == groups.REPLICAS)
+    with pytest.raises(
+        InputError, match=r"--mesh 4: net: expected 2 devices, as the module says, got 4; try --mesh 2$"
+    ):
+        sharded(Exported(EXPLICIT.encode(), (), ""), "4", "net")
+    assert (
+        groups.device_count(
+            mlir.load("func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> { return %a : tensor<4xf32> }")
+        )
+        == 1
+    )

@@ -96,7 +96,8 @@ def test_a_model_named_twice_is_one_and_its_place_is_not_part_of_its_key(tmp_pat
     cache = str(tmp_path / "cache")
     [task] = tasks(Preparation((f"{tmp_path}/a.mlir", f"{tmp_path}/*.mlir"), cache_dir=cache))
     [moved] = tasks(Preparation((f"{tmp_path}/b/a.mlir",), cache_dir=cache))
-    assert (task.name, task.path, task.missing, task.unreadable, task.entry) == ("a", f"{tmp_path}/a.mlir", "", "", "")
+    assert (task.name, task.path, task.missing, task.entry) == ("a", f"{tmp_path}/a.mlir", "", "")
+    assert task.unreadable is None
     assert task.folder == moved.folder
     assert Path(task.folder).parent == tmp_path / "cache" / "exports"
     changes: tuple[dict[str, Any], ...] = (
@@ -125,6 +126,38 @@ def named_by(folder: Path, *words: str) -> dict[str, str]:
     """Path below `folder` -> name of each model that the words name."""
     request = Preparation(tuple(f"{folder}/{word}" for word in words), cache_dir=str(folder / "cache"))
     return {str(Path(task.path).relative_to(folder)): task.name for task in tasks(request)}
+
+
+def test_a_file_may_have_a_name_of_the_users(tmp_path: Path) -> None:
+    for name in ("x/net.mlir", "y/net.mlir"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(FINE)
+
+    def names(*words: str) -> list[str]:
+        return [task.name for task in tasks(Preparation(words, cache_dir=str(tmp_path / "cache")))]
+
+    assert names(f"tonight={tmp_path}/x/net.mlir", f"{tmp_path}/y/net.mlir") == ["tonight", "net"]
+    for word in ("mine=mnist_mlp", f"both={tmp_path}/*/net.mlir"):
+        with pytest.raises(InputError, match=r"--model (mine|both)=: expected the path of one model file, got "):
+            names(word)
+
+
+def test_a_bad_file_among_others_is_a_row_and_a_name_after_one_keeps_its_error(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("def model(:\n")
+    (tmp_path / "fine.py").write_text("model, example_inputs = abs, 1.0\n")
+    (tmp_path / "own.py").write_text('@model(name="net", family="mlp")\ndef build(dtype): ...\n')
+    bad, fine = tasks(Preparation((f"{tmp_path}/[bf]*.py",), cache_dir=str(tmp_path / "cache")))
+    assert (bad.name, bad.unreadable) == ("bad", ("Python", "a syntax error: invalid syntax (bad.py, line 1)"))
+    assert (fine.name, fine.unreadable) == ("fine", None)
+    for word, line in (
+        ("bad.py:model", f"{tmp_path}/bad.py: expected Python, got a syntax error: invalid syntax (bad.py, line 1)"),
+        ("own.py:other", f"--model {tmp_path}/own.py: expected a model of this file (net), got 'other'"),
+    ):
+        with pytest.raises(InputError) as caught:
+            tasks(Preparation((f"{tmp_path}/{word}",), cache_dir=str(tmp_path / "cache")))
+        assert str(caught.value) == line
+    [task] = tasks(Preparation((f"{tmp_path}/own.py:net",), cache_dir=str(tmp_path / "cache")))
+    assert task.name == "net"
 
 
 def test_files_of_several_folders_are_named_by_these_and_without_the_time_in_their_names(tmp_path: Path) -> None:
@@ -279,7 +312,7 @@ def test_a_folder_that_is_whole_counts_however_its_child_ended(task: Task, monke
 
 def test_no_time_and_no_file_are_told_before_a_child_starts(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ModelRefused, match=r"fine\.mlir: expected a readable file, got gone"):
-        make_folder.make(replace(task, unreadable="gone"), Allowance(60), lambda event: None)
+        make_folder.make(replace(task, unreadable=("a readable file", "gone")), Allowance(60), lambda event: None)
     with pytest.raises(BudgetSpent, match="its beginning"):
         make_folder.make(task, Allowance(0), lambda event: None)
     allowance = Allowance(60, until=0.0)

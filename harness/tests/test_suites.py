@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any, ClassVar
 
 import ml_dtypes
 import numpy as np
@@ -62,6 +63,39 @@ def test_a_nan_in_16_bits_excuses_only_what_it_reaches() -> None:
     nan, inf = x.astype(ml_dtypes.float8_e5m2), np.array([1, np.inf, 2], ml_dtypes.float8_e5m2)
     (mended,) = _without_lost_nan([inf], [nan], [x.astype(np.float32)]) or [inf]
     assert np.isnan(mended).tolist() == [False, True, False]
+
+
+def test_a_case_that_raises_costs_its_own_row_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("jax")
+    from opscope.harness.suites import onnx_score
+
+    class Parent:
+        sent: ClassVar[list[dict[str, Any]]] = []
+
+        def task(self) -> dict[str, Any]:
+            names = ["test_deep", "test_fine", "test_unequal"]
+            return {"folder": str(tmp_path), "names": names, "backend": "reference", "options": {}}
+
+        def send(self, message: dict[str, Any]) -> None:
+            self.sent.append(message)
+
+    def judged(self: Any, row: Score, folder: Path, entry: dict[str, Any]) -> Score:
+        if row.name == "test_deep":
+            self._begin(Fault.DEVICE)
+            raise RecursionError("maximum recursion depth exceeded")
+        if row.name == "test_unequal":
+            onnx_score._agree([one], [one + 1], {"rtol": 0, "atol": 0}, None, onnx_score.HOST)  # type: ignore[arg-type]
+        return row
+
+    one = np.ones(1, np.float32)
+    monkeypatch.setattr(onnx_score._Judge, "judged", judged)
+    (tmp_path / onnx_score.INDEX).write_text(json.dumps({name: {"op": "Abs"} for name in Parent().task()["names"]}))
+    onnx_score.score(Parent())  # type: ignore[arg-type]
+    rows = [Score(**message["score"]) for message in Parent.sent if "score" in message]
+    assert [(row.name, row.fault) for row in rows] == [
+        ("test_deep", "device"), ("test_fine", "none"), ("test_unequal", "comparison"),
+    ]  # fmt: skip
+    assert rows[0].why == "RecursionError: maximum recursion depth exceeded"
 
 
 CONV = b"""func.func @main(%x: tensor<1x256x6x6xf32>, %w: tensor<3x3x256x8xf32>) -> tensor<1x8x4x4xf32> {

@@ -53,6 +53,8 @@ with _renamed_overloads():
     from torchax.interop import JittableModule
     from torchax.ops import mappings
 
+    from opscope.models.frontends import torch_environment
+
 # An op comes from the model's own line, not from the file that lowers it.
 _HIDDEN = [os.path.dirname(str(module.__file__)) for module in (torch, torchax)]  # noqa: PTH120
 with contextlib.suppress(ImportError):
@@ -179,7 +181,7 @@ class Called(torch.nn.Module):
 
 def by_trace(module: torch.nn.Module, built: TorchBuilt) -> Call:
     """JAX runs the module's own Python on tensors that record what is done to them."""
-    environment = torchax.default_env()
+    environment = torch_environment.environment()
     jittable: Any = JittableModule(Called(module, built), dedup_parameters=True)
     computed = {name: value for name, value in jittable.buffers.items() if value.device.type != "meta"}
     constants = {name: mappings.t2j(value) for name, value in computed.items()}

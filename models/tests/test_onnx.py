@@ -174,3 +174,48 @@ def test_the_reference_of_lrn_sums_over_all_channels(shape: tuple[int, ...], siz
     agree(got, by_xla(model, [x]))
     theirs = by_the_standard(model, [x])
     assert np.allclose(got[0], theirs[0], rtol=1e-5) == (shape[0] >= shape[1])
+
+
+def test_an_if_that_shapes_decide_is_the_branch_that_is_taken() -> None:
+    """As exporters write a squeeze of an extent of 1: a rank that depends on it, names that both branches have."""
+    helper, float_, bool_ = onnx.helper, onnx.TensorProto.FLOAT, onnx.TensorProto.BOOL
+    node = helper.make_node
+
+    def branch(nodes: list[onnx.NodeProto], result: str) -> onnx.GraphProto:
+        weight = onnx.numpy_helper.from_array(np.arange(1, 4, dtype=np.float32), "w")
+        return helper.make_graph(nodes, "b", [], [helper.make_tensor_value_info(result, float_, None)], [weight])
+
+    half = [node("Cast", ["length"], ["real"], to=float_), node("Div", ["real", "two"], ["ratio"]),
+            node("Greater", ["ratio", "two"], ["is_long"])]  # fmt: skip
+    inner = node("If", ["is_long"], ["z"], then_branch=branch([node("Neg", ["t"], ["u"])], "u"),
+                 else_branch=branch([node("Mul", ["t", "w"], ["u"])], "u"))  # fmt: skip
+    nodes = [
+        node("Shape", ["x"], ["extent"], start=1, end=2),
+        node("Squeeze", ["extent"], ["length"]),
+        node("Equal", ["length", "one"], ["is_one"]),
+        *half,
+        node("If", ["is_one"], ["s"], then_branch=branch([node("Squeeze", ["x", "axis"], ["t"])], "t"),
+             else_branch=branch([node("Exp", ["x"], ["t"]), inner], "z")),
+        node("If", ["is_one"], ["y"], then_branch=branch([node("Abs", ["s"], ["t"])], "t"),
+             else_branch=branch([node("Tanh", ["s"], ["t"])], "t")),
+    ]  # fmt: skip
+    constants = [onnx.numpy_helper.from_array(np.asarray(n, kind), name) for n, kind, name in
+                 ((1, np.int64, "one"), ([1], np.int64, "axis"), (2, np.float32, "two"))]  # fmt: skip
+    for shape, kinds in (
+        ((2, 1, 3), ["Squeeze", "Abs"]), ((2, 4, 3), ["Exp", "Mul", "Tanh"]), ((2, 5, 3), ["Exp", "Neg", "Tanh"]),
+    ):  # fmt: skip
+        x = helper.make_tensor_value_info("x", float_, shape)
+        graph = helper.make_graph(nodes, "ifs", [x], [helper.make_tensor_value_info("y", float_, None)], constants)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+        kept = [n.op_type for n in expand(model).graph.node if n.op_type not in ("Identity", "Cast", "Div", "Greater")]
+        assert kept == kinds
+        inputs = [draw("normal:1", shape, "float32", 0, 0)]
+        agree(by_xla(model, inputs), by_the_standard(model, inputs))
+    # One that the data decide stays.
+    data = helper.make_graph(
+        [node("If", ["c"], ["y"], then_branch=branch([node("Abs", ["x"], ["t"])], "t"),
+              else_branch=branch([node("Neg", ["x"], ["t"])], "t"))], "data",
+        [helper.make_tensor_value_info("c", bool_, ()), helper.make_tensor_value_info("x", float_, (3,))],
+        [helper.make_tensor_value_info("y", float_, (3,))],
+    )  # fmt: skip
+    assert [n.op_type for n in expand(helper.make_model(data)).graph.node] == ["If"]

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -83,3 +84,62 @@ def test_the_export_computes_what_torch_computes(name: str, tmp_path: Path) -> N
         assert ours.std() > 1e-3 * scale, "a constant result would hide every error"
         assert np.abs(ours - elsewhere).max() > 1e-3 * scale, "the result does not depend on the input"
         assert np.abs(ours - theirs).max() <= 1e-4 * scale
+
+
+PLAIN = """
+import numpy as np, torch
+from opscope.models.arguments import ArgSpec
+from opscope.models.frontends import torch_trace
+from opscope.models.frontends.torch import TorchBuilt
+import jax
+
+POSITIONS = torch.arange(5)
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.tensor([1.0, 2.0, 3.0, 4.0])  # no buffer
+
+    def forward(self, x):
+        n = x.shape[0]
+        filled = torch.zeros(n, 4)
+        for i in torch.arange(n):
+            filled[i] = x[int(i)] * torch.tensor(2.0)
+        filled[:, 1] += x[:, 0]
+        hidden = ~torch.tril(torch.ones(n, n)).bool()
+        weights = torch.softmax((x @ x.T).masked_fill(hidden, float("-inf")), -1)
+        rates = torch.linspace(0, 1, n).tolist()
+        kept = torch.arange(4.0)
+        moved = x + kept
+        kept[0] = 9.0  # PyTorch's alone, after it was read
+        return (filled * self.scale, weights[torch.arange(n).flip(0)], x * rates[1] + POSITIONS[:n, None].float(),
+                torch.bucketize(x, torch.tensor([-1.0, 0.0, 1.0])), moved, x.bfloat16() * torch.tensor(0.5))
+
+class Writes(torch.nn.Module):
+    def forward(self, x):
+        kept = torch.arange(4.0)
+        kept[0] = x[0, 0]
+        return x + kept
+
+def traced(module, x):
+    built = TorchBuilt(lambda: module, (ArgSpec("x", x.shape, "float32", "", "input"),), positional=True)
+    call = torch_trace.by_trace(module, built)
+    return jax.jit(lambda value: call({}, [value]))(x)
+
+x = np.random.default_rng(0).standard_normal((3, 4), np.float32)
+for ours, theirs in zip(traced(Net(), x), Net()(torch.from_numpy(x)), strict=True):
+    theirs = theirs.to(torch.int32) if theirs.dtype is torch.int64 else theirs
+    assert str(ours.dtype) == str(theirs.dtype).removeprefix("torch."), (ours.dtype, theirs.dtype)
+    assert np.allclose(np.asarray(ours, np.float32), theirs.float().numpy(), rtol=1e-5), (ours, theirs)
+try:
+    traced(Writes(), x)
+except TypeError as error:
+    print(error)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("torchax") is None, reason="torchax is not installed")
+def test_tensors_that_forward_makes_meet_the_traced_ones(tmp_path: Path) -> None:
+    said = run([sys.executable, "-P", "-c", PLAIN], tmp_path)
+    assert said.startswith("aten.copy_: expected a tensor of the inputs' device to write into")

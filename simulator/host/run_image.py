@@ -14,6 +14,7 @@ import click
 import numpy as np
 
 from opscope.base import regular_file
+from opscope.base.array_bits import as_type
 from opscope.compiler.target.formats import host_dtype
 from opscope.simulator.errors import DeviceError
 from opscope.simulator.host.compiled_module import Value
@@ -108,10 +109,4 @@ def read_inputs(path: Path | None, wanted: tuple[Value, ...]) -> dict[str, np.nd
         raise ImageError(
             f"--inputs {path}: expected {', '.join(names)[:200]}, got {', '.join(arrays)[:200] or 'nothing'}"
         )
-    return {value.name: _typed(arrays[value.name], value) for value in wanted}
-
-
-def _typed(array: np.ndarray, value: Value) -> np.ndarray:
-    """Returns an array whose type NumPy could not name in its file (`V2`: bfloat16) as the type that is expected."""
-    dtype = host_dtype(value.element_type)
-    return array.view(dtype) if array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize else array
+    return {value.name: as_type(arrays[value.name], host_dtype(value.element_type)) for value in wanted}

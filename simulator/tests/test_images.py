@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from opscope.compiler.target.binary import write
-from opscope.compiler.target.program import ConcatParams, EltwiseParams, GatherParams, PermuteParams
+from opscope.compiler.target.program import ConcatParams, EltwiseParams, GatherParams, PermuteParams, TensorDesc
 from opscope.simulator.api import Device
+from opscope.simulator.images import LARGE, pack
 from opscope.simulator.observing import Step
 from opscope.simulator.tests.programs import one_kernel, run_kernel
 
@@ -72,3 +73,11 @@ def test_observers_see_numbers_and_may_store_others() -> None:
 def test_other_element_types_of_16_bits_are_no_bfloat16() -> None:
     whole = np.arange(64, dtype=np.uint16).reshape(2, 32)
     assert np.array_equal(run_kernel("permute", PermuteParams((1, 0)), [whole], (32, 2), "ui16"), whole.T)
+
+
+def test_a_large_result_whose_batch_of_1_has_stride_0_is_packed_once() -> None:
+    """NumPy gives a dim of size 1 any stride; such a result is no repeated one."""
+    flat = np.arange(LARGE, dtype=np.float32)
+    result = np.lib.stride_tricks.as_strided(flat, (1, LARGE), (0, 4))
+    desc = TensorDesc((1, LARGE), "f32", "Float32", "tile", "dram")
+    assert np.array_equal(pack(result, desc)[0], flat)

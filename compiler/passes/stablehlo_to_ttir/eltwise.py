@@ -10,8 +10,10 @@ from xdsl.ir import SSAValue
 from opscope.compiler.dialects.from_row import element_of
 from opscope.compiler.ops.element_text import element_text
 from opscope.compiler.ops.shapes import shape_of
+from opscope.compiler.options import WAY_OUT
 from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
 from opscope.compiler.passes.stablehlo_to_ttir.random import split
+from opscope.compiler.target.formats import ELEMENT_TYPES
 
 
 @lowers("stablehlo.compare")
@@ -76,6 +78,11 @@ def bitcast_convert(e: Emit) -> SSAValue:
     if value.type == e.result_type:
         return value
     if "i1" in types:
+        for row in map(ELEMENT_TYPES.__getitem__, types):
+            if row.data_format is None and row.name not in ("i64", "ui64"):  # these have words
+                raise e.refuse(
+                    f"expected element types that the device has, got {row.name}: {row.why_not}{WAY_OUT}", "never"
+                )
         raise e.refuse(
             "expected elements of whole bytes, got i1: the device holds one in a byte; try --unsupported-types=fallback"
         )

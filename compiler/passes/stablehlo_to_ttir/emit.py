@@ -231,6 +231,9 @@ class Emit:
 
     def full(self, shape: Sequence[int], element: Any, number: float) -> SSAValue:
         """Returns a tensor filled with one value; a float must be exact in f32."""
+        if hasattr(element, "width") and not -(2**31) <= number < 2**32:  # more than the attribute of `full` holds
+            kind = TensorType(element, shape)
+            return self.emit("constant", [], kind, value=DenseIntOrFPElementsAttr.from_list(kind, [int(number)]))
         fill: Attribute = (
             IntegerAttr(int(number), i32)  # xDSL wraps an unsigned one
             if hasattr(element, "width")

@@ -51,3 +51,8 @@ def test_what_repeats_is_looked_at_once_and_keeps_its_shape() -> None:
     assert flushed[1].min() == 2
     clean = np.broadcast_to(np.float32(3), (4, 5))
     assert flush(clean) is clean
+
+
+def test_a_dim_of_size_1_repeats_nothing_whatever_its_stride() -> None:
+    batch = np.lib.stride_tricks.as_strided(np.ones((3, 4), np.float32), (1, 3, 4), (0, 16, 4))
+    assert once(batch) is batch

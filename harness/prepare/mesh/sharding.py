@@ -2,6 +2,7 @@
 
 A model that carries shardings of its own (`sdy.sharding`, `mhlo.sharding`, `shard_map`) keeps them. Another gets those
 that its `@model(shardings=...)` names; the axes of the mesh `RxC` are then `data`, of R devices, and `model`, of C.
+A program of one device with explicit collectives (`pmap`, a dump after partitioning) runs on all devices as it is.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from opscope.base.placement import Placement, placement
 from opscope.base.shardings import sharding_in
 from opscope.harness.prepare import mlir
 from opscope.harness.prepare.export import Exported
-from opscope.harness.prepare.mlir import file_models
+from opscope.harness.prepare.mlir import collective_groups, file_models
 from opscope.harness.prepare.mlir.annotate import annotated
 from opscope.harness.prepare.mlir.values import tensor_desc
 from opscope.harness.record.errors import InputError
@@ -46,6 +47,8 @@ def sharded(exported: Exported, mesh: str, name: str, memory: int | None = None)
     wholes = tuple(tensor_desc(argument.type) for argument in block.arguments)
     whole_results = tuple(tensor_desc(value.type) for value in block.operations[len(block.operations) - 1].operands)
     if sharding_in(module.operation) is None:
+        if collective_groups.device_count(module) > 1:
+            return _as_it_is(module, devices, wholes, whole_results, f"--mesh {mesh}: {name}")
         if not exported.shardings:
             expected = "a model that says how it is split over devices"
             hint = "@model(shardings=...), or an export with shardings"
@@ -61,6 +64,22 @@ def sharded(exported: Exported, mesh: str, name: str, memory: int | None = None)
         where, _, rest = str(error).partition("expected ")
         expected, _, got = rest.partition(", got")
         raise InputError(f"{name}: {where.rstrip(': ')}".rstrip(": "), expected, got.lstrip(": ")) from None
+
+
+def _as_it_is(
+    module: mlir.Module, devices: int, arguments: tuple[TensorDesc, ...], results: tuple[TensorDesc, ...], where: str
+) -> Sharded:
+    """Each device's own program, with collectives between them: all devices get the same arguments. Of its results,
+    which no whole is known of, the first device's count."""
+    try:
+        bytecode = mlir.to_bytecode(collective_groups.for_devices(module, devices))
+    except ValueError as error:
+        expected, _, got = str(error).removeprefix("expected ").partition(", got ")
+        raise InputError(where, f"{expected}, as the module says", got, f"--mesh {expected.split()[0]}") from None
+    same = _placements((), arguments, devices)
+    return Sharded(
+        bytecode, devices, arguments, same, tuple(zip(results, _placements((), results, devices), strict=True))
+    )
 
 
 def _placements(texts: Sequence[str], wholes: Sequence[TensorDesc], devices: int) -> tuple[Placement, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,8 @@ from opscope.harness.prepare.mlir.values import tensor_desc
 from opscope.harness.record.records import TensorDesc
 
 REPLICAS, PARTITIONS = "mhlo.num_replicas", "mhlo.num_partitions"
+_GROUPS = ("replica_groups", "source_target_pairs")
+_IDS = ("stablehlo.partition_id", "stablehlo.replica_id")
 _DIMS = {
     "all_gather": ("all_gather_dim", ""),
     "reduce_scatter": ("scatter_dimension", ""),
@@ -51,13 +54,14 @@ def _read(op: Any, replicas: int, partitions: int) -> Collective:
 
 
 def among_replicas(module: Module | bytes, devices: int) -> tuple[Module, list[TensorDesc], list[TensorDesc]]:
-    """The module of `devices` partitions as one of as many replicas, with the types of its arguments and results.
+    """The module of `devices` devices as one of as many replicas, with the types of its arguments and results.
 
-    Raises ValueError for one of another number of devices, or of replicas too.
+    Raises ValueError for one of another number of devices.
     """
     copy = parse(to_bytecode(load(module)))
-    if _mesh(copy) != (1, devices):
-        raise ValueError(f"expected a module of {devices} partitions, got {_mesh(copy)} replicas and partitions")
+    mesh = _mesh(copy)
+    if math.prod(mesh) != devices:
+        raise ValueError(f"expected a module of {devices} devices, got {mesh} replicas and partitions")
     joint: list[Any] = []
 
     def visit(op: Any) -> Any:
@@ -68,7 +72,7 @@ def among_replicas(module: Module | bytes, devices: int) -> tuple[Module, list[T
     copy.operation.walk(visit)
     with copy.context, ir.Location.unknown():
         for op in joint:
-            _of_replicas(op, devices)
+            _of_replicas(op, *mesh)
         for key, count in ((REPLICAS, devices), (PARTITIONS, 1)):
             copy.operation.attributes[key] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), count)
     [block] = _main(copy).regions[0].blocks
@@ -76,19 +80,58 @@ def among_replicas(module: Module | bytes, devices: int) -> tuple[Module, list[T
     return copy, [tensor_desc(argument.type) for argument in block.arguments], [tensor_desc(v.type) for v in gives]
 
 
-def _of_replicas(op: Any, devices: int) -> None:
-    """Writes the groups of an op of partitions as those of replicas, without a channel."""
+def device_count(module: Module | bytes) -> int:
+    """How many devices run a module as it is, with collectives between them; 1 for a program of one device.
+
+    It says so itself, or its groups name as many.
+    """
+    loaded = load(module)
+    joint: list[Any] = []
+    loaded.operation.walk(lambda op: joint.append(op) or ir.WalkResult.ADVANCE if _joins(op) else ir.WalkResult.ADVANCE)
+    if not joint or (devices := math.prod(_mesh(loaded))) > 1:
+        return devices if joint else 1
+    named = [op.attributes[key] for op in joint for key in _GROUPS if key in op.attributes]
+    return max([1, *(device + 1 for dense in named if hasattr(dense, "type") for device in dense)])
+
+
+def for_devices(module: Module, devices: int) -> Module:
+    """A module with collectives that says how many devices it is for: as replicas, or as partitions where its
+    collectives have channels. Raises ValueError for one that says another number."""
+    copy = parse(to_bytecode(module))
+    count = device_count(copy)
+    if math.prod(_mesh(copy)) == 1 and count <= devices:
+        channels: list[int] = []
+        copy.operation.walk(lambda op: channels.append(_channel(op)) or ir.WalkResult.ADVANCE)
+        with copy.context:
+            number = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), devices)
+            copy.operation.attributes[PARTITIONS if any(channels) else REPLICAS] = number
+    elif count != devices:
+        raise ValueError(f"expected {count} devices, got {devices}")
+    return copy
+
+
+def _of_replicas(op: Any, replicas: int, partitions: int) -> None:
+    """Writes the groups of an op of replicas and partitions as those of replicas alone, without a channel."""
     if op.operands:
-        rows = [list(row) for row in _groups(op, op.name.removeprefix("stablehlo."), 1, devices)]
+        rows = [list(row) for row in _groups(op, op.name.removeprefix("stablehlo."), replicas, partitions)]
         width = max(len(row) for row in rows)
         text = str([row + [-1] * (width - len(row)) for row in rows])
         key = "source_target_pairs" if "source_target_pairs" in op.attributes else "replica_groups"
         op.attributes[key] = ir.Attribute.parse(f"dense<{text}> : tensor<{len(rows)}x{width}xi64>")
     for key in {"channel_handle", "use_global_device_ids"} & set(op.attributes):
         del op.attributes[key]
-    if op.name == "stablehlo.partition_id":
-        types = [op.results[0].type]
-        place = ir.Operation.create("stablehlo.replica_id", results=types, ip=ir.InsertionPoint(op), loc=op.location)
+    if op.name in _IDS:
+        count = partitions if op.name == "stablehlo.partition_id" else replicas
+        if count > 1 and replicas * partitions > count:
+            raise ValueError(
+                f"{op.name} of {replicas} replicas of {partitions} partitions: there is no form of replicas"
+            )
+        kind = op.results[0].type
+        zero = {"value": ir.Attribute.parse(f"dense<0> : {kind}")}
+        name, attributes = ("stablehlo.replica_id", {}) if count > 1 else ("stablehlo.constant", zero)
+        place = ir.Operation.create(
+            name, results=[kind], attributes=attributes, ip=ir.InsertionPoint(op), loc=op.location
+        )
         op.results[0].replace_all_uses_with(place.results[0])
         op.erase()
 
@@ -99,9 +142,7 @@ def _main(module: Module) -> Any:
 
 
 def _joins(op: Any) -> bool:
-    return any(key in op.attributes for key in ("replica_groups", "source_target_pairs")) or op.name in (
-        "stablehlo.partition_id", "stablehlo.replica_id",
-    )  # fmt: skip
+    return any(key in op.attributes for key in _GROUPS) or op.name in _IDS
 
 
 def _groups(op: Any, name: str, replicas: int, partitions: int) -> Iterator[list[int]]:

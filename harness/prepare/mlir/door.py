@@ -13,7 +13,7 @@ from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
 
 from opscope.base import regular_file
-from opscope.harness.prepare.mlir import foreign
+from opscope.harness.prepare.mlir import foreign, jax_blob
 from opscope.harness.record.errors import InputError
 
 Module = ir.Module
@@ -22,6 +22,8 @@ MAGIC = b"ML\xefR"
 """First bytes of MLIR bytecode; a portable artifact continues with its producer, `StableHLO_v<version>`."""
 _FORMS = "StableHLO as text, MLIR bytecode or portable artifact"
 _EXPORT = "exporting the model to StableHLO"
+_PRODUCER = re.compile(re.escape(MAGIC) + rb".{1,9}StableHLO_v(\d+\.\d+\.\d+)\0", re.DOTALL)
+"""The start of a portable artifact: bytecode's version, then the producer."""
 _FOREIGN = re.compile(r"unregistered dialect|is unknown|Dialect `[\w.]+' not found")
 """What MLIR's reader says of a dialect that it does not know."""
 
@@ -70,6 +72,8 @@ def parse(source: str | bytes, where: str = "module", path: Path | None = None) 
     With `path`, the file that `source` was read from, the ops of a text without locations of its own come from there.
     """
     data = source.encode() if isinstance(source, str) else source
+    if not data.startswith(MAGIC) and MAGIC in data:
+        data = jax_blob.artifact(data, where)
     if data.startswith(MAGIC):
         return _parse_bytecode(data, where)
     try:
@@ -150,9 +154,21 @@ def _parse_bytecode(data: bytes, where: str) -> Module:
                 notes.clear()
                 return _in_stablehlo(_without_foreign(read, where, first))
     except (ir.MLIRError, ValueError) as error:
-        raise _refused("\n".join(notes) or str(error), where, None) from error
+        refused = _refused("\n".join(notes) or str(error), where, None)
+        if (newer := _newer(data)) is not None:
+            ours = f"a portable artifact of StableHLO {stablehlo.get_current_version()} or older"
+            got = f"one of {newer}, and {refused.got}"
+            raise InputError(where, ours, got, "writing it for that version, or as text") from error
+        raise refused from error
     finally:
         handler.detach()
+
+
+def _newer(data: bytes) -> str | None:
+    """The version of a portable artifact that is newer than this jaxlib's StableHLO."""
+    found = _PRODUCER.match(data)
+    ours = tuple(map(int, stablehlo.get_current_version().split(".")))
+    return found[1].decode() if found and tuple(map(int, found[1].split(b"."))) > ours else None
 
 
 def _refused(message: str, where: str, text: str | None) -> InputError:
@@ -167,6 +183,10 @@ def _refused(message: str, where: str, text: str | None) -> InputError:
     if unknown:
         name = next(group for group in unknown.groups() if group)
         return InputError(spot, _FORMS, f"the unknown dialect `{name}`", _EXPORT)
+    if text is None and "newer than" in line:
+        return InputError(
+            where, _FORMS, f"bytecode of a newer MLIR ({line})", "writing it for an older version, or as text"
+        )
     if text is None:
         return InputError(where, _FORMS, f"truncated or damaged bytecode ({line})", "writing the file again")
     if not re.search(r"\b(module|func\.func|stablehlo\.)", text):

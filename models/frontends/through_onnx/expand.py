@@ -12,6 +12,7 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, inliner, numpy_helper, shape_inference
 
 from opscope.models.frontends.through_onnx import quantize, recurrent, resample, standard_body
+from opscope.models.frontends.through_onnx.decided_ifs import without_decided_ifs
 from opscope.models.frontends.through_onnx.fold import fold
 from opscope.models.frontends.through_onnx.writer import Scope, Writer
 
@@ -76,6 +77,8 @@ def expand(model: ModelProto) -> ModelProto:
     Raises ValueError, naming the node, for an unsupported form of an op.
     """
     model = inliner.inline_local_functions(model)
+    if any(node.op_type == "If" for node in model.graph.node):
+        model = _folded(model)
     kinds = {node.op_type for node in model.graph.node}
     while kinds.intersection(BY_THE_STANDARD):
         inlined = standard_body.inline(_inferred(model), BY_THE_STANDARD)
@@ -96,11 +99,12 @@ def expand(model: ModelProto) -> ModelProto:
 
 def _folded(model: ModelProto) -> ModelProto:
     """Returns `model` with folded constants; these make more shapes known, and those more constants."""
-    before = -1
-    while len(model.graph.node) != before:
-        before = len(model.graph.node)
+    before: list[str] = [""]
+    while (kinds := [node.op_type for node in model.graph.node]) != before:
+        before = kinds
         model = _inferred(model)
-        model = fold(model, _scope(model))
+        scope = _scope(model)
+        model = fold(without_decided_ifs(model, scope), scope)
     return model
 
 

@@ -33,7 +33,7 @@ def fold(model: ModelProto, scope: Scope) -> ModelProto:
     out.CopyFrom(model)
     del out.graph.node[:]
     for node in model.graph.node:
-        folded = None if wanted.intersection(node.output) else _value(node, known, scope, model)
+        folded = None if wanted.intersection(node.output) else value_of(node, known, scope, model)
         if folded is None:
             out.graph.node.append(node)
             continue
@@ -42,10 +42,10 @@ def fold(model: ModelProto, scope: Scope) -> ModelProto:
     return out
 
 
-def _value(
-    node: NodeProto, known: Mapping[str, np.ndarray], scope: Scope, model: ModelProto
+def value_of(
+    node: NodeProto, known: Mapping[str, np.ndarray], scope: Scope, model: ModelProto, *, floats: bool = False
 ) -> dict[str, np.ndarray] | None:
-    """Returns the results of a node by name; None if they cannot be computed or are too large."""
+    """Returns the results of a node by name; None if they cannot be computed, are too large, or are `floats`' work."""
     if node.op_type == "Constant" or node.op_type in OF_CHANCE or node.domain not in ("", "ai.onnx"):
         return None
     if any(a.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS) for a in node.attribute):
@@ -59,7 +59,7 @@ def _value(
             operands[name] = np.broadcast_to(np.zeros((), kind), scope.shapes[name])
         else:
             return None
-        if operands[name].dtype.kind not in "iub" and node.op_type not in OF_SHAPES:
+        if not floats and operands[name].dtype.kind not in "iub" and node.op_type not in OF_SHAPES:
             return None
     if any(np.prod(scope.shapes.get(name, ()), dtype=np.int64) > MOST for name in node.output):
         return None
