@@ -19,7 +19,10 @@ from opscope.harness.backends import registry
 from opscope.harness.backends.base import BackendError, Job, StageError
 from opscope.harness.backends.pjrt import Pjrt
 from opscope.harness.prepare import golden
+from opscope.harness.prepare.pjrt import client as pjrt_client
 from opscope.harness.prepare.pjrt.c_interface import PluginError, read_api
+from opscope.harness.prepare.pjrt.client import ClientError
+from opscope.harness.prepare.pjrt.compile_only import CompileOnlyClient
 from opscope.harness.record.records import TensorDesc
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
@@ -176,6 +179,28 @@ def test_a_refused_op_has_the_plugins_own_words(plugin: Pjrt) -> None:
         plugin.climb(Stage.COMPILE, job)
     assert len(refused.value.message) <= 200
     assert "\n" in refused.value.diagnostic, "the full text is kept"
+
+
+def test_a_client_that_only_compiles_makes_the_program_that_jaxlibs_own_client_runs(plugin: Pjrt) -> None:
+    client = CompileOnlyClient(plugin.library().path)
+    theirs = plugin.client(ResultOptions())
+    assert (client.platform, client.device_kind) == (theirs.platform, theirs.device_kind)
+    assert theirs.platform_version.endswith(client.platform_version)
+    options = pjrt_client.compile_options()
+    compiled, inputs = client.compile(PRODUCT, options), [np.full(shape, 2, np.float32) for shape in ((8, 16), (16, 4))]
+    own = theirs.compile(PRODUCT, options)
+    front, end, _ = own.serialise().partition(b"mainJ\0")  # what jaxlib's client writes before the plugin's own bytes
+    [again] = theirs.deserialise(front + end + compiled.serialise(), options)(inputs)
+    np.testing.assert_array_equal(again, own(inputs)[0])
+    for refused in (lambda: client.put(inputs[0]), lambda: client.take(None), lambda: compiled([])):
+        with pytest.raises(ClientError, match="only compiles"):
+            refused()
+    messages = []
+    for each in (client, theirs):
+        with pytest.raises(ClientError) as error:
+            each.compile(b"func.func @main() -> tensor<f32> { unknown }", options)
+        messages.append(error.value.full)
+    assert messages[0].splitlines()[-1] == messages[1].splitlines()[-1]
 
 
 def test_its_program_and_what_it_says_of_costs_are_kept_with_the_ir(plugin: Pjrt, tmp_path: Path) -> None:

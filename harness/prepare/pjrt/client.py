@@ -269,10 +269,10 @@ def portable(module: bytes, version: str) -> bytes:
 
     Raises ValueError if it cannot be read or has an op that the version lacks.
     """
-    from jaxlib import _jax
+    from jaxlib import xla_client
 
     try:
-        return _jax.mlir.serialize_portable_artifact(module, version)
+        return xla_client._xla.mlir.serialize_portable_artifact(module, version)
     except Exception as error:  # jaxlib raises many types
         raise ValueError(str(error)) from error
 
