@@ -215,6 +215,9 @@ class Backend(ABC):
     lasting: bool = False
     """Whether fingerprint and target follow from this project's sources and the installed packages alone. A run whose
     verdicts are all kept then need not start the backend."""
+    device_path: str = ""
+    """The file or folder that is there if and only if this machine has its device, such as `/dev/tenstorrent`. A report
+    that is `lasting` is made anew once the device has come or gone."""
     compile_depths: Mapping[Stage, str] = MappingProxyType({})
     """Stage -> the compiler's own name for the depth that an op has then reached, for a record's `compile_depth`."""
     stage_files: Mapping[Stage, str] = MappingProxyType({})

@@ -165,14 +165,17 @@ def absolute(backend: str, folder: Path | None = None) -> str:
 
 
 def mark(backend: str) -> str:
-    """A text that changes with a plugin's file; empty for a backend that has none. Reads no content."""
+    """A text that changes with a plugin's file, and with a device that comes or goes; empty for a backend that has
+    neither. Reads no content."""
     name, argument = parts(backend)
+    device = declarations_of(backend).constants.get("device_path")
+    with_device = f"with {device}" if isinstance(device, str) and device and Path(device).exists() else ""
     if not argument:
-        return ""
+        return with_device
     try:
-        return plugin_libraries.find(f"--backend {name}", argument).mark()
+        return plugin_libraries.find(f"--backend {name}", argument).mark() + with_device
     except (InputError, OSError):
-        return ""
+        return with_device
 
 
 def _source(backend: str) -> Path:

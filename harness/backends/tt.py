@@ -47,7 +47,6 @@ PLUGINS = ("tt", "pjrt_plugin_tt")
 BOARDS = ("n150", "n300", "p100", "p150", "t3000", "galaxy")
 """The boards of `compiler/target/boards` whose chips tt-mlir knows."""
 LACKS = "levels 1 and 2 on Blackhole alone (p100, p150), as it has no firmware for Wormhole"
-CARDS = Path("/dev/tenstorrent")
 DEFAULT_FIDELITY = "HiFi4"
 _ASSETS = "libtt-tt-metal-runtime-assets-*"
 """What the library unpacks when it is loaded; only kernels are compiled from it, at level 1 and above."""
@@ -64,6 +63,7 @@ class Tt(Pjrt):
 
     name = "tt"
     needs_argument = False
+    device_path = "/dev/tenstorrent"
     scratch_bytes = 440 << 20
     stages = (*tt_executable.STAGES, Stage.RUN)
     stage_files = MappingProxyType({stage: f"{_FOLDER}/{file}" for stage, file in tt_executable.WRITTEN.items()})
@@ -349,7 +349,7 @@ def _remove_once(folder: Path) -> None:
 
 
 def _has_card() -> bool:
-    return CARDS.exists()
+    return Path(Tt.device_path).exists()
 
 
 def _export_folder() -> Path:

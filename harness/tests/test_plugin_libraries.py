@@ -146,3 +146,15 @@ def test_a_report_of_before_is_not_taken_for_another_library(tmp_path: Path) -> 
     assert result_cache._request(context) == before
     library.write_bytes(b"another")
     assert result_cache._request(context) != before, "the report is recalled without starting the backend"
+
+
+def test_a_report_is_made_anew_once_the_device_has_come(tmp_path: Path) -> None:
+    """Compiled for a simulated board and compiled for a card are two reports of one library."""
+    device, backend = tmp_path / "device", tmp_path / "mine.py"
+    backend.write_text(
+        "from opscope.harness.backends.base import Backend\n\n\n"
+        f"class Mine(Backend):\n    name = 'mine'\n    device_path = {str(device)!r}\n"
+    )
+    without = registry.mark(str(backend))
+    device.touch()
+    assert registry.mark(str(backend)) != without
