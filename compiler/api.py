@@ -263,7 +263,7 @@ def partitioned(module: bytes | str, mesh: str) -> bytes:
 
     Its collectives name devices by their place in the mesh, row by row. Raises StageFailure, CompilerInputError.
     """
-    from opscope.base import partition
+    from opscope.base.mesh import partition
 
     try:
         return partition.partitioned(module, partition.devices_of(mesh)).bytecode

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 
-from opscope.base import partition
-from opscope.base.placement import placement
+from opscope.base.mesh import partition
+from opscope.base.mesh.placement import placement
 from opscope.compiler.errors import CompilerInputError, StageFailure
 from opscope.compiler.ir import guard
 

@@ -23,7 +23,7 @@ from xdsl.dialects import builtin as b
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from opscope.base.placement import Placement
+from opscope.base.mesh.placement import Placement
 from opscope.compiler.dialects.stablehlo import CLASSES, spec_attr
 from opscope.compiler.errors import CompilerInputError, StageFailure
 from opscope.compiler.ir import functions, on_mesh, outlined, text

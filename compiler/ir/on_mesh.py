@@ -3,7 +3,7 @@
 What `jax.shard_map` writes, `sdy.manual_computation` over all axes of its mesh, is each device's program already: its
 body takes the op's place. Calls of `tt.mesh_shard` say how a whole tensor is cut into the devices' parts, and how parts
 are joined to a whole; an argument of the entry that is annotated is handed over as a part. Every other sharding needs
-XLA's partitioner first (`opscope/base/partition.py`), whose placement of the results is then written as such calls.
+XLA's partitioner first (`opscope/base/mesh/partition.py`), whose placement of results is then written as such calls.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any
 import jaxlib.mlir.ir as mlir
 from jaxlib.mlir.dialects import sdy
 
-from opscope.base.placement import Placement
-from opscope.base.shardings import sharding_in
+from opscope.base.mesh.placement import Placement
+from opscope.base.mesh.shardings import sharding_in
 from opscope.compiler.errors import CompilerInputError
 
 MESH, MANUAL, ALL_SLICE = "sdy.mesh", "sdy.manual_computation", "sdy.all_slice"

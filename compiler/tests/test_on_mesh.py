@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from opscope.base.placement import placement
+from opscope.base.mesh.placement import placement
 from opscope.compiler.commands.compile import opt
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.ir.on_mesh import cut_of

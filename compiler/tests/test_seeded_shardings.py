@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opscope.base import partition
-from opscope.base.placement import placement
+from opscope.base.mesh import partition
+from opscope.base.mesh.placement import placement
 from opscope.compiler import api
 from opscope.compiler.errors import StageFailure
 from opscope.compiler.ir import door

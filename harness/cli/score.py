@@ -33,7 +33,7 @@ def score(
     """
     from importlib import metadata
 
-    from opscope.harness.prepare.onnx_cases import Choice
+    from opscope.harness.prepare.onnx_suite.onnx_cases import Choice
     from opscope.harness.suites import onnx_suite, page
     from opscope.harness.suites.faults import OURS, Fault
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.children.inside import Parent
-from opscope.base.shardings import mesh_of, sharding_in
+from opscope.base.mesh.shardings import mesh_of, sharding_in
 from opscope.harness.prepare import mlir
 from opscope.harness.prepare.mlir import collective_groups, file_models
 from opscope.harness.record.errors import InputError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from opscope.base.placement import part_of
+from opscope.base.mesh.placement import part_of
 from opscope.base.stored import checked
 from opscope.harness.record.element_types import TERM_SIZES, load, numpy_dtype
 from opscope.harness.record.records import OpRow, Source, TensorDesc

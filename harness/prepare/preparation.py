@@ -15,9 +15,10 @@ from opscope.base.children.slots import SlotFile
 from opscope.base.digest import file_digest
 from opscope.base.file_names import label, resolved
 from opscope.harness.cache import export_folder, upkeep
-from opscope.harness.prepare import argument_files, file_models, node_tests, user_files
+from opscope.harness.prepare import argument_files, file_models, user_files
 from opscope.harness.prepare.allowance import SECONDS, Allowance
 from opscope.harness.prepare.exporting import Export
+from opscope.harness.prepare.onnx_suite import node_tests
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.result_options import DTYPES, INPUTS
 from opscope.models import frontends, registry

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from opscope.base import gc_pause
+from opscope.base.mesh.shardings import option_that_splits, sharding_in
 from opscope.base.quantised.types import PREFIX
-from opscope.base.shardings import option_that_splits, sharding_in
 from opscope.harness.prepare.identity import Identity, attribute_items, digest, op_name
 from opscope.harness.prepare.mesh.collectives import COLLECTIVES
 from opscope.harness.prepare.mlir import Module, bounded, branches, file_models, load, open_shapes, to_bytecode

@@ -18,7 +18,7 @@ from opscope.base.children.inside import Parent
 from opscope.harness.backends import registry
 from opscope.harness.backends.base import Backend, Job, StageError
 from opscope.harness.prepare.golden import GoldenError, compile_module
-from opscope.harness.prepare.onnx_cases import CHANCE, INDEX, tensors
+from opscope.harness.prepare.onnx_suite.onnx_cases import CHANCE, INDEX, tensors
 from opscope.harness.record.records import ResultCheck
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage

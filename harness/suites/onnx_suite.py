@@ -12,7 +12,7 @@ from typing import Any
 
 from opscope.base.children.call import call
 from opscope.base.installing import install_command
-from opscope.harness.prepare.onnx_cases import INDEX, Choice
+from opscope.harness.prepare.onnx_suite.onnx_cases import INDEX, Choice
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import DEFAULT_BACKEND
 from opscope.harness.suites.faults import Fault, Score
@@ -37,8 +37,8 @@ def scores(
     if missing:
         raise InputError("suite:onnx", "the ONNX frontend", f"no {', '.join(missing)}", install_command("onnx"))
     with tempfile.TemporaryDirectory(prefix="opscope-suite-") as folder:
-        outcome = call("opscope.harness.prepare.onnx_cases:write", {"folder": folder, "choice": asdict(choice)},
-                       seconds=WRITE_SECONDS)  # fmt: skip
+        task = {"folder": folder, "choice": asdict(choice)}
+        outcome = call("opscope.harness.prepare.onnx_suite.onnx_cases:write", task, seconds=WRITE_SECONDS)
         if not outcome.ending.ok:
             raise InputError("suite:onnx", "the node tests of the package onnx", outcome.ending.kind)
         index = json.loads((Path(folder) / INDEX).read_text())

@@ -19,7 +19,7 @@ from opscope.harness.prepare.mlir.locations import Place
 from opscope.harness.prepare.mlir.single_op import CannotBuildError, build_module, literal, symbols_in
 from opscope.harness.prepare.mlir.tagged import tagged
 from opscope.harness.prepare.mlir.variant import Form, _inferred, read, region_kinds
-from opscope.harness.prepare.onnx_cases import Choice
+from opscope.harness.prepare.onnx_suite.onnx_cases import Choice
 from opscope.harness.prepare.op_defaults import is_default
 from opscope.harness.prepare.program import SingleOp
 from opscope.harness.prepare.split import split_module

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from opscope.harness.cache import export_folder
-from opscope.harness.prepare import node_tests, onnx_cases, prepare_models
+from opscope.harness.prepare import prepare_models
 from opscope.harness.prepare.inputs import row_inputs
+from opscope.harness.prepare.onnx_suite import node_tests, onnx_cases
 from opscope.harness.prepare.preparation import Preparation, tasks
 from opscope.harness.record.errors import InputError
 from opscope.models import frontends

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opscope.base import partition
-from opscope.base.shardings import mesh_of, option_that_splits
+from opscope.base.mesh import partition
+from opscope.base.mesh.shardings import mesh_of, option_that_splits
 from opscope.harness.prepare import file_models, mlir
 from opscope.harness.prepare.export import Exported
 from opscope.harness.prepare.mesh.sharding import sharded

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from opscope.harness.cli.score import score as command
-from opscope.harness.prepare.onnx_cases import Choice
+from opscope.harness.prepare.onnx_suite.onnx_cases import Choice
 from opscope.harness.suites import page
 from opscope.harness.suites.faults import OURS, Fault, Score
 

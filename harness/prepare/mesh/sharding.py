@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from opscope.base import partition
-from opscope.base.placement import Placement, placement
-from opscope.base.shardings import sharding_in
+from opscope.base.mesh import partition
+from opscope.base.mesh.placement import Placement, placement
+from opscope.base.mesh.shardings import sharding_in
 from opscope.harness.prepare import mlir
 from opscope.harness.prepare.export import Exported
 from opscope.harness.prepare.mlir import collective_groups, file_models

@@ -6,7 +6,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from opscope.base.shardings import sharding_in
+from opscope.base.mesh.shardings import sharding_in
 from opscope.harness.prepare.mlir.door import Module
 
 CONSTANT, BODIES = "sdy.constant", frozenset({"sdy.manual_computation", "sdy.named_computation"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opscope.base.placement import placement
+from opscope.base.mesh.placement import placement
 
 TEXTS = {
     "{devices=[2,1,4]<=[8] last_tile_dim_replicate}": (4, 6),

@@ -19,7 +19,7 @@ from opscope.base.damage import Damaged
 from opscope.base.digest import file_digest, json_digest, words_digest
 from opscope.base.plugins import version
 from opscope.harness.cache import export_folder, upkeep
-from opscope.harness.prepare import onnx_cases
+from opscope.harness.prepare.onnx_suite import onnx_cases
 from opscope.harness.record.errors import InputError, closest
 from opscope.models import frontends
 
@@ -93,7 +93,7 @@ def _make(folder: Path, max_cache: int) -> None:
         raise export_folder.unwritable("cache folder", place, error) from None
     try:
         task = {"folder": str(temporary)}
-        outcome = call("opscope.harness.prepare.onnx_cases:write_models", task, seconds=SECONDS)
+        outcome = call("opscope.harness.prepare.onnx_suite.onnx_cases:write_models", task, seconds=SECONDS)
         if not outcome.ending.ok:
             got = f"{outcome.ending.kind}: {outcome.log.last_line()}"
             raise InputError(f"--model {SUITE}", "the node tests of the package onnx", got)

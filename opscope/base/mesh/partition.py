@@ -18,7 +18,7 @@ from typing import Any
 from opscope.base.children.call import call
 from opscope.base.children.inside import Parent
 from opscope.base.machine import memory_limit
-from opscope.base.shardings import GSPMD, option_that_splits, sharding_in
+from opscope.base.mesh.shardings import GSPMD, option_that_splits, sharding_in
 
 SECONDS = 600.0
 _SOURCE, _LOCAL = "module.mlir", "local.mlirbc"
@@ -73,7 +73,7 @@ def partitioned(module: bytes | str, devices: int, *, memory: int | None = None)
     with tempfile.TemporaryDirectory(prefix="opscope-partition-") as folder:
         (Path(folder) / _SOURCE).write_bytes(module.encode() if isinstance(module, str) else module)
         outcome = call(
-            "opscope.base.partition:in_child",
+            "opscope.base.mesh.partition:in_child",
             {"folder": folder, "devices": devices},
             seconds=SECONDS,
             memory=memory_limit(memory),
