@@ -485,7 +485,8 @@ class Walker:
 
         Where it is a formula its result is the golden; else it stands beside it, and the lane compares them.
         """
-        if op.op_id not in self.goldens or (row := self.row(op)).shards or (form := known_wrong.form_of(row)) is None:
+        form = known_wrong.form_of(op)
+        if form is None or op.op_id not in self.goldens or (row := self.row(op)).shards:
             return
         answer = ask.ask(row, self.plan.folder, None)
         kind = "golden" if form.is_formula else "second"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from opscope.harness.prepare.program import SingleOp
 from opscope.harness.record.records import OpRow
 
 
@@ -18,7 +19,7 @@ class KnownWrong:
     what: str
     """What XLA makes of it."""
     source: str
-    fits: Callable[[OpRow], bool]
+    fits: Callable[[OpRow | SingleOp], bool]
     is_formula: bool
     """Whether the second authority is the formula of a function, and so the golden itself: nobody doubts it."""
 
@@ -42,10 +43,10 @@ FORMS = (
 )  # fmt: skip
 
 
-def _is_double(row: OpRow) -> bool:
+def _is_double(row: OpRow | SingleOp) -> bool:
     return [desc.data_type for desc in row.outputs] == ["f64"]
 
 
-def form_of(row: OpRow) -> KnownWrong | None:
+def form_of(row: OpRow | SingleOp) -> KnownWrong | None:
     """The form that an op has; None if its golden is not known to be wrong."""
     return next((form for form in FORMS if form.fits(row)), None)
