@@ -13,6 +13,13 @@ def clamp_scalar(emit: Emit) -> None:
     emit.call("clamp_scalar", emit.inputs, emit.results, EltwiseParams(bounds), emit.numerics())
 
 
+@emits("pow_scalar")
+def pow_scalar(emit: Emit) -> None:
+    """To the power of a number."""
+    exponent = (float(emit.attributes["rhs"]),)
+    emit.call("pow_scalar", emit.inputs, emit.results, EltwiseParams(exponent), emit.numerics())
+
+
 @emits("clamp_tensor")
 def clamp_tensor(emit: Emit) -> None:
     """Between two tensors."""

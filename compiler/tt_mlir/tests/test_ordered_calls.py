@@ -147,6 +147,13 @@ def test_numbers_are_kept_between_two() -> None:
     assert_array_equal(run_op("ttnn.clamp_tensor", "", [X, low, high], [(X.shape, "f32")])[0], np.clip(X, low, high))
 
 
+def test_the_exponent_of_a_power_is_a_number() -> None:
+    for exponent in (2.0, 0.5, -3.0):
+        x = np.abs(X) + 1
+        got = run_op("ttnn.pow_scalar", f"rhs = {exponent:e} : f32", [x], [(X.shape, "f32")])[0]
+        np.testing.assert_allclose(got, np.power(x.astype(np.float64), exponent), rtol=1e-6)
+
+
 def test_a_shift_of_bits_keeps_the_sign_within_the_width() -> None:
     a, by = np.array([-8, -8, -8, 8, -1], np.int32), np.array([1, 31, 32, 2, -1], np.int32)
     got = run_op("ttnn.bitwise_right_shift", BINARY, [a, by], [((5,), "si32")])[0]
