@@ -36,6 +36,7 @@ def run(backend, module, *inputs):
         ("ui64", np.array([2**64 - 1, 0, 1, 2], np.uint64)),
         ("f8E4M3FN", np.array([1.5, -2, 448, 0]).astype(ml_dtypes.float8_e4m3fn)),
         ("f32", np.array([7.5, 7.5, 7.5, 7.5], np.float32)),
+        ("f64", np.array([7.5, -0.1, 1e300, -0.0])),
     ],
 )
 def test_values_of_every_type_go_in_and_come_back_bit_by_bit(interpreter, kind, values):

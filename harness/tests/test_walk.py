@@ -273,3 +273,24 @@ def test_progress_is_told_every_twenty_ops_and_at_the_end(count: int, told: list
     seen: list[tuple[int, int]] = []
     walked(module, tmp_path, on_progress=lambda done, total: seen.append((done, total)))
     assert seen[: len(told)] == [(done, count) for done in told]
+
+
+LOG1P = """func.func @main(%x: tensor<64xf64>) -> tensor<64xf64> {
+  %0 = stablehlo.negate %x : tensor<64xf64>
+  %1 = stablehlo.log_plus_one %0 : tensor<64xf64>
+  %2 = stablehlo.negate %1 : tensor<64xf64>
+  return %2 : tensor<64xf64>
+}"""
+
+
+def test_a_golden_that_is_known_to_be_wrong_is_the_formulas(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.linspace(0.28, 0.53, 64))
+    _, found = walked(LOG1P, tmp_path, value_files={0: "x.npy"})
+    (row,) = by_name(found.rows, "log_plus_one")
+    (x,), (got,) = row_inputs(row, tmp_path), row_golden(row, tmp_path)
+    exact = np.log1p(x.astype(np.longdouble))
+    assert np.abs((got - exact) / np.spacing(np.abs(exact).astype(np.float64))).max() <= 1
+    assert row.second is not None
+    assert "jax#39707" in row.second.text
+    assert row.second.values == ()
+    assert {other.second for other in found.rows if other is not row} == {None}

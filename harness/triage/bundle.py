@@ -141,7 +141,8 @@ def write(
             of_shard = store.all_of(row.on(shard), f"d{shard.devices[0]}.") if row.devices > 1 else (sources, golden)
             shards.append(Shard(devices=shard.devices, sources=of_shard[0], golden=of_shard[1]))
         bundled = row.model_copy(update={
-            "module": MODULE, "sources": sources, "golden": golden, "term_sizes": (), "shards": tuple(shards),
+            "module": MODULE, "sources": sources, "golden": golden, "term_sizes": (), "second": None,
+            "shards": tuple(shards),
             "no_golden": row.no_golden if values else "its values were left out",
             "uses": tuple(Use(model=MODEL, path=use.path, location=use.location, framework_op=use.framework_op)
                           for use in row.uses[:1]) or (Use(model=MODEL, path="main/0"),),

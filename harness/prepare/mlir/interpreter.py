@@ -116,7 +116,7 @@ def _attribute(array: np.ndarray, kind: Any) -> Any:
         return ir.Attribute.parse(f"dense<{words}> : {kind}")
     if array.dtype.name in ("int2", "int4", "uint2", "uint4"):
         return ir.Attribute.parse(f"dense<{array.astype(np.int64).tolist()}> : {kind}")
-    if str(element).startswith(("f6", "f4")):
+    if str(element).startswith(("f6E", "f4E")):
         raise InterpreterError(f"an input of {element}: no literal of it can be made")
     return ir.Attribute.parse(f'dense<"0x{np.ascontiguousarray(array).tobytes().hex().upper()}"> : {kind}')
 
