@@ -23,6 +23,7 @@ from xdsl.dialects import builtin as b
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from opscope.base import nesting
 from opscope.base.mesh.placement import Placement
 from opscope.compiler.dialects.stablehlo import CLASSES, spec_attr
 from opscope.compiler.errors import CompilerInputError, StageFailure
@@ -38,6 +39,8 @@ CALLS = {"func.call": "callee", "stablehlo.composite": "decomposition"}
 ACROSS_CHIPS = frozenset(f"stablehlo.{name}" for name in (*COLLECTIVES, *IDS))
 LARGEST_CONSTANT = 2**29
 """Largest number of elements of a constant: 2 GiB of float32, for which text may write only one element."""
+RESOURCE = "dense_resource<"
+"""How a constant begins whose elements stand at the end of the file."""
 TOKEN = None
 """Represents a token, a value that only orders side effects; programs here have none."""
 _DIMENSIONS: dict[str, tuple[type, tuple[str, ...]]] = {
@@ -232,6 +235,8 @@ class _Walk:
         self.wanted: list[str] = []
         """The names in `called`, in the order of their first calls."""
         self.large: dict[Any, Attribute] = {}
+        self.depth = 0
+        """How deep in regions of ops the walk is."""
         self.mesh = tuple(_count(module, f"mhlo.num_{count}") for count in ("replicas", "partitions"))
         self.axes = on_mesh.rows_and_columns(module)
         self.name = _text(module.attributes, "sym_name")
@@ -267,15 +272,19 @@ class _Walk:
     def function(self, name: str, entry: Any, visibility: str | None = None) -> FuncOp:
         """Converts one function and gives it a name."""
         old = _only_block(name, entry)
-        block = Block(arg_types=[self.type(a.type) for a in old.arguments])
-        values: dict[Any, Any] = dict(zip(old.arguments, block.args, strict=True))
-        return functions.function(name, self.body(old, block, values), block, visibility)
+        block, values = self.block(old)
+        return functions.function(name, _without_tokens(self.body(old, block, values)), block, visibility)
+
+    def block(self, old: Any) -> tuple[Block, dict[Any, Any]]:
+        """An empty block for the ops of `old`, and its arguments by those of `old`."""
+        block = Block(arg_types=[self.type(a.type) for a in old.arguments if not _is_token(a)])
+        return block, dict(zip(old.arguments, _with_tokens(old.arguments, block.args), strict=True))
 
     def body(self, old: Any, block: Block, values: dict[Any, Any]) -> list[Any]:
-        """Appends the ops of `old` to `block`; returns the operands of its terminator."""
+        """Appends the ops of `old` to `block`; returns the operands of its terminator, tokens among them."""
         for wrapper in old.operations:
             op = wrapper.operation
-            operands = [operand for v in op.operands if (operand := values[v]) is not TOKEN]
+            operands = [values[v] for v in op.operands]
             if op.name in ("func.return", "stablehlo.return"):
                 return operands
             if op.name in CALLS:
@@ -292,9 +301,9 @@ class _Walk:
             elif op.name == "stablehlo.async_done":
                 results = operands[0]
             else:
-                new_op = self.op(op, operands, values)
+                new_op = self.op(op, _without_tokens(operands), values)
                 block.add_op(new_op)
-                results = new_op.results
+                results = _with_tokens(op.results, new_op.results)
             values.update(zip(op.results, results, strict=True))
         raise CompilerInputError("module: expected a return at the end of a block, got none")
 
@@ -330,15 +339,19 @@ class _Walk:
             raise StageFailure(
                 STAGE, op.name, f"{op.name}: expected an op of stablehlo or chlo, got another dialect's", kind="notimpl"
             )
+        if not self.depth and len(op.regions) and (reason := nesting.too_deep(_nested(op))):
+            raise StageFailure(STAGE, op.name, reason, kind="notimpl")
         regions = []
+        self.depth += 1
         for old_region in op.regions:
             region = Region()
             for old in old_region.blocks:
-                block = Block(arg_types=[self.type(a.type) for a in old.arguments])
-                results = self.body(old, block, outer | dict(zip(old.arguments, block.args, strict=True)))
+                block, inner = self.block(old)
+                results = _without_tokens(self.body(old, block, outer | inner))
                 block.add_op(CLASSES["stablehlo.return"].create(operands=results))
                 region.add_block(block)
             regions.append(region)
+        self.depth -= 1
         attributes = {name: self.attribute_of(op, name) for name in op.attributes}
         if op.name in ACROSS_CHIPS:
             attributes[MESH] = b.DenseArrayBase.from_list(b.i64, list(self.mesh))
@@ -346,7 +359,7 @@ class _Walk:
                 attributes[AXES] = b.DenseArrayBase.from_list(b.i64, list(self.axes))
         return cls.create(
             operands=operands,
-            result_types=[self.type(r.type) for r in op.results],
+            result_types=[self.type(r.type) for r in op.results if not _is_token(r)],
             attributes=attributes,
             regions=regions,
             location=_location(op.location),
@@ -372,6 +385,9 @@ class _Walk:
             match = re.search(r"\(Attribute\((.*)\)\)$", str(error), re.DOTALL)
             return spec_attr(match.group(1) if match else "unit", {})
         new = _ATTRIBUTES.get(old)
+        of_file = op.name == "stablehlo.constant" and not isinstance(old, mlir.DenseElementsAttr)
+        if new is None and of_file and str(old).startswith(RESOURCE):
+            return self.resource(op)
         if new is None:
             new = self.large.get(old)
         if new is None:
@@ -404,6 +420,21 @@ class _Walk:
         if words.startswith(("#", "@", "!", "{")):
             return spec_attr(words, {})
         return text.parse_attribute(words)
+
+    def resource(self, op: Any) -> Attribute:
+        """The elements of a constant that its file keeps as a resource. The bindings give no bytes, only the printed
+        module does: after four of alignment, in hex. Raises StageFailure where they are missing or of another size."""
+        kind: Any = self.type(op.results[0].type)
+        alone = mlir.Module.create(mlir.Location.unknown(op.context))
+        op.clone(mlir.InsertionPoint(alone.body))
+        match = re.search(r':\s*"0x([0-9A-Fa-f]*)"', str(alone.operation.get_asm(print_generic_op_form=True)))
+        data = b"" if match is None else bytes.fromhex(match[1])[4:]
+        width = max(8, getattr(kind.element_type, "bitwidth", 0))
+        if len(data) * 8 != math.prod(kind.get_shape()) * width or width % 8:
+            got = "none" if match is None else f"{len(data):,} bytes"
+            message = f"expected the values of {op.results[0].type} in the module's resources, got {got}"
+            raise StageFailure(STAGE, "stablehlo.constant", f"{message}; try exporting with all weights")
+        return b.DenseIntOrFPElementsAttr(kind, b.BytesAttr(data))
 
     def dense(self, old: Any) -> Attribute:
         """Converts dense elements: through NumPy if it has the type, else from the text, where floats are exact.
@@ -446,6 +477,31 @@ def _keep(kept: dict[Any, Attribute], old: Any, new: Attribute) -> None:
     if len(kept) >= MOST_KEPT:
         kept.clear()
     kept[old] = new
+
+
+def _nested(op: Any) -> int:
+    """How deep the regions of an op lie in one another."""
+    deepest, inside = 0, [(op, 0)]
+    while inside:
+        each, depth = inside.pop()
+        deepest = max(deepest, depth)
+        inside += [(v.operation, depth + 1) for region in each.regions for block in region for v in block.operations]
+    return deepest
+
+
+def _is_token(value: Any) -> bool:
+    """Whether a value of MLIR only orders side effects."""
+    return str(value.type) == "!stablehlo.token"
+
+
+def _without_tokens(values: Sequence[Any]) -> list[Any]:
+    return [value for value in values if value is not TOKEN]
+
+
+def _with_tokens(old: Sequence[Any], new: Sequence[Any]) -> list[Any]:
+    """Values in the place of `old` ones: of `new` ones, which have no tokens, the next."""
+    rest = iter(new)
+    return [TOKEN if _is_token(value) else next(rest) for value in old]
 
 
 def _only_block(name: str, function: Any) -> Any:

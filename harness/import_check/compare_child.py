@@ -30,7 +30,8 @@ def compare_import(parent: Parent) -> dict[str, Any]:
     names = {"model": task["model"], "framework": task["framework"], "importer": row.frontend}
     check = ImportCheck(**names, status=ImportStatus.AGREES, held_to=document["by"])
     if document["not_run"]:
-        check = check.model_copy(update={"status": ImportStatus.NOT_CHECKED, "error": document["not_run"]})
+        status = ImportStatus.CRASHED if document.get("crashed") else ImportStatus.NOT_CHECKED
+        check = check.model_copy(update={"status": status, "error": document["not_run"]})
         return check.model_dump(mode="json")
     got = row_golden(row, folder)
     wrong = first_wrong(expected, got, row.outputs)

@@ -161,7 +161,8 @@ def _ended(task: Task, outcome: Outcome, allowance: Allowance, at: str) -> Impor
     """The check of a model whose child gave no answer. Raises BudgetSpent if that was the run's."""
     if allowance.budget_is_spent:
         raise BudgetSpent(at)
-    return _unchecked(task, allowance.reason(outcome.ending, at, outcome.log.last_line()))
+    check = _unchecked(task, allowance.reason(outcome.ending, at, outcome.log.last_line()))
+    return check.model_copy(update={"status": ImportStatus.CRASHED}) if outcome.ending.crashed else check
 
 
 def drawing(rows: Sequence[OpRow]) -> str:

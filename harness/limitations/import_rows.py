@@ -33,7 +33,7 @@ def judged_import(check: ImportCheck, rows: Iterable[Limitation], today: date | 
             expected = f"unexpected pass: expected the import to differ ({expected}); delete the row"
             return check.model_copy(update={"expected": expected})
         fits = fnmatchcase(check.text, row.message) and row.excuses(today or now())
-        if check.status is ImportStatus.DIFFERS and fits:
+        if _differs(check) and fits:
             return check.model_copy(update={"expected": expected})
     return check
 
@@ -83,7 +83,8 @@ def new_rows(
 
 
 def _differs(check: ImportCheck) -> bool:
-    return check.status is ImportStatus.DIFFERS
+    """Whether an import is one that a row may excuse."""
+    return check.status in (ImportStatus.DIFFERS, ImportStatus.CRASHED)
 
 
 def _literally(text: str) -> str:

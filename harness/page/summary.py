@@ -263,10 +263,10 @@ def _explanations(run_dir: Path, tests: Sequence[OpTest], console: Console) -> N
 
 def import_sections(imports: Sequence[ImportCheck]) -> Iterator[tuple[str, str, list[ImportCheck]]]:
     """Headings, styles and checks of the imports that need attention."""
-    differs, unchecked = ImportStatus.DIFFERS, ImportStatus.NOT_CHECKED
+    differs, unchecked = (ImportStatus.DIFFERS, ImportStatus.CRASHED), ImportStatus.NOT_CHECKED
     for heading, style, wanted in (
         ("Imports that differ from the model's own framework", "bad", lambda check: check.fails_run),
-        ("Imports that are expected to differ", "known", lambda c: c.status is differs and not c.fails_run),
+        ("Imports that are expected to differ", "known", lambda c: c.status in differs and not c.fails_run),
         ("Imports that were not checked", "known", lambda check: check.status is unchecked),
     ):
         if checks := [check for check in imports if wanted(check)]:
@@ -276,7 +276,7 @@ def import_sections(imports: Sequence[ImportCheck]) -> Iterator[tuple[str, str, 
 def imports_line(imports: Sequence[ImportCheck]) -> str:
     """All imports in one line; empty if there are none."""
     words = {ImportStatus.AGREES: "agree with their framework", ImportStatus.DIFFERS: "differ",
-             ImportStatus.NOT_CHECKED: "not checked"}  # fmt: skip
+             ImportStatus.CRASHED: "crashed their framework", ImportStatus.NOT_CHECKED: "not checked"}  # fmt: skip
     counts = Counter(check.status for check in imports)
     parts = [f"{counts[status]} {word}" for status, word in words.items() if counts[status]]
     return f"{len(imports)} imports = {' + '.join(parts)}" if parts else ""

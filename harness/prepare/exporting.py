@@ -257,7 +257,7 @@ def run_exporter(
     if last["event"] == EXPORTED:
         if own is not None and not outcome.ending.ok:
             why = allowance.reason(outcome.ending, "its own framework", outcome.log.last_line())
-            own_results.note(folder, own.seed, why)
+            own_results.note(folder, own.seed, why, outcome.ending.crashed)
         return
     if last["event"] == "refused":
         raise ModelRefused(last["where"], last["expected"], last["got"], last["hint"])

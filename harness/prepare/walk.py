@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from opscope.base import nesting
 from opscope.base.children.slots import Slots
 from opscope.base.jobs_ahead import JobsAhead
 from opscope.harness.cache.export_folder import JOURNAL, OPS, VALUES
@@ -156,6 +157,9 @@ class Walker:
         is judged on its own inputs, but no other implementation has the same in the end."""
         self.computed: set[int] = set()
         """Values that count in `live_bytes`."""
+        self.nested: dict[str, int] = {}
+        """Op -> how deep the branches and loops in it lie in one another."""
+        _note_nesting(self.split.program, self.nested)
         self.total = sum(node.kind == "op" for node in self.split.program.nodes)
 
     def close(self) -> None:
@@ -424,7 +428,9 @@ class Walker:
             slots.take()
 
     def too_large(self, op: SingleOp) -> str:
-        """Why the results are too large to be computed; empty if they are not."""
+        """Why the results, or the op, are too large to be computed; empty if they are not."""
+        if reason := nesting.too_deep(self.nested.get(op.op_id, 0)):
+            return reason
         sizes = [byte_size(d.shape, d.data_type) for d in op.outputs]
         limits = self.plan.limits
         if max(sizes, default=0) > limits.tensor_bytes:
@@ -543,6 +549,17 @@ class Walker:
                 "provenance": self.provenance.get(op.op_id, ""),
             }
         )
+
+
+def _note_nesting(program: Program, depths: dict[str, int]) -> int:
+    """Notes how deep the bodies of each op lie in one another; returns the deepest."""
+    deepest = 0
+    for node in program.nodes:
+        if node.bodies:
+            depth = 1 + max(_note_nesting(body, depths) for body in node.bodies)
+            depths[node.op_id] = max(depths.get(node.op_id, 0), depth)
+            deepest = max(deepest, depth)
+    return deepest
 
 
 def save_anew(path: Path, array: np.ndarray) -> None:

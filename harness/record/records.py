@@ -124,7 +124,8 @@ class OpRow(Record):
     """Attributes as MLIR text (tensor literals shortened)."""
     uses: tuple[Use, ...] = ()
     provenance: str = ""
-    """`captured:<module>:<weights seed>:<use>` or `random:<seed>`."""
+    """`captured:<module>:<weights seed>:<use>`; `random:<seed>`, or both with a `+`, where inputs stand in for values
+    that nobody has."""
     frontend: str = ""
     unsplittable: str = ""
     """Why the op is unsplittable: no module could be made of it, and `module` is None."""
@@ -168,8 +169,9 @@ class ModelFailure(Record):
 
 
 def import_fails(status: str, expected: str) -> bool:
-    """Whether an import makes its run red: it differs and no limitation names it, or agrees although one does."""
-    return (status == ImportStatus.DIFFERS) is not bool(expected)
+    """Whether an import makes its run red: it differs or crashes its framework and no limitation names it, or agrees
+    although one does."""
+    return (status in (ImportStatus.DIFFERS, ImportStatus.CRASHED)) is not bool(expected)
 
 
 class ImportCheck(Record):
@@ -206,6 +208,8 @@ class ImportCheck(Record):
             return self.expected or f"agrees with {self.held_to}" + f", {self.error}" * bool(self.error)
         if self.status is ImportStatus.NOT_CHECKED:
             return f"import not checked: {self.error}"
+        if self.status is ImportStatus.CRASHED:
+            return f"{self.status}: {self.error}"
         place = f" at {self.node}" if self.node else ""
         result = f", result {self.output}" if self.output is not None else ""
         return f"{self.status}: {self.importer} against {self.held_to}{result}{place}: {self.error}"

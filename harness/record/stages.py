@@ -111,6 +111,8 @@ class ImportStatus(StrEnum):
 
     AGREES = "agrees"
     DIFFERS = "import_differs"
+    CRASHED = "import_crashed"
+    """The process of its own framework did not survive the model, so nothing is known of its results."""
     NOT_CHECKED = "import_not_checked"
 
 

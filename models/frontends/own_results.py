@@ -6,7 +6,8 @@ process of its own, for values that only the golden walk knows (of a user's file
     framework.json    {"by", "seed", "not_run", "seconds", "dtypes"}
     framework/N.npy   result N, in the module's order; types that NumPy lacks as their bits
 
-`not_run` says why there are no results: what the framework raised, or a cap. `seed` is that of `leave`'s values.
+`not_run` says why there are no results: what the framework raised, or a cap; `crashed` is true where it ended its
+process. `seed` is that of `leave`'s values.
 """
 
 from __future__ import annotations
@@ -71,9 +72,9 @@ def seed_of(folder: Path) -> int | None:
     return json.loads((folder / FILE).read_text(encoding="utf-8"))["seed"]
 
 
-def note(folder: Path, seed: int, why: str) -> None:
-    """Writes why there are no results."""
-    document = {"by": "", "seed": seed, "not_run": why, "seconds": 0.0, "dtypes": []}
+def note(folder: Path, seed: int, why: str, crashed: bool = False) -> None:
+    """Writes why there are no results, and whether that is because the model `crashed` its framework."""
+    document = {"by": "", "seed": seed, "not_run": why, "crashed": crashed, "seconds": 0.0, "dtypes": []}
     (folder / FILE).write_text(json.dumps(document) + "\n", encoding="utf-8")
 
 

@@ -24,6 +24,10 @@ class Cause(StrEnum):
     """It wrote something that is no message, or closed its end of the connection."""
 
 
+CRASHES = frozenset({"SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL"})
+"""The signals of a process that cannot go on."""
+
+
 @dataclass(frozen=True)
 class Ending:
     """The end of a child."""
@@ -40,6 +44,11 @@ class Ending:
     def ok(self) -> bool:
         """Whether the child did what it was asked to do."""
         return self.cause is Cause.RETURNED
+
+    @property
+    def crashed(self) -> bool:
+        """Whether a signal ended it that its own code brought about, and nobody sent."""
+        return self.cause is Cause.SIGNAL and signal_name(self.code) in CRASHES
 
     @property
     def kind(self) -> str:

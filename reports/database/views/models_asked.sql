@@ -5,7 +5,7 @@
 --   artifact: the traceback, relative to the run's folder
 --   module_ops: all ops of its module = uses of unique ops + unsplittable + structural
 --   structural: ops that only hold the program together
---   import_status: `agrees` with its own framework, `import_differs` or `import_not_checked`; empty if nothing was imported
+--   import_status: `agrees` with its own framework, `import_differs`, `import_crashed` or `import_not_checked`; empty if nothing was imported
 --   import_text: how it differs, or why it was not checked
 --   import_expected: the limitation that names the difference
 SELECT r.night_id, n.kind, m.run_id, r.started, r.series, r.backend, r.arch, m.model, m.framework, m.outcome, m.reason,

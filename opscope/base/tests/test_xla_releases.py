@@ -1,0 +1,67 @@
+"""Releases that are taken, known bugs that nothing mends, and whose flags win."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib.metadata import PackageNotFoundError
+
+import pytest
+
+from opscope.base import xla_releases
+from opscope.base.places import HOME
+from opscope.base.xla_releases import BEFORE, FIRST, KNOWN_BUGS, OPTIONS, KnownBug, flags, notes
+
+
+def lines(release: str) -> list[str]:
+    return list(notes(lambda package: release))
+
+
+def test_releases_that_are_taken_need_no_word() -> None:
+    assert [lines(release) for release in ("0.10.1", "0.10.2", "0.11.0", "0.11.9")] == [[], [], [], []]
+
+
+@pytest.mark.parametrize("release", ["0.9.2", "0.10.0", "0.12.0", "0.12", "1.0"])
+def test_another_release_is_named_with_the_way_out(release: str) -> None:
+    jax, jaxlib = lines(release)
+    assert jax.startswith(f"jax: expected 0.10.1 or newer, below 0.12, got {release}: ")
+    assert jaxlib.startswith("jaxlib: ")
+    assert "try pip install 'jax>=0.10.1,<0.12'" in jax
+
+
+def test_packages_that_are_absent_are_not_named() -> None:
+    def absent(package: str) -> str:
+        raise PackageNotFoundError(package)
+
+    assert list(notes(absent)) == []
+
+
+def test_a_known_bug_without_a_mend_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    bug = KnownBug("0.10.2", "0.11.0", "a sum is wrong", "jax#1")
+    monkeypatch.setattr(xla_releases, "KNOWN_BUGS", (bug,))
+    assert lines("0.10.1") == lines("0.11.1") == []
+    assert [line.partition(" is known")[2] for line in lines("0.10.2")] == [" to be wrong: a sum is wrong (jax#1)"]
+
+
+def test_every_known_bug_has_a_source_and_a_mend_that_exists() -> None:
+    for bug in KNOWN_BUGS:
+        assert bug.source.startswith("jax#")
+        assert bug.mended_by in OPTIONS or bug.mended_by == "a second authority", bug
+
+
+def test_ours_stand_after_the_users_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    [(name, value)] = OPTIONS.items()
+    ours = f"--{name}={value}"
+    monkeypatch.setenv("XLA_FLAGS", f"--xla_dump_to=/tmp/x --{name}=+dot")
+    assert flags() == f"--xla_dump_to=/tmp/x --{name}=+dot {ours}"
+    xla_releases.use_flags()
+    assert flags().split().count(ours) == 1
+    monkeypatch.delenv("XLA_FLAGS")
+    assert flags() == ours
+
+
+def test_the_project_takes_the_same_releases() -> None:
+    project = HOME / "pyproject.toml"
+    if not project.is_file():
+        pytest.skip("an installed wheel has no pyproject.toml")
+    wanted = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["dependencies"]
+    assert {f"jax>={FIRST},<{BEFORE}", f"jaxlib>={FIRST},<{BEFORE}"} <= set(wanted)
