@@ -19,7 +19,7 @@ from opscope.compiler.target.rare_values import has_nan, has_tiny, once
 from opscope.compiler.target.rounding import as_number, bits, flush, keep_bits
 from opscope.simulator.kernels import integer, special
 from opscope.simulator.kernels.approximate import approximation
-from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
+from opscope.simulator.kernels.registry import Call, Images, keeps_bits, kernel, params_of
 
 Function = Callable[..., Any]
 
@@ -71,7 +71,7 @@ def _register(
     def run(images: Images, call: Call) -> np.ndarray:
         if name in SHOWING and on_float is not None and (result := _as_they_are(on_float, images, call)) is not None:
             return _without_nan(result, on_float, images, call) if unit == "fpu" else result
-        args = operands(images, call)
+        args = images if keeps_bits(name, call) else operands(images, call)
         function = on_float if args[-1].dtype.kind == "f" else on_int
         if function is None:
             kind = "floats" if args[-1].dtype.kind == "f" else "integers"
