@@ -16,7 +16,7 @@ from opscope.simulator.by_pattern import by_pattern
 from opscope.simulator.errors import DeviceError, KernelError
 from opscope.simulator.images import is_held, pack, widened
 from opscope.simulator.kernels import KERNELS
-from opscope.simulator.kernels.registry import Body, Call, Images
+from opscope.simulator.kernels.registry import Body, Call, Images, keeps_bits
 from opscope.simulator.mesh import Chip
 from opscope.simulator.per_core import run_per_core
 from opscope.simulator.placed import run_placed
@@ -84,7 +84,7 @@ def execute(
             raise KernelError(f"{where}: expected a result of shape {desc.shape}, got {np.shape(value)}")
         source = call.inputs[number : number + 1]
         moved = kernel.unit in MOVING and all(d.data_format == desc.data_format for d in source)
-        moved |= kernel.unit in ("control", "host")
+        moved |= kernel.unit in ("control", "host") or keeps_bits(kernel.name, call)
         if on_bits:
             if moved:
                 packed.append(np.asarray(value))

@@ -14,7 +14,7 @@ import numpy as np
 from opscope.compiler.target.program import ConstantParams, EltwiseParams, FullParams, Operation, Program
 from opscope.simulator.arithmetic import PLAIN, Arithmetic
 from opscope.simulator.images import pack
-from opscope.simulator.kernels.registry import KERNELS, Call, Images, Kernel
+from opscope.simulator.kernels.registry import KERNELS, Call, Images, Kernel, keeps_bits
 
 
 def applies_to_scalars(op: Operation) -> bool:
@@ -48,6 +48,7 @@ def _step(op: Operation, program: Program, arithmetic: Arithmetic) -> Callable[[
     )
     desc = call.outputs[0]
     moved = kernel.unit == "move" and all(d.data_format == desc.data_format for d in call.inputs[:1])
+    moved |= keeps_bits(kernel.name, call)
     dst = "Float32" if kernel.unit == "move" else op.numerics.dst_format
 
     def run(images: Images) -> np.ndarray:

@@ -68,6 +68,7 @@ class Reference(Backend):
             narrow_dst=not board.has_fp32_dst,
             error_bound=simulated.error_bound,
             cuts_result=simulated.cuts_result,
+            signed_zeros=True,
         )
 
     def check_mesh(self, options: ResultOptions) -> None:

@@ -473,3 +473,43 @@ def test_where_a_whole_golden_is_zero_the_operands_say_how_large_an_error_may_be
     assert not judged("stablehlo.negate", TARGETS[BF16.name], zeros, got, inputs=[zeros], run=lambda v: [-v[0]]).passed
     got[1, 2] = 1e-5
     assert judged("stablehlo.negate", TARGETS[BF16.name], zeros, got, inputs=[zeros], run=lambda v: [-v[0]]).passed
+
+
+def test_the_sign_of_a_zero_counts_where_values_are_only_moved():
+    zeros, card = np.float32([0.0, -0.0, 1.0, -1e-40]), Target("sim-n150", None, "HiFi4", "Tf32", signed_zeros=True)
+    host, board = Target("host", None, "exact"), Target("sim-n150", None, "HiFi4", "Tf32")
+    half = zeros.astype(ml_dtypes.bfloat16)
+
+    def right(op, target, golden=zeros, got=None, **options):
+        got = golden + golden.dtype.type(0) if got is None else got
+        return compare([golden], [got], f"stablehlo.{op}", target, **options)[0].passed
+
+    for op in ("reshape", "slice", "transpose", "concatenate", "select"):
+        assert not right(op, host), op
+        assert not right(op, card), op
+        assert right(op, board), "a board that does not say"
+        assert right(op, host, got=zeros.copy())
+    assert right("reshape", host, got=np.float32([0.0, -0.0, 1.0, 0.0])), "a denormal may become 0"
+    assert not right("negate", host)
+    assert not right("abs", host, golden=half, got=-half)
+    assert right("sort", host), "equal keys"
+    assert right("maximum", host)
+    assert not right("slice", card, golden=half)
+    assert right("select", card, golden=half), "packed into 16 bits"
+    assert right("reshape", Target("sim-n150", "Float16_b", "HiFi4", "Tf32", signed_zeros=True)), "packed too"
+
+
+def test_numbers_of_integers_and_the_next_number_are_exact():
+    host = Target("host", None, "exact")
+    truth = np.array([True, False] * 40)
+    golden = truth.astype(np.float16)
+    convert = operands("stablehlo.convert", [truth])
+    off = np.where(golden == 1, np.float16(1 + 2**-8), golden)
+    assert compare([golden], [golden], "stablehlo.convert", host, operands=convert)[0].passed
+    refused = compare([golden], [off], "stablehlo.convert", host, operands=convert)[0]
+    assert (refused.passed, refused.question) == (False, "rounding")
+    numbers = np.float32([1.0, 2.0, -3.5])
+    after = np.nextafter(numbers, np.float32(9))
+    assert compare([after], [after], "chlo.next_after", host)[0].passed
+    for target in (host, Target("sim-n150", None, "HiFi4", "Tf32")):
+        assert not compare([after], [numbers], "chlo.next_after", target)[0].passed

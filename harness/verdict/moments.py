@@ -55,14 +55,16 @@ def gather(sums: Sums, start: int, g: np.ndarray, d: np.ndarray, row: Tolerance,
         g, d = settle(sums, start, g, d, row)
         if sums.reason:
             return
-    zero = d == 0
+    zero, flushed = d == 0, np.zeros((), bool)
+    signs = np.signbit(g) if row.signed_zeros else None
     if zero.any():
-        small = zero & (np.abs(g) < sums.tiny) & (g != 0)
-        sums.flushed += int(np.count_nonzero(small))
-        g[small] = 0.0
+        flushed = zero & (np.abs(g) < sums.tiny) & (g != 0)
+        sums.flushed += int(np.count_nonzero(flushed))
+        g[flushed] = 0.0
     error = d - g
-    if row.exact and error.any():
-        unequal = np.flatnonzero(error)
+    wrong = error if signs is None else (error != 0) | (zero & (np.signbit(d) != signs) & ~flushed)
+    if row.exact and wrong.any():
+        unequal = np.flatnonzero(wrong)
         if sums.first_unequal < 0:
             sums.first_unequal = start + int(unequal[0])
         sums.unequal += unequal.size

@@ -24,6 +24,8 @@ class Target:
     """Whether a host adds floats of 16 bits up in their own type, as IREE does, instead of in float32."""
     tf32_products: bool = False
     """Whether a host makes products of float32 in TF32, as NVIDIA's tensor cores do."""
+    signed_zeros: bool = False
+    """Whether a board keeps the sign of a zero that it only moves; a host does."""
     beside_card: bool = False
     """Whether a card's host computed the op: what it has in double precision is on no card."""
     product_format: str | None = None

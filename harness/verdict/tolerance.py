@@ -42,6 +42,8 @@ class Tolerance:
     """Whether each element's error comes from its own operands, so that the result must be right without outliers."""
     truncates: bool = False
     """Whether the matrix unit cuts bits of both operands off, as it does with Float32."""
+    signed_zeros: bool = False
+    """Whether the sign of a zero counts, as where values are only moved."""
     saturates_at: float | None = None
     """Finite magnitude that stands for infinity where the format has none."""
 
@@ -84,6 +86,7 @@ _ROWS = (
     Tolerance("Float16 matrix LoFi", 8e-2, saturates_at=65504.0),
 )
 TABLE: Mapping[str, Tolerance] = {row.name: row for row in _ROWS}
+_TO_THE_SIGN = replace(TABLE["exact"], signed_zeros=True)
 
 MATRIX_KINDS = frozenset(
     {"whole_model", "matmul", "conv", "reduce", "pool", "norm", "linalg", "control", "custom", "other"}
@@ -104,6 +107,10 @@ CHOOSING = frozenset(
 SUM_BODY = "stablehlo.add"
 MULTIPLYING = frozenset({"stablehlo.multiply", "chlo.square"})
 """Elementwise ops that the matrix unit computes on floats narrower than 32 bits, in the phases of the fidelity."""
+OF_BITS = frozenset({"stablehlo.abs", "stablehlo.negate"})
+"""Elementwise ops that change no bit but the sign's."""
+BY_VECTOR_UNIT = frozenset({"stablehlo.dynamic_update_slice", "stablehlo.select", *OF_BITS})
+"""Ops whose values a board's vector unit moves, by choosing between two."""
 WHOLE_MARGIN = 5
 """The errors of layers add up: of single ops at most 1.3e-3, of whole models 1.1e-2 (docs/measurements.md)."""
 ULP_MARGIN = 4
@@ -144,6 +151,10 @@ def tolerance(
     own, stored = formats_of(target, kind, part)
     computes = not (kind in DATA_MOVEMENT or (kind in REDUCING_KINDS and chooses(kind, body)))
     if not computes and (stored == own or part in LOSSLESS.get(stored, ())):
+        return _TO_THE_SIGN if _keeps_zeros(target, kind, own, op_name) else TABLE["exact"]
+    if op_name in OF_BITS and part == element_type and stored == own and (ulp == 0 or target.math_fidelity == "exact"):
+        return _TO_THE_SIGN if _keeps_zeros(target, kind, own, op_name) else TABLE["exact"]
+    if op_name == "chlo.next_after" and stored == own:
         return TABLE["exact"]
     if in_tf32(target, kind, stored):
         row = TABLE["Float32 matrix TF32"]
@@ -171,6 +182,18 @@ def tolerance(
         row = replace(row, name=f"{row.name} K={inner}", relative_l2=row.relative_l2 * factor,
                       pcc=1 - (1 - row.pcc) * factor**2)  # fmt: skip
     return row
+
+
+def _keeps_zeros(target: Target, kind: str, own: str, op_name: str) -> bool:
+    """Whether an op that computes nothing keeps the sign of zeros: on a host, and on a board whose moves do.
+
+    A sort may exchange equal keys, and what a board's vector unit moves it packs: into 16 bits that makes -0 a 0.
+    """
+    if kind not in (*DATA_MOVEMENT, "eltwise") or op_name in ("stablehlo.sort", "chlo.top_k"):
+        return False
+    if target.math_fidelity == "exact":
+        return True
+    return target.signed_zeros and (own == "Float32" or op_name not in BY_VECTOR_UNIT)
 
 
 def in_tf32(target: Target, kind: str, stored: str) -> bool:

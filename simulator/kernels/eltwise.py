@@ -8,6 +8,7 @@ type's own width. Operands broadcast as in NumPy. Error bounds are measured agai
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,11 +16,11 @@ import numpy as np
 
 from opscope.compiler.target.formats import FORMATS, host_dtype
 from opscope.compiler.target.program import EltwiseParams, TensorDesc
-from opscope.compiler.target.rare_values import has_nan, has_tiny, once
+from opscope.compiler.target.rare_values import has_tiny, once
 from opscope.compiler.target.rounding import as_number, bits, flush, keep_bits
 from opscope.simulator.kernels import integer, special
 from opscope.simulator.kernels.approximate import approximation
-from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
+from opscope.simulator.kernels.registry import Call, Images, keeps_bits, kernel, params_of
 
 Function = Callable[..., Any]
 
@@ -57,6 +58,9 @@ def _operand(image: np.ndarray, desc: TensorDesc, call: Call) -> np.ndarray:
         if data_format.exponent_bits < 8 and np.isnan(image).any():
             # A host's NaN in a format that has none is a number of the highest binade.
             image = np.where(np.isnan(image), as_number(image, data_format).astype(np.float32), image)
+        if data_format.exponent_bits < 8 and data_format.kind == "float":
+            # Their denormals are none of float32.
+            image = np.where(np.abs(image) < 2.0 ** (2 - 2 ** (data_format.exponent_bits - 1)), np.float32(0), image)
         return call.arithmetic.operand(image)
     if desc.element_type == "i1":
         return image
@@ -71,7 +75,7 @@ def _register(
     def run(images: Images, call: Call) -> np.ndarray:
         if name in SHOWING and on_float is not None and (result := _as_they_are(on_float, images, call)) is not None:
             return _without_nan(result, on_float, images, call) if unit == "fpu" else result
-        args = operands(images, call)
+        args = images if keeps_bits(name, call) else operands(images, call)
         function = on_float if args[-1].dtype.kind == "f" else on_int
         if function is None:
             kind = "floats" if args[-1].dtype.kind == "f" else "integers"
@@ -120,15 +124,15 @@ def _by_rows(function: Function) -> Function:
 
 
 def _without_nan(result: np.ndarray, function: Function, images: Images, call: Call) -> np.ndarray:
-    """`result`, computed again where it is no number and its operands are narrower than 32 bits: these the matrix unit
-    computes, for which exponent 255 is a number and a sum too large is Inf (FloatBitPatterns.md).
+    """`result`, computed again where it is not finite and its operands are narrower than 32 bits: these the matrix unit
+    computes, for which exponent 255 is a number and a result too large is Inf (FloatBitPatterns.md).
     """
     formats = [FORMATS[desc.data_format] for desc in call.inputs]
-    if result.dtype.kind != "f" or any(f.name == "Float32" for f in formats) or not has_nan(bits(result)):
+    if result.dtype.kind != "f" or any(f.name == "Float32" for f in formats) or np.isfinite(result).all():
         return result
     total = function(*(as_number(flush(image), f) for image, f in zip(images, formats, strict=True)))
     exact = np.where(np.abs(total) >= 2.0**128, np.copysign(np.inf, total), total).astype(np.float32)
-    return np.where(np.isnan(result), exact, result)
+    return np.where(np.isfinite(result), result, exact)
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
@@ -264,17 +268,30 @@ def bitwise_not(images: Images, call: Call) -> np.ndarray:
 def multiply(images: Images, call: Call) -> np.ndarray:
     """Product; of narrow floats by the phases of the fidelity (first operand in SrcA, second in SrcB)."""
     a, b = operands(images, call)
-    fidelity = call.numerics.fidelity
-    narrow = all(desc.data_format != "Float32" for desc in call.inputs)
-    if a.dtype.kind != "f" or not narrow or fidelity == "HiFi4":
-        return _without_nan(np.multiply(a, b), np.multiply, images, call) if a.dtype.kind == "f" else np.multiply(a, b)
-    high_b = keep_bits(b, SRC_B_HIGH)
+    if a.dtype.kind != "f" or any(desc.data_format == "Float32" for desc in call.inputs):
+        return np.multiply(a, b)
+    function = functools.partial(_by_phases, call.numerics.fidelity)
+    return _without_nan(function(a, b), function, images, call)
+
+
+def _by_phases(fidelity: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The product of what the phases of a fidelity read of either operand; NaN or Inf where one is not finite."""
+    a = _leading(a, SRC_A_FULL)
+    if fidelity == "HiFi4":
+        return a * b
+    high_b = _leading(b, SRC_B_HIGH)
     if fidelity == "LoFi":
-        return keep_bits(a, SRC_A_HIGH) * high_b
+        return _leading(a, SRC_A_HIGH) * high_b
     product = a * high_b
-    if fidelity == "HiFi3":
-        product = product + keep_bits(a, SRC_A_HIGH) * np.where(np.isfinite(b), b - high_b, np.float32(0))
-    return product
+    return product + _leading(a, SRC_A_HIGH) * (b - high_b) if fidelity == "HiFi3" else product
+
+
+def _leading(x: np.ndarray, mask: int) -> np.ndarray:
+    """`x` with the bits of a mask of float32; of float64 with as many fraction bits."""
+    if x.dtype == np.float32:
+        return keep_bits(x, mask)
+    wide = np.ascontiguousarray(x).view(np.uint64)
+    return (wide & np.uint64(2**64 - (~mask & 0x7FFFFF) * 2**29 - 2**29)).view(np.float64)
 
 
 @kernel("where", EltwiseParams, arity=3)

@@ -101,3 +101,10 @@ def params_of(call: Call, cls: type) -> Any:
     if not isinstance(call.params, cls):
         raise TypeError(f"params: expected {cls.__name__}, got {type(call.params).__name__}")
     return call.params
+
+
+def keeps_bits(name: str, call: Call) -> bool:
+    """Whether the vector unit hands on its operands' bits, -0 and denormals too: it loads, moves and stores Float32 as
+    it is, and the packer leaves it so (SFPLOAD.md, SFPMOV.md, SFPSTORE.md, Packers/FormatConversion.md)."""
+    values = call.inputs[1:] if name == "where" else call.inputs
+    return name in ("neg", "where") and all(desc.data_format == "Float32" for desc in (*values, *call.outputs))

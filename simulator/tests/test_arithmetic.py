@@ -45,11 +45,16 @@ def test_kernels_that_round_exist_and_exact_ones_lose_nothing() -> None:
 
 
 def test_zeros_have_a_sign_on_blackhole_only() -> None:
-    """SFPMAD.md: Wormhole flushes -0 to +0, Blackhole keeps the sign; packing to 16 bits loses it on both."""
+    """SFPMAD.md: Wormhole flushes -0 to +0, Blackhole keeps the sign; packing to 16 bits loses it on both. Of Float32 a
+    sign that is turned and a value that is chosen stay as they are (SFPMOV.md)."""
     x = np.float32([[-0.0, -1e-40, 1e-40, -2.0]])
     for board, signs in (("n150", [False] * 3), ("p150", [True, True, False])):
         got = run_kernel("relu6", EltwiseParams(), [x], (1, 4), "f32", device=Device(board))
-        kept = run_kernel("neg", EltwiseParams(), [-x], (1, 4), "f32", device=Device(board))
+        turned = run_kernel("neg", EltwiseParams(), [-x], (1, 4), "f32", device=Device(board))
+        chosen = run_kernel("where", EltwiseParams(), [x < -1, -x, x], (1, 4), "f32", device=Device(board))
+        assert turned.tobytes() == x.tobytes()
+        assert chosen.tobytes() == np.append(x[:, :3], np.float32(2)).tobytes()
+        kept = run_kernel("minimum", EltwiseParams(), [x, np.float32([[2] * 4])], (1, 4), "f32", device=Device(board))
         assert np.signbit(kept[0, :3]).tolist() == signs, board
         assert (got == 0).all()
     narrow = run_kernel("neg", EltwiseParams(), [np.zeros((1, 4), BFLOAT16)], (1, 4), "bf16", device=Device("p150"))

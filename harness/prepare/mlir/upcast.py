@@ -12,7 +12,16 @@ from opscope.harness.prepare.mlir.door import context
 from opscope.harness.prepare.mlir.values import dense_array
 
 OWN_TYPE = frozenset(
-    {"bitcast_convert", "convert", "reduce_precision", "is_finite", "rng", "rng_bit_generator", "custom_call"}
+    {
+        "bitcast_convert",
+        "convert",
+        "reduce_precision",
+        "is_finite",
+        "rng",
+        "rng_bit_generator",
+        "custom_call",
+        "next_after",
+    }
 )
 """Ops (without dialect) whose meaning lies in the type itself: computed as declared, also inside a region."""
 

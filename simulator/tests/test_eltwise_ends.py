@@ -1,0 +1,131 @@
+"""Elementwise kernels at the ends of their types, at every fidelity: all pairs of zeros, ones, ends, denormals, Inf, NaN.
+
+What the matrix unit computes of floats narrower than 32 bits is held to its own rule, in whole numbers: exponent 255 is
+a number, denormals are 0, and a result of 2^128 or more is Inf (tt-isa-documentation, FloatBitPatterns.md, ELWMUL.md).
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from opscope.compiler.target.program import EltwiseParams, Numerics
+from opscope.simulator.kernels.eltwise import BINARY, UNARY
+from opscope.simulator.tests.programs import run_kernel
+
+BF16 = ml_dtypes.bfloat16
+FIDELITIES = ("HiFi4", "HiFi3", "HiFi2", "LoFi")
+LARGEST = {np.float32: 3.4028235e38, BF16: 3.3895314e38, np.float16: 65504.0}
+
+
+def ends(dtype: type) -> np.ndarray:
+    """The ends of a type; of float16, whose infinity is a number to the device and to a host is not, the finite ones."""
+    info = ml_dtypes.finfo(dtype)
+    tiny, denormal = float(info.smallest_normal), float(info.smallest_subnormal)
+    most = LARGEST[dtype]
+    values = [0.0, -0.0, 1.0, -1.0, 1.875, most, -most, tiny, denormal]
+    return np.array(values if dtype is np.float16 else [*values, np.inf, -np.inf, np.nan], dtype)
+
+
+def pairs(dtype: type) -> tuple[np.ndarray, np.ndarray]:
+    """All pairs, as two rows."""
+    left, right = np.meshgrid(ends(dtype), ends(dtype))
+    return left.reshape(1, -1), right.reshape(1, -1)
+
+
+def number(x: np.generic) -> Fraction:
+    """What the matrix unit reads in a pattern."""
+    bits, fraction, exponent_bits = (int(x.view(np.uint16)), *((7, 8) if x.dtype == BF16 else (10, 5)))
+    exponent = bits >> fraction & (1 << exponent_bits) - 1
+    if not exponent:
+        return Fraction(0)
+    size = (1 + Fraction(bits & (1 << fraction) - 1, 1 << fraction)) * Fraction(2) ** (
+        exponent - (1 << exponent_bits - 1) + 1
+    )
+    return -size if bits >> 15 else size
+
+
+def leading(x: Fraction, bits: int) -> Fraction:
+    """The first bits of fraction of a number."""
+    if not x:
+        return x
+    exponent = 0
+    while abs(x) >= Fraction(2) ** (exponent + 1):
+        exponent += 1
+    while abs(x) < Fraction(2) ** exponent:
+        exponent -= 1
+    unit = Fraction(2) ** (exponent - bits)
+    return (abs(x) // unit) * unit * (-1 if x < 0 else 1)
+
+
+def product(a: Fraction, b: Fraction, fidelity: str) -> Fraction:
+    """ELWMUL.md: 4 and then 5 bits of SrcA, 6 and then 4 of SrcB, in one to four phases."""
+    a = leading(a, 9)
+    a_high, b_high = leading(a, 4), leading(b, 6)
+    phases = [a_high * b_high, (a - a_high) * b_high, a_high * (b - b_high), (a - a_high) * (b - b_high)]
+    return sum(phases[: {"LoFi": 1, "HiFi2": 2, "HiFi3": 3, "HiFi4": 4}[fidelity]], Fraction(0))
+
+
+def packed(value: Fraction, dtype: type) -> float:
+    """A result as Dst and packer leave it: Inf from 2^128 on, to nearest, ties away, denormals 0."""
+    if abs(value) >= 2**128:
+        return float("inf") if value > 0 else float("-inf")
+    fraction, least, most = (7, -126, 127) if dtype is BF16 else (10, -14, 15)
+    exponent = 0
+    size = abs(value)
+    while size >= Fraction(2) ** (exponent + 1):
+        exponent += 1
+    while size and size < Fraction(2) ** exponent:
+        exponent -= 1
+    unit = Fraction(2) ** (exponent - fraction)
+    rounded = (size / unit + Fraction(1, 2)).__floor__() * unit
+    if rounded < Fraction(2) ** least:
+        return 0.0
+    if rounded >= Fraction(2) ** (most + 1):
+        rounded = Fraction(2) ** 128 if dtype is BF16 else rounded
+    return float("inf" if rounded >= 2**128 else float(rounded)) * (-1 if value < 0 else 1)
+
+
+@pytest.mark.parametrize("dtype", [BF16, np.float16])
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_the_matrix_unit_has_numbers_where_ieee_has_infinity(dtype: type, fidelity: str) -> None:
+    left, right = pairs(dtype)
+    for name in ("multiply", "add", "subtract"):
+        got = run_kernel(name, EltwiseParams(), [left, right], left.shape, "bf16" if dtype is BF16 else "f16",
+                         Numerics(fidelity=fidelity))[0]  # fmt: skip
+        for a, b, found in zip(left[0], right[0], got, strict=True):
+            x, y = number(a), number(b)
+            exact = product(x, y, fidelity) if name == "multiply" else x + y if name == "add" else x - y
+            expected = packed(exact, dtype)
+            if dtype is np.float16 and abs(expected) > LARGEST[dtype]:
+                assert abs(float(found)) >= LARGEST[dtype], (name, a, b, found)  # its overflow is another test's
+                assert np.signbit(found) == (exact < 0), (name, a, b, found)
+                continue
+            assert float(found) == expected, (name, a, b, found, expected)
+            assert not (found == 0 and np.signbit(found)), (name, a, b)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, BF16])
+def test_no_fidelity_changes_what_the_vector_unit_computes(dtype: type) -> None:
+    """And of Float32 it computes as IEEE 754 says, of operands whose denormals are zeros."""
+    left, right = pairs(dtype)
+    element = "f32" if dtype is np.float32 else "bf16"
+    names = [(name, 1) for name, on_float, *_ in UNARY if on_float is not None]
+    names += [(name, 2) for name, on_float, _, _, unit in BINARY if on_float is not None and unit == "sfpu"]
+    names += [("multiply", 2), ("add", 2), ("subtract", 2)] if dtype is np.float32 else []
+    ieee = {"multiply": np.multiply, "add": np.add, "subtract": np.subtract, "divide": np.divide, "abs": np.abs,
+            "maximum": np.maximum, "minimum": np.minimum, "floor": np.floor, "ceil": np.ceil}  # fmt: skip
+    for name, arity in names:
+        operands = [left, right][:arity]
+        results = [run_kernel(name, EltwiseParams(), operands, left.shape, element, Numerics(fidelity=fidelity))
+                   for fidelity in FIDELITIES]  # fmt: skip
+        assert len({result.tobytes() for result in results}) == 1, name
+        if dtype is np.float32 and name in ieee:
+            tiny = np.finfo(np.float32).tiny
+            read = [np.where(np.abs(x) < tiny, np.float32(0), x) for x in operands]
+            with np.errstate(all="ignore"):
+                expected = ieee[name](*read)
+            np.testing.assert_array_equal(results[0], np.where(np.abs(expected) < tiny, np.float32(0), expected), name)
