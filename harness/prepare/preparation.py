@@ -5,6 +5,7 @@ Nothing is imported or evaluated here: files are only read, for their digests.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -156,6 +157,8 @@ def _task(named: Named, request: Preparation, cache: Path, sources: str) -> Task
         "seed": request.seed,
         "limits": (request.max_tensor_bytes, request.max_live_bytes),
     }
+    if named.unreadable:
+        return _unreadable(named, OSError(named.unreadable), cache, request)
     if not named.framework:  # a file has its own types
         try:
             key = export_folder.key([named.path], settings, sources)
@@ -199,6 +202,8 @@ class Named:
     """Whether it is a file of the user's, in which shapes may be left open."""
     values: str = ""
     """An .npz file with the values of its inputs, where it comes with some."""
+    unreadable: str = ""
+    """Why its file cannot be read; empty if it can, as far as is known."""
 
 
 def _with_names_apart(models: Sequence[Named]) -> list[Named]:
@@ -255,10 +260,20 @@ def _of_stablehlo(path: Path, model: str, request: Preparation, stem: str = "") 
     stem = stem or path.stem
     if request.training:
         raise InputError("--training", "a model that can be trained", f"{str(path)!r}, a StableHLO file")
-    names = [model] if model else file_models.models(path, export_folder.cache_dir(request.cache_dir))
+    try:
+        cache = export_folder.cache_dir(request.cache_dir)
+        names = [model] if model else file_models.models(path, cache, _listing(path, request))
+    except file_models.Endless as error:
+        return [Named(label(stem), path.absolute(), unreadable=str(error))]
     if not names:
         return [Named(label(stem), path.absolute())]
     return [Named(label(f"{stem}.{name}"), path.absolute(), entry=name) for name in names]
+
+
+def _listing(path: Path, request: Preparation) -> float:
+    """Seconds in which it has to be known which models a file holds."""
+    limits = [file_models.reading_seconds(path), request.seconds]
+    return min(limits if request.until is None else [*limits, max(0.1, request.until - time.time())])
 
 
 def _node_tests(pattern: str, request: Preparation) -> list[Named]:
