@@ -25,7 +25,7 @@ from typing import Any
 from ci.attacks.attempt import Attempt, Ending
 
 SAMPLE, FULL = 2, 60
-SECONDS = 300.0
+SECONDS = 900.0
 """Limit of one run."""
 GONE = 30.0
 """Seconds after the end of its controller in which a run's processes have to end."""

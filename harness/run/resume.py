@@ -13,6 +13,7 @@ from typing import Any
 
 from opscope.base.children.ending import KILLED
 from opscope.base.damage import Damaged
+from opscope.base.masking import MASK
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import in_use
 from opscope.harness.prepare.prepare_models import merge
@@ -23,7 +24,7 @@ from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import ModelStatus, Status
 from opscope.harness.record.store import StoredRun
 from opscope.harness.record.workflows import SPLIT
-from opscope.harness.settings.settings import BY_NAME
+from opscope.harness.settings.settings import BY_NAME, Resolved
 
 ANEW = frozenset(
     {"cluster", "publish", "publish_timeout", "no_report", "budget", "budget_history", "no_cache", "max_cache"}
@@ -62,6 +63,21 @@ def options(run: StoredRun, settings: Mapping[str, Any], sources: Mapping[str, s
     return values
 
 
+def publish_again(run: StoredRun, settings: Resolved) -> None:
+    """Takes over the database that a run was to be published to, where this command line names none.
+
+    Raises InputError if its password is needed again: run.json has none.
+    """
+    stored = run.record.origin.options
+    url = stored.get("publish")
+    if not url or stored.get("no_report") or settings.is_set("publish") or settings["no_report"]:
+        return
+    if MASK in url:
+        raise InputError("--resume", f"--publish with the password of {url}, which the run was to be published to",
+                         "none", "--publish URL, or --no-report")  # fmt: skip
+    settings.values["publish"], settings.sources["publish"] = url, "the run"
+
+
 def recorded(tests: Iterable[OpTest]) -> dict[str, OpTest]:
     """The records that stay, by op: all except those with status `not_run`."""
     return {test.op_id: test for test in tests if test.status is not Status.NOT_RUN}
@@ -98,8 +114,8 @@ def selection(run_dir: Path) -> tuple[str, ...] | None:
 
 def prepared(run: StoredRun, make: Callable[[], tuple[Sequence[str], ManifestHeader]], *, some: bool) -> StoredRun:
     """The run with the rows of its exports, made if some are not there: those that were removed, those under way when
-    the run was killed, those that its budget cut off or did not reach, and those whose goldens failed or whose child
-    was killed: their ops are `not_run` too.
+    the run was killed, those that its budget cut off or did not reach, and those whose child somebody killed. One
+    whose goldens failed of themselves is not made again.
 
     `make` prepares the models and returns the names of all in their order, and the header. With `some`, the run has
     some of its models' ops only, and models stay left out that the budget did not reach: nobody knows which of their
@@ -109,7 +125,8 @@ def prepared(run: StoredRun, make: Callable[[], tuple[Sequence[str], ManifestHea
     header, split = run.header, ResultOptions.of_run(run.record).workflow == SPLIT
     folders = {
         model: Path(folder)
-        for model, folder in zip(header.models, header.export_dirs, strict=True) if split or model not in header.lost
+        for model, folder in zip(header.models, header.export_dirs, strict=True)
+        if model not in header.lost or (split and KILLED.search(header.lost[model].error))
     }  # fmt: skip
     skipped = {
         failure.model for failure in header.failed
