@@ -16,7 +16,6 @@ from opscope.base.children.ending import Cause
 from opscope.base.children.fork import run_in_fork
 from opscope.base.machine import memory_limit
 from opscope.harness.prepare import file_models
-from opscope.harness.prepare.allowance import SECONDS
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.option_types import sizes_of
 
@@ -41,14 +40,15 @@ def read(word: str, shape: str | None = None) -> bytes:
         raise InputError("--shape", error.expected, error.got, error.hint) from None
     path, model = file_models.file_and_model(word) or (Path(word), "")
     mlir.context()  # made once here, and not once in each fork
+    seconds = file_models.reading_seconds(path)
     with tempfile.TemporaryFile() as answer:
         ending = run_in_fork(
-            lambda: _read(path, model, sizes, answer), seconds=SECONDS, memory=memory_limit(None)
+            lambda: _read(path, model, sizes, answer), seconds=seconds, memory=memory_limit(None)
         )  # fmt: skip
         answer.seek(0)
         kind, data = answer.read(1), answer.read()
     if not ending.ok or not kind:
-        limits = {Cause.TIMEOUT: f"no end within {SECONDS:g} s", Cause.MEMORY: ending.text}
+        limits = {Cause.TIMEOUT: f"no end within {seconds:.0f} s", Cause.MEMORY: ending.text}
         got = limits.get(ending.cause, f"the end of the parser ({ending.kind})")
         raise InputError(str(path), "StableHLO that the parser comes back from", got, "writing the file again")
     if kind == _ERROR:

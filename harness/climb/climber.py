@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from opscope.harness.lanes.flight import Ready
 from opscope.harness.lanes.protocol import AnyLane
 from opscope.harness.limitations.limitations import Limitation, Verdict, judged
 from opscope.harness.record import store
+from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, unrun_test
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.stages import Status
@@ -42,6 +44,8 @@ class Terms:
     """The goldens that are still being made. With None, there are none."""
     lost: Mapping[str, str] = field(default_factory=dict)
     """Why there are no goldens of a model, by model: its ops cannot run."""
+    controller: int | None = None
+    """The process that started this one and ends it with itself; None in the controller."""
     slots: Slots | None = None
     """Of these a process has one while it runs an op. With None, it needs none."""
 
@@ -79,6 +83,9 @@ class Climber:
             test, verdict = self._judged(unrun.model_copy(update={"attempt": attempt}))
         else:
             test, verdict = self._judged(self._by_authorities(ready, self._test(ready, attempt)))
+        if test.status is Status.CRASHED and self._terms.controller not in (None, os.getppid()):
+            # What dies with the controller of a run takes its lanes with it: no op is to blame. This one runs again.
+            raise InputError("run", "its controller alive", "none", "--resume")
         self._journal.append(test)
         return test, verdict
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from opscope.base.children.ending import FROM_OUTSIDE
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.stages import FAILED, Status
@@ -28,9 +29,6 @@ KNOWN_AFTER = 3
 
 OF_THE_MACHINE = re.compile(r"\b(MemoryError|OSError|Errno|bad_alloc|RESOURCE_EXHAUSTED|KeyboardInterrupt)\b")
 """Words in an error that point to the state of the machine and not to the op."""
-
-FROM_OUTSIDE = frozenset({"signal SIGKILL", "signal SIGTERM", "signal SIGHUP", "signal SIGINT"})
-"""Endings that a lane's child does not cause itself; the harness's own kills are labelled by their reason."""
 
 LOADED = 2.0
 """Load per processor above which a time-out is not the op's fault."""

@@ -17,7 +17,7 @@ from opscope.base import damage, stored
 from opscope.base.children import forked
 from opscope.base.children.capped_log import CappedLog
 from opscope.base.children.child import Child, Deadline
-from opscope.base.children.ending import Cause, ChildEnded, Ending
+from opscope.base.children.ending import FROM_OUTSIDE, Cause, ChildEnded, Ending
 from opscope.base.children.inside import RETURNED
 from opscope.base.children.shared_door import Shared
 from opscope.base.damage import Damaged
@@ -218,6 +218,10 @@ class Lane:
             if test.crash_kind == Cause.PROTOCOL and served:
                 # Whatever an earlier op has left in the child may have written to the socket; a fresh one tells.
                 self._say(f"{row.op_id}: {test.error_message}, in a process that had run {served} ops; run again")
+                test = self._climbed(row, self.ready(), attempt)
+            elif test.crash_kind in FROM_OUTSIDE:
+                # Somebody, or something, ended the process; an op that ends its own does so once more.
+                self._say(f"{row.op_id}: {test.error_message}, from outside; run again")
                 test = self._climbed(row, self.ready(), attempt)
             return test
 

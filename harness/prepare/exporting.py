@@ -63,6 +63,10 @@ class Export:
         return words_digest(*(_digest(Path(file)) for file in self.files), json_digest(request), digits=20)
 
 
+MAX_KILLS = 3
+"""How often an exporter is started anew that somebody has killed."""
+
+
 class ExportFailed(Exception):  # noqa: N818 - the outcome of one model, not an error of ours
     """A model did not get through its exporter."""
 
@@ -249,13 +253,17 @@ def run_exporter(
             raise ChildEnded(Ending(Cause.TIMEOUT, "took its share of the time"))
 
     frontend = frontends.get(export.framework)
-    outcome = call(
-        EXPORTER, task, seconds=allowance.left(), memory=allowance.memory,
-        on_message=take, watch=watch, environment=frontend.environment,
-        **packages_ahead.fork_options(frontend, Path(export.source.path)),
-    )  # fmt: skip
+    for _ in range(1 + MAX_KILLS):
+        outcome = call(
+            EXPORTER, task, seconds=allowance.left(), memory=allowance.memory,
+            on_message=take, watch=watch, environment=frontend.environment,
+            **packages_ahead.fork_options(frontend, Path(export.source.path)),
+        )  # fmt: skip
+        if not outcome.ending.from_outside or last["event"] == EXPORTED or not allowance.left():
+            break
     if last["event"] == EXPORTED:
-        if own is not None and not outcome.ending.ok:
+        # What somebody has killed says nothing: the model runs once more, for the check of its import.
+        if own is not None and not outcome.ending.ok and not outcome.ending.from_outside:
             why = allowance.reason(outcome.ending, "its own framework", outcome.log.last_line())
             own_results.note(folder, own.seed, why, outcome.ending.crashed)
         return

@@ -7,17 +7,25 @@ found is kept in the cache by the file's content.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from opscope.base import regular_file
+from opscope.base import damage, regular_file
 from opscope.base.children.call import call
+from opscope.base.children.ending import Cause
 from opscope.base.digest import file_digest, words_digest
 from opscope.base.machine import memory_limit
 from opscope.harness.cache.json_store import JsonStore
-from opscope.harness.prepare.allowance import SECONDS
+
+SECONDS = 60.0
+"""How long it may take to find out which models a file holds, or to read one for a command; a second more for each
+megabyte, of which some ten are read in that time."""
+
+TELL = 2.0
+"""Seconds after which a line says what takes so long."""
 
 SUFFIXES = (".mlir", ".mlirbc", ".stablehlo", ".bc", ".vhlo")
 FOLDER = "entries"
@@ -35,6 +43,14 @@ _COLLECTIVE = re.compile(rb"all_(?:gather|reduce|to_all)|reduce_scatter|collecti
 _MODULE = re.compile(rb'(?m)^\s*"?(?:builtin\.)?module\b')
 
 
+def reading_seconds(path: Path) -> float:
+    """How long the reading of a file may take."""
+    try:
+        return SECONDS + path.stat().st_size / 1e6
+    except OSError:
+        return SECONDS
+
+
 def file_and_model(word: str) -> tuple[Path, str] | None:
     """The file and the model of `FILE.mlir:name`; None for any other word."""
     path = Path(word)
@@ -44,8 +60,15 @@ def file_and_model(word: str) -> tuple[Path, str] | None:
     return (Path(head), name) if name and Path(head).suffix in SUFFIXES and Path(head).is_file() else None
 
 
-def models(path: Path, cache: Path) -> list[str]:
-    """The names of a file's models; none where it has one, or where it cannot be read, which its row will say."""
+class Endless(Exception):  # noqa: N818 - what is wrong with a file, not an error of ours
+    """A file that was not read within its time."""
+
+
+def models(path: Path, cache: Path, seconds: float = SECONDS) -> list[str]:
+    """The names of a file's models; none where it has one, or where it cannot be read, which its row will say.
+
+    Raises Endless if it takes longer than `seconds` to find out.
+    """
     try:
         data = regular_file.read_bytes(path)
         if _MAGIC not in data and not _may_have_several(data):
@@ -53,8 +76,10 @@ def models(path: Path, cache: Path) -> list[str]:
         digest = file_digest(path)
     except OSError:
         return []
-    found = _read(str(path), digest, str(cache)).models
-    return list(found) if len(found) > 1 else []
+    found = _read(str(path), digest, str(cache), seconds)
+    if found.late:
+        raise Endless(f"a file whose reading does not end within {found.late:.0f} s")
+    return list(found.models) if len(found.models) > 1 else []
 
 
 def mesh(path: Path, model: str, cache: Path) -> str:
@@ -83,17 +108,35 @@ class _Contents:
     models: tuple[str, ...] = ()
     meshes: Mapping[str, str] = field(default_factory=dict)
     """Of those models that are sharded; an empty name is the file's only one."""
+    late: float = 0.0
+    """The seconds after which the child was ended; 0 if it was not."""
+
+
+_late: dict[str, _Contents] = {}
+"""Files that were not read in time, by digest: they are not read again."""
 
 
 @lru_cache(maxsize=256)
-def _read(path: str, digest: str, cache: str) -> _Contents:
+def _read(path: str, digest: str, cache: str, seconds: float = SECONDS) -> _Contents:
+    if (late := _late.get(digest)) is not None:
+        return late
     store, key = JsonStore(Path(cache) / FOLDER), words_digest(digest, str(VERSION), digits=20)
     found = store.get(key)
     if found is None:
-        task = {"path": path}
+        began, told = time.monotonic(), False
+
+        def tell() -> None:
+            nonlocal told
+            if not told and time.monotonic() - began > TELL:
+                told = True
+                damage.say(f"{path}: reading which models it holds, for at most {seconds:.0f} s")
+
         outcome = call(
-            "opscope.harness.prepare.file_models_child:read", task, seconds=SECONDS, memory=memory_limit(None)
-        )
+            "opscope.harness.prepare.file_models_child:read", {"path": path}, seconds=seconds,
+            memory=memory_limit(None), watch=tell,
+        )  # fmt: skip
+        if outcome.ending.cause is Cause.TIMEOUT:
+            return _late.setdefault(digest, _Contents(late=seconds))
         if not isinstance(outcome.result, dict):
             return _Contents()
         found = outcome.result

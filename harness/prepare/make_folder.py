@@ -47,6 +47,10 @@ MAX_CRASHES = 20
 """How many ops of one model may crash the child before the model counts as failed."""
 
 
+MAX_KILLS = 3
+"""How often a model's child is started anew that somebody has killed."""
+
+
 class Unpreparable(Exception):  # noqa: N818 - the outcome of one model, not an error of ours
     """A model that was exported could not be split or evaluated."""
 
@@ -154,6 +158,7 @@ def walked(
     Raises Unpreparable, BudgetSpent, ModelRefused, InputError.
     """
     fatal_ops: dict[str, str] = {}
+    kills = 0
     while True:
         outcome = _run_child(
             task, module, temporary, fatal_ops, threads, allowance, report, only_split, tell, hand_over
@@ -163,6 +168,9 @@ def walked(
             return
         if allowance.budget_is_spent:
             raise BudgetSpent("golden" if _evaluating(temporary) else allowance.step)
+        if outcome.ending.from_outside and kills < MAX_KILLS and allowance.left():
+            kills += 1  # neither the model nor an op is to blame
+            continue
         op = _evaluating(temporary)
         late = outcome.ending.cause is Cause.TIMEOUT
         if threads and (temporary / JOURNAL).exists() and not late and allowance.left():

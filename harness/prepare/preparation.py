@@ -6,6 +6,7 @@ Nothing is imported or evaluated here: files are only read, for their digests.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -291,10 +292,20 @@ def _of_stablehlo(path: Path, model: str, request: Preparation, stem: str = "") 
     stem = stem or path.stem
     if request.training:
         raise InputError("--training", "a model that can be trained", f"{str(path)!r}, a StableHLO file")
-    names = [model] if model else file_models.models(path, export_folder.cache_dir(request.cache_dir))
+    try:
+        cache = export_folder.cache_dir(request.cache_dir)
+        names = [model] if model else file_models.models(path, cache, _listing(path, request))
+    except file_models.Endless as error:
+        return [Named(label(stem), path.absolute(), unreadable=("a readable file", str(error)))]
     if not names:
         return [Named(label(stem), path.absolute())]
     return [Named(label(f"{stem}.{name}"), path.absolute(), entry=name) for name in names]
+
+
+def _listing(path: Path, request: Preparation) -> float:
+    """Seconds in which it has to be known which models a file holds."""
+    limits = [file_models.reading_seconds(path), request.seconds]
+    return min(limits if request.until is None else [*limits, max(0.1, request.until - time.time())])
 
 
 def _node_tests(pattern: str, request: Preparation) -> list[Named]:

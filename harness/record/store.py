@@ -22,7 +22,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from pydantic import ValidationError
 
@@ -258,10 +258,30 @@ def _run_file(run_dir: Path) -> tuple[bytes, dict[str, int]]:
 
 
 def read_manifest(run_dir: Path) -> tuple[ManifestHeader, list[OpRow]]:
-    """RUN/manifest.jsonl. Damaged rows are reported and left out."""
+    """RUN/manifest.jsonl. Damaged rows are reported and left out, and so is an op that an earlier row has."""
     lines = lines_of_manifest(run_dir)
     header = header_of(run_dir, next(lines))
-    return header, list(records_in(lines, lambda where, line: parse(OpRow, line, where)))
+    return header, list(each_once(records_in(lines, lambda where, line: parse(OpRow, line, where)), run_dir))
+
+
+class Row(Protocol):
+    """A row of a manifest, however it was read."""
+
+    op_id: str
+
+
+R = TypeVar("R", bound=Row)
+
+
+def each_once(rows: Iterable[R], run_dir: Path) -> Iterator[R]:
+    """The rows of a manifest without those of an op that came before: the ledger would not add up."""
+    seen: set[str] = set()
+    for row in rows:
+        if row.op_id in seen:
+            damage.found(run_dir / MANIFEST_FILE, f"a second row of {row.op_id}", "the first one counts")
+            continue
+        seen.add(row.op_id)
+        yield row
 
 
 def lines_of_manifest(run_dir: Path) -> Iterator[Line]:

@@ -127,8 +127,8 @@ class RunPlan:
         """A lane for this run; not started."""
         return lane_of(self.orders, self.folders, writer)
 
-    def climber(self, lane: AnyLane, writer: str) -> Climber:
-        """The climber that gets the records of this run's ops in one process."""
+    def climber(self, lane: AnyLane, writer: str, controller: int | None = None) -> Climber:
+        """The climber that gets the records of this run's ops in one process; with `controller`, in its worker."""
         orders = self.orders
         tests = store.latest(store.read_journal(self.run_dir)) if orders.resumed else ()
         label = backend_label(orders.context.backend)
@@ -145,6 +145,7 @@ class RunPlan:
         lost = self.header.lost
         terms = Terms(
             goldens=goldens,
+            controller=controller,
             slots=slots,
             cache=result_cache.ResultCache(orders.caches, orders.context, orders.ready, folders),
             recorded=resume.recorded(test for test in tests if test.backend == label),

@@ -150,6 +150,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 
             run = resume.unfinished(run_request.resume)
             resume.options(run, run_request.settings.values, run_request.settings.sources)  # for what it raises
+            resume.publish_again(run, run_request.settings)
         if run_request.again:
             from opscope.harness.run import start_run
 

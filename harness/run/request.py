@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -166,7 +167,7 @@ def _models(request: Request) -> Sequence[Task]:
     for backend in names:
         registry.check_name(backend)
     compiler_options.check(names, ResultOptions.of(request.settings.values))
-    return tasks(to_prepare(request))
+    return tasks(to_prepare(request, started=time.time()))
 
 
 def to_prepare(

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from opscope.base.children.ending import KILLED
 from opscope.base.damage import Damaged
+from opscope.base.masking import MASK
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import in_use
 from opscope.harness.prepare.prepare_models import merge
@@ -22,7 +24,7 @@ from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import ModelStatus, Status
 from opscope.harness.record.store import StoredRun
 from opscope.harness.record.workflows import SPLIT
-from opscope.harness.settings.settings import BY_NAME
+from opscope.harness.settings.settings import BY_NAME, Resolved
 
 ANEW = frozenset(
     {"cluster", "publish", "publish_timeout", "no_report", "budget", "budget_history", "no_cache", "max_cache"}
@@ -61,6 +63,21 @@ def options(run: StoredRun, settings: Mapping[str, Any], sources: Mapping[str, s
     return values
 
 
+def publish_again(run: StoredRun, settings: Resolved) -> None:
+    """Takes over the database that a run was to be published to, where this command line names none.
+
+    Raises InputError if its password is needed again: run.json has none.
+    """
+    stored = run.record.origin.options
+    url = stored.get("publish")
+    if not url or stored.get("no_report") or settings.is_set("publish") or settings["no_report"]:
+        return
+    if MASK in url:
+        raise InputError("--resume", f"--publish with the password of {url}, which the run was to be published to",
+                         "none", "--publish URL, or --no-report")  # fmt: skip
+    settings.values["publish"], settings.sources["publish"] = url, "the run"
+
+
 def recorded(tests: Iterable[OpTest]) -> dict[str, OpTest]:
     """The records that stay, by op: all except those with status `not_run`."""
     return {test.op_id: test for test in tests if test.status is not Status.NOT_RUN}
@@ -97,7 +114,8 @@ def selection(run_dir: Path) -> tuple[str, ...] | None:
 
 def prepared(run: StoredRun, make: Callable[[], tuple[Sequence[str], ManifestHeader]], *, some: bool) -> StoredRun:
     """The run with the rows of its exports, made if some are not there: those that were removed, those under way when
-    the run was killed, and those that its budget cut off or did not reach.
+    the run was killed, those that its budget cut off or did not reach, and those whose child somebody killed. One
+    whose goldens failed of themselves is not made again.
 
     `make` prepares the models and returns the names of all in their order, and the header. With `some`, the run has
     some of its models' ops only, and models stay left out that the budget did not reach: nobody knows which of their
@@ -107,11 +125,13 @@ def prepared(run: StoredRun, make: Callable[[], tuple[Sequence[str], ManifestHea
     header, split = run.header, ResultOptions.of_run(run.record).workflow == SPLIT
     folders = {
         model: Path(folder)
-        for model, folder in zip(header.models, header.export_dirs, strict=True) if model not in header.lost
+        for model, folder in zip(header.models, header.export_dirs, strict=True)
+        if model not in header.lost or (split and KILLED.search(header.lost[model].error))
     }  # fmt: skip
     skipped = {
         failure.model for failure in header.failed
-        if failure.status is ModelStatus.NOT_RUN and failure.model not in header.models and split and not some
+        if (failure.status is ModelStatus.NOT_RUN or KILLED.search(failure.error))
+        and failure.model not in header.models and split and not some
     }  # fmt: skip
     if not (skipped or header.unfinished) and all(map(export_folder.complete, folders.values())):
         return run
@@ -120,7 +140,7 @@ def prepared(run: StoredRun, make: Callable[[], tuple[Sequence[str], ManifestHea
     absent = {model for model, folder in folders.items() if not export_folder.complete(folder)}
     cut_off = {m for m in absent if m in failures and failures[m].status is ModelStatus.NOT_RUN}
     lost = absent - cut_off
-    if not lost <= failures.keys() & set(header.unfinished):
+    if not lost <= failures.keys() & {*header.unfinished, *header.lost}:
         raise InputError(
             "--resume", "the models and the exporter that the run started with", "different ones", "a new run"
         )
@@ -139,7 +159,7 @@ def prepared(run: StoredRun, make: Callable[[], tuple[Sequence[str], ManifestHea
     failed = [failure for failure in header.failed if failure.model not in {*header.unfinished, *folders, *skipped}]
     failed += [failure for model, failure in failures.items() if model in {*absent, *skipped}]
     for failure in failed:
-        if failure.model in header.lost or failure.model in lost:
+        if failure.model in lost or (failure.model in header.lost and failure.model not in folders):
             manifests.append(_known(run, failure.model, f"no goldens of {failure.model}: {failure.error}"))
     joined, rows = merge(manifests)
     ops, known = {row.op_id for row in rows}, {row.op_id for row in run.rows}

@@ -80,6 +80,10 @@ def nothing_ran(run: Run) -> bool:
     return none_ran(run.tests) and not run.whole
 
 
+CONTROLLER = os.getppid()
+"""In a worker, the process that started it; its number changes once that has ended."""
+
+
 class OpByOp:
     """The hooks of one run; registered only when there is one."""
 
@@ -214,7 +218,12 @@ class OpByOp:
     @pytest.hookimpl(wrapper=True)
     def pytest_sessionstart(self) -> Generator[None, None, None]:
         """Prepares the run after pytest's header, and after xdist has started its workers."""
-        yield
+        try:
+            yield
+        except EOFError:  # of execnet, which waits for the first byte of each
+            self._refused = True
+            line = "-n: expected workers that start, got one that ended at once; try the same command again"
+            raise pytest.exit.Exception(line, returncode=2) from None
         self._beside_conftests()
         try:
             self._prepare()
@@ -331,8 +340,9 @@ class OpByOp:
         sides = self.plan.sides()
         writers = [side.writer(self.worker or plan.MAIN) for side in sides]
         self._lanes = self._lanes or [side.lane(writer) for side, writer in zip(sides, writers, strict=True)]
+        controller = None if self.worker is None else CONTROLLER
         for side, lane, writer in zip(sides, self._lanes, writers, strict=True):
-            climber = self._climbers[side.tag] = side.climber(lane, writer)
+            climber = self._climbers[side.tag] = side.climber(lane, writer, controller)
             if any(climber.needs_lane(row) for row in rows):
                 climber.start()
 

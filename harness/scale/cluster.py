@@ -145,7 +145,13 @@ class ClusterLane:
         Raises InputError if the cluster is lost.
         """
         self._work = Work()
-        yield from self._arrivals(self._work, attempts, in_time, ops)
+        try:
+            yield from self._arrivals(self._work, attempts, in_time, ops)
+        except OSError as error:  # of Dask, whose scheduler has gone
+            got = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+            raise InputError(
+                f"--cluster {self._address}", "a scheduler that answers", got, "--resume when it is back"
+            ) from error
 
     def _arrivals(
         self, work: Work, attempts: Mapping[str, int], in_time: Callable[[], bool], ops: OpsToSend | None
@@ -321,8 +327,12 @@ class ClusterLane:
             return
         ready = _ready_of(answer["ready"])
         if ready.fingerprint != self.ready().fingerprint:
-            raise InputError(f"--cluster {self._address}", f"one backend on all workers ({self.ready().fingerprint})",
-                             f"{ready.fingerprint} on {batch.worker}", "the same versions on all workers")  # fmt: skip
+            expected = f"one backend on all workers ({self.ready().fingerprint})"
+            why = InputError(f"--cluster {self._address}", expected, f"{ready.fingerprint} on {batch.worker}",
+                             "the same versions on all workers")  # fmt: skip
+            self._connected().leave_out(batch.worker, why)
+            self._work.back([op])
+            return
         test = OpTest.model_validate_json(answer["test"])
         self._keep(op.row.op_id, answer["files"])
         repro = repro_line(test.op_id, self.config.context)

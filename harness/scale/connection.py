@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from opscope.base import damage
 from opscope.base.installing import install_command
 from opscope.harness.record.errors import InputError
 from opscope.harness.scale.blobs import mark
@@ -56,7 +57,9 @@ class Connection:
                 ) from None
         self._sources = sources
         self._slots: tuple[float, Slots] = (0.0, {})
-        self._same_code: dict[str, bool] = {}
+        self._same_code: set[str] = set()
+        self._other_code: dict[str, InputError] = {}
+        """Workers that are left out, with the reason."""
         self._alive: frozenset[str] = frozenset()
         self._shipped: dict[str, set[str]] = {}
         self._sees_folder: dict[tuple[str, Path], bool] = {}
@@ -71,8 +74,10 @@ class Connection:
         """Waits for the first worker that has a device and runs the same opscope."""
         deadline = time.monotonic() + WORKER_SECONDS
         while not self.slots():
+            if self._other_code:
+                raise next(iter(self._other_code.values()))
             if time.monotonic() > deadline:
-                workers = self._client.scheduler_info()["workers"]
+                workers = self._workers()
                 got = f"{len(workers)} workers without one" if workers else "no worker"
                 hint = f"dask worker {self._where.partition(' ')[2]} --resources {RESOURCE}=1"
                 raise InputError(self._where, f"workers with a resource `{RESOURCE}`", got, hint)
@@ -83,7 +88,7 @@ class Connection:
         moment, slots = self._slots
         if time.monotonic() - moment < FRESH_SECONDS:
             return dict(slots)
-        workers = self._client.scheduler_info()["workers"]
+        workers = self._workers()
         slots = {}
         for address, details in workers.items():
             number = min(int(details.get("resources", {}).get(RESOURCE, 0)), int(details.get("nthreads", 1)))
@@ -95,29 +100,42 @@ class Connection:
         self._slots = time.monotonic(), slots
         return dict(slots)
 
+    def _workers(self) -> dict[str, Any]:
+        """What the scheduler knows of its workers; nothing while it does not answer."""
+        return self._client.scheduler_info().get("workers", {})
+
+    def leave_out(self, worker: str, why: InputError) -> None:
+        """Sends a worker nothing any more: its records would not agree with those of the others."""
+        if worker not in self._other_code:
+            self._other_code[worker] = why
+            damage.say(f"{worker} is left out: {why}")
+        self._slots = (0.0, {})
+
     def alive(self, worker: str) -> bool:
         """Whether a worker was there when the scheduler was last asked."""
         return worker in self._alive
 
     def _runs_same_code(self, worker: str) -> bool:
-        """Whether a worker runs the same code. Raises InputError if it does not: its records would not agree."""
+        """Whether a worker runs the same code. One that does not is left out, as its records would not agree."""
         from opscope.harness.scale import cluster_worker
 
-        if worker not in self._same_code:
-            try:
-                answer = self._client.run(cluster_worker.hello, workers=[worker])[worker]
-            except Exception as error:  # noqa: BLE001 - whatever unpickling a name there raises
-                if isinstance(error, OSError):
-                    return False  # it is gone already
-                got = f"{worker}, which has none ({type(error).__name__}: {str(error)[:80]})"
-                raise InputError(
-                    self._where, "workers with opscope", got, "installing the same opscope there"
-                ) from None
-            self._same_code[worker] = json.loads(answer)["sources"] == self._sources
-            if not self._same_code[worker]:
-                raise InputError(self._where, "the same opscope on every worker", f"a different one on {worker}",
-                                 "installing the same revision there")  # fmt: skip
-        return True
+        if worker in self._same_code or worker in self._other_code:
+            return worker not in self._other_code
+        try:
+            answer = self._client.run(cluster_worker.hello, workers=[worker])[worker]
+        except Exception as error:  # noqa: BLE001 - whatever unpickling a name there raises
+            if isinstance(error, OSError):
+                return False  # it is gone already
+            got = f"{worker}, which has none ({type(error).__name__}: {str(error)[:80]})"
+            why = InputError(self._where, "workers with opscope", got, "installing the same opscope there")
+        else:
+            if json.loads(answer)["sources"] == self._sources:
+                self._same_code.add(worker)
+                return True
+            why = InputError(self._where, "the same opscope on every worker", f"a different one on {worker}",
+                             "installing the same revision there")  # fmt: skip
+        self.leave_out(worker, why)
+        return False
 
     def ask(self, function: Callable[[str], str], message: str) -> None:
         """Asks each device one question; `answer` has the first answer."""

@@ -444,3 +444,13 @@ def test_a_manifest_tells_which_of_its_lines_have_a_digest_and_need_not_say_how_
     path.write_bytes(stored.sealed(header(folder).model_dump_json()) + b"\n")
     assert store.read_manifest(folder) == (header(folder), [])
     assert damage.losses() == 0
+
+
+def test_a_second_row_of_an_op_is_damage_that_is_said_and_left_out(run):
+    folder, rows = run
+    path = folder / store.MANIFEST_FILE
+    path.write_bytes(path.read_bytes() + path.read_bytes().splitlines(keepends=True)[-1])
+    damage.forget()
+    assert [row.op_id for row in store.read_manifest(folder)[1]] == [row.op_id for row in rows]
+    assert damage.losses() == 1, "the exit code says it"
+    damage.forget()

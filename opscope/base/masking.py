@@ -12,17 +12,20 @@ from opscope.base.file_names import as_text
 SECRET_KEY = re.compile(r"pass|pwd|secret|token|api_?key", re.IGNORECASE)
 """What the name of a URL's parameter contains if its value is a secret: `password`, `sslpassword`, `access_token`."""
 
+MASK = "***"
+"""What stands in the place of a secret."""
+
 _LOGIN = re.compile(r"(?P<head>[a-zA-Z][\w+.-]*://)(?P<user>[^\s:/@]*):(?P<password>[^\s/]*)@")
 _PARAMETER = re.compile(r"(?<=[?&])(?P<name>[^\s=&#?]+)=(?P<value>[^\s&#]*)")
 
 
 def mask_url(text: str) -> str:
     """`text` with the secrets of its URLs replaced by `***`; used wherever a URL could be shown or stored."""
-    return _PARAMETER.sub(_parameter, _LOGIN.sub(r"\g<head>\g<user>:***@", text))
+    return _PARAMETER.sub(_parameter, _LOGIN.sub(rf"\g<head>\g<user>:{MASK}@", text))
 
 
 def _parameter(found: re.Match[str]) -> str:
-    return f"{found['name']}=***" if SECRET_KEY.search(unquote_plus(found["name"])) else found[0]
+    return f"{found['name']}={MASK}" if SECRET_KEY.search(unquote_plus(found["name"])) else found[0]
 
 
 def masked(value: Any) -> Any:

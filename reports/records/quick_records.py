@@ -24,7 +24,7 @@ from opscope.base.statuses import OLD_STATUSES
 from opscope.harness.record.field_types import LEAST, MOST, Matching
 from opscope.harness.record.records import SCHEMA_VERSION, ManifestHeader, OpRow, OpTest, Record
 from opscope.harness.record.stages import WORD, Stage
-from opscope.harness.record.store import header_of, lines_of_journal, lines_of_manifest, parse, records_in
+from opscope.harness.record.store import each_once, header_of, lines_of_journal, lines_of_manifest, parse, records_in
 from opscope.reports.records.columns import plain
 
 UNREAD = frozenset({"locations", "sources", "golden"})
@@ -40,7 +40,7 @@ def manifest(run_dir: Path) -> tuple[ManifestHeader, list[OpRow]]:
     """Reads the manifest of a run. Raises InputError if there is none or its schema is unknown."""
     lines = lines_of_manifest(run_dir)
     header = header_of(run_dir, next(lines))
-    return header, list(records_in(lines, lambda where, line: _read(OpRow, line, where)))
+    return header, list(each_once(records_in(lines, lambda where, line: _read(OpRow, line, where)), run_dir))
 
 
 def journal(run_dir: Path) -> Iterator[OpTest]:

@@ -21,9 +21,9 @@ from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 
 
-def _first(job: Job) -> bool:
-    """Whether this op was not asked for before, by whichever child."""
-    mark = Path(os.environ["FAULTY_MARKS"]) / job.op_id
+def _first(job: Job, after: str = "") -> bool:
+    """Whether this op was not asked for before, by whichever child; with a word, not since the first time."""
+    mark = Path(os.environ["FAULTY_MARKS"]) / f"{job.op_id}{after}"
     if mark.exists():
         return False
     mark.touch()
@@ -97,6 +97,11 @@ class Faulty:
     def killed_once(self, job: Job) -> None:
         """Killed from outside the first time, as a machine without memory does."""
         if _first(job):
+            self.sigkill(job)
+
+    def killed_twice(self, job: Job) -> None:
+        """Killed from outside the first two times: the lane tries once more, and then believes it."""
+        if _first(job) or _first(job, " again"):
             self.sigkill(job)
 
     def abort(self, job: Job) -> None:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from dataclasses import dataclass
 from enum import StrEnum
+
+FROM_OUTSIDE = frozenset({"signal SIGKILL", "signal SIGTERM", "signal SIGHUP", "signal SIGINT"})
+"""Kinds of endings by signals that a process hardly sends to itself."""
+
+KILLED = re.compile(r"\bkilled by SIG(KILL|TERM|HUP|INT)\b")
+"""How the text of such an ending reads, also in a longer line."""
 
 
 class Cause(StrEnum):
@@ -49,6 +56,14 @@ class Ending:
     def crashed(self) -> bool:
         """Whether a signal ended it that its own code brought about, and nobody sent."""
         return self.cause is Cause.SIGNAL and signal_name(self.code) in CRASHES
+
+    @property
+    def from_outside(self) -> bool:
+        """Whether somebody else ended the child, by a signal that a process hardly sends to itself.
+
+        What the limits of its parent end has another cause.
+        """
+        return self.kind in FROM_OUTSIDE
 
     @property
     def kind(self) -> str:
