@@ -39,7 +39,7 @@ TRACE_LEVELS = ("NONE", "LIGHT", "VERBOSE")
 CHIP_ORDERS = ("MMIO_LAST", "SNAKE")
 DEVICE_CONFIGS: dict[str, tuple[str, int]] = {
     "gs_e150": ("e150", 0), "gs_e300": ("e150", 2050), "wh_n150": ("n150", 2048), "wh_n300": ("n300", 2052),
-    "galaxy": ("n150", 0), "bh_test": ("p150", 2048),
+    "galaxy": ("galaxy", 0), "bh_test": ("p150", 2048),
 }  # fmt: skip
 """device_config -> board and mask of harvested rows (tt-buda: tti/runtime_param_yamls)."""
 

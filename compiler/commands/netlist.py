@@ -13,6 +13,7 @@ from opscope.compiler.commands.compile import InputProblem
 from opscope.compiler.errors import CompilerInputError
 
 if TYPE_CHECKING:
+    from opscope.compiler.buda.plan_to_binary import PlannedProgram
     from opscope.compiler.buda.netlist.model import Graph, Netlist
 
 
@@ -51,8 +52,9 @@ def netlist_command(
             raise CompilerInputError(
                 f"--op: expected an op of {file}, got {op!r}; try {', '.join(list(netlist.ops)[:4])}"
             )
+        compiled = _compiled(file, netlist, board, loops)
         if output is not None:
-            _write(netlist, output, board, loops)
+            _write(compiled, output)
     except (CompilerInputError, ValueError) as error:
         raise InputProblem(" ".join(str(error).split())) from error
     if as_json:
@@ -93,11 +95,20 @@ def _run_test(file: Path, board: str, seed: int, as_json: bool) -> None:
         raise SystemExit(1)
 
 
-def _write(netlist: Netlist, output: Path, board: str, loops: int) -> None:
+def _compiled(file: Path, netlist: Netlist, board: str, loops: int) -> PlannedProgram:
+    """Compiles a netlist, also where nothing is written: what has no binary is not fine. Raises CompilerInputError."""
     from opscope.compiler.buda.netlist.to_binary import to_binary
+
+    try:
+        return to_binary(netlist, board, {"p_loop_count": loops})
+    except CompilerInputError as error:
+        raise CompilerInputError(f"{file}: {error}") from error
+
+
+def _write(compiled: PlannedProgram, output: Path) -> None:
     from opscope.compiler.target import binary
 
-    data = binary.write(to_binary(netlist, board, {"p_loop_count": loops}).binary)
+    data = binary.write(compiled.binary)
     try:
         output.write_bytes(data)
     except OSError as error:

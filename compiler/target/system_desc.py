@@ -145,14 +145,15 @@ def harvested(board: SystemDesc, mask: int) -> SystemDesc:
     """`board` with just the rows of a mask switched off, in both profiles; its name says so.
 
     Grayskull loses these rows; on Wormhole and Blackhole, whose NoC translates coordinates, the last rows go
-    (tt-buda). Both profiles keep the rows that they set aside for themselves, such as TTNN's dispatch.
+    (tt-buda). TTNN keeps the rows that it sets aside for itself, for dispatch; TT-Buda has all others.
     Raises ValueError for a row without cores, or if none would be left.
     """
     named = rows_of_mask(mask)
     count = len(named)
     rows = named if board.arch == "grayskull" else tuple(range(board.physical_grid[0]))[-count:] if count else ()
     ttnn = board.ttnn.grid[0] + len(board.harvested_rows) - count
-    left = min(ttnn, board.buda.grid[0] - count)
+    buda = board.physical_grid[0] - count
+    left = min(ttnn, buda)
     if left < 1:
         raise ValueError(f"harvested rows: expected fewer than {count + left}, got {count} (mask {mask})")
     return replace(
@@ -160,7 +161,7 @@ def harvested(board: SystemDesc, mask: int) -> SystemDesc:
         board=f"{board.board}{_MASK}{mask}",
         harvested_rows=rows,
         ttnn=replace(board.ttnn, grid=(ttnn, board.ttnn.grid[1])),
-        buda=replace(board.buda, grid=(board.buda.grid[0] - count, board.buda.grid[1])),
+        buda=replace(board.buda, grid=(buda, board.buda.grid[1])),
     )
 
 
@@ -174,9 +175,11 @@ def also_harvested(board: SystemDesc, mask: int) -> SystemDesc:
 
 
 def base_and_mask(name: str) -> tuple[str, int]:
-    """A board's own name, and the mask of rows that its full name says are switched off; 0 for none."""
+    """A board's own name, and the mask of the rows that are switched off: as its full name says, or as they come."""
     own, mask = _split_mask(resolve_arch(name))
-    return own, mask or 0
+    if mask is None:
+        mask = sum(1 << HARVESTABLE_ROWS[row] for row in load_board(own).harvested_rows)
+    return own, mask
 
 
 def holds_rows(arch: str, device: int, wanted: int) -> bool:

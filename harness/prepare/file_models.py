@@ -83,7 +83,7 @@ def models(path: Path, cache: Path, seconds: float = SECONDS) -> list[str]:
 
 
 def mesh(path: Path, model: str, cache: Path) -> str:
-    """The sizes of the file's own mesh, `1x2`, if a model of it is sharded over that, or has collectives between as many
+    """The sizes of the file's own mesh, `1x2`, if a model is sharded over that, or has collectives between as many
     devices; empty otherwise."""
     try:
         data = regular_file.read_bytes(path)

@@ -220,7 +220,7 @@ EXPLICIT = """module @m attributes {mhlo.num_partitions = 1 : i32, mhlo.num_repl
 """
 UNSAID = EXPLICIT.replace(" attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 2 : i32}", "")
 CHANNEL = UNSAID.replace(
-    "64}>", "64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids}>"
+    "xi64>}>", "xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids}>"
 )
 """Each device's own program with collectives: of replicas, of devices that only its groups name, of partitions."""
 

@@ -14,7 +14,7 @@ from opscope.compiler.buda.placer.dram import FIRST
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target.formats import number_format
 from opscope.compiler.target.plan import PIPE_RESERVE, CoreBuffer
-from opscope.compiler.target.system_desc import MOST_CHIPS, SystemDesc, load_board
+from opscope.compiler.target.system_desc import MOST_CHIPS, SystemDesc, harvested, load_board
 
 DST_TILES = 8
 """Tiles of 16 bits in the half of Dst that one thread fills while the other empties its half (facts of the ISA)."""
@@ -41,8 +41,8 @@ def for_first_chip(netlist: Netlist) -> Netlist:
 
 
 def check(netlist: Netlist) -> None:
-    """Checks a netlist. Raises CompilerInputError for the first error."""
-    board = load_board(netlist.arch)
+    """Checks a netlist against a chip with all rows. Raises CompilerInputError for the first error."""
+    board = harvested(load_board(netlist.arch), 0)
     order = graph_order(netlist)
     _check_names(netlist)
     check_fused(netlist)

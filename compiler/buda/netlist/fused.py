@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from opscope.compiler.buda.composed_ops import SCALED
 from opscope.compiler.buda.fuse_ops import BROADCASTS_INTO, MOST_INTERMEDIATES
-from opscope.compiler.buda.fused import DEST, MOST_INPUTS, OUTPUT, Fused, Step
+from opscope.compiler.buda.fused import DEST, OUTPUT, Fused, Step
 from opscope.compiler.buda.fused_steps import NOT_FROM_DEST
 from opscope.compiler.buda.graph import OpSpec, Tm
 from opscope.compiler.buda.graph_to_program import KERNELS
@@ -15,6 +15,9 @@ from opscope.compiler.buda.netlist.model import FusedOp, Netlist, Op, SubOp
 from opscope.compiler.buda.op_options import OpOptions
 from opscope.compiler.errors import CompilerInputError
 
+MOST_OPERANDS = 16
+"""Buffers of a core that operands may have: `in0` to `in7` and `param0` to `param7` (tt-budabackend). TT-Buda itself
+fuses ops of 8."""
 ENDS_SCHEDULE = frozenset({"matmul", "reduce"})
 """Steps whose result has other blocks than their operands."""
 
@@ -29,6 +32,7 @@ def check_fused(netlist: Netlist) -> None:
         fused = fused_of(netlist, op)
         if len(op.inputs) != fused.inputs:
             raise CompilerInputError(f"{op.name}.inputs: expected {fused.inputs} of a fused op, got {len(op.inputs)}")
+        _check_kept(fused, op)
         steps = [step for schedule in fused.schedules for step in schedule]
         if any(step.type in ENDS_SCHEDULE or _repeats_tiles(step) for step in steps):
             continue
@@ -37,6 +41,28 @@ def check_fused(netlist: Netlist) -> None:
                 if own is not None and own != block:
                     where = f"fused_ops.{fused.id}.{step.name}.{key}"
                     raise CompilerInputError(f"{where}: expected {list(block)} as {op.name} has, got {list(own)}")
+
+
+def _check_kept(fused: FusedOp, op: Op) -> None:
+    """Raises CompilerInputError for a buffer that a later schedule reads and that cannot hold what was made.
+
+    Buffers hold two micro blocks, and a schedule is done micro block by micro block. One that ends in a product or a
+    reduction goes on to the next once the whole macro block went through it, of which the other buffers hold the end
+    (tt-budabackend: src/net2hlks/README.md, general constraint 8; its own netlists hand on what other schedules make).
+    """
+    made: dict[str, tuple[int, SubOp]] = {}
+    for number, schedule in enumerate(fused.schedules):
+        for step in schedule:
+            for name in step.inputs:
+                by, maker = made.get(name, (number, step))
+                last = fused.schedules[by][-1]
+                block = maker.mblock or op.mblock
+                if by != number and last.type in ENDS_SCHEDULE and maker is not last and tuple(block) != (1, 1):
+                    raise CompilerInputError(
+                        f"fused_ops.{fused.id}.{step.name}: expected {name} before {last.name} ends its schedule, or of "
+                        f"one micro block, got mblock {list(block)}"
+                    )
+            made[step.output] = number, step
 
 
 def _repeats_tiles(step: SubOp) -> bool:
@@ -57,7 +83,7 @@ def fused_of(netlist: Netlist, op: Op) -> FusedOp:
 def _check(fused: FusedOp, dest_first: bool) -> None:
     where = f"fused_ops.{fused.id}"
     for key, count, most in (
-        ("inputs", fused.inputs, MOST_INPUTS),
+        ("inputs", fused.inputs, MOST_OPERANDS),
         ("intermediates", fused.intermediates, MOST_INTERMEDIATES),
     ):
         if count > most:

@@ -23,15 +23,18 @@ from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target.formats import TILE, number_format
 from opscope.compiler.target.plan import PIPE_RESERVE, Allocation, BlockPlan, EpochPlan, PlacedOp, Plan, QueuePlan
 from opscope.compiler.target.program import Binary
-from opscope.compiler.target.system_desc import SystemDesc, load_board
+from opscope.compiler.target.system_desc import SystemDesc, harvested, load_board
 
 KINDS = {short: kind for kind, short in NAMES.items()}
 
 
 def to_binary(netlist: Netlist, board: str = "", parameters: dict[str, int] | None = None) -> PlannedProgram:
-    """Returns the binary of a checked netlist, for a board or its arch's default one. Raises CompilerInputError."""
+    """Returns the binary of a checked netlist. Raises CompilerInputError.
+
+    It is for `board`, or for its arch's default one; where that has too few rows of cores, for one with all rows.
+    """
     check(netlist)
-    system = load_board(board or netlist.arch)
+    system = load_board(board) if board else _board_for(netlist)
     if system.arch != netlist.arch:
         raise CompilerInputError(f"board: expected one with {netlist.arch}, got {system.board} with {system.arch}")
     check_board(netlist, system)
@@ -49,6 +52,15 @@ def to_binary(netlist: Netlist, board: str = "", parameters: dict[str, int] | No
         tuple(map(host_program, netlist.programs)),
     )
     return PlannedProgram(program, Binary(system.board, system.arch, (program.program,), "opscope netlist", plan))
+
+
+def _board_for(netlist: Netlist) -> SystemDesc:
+    default = load_board(netlist.arch)
+    try:
+        check_board(netlist, default)
+    except CompilerInputError:
+        return harvested(default, 0)
+    return default
 
 
 def with_programs(planned: PlannedProgram, netlist: Netlist) -> PlannedProgram:

@@ -35,6 +35,7 @@ ADD, LAST = step("add", "input0 input1", "dest"), step("tanh", "dest", "output")
 KEPT, TAKEN = step("add", "input0 input1", "intermed0"), step("tanh", "intermed0", "output")
 COLUMN, ROWS = {1: ("tile_broadcast(c)",)}, {0: ("broadcast(r, 2)",)}
 WIDE = {"mblock": (3, 4), "ublock": (2, 5)}
+ONE = {"mblock": (1, 1), "ublock": (1, 2)}
 
 
 def product(**changes: Any) -> SubOp:
@@ -56,7 +57,12 @@ GOOD = {
     "both broadcasts": netlist([replace(ADD, tms={1: ("tile_broadcast(c)", "broadcast(c, 2)")}), LAST]),
     "rows from a buffer": netlist([KEPT, replace(TAKEN, tms=ROWS)]),
     "rows into one column of blocks": netlist([KEPT, replace(TAKEN, tms=ROWS, mblock=(4, 1))]),
-    "eight inputs and buffers": netlist([ADD, LAST], inputs=8, intermediates=8),
+    "sixteen inputs and eight buffers": netlist([ADD, LAST], inputs=16, intermediates=8),
+    "a buffer of one micro block beside a product": netlist(
+        [replace(KEPT, **ONE), product(attributes={"m_k": 1, "u_kt": 2}, **ONE)],
+        [step("add", "intermed0 intermed1", "output", tms={1: ("broadcast(c, 2)",)})],
+        intermediates=2,
+    ),
     "a reduction": netlist([KEPT, step("reduce", "intermed0", "output", **WIDE)]),
     "a datacopy": netlist([ADD, step("datacopy", "dest", "output")]),
     "a product of what has no blocks": netlist([KEPT, product(), END], intermediates=2),
@@ -70,7 +76,11 @@ GOOD = {
 }
 AT = "fused_ops.7"
 BAD = {
-    "nine inputs": (netlist([ADD, LAST], inputs=9), f"{AT}.inputs: expected at most 8, got 9"),
+    "seventeen inputs": (netlist([ADD, LAST], inputs=17), f"{AT}.inputs: expected at most 16, got 17"),
+    "a buffer that a product ends": (
+        netlist([KEPT, product()], [step("add", "intermed0 intermed1", "output")], intermediates=2),
+        f"{AT}.add.0: expected intermed0 before matmul.0 ends its schedule, or of one micro block, got mblock [4, 2]",
+    ),
     "nine buffers": (netlist([ADD, LAST], intermediates=9), f"{AT}.intermediates: expected at most 8, got 9"),
     "no steps": (netlist(), f"{AT}: expected the last step, and it alone, to make the output, got another"),
     "an output before": (
