@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from opscope.base import ieee_denormals
 from opscope.base.children.ending import Cause, signal_name
 from opscope.base.children.inside import is_child
 from opscope.base.children.warm_fork import WarmFork
 from opscope.base.machine import memory_limit
+from opscope.base.xla import ieee_denormals
 from opscope.simulator.errors import HostOpError
 
 READING_SECONDS = 60.0

@@ -22,11 +22,12 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from opscope.base import content_digests, damage, stored, xla_releases
+from opscope.base import content_digests, damage, stored
 from opscope.base.damage import Damaged
 from opscope.base.digest import digest_of_sources, file_digest, json_digest, source_files, words_digest
 from opscope.base.places import HOME, room
 from opscope.base.plugins import version
+from opscope.base.xla import xla_releases
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import ManifestHeader, OpRow
 

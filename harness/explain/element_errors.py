@@ -41,7 +41,9 @@ class ElementErrors:
         if self.golden.ndim:
             return self
         arrays = (np.generic, np.ndarray)
-        return replace(self, **{n: np.reshape(value, 1) for n, value in vars(self).items() if isinstance(value, arrays)})
+        return replace(
+            self, **{n: np.reshape(value, 1) for n, value in vars(self).items() if isinstance(value, arrays)}
+        )
 
     def allowed(self, at: tuple[np.ndarray, ...]) -> np.ndarray:
         """How large the errors of some elements may be, float64; 0 for exact values."""

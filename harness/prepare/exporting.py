@@ -18,12 +18,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from opscope.base import stored, xla_releases
+from opscope.base import stored
 from opscope.base.children.call import call
 from opscope.base.children.ending import Cause, ChildEnded, Ending
 from opscope.base.children.side_by_side import Stopped
 from opscope.base.damage import Damaged
 from opscope.base.digest import file_digest, files_digest, json_digest, words_digest
+from opscope.base.xla import xla_releases
 from opscope.harness.cache import export_folder, upkeep
 from opscope.harness.cache.claims import Claims
 from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused

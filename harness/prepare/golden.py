@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from opscope.base import damage, stored, xla_releases
+from opscope.base import damage, stored
 from opscope.base.damage import Damaged
 from opscope.base.digest import words_digest
 from opscope.base.mesh.shardings import collective_in
 from opscope.base.op_families import DATA_MOVEMENT, op_family
 from opscope.base.quantised.types import PREFIX
+from opscope.base.xla import xla_releases
 from opscope.harness.cache import export_folder
 from opscope.harness.prepare import mlir
 from opscope.harness.prepare.pjrt import client as pjrt_client

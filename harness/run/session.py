@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from opscope.base import damage, gc_pause, passes, terminal, xla_releases
+from opscope.base import damage, gc_pause, passes, terminal
+from opscope.base.xla import xla_releases
 from opscope.harness.backends import registry
 from opscope.harness.cache import upkeep
 from opscope.harness.cache.claims import Claims

@@ -22,9 +22,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from opscope.base import xla_releases
 from opscope.base.children.inside import Parent
 from opscope.base.children.slots import take_one
+from opscope.base.xla import xla_releases
 from opscope.models import frontends, registry
 from opscope.models.arguments import ArgSpec
 from opscope.models.frontends import own_results

@@ -28,7 +28,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from opscope.base import ieee_denormals
+from opscope.base.xla import ieee_denormals
 from opscope.compiler.dialects.stablehlo import CLASSES, spec_attr
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from opscope.base.children.call import call
 from opscope.base.children.inside import Parent
 from opscope.base.machine import memory_limit
-from opscope.base.xla_releases import XLA_FLAGS
+from opscope.base.xla.xla_releases import XLA_FLAGS
 from opscope.harness.prepare.golden import GoldenError
 from opscope.harness.record.element_types import load, save
 

@@ -1,10 +1,10 @@
-"""Has a module hand its arguments through the call after which XLA keeps denormals (opscope/base/ieee_denormals.py)."""
+"""Has a module hand its arguments through the call after which XLA keeps denormals (opscope/base/xla/ieee_denormals.py)."""
 
 from __future__ import annotations
 
 from jaxlib.mlir import ir
 
-from opscope.base import ieee_denormals
+from opscope.base.xla import ieee_denormals
 from opscope.harness.prepare.mlir.door import context, load, to_bytecode
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from opscope.base import ieee_denormals
+from opscope.base.xla import ieee_denormals
 from opscope.harness.prepare.pjrt.c_interface import ApiVersion, PluginError, read_api
 
 Option = tuple[str, "str | bool | int | float"]
@@ -272,7 +272,7 @@ def portable(module: bytes, version: str) -> bytes:
     from jaxlib import xla_client
 
     try:
-        return xla_client._xla.mlir.serialize_portable_artifact(module, version)
+        return xla_client._xla.mlir.serialize_portable_artifact(module, version)  # pyright: ignore[reportPrivateImportUsage]
     except Exception as error:  # jaxlib raises many types
         raise ValueError(str(error)) from error
 

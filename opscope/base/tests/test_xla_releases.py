@@ -7,9 +7,9 @@ from importlib.metadata import PackageNotFoundError
 
 import pytest
 
-from opscope.base import xla_releases
 from opscope.base.places import HOME
-from opscope.base.xla_releases import BEFORE, FIRST, KNOWN_BUGS, OPTIONS, KnownBug, flags, notes
+from opscope.base.xla import xla_releases
+from opscope.base.xla.xla_releases import BEFORE, FIRST, KNOWN_BUGS, OPTIONS, KnownBug, flags, notes
 
 
 def lines(release: str) -> list[str]:
