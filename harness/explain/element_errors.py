@@ -40,10 +40,8 @@ class ElementErrors:
         """A single number as a row of one, so that places of elements have an axis; all else as it is."""
         if self.golden.ndim:
             return self
-        arrays = (np.generic, np.ndarray)
-        return replace(
-            self, **{n: np.reshape(value, 1) for n, value in vars(self).items() if isinstance(value, arrays)}
-        )
+        known = {name: value for name, value in vars(self).items() if isinstance(value, np.generic | np.ndarray)}
+        return replace(self, **{name: np.reshape(value, 1) for name, value in known.items()})
 
     def allowed(self, at: tuple[np.ndarray, ...]) -> np.ndarray:
         """How large the errors of some elements may be, float64; 0 for exact values."""

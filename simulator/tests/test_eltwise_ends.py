@@ -1,4 +1,4 @@
-"""Elementwise kernels at the ends of their types, at every fidelity: all pairs of zeros, ones, ends, denormals, Inf, NaN.
+"""Elementwise kernels at the ends of their types, at every fidelity: pairs of zeros, ones, ends, denormals, Inf, NaN.
 
 What the matrix unit computes of floats narrower than 32 bits is held to its own rule, in whole numbers: exponent 255 is
 a number, denormals are 0, and a result of 2^128 or more is Inf (tt-isa-documentation, FloatBitPatterns.md, ELWMUL.md).
@@ -22,7 +22,7 @@ LARGEST = {np.float32: 3.4028235e38, BF16: 3.3895314e38, np.float16: 65504.0}
 
 
 def ends(dtype: type) -> np.ndarray:
-    """The ends of a type; of float16, whose infinity is a number to the device and to a host is not, the finite ones."""
+    """The ends of a type; of float16, whose infinity is a number to the device alone, the finite ones."""
     info = ml_dtypes.finfo(dtype)
     tiny, denormal = float(info.smallest_normal), float(info.smallest_subnormal)
     most = LARGEST[dtype]

@@ -119,8 +119,9 @@ def test_a_wrong_golden_that_nobody_knows_of_is_in_doubt_once_a_backend_contradi
     (place.folder / "net.mlir").write_text(ADD)
     (place.folder / "as_the_golden.py").write_text(AS_THE_GOLDEN)
     (place.folder / "off.py").write_text(AS_THE_GOLDEN.replace("OFF = 1", "OFF = 2").replace("as_the_golden", "off"))
-    words = ("pytest", "--model", "net.mlir", "--op-by-op", "--no-report")
-    assert place.run(*words, "--backend", "null", "--run-dir", "before", timeout=SECONDS).code == 0
+    words, cache = ("pytest", "--model", "net.mlir", "--op-by-op", "--no-report"), place.folder / "cache"
+    own = {"OPSCOPE_CACHE_DIR": str(cache)}  # other tests share theirs
+    assert place.run(*words, "--backend", "null", "--run-dir", "before", timeout=SECONDS, **own).code == 0
     run = store.load_run(place.folder / "before")
     folder = cache / run.header.export_dirs[0]
     golden = folder / run.rows[0].golden[0]
@@ -130,7 +131,7 @@ def test_a_wrong_golden_that_nobody_knows_of_is_in_doubt_once_a_backend_contradi
     stored.seal(folder, folder.name)
 
     def statuses(name: str, *backends: str) -> dict[str, str]:
-        done = place.run(*words, "--backend", ",".join(backends), "--run-dir", name, timeout=SECONDS)
+        done = place.run(*words, "--backend", ",".join(backends), "--run-dir", name, timeout=SECONDS, **own)
         found = {backend: test.status.value for (_, backend), test in records(place, name).items()}
         assert done.code == ("wrong_result" in found.values()), done.out + done.err
         return found
