@@ -13,8 +13,8 @@ from opscope.compiler.commands.compile import InputProblem
 from opscope.compiler.errors import CompilerInputError
 
 if TYPE_CHECKING:
-    from opscope.compiler.buda.plan_to_binary import PlannedProgram
     from opscope.compiler.buda.netlist.model import Graph, Netlist
+    from opscope.compiler.buda.plan_to_binary import PlannedProgram
 
 
 @click.command("netlist", short_help="Check and show a TT-Buda netlist, or compile it to a binary.")
