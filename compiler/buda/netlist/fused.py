@@ -59,8 +59,8 @@ def _check_kept(fused: FusedOp, op: Op) -> None:
                 block = maker.mblock or op.mblock
                 if by != number and last.type in ENDS_SCHEDULE and maker is not last and tuple(block) != (1, 1):
                     raise CompilerInputError(
-                        f"fused_ops.{fused.id}.{step.name}: expected {name} before {last.name} ends its schedule, or of "
-                        f"one micro block, got mblock {list(block)}"
+                        f"fused_ops.{fused.id}.{step.name}: expected {name} before {last.name} ends its schedule, or "
+                        f"of one micro block, got mblock {list(block)}"
                     )
             made[step.output] = number, step
 

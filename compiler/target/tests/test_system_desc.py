@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from opscope.compiler.target import system_desc
 from opscope.compiler.target.formats import FORMATS
-from opscope.compiler.target.system_desc import boards, load_board, resolve_arch
+from opscope.compiler.target.system_desc import base_and_mask, boards, load_board, resolve_arch
 from opscope.simulator.commands.device_show import device
 
 
@@ -55,6 +55,20 @@ def test_which_board_has_which_format() -> None:
         board = load_board(name)
         assert every - set(board.formats) == without
         assert ("Float32" in board.dst_formats, "Int32" in board.dst_formats) == (wide, wide)
+
+
+def test_buda_has_the_rows_that_a_card_comes_with() -> None:
+    """tt-buda: tti/runtime_param_yamls; a plan for a whole chip needs more rows than a card has."""
+    grids = {name: load_board(name).buda.grid for name in ("n150", "n300", "t3000", "galaxy", "e150", "p150")}
+    assert grids == {
+        "n150": (9, 8), "n300": (8, 8), "t3000": (8, 8), "galaxy": (10, 8), "e150": (10, 12), "p150": (10, 14),
+    }  # fmt: skip
+    assert load_board("n150-harvested-0").buda.grid == (10, 8)
+    assert load_board("n150-harvested-2048").buda.grid == (9, 8)
+    assert [base_and_mask(name) for name in ("n150", "n150-harvested-0", "n300", "e150")] == [
+        ("n150", 2048), ("n150", 0), ("n300", 1024 + 2048), ("e150", 0),
+    ]  # fmt: skip
+    assert [load_board(name).ttnn.grid for name in ("n150", "n300")] == [(8, 8), (8, 8)]
 
 
 def test_a_harvest_mask_shrinks_both_grids() -> None:
