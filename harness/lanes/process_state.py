@@ -106,7 +106,8 @@ def rows(connection: int) -> list[Row]:
 def _python() -> Iterator[Row]:
     """The interpreter's own state."""
     for name in ("path", "meta_path", "path_hooks"):
-        yield Row(f"sys.{name}", partial(_tuple_of, sys, name), partial(_set_list, sys, name), _elements)
+        # Early, as the comparison imports modules that the run of an op does not need.
+        yield Row(f"sys.{name}", partial(_tuple_of, sys, name), partial(_set_list, sys, name), _elements, early=True)
     for name in ("excepthook", "unraisablehook", "displayhook", "dont_write_bytecode", "stdin"):
         yield Row(f"sys.{name}", partial(getattr, sys, name), partial(setattr, sys, name))
     yield Row("sys.settrace", sys.gettrace, sys.settrace, early=True)
@@ -139,7 +140,8 @@ def _process() -> Iterator[Row]:
     yield Row("current folder", os.getcwd, os.chdir)
     yield Row("root folder", partial(_place, "/"))
     yield Row("umask", _umask, os.umask, lambda before, now: f"{before:o} -> {now:o}")
-    yield Row("limits", lambda: [resource.getrlimit(number) for number in _LIMITS], _set_limits, _changed_limits)
+    # Early, as a process that may open no file reads no golden.
+    yield Row("limits", _limits, _set_limits, _changed_limits, early=True)
     yield Row("priority", lambda: os.getpriority(os.PRIO_PROCESS, 0), lambda p: os.setpriority(os.PRIO_PROCESS, 0, p))
     if sys.platform == "linux":
         yield Row("processors", lambda: os.sched_getaffinity(0), lambda before: os.sched_setaffinity(0, before))
@@ -269,6 +271,10 @@ def _umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
+
+
+def _limits() -> list[tuple[int, int]]:
+    return [resource.getrlimit(number) for number in _LIMITS]
 
 
 def _set_limits(before: list[tuple[int, int]]) -> None:

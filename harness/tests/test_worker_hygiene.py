@@ -144,6 +144,21 @@ def test_the_comparison_computes_as_before(connection: int) -> None:
     assert [change.what for change in state.changes()] == ["floating-point mode"], "and it is said"
 
 
+def test_the_comparison_can_import_and_read(connection: int) -> None:
+    state = WorkerState(connection)
+    path, limits = list(sys.path), resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        sys.path.clear()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+        state.before_compare()
+        assert sys.path == path
+        assert Path(__file__).read_bytes()
+        assert {change.what for change in state.changes()} == {"sys.path", "limits"}, "and it is said"
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        sys.path[:] = path
+
+
 def test_every_op_begins_with_the_same_random_state_and_leaves_no_context(connection: int) -> None:
     state = WorkerState(connection)
 

@@ -44,6 +44,8 @@ _PATIENCE = 120.0
 """Seconds that a server may take to import what a child needs. It is ended after them, and its children with it."""
 _LOADING = 600.0
 """The same of a server that has been lent, or is shared: it may be loading a large library on a busy machine."""
+_LOOK = 0.5
+"""Seconds between two looks whether a server that reports nothing was stopped."""
 _IDLE = 60.0
 """Seconds without a child after which a server with a name ends: what it has loaded is large."""
 _KILLED = -9
@@ -55,6 +57,8 @@ class Forked(Program):
 
     def __init__(self, pid: int, answers: socket.socket, mark: str) -> None:
         self.pid, self._answers, self._mark = pid, answers, mark
+        self.server = process_tree.parent_of(pid)
+        """The process of which it is a fork; 0 if it has ended already."""
         self._code: int | None = None
 
     def open_handle(self) -> int | None:
@@ -63,6 +67,8 @@ class Forked(Program):
 
     def wait(self, seconds: float | None) -> int | None:
         """Returns the return code (negative for a signal), or None if the program still runs after `seconds`."""
+        while seconds is None and self._code is None and not _is_readable(self._answers, _LOOK):
+            process_tree.wake(self.server)  # a child that has stopped its server is not reported
         if self._code is None and _is_readable(self._answers, seconds):
             # Only looked at, so that the handle stays readable.
             answer = self._answers.recv(64, socket.MSG_PEEK)
@@ -86,6 +92,7 @@ class Forked(Program):
         with contextlib.suppress(OSError):
             self._answers.recv(64)  # the return code, which is known
             self._answers.send(fork_server.ASK_STRAYS)
+            process_tree.wake(self.server)
             self._answers.recv(64)
 
 
@@ -95,6 +102,7 @@ class _Server:
     def __init__(self, settings: object, requests: socket.socket, popen: subprocess.Popen[bytes] | None) -> None:
         """`popen` is the server's process, if it is a child of this one."""
         self.settings, self._requests, self._popen = settings, requests, popen
+        self._pid = 0 if popen is None else popen.pid
         self._children: weakref.WeakSet[Forked] = weakref.WeakSet()
         self._requests.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, fork_server.LARGEST_REQUEST)
 
@@ -142,12 +150,14 @@ class _Server:
                 theirs.close()
         finally:
             os.close(folder)
+        process_tree.wake(self._pid)
         try:
             answer = ours.recv(64) if _is_readable(ours, _LOADING if self._popen is None else _PATIENCE) else b""
         except ConnectionError:
             answer = b""
         if answer and int(answer) != fork_server.NO_FORK:
             child = Forked(int(answer), ours, mark)
+            self._pid = child.server or self._pid
             self._children.add(child)
             return child
         ours.close()

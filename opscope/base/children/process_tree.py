@@ -156,6 +156,21 @@ def is_stopped(pid: int) -> bool:
     return _state(pid) in (b"T", b"t")
 
 
+def wake(pid: int) -> None:
+    """Has a process go on that somebody has stopped."""
+    if pid and is_stopped(pid):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGCONT)
+
+
+def parent_of(pid: int) -> int:
+    """The number of the parent of a process; 0 if it has ended, or that is unknown."""
+    try:
+        return int(_read(f"{_PROC}/{pid}/stat").rpartition(b")")[2].split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
 def is_zombie(pid: int) -> bool:
     """Whether a process has ended, although its parent has not asked how. False if that is unknown."""
     return _state(pid) in (b"Z", b"X")

@@ -171,6 +171,12 @@ def call_hang(mark: str) -> None:
     call("opscope.base.tests.child_functions:hang", {"mark": mark})
 
 
+def stop_server(parent: Parent) -> str:
+    """Stops the process of which this one is a fork."""
+    os.kill(os.getppid(), signal.SIGSTOP)
+    return "stopped"
+
+
 def pid_and_parent(parent: Parent) -> list[int]:
     """The numbers of this process and of its parent."""
     return [os.getpid(), os.getppid()]

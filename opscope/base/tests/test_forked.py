@@ -66,6 +66,14 @@ def test_a_fork_finds_what_an_interpreter_of_its_own_would_find(
     assert as_fork.result["marks"] == 1
 
 
+def test_a_child_that_stops_its_server_is_ended_and_the_next_one_runs(no_server_before: None) -> None:
+    first = server()
+    began = time.monotonic()
+    assert call(f"{HERE}:stop_server", {}, seconds=60).result == "stopped"
+    assert server() == first, "it goes on"
+    assert time.monotonic() - began < 50
+
+
 def test_a_child_with_its_own_settings_does_not_decide_those_of_the_server(
     no_server_before: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
