@@ -294,8 +294,8 @@ def test_an_op_whose_inputs_were_not_kept_is_only_suspect(
 def test_next_to_nothing_in_place_of_zeros_is_no_error() -> None:
     x = np.zeros((4, 4), np.float32)
     for small, verdict, error in ((1e-40, "right", 0.0), (1e-3, "jump", None)):
-        device = {"main/0": x, "main/1": x + np.float32(small), "main/2": x}
-        seen = watched_by_hand(TWO, [x], device).found["main/1"]
+        device = {"main/0": x, "main/1": -x, "main/2": x + np.float32(small)}
+        seen = watched_by_hand(TWO, [x], device).found["main/2"]
         assert (seen.verdict, seen.error) == (verdict, error)
 
 

@@ -491,7 +491,7 @@ def test_a_models_own_framework_has_a_third_of_the_time_left(monkeypatch: pytest
         exporter.more["watch"]()
     monkeypatch.setattr(exporting, "call", Exporter(FELL, {"event": "exported"}))
     exporting.run_exporter(EXPORT, tmp_path, allowance, own)
-    assert noted == [(tmp_path, 3, "signal SIGSEGV at its own framework: last")]
+    assert noted == [(tmp_path, 3, "signal SIGSEGV at its own framework: last", True)]
     monkeypatch.setattr(exporting, "call", early := Exporter(FELL))
     with pytest.raises(exporting.ExportFailed):
         exporting.run_exporter(EXPORT, tmp_path, allowance, own)

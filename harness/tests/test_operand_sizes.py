@@ -160,8 +160,11 @@ def test_an_elementwise_op_without_a_formula_moves_by_differences_of_itself():
     two = {"x": (4, 40), "y": (4, 40)}
     (x, y), found = moved("divide", '%0 = "stablehlo.divide"(%x, %y)', two, (4, 40), PLAINLY)
     np.testing.assert_allclose(found, 2 * 2.0**-8 * np.abs(x / y), rtol=5e-3)
-    # Steps that are larger: a function's own error, or float32's.
-    for steps, rate in ((Steps("bound", function=0.25), 0.25), (Steps("bound"), 2.0**-24)):
+    # Steps that are larger: what is lost between two steps of an op, but not the function's own error.
+    for steps, rate in (
+        (Steps("bound", between=0.25), 0.25),
+        (Steps("bound", function=0.25, between=2.0**-24), 2.0**-24),
+    ):
         (x,), found = moved("abs", '%0 = "stablehlo.abs"(%x)', {"x": (4, 40)}, (4, 40), steps)
         np.testing.assert_allclose(found, rate * np.abs(x), rtol=2e-4)
 

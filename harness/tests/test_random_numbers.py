@@ -193,7 +193,7 @@ def test_ops_that_draw_are_judged(tmp_path: Path) -> None:
     exact = [test for test in right.values() if test not in own]
     assert {check.tolerance for test in exact for check in test.results} == {"exact"}
     wrong = climbed(tmp_path / "wrong", Constant())
-    assert {test.status for test in wrong.values()} == {Status.GOLDEN_FAILED}
+    assert {test.status for test in wrong.values()} == {Status.WRONG_RESULT}
 
 
 def test_the_bounds_of_a_draw_are_read_where_they_stand() -> None:

@@ -31,7 +31,8 @@ def array(*values, dtype=np.float32):
         (array(7e-5), array(7e-5, dtype=np.float16), array(0, dtype=np.float16), "1 of 1 values"),
         (array(np.inf, np.nan, 3e38), array(np.inf, np.nan, np.inf), array(np.inf, np.nan, 1), ""),
         (array(1.5), np.array([2], np.int32), np.array([1], np.int32), None),
-        (np.array([1], np.int32), array(1), array(2), None),
+        (np.array([1], np.int32), array(1), array(2), "1 of 1 values"),
+        (np.array([1], np.int64), array(1), array(2), None),
         (np.array([1j], np.complex64), np.array([1j], np.complex64), np.array([2j], np.complex64), None),
     ],
 )  # fmt: skip

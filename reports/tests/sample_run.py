@@ -42,6 +42,8 @@ OPS: tuple[tuple[str, str, Status, Stage, int, dict[str, Any]], ...] = (
     ("stablehlo.sine", "eltwise", Status.NOT_RUN, Stage.SPLIT, 1, {}),
     ("stablehlo.floor", "eltwise", Status.SUCCESS, Stage.COMPARE, 1,
      {"pcc": 1.0, "ran_on": "host", "cycles": None}),
+    ("stablehlo.scatter", "scatter", Status.GOLDEN_IN_DOUBT, Stage.COMPARE, 1,
+     {"second_authority": "golden in doubt: XLA has 1, StableHLO's interpreter 2"}),
 )  # fmt: skip
 
 NASTY = "</script><script>alert('x')</script> & \"quoted\" \x00 <b>%s</b>"

@@ -62,7 +62,7 @@ def test_no_rate_adds_places_of_execution_together(tmp_path: Path) -> None:
     # By hand from sample_run.OPS: ten of thirteen were attempted; two came out right on the simulator, one on the host.
     assert {row[0]: (row[1], row[2], row[3]) for row in rows} == {"simulator": (10, 2, 0.2), "host": (10, 1, 0.1)}
     assert {row[0]: (row[1], row[2]) for row in covered} == {"simulator": (3, 1), "host": (3, 1)}
-    assert tuple(ledger) == tuple(ladder) == (13, 31)
+    assert tuple(ledger) == tuple(ladder) == (14, 32)
     assert failing == 6
     assert cycles == 16 * 4_096 + 3 * 120_000 + 2 * 9_000
 

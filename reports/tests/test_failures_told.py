@@ -202,7 +202,8 @@ def test_a_fix_tells_its_first_op_and_what_it_blocks() -> None:
     bad = {"signature": "s", "error": "", "failed_stage": ""}
     x = op("x", "crashed", uses_of={"m": 2, "n": 1}, repro="x", **bad)
     y = op("y", "crashed", uses_of={"m": 9}, repro="y", expected="never", **bad)
-    view = run(x, y, op("z", "timeout"), models=("m", "n", "o"))
+    fine = op("w", uses_of={"o": 1})
+    view = run(x, y, op("z", "timeout"), fine, models=("m", "n", "o", "of which no op was attempted"))
     fixes = plan(dict.fromkeys(view.models, view))
     first, second = fixes.fixes
     assert (first.fix, first.op_names, first.stage, first.error, first.ops, first.uses, first.models, first.alone,
