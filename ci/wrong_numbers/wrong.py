@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -63,7 +64,7 @@ def offset(size: float) -> Change:
     return lambda ran: wide(ran, ran.exact + size * np.std(ran.exact))
 
 
-def set_at(where: Callable[[Ran], object], value: Callable[[np.ndarray], np.ndarray]) -> Change:
+def set_at(where: Callable[[Ran], Any], value: Callable[[np.ndarray], np.ndarray]) -> Change:
     """One place changed."""
 
     def change(ran: Ran) -> np.ndarray:

@@ -100,7 +100,8 @@ def element_errors(judged: Judged, index: int, check: ResultCheck) -> ElementErr
     if golden.dtype.kind == "c":
         parts, real = 2, np.float32 if golden.dtype == np.complex64 else np.float64
         g, d = (np.ascontiguousarray(array).view(real) for array in (golden, got))
-        scale = Scale(steps, *(None if s is None else np.repeat(s, 2) for s in (scale.terms, scale.moved)))
+        terms, moved = (None if each is None else np.repeat(each, 2) for each in (scale.terms, scale.moved))
+        scale = Scale(steps, terms=terms, moved=moved)
     limit = check.z_limit or Scores(scale, golden.shape, count=golden.size).limit
     z, sizes = _scored(np.ravel(g), np.ravel(d), scale, (golden.shape[-1] if golden.ndim else 1) * parts)
     if parts == 2:

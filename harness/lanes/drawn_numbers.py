@@ -25,7 +25,7 @@ def are_judged(row: OpRow) -> bool:
 
 
 def drawn_again(
-    row: OpRow, job: Job, backend: Backend, export_dir: Path, compiled: Mapping[Stage, Any]
+    row: OpRow, job: Job, backend: Backend, export_dir: Path, compiled: Mapping[Stage | str, Any]
 ) -> list[list[np.ndarray]]:
     """What a generator of bits gives from the same state, from the state that it has left, and from one that differs
     by a bit; nothing of an op without a state. Raises what the backend raises.

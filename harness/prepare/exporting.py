@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base import stored
-from opscope.base.children.call import call
+from opscope.base.children.call import Outcome, call
 from opscope.base.children.ending import Cause, ChildEnded, Ending
 from opscope.base.children.side_by_side import Stopped
 from opscope.base.damage import Damaged
@@ -254,14 +254,17 @@ def run_exporter(
             raise ChildEnded(Ending(Cause.TIMEOUT, "took its share of the time"))
 
     frontend = frontends.get(export.framework)
-    for _ in range(1 + MAX_KILLS):
-        outcome = call(
+
+    def exported() -> Outcome:
+        return call(
             EXPORTER, task, seconds=allowance.left(), memory=allowance.memory,
             on_message=take, watch=watch, environment=frontend.environment,
             **packages_ahead.fork_options(frontend, Path(export.source.path)),
         )  # fmt: skip
-        if not outcome.ending.from_outside or last["event"] == EXPORTED or not allowance.left():
-            break
+
+    outcome, kills = exported(), 1
+    while outcome.ending.from_outside and last["event"] != EXPORTED and kills <= MAX_KILLS and allowance.left():
+        outcome, kills = exported(), kills + 1
     if last["event"] == EXPORTED:
         # What somebody has killed says nothing: the model runs once more, for the check of its import.
         if own is not None and not outcome.ending.ok and not outcome.ending.from_outside:

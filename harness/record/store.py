@@ -270,10 +270,10 @@ class Row(Protocol):
     op_id: str
 
 
-R = TypeVar("R", bound=Row)
+RowT = TypeVar("RowT", bound=Row)
 
 
-def each_once(rows: Iterable[R], run_dir: Path) -> Iterator[R]:
+def each_once(rows: Iterable[RowT], run_dir: Path) -> Iterator[RowT]:
     """The rows of a manifest without those of an op that came before: the ledger would not add up."""
     seen: set[str] = set()
     for row in rows:

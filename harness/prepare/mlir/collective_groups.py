@@ -88,8 +88,10 @@ def device_count(module: Module | bytes) -> int:
     loaded = load(module)
     joint: list[Any] = []
     loaded.operation.walk(lambda op: joint.append(op) or ir.WalkResult.ADVANCE if _joins(op) else ir.WalkResult.ADVANCE)
-    if not joint or (devices := math.prod(_mesh(loaded))) > 1:
-        return devices if joint else 1
+    if not joint:
+        return 1
+    if (devices := math.prod(_mesh(loaded))) > 1:
+        return devices
     named = [op.attributes[key] for op in joint for key in _GROUPS if key in op.attributes]
     return max([1, *(device + 1 for dense in named if hasattr(dense, "type") for device in dense)])
 

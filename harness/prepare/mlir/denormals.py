@@ -1,4 +1,4 @@
-"""Has a module hand its arguments through the call after which XLA keeps denormals (opscope/base/xla/ieee_denormals.py)."""
+"""Has a module hand its arguments through the call after which XLA keeps denormals (`base/xla/ieee_denormals.py`)."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def _rewrite(op: ir.Operation, body: str) -> None:
     op.operands[1] = identity.results[0]
     following = next(after for before, after in itertools.pairwise(op.block) if before.operation == op)
     with ir.InsertionPoint(following):
-        dims = {"broadcast_dimensions": ir.DenseI64ArrayAttr.get([])}
+        dims: dict[str, ir.Attribute] = {"broadcast_dimensions": ir.DenseI64ArrayAttr.get([])}
         spread = ir.Operation.create(
             "stablehlo.broadcast_in_dim", results=[result.type], operands=[start], attributes=dims
         )
