@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.installing import install_command
-from opscope.base.masking import mask_url
 from opscope.base.page import Page
 from opscope.base.results_folder import results_folder
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.masking import mask_url
 from opscope.harness.settings.settings import Resolved
 
 GIB = 2**30

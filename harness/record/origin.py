@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.file_names import as_text
-from opscope.base.masking import mask_url, masked
 from opscope.base.places import HOME
 from opscope.base.plugins import version
+from opscope.harness.record.masking import mask_url, masked
 from opscope.harness.record.records import Origin
 
 PACKAGES = (

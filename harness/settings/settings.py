@@ -170,7 +170,7 @@ class Resolved:
 
     def masked(self) -> dict[str, Any]:
         """All values, without the passwords of URLs: what may be stored or shown."""
-        from opscope.base.masking import masked
+        from opscope.harness.record.masking import masked
 
         return masked(self.values)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from opscope.base.masking import mask_url, masked
 from opscope.harness.record import origin as module
+from opscope.harness.record.masking import mask_url, masked
 from opscope.harness.record.origin import ci_job, git_state, origin
 
 

@@ -22,10 +22,10 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, Operati
 from opscope.base.digest import words_digest
 from opscope.base.file_names import as_text
 from opscope.base.installing import install_command
-from opscope.base.masking import SECRET_KEY, mask_url
 from opscope.base.results_folder import make_folder, results_folder
 from opscope.base.time_limit import expired
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.masking import SECRET_KEY, mask_url
 from opscope.reports.database.compiled_statements import SQLITE_STATEMENTS
 from opscope.reports.database.renamed import with_old_names
 

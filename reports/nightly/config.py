@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from opscope.base.masking import SECRET_KEY
 from opscope.base.yaml_text import YamlError, read_yaml
 from opscope.harness.record.errors import InputError, closest
+from opscope.harness.record.masking import SECRET_KEY
 from opscope.harness.settings.settings import BY_NAME, Setting
 from opscope.reports.nightly.fields import mapping, one_of, text, texts, whole_number
 from opscope.reports.nightly.notices import Notices, read_notices

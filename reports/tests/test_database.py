@@ -15,9 +15,9 @@ from click.testing import CliRunner
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
-from opscope.base.masking import mask_url
 from opscope.harness.cli.main import root
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.masking import mask_url
 from opscope.harness.record.records import OpTest, Origin
 from opscope.reports.commands import new_migration
 from opscope.reports.database import rows
