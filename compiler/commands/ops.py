@@ -130,7 +130,7 @@ def ops(
         of_name = coverage([name])
         if not of_name:
             raise InputProblem(f"ops: expected an op or a glob, got {name!r}, which matches none; try `opscope ops`")
-        if "." not in name and all(entry.op.startswith(DEVICE) for entry in of_name):
+        if "." not in name and "device" not in kinds and all(entry.op.startswith(DEVICE) for entry in of_name):
             raise InputProblem(
                 f"ops: expected an op of StableHLO or chlo, got {name!r}, which only the device has; "
                 f"try {of_name[0].op}"

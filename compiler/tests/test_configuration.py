@@ -197,7 +197,7 @@ def test_none_leaves_an_option_as_it_is() -> None:
         ({"device_config": "gs_e150"}, ("e150", 0)),
         ({"device_config": "wh_n150"}, ("n150", 2**11)),
         ({"device_config": "wh_n300"}, ("n300", 2**2 + 2**11)),
-        ({"device_config": "galaxy"}, ("n150", 0)),
+        ({"device_config": "galaxy"}, ("galaxy", 0)),
         ({"device_config": "bh_test"}, ("p150", 2**11)),
         ({"device_config": "gs_e300", "harvested_rows": []}, ("e150", 0)),
     ],

@@ -67,7 +67,7 @@ def test_panels_are_epochs_and_boxes_ops() -> None:
 
 def test_the_page_draws_them_in_cells_of_36_units() -> None:
     text = page(planned())
-    assert 'viewBox="0 0 289 361"' in text  # 8 x 10 cores and a line
+    assert 'viewBox="0 0 289 325"' in text  # 8 x 9 cores and a line
     drawn = re.findall(r'data-op="(\w+)".*?<rect x="(\d+)" y="(\d+)" width="(\d+)" height="(\d+)"', text)
     assert sorted(drawn) == [
         ("_fused_op_0", "1", "1", "71", "35"), ("e", "109", "1", "35", "287"), ("mm", "1", "1", "107", "71"),

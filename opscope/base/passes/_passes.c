@@ -131,11 +131,12 @@ WIDE static uint32_t load_halves(const uint16_t *x, uint32_t *out, size_t n)
     return nan;
 }
 
-WIDE static uint32_t store_halves(const uint32_t *x, uint16_t *out, size_t n)
+/* `most`: the largest size that a result may have. */
+WIDE static uint32_t store_halves(const uint32_t *x, uint16_t *out, size_t n, uint32_t most)
 {
     uint32_t nan = 0;
     for (size_t i = 0; i < n; i++) {
-        nan |= (x[i] & SIZE) > EXPONENT;
+        nan |= (x[i] & SIZE) > most;
         out[i] = (uint16_t)(((x[i] & EXPONENT ? x[i] : 0) + 0x8000u) >> 16);
     }
     return nan;
@@ -161,9 +162,14 @@ typedef void (*Operation)(const float *, const float *, float *, size_t);
 static const struct {
     const char *name;
     Operation run;
+    uint32_t most; /* The matrix unit computes these of halves: to it Inf is a number, and the result another one. */
 } OPERATIONS[] = {
-    {"add", add_blocks},       {"subtract", subtract_blocks}, {"multiply", multiply_blocks},
-    {"divide", divide_blocks}, {"maximum", maximum_blocks},   {"minimum", minimum_blocks},
+    {"add", add_blocks, EXPONENT - 1},
+    {"subtract", subtract_blocks, EXPONENT - 1},
+    {"multiply", multiply_blocks, EXPONENT - 1},
+    {"divide", divide_blocks, EXPONENT},
+    {"maximum", maximum_blocks, EXPONENT},
+    {"minimum", minimum_blocks, EXPONENT},
 };
 
 INLINE float next_term(float total, float square, float term)
@@ -455,17 +461,20 @@ static uint32_t load(const Array *x, size_t at, size_t n, uint32_t *block)
 }
 
 /* combine(name, left, right, out): both operands' denormals are 0, and the result is rounded as it is packed. An
- * operand may be one number. False, and out is of no use, where an operand or a result is NaN. */
+ * operand may be one number. False, and out is of no use, where an operand or a result is NaN, or a half of the
+ * matrix unit's is Inf. */
 static PyObject *combine(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     Array arrays[3] = {{.taken = 0}, {.taken = 0}, {.taken = 0}};
     Operation run = NULL;
-    uint32_t nan = 0;
+    uint32_t nan = 0, most = 0;
     if (counted(count, 4))
         return NULL;
     for (size_t i = 0; PyUnicode_Check(args[0]) && i < sizeof OPERATIONS / sizeof *OPERATIONS; i++)
-        if (PyUnicode_CompareWithASCIIString(args[0], OPERATIONS[i].name) == 0)
+        if (PyUnicode_CompareWithASCIIString(args[0], OPERATIONS[i].name) == 0) {
             run = OPERATIONS[i].run;
+            most = OPERATIONS[i].most;
+        }
     if (!run) {
         PyErr_SetString(PyExc_ValueError, "expected the name of an operation");
         return NULL;
@@ -485,7 +494,7 @@ static PyObject *combine(PyObject *self, PyObject *const *args, Py_ssize_t count
         if (at == 0 || right->count != 1)
             nan |= load(right, at, n, b);
         run((const float *)a, (const float *)b, (float *)c, n);
-        nan |= out->view.itemsize == 2 ? store_halves(c, (uint16_t *)out->data + at, n)
+        nan |= out->view.itemsize == 2 ? store_halves(c, (uint16_t *)out->data + at, n, most)
                                        : load_floats(c, (uint32_t *)out->data + at, n);
     }
     Py_END_ALLOW_THREADS

@@ -30,7 +30,7 @@ PLAIN = LegalizerOptions()
 
 def test_budgets_are_those_of_tt_buda() -> None:
     assert (GRAYSKULL.grid, GRAYSKULL.l1_usable) == (Grid(10, 12), 577_408)
-    assert (WORMHOLE.grid, WORMHOLE.l1_usable) == (Grid(10, 8), 1_027_968)
+    assert (WORMHOLE.grid, WORMHOLE.l1_usable) == (Grid(9, 8), 1_027_968)
     assert [(b.dram_channels, b.dram_channel_bytes >> 30) for b in (GRAYSKULL, WORMHOLE)] == [(8, 1), (6, 2)]
     assert (dst_tiles("Float16_b"), dst_tiles("Float32"), dst_tiles("Bfp8_b"), dst_tiles("Int32")) == (8, 4, 8, 4)
     assert Budget.of(load_board("p150")).placeholder
@@ -121,7 +121,7 @@ def test_grids_fit_the_chip_and_are_those_that_are_asked_for() -> None:
     assert grids(node, GRAYSKULL, LegalizerOptions(one_row=True)) == tuple(Grid(1, c) for c in columns)
     fixed = LegalizerOptions(overrides={"op": OpOverride(Grid(10, 12))})
     assert grids(node, GRAYSKULL, fixed) == (Grid(10, 12),)
-    message = "op: expected a grid that divides 20x48 tiles and fits 10x8, got 10x12; try 10x3, 10x4, 10x6, 10x8"
+    message = "op: expected a grid that divides 20x48 tiles and fits 9x8, got 10x12; try 5x3, 5x4, 5x6, 5x8"
     with pytest.raises(CompilerInputError, match=f"^{message}$"):
         grids(node, WORMHOLE, fixed)
 
