@@ -143,7 +143,7 @@ def test_a_freed_tensor_cannot_be_read() -> None:
 
 def test_what_the_loader_refuses() -> None:
     made = one_kernel("abs", EltwiseParams(), [((2,), "f32")], ((2,), "f32"))
-    with pytest.raises(WrongBoard, match="expected a program for p150, got one for n150.*; try"):
+    with pytest.raises(WrongBoard, match=r"expected a program for p150, got one for n150.*; try"):
         Device("p150").load(binary.write(made))
     with pytest.raises(BadBinary, match="checksum"):
         Device().load(binary.write(made)[:-1] + b"x")
