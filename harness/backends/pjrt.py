@@ -105,6 +105,7 @@ class Pjrt(Backend):
 
     def compiled(self, job: Job) -> Executable:
         """Compiles the op. Raises ClientError with the plugin's own message."""
+        from opscope.harness.prepare.mlir.arith_constants import with_stablehlo_constants
         from opscope.harness.prepare.pjrt import client as pjrt_client
 
         client = self.client(job.options)
@@ -112,7 +113,7 @@ class Pjrt(Backend):
         with contextlib.suppress(ValueError):  # of a type that NumPy lacks the client itself knows what it returns
             types = [pjrt_client.TensorType(tuple(d.shape), numpy_dtype(d.data_type)) for d in job.results] or None
         options = pjrt_client.compile_options(self.compile_options(job), _debug_fields(client))
-        return client.compile(job.module, options, types)
+        return client.compile(with_stablehlo_constants(job.module), options, types)
 
     # --- its life
 

@@ -173,6 +173,16 @@ def test_several_results_of_types_that_numpy_lacks(plugin: Pjrt) -> None:
         assert less.tolist() == [False, True, False, False]
 
 
+def test_a_constant_that_torch_mlir_leaves_in_its_own_dialect_is_compiled(plugin: Pjrt) -> None:
+    module = b"""func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {
+      %c = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>
+      %0 = stablehlo.add %a, %c : tensor<2xf32>
+      return %0 : tensor<2xf32>
+    }"""
+    [got] = climbed(plugin, module, [np.ones(2, np.float32)], (TensorDesc(shape=(2,), data_type="f32"),)).outputs
+    assert got.tolist() == [2.0, 3.0]
+
+
 def test_a_refused_op_has_the_plugins_own_words(plugin: Pjrt) -> None:
     job = Job("op", b"func.func @main() -> tensor<f32> { unknown }", [], ResultOptions())
     with pytest.raises(StageError, match=r"error: .*unknown") as refused:
