@@ -1,4 +1,4 @@
-"""Constants of dialect `arith`, which torch-mlir leaves in places, as StableHLO's: a portable artifact takes no other."""
+"""Constants of dialect `arith`, which torch-mlir leaves in places, as StableHLO's: artifacts take no others."""
 
 from __future__ import annotations
 
