@@ -41,7 +41,7 @@ def half_the_files() -> None:
 
 
 UNDONE: dict[str, Callable[[], object]] = {
-    "sys.path": sys.path.clear,
+    "sys.path": lambda: sys.path.clear(),
     "sys.meta_path": lambda: sys.meta_path.insert(0, object()),  # type: ignore[arg-type]
     "sys.excepthook": lambda: setattr(sys, "excepthook", print),
     "sys.setprofile": lambda: sys.setprofile(lambda *_: None),
