@@ -141,7 +141,7 @@ def test_every_alert_asks_for_one_number(database: sqlite3.Connection) -> None:
 
 
 def test_charts_count_what_the_run_says(database: sqlite3.Connection) -> None:
-    """The sample run has one op of each status: 13 attempted but three, 2 right on the device and 1 on the host."""
+    """The sample run has one op of each status: 14 attempted but four, 2 right on the device and 1 on the host."""
     charts = (ASSETS.charts[name] for name in ("right_on_device", "failing_tonight"))
     rate, failing = (database.execute(*query_of(chart)).fetchall() for chart in charts)
     assert [row[-1] for row in rate] == [pytest.approx(2 / 10)]

@@ -15,7 +15,7 @@ from opscope.harness.record import artifacts
 from opscope.harness.record.explanation import Explanation, ResultExplanation, WorstElement, folder_name
 from opscope.harness.record.store import Journal, load_run
 from opscope.reports.pages.html import write_report
-from opscope.reports.tests.sample_run import make_run, op_id
+from opscope.reports.tests.sample_run import OPS, make_run, op_id
 
 pytestmark = pytest.mark.slow
 api = pytest.importorskip("playwright.sync_api", reason="playwright comes with the browser extra")
@@ -101,7 +101,7 @@ def test_a_failure_has_an_anchor_although_it_is_folded(page: Any, report: Path) 
 
 
 def test_an_op_beyond_the_first_rows_is_found(page: Any, report: Path) -> None:
-    last = op_id(13 * 30 - 1)
+    last = op_id(len(OPS) * 30 - 1)
     opened(page, report, f"#op={last}&sort=-uses&search=dot_general")
     assert last in page.locator("tr.details").inner_text(), "whatever is searched for"
     assert set(names(page)[1:]) == {"stablehlo.dot_general"}

@@ -32,7 +32,7 @@ from opscope.reports.publish.publish import publish
 from opscope.reports.tests import postgres_server, test_ask, test_diff, test_night_views, test_nights, test_unblock
 from opscope.reports.tests.night_runs import fresh, record, shard_run
 from opscope.reports.tests.nights import Op, night
-from opscope.reports.tests.sample_run import make_run
+from opscope.reports.tests.sample_run import OPS, make_run
 
 pytestmark = [pytest.mark.slow]
 
@@ -228,7 +228,7 @@ def test_a_server_that_is_killed_loses_no_run(tmp_path: Path, monkeypatch: pytes
     done = CliRunner().invoke(publish_command, ["--to", url, "--json"])
     assert json.loads(done.output)["from_spool"] == ["during"]
     counts = ask(url, "SELECT run_id, COUNT(*) FROM op_tests GROUP BY run_id ORDER BY run_id").rows
-    assert counts == (("before", 13), ("during", 13))
+    assert counts == (("before", len(OPS)), ("during", len(OPS)))
     assert not list(tmp_path.glob(".opscope/spool/*/during"))
     postgres_server.remove(server)
 
@@ -240,7 +240,7 @@ def test_the_role_reads_and_does_nothing_else(url: str, tmp_path: Path, monkeypa
         done = CliRunner().invoke(db, ["role", "opscope_reader", "--password-env", "READER", "--db", url])
         assert (done.exit_code, "50%" in done.output) == (0, False), done.output
     reader = url.replace("postgres@", "opscope_reader@")
-    assert ask(reader, "SELECT COUNT(*) FROM op_tests").rows == ((13,),)
+    assert ask(reader, "SELECT COUNT(*) FROM op_tests").rows == ((len(OPS),),)
     engine = sa.create_engine(reader, poolclass=sa.NullPool)
     for statement in ("DELETE FROM runs", "CREATE TABLE mine (x int)", "DROP VIEW ledger",
                       "SET default_transaction_read_only = off; DELETE FROM runs"):  # fmt: skip
@@ -291,7 +291,7 @@ def test_a_wrong_password_is_one_line_that_does_not_tell_it(
         assert "password authentication failed" in output, output
         assert (output.count("\n"), "hunter2" in output, "Traceback" in output) == (1, False, False), output
     assert not (tmp_path / "home").exists()
-    assert says("sql", "SELECT COUNT(*) FROM op_tests", "--csv", "--db", right) == (0, "count\n13\n")
+    assert says("sql", "SELECT COUNT(*) FROM op_tests", "--csv", "--db", right) == (0, f"count\n{len(OPS)}\n")
 
 
 def test_a_run_waits_for_the_right_password(
@@ -326,7 +326,7 @@ def test_a_run_waits_for_the_right_password(
     shutil.rmtree(run)
     code, output = says("--to", right, "--json")
     assert (code, json.loads(output)["from_spool"]) == (0, [run_id])
-    assert ask(right, "SELECT COUNT(*), COUNT(DISTINCT run_id) FROM op_tests").rows == ((13, 1),)
+    assert ask(right, "SELECT COUNT(*), COUNT(DISTINCT run_id) FROM op_tests").rows == ((len(OPS), 1),)
     assert spool.waiting(wrong, tmp_path) == []
 
 
@@ -344,4 +344,4 @@ def test_a_process_that_dies_in_the_middle_leaves_nothing(url: str, tmp_path: Pa
     done = subprocess.run([sys.executable, "-c", script], check=False)
     assert done.returncode == -9
     publish(run, url)
-    assert ask(url, "SELECT COUNT(*) FROM op_tests").rows == ((26,),)
+    assert ask(url, "SELECT COUNT(*) FROM op_tests").rows == ((2 * len(OPS),),)
