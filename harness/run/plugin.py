@@ -41,7 +41,8 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         dest="opscope_model",
         default=None,
         metavar="MODEL",
-        help="Model to run: a name, a glob, `all`, or the path or glob of model files; may be given several times.",
+        help="Model to run: a name, a glob, `all`, the path or glob of model files, or NAME=FILE to name a "
+        "file's model; may be given several times.",
     )
     group.addoption(
         "--op-by-op",
