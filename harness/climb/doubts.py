@@ -7,6 +7,7 @@ within a run it also counts for ops that were right before it was found.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from opscope.base.digest import json_digest
@@ -27,6 +28,11 @@ class Doubts:
         """`values` gives the digests of an op's inputs and goldens, or None if they are not known."""
         self._store, self._values = JsonStore(cache_dir / FOLDER), values
 
+    @cached_property
+    def _code(self) -> str:
+        """The digest of what makes verdicts, read once for all ops."""
+        return verdict_fingerprint.of_verdicts("")
+
     def applied(self, row: OpRow, test: OpTest) -> OpTest:
         """The record of an op by what is known of its golden; what it says itself of the golden is kept."""
         if row.second is not None:
@@ -46,7 +52,7 @@ class Doubts:
         return "d" + json_digest({
             "op": row.op_id, "provenance": row.provenance,
             "sources": [source.model_dump(exclude={"path"}) for source in row.sources],
-            "code": verdict_fingerprint.of_verdicts(""),
+            "code": self._code,
         }, digits=31)  # fmt: skip
 
 
