@@ -159,6 +159,8 @@ def marks(folder: Path) -> Mapping[str, FileMark] | None:
         raise Damaged(path, error.strerror or str(error)) from error
     try:
         return _marks(folder, (status.st_ino, status.st_size, status.st_mtime_ns))
+    except FileNotFoundError:  # a folder that was sealed just now has got its final name meanwhile
+        return _expected.get(folder)
     except Damaged:
         if folder in _expected:  # it was sealed under the name that it gets next
             return _expected[folder]

@@ -154,3 +154,21 @@ def test_a_folder_that_was_taken_away_is_damage_and_never_a_verdict(folder: Path
         (folder / "module").read_bytes()
     assert "no such file" in str(stored.gone(caught.value, folder))
     assert stored.gone(caught.value, folder.with_name("other")) is None
+
+
+def test_a_folder_that_gets_its_name_while_it_is_read_is_known_by_what_was_expected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / ".making-1"
+    folder.mkdir()
+    (folder / "a.npy").write_bytes(b"a")
+    expected = {"a.npy": stored.mark_of(folder / "a.npy")}
+    stored.expect(folder, expected)
+    stored.seal(folder, "final")
+
+    def renamed(path: Path) -> object:
+        folder.rename(tmp_path / "final")
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(stored, "read_json", renamed)
+    assert stored.marks(folder) == expected
