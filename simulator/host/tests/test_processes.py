@@ -25,8 +25,10 @@ from opscope.simulator.host.tests.layers import WORMHOLE, Layer, X, layer, near
 
 
 def shared() -> set[str]:
-    """What lies in memory that has a name."""
-    return {path.name for path in Path("/dev/shm").iterdir()}
+    """Files in memory that has a name; folders and files of `tt_device_*` there are those of runs beside this one."""
+    return {
+        path.name for path in Path("/dev/shm").iterdir() if path.is_file() and not path.name.startswith("tt_device_")
+    }
 
 
 def lives(pid: int) -> bool:
