@@ -111,7 +111,7 @@ def _publish(run_dir: Path, targets: Targets, records: Records | None) -> str:
     return shown(parse_url(url))
 
 
-def import_ahead(targets: Targets) -> None:
+def import_ahead(folder: Path) -> None:
     """Imports what a delivery needs. Whatever cannot be imported is said where it is imported again."""
     with contextlib.suppress(Exception):
         for name in AHEAD:
@@ -119,29 +119,30 @@ def import_ahead(targets: Targets) -> None:
         from opscope.reports.database.database import default_url
         from opscope.reports.database.reading import exists
 
-        if not exists(targets.url or default_url(targets.folder)):
+        if not exists(default_url(folder)):
             importlib.import_module(AHEAD_OF_FIRST)
 
 
 class WaitingFork:
-    """A fork of this process that waits for the folder of a run."""
+    """A fork of this process that waits for a run and where it goes."""
 
-    def __init__(self, targets: Targets) -> None:
-        self._targets = targets
+    def __init__(self, folder: Path) -> None:
+        """`folder` is the one in which pytest was called: without a database there, more is imported."""
         self._connection, theirs = socket.socketpair()
         sys.stdout.flush()
         sys.stderr.flush()
         parent = os.getpid()
         self._pid = os.fork()
         if self._pid == 0:
-            _live_in_fork(theirs, parent, targets)
+            _live_in_fork(theirs, parent, folder)
         theirs.close()
 
-    def deliver(self, run_dir: Path, doing: Callable[[str], None]) -> Delivered | None:
+    def deliver(self, run_dir: Path, targets: Targets, doing: Callable[[str], None]) -> Delivered | None:
         """Has the fork deliver a run and ends it; None if it ended without an answer."""
+        order = (str(run_dir), targets.url, str(targets.folder), targets.seconds)
         try:
-            self._connection.sendall(json.dumps(str(run_dir)).encode() + b"\n")
-            for word, value in self._messages(2 * self._targets.seconds + GRACE):
+            self._connection.sendall(json.dumps(order).encode() + b"\n")
+            for word, value in self._messages(2 * targets.seconds + GRACE):
                 if word == "doing":
                     doing(value)
                 elif word == "damage":
@@ -175,19 +176,19 @@ class WaitingFork:
             self._pid = 0
 
 
-def waiting_fork(targets: Targets) -> WaitingFork | None:
+def waiting_fork(folder: Path) -> WaitingFork | None:
     """A fork that gets ready to deliver a run; None where this process cannot be forked safely."""
     threaded = threading.active_count() > 1 or "jax" in sys.modules  # whose threads Python does not count
     if sys.platform != "linux" or threaded:
         return None
     try:
-        return WaitingFork(targets)
+        return WaitingFork(folder)
     except OSError:  # no memory, or too many processes
         return None
 
 
-def _live_in_fork(connection: socket.socket, parent: int, targets: Targets) -> None:
-    """Imports, waits for a folder, delivers it; never returns."""
+def _live_in_fork(connection: socket.socket, parent: int, folder: Path) -> None:
+    """Imports, waits for a run, delivers it; never returns."""
     try:
         die_with_parent(parent)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this process then
@@ -201,13 +202,14 @@ def _live_in_fork(connection: socket.socket, parent: int, targets: Targets) -> N
 
         damage.show_by(lambda line: say("damage", line))
         gc.disable()
-        import_ahead(targets)
+        import_ahead(folder)
         gc.freeze()
         gc.enable()
         with connection.makefile("rb") as lines:
             line = lines.readline()
         if line:
-            run_dir = Path(json.loads(line))
+            run, url, called_in, seconds = json.loads(line)
+            run_dir, targets = Path(run), Targets(url, Path(called_in), seconds)
             done = deliver(run_dir, targets, _records(run_dir), lambda target: say("doing", target))
             say("done", {"places": done.places, "problems": done.problems})
     finally:

@@ -23,7 +23,8 @@ import pytest
 
 from opscope.base.visible_text import visible
 from opscope.reports import end_of_run
-from opscope.reports.end_of_run import Targets, WaitingFork
+from opscope.reports.end_of_run import Targets
+from opscope.reports.fork_ahead import FORK
 
 if TYPE_CHECKING:
     from opscope.harness.run.request import Request
@@ -33,9 +34,6 @@ USAGE = 2
 """Exit code for bad input."""
 
 DOING = {"report": "writing report.html", "database": "publishing"}
-
-FORK = pytest.StashKey[WaitingFork]()
-"""Gets ready to deliver the run."""
 
 IMPORTING = pytest.StashKey[threading.Thread]()
 """Does so in this process, where it cannot be forked."""
@@ -63,9 +61,6 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
         except InputError as error:
             sys.stderr.write(f"{visible(str(error))}\n")
             return USAGE
-    if not config.option.collectonly and (fork := end_of_run.waiting_fork(_targets(request))) is not None:
-        config.stash[FORK] = fork
-        config.add_cleanup(fork.close)
     return None
 
 
@@ -82,7 +77,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     request = config.stash.get(KEY, None)
     if request is None or request.settings["no_report"] or FORK in config.stash or config.option.collectonly:
         return
-    ahead = partial(end_of_run.import_ahead, _targets(request))
+    ahead = partial(end_of_run.import_ahead, request.folder)
     config.stash[IMPORTING] = thread = threading.Thread(target=ahead, name="opscope-imports")
     thread.start()
 
@@ -128,7 +123,7 @@ def deliver(config: pytest.Config, run_dir: Path) -> list[str]:
 
     fork, done = config.stash.get(FORK, None), None
     if fork is not None and (records is None or len(records[1]) <= end_of_run.MOST_RECORDS):
-        done = fork.deliver(run_dir, doing)
+        done = fork.deliver(run_dir, _targets(request), doing)
     if done is None:
         done = end_of_run.deliver(run_dir, _targets(request), records, doing)
     config.opscope_places.update(done.places)  # type: ignore[attr-defined]

@@ -22,7 +22,7 @@ from opscope.harness.settings.settings import SETTINGS
 USAGE = 2
 """Exit code for bad input."""
 
-FOLLOWERS = ("opscope.reports.plugin",)
+FOLLOWERS = ("opscope.reports.plugin", "opscope.reports.fork_ahead")
 """Plugins in other packages that a run registers. As entry points they would be loaded at every start of pytest."""
 
 WORKER_VARIABLE = "PYTEST_XDIST_WORKER"

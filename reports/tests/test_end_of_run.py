@@ -29,7 +29,7 @@ def targets(tmp_path: Path) -> Targets:
 
 @pytest.fixture
 def fork(targets: Targets) -> Iterator[WaitingFork]:
-    waiting = WaitingFork(targets)
+    waiting = WaitingFork(targets.folder)
     pid = waiting._pid
     yield waiting
     waiting.close()
@@ -44,7 +44,7 @@ def rows(place: Path) -> list[tuple[object, ...]]:
 
 def test_a_fork_delivers_what_this_process_would(targets: Targets, fork: WaitingFork, tmp_path: Path) -> None:
     steps: list[str] = []
-    forked = fork.deliver(tmp_path / "run", steps.append)
+    forked = fork.deliver(tmp_path / "run", targets, steps.append)
     assert forked is not None
     assert (steps, forked.problems) == (["report", "database"], [])
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
@@ -56,34 +56,34 @@ def test_a_fork_delivers_what_this_process_would(targets: Targets, fork: Waiting
 
 
 def test_what_cannot_be_delivered_is_a_line(targets: Targets, tmp_path: Path) -> None:
-    waiting = WaitingFork(replace(targets, url="sqlite:////proc/nowhere/db.sqlite"))
-    done = waiting.deliver(tmp_path / "run", lambda step: None)
+    nowhere = replace(targets, url="sqlite:////proc/nowhere/db.sqlite")
+    done = WaitingFork(tmp_path).deliver(tmp_path / "run", nowhere, lambda step: None)
     assert done is not None
     assert list(done.places) == ["report"]
     assert re.fullmatch(r"--publish: expected a writable folder, got .*", done.problems[0])
 
 
-def test_damage_that_a_fork_sees_is_shown_by_this_process(fork: WaitingFork, tmp_path: Path) -> None:
+def test_damage_that_a_fork_sees_is_shown_by_this_process(targets: Targets, fork: WaitingFork, tmp_path: Path) -> None:
     (segment,) = (tmp_path / "run" / "journal").glob("*.jsonl")
     segment.write_bytes(segment.read_bytes().replace(b"op_id", b"op_ie", 1))
     lines: list[str] = []
     damage.forget()
     damage.show_by(lines.append)
     try:
-        assert fork.deliver(tmp_path / "run", lambda step: None) is not None
+        assert fork.deliver(tmp_path / "run", targets, lambda step: None) is not None
     finally:
         damage.forget()
     assert [line for line in lines if str(segment) in line]
 
 
-def test_a_fork_that_was_killed_gives_no_answer(fork: WaitingFork, tmp_path: Path) -> None:
+def test_a_fork_that_was_killed_gives_no_answer(targets: Targets, fork: WaitingFork, tmp_path: Path) -> None:
     os.kill(fork._pid, signal.SIGKILL)
-    assert fork.deliver(tmp_path / "run", lambda step: None) is None
+    assert fork.deliver(tmp_path / "run", targets, lambda step: None) is None
 
 
 def test_one_that_takes_too_long_is_ended(targets: Targets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(end_of_run, "import_ahead", lambda _: signal.pause())
     monkeypatch.setattr(end_of_run, "GRACE", 0.05)
-    waiting = WaitingFork(replace(targets, seconds=0.0))
-    assert waiting.deliver(tmp_path / "run", lambda step: None) is None
+    waiting = WaitingFork(tmp_path)
+    assert waiting.deliver(tmp_path / "run", replace(targets, seconds=0.0), lambda step: None) is None
     assert not waiting._pid
