@@ -68,6 +68,13 @@ def names_alone() -> list[str]:
     return sorted({*alone, *own_commands(), *(_entry_points().keys() - set(own_names()))})
 
 
+def is_alone(name: str) -> bool:
+    """Whether `names_alone` has a name; of a backend of this tree only its own source is read for that."""
+    if name in own_names():
+        return not declares(name, "needs_argument")
+    return name in own_commands() or name in _entry_points()
+
+
 def is_label_with_argument(label: str) -> bool:
     """Whether records may call a backend so that was given an argument, as `pjrt-cuda`, here or elsewhere."""
     return any(label.startswith(f"{name}-") for name in own_names() if declares(name, "takes_argument"))
@@ -112,7 +119,7 @@ def check_name(backend: str) -> None:
             importlib.import_module("opscope.harness.backends.commands.description").read(
                 Path(backend)
             )  # only for the errors that it raises
-    elif backend not in names_alone():
+    elif not is_alone(backend):
         raise InputError("--backend", "a backend", f"'{backend}'", _closest(backend))
 
 

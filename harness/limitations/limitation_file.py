@@ -12,7 +12,7 @@ All other fields of `Limitation` may follow (docs/triage.md). Each row remembers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from functools import cache
@@ -186,7 +186,7 @@ _READ: dict[str, Callable[[str, object], Any]] = {
 """How each field is read."""
 
 
-def check(row: Limitation, backends: Iterable[str] | None = None) -> None:
+def check(row: Limitation) -> None:
     """Raises InputError for a row whose backend, stage or kind does not exist, or that gives no reason.
 
     A backend that is a file is written as its path ends (`mine.py`) and may be anything. A stage is one of the words of
@@ -194,14 +194,12 @@ def check(row: Limitation, backends: Iterable[str] | None = None) -> None:
     """
     from opscope.harness.backends import registry
 
-    backend_names = list(registry.names_alone() if backends is None else backends)
-    if row.stage == IMPORT:
-        backend_names = frontends.names()
+    importer = row.stage == IMPORT
+    known = row.backend in frontends.names() if importer else registry.is_alone(row.backend)
     where = row.where or f"limitation {', '.join(row.op)}"
-    unknown = row.backend not in backend_names and backend_label(row.backend) == row.backend
-    if unknown and not registry.is_label_with_argument(row.backend):
-        raise InputError(f"{where} backend", "a backend or its file", f"'{row.backend}'",
-                         closest(row.backend, backend_names))  # fmt: skip
+    if not known and backend_label(row.backend) == row.backend and not registry.is_label_with_argument(row.backend):
+        names = frontends.names() if importer else registry.names_alone()
+        raise InputError(f"{where} backend", "a backend or its file", f"'{row.backend}'", closest(row.backend, names))
     stages = {*map(str, Stage), *DEPTHS, IMPORT}
     if row.stage not in stages and not registry.mentions(row.backend, row.stage):
         raise InputError(f"{where} stage", "a stage of a backend", f"'{row.stage}'", closest(row.stage, stages))
