@@ -19,7 +19,7 @@ FROM := pyproject.toml constraints.txt setup.py opscope/base/passes/_passes.c
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sweep test slow lint contracts measure conformance commands ops tt-mlir-page zoo flatc clean metrics migration dashboard terminal
+.PHONY: help venv sweep test slow lint contracts measure conformance commands ops tt-mlir-page zoo clean metrics migration dashboard terminal
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -36,13 +36,12 @@ test: $(TEST) ## install what tests need, then run the quick ones
 slow: $(TEST) ## every slow test (tens of minutes)
 	$(BIN)/python -m pytest -p no:benchmark -m slow -n $(JOBS) $(ARGS)
 
-lint: $(DEV) ## ruff, pyright, import contracts, file sizes, generated schema, migrations, workflows
+lint: $(DEV) ## ruff, pyright, import contracts, file sizes, migrations, workflows
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(MAKE) --no-print-directory contracts
 	$(BIN)/pyright
 	$(BIN)/python ci/check_sizes.py
-	$(BIN)/python ci/check_schema.py
 	$(BIN)/python ci/check_migrations.py
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
@@ -79,9 +78,6 @@ metrics: $(BASE) ## write docs/metrics.md again, after a change of a view
 
 zoo: $(BASE) ## count every model's parameters and ops again, after a change of models (minutes; needs the frameworks)
 	$(BIN)/opscope models --count > /dev/null
-
-flatc: $(BASE) ## generate the Python of the flatbuffer schema again (needs flatc)
-	$(BIN)/python -m opscope.compiler.target.regenerate
 
 dashboard: $(BASE) ## serve the results database in Apache Superset, which it installs first (ARGS='--port 8088')
 	$(BIN)/opscope dashboard up $(ARGS)

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
 import struct
 import typing
 import zlib
 from typing import Any
 
-from opscope.compiler.target import formats, program
+from opscope.compiler.target import formats, program, schema
 from opscope.compiler.target.flatbuffer_reader import FlatbufferReader, Plans, Slot
 from opscope.compiler.target.flatbuffer_writer import FlatbufferWriter
 from opscope.compiler.target.program import Binary, Numerics, Operation, Program, TensorDesc
@@ -41,8 +40,6 @@ PARAMS: tuple[type, ...] = typing.get_args(program.Params)
 """Parameter classes in the order of the schema's union (its type codes are this index + 1)."""
 _CODE = {cls: code for code, cls in enumerate(PARAMS, start=1)}
 _UNION = dict(enumerate(PARAMS, start=1))
-_UINT32 = frozenset({("Plan", "pipe_reserve")})
-"""Whole numbers of 32 bits in the schema; all others have 64."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,19 +82,14 @@ def _fields(cls: type) -> tuple[_Field, ...]:
 
 
 @functools.cache
-def _table(name: str) -> Any:
-    return getattr(importlib.import_module(f"opscope.compiler.target.generated.{name}"), f"{name}T")
-
-
-@functools.cache
 def _slots(cls: type) -> tuple[Slot, ...]:
     """Returns the fields of a class in the flatbuffer: in the order of the schema, a union after its code."""
-    defaults, place, slots = _table(cls.__name__)(), 4, []
+    numbers, place, slots = schema.numbers(), 4, []
     for field in _fields(cls):
         place += 2 * (field.kind == "union")
-        kind = "uint32" if (cls.__name__, field.name) in _UINT32 else field.kind
-        absent = getattr(defaults, field.attribute) if kind in ("int", "uint32", "float", "bool") else None
-        slots.append(Slot(field.name, place, kind, field.of, absent, field.count))
+        number = numbers.get((cls.__name__, field.name))
+        kind = "uint32" if number is not None and number.type == "uint32" else field.kind
+        slots.append(Slot(field.name, place, kind, field.of, number and number.absent, field.count))
         place += 2
     return tuple(slots)
 

@@ -77,7 +77,7 @@ class Buda(Backend):
 
     def available(self) -> str | None:
         """Returns None if the compiler's framework is installed."""
-        missing = [name for name in ("xdsl", "jaxlib", "flatbuffers") if util.find_spec(name) is None]
+        missing = [name for name in ("xdsl", "jaxlib") if util.find_spec(name) is None]
         return f"pip install {' '.join(missing)}" if missing else None
 
 

@@ -27,7 +27,6 @@ PACKAGES = (
     "numpy",
     "ml_dtypes",
     "xdsl",
-    "flatbuffers",
     "pydantic",
     "pytest",
     "pytest-xdist",
