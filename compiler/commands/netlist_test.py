@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.compiler.errors import CompilerInputError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def run_test(file: Path, board: str, seed: int, as_json: bool) -> bool:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise CompilerInputError(f"{file}: expected a readable netlist, got: {reason}") from error
     arch = load_board(board).arch if board else ""
-    with tempfile.TemporaryDirectory() as folder:
+    with TemporaryFolder("netlist") as folder:
         try:
             simulator = _Simulator(Path(folder))
             verdict = run_test_config(text, simulator.run, simulator.steps, name=file.stem, board=arch, seed=seed)

@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from opscope.base.children.temporary_folder import TemporaryFolder
 
 _ATTEMPTS, _PAUSE = 5, 0.02
 """How often, and after which pause in seconds, a folder is tried to be claimed alone."""
@@ -29,7 +30,7 @@ class Claims:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._held: dict[Path, int] = {}
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._temporary: TemporaryFolder | None = None
 
     def hold(self, folder: Path) -> None:
         """Claims a folder until `close`. Does nothing if it is gone or cannot be locked."""
@@ -68,7 +69,7 @@ class Claims:
         """A folder that exists until `close`, for what a read-only cache does not take."""
         with self._lock:
             if self._temporary is None:
-                self._temporary = tempfile.TemporaryDirectory(prefix="opscope-cache-", ignore_cleanup_errors=True)
+                self._temporary = TemporaryFolder("cache")
             return Path(self._temporary.name)
 
     def _drop(self, folder: Path) -> None:
@@ -121,22 +122,3 @@ def alone_in(folder: Path) -> Iterator[None]:
     finally:
         if descriptor is not None:
             os.close(descriptor)
-
-
-@contextlib.contextmanager
-def alone(folder: Path) -> Iterator[bool]:
-    """Yields whether no other process claims a folder. If so, none can claim it within the context."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        yield False
-        return
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            free = True
-        except OSError:
-            free = False
-        yield free
-    finally:
-        os.close(descriptor)

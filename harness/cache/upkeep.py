@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from opscope.harness.cache.claims import alone
+from opscope.base.children.temporary_folder import alone
 from opscope.harness.cache.export_folder import GONE
 from opscope.harness.record.store import MANIFEST_FILE
 from opscope.harness.settings.settings import BY_NAME

@@ -13,6 +13,7 @@ from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
 
+from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.installing import install_command
 from opscope.base.page import Page
 from opscope.base.results_folder import results_folder
@@ -47,8 +48,6 @@ def examine(settings: Resolved, folder: Path) -> list[Finding]:
 
 def examine_backend(settings: Resolved, name: str) -> list[Finding]:
     """Goes through the life of one backend in a lane, without an op. Raises InputError if there is no such backend."""
-    import tempfile
-
     from opscope.harness.backends import registry
     from opscope.harness.lanes.lane import Lane, LaneConfig
     from opscope.harness.record.optest import RunContext, backend_label
@@ -58,7 +57,7 @@ def examine_backend(settings: Resolved, name: str) -> list[Finding]:
     label = backend_label(name)
     options = ResultOptions.of(settings.values)
     with (
-        tempfile.TemporaryDirectory(prefix="opscope-doctor-") as folder,
+        TemporaryFolder("doctor") as folder,
         Lane(LaneConfig(RunContext("doctor", folder, name, options), {})) as lane,
     ):
         begun = time.monotonic()

@@ -5,10 +5,10 @@ For `opscope ops --against-backend`, by the entry point group `opscope.emissions
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.stored import checked
 from opscope.harness.record import artifacts
 from opscope.harness.record.errors import InputError
@@ -33,7 +33,7 @@ def emissions(backend: str, run: Path | None, models: tuple[str, ...], arch: str
         return
     from opscope.harness.run.api import run_op_by_op
 
-    with tempfile.TemporaryDirectory(prefix="opscope-emissions-") as scratch:
+    with TemporaryFolder("emissions") as scratch:
         seen: set[str] = set()
         for number, model in enumerate(models):
             folder = Path(scratch) / str(number)

@@ -7,11 +7,9 @@ and line of the model's text where just one op has them. What a compiler fused a
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
-import weakref
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ import numpy as np
 from opscope.base.children.call import call
 from opscope.base.children.environment import QUIET
 from opscope.base.children.inside import Parent
+from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.machine import memory_limit
 from opscope.base.model_files import Computed, GoldenOf
 from opscope.harness.cache import export_folder
@@ -44,18 +43,14 @@ def goldens(model: str, inputs: Sequence[np.ndarray], operations: Sequence[Compu
     XLA runs in a child of its own, which may be ended: it may take all memory or crash. Raises InputError for a model
     that cannot be read, that takes other arguments, or that XLA does not compute.
     """
-    folder = Path(tempfile.mkdtemp(prefix="opscope-goldens-"))
-    try:
-        goldens_of = _in_a_child(folder, model, inputs, operations)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
+    folder = TemporaryFolder("goldens")  # removed once nobody has `golden_of`
+    goldens_of = _in_a_child(Path(folder.name), model, inputs, operations)
 
     def golden_of(number: int) -> Sequence[np.ndarray] | str:
         own = goldens_of[number]
-        return own if isinstance(own, str) else [load(_golden(folder, number, k), *a) for k, a in enumerate(own)]
+        place = Path(folder.name)
+        return own if isinstance(own, str) else [load(_golden(place, number, k), *a) for k, a in enumerate(own)]
 
-    weakref.finalize(golden_of, shutil.rmtree, folder, ignore_errors=True)
     return golden_of
 
 
@@ -107,21 +102,22 @@ def _computed(folder: Path, task: dict[str, Any]) -> list[Golden]:
     ]
     expected = {path: tuple(split.values[v] for v in node.outputs) for path, node in nodes.items()}
     path_of_number = {number: path for path, number in candidates(compiled, expected).items()}
-    walk = LiveGolden(split, inputs, frozenset(path_of_number.values()), export_folder.cache_dir(None))
     made: list[Golden] = []
-    for number, op in enumerate(compiled):
-        path = path_of_number.get(number)
-        results = walk.results(path) if path is not None else []
-        missing = next((r.why for r in results if isinstance(r, Missing)), "" if results else "never evaluated")
-        if path is None or missing:
-            made.append(UNMATCHED if path is None else missing)
-            continue
-        moves = moves_of(op.location) or ()
-        arrays = [r for r in results if not isinstance(r, Missing)]
-        own = [moved_back(a, moves, shape) for a, (shape, _) in zip(arrays, op.results, strict=True)]
-        for place, array in enumerate(own):
-            save(_golden(folder, number, place), array)
-        made.append([(list(a.shape), desc.data_type) for a, desc in zip(own, expected[path], strict=True)])
+    places = frozenset(path_of_number.values())
+    with closing(LiveGolden(split, inputs, places, export_folder.cache_dir(None))) as walk:
+        for number, op in enumerate(compiled):
+            path = path_of_number.get(number)
+            results = walk.results(path) if path is not None else []
+            missing = next((r.why for r in results if isinstance(r, Missing)), "" if results else "never evaluated")
+            if path is None or missing:
+                made.append(UNMATCHED if path is None else missing)
+                continue
+            moves = moves_of(op.location) or ()
+            arrays = [r for r in results if not isinstance(r, Missing)]
+            own = [moved_back(a, moves, shape) for a, (shape, _) in zip(arrays, op.results, strict=True)]
+            for place, array in enumerate(own):
+                save(_golden(folder, number, place), array)
+            made.append([(list(a.shape), desc.data_type) for a, desc in zip(own, expected[path], strict=True)])
     return made
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from opscope.base.children.call import call
+from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.harness.import_check.agreement import first_wrong
 from opscope.harness.prepare import golden
 from opscope.harness.record.records import TensorDesc
@@ -18,7 +18,7 @@ from opscope.harness.record.records import TensorDesc
 
 def find(task: Mapping[str, Any], environment: Mapping[str, str], cache_dir: Path) -> str:
     """Name and kind of the node, `node_1/Mod`; else why it is not known, in brackets."""
-    with tempfile.TemporaryDirectory(prefix="opscope-") as temporary:
+    with TemporaryFolder("nodes") as temporary:
         folder = Path(temporary)
         outcome = call(
             "opscope.models.frontends.through_onnx.node_values:write", {**task, "folder": temporary},

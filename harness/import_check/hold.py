@@ -7,7 +7,6 @@ where only the walk knows the inputs. A child compares them (`compare_child.py`)
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache, partial
@@ -19,6 +18,7 @@ from pydantic import ValidationError
 from opscope.base.children.call import Outcome, call
 from opscope.base.children.side_by_side import Turn, side_by_side
 from opscope.base.children.slots import SlotFile
+from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.damage import Damaged
 from opscope.base.digest import digest_of_sources, source_files, words_digest
 from opscope.base.file_names import as_text
@@ -120,7 +120,7 @@ def _check(task: Task, folder: Path, claims: Claims, slots: SlotFile | None, tur
     module = exporting.exported(export, cache_dir, request.max_cache, claims, allowance)
     environment = dict(frontends.get(export.framework).environment)
     framework_task = _framework_task(task, row, folder, module)
-    with tempfile.TemporaryDirectory(prefix="opscope-") as temporary:
+    with TemporaryFolder("import") as temporary:
         own = _own_folder(module, request)
         if own is None:
             own = Path(temporary)

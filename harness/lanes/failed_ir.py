@@ -10,11 +10,11 @@ gives the same again (`cheap_ir`) compiles the op once more instead; one whose c
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.harness.backends.base import Backend, Job
 from opscope.harness.record import artifacts
 from opscope.harness.record.optest import RunContext, backend_label
@@ -35,7 +35,7 @@ def leave(row: OpRow, job: Job, backend: Backend, stages: Sequence[Stage], conte
         return
     if not backend.cheap_ir or seconds > MOST_SECONDS:
         return
-    with contextlib.suppress(OSError), tempfile.TemporaryDirectory() as scratch:
+    with contextlib.suppress(OSError), TemporaryFolder("ir") as scratch:
         again = replace(job, inputs=[], ir_dir=Path(scratch), state={}, input_descs=[], output_descs=[], watch=None)
         with contextlib.suppress(Exception):  # the failure itself, which has been recorded
             for stage in stages:

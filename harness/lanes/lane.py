@@ -20,6 +20,7 @@ from opscope.base.children.child import Child, Deadline
 from opscope.base.children.ending import FROM_OUTSIDE, Cause, ChildEnded, Ending
 from opscope.base.children.inside import RETURNED
 from opscope.base.children.shared_door import Shared
+from opscope.base.children.temporary_folder import remove
 from opscope.base.damage import Damaged
 from opscope.base.machine import memory_limit
 from opscope.harness.cache import export_folder
@@ -371,7 +372,7 @@ class Lane:
             if child is not None:
                 child.kill()
             if folder is not None:
-                scratch.remove(folder)
+                remove(folder)
 
 
 def _is_late(message: Mapping[str, Any], number: int) -> bool:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from opscope.base.children import forked, shared_door
 from opscope.base.children.shared_door import Shared
+from opscope.base.children.temporary_folder import remove, remove_abandoned
 from opscope.base.digest import words_digest
 from opscope.harness.backends import registry
 from opscope.harness.cache import claims
@@ -29,7 +30,7 @@ _MEMORY = Path("/dev/shm")
 _ROOM = 4 << 30
 """Bytes that must be free there."""
 _ATTEMPTS = 3
-"""How often a folder is removed in which a process that is just ending may still write."""
+"""How often a folder is made that another process takes."""
 
 
 TEMPORARY, WORKING = "tmp", "work"
@@ -59,7 +60,7 @@ class Scratch:
             if self._folder is None or self._process != os.getpid() or not self._folder.is_dir():
                 place = _place()
                 for swept in {place, _MEMORY}:  # a killed run may have had another TMPDIR
-                    _remove_abandoned(swept)
+                    remove_abandoned(swept, PREFIX)
                 self._process, self._claim = os.getpid(), claims.Claims()
                 try:
                     self._folder = self._claimed(place)
@@ -147,14 +148,6 @@ def new_lane(place: Place) -> Path:
         raise _refused(f"{place.folder}: {error.strerror}") from error
 
 
-def remove(folder: Path) -> None:
-    """Removes a folder and all that is in it, as far as that can be removed."""
-    for _ in range(_ATTEMPTS):
-        shutil.rmtree(folder, ignore_errors=True)
-        if not folder.exists():
-            return
-
-
 def _place() -> Path:
     """TMPDIR where it is set, else memory where there is room. Raises InputError for none that can be written.
 
@@ -184,16 +177,3 @@ def _refused(got: str, expected: str = "a writable folder") -> InputError:
 
 def _mib(size: int) -> str:
     return f"{-(-size >> 20)} MiB"
-
-
-def _remove_abandoned(place: Path) -> None:
-    """Removes the folders of processes that were killed."""
-    for folder in place.glob(f"{PREFIX}*"):
-        try:
-            ours = folder.stat().st_uid == os.geteuid()
-        except OSError:
-            continue
-        if ours:
-            with claims.alone(folder) as free:
-                if free:
-                    remove(folder)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.models import frontends
 from opscope.models.frontends import child
 from opscope.models.frontends.base import ExportResult, Source
@@ -37,7 +37,7 @@ def export_apart(model: Model, training: bool = False) -> Exported:
     from opscope.harness.prepare import exporting
     from opscope.harness.prepare.allowance import Allowance, ModelRefused
 
-    with tempfile.TemporaryDirectory(prefix="opscope-export-") as folder:
+    with TemporaryFolder("export") as folder:
         source = Source(model.name, str(model.path), "float32", training)
         try:
             exporting.run_exporter(exporting.Export(model.framework, source, ()), Path(folder), Allowance())

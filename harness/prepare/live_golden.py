@@ -6,14 +6,13 @@ all that is computed from it is missing too, so that no golden depends on a rand
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.harness.prepare import golden
 from opscope.harness.prepare.own_random_numbers import OWN_NUMBERS
 from opscope.harness.prepare.program import Node, Program, SingleOp, SplitModule, last_uses
@@ -28,9 +27,16 @@ class LiveGolden(Walker):
         self, split: SplitModule, inputs: Sequence[np.ndarray], wanted: frozenset[str], cache_dir: Path | None
     ) -> None:
         """`inputs` are the values of the program's arguments, `wanted` the paths of nodes whose results are kept."""
-        self._folder = Path(tempfile.mkdtemp(prefix="opscope-golden-"))
+        self._folder = TemporaryFolder("golden")
         super().__init__(
-            WalkTask(split=split, distributions=(), seed=0, folder=self._folder, provenance="", cache_dir=cache_dir)
+            WalkTask(
+                split=split,
+                distributions=(),
+                seed=0,
+                folder=Path(self._folder.name),
+                provenance="",
+                cache_dir=cache_dir,
+            )
         )
         # Every op counts as met: nothing is stored.
         self.sources = dict.fromkeys(split.ops, ())
@@ -88,4 +94,4 @@ class LiveGolden(Walker):
     def close(self) -> None:
         """Ends the walk."""
         super().close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.cleanup()

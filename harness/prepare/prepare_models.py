@@ -8,7 +8,6 @@ numpy: pytest processes call it.
 from __future__ import annotations
 
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +20,7 @@ from typing import Any, TypeVar
 from opscope.base import damage, stored
 from opscope.base.children.side_by_side import LOOK, Stopped, Turn, side_by_side
 from opscope.base.children.slots import SlotFile
+from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.damage import Damaged
 from opscope.base.file_names import as_text
 from opscope.base.inner_path import inside
@@ -63,7 +63,7 @@ def prepare(
     request = request if isinstance(request, Preparation) else request_of(request)
     claims = claims or Claims()
     on_event = on_event or (lambda event: None)
-    with tempfile.TemporaryDirectory(prefix="opscope-") as folder:
+    with TemporaryFolder("prepare") as folder:
         slots = (str(Path(folder) / SLOTS), at_once) if at_once > 1 else None
         return merge_all(Models(request, on_event, claims, artifacts, at_once, slots=slots).prepared())
 

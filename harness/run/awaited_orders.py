@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from opscope.base import atomic_write
 from opscope.base.children import forked
 from opscope.base.children.child import Child, Deadline
 from opscope.base.children.ending import ChildEnded
+from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.harness.run import server_ahead
 
 ORDERS = "orders.json"
@@ -51,7 +51,7 @@ class AwaitedOrders:
 
     def __init__(self, backends: Sequence[str]) -> None:
         self._backends = list(backends)
-        self._folder = tempfile.TemporaryDirectory(prefix="opscope-orders-", ignore_cleanup_errors=True)
+        self._folder = TemporaryFolder("orders")
         self._given, self._making = False, False
         self._workers: list[str] = []
         self._servers: list[Child] = []

@@ -25,7 +25,7 @@ from opscope.harness.limitations.limitations import Verdict
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow, OpTest
-from opscope.harness.record.selection import none_ran
+from opscope.harness.record.selection import none_ran, unmatched_globs
 from opscope.harness.run import (
     awaited_orders,
     collecting,
@@ -433,6 +433,8 @@ class OpByOp:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
             elif self.plan.orders.share is None and self.closed.run is not None and nothing_ran(self.closed.run):
                 session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED  # as of pytest's own tests
+            elif unmatched_globs(self.plan.rows, self.plan.orders.globs):
+                session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED  # some of what was asked for is not there
 
     def _drop_silent_reports(self) -> None:
         """Drops the reports of set-ups and tear-downs that wrote nothing.

@@ -29,7 +29,7 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import backend_label, now
 from opscope.harness.record.records import ImportCheck, ManifestHeader, OpRow, RunRecord
 from opscope.harness.record.result_options import OPTIONS, ResultOptions
-from opscope.harness.record.selection import find_op_ids, refuse_unmatched
+from opscope.harness.record.selection import find_op_ids, refuse_unmatched, unmatched_globs
 from opscope.harness.record.workflows import FULL, SPLIT, WORKFLOWS
 from opscope.harness.run import resume, server_ahead, whole_models
 from opscope.harness.run.plan import MAIN, AnyLane, RunPlan, lane_of
@@ -139,6 +139,8 @@ def _from_models(
             header = header.model_copy(update={"imports": imports})
         folders.update(zip(header.models, header.export_dirs, strict=True))
         refuse_unmatched(rows, request.ops)
+        for unmatched in unmatched_globs(rows, request.ops):
+            damage.say(str(unmatched))
         share = shard.share(rows, request.settings["shard"], measured) if request.settings["shard"] else None
         if share is not None:
             orders = shared(orders, share)

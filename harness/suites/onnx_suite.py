@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.children.call import call
+from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.installing import install_command
 from opscope.harness.prepare.onnx_suite.onnx_cases import INDEX, Choice
 from opscope.harness.record.errors import InputError
@@ -36,7 +36,7 @@ def scores(
     missing = [name for name in ("onnx", "torch_mlir") if util.find_spec(name) is None]
     if missing:
         raise InputError("suite:onnx", "the ONNX frontend", f"no {', '.join(missing)}", install_command("onnx"))
-    with tempfile.TemporaryDirectory(prefix="opscope-suite-") as folder:
+    with TemporaryFolder("suite") as folder:
         task = {"folder": folder, "choice": asdict(choice)}
         outcome = call("opscope.harness.prepare.onnx_suite.onnx_cases:write", task, seconds=WRITE_SECONDS)
         if not outcome.ending.ok:

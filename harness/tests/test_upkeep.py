@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from opscope.base.children.temporary_folder import alone
 from opscope.harness.cache import upkeep
-from opscope.harness.cache.claims import Claims, alone, in_use
+from opscope.harness.cache.claims import Claims, in_use
 from opscope.harness.cli.commands import clean
 from opscope.harness.tests import run_folder
 

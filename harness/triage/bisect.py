@@ -12,11 +12,11 @@ import os
 import shlex
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.file_names import resolved
 from opscope.base.places import PACKAGE
 from opscope.harness.record.errors import InputError
@@ -58,7 +58,7 @@ def bisect(
     )
     if _code(top, "merge-base", "--is-ancestor", first, last) != 0 or first == last:
         raise InputError("--good", "an ancestor of --bad", f"{good} and {bad}", "git log")
-    with tempfile.TemporaryDirectory(prefix="opscope-bisect-") as scratch:
+    with TemporaryFolder("bisect") as scratch:
         tree = Path(scratch) / "tree"
         _git(top, "worktree", "add", "--detach", "--quiet", str(tree), last)
         trial = _Trial(resolved(folder), tree, build, backend, system_desc, python or sys.executable, any_failure)

@@ -7,7 +7,6 @@ values stays; a golden is computed only where the failure shows in the numbers.
 from __future__ import annotations
 
 import queue
-import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.file_names import resolved
 from opscope.base.stored import checked, digest
 from opscope.harness.lanes.lane import Lane, LaneConfig
@@ -68,7 +68,7 @@ class Lab:
 
     def __init__(self, folder: Path, repro: bundle.Repro, *, lanes: int = 1, budget: float = 300.0) -> None:
         """`folder` is the repro folder; after `budget` seconds nothing is tried any more."""
-        self._scratch = tempfile.TemporaryDirectory(prefix="opscope-lab-")
+        self._scratch = TemporaryFolder("lab")
         self.place = Path(self._scratch.name)
         self._folder, self.repro = resolved(folder), repro
         self._until = time.monotonic() + budget

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
+from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.file_names import resolved
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.record.errors import InputError
@@ -68,7 +68,7 @@ def replay(
 ) -> Replayed:  # fmt: skip
     """Runs the op of a repro folder, as it was run but for what is given. Raises InputError."""
     repro = bundle.read(folder)
-    with tempfile.TemporaryDirectory(prefix="opscope-replay-") as scratch:
+    with TemporaryFolder("replay") as scratch:
         context = bundle.context_of(folder, repro, Path(scratch))
         overrides = {"arch": arch, "data_format": data_format, "math_fidelity": math_fidelity,
                      "system_desc": system_desc}  # fmt: skip

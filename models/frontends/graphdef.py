@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.models.frontends.base import ExportResult, Source
 from opscope.models.frontends.jax import package_versions
 from opscope.models.frontends.tf import ENVIRONMENT, export_result
@@ -30,7 +31,6 @@ class GraphDef:
 
     def build(self, source: Source) -> TfBuilt:
         """Returns the graph with its weights as arguments. A registered model gives the bytes of a GraphDef."""
-        import tempfile
 
         from opscope.models import registry
         from opscope.models.frontends.through_tf import graph_def
@@ -39,7 +39,7 @@ class GraphDef:
         if path.suffix == ".pb":
             return graph_def.as_function(graph_def.read(path), str(path), dict(source.shapes), source.sizes)
         written = registry.add_file_model(source.path, source.entry or source.name).build(source.dtype)
-        with tempfile.TemporaryDirectory() as folder:
+        with TemporaryFolder("graphdef") as folder:
             file = Path(folder) / f"{source.name}.pb"
             file.write_bytes(written)
             return graph_def.as_function(graph_def.read(file), source.name, {})

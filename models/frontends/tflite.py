@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opscope.base.children.call import call
+from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.models.frontends import onnx
 from opscope.models.frontends.base import ExportResult, NoOwnResults, Refused, Source
 from opscope.models.frontends.jax import package_versions
@@ -40,7 +40,7 @@ class TfLite:
         path = Path(source.path)
         if path.suffix == ".tflite" and path.read_bytes()[4:8] != MAGIC:
             raise Refused(str(path), "a TFLite file", f"a file without {MAGIC.decode()} in bytes 4 to 8")
-        with tempfile.TemporaryDirectory() as folder:
+        with TemporaryFolder("tflite") as folder:
             output = Path(folder) / "model.onnx"
             task = {"path": str(path), "name": source.entry or source.name, "dtype": source.dtype,
                     "output": str(output)}  # fmt: skip
@@ -63,7 +63,7 @@ class TfLite:
         given = {np.asarray(value).tobytes() for value in values.values()}
         if other := [name for name, held in built.values.items() if np.asarray(held).tobytes() not in given]:
             raise NoOwnResults(f"TFLite's interpreter takes the file's own weights, and {other[0]} has other values")
-        with tempfile.TemporaryDirectory() as folder:
+        with TemporaryFolder("tflite") as folder:
             place = Path(folder)
             inputs = [spec.name for spec in built.arguments if spec.role == "input"]
             np.savez(place / "inputs.npz", **{name: values[name] for name in inputs})

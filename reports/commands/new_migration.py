@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 import warnings
 from importlib import util
 from pathlib import Path
@@ -20,6 +19,7 @@ from alembic.migration import MigrationContext
 from alembic.operations import ops
 from alembic.script import ScriptDirectory
 
+from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.harness.record.errors import InputError
 from opscope.reports.compare import whole_models  # noqa: F401 - their tables join those of METADATA
 from opscope.reports.database import schema_nights  # noqa: F401 - their tables join those of METADATA
@@ -44,7 +44,7 @@ def changes(connection: sa.Connection) -> list[ops.MigrateOperation]:
 
 def write(what: str) -> Path:
     """Writes the migration and returns its file. Raises InputError where there is nothing new."""
-    with tempfile.TemporaryDirectory() as folder, open_database(f"sqlite:///{folder}/db.sqlite") as connection:
+    with TemporaryFolder("migration") as folder, open_database(f"sqlite:///{folder}/db.sqlite") as connection:
         operations = changes(connection)
         if not operations:
             raise InputError("new_migration", "fields or tables that no migration makes", "none", "adding one first")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.harness.record.result_options import OPTIONS
 from opscope.reports.database.database import views
 from opscope.reports.database.frame_types import OF_VIEW, type_of
@@ -180,13 +181,12 @@ def markdown(columns_of: dict[str, list[str]]) -> str:
 
 def main() -> None:
     """Prints the page, with the columns of a fresh database."""
-    import tempfile
 
     import sqlalchemy as sa
 
     from opscope.reports.database.database import open_database
 
-    with tempfile.TemporaryDirectory() as folder, open_database(f"sqlite:///{folder}/db.sqlite") as connection:
+    with TemporaryFolder("metrics") as folder, open_database(f"sqlite:///{folder}/db.sqlite") as connection:
         inspector = sa.inspect(connection)
         print(markdown({name: [c["name"] for c in inspector.get_columns(name)] for name in views()}), end="")
 

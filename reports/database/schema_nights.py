@@ -86,8 +86,9 @@ NIGHT_KINDS = sa.Table(
     text("model", key=True),
     text("op_kind", key=True),
     *(count(name) for name in ("attempted_ops", "right_ops", "host_ops", "bad_ops", "attempted_uses", "right_uses")),
+    *(count(name) for name in ("ops", "uses")),
 )
-"""Coverage: the rows of `night_counts` by model and op family, without ops that were not attempted. An op counts as
+"""Coverage: the rows of `night_counts` by model and op family, also of ops that were not attempted. An op counts as
 right only if it ran where it should; `host_ops` are right on the host although they should run on a device."""
 
 NIGHT_PAIRS = sa.Table(

@@ -82,28 +82,28 @@ def _ladder(rows: Sequence[Row], weight: str, title: str) -> Spec:
 
 
 def _heat(rows: Sequence[Row]) -> Spec | None:
-    """Pass rate by model and op family: the share of attempted ops that are right, on the host or on a device."""
+    """Coverage by model and op family: the share of all ops that are right, on the host or on a device."""
     cells: dict[tuple[str, str], list[int]] = {}
     for row in rows:
-        if row["tone"] != "idle":
-            for model in row["models"]:
-                cell = cells.setdefault((model, row["kind"]), [0, 0])
-                cell[0] += row["tone"] == "good"
-                cell[1] += 1
+        for model in row["models"]:
+            cell = cells.setdefault((model, row["kind"]), [0, 0, 0])
+            cell[0] += row["tone"] == "good"
+            cell[1] += row["tone"] != "idle"
+            cell[2] += 1
     if not cells:
         return None
     data = [
-        {"model": model, "kind": kind, "right": right, "attempted": attempted, "share": right / attempted,
-         "told": f"{right}/{attempted}"}
-        for (model, kind), (right, attempted) in sorted(cells.items())
+        {"model": model, "kind": kind, "right": right, "attempted": attempted, "ops": ops, "share": right / ops,
+         "told": f"{right}/{ops}"}
+        for (model, kind), (right, attempted, ops) in sorted(cells.items())
     ]  # fmt: skip
     height = _bar_height(len({model for model, _ in cells}))
     both = {
         "x": channel("kind:N", title=None, axis={"labelAngle": -40}),
         "y": channel("model:N", title=None),
-        "tooltip": tooltip("model:N", "kind:N", "right:Q", "attempted:Q", channel("share:Q", format=".1%")),
+        "tooltip": tooltip("model:N", "kind:N", "right:Q", "attempted:Q", "ops:Q", channel("share:Q", format=".1%")),
     }
-    colour = channel("share:Q", title="right, of attempted", legend={"format": ".0%"},
+    colour = channel("share:Q", title="right, of all ops", legend={"format": ".0%"},
                      scale={"domain": [0, 0.5, 1], "range": WORST_TO_BEST})  # fmt: skip
     cell = layer("rect", {**both, "color": colour}, cornerRadius=2)
     text = layer("text", {**both, "text": channel("told:N"), "color": {"value": "#1b1f24"}}, fontSize=10)

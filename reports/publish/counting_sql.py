@@ -31,17 +31,20 @@ WHERE op_tests.run_id = ranked.run_id AND op_tests.op_id = ranked.op_id AND op_t
 
 COVERAGE = sa.text(f"""
 INSERT INTO night_kinds
-       (night_id, series, model, op_kind, attempted_ops, right_ops, host_ops, bad_ops, attempted_uses, right_uses)
+       (night_id, series, model, op_kind, ops, attempted_ops, right_ops, host_ops, bad_ops, uses, attempted_uses,
+        right_uses)
 SELECT c.night_id, c.series, c.model, c.op_kind, SUM(c.ops),
+       SUM(CASE WHEN c.status NOT IN ({UNATTEMPTED}) THEN c.ops ELSE 0 END),
        SUM(CASE WHEN c.status = 'success' AND (c.ran_on <> 'host' OR l.place = 'host') THEN c.ops ELSE 0 END),
        SUM(CASE WHEN c.status = 'success' AND c.ran_on = 'host' AND l.place = 'device' THEN c.ops ELSE 0 END),
-       SUM(CASE WHEN c.status <> 'success' THEN c.ops ELSE 0 END),
+       SUM(CASE WHEN c.status NOT IN ('success', {UNATTEMPTED}) THEN c.ops ELSE 0 END),
        SUM(c.uses),
+       SUM(CASE WHEN c.status NOT IN ({UNATTEMPTED}) THEN c.uses ELSE 0 END),
        SUM(CASE WHEN c.status = 'success' AND (c.ran_on <> 'host' OR l.place = 'host') THEN c.uses ELSE 0 END)
 FROM night_counts c
 CROSS JOIN (SELECT CASE WHEN EXISTS (SELECT 1 FROM night_counts WHERE night_id = :night AND series = :series
                                      AND model = '' AND ran_on IN ('simulator', 'silicon', 'mixed'))
                         THEN 'device' ELSE 'host' END AS place) l
-WHERE c.night_id = :night AND c.series = :series AND c.model <> '' AND c.status NOT IN ({UNATTEMPTED})
+WHERE c.night_id = :night AND c.series = :series AND c.model <> ''
 GROUP BY c.night_id, c.series, c.model, c.op_kind""")
 """Coverage of the night `night` in `series`, from its `night_counts`; its place is that of views/night_places.sql."""

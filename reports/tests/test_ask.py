@@ -58,7 +58,8 @@ EXPECTED: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
         ("b", 3, 1, 0, 2, 2 / 3, 0.5), ("e", 1, 1, 0, 0, 0.0, 0.0)]),
     "one_fix_away": ("arch model ops uses error_message", [
         ("n150", "b", 1, 2, "PCC 0.1 below 0.99"), ("n150", "c", 1, 1, "no sort"), ("p150", "e", 1, 1, "L1 is full")]),
-    "coverage_by_dtype": ("arch dtype attempted right_ops bad", [("n150", "f32", 7, 3, 4), ("p150", "f32", 1, 0, 1)]),
+    "coverage_by_dtype": ("arch dtype ops attempted right_ops bad", [
+        ("n150", "f32", 8, 7, 3, 4), ("p150", "f32", 1, 1, 0, 1)]),
     "coverage_by_op": ("arch op_name dtype supported fails known_gaps never_tried", [
         ("n150", "stablehlo.add", "f32", 1, 0, 0, 0), ("n150", "stablehlo.exp", "f32", 0, 1, 0, 0),
         ("n150", "stablehlo.fft", "f32", 0, 0, 1, 0), ("n150", "stablehlo.host", "f32", 1, 0, 0, 0),

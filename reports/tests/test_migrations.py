@@ -87,7 +87,8 @@ def test_a_status_is_renamed_wherever_one_stands(tmp_path: Path) -> None:
         for (view,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'").fetchall():
             connection.execute(f"DROP VIEW {view}")
         connection.execute("DELETE FROM opscope_settings")
-        connection.execute("ALTER TABLE op_tests DROP COLUMN second_authority")
+        for table, column in (("op_tests", "second_authority"), ("night_kinds", "ops"), ("night_kinds", "uses")):
+            connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
         connection.execute("UPDATE alembic_version SET version_num = '0024'")
     connection.close()
     with open_database(url) as connection:
@@ -96,7 +97,7 @@ def test_a_status_is_renamed_wherever_one_stands(tmp_path: Path) -> None:
 
 def _all_rows(connection: sa.Connection) -> dict[str, str]:
     """Table -> its rows as text."""
-    tables = ("op_tests", "night_counts", "night_changes", "whole_models")
+    tables = ("op_tests", "night_counts", "night_kinds", "night_changes", "whole_models")
     return {
         table: str(sorted(str(sorted(row.items())) for row in connection.execute(sa.text(f"SELECT * FROM {table}"))
                           .mappings())) for table in tables
@@ -109,10 +110,12 @@ def test_what_an_upgrade_counts_is_what_publishing_counts(tmp_path: Path) -> Non
     same = {"exp": Op("not_run", uses={"b": 1}), "host": Op(uses={"a": 4}, more={"ran_on": "host"})}
     for number, name in enumerate(("old", "add")):
         publish(night(tmp_path, number, {**same, name: failed}), url)
-    upgrade = importlib.import_module("opscope.reports.database.migrations.versions.0011_coverage_and_places")
+    versions = "opscope.reports.database.migrations.versions"
+    kinds = importlib.import_module(f"{versions}.0026_coverage_over_all_ops").KINDS
+    places = importlib.import_module(f"{versions}.0011_coverage_and_places").PLACES
     add_alias(url, op_id("old"), op_id("add"), "the same op")
     with open_database(url) as connection:
-        for table, statement in (("night_kinds", upgrade.KINDS), ("night_change_models", upgrade.PLACES)):
+        for table, statement in (("night_kinds", kinds), ("night_change_models", places)):
             rows = sa.text(f"SELECT * FROM {table} ORDER BY 1, 2, 3, 4")
             counted = connection.execute(rows).all()
             connection.execute(sa.text(f"DELETE FROM {table}"))

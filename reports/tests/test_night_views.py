@@ -65,6 +65,12 @@ EXPECTED: dict[str, list[tuple[Any, ...]]] = {
     f"WHERE night_id <> '{NIGHT}' ORDER BY model, op_kind": [
         ("a", "eltwise", 1, 1, 0, 0), ("a", "other", 1, 0, 1, 0), ("b", "eltwise", 1, 1, 0, 0),
         ("b", "other", 1, 0, 0, 1)],
+    # Of four ops of a one is right; one was not attempted, and is not right for that.
+    "SELECT model, op_kind, ops, attempted_ops, right_ops, bad_ops, uses, attempted_uses, right_uses, pass_rate "
+    f"FROM night_coverage WHERE night_id = '{NIGHT}' ORDER BY model, op_kind": [
+        ("a", "eltwise", 1, 1, 1, 0, 2, 2, 2, 1.0), ("a", "other", 3, 2, 0, 2, 6, 5, 0, 0.0),
+        ("b", "data_movement", 1, 1, 0, 1, 3, 3, 0, 0.0), ("b", "eltwise", 1, 1, 1, 0, 1, 1, 1, 1.0),
+        ("b", "other", 1, 1, 1, 0, 1, 1, 1, 1.0)],
     f"SELECT op_name, stage_reached, depth, ops, uses FROM night_ladder WHERE model = 'all models' "
     f"AND night_id = '{NIGHT}' AND status = 'success' ORDER BY op_name": [
         ("stablehlo.add", "compare", 6, 1, 3), ("stablehlo.exp", "compare", 6, 1, 1)],

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.harness.backends.base import Job, StageError
 from opscope.harness.backends.commands.description import OF_A_RESULT, OF_AN_INPUT, filled, placeholders
 from opscope.harness.record.element_types import numpy_dtype
 from opscope.harness.record.records import TensorDesc
 
-PREFIX = "opscope-op-"
 _SUFFIX = {"text": "mlir", "bytecode": "mlirbc", "portable": "mlirbc"}
 
 
 class OpFiles:
-    """One op's folder; the next op's folder replaces it, and it is removed with the process."""
+    """One op's folder, which is removed once nobody has its files, or with the process."""
 
     def __init__(self, job: Job, form: str) -> None:
         """Writes the module. Raises StageError if it cannot be written in that form."""
         self.op_id = job.op_id
-        self.folder = _folder()
+        self._temporary = TemporaryFolder("op")
+        self.folder = Path(self._temporary.name)
         self.module = self.folder / f"op.{_SUFFIX[form]}"
         self.module.write_bytes(_module(job.module, form))
         self.previous = self.module
@@ -104,28 +103,6 @@ class OpFiles:
     def _of_a_result(self, index: int, desc: TensorDesc) -> dict[str, str]:
         base = self.folder / f"output_{index}"
         return {"output_npy": f"{base}.npy", "output_bin": f"{base}.bin", "output_shape": _word(desc)}
-
-
-def _folder() -> Path:
-    """Returns an empty folder of this process, and removes the folders of killed processes."""
-    root = Path(tempfile.gettempdir())
-    for old in root.glob(f"{PREFIX}*"):
-        owner = old.name.removeprefix(PREFIX)
-        if owner.isdigit() and (int(owner) == os.getpid() or not _alive(int(owner))):
-            shutil.rmtree(old, ignore_errors=True)
-    folder = root / f"{PREFIX}{os.getpid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _module(module: bytes, form: str) -> bytes:

@@ -7,7 +7,6 @@ that it is asked once per golden.
 from __future__ import annotations
 
 import base64
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from opscope.base import stored
 from opscope.base.children.call import call
 from opscope.base.children.inside import Parent
+from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.digest import json_digest
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.json_store import JsonStore
@@ -64,7 +64,7 @@ def ask(row: OpRow, export_dir: Path, cache_dir: Path | None) -> Answer:
     key = _key(row, row_golden(row, export_dir))
     if store is not None and (kept := _kept(store, key, row)) is not None:
         return kept
-    with tempfile.TemporaryDirectory(prefix="opscope-") as folder:
+    with TemporaryFolder("authority") as folder:
         task = {"row": row.model_dump(mode="json"), "export_dir": str(Path(export_dir).absolute()), "folder": folder}
         outcome = call("opscope.harness.prepare.authorities.ask:computed", task, seconds=SECONDS)
         if outcome.result is None:

@@ -6,7 +6,6 @@ The number of the host's devices is a flag that XLA reads at its start, so that 
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from opscope.base.children.call import call
 from opscope.base.children.inside import Parent
+from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.machine import memory_limit
 from opscope.base.xla.xla_releases import XLA_FLAGS
 from opscope.harness.prepare.golden import GoldenError
@@ -38,7 +38,7 @@ def run(module: bytes, inputs: Sequence[Sequence[np.ndarray]]) -> list[list[np.n
         replicas, takes, gives = among_replicas(module, devices)
     except ValueError as error:
         raise GoldenError(str(error)) from error
-    with tempfile.TemporaryDirectory(prefix="opscope-devices-") as folder:
+    with TemporaryFolder("devices") as folder:
         (Path(folder) / _MODULE).write_bytes(mlir.to_bytecode(replicas))
         for device, arrays in enumerate(inputs):
             for number, array in enumerate(arrays):

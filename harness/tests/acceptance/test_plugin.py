@@ -137,20 +137,25 @@ def test_a_plugin_that_shuffles_tests_changes_no_order(place: Place, workers: tu
 
 
 def test_selection_skips_the_rest(place: Place, results: Counts) -> None:
-    done, by_name, no_op, none = place.one_after_another(
+    done, by_name, no_op, none, some = place.one_after_another(
         place.sweep("-k", "matmul or reduce", "-q"), place.sweep("--ops", "dot_gen*"),
         place.sweep("--ops", "dot_gem*"), place.sweep("-k", "nothing"),
+        place.sweep("--ops", "dot_gen*", "--ops", "dot_gem*"),
     )  # fmt: skip
     assert done.code == by_name.code == 0
     assert no_op.code == 2
     assert "--ops: expected the name, family or id of an op of the run, got 'dot_gem*'; try dot_general" in no_op.err
     assert none.code == 5
-    kinds, names, _ = (place.records(run) for run in place.runs())
+    assert some.code == 5, "one of two patterns selected nothing"
+    wrong = "--ops: expected the name, family or id of an op of the run, got 'dot_gem*'; try dot_general"
+    assert some.out.count(wrong) == 2, "before the ops run, and below their results"
+    kinds, names, _, both = (place.records(run) for run in place.runs())
     counts = results(done.out)
     assert counts["deselected"] > counts["passed"] > 0
     ran = [t for t in kinds if t["status"] == "stopped"]
     assert {t["op_kind"] for t in ran} == {"matmul", "reduce"}
     assert len(ran) == counts["passed"]
+    assert [t["status"] for t in both] == [t["status"] for t in names], "what the other pattern names has run"
     assert Counter(t["status"] for t in kinds)["skipped"] == counts["deselected"]
     assert "opscope:" not in done.out, "-q is quiet"
     assert not (place.runs()[0] / "report.html").exists()

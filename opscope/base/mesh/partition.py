@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 from opscope.base.children.call import call
 from opscope.base.children.inside import Parent
+from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.machine import memory_limit
 from opscope.base.mesh.shardings import GSPMD, option_that_splits, sharding_in
 
@@ -70,7 +70,7 @@ def partitioned(module: bytes | str, devices: int, *, memory: int | None = None)
     module cannot be read or is for another number of devices.
     """
     flags = f"--xla_force_host_platform_device_count={devices} {_FLAGS}"
-    with tempfile.TemporaryDirectory(prefix="opscope-partition-") as folder:
+    with TemporaryFolder("partition") as folder:
         (Path(folder) / _SOURCE).write_bytes(module.encode() if isinstance(module, str) else module)
         outcome = call(
             "opscope.base.mesh.partition:in_child",

@@ -10,8 +10,8 @@ WITH dtypes AS (
     FROM newest_ops
     GROUP BY backend, arch, op_id, signature
 )
-SELECT o.backend, o.arch, d.dtype, SUM(o.attempted) AS attempted, SUM(o.is_right) AS right_ops, SUM(o.bad) AS bad
+SELECT o.backend, o.arch, d.dtype, COUNT(*) AS ops, SUM(o.attempted) AS attempted, SUM(o.is_right) AS right_ops, SUM(o.bad) AS bad
 FROM ops_once o
 JOIN dtypes d ON ' ' || o.signature LIKE '% ' || d.dtype || '[%'
 GROUP BY o.backend, o.arch, d.dtype
-ORDER BY o.backend, o.arch, attempted DESC, d.dtype
+ORDER BY o.backend, o.arch, ops DESC, d.dtype

@@ -1,14 +1,18 @@
--- Per night, model and op family: how many unique ops were attempted, and how many were right on the device and on the
--- host. Left out: ops that were stopped, deselected or not reached.
---   attempted_ops: unique ops of the model that were attempted
+-- Per night, model and op family: how many unique ops there are, how many of them were attempted, and how many were right
+-- on the device and on the host. Ops that were stopped, deselected or not reached count as not attempted, and so as not
+-- right.
+--   ops: unique ops of the model in this family
+--   attempted_ops: of these, attempted
 --   right_ops: of these, right at the place where an op has to run to count
 --   host_ops: of these, right on the host although the night's place is a device
 --   bad_ops: of these, gone wrong, expected failures included
+--   pass_rate: right_ops / ops
+--   uses: uses of the ops in the model
 --   attempted_uses: uses of the attempted ops in the model
 --   right_uses: uses of the right ops
 SELECT c.night_id, n.label AS night, n.kind, s.started, c.series, s.backend, s.arch, s.data_format, c.model, c.op_kind,
-       c.attempted_ops, c.right_ops, c.host_ops, c.bad_ops, 1.0 * c.right_ops / c.attempted_ops AS pass_rate,
-       c.attempted_uses, c.right_uses
+       c.ops, c.attempted_ops, c.right_ops, c.host_ops, c.bad_ops, 1.0 * c.right_ops / c.ops AS pass_rate,
+       c.uses, c.attempted_uses, c.right_uses
 FROM night_kinds c
 JOIN night_series s ON s.night_id = c.night_id AND s.series = c.series
 JOIN nights n ON n.night_id = c.night_id

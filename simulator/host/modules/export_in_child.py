@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from opscope.base.children.call import call
+from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.models.frontends import child, get
 from opscope.models.frontends.base import ExportResult, Source
 from opscope.simulator.host.errors import PyBudaError
@@ -26,7 +26,7 @@ def export(where: str, framework: str, path: Path, shapes: Mapping[str, tuple[in
     """
     last: dict[str, Any] = {}
     source = Source("forward", str(path), "float32", shapes=tuple(shapes.items()))
-    with tempfile.TemporaryDirectory() as folder:
+    with TemporaryFolder("export") as folder:
         task = {"framework": framework, **asdict(source), "folder": folder}
         frontend = get(framework)
         outcome = call(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.models.frontends.base import ExportResult
 from opscope.simulator.host.modules import export_in_child
 from opscope.simulator.host.modules.framework_module import FrameworkModule
@@ -31,7 +31,7 @@ class OnnxModule(FrameworkModule):
         weights = {initializer.name for initializer in self.module.graph.initializer}
         names = [value.name for value in self.module.graph.input if value.name not in weights]
         shapes = {name: x.shape for name, x in zip(names, inputs, strict=False)}
-        with tempfile.TemporaryDirectory() as folder:
+        with TemporaryFolder("onnx") as folder:
             path = Path(folder) / "module.onnx"
             path.write_bytes(self.module.SerializeToString())
             return export_in_child.export(self.name, self.framework, path, shapes)
