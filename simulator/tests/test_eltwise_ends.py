@@ -48,16 +48,17 @@ def number(x: np.generic) -> Fraction:
     return -size if bits >> 15 else size
 
 
+def exponent_of(x: Fraction) -> int:
+    """The exponent of the largest power of two that is no larger."""
+    near = x.numerator.bit_length() - x.denominator.bit_length()
+    return near if abs(x) >= Fraction(2) ** near else near - 1
+
+
 def leading(x: Fraction, bits: int) -> Fraction:
     """The first bits of fraction of a number."""
     if not x:
         return x
-    exponent = 0
-    while abs(x) >= Fraction(2) ** (exponent + 1):
-        exponent += 1
-    while abs(x) < Fraction(2) ** exponent:
-        exponent -= 1
-    unit = Fraction(2) ** (exponent - bits)
+    unit = Fraction(2) ** (exponent_of(x) - bits)
     return (abs(x) // unit) * unit * (-1 if x < 0 else 1)
 
 
@@ -74,13 +75,8 @@ def packed(value: Fraction, dtype: type) -> float:
     if abs(value) >= 2**128:
         return float("inf") if value > 0 else float("-inf")
     fraction, least, most = (7, -126, 127) if dtype is BF16 else (10, -14, 15)
-    exponent = 0
     size = abs(value)
-    while size >= Fraction(2) ** (exponent + 1):
-        exponent += 1
-    while size and size < Fraction(2) ** exponent:
-        exponent -= 1
-    unit = Fraction(2) ** (exponent - fraction)
+    unit = Fraction(2) ** ((exponent_of(size) if size else 0) - fraction)
     rounded = (size / unit + Fraction(1, 2)).__floor__() * unit
     if rounded < Fraction(2) ** least:
         return 0.0
@@ -108,10 +104,60 @@ def test_the_matrix_unit_has_numbers_where_ieee_has_infinity(dtype: type, fideli
             assert not (found == 0 and np.signbit(found)), (name, a, b)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, BF16])
-def test_no_fidelity_changes_what_the_vector_unit_computes(dtype: type) -> None:
+BLOCKS = {"Bfp8": (2**-14, 127 * 2**10), "Bfp8_b": (2**-126, 127 * 2**121)}
+"""Block format -> the smallest and the largest number of a block that holds one number."""
+
+
+def one_a_block(x: np.ndarray) -> np.ndarray:
+    """Each number at the head of a row, which is a block of its own."""
+    return np.pad(x.reshape(-1, 1), ((0, 0), (0, 15)))
+
+
+def in_block(value: Fraction, data_format: str) -> Fraction:
+    """A number that shares its exponent with nothing: seven bits with the leading one, to nearest, ties away; what is
+    too large is the largest, as infinity is (FormatConversion.md: magnitudes saturate)."""
+    least, most = BLOCKS[data_format]
+    if abs(value) < Fraction(least):
+        return Fraction(0)
+    size = min(abs(value), Fraction(most))
+    cut = leading(size, 6)
+    if size - cut >= leading(size, 0) / 128:  # the half of a unit of the last of six bits
+        # A magnitude that rounds up to 128 stays 127.
+        cut = min(cut + leading(size, 0) / 64, leading(size, 0) * 127 / 64)
+    return -cut if value < 0 else cut
+
+
+def exactly(x: np.generic, data_format: str) -> Fraction:
+    """What the host stores of a float in a block of its own: of infinity the largest, of NaN too."""
+    if np.isfinite(x):
+        return in_block(Fraction(float(x)), data_format)
+    return Fraction(BLOCKS[data_format][1]) * (-1 if np.signbit(x) else 1)
+
+
+@pytest.mark.parametrize("data_format", sorted(BLOCKS))
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_block_formats_have_neither_infinity_nor_nan(data_format: str, fidelity: str) -> None:
+    left, right = pairs(BF16)
+    operands = [one_a_block(left), one_a_block(right)]
+    for name in ("multiply", "add", "subtract"):
+        got = run_kernel(name, EltwiseParams(), operands, operands[0].shape, "bf16", Numerics(fidelity=fidelity),
+                         data_format=data_format)  # fmt: skip
+        assert not got[:, 1:].any()
+        for a, b, found in zip(left[0], right[0], got[:, 0], strict=True):
+            x, y = exactly(a, data_format), exactly(b, data_format)
+            exact = product(x, y, fidelity) if name == "multiply" else x + y if name == "add" else x - y
+            if abs(exact) < 2**127:
+                exact = Fraction(float(np.float32(float(exact))))  # as Dst holds it
+            # Packing cuts to the eight bits of bfloat16 before it rounds to seven.
+            expected = float(in_block(leading(exact, 7), data_format))
+            assert float(found) == expected, (name, a, b, found, expected)
+            assert not (found == 0 and np.signbit(found)), (name, a, b)
+
+
+@pytest.mark.parametrize(("dtype", "data_format"), [(np.float32, None), (BF16, None), (BF16, "Bfp8"), (BF16, "Bfp8_b")])
+def test_no_fidelity_changes_what_the_vector_unit_computes(dtype: type, data_format: str | None) -> None:
     """And of Float32 it computes as IEEE 754 says, of operands whose denormals are zeros."""
-    left, right = pairs(dtype)
+    left, right = (one_a_block(x) if data_format else x for x in pairs(dtype))
     element = "f32" if dtype is np.float32 else "bf16"
     names = [(name, 1) for name, on_float, *_ in UNARY if on_float is not None]
     names += [(name, 2) for name, on_float, _, _, unit in BINARY if on_float is not None and unit == "sfpu"]
@@ -120,9 +166,11 @@ def test_no_fidelity_changes_what_the_vector_unit_computes(dtype: type) -> None:
             "maximum": np.maximum, "minimum": np.minimum, "floor": np.floor, "ceil": np.ceil}  # fmt: skip
     for name, arity in names:
         operands = [left, right][:arity]
-        results = [run_kernel(name, EltwiseParams(), operands, left.shape, element, Numerics(fidelity=fidelity))
-                   for fidelity in FIDELITIES]  # fmt: skip
+        results = [run_kernel(name, EltwiseParams(), operands, left.shape, element, Numerics(fidelity=fidelity),
+                              data_format=data_format) for fidelity in FIDELITIES]  # fmt: skip
         assert len({result.tobytes() for result in results}) == 1, name
+        if data_format and name not in ("isfinite", "signbit", "logical_not"):
+            assert np.isfinite(results[0].astype(np.float64)).all(), name
         if dtype is np.float32 and name in ieee:
             tiny = np.finfo(np.float32).tiny
             read = [np.where(np.abs(x) < tiny, np.float32(0), x) for x in operands]
