@@ -22,8 +22,8 @@ from opscope.compiler.target.formats import TILE, number_format
 if TYPE_CHECKING:
     from opscope.compiler.buda.fused import Fused
 
-FIDELITIES = {"LoFi": 1, "HiFi2": 2, "HiFi3": 3, "HiFi4": 4}
-"""Math fidelity -> phases of the matrix unit."""
+FIDELITIES = {"LoFi": 1, "HiFi2": 2, "HiFi2_B": 2, "HiFi3": 3, "HiFi4": 4}
+"""Math fidelity -> phases of the matrix unit; of HiFi2_B the first and the third."""
 MATMULS = frozenset({"matmul", "sparse_matmul", "depthwise"})
 
 

@@ -52,7 +52,7 @@ class Numerics:
     """How an op computes: formats of its operands and result, fidelity, destination register, accumulation."""
 
     fidelity: str = "HiFi4"
-    """LoFi, HiFi2, HiFi3, HiFi4: phases of the matrix unit's multiplier."""
+    """LoFi, HiFi2, HiFi2_B, HiFi3, HiFi4: phases of the matrix unit's multiplier."""
     dst_format: str = "Float32"
     """Format of the Dst register: `Float32` (fp32_dest_acc_en) or `Float16_b`."""
     k_block: int = 0

@@ -48,7 +48,7 @@ def test_shapes_have_up_to_four_dims_and_tell_their_tiles() -> None:
 
 
 def test_phases_of_each_fidelity() -> None:
-    assert FIDELITIES == {"LoFi": 1, "HiFi2": 2, "HiFi3": 3, "HiFi4": 4}
+    assert FIDELITIES == {"LoFi": 1, "HiFi2": 2, "HiFi2_B": 2, "HiFi3": 3, "HiFi4": 4}
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ KEPT = {
     "HiFi4": (SRC_B["full"], SRC_A["full"]),
     "HiFi3": (SRC_B["full"], SRC_A["full"]),
     "HiFi2": (SRC_B["high"], SRC_A["full"]),
+    "HiFi2_B": (SRC_B["full"], SRC_A["high"]),
     "LoFi": (SRC_B["high"], SRC_A["high"]),
 }
 """Fidelity -> fraction bits of both operands that the product is made of."""

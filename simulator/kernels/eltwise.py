@@ -279,6 +279,8 @@ def _by_phases(fidelity: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     a = _leading(a, SRC_A_FULL)
     if fidelity == "HiFi4":
         return a * b
+    if fidelity == "HiFi2_B":
+        return _leading(a, SRC_A_HIGH) * b
     high_b = _leading(b, SRC_B_HIGH)
     if fidelity == "LoFi":
         return _leading(a, SRC_A_HIGH) * high_b

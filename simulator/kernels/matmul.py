@@ -1,7 +1,8 @@
 """The matrix unit: `matmul`, and the product that convolution and int8 layers share with it.
 
 Operand 0 sits in SrcB (1 + 6 bits of mantissa per phase), operand 1 in SrcA (1 + 4 bits); Float32 enters as TF32 by
-truncation. With L = Lh + Ll and R = Rh + Rl the fidelities are LoFi Lh.Rh, HiFi2 Lh.R, HiFi3 Lh.R + Ll.Rh, HiFi4 L.R
+truncation. With L = Lh + Ll and R = Rh + Rl the fidelities are LoFi Lh.Rh, HiFi2 Lh.R, HiFi3 Lh.R + Ll.Rh, HiFi4 L.R,
+HiFi2_B L.Rh: of the phases Lh.Rh, Lh.Rl, Ll.Rh, Ll.Rl it takes the first and the third
 (tt-isa-documentation, WormholeB0: SrcASrcB.md, MVMUL.md, ELWMUL.md). Products are summed in float32; a 16-bit Dst
 rounds after every 16 of them.
 
@@ -26,8 +27,12 @@ from opscope.compiler.target.rounding import as_number, bits, flush, keep_bits, 
 from opscope.simulator.kernels.eltwise import ACTIVATIONS, SRC_A_FULL, SRC_A_HIGH, SRC_B_FULL, SRC_B_HIGH
 from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
-FIDELITIES = {"LoFi": 1, "HiFi2": 2, "HiFi3": 3, "HiFi4": 4}
-"""Phases of each fidelity."""
+PHASES = {"LoFi": (0,), "HiFi2": (0, 1), "HiFi2_B": (0, 2), "HiFi3": (0, 1, 2), "HiFi4": (0, 1, 2, 3)}
+"""Fidelity -> the phases that it takes. HiFi2_B has the number 10 in tt-budabackend (netlist/tt_backend_api_types.hpp):
+two phases, in steps of two; its own tests ask it for all bits of a product's left operand
+(verif/op_tests/netlists/netlist_fidelity_order_b_matmul.yaml)."""
+FIDELITIES = {name: len(phases) for name, phases in PHASES.items()}
+"""Number of phases of each fidelity."""
 MVMUL_DEPTH = 16
 """Products summed before Dst is rounded."""
 NARROW_INTEGERS = frozenset({"i8", "ui8", "i1"})
@@ -37,11 +42,11 @@ integers are no operands of the unit: their products wrap, as StableHLO's do."""
 INT32_MAX = 2**31 - 1
 
 
-def _checked(fidelity: str) -> int:
-    """Number of phases. Raises ValueError for an unknown fidelity."""
-    if fidelity not in FIDELITIES:
-        raise ValueError(f"fidelity: expected {', '.join(FIDELITIES)}, got {fidelity!r}")
-    return FIDELITIES[fidelity]
+def _checked(fidelity: str) -> tuple[int, ...]:
+    """The phases that are taken. Raises ValueError for an unknown fidelity."""
+    if fidelity not in PHASES:
+        raise ValueError(f"fidelity: expected {', '.join(PHASES)}, got {fidelity!r}")
+    return PHASES[fidelity]
 
 
 def _remainder(x: np.ndarray, full: int, high: np.ndarray) -> np.ndarray:
@@ -62,14 +67,16 @@ def phase_operands(
     `is_left`: `left` is what `as_left` makes of something.
     """
     phases = _checked(fidelity)
-    if phases == 4:
+    if len(phases) == 4:
         return [(left if is_left else kept(left, SRC_B_FULL), kept(right, SRC_A_FULL))]
     left, right = left if is_left else flush(left), flush(right)
+    if phases == (0, 2):
+        return [(keep_bits(left, SRC_B_FULL), keep_bits(right, SRC_A_HIGH))]
     high = keep_bits(left, SRC_B_HIGH)
-    if phases == 1:
+    if len(phases) == 1:
         return [(high, keep_bits(right, SRC_A_HIGH))]
     pairs = [(high, keep_bits(right, SRC_A_FULL))]
-    if phases == 3:
+    if len(phases) == 3:
         pairs.append((_remainder(left, SRC_B_FULL, high), keep_bits(right, SRC_A_HIGH)))
     return pairs
 
@@ -81,7 +88,7 @@ def single_phases(left: np.ndarray, right: np.ndarray, fidelity: str) -> list[tu
     right_low = _remainder(right, SRC_A_FULL, right_high)
     left_low = _remainder(left, SRC_B_FULL, left_high)
     pairs = [(left_high, right_high), (left_high, right_low), (left_low, right_high), (left_low, right_low)]
-    return pairs[: _checked(fidelity)]
+    return [pairs[phase] for phase in _checked(fidelity)]
 
 
 def product_of(left: np.ndarray, right: np.ndarray, call: Call, *, is_left: bool = False) -> np.ndarray:
@@ -132,7 +139,7 @@ def _unbounded_product(left: np.ndarray, right: np.ndarray, numerics: Numerics, 
     left_high, left_low = parts(left, SRC_B_FULL, SRC_B_HIGH)
     right_high, right_low = parts(right, SRC_A_FULL, SRC_A_HIGH)
     phases = [(left_high, right_high), (left_high, right_low), (left_low, right_high), (left_low, right_low)]
-    total = sum(np.matmul(a, b) for a, b in phases[: _checked(numerics.fidelity)])
+    total = sum(np.matmul(*phases[phase]) for phase in _checked(numerics.fidelity))
     return quantise(overflowed(np.asarray(total)), numerics.dst_format)
 
 

@@ -17,7 +17,7 @@ from opscope.simulator.kernels.eltwise import BINARY, UNARY
 from opscope.simulator.tests.programs import run_kernel
 
 BF16 = ml_dtypes.bfloat16
-FIDELITIES = ("HiFi4", "HiFi3", "HiFi2", "LoFi")
+FIDELITIES = ("HiFi4", "HiFi3", "HiFi2", "HiFi2_B", "LoFi")
 LARGEST = {np.float32: 3.4028235e38, BF16: 3.3895314e38, np.float16: 65504.0}
 
 
@@ -67,7 +67,8 @@ def product(a: Fraction, b: Fraction, fidelity: str) -> Fraction:
     a = leading(a, 9)
     a_high, b_high = leading(a, 4), leading(b, 6)
     phases = [a_high * b_high, (a - a_high) * b_high, a_high * (b - b_high), (a - a_high) * (b - b_high)]
-    return sum(phases[: {"LoFi": 1, "HiFi2": 2, "HiFi3": 3, "HiFi4": 4}[fidelity]], Fraction(0))
+    taken = {"LoFi": [0], "HiFi2": [0, 1], "HiFi2_B": [0, 2], "HiFi3": [0, 1, 2], "HiFi4": [0, 1, 2, 3]}
+    return sum((phases[phase] for phase in taken[fidelity]), Fraction(0))
 
 
 def packed(value: Fraction, dtype: type) -> float:

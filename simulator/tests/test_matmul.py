@@ -52,6 +52,32 @@ def test_pcc_by_format_is_the_published_one(fmt: str, dst: str, published: tuple
         assert abs((1 - got) / (1 - want) - 1) < 0.35, (fidelity, got)
 
 
+@pytest.mark.parametrize("dst", ["Float32", "Float16_b"])
+@pytest.mark.parametrize("exact_order", [False, True])
+def test_hifi2_b_reads_all_of_the_left_operand_and_the_first_bits_of_the_right_one(dst: str, exact_order: bool) -> None:
+    """Phases 0 and 2, where HiFi2 takes 0 and 1: the last bit of bfloat16 is beyond both first phases."""
+    whole, one = np.full((1, 1), 1 + 2**-7, np.float32), np.ones((1, 1), np.float32)
+    got = {
+        (name, fidelity): float(matrix_product(*pair, Numerics(fidelity, dst), exact_order=exact_order)[0, 0])
+        for name, pair in (("left", (whole, one)), ("right", (one, whole)))
+        for fidelity in ("HiFi2", "HiFi2_B", "HiFi3")
+    }
+    assert got == {
+        ("left", "HiFi2"): 1, ("left", "HiFi2_B"): 1 + 2**-7, ("left", "HiFi3"): 1 + 2**-7,
+        ("right", "HiFi2"): 1 + 2**-7, ("right", "HiFi2_B"): 1, ("right", "HiFi3"): 1 + 2**-7,
+    }  # fmt: skip
+
+
+def test_what_ieee_calls_infinite_takes_the_phases_of_hifi2_b_too() -> None:
+    """Exponent 255 is 2^128 to the unit; such a product is computed again in float64, by the same phases."""
+    left, right = np.full((1, 1), np.inf, np.float32), np.full((1, 1), (1 + 2**-7) / 4, np.float32)
+    got = {
+        fidelity: float(matrix_product(left, right, Numerics(fidelity), source="Float16_b")[0, 0])
+        for fidelity in ("HiFi2", "HiFi2_B")
+    }
+    assert got == {"HiFi2": 2.0**126 * (1 + 2**-7), "HiFi2_B": 2.0**126}
+
+
 def test_sixteen_bit_dst_fails_on_positive_operands() -> None:
     """MVMUL.md: a Dst of 16 bits rounds after every 16 products."""
     left, right = np.abs(LEFT), np.abs(RIGHT)

@@ -16,8 +16,8 @@ from opscope.compiler.buda.op_options import OpOptions
 from opscope.compiler.errors import CompilerInputError
 
 MOST_OPERANDS = 16
-"""Buffers of a core that operands may have: `in0` to `in7` and `param0` to `param7` (tt-budabackend). TT-Buda itself
-fuses ops of 8."""
+"""Buffers of a core that operands may have: `in0` to `in7` and `param0` to `param7` (tt-budabackend:
+hlks/inc/hlk_api.h; netlist_fused_op_with_16_inputs.yaml is its own test of them all). TT-Buda itself fuses ops of 8."""
 ENDS_SCHEDULE = frozenset({"matmul", "reduce"})
 """Steps whose result has other blocks than their operands."""
 

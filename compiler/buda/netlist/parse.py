@@ -131,6 +131,12 @@ def _dst(name: str) -> str:
     return "Float16" if accumulated.register_exponent_bits == 5 else "Float16_b"
 
 
+def _fidelity(row: _Reader) -> str:
+    """Returns `math_fidelity`; HiFi2_A is another name of HiFi2 (tt-budabackend: netlist/tt_backend_api_types.hpp)."""
+    name = row.word("math_fidelity", (*FIDELITIES, "HiFi2_A"))
+    return "HiFi2" if name == "HiFi2_A" else name
+
+
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
@@ -268,7 +274,7 @@ def _op(where: str, name: str, raw: Any) -> Op:
     return Op(
         name, row.word("type"), row.pair("grid_loc", 0), row.pair("grid_size"), tuple(inputs), row.count("t"),
         row.pair("mblock"), row.pair("ublock"), row.formats("in_df"), row.format("out_df"), row.format("intermed_df"),
-        _dst(row.format("acc_df")), row.word("math_fidelity", tuple(FIDELITIES)), row.count("buf_size_mb", default=2),
+        _dst(row.format("acc_df")), _fidelity(row), row.count("buf_size_mb", default=2),
         row.word("ublock_order", ("r", "c"), "r"), sizes, row.flag("grid_transpose"), row.flag("untilize_output"),
         tms, dict(attributes.raw), _tile(row),
     )  # fmt: skip

@@ -12,7 +12,7 @@ from opscope.compiler.target.formats import number_format
 
 STRIP_DECODE, UBLOCK_DECODE, NZ_UBLOCK_DECODE = 100, 80, 80
 """Cycles to decode a strip with tiles, a block of such a strip, a block with tiles."""
-FIDELITY_WEIGHT = {"LoFi": 1.0, "HiFi2": 1.0, "HiFi3": 1.2, "HiFi4": 1.7}
+FIDELITY_WEIGHT = {"LoFi": 1.0, "HiFi2": 1.0, "HiFi2_B": 1.0, "HiFi3": 1.2, "HiFi4": 1.7}
 """Measured relative to HiFi2. Decoding does not take longer, so this is less than the number of phases."""
 _WIDE = {8: ((26, 45, 40), (26, 45, 36), (26, 45, 35)), 16: ((38, 45, 42), (37, 45, 40), (38, 45, 40))}
 _TABLE: dict[int, dict[tuple[int, int], tuple[tuple[int, int, int], ...]]] = {

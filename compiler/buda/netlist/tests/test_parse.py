@@ -88,6 +88,14 @@ def test_a_dst_of_few_bits_has_their_exponents_and_16_bits() -> None:
     ]  # fmt: skip
 
 
+def test_hifi2_a_is_another_name_of_hifi2() -> None:
+    for name, read_as in (("HiFi2_A", "HiFi2"), ("HiFi2_B", "HiFi2_B"), ("HiFi2", "HiFi2")):
+        (graph,) = parse(TEXT.replace("math_fidelity: LoFi", f"math_fidelity: {name}")).graphs
+        assert graph.ops[0].math_fidelity == read_as
+    with pytest.raises(CompilerInputError, match=r"math_fidelity: expected LoFi, .*, got 'HiFi2_C'$"):
+        parse(TEXT.replace("math_fidelity: LoFi", "math_fidelity: HiFi2_C"))
+
+
 def test_tiles_have_the_sizes_of_the_hardware() -> None:
     assert ((32, 32), (32, 16), *((rows, 32) for rows in (16, 8, 4, 2, 1))) == TILES
 

@@ -136,6 +136,16 @@ def test_other_numbers_do_not_pass(name: str) -> None:
     assert verdict.why.startswith("out, input 0: ")
 
 
+@pytest.mark.parametrize(
+    ("fidelity", "passed"), [("HiFi2_B", True), ("HiFi2", False), ("HiFi2_A", False), ("LoFi", False)]
+)
+def test_hifi2_b_reads_all_of_an_elementwise_products_second_operand(fidelity: str, passed: bool) -> None:
+    """tt-budabackend tests it in this way: numbers of one bit times those of bfloat16 are exact."""
+    op = {"type": "multiply", "math_fidelity": fidelity}
+    text = netlist(op, [q(1, 1, 2, "Bfp2_b"), q(1, 1, 2)], f(1, 1, 2), comparison={"type": "Exact"})
+    assert run_test_config(text, simulator).passed is passed
+
+
 def test_sums_of_a_sparse_product_are_those_of_its_dense_matrix() -> None:
     """The encoding, read by hand: every 1 of every tile that it places, in a matrix of zeros."""
     raw = yaml.safe_load(netlist(*CASES["sparse tiles"]))
