@@ -13,7 +13,9 @@ the closed form; events (`--timed`) tell the NoC, DRAM and Ethernet apart. No la
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from opscope.compiler.target.program import AttentionParams, Conv2dParams, Conv3dParams, MatmulParams
 from opscope.compiler.target.system_desc import SystemDesc
@@ -36,9 +38,11 @@ class Counters:
     placed op's slowest thread takes counts as computing, moving tiles in and out of the core included."""
     dram_bytes: int
     """Bytes that the operations read from and write to DRAM, padding included; of a plan those of its queues, with what
-    a prologue reads into L1."""
+    a prologue reads into L1. These and those below are the sums of the operations' own figures."""
     noc_bytes: int
     """Bytes that the busiest core of each operation receives, summed."""
+    dram_read_bytes: int
+    dram_written_bytes: int
 
 
 def limiter(cost: OpCost, system: SystemDesc) -> str:
@@ -70,13 +74,16 @@ def counters(profile: Profile, system: SystemDesc, cores: int) -> Counters:
     return Counters(
         max(of_limiter, key=lambda name: of_limiter[name]) if total else None,
         busy / (total * cores) if total else None,
-        *_moved(profile),
+        sum(cost.dram_bytes for cost in profile.ops),
+        sum(cost.noc_bytes for cost in profile.ops),
+        sum(cost.dram_read_bytes for cost in profile.ops),
+        sum(cost.dram_written_bytes for cost in profile.ops),
     )
 
 
-def _moved(profile: Profile) -> tuple[int, int]:
-    """Bytes of DRAM and NoC."""
-    if not profile.epochs:
-        return sum(cost.dram_bytes for cost in profile.ops), sum(cost.noc_bytes for cost in profile.ops)
-    dram = sum(epoch.inputs * epoch.dram_bytes + epoch.loaded_bytes for epoch in profile.epochs)
-    return dram, sum(epoch.inputs * epoch.noc_bytes for epoch in profile.epochs)
+def moved_line(figures: Mapping[str, Any]) -> str:
+    """Returns the line of a run's bytes, from its counters as JSON."""
+    return (
+        f"moved: {figures['dram_read_bytes']:,} bytes read from DRAM, {figures['dram_written_bytes']:,} bytes written "
+        f"to it; {figures['noc_bytes']:,} bytes over the NoC to the busiest core of each operation"
+    )

@@ -139,6 +139,12 @@ class Executable:
             self._memory = plan_memory(self.program, self.device.profile, self.programs)
         return self._memory
 
+    @property
+    def cores(self) -> int:
+        """Cores of a chip that it may use: of a plan those of Buda's grid, but for rows that are switched off."""
+        rows, columns = max(self.grids.values()) if self.plan.ops else self.device.profile.grid
+        return rows * columns
+
     @functools.cached_property
     def profile(self) -> Profile:
         """The cost of a run in which every called program runs once; without control flow, the cost of every run."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ import numpy as np
 from opscope.compiler.target.allocation import Banks, Buffer, l1_of, map_of, shares
 from opscope.compiler.target.formats import FORMATS
 from opscope.compiler.target.in_place import writes_in_place
+from opscope.compiler.target.plan import Plan
 from opscope.compiler.target.program import ControlParams, Operation, Program, TensorDesc
 from opscope.compiler.target.system_desc import Profile
 from opscope.simulator.errors import OutOfMemory
@@ -51,6 +53,15 @@ def plan_memory(program: Program, profile: Profile, programs: Mapping[str, Progr
     banks = allocator.banks
     dram_peak = banks["dram"].peak * profile.dram_channels
     return MemoryPlan(max(allocator.l1_peak, banks["l1"].peak), dram_peak, addresses, allocator.buffers)
+
+
+def peaks_of_plan(plan: Plan) -> tuple[int, int]:
+    """Returns the L1 that ops take on the fullest core, and the DRAM of the fullest chip's queues, in bytes."""
+    dram: Counter[int] = Counter()
+    for queue in plan.queues:
+        if queue.location == "dram":
+            dram[queue.chip] += queue.entries * queue.entry_bytes * len(queue.allocations)
+    return max((op.l1_bytes for op in plan.ops), default=0), max(dram.values(), default=0)
 
 
 class _Allocator:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -11,19 +12,42 @@ class OpCost:
 
     kernel: str
     location: str
-    cycles: int
-    compute_cycles: int
-    transfer_cycles: int
+    cycles: int = 0
+    compute_cycles: int = 0
+    transfer_cycles: int = 0
     """DRAM and NoC."""
-    launch_cycles: int
-    dram_bytes: int
-    noc_bytes: int
+    launch_cycles: int = 0
+    dram_read_bytes: int = 0
+    """Padding and headers of tiles included, as all bytes here."""
+    dram_written_bytes: int = 0
+    noc_bytes: int = 0
     """Bytes that the busiest core receives."""
-    cores: int
+    cores: int = 0
     compute_unit: str = "math"
     """The thread of a core that takes `compute_cycles`: `unpack`, `math` or `pack`."""
     write_cycles: int = 0
     """Of the transfer, those in which a matrix product's results are written and nothing else is done."""
+    loaded_bytes: int = 0
+    """Of what a placed op reads from DRAM, that which a prologue brings into L1 once, before the first input."""
+
+    @property
+    def dram_bytes(self) -> int:
+        """Bytes read from DRAM and written to it."""
+        return self.dram_read_bytes + self.dram_written_bytes
+
+    def of_later_input(self) -> OpCost:
+        """Returns the cost for an input that is not the first one: what a prologue has loaded is there."""
+        return replace(self, dram_read_bytes=self.dram_read_bytes - self.loaded_bytes, loaded_bytes=0)
+
+    def figures(self) -> dict[str, Any]:
+        """Returns what every list of operations says of one, under the same names."""
+        return {
+            "kernel": self.kernel, "location": self.location, "cycles": self.cycles,
+            "compute_cycles": self.compute_cycles, "transfer_cycles": self.transfer_cycles,
+            "launch_cycles": self.launch_cycles, "dram_bytes": self.dram_bytes,
+            "dram_read_bytes": self.dram_read_bytes, "dram_written_bytes": self.dram_written_bytes,
+            "noc_bytes": self.noc_bytes, "cores": self.cores,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -49,12 +73,6 @@ class EpochCost:
     """By which way it waits for others: `noc`, `dram` or `ethernet`."""
     busy_core_cycles: int = 0
     """Cycles in which cores compute for one input, summed over cores."""
-    dram_bytes: int = 0
-    """That it reads from DRAM and writes to it for one input."""
-    loaded_bytes: int = 0
-    """That it reads from DRAM into L1 once, before its first input."""
-    noc_bytes: int = 0
-    """That the busiest core of each op receives for one input, summed."""
 
     @property
     def cycles(self) -> int:

@@ -344,5 +344,6 @@ class _Values:
         bodies = tuple(executable.scalar(name) for name in programs_of(op.params))
         with np.errstate(all="ignore"):
             made = execute(op, program, values, cores, bodies, placed, None, executable.device.arithmetic)
-        self.run._costs.append(executable.costs(program)[number])
+        cost = executable.costs(program)[number]
+        self.run._costs.append(cost.of_later_input() if self.entry else cost)
         self.known.update(zip(op.outputs, made, strict=True))

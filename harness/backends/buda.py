@@ -116,9 +116,8 @@ def _run(job: Job) -> None:
     job.ran_on = "simulator"
     profile = placed.profile
     job.cycles, job.device_ns = profile.total_cycles, profile.device_ns
-    job.l1_peak_bytes = max((op.l1_bytes for op in compilation.program.binary.plan.ops), default=None)
-    job.dram_peak_bytes = profile.dram_peak_bytes
-    found = counters(profile, executable.device.system, executable.device.profile.cores)
+    job.l1_peak_bytes, job.dram_peak_bytes = profile.l1_peak_bytes, profile.dram_peak_bytes
+    found = counters(profile, executable.device.system, executable.cores)
     job.limiter, job.utilisation = found.limiter, found.utilisation
     job.dram_bytes, job.noc_bytes = found.dram_bytes, found.noc_bytes
 

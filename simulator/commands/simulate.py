@@ -12,6 +12,7 @@ import click
 from opscope.base import regular_file
 from opscope.base.model_files import ModelFiles
 from opscope.base.page import Page
+from opscope.simulator.counters import moved_line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -150,12 +151,13 @@ def simulate(
         if outputs is not None and result is not None:
             _save(outputs, result.outputs)
         recording = model.recording if model is not None else None
+        counted = asdict(counters((result or executable).profile, device.system, executable.cores))
         if trace is not None and recording is not None:
             from opscope.simulator.timing.trace import write_trace
             from opscope.simulator.timing.trace_page import write_page
 
-            write_trace(trace, recording)
-            write_page(trace.with_suffix(".html"), recording, device.card_type)
+            write_trace(trace, recording, counted)
+            write_page(trace.with_suffix(".html"), recording, device.card_type, counted)
     except (DeviceError, BinaryError, ValueError, OSError) as error:
         refused = write_map(memory_map, error) if memory_map and isinstance(error, OutOfMemory) else ""
         raise InputProblem(" ".join(f"{error}{refused and f'; {refused}'}".split())) from error
@@ -163,7 +165,7 @@ def simulate(
         raise InputProblem(f"{file}: expected tensors that this machine can hold, got: {error}") from error
     found = _summary(device.card_type, result, watch, injection, right, hang, writer)
     if result is not None:
-        found |= asdict(counters(result.profile, device.system, device.profile.cores))
+        found |= counted
     if inputs is None and found["non_finite"]:
         found["non_finite"].append(DRAWN)
     if recording is not None:
@@ -289,12 +291,7 @@ def _summary(
         "cycles": profile.total_cycles, "device_ns": profile.device_ns, "l1_peak_bytes": profile.l1_peak_bytes,
         "dram_peak_bytes": profile.dram_peak_bytes,
         "results": [{"shape": list(a.shape), "element_type": a.dtype.name} for a in result.outputs],
-        "ops": [
-            {"kernel": op.kernel, "location": op.location, "cycles": op.cycles, "compute_cycles": op.compute_cycles,
-             "transfer_cycles": op.transfer_cycles, "launch_cycles": op.launch_cycles, "dram_bytes": op.dram_bytes,
-             "noc_bytes": op.noc_bytes, "cores": op.cores}
-            for op in profile.ops
-        ],
+        "ops": [op.figures() for op in profile.ops],
     }  # fmt: skip
     if right is not None:
         found["changed"] = [_changed(a, b) for a, b in zip(right.outputs, result.outputs, strict=True)]
@@ -319,13 +316,14 @@ def _show(executable: Executable, result: RunResult | None, found: dict[str, Any
         title = f"{len(ops)} operations on {found['card_type']}"
         if len(shown) < len(ops):
             title += f": {len(shown)} of the {len(timed)} that take cycles (--all shows each)"
-        numbers = ("cores", "cycles", "compute", "transfer", "DRAM bytes")
+        numbers = ("cores", "cycles", "compute", "transfer", "DRAM read", "DRAM written", "NoC")
         columns = [("#", "right"), ("operation", "left"), *((name, "right") for name in numbers), ("location", "left")]
         page.table(columns, [
             (str(number), op.kernel, *(f"{n:,}" for n in (op.cores, op.cycles, op.compute_cycles, op.transfer_cycles,
-                                                          op.dram_bytes)), op.location)
+                                                          op.dram_read_bytes, op.dram_written_bytes, op.noc_bytes)),
+             op.location)
             for number, op in sorted(shown)
-        ], title, spare=("transfer", "compute", "DRAM bytes"))  # fmt: skip
+        ], title, spare=("transfer", "compute", "NoC", "DRAM written", "DRAM read"))  # fmt: skip
         changed = found.get("changed", ())
         for number, (array, tensor) in enumerate(zip(result.outputs, executable.program.outputs, strict=True)):
             element = executable.program.tensors[tensor].element_type
@@ -338,10 +336,8 @@ def _show(executable: Executable, result: RunResult | None, found: dict[str, Any
             f"{profile.l1_peak_bytes:,} bytes, DRAM {profile.dram_peak_bytes:,} bytes"
         )
         if found["limiter"]:
-            page.prose(
-                f"limited by {found['limiter']}; cores compute {found['utilisation']:.0%} of the time; moved: DRAM "
-                f"{found['dram_bytes']:,} bytes, NoC {found['noc_bytes']:,} bytes by the busiest core of each operation"
-            )
+            page.prose(f"limited by {found['limiter']}; cores compute {found['utilisation']:.0%} of the time")
+        page.prose(moved_line(found))
     if "events" in found:
         rate = found["events"] / max(found["event_seconds"], 1e-3)
         page.prose(f"{found['events']:,} events, {rate:,.0f} per second of processor time")

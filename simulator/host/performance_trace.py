@@ -15,19 +15,11 @@ FOLDER = "perf_results"
 
 def write(folder: Path, name: str, level: str, profile: Profile, plan: Plan) -> Path:
     """Writes `perf_results/<name>.json` into a folder, over the one of the run before; returns it. Raises OSError."""
-    ops: list[dict[str, Any]] = []
-    for op in profile.ops:
-        row: dict[str, Any] = {"kernel": op.kernel, "location": op.location, "cycles": op.cycles}
-        if level == "VERBOSE":
-            row |= {
-                "compute_cycles": op.compute_cycles,
-                "transfer_cycles": op.transfer_cycles,
-                "launch_cycles": op.launch_cycles,
-                "dram_bytes": op.dram_bytes,
-                "noc_bytes": op.noc_bytes,
-                "cores": op.cores,
-            }
-        ops.append(row)
+    shown = ("kernel", "location", "cycles")
+    ops = [
+        {name: value for name, value in op.figures().items() if level == "VERBOSE" or name in shown}
+        for op in profile.ops
+    ]
     document: dict[str, Any] = {
         "level": level,
         "total_cycles": profile.total_cycles,

@@ -12,7 +12,8 @@ BYTES_PER_CYCLE = 288 * 0.92
 
 
 def cost(kernel="add", compute=0, transfer=0, launch=0, dram_bytes=0.0, cores=64, noc_bytes=0):
-    return OpCost(kernel, "", compute + transfer + launch, compute, transfer, launch, int(dram_bytes), noc_bytes, cores)
+    total = compute + transfer + launch
+    return OpCost(kernel, "", total, compute, transfer, launch, int(dram_bytes), 0, noc_bytes, cores)
 
 
 @pytest.mark.parametrize(("of", "name"), [

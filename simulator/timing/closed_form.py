@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from opscope.compiler.target.program import ControlParams, Operation, Program
+from opscope.simulator.memory import peaks_of_plan
 from opscope.simulator.profile import OpCost, Profile
 from opscope.simulator.timing.epochs import epoch_costs, placed_costs
-from opscope.simulator.timing.events.wiring import received_bytes, wire
+from opscope.simulator.timing.events.wiring import received_bytes
 from opscope.simulator.timing.operation import operation_cost
 from opscope.simulator.timing.protocol import Loaded, TripCounts
+from opscope.simulator.timing.traffic import Moved, moved_of
 
 
 class ClosedForm:
@@ -19,7 +21,7 @@ class ClosedForm:
     def operation_costs(self, executable: Loaded, program: Program) -> list[OpCost]:
         """Returns the cost of each operation of a program; that of control flow excludes the programs it calls."""
         if executable.placed and program is executable.program:
-            return placed_costs(program, executable.placed, executable.device.system)
+            return _with_moved(executable, placed_costs(program, executable.placed, executable.device.system))
         profile, system_of = executable.device.profile, executable.system_of
         return [
             operation_cost(op, program, system_of(op, program), profile, executable.programs)
@@ -45,11 +47,10 @@ class ClosedForm:
                     costs += [cost] * count
                 (once if name in kept else costs).extend(self._own(executable, executable.programs[name]) * count)
         memory, entry, plan = executable.memory, executable.program, executable.plan
+        l1_peak, dram_peak = peaks_of_plan(plan) if plan.ops else (memory.l1_peak, memory.dram_peak)
         epochs = epoch_costs(plan, entry, executable.costs(entry), executable.system_of)
-        received = [received_bytes(wire(epoch, plan, entry)) for epoch in plan.epochs] if epochs else []
         return Profile(
-            tuple(costs), executable.device.system.clock_ghz, memory.l1_peak, memory.dram_peak, predicates,
-            tuple(once), tuple(replace(e, noc_bytes=size) for e, size in zip(epochs, received, strict=True)),
+            tuple(costs), executable.device.system.clock_ghz, l1_peak, dram_peak, predicates, tuple(once), epochs,
         )  # fmt: skip
 
     def _visit(self, executable: Loaded, program: Program, into: list[OpCost]) -> None:
@@ -64,6 +65,21 @@ class ClosedForm:
         """Returns the costs of a program's operations, without those of control flow."""
         costs = zip(program.operations, executable.costs(program), strict=True)
         return [cost for op, cost in costs if not isinstance(op.params, ControlParams)]
+
+
+def _with_moved(executable: Loaded, costs: list[OpCost]) -> list[OpCost]:
+    """Adds what each operation of a planned program moves."""
+    plan, program = executable.plan, executable.program
+    moved, received = moved_of(plan, program), received_bytes(plan, program)
+    none = Moved()
+    return [
+        replace(
+            cost, dram_read_bytes=of.read + of.loaded, dram_written_bytes=of.written, loaded_bytes=of.loaded,
+            noc_bytes=received[number],
+        )
+        for number, cost in enumerate(costs)
+        for of in (moved.get(number, none),)
+    ]  # fmt: skip
 
 
 def _controls(executable: Loaded) -> Iterator[tuple[str, Operation, OpCost, ControlParams]]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from opscope.compiler.target.allocation import tensor_bytes
 from opscope.compiler.target.plan import EpochPlan, PlacedOp, Plan
 from opscope.compiler.target.program import MatmulParams, Operation, Program
 from opscope.compiler.target.system_desc import SystemDesc
@@ -21,20 +20,17 @@ from opscope.simulator.timing.kernel_cycles import path_of
 from opscope.simulator.timing.placed_work import op_work
 from opscope.simulator.timing.thread_cycles import thread_cycles
 from opscope.simulator.timing.tile_cycles import block_cycles, width
+from opscope.simulator.timing.traffic import READERS, Traffic, resident_queues
 
 DST_SAVES = frozenset({"add", "subtract", "multiply"})
 IN_DST = (1, 0.5, 0.2)
 """Share of its cycles that such a step of a fused op takes with neither, one or both of its ends in Dst
 (tt-budabackend, perf_lib/op_model/op_model.cpp)."""
-HOST = "HOST"
-READERS = 2
-"""Share of a channel's rate that is lost where several cores read it in turn: TT-Buda counts on at least two readers
-(tt-buda, balancer/policies/policy_utils.cpp)."""
 
 
 def placed_costs(program: Program, placed: Mapping[int, PlacedOp], system: SystemDesc) -> list[OpCost]:
-    """Returns the cost of each operation of a planned program. One that no core computes, such as a manipulation that
-    the network does on the way, costs nothing of its own.
+    """Returns the cycles of each operation of a planned program; `moved` says what it moves. One that no core computes,
+    such as a manipulation that the network does on the way, costs nothing of its own.
     """
     readers = Counter(tensor for op in program.operations for tensor in op.inputs)
     costs = []
@@ -44,8 +40,7 @@ def placed_costs(program: Program, placed: Mapping[int, PlacedOp], system: Syste
         if where and op.kernel in DST_SAVES and where.steps:
             cycles *= IN_DST[ends_in_dst(number, op, program, where, readers)]
         cores = where.grid[0] * where.grid[1] if where else 0
-        read = sum(tensor_bytes(program.tensors[t], system.buda) for t in op.inputs) // cores if where else 0
-        costs.append(OpCost(op.kernel, op.location, round(cycles), round(cycles), 0, 0, 0, read, cores))
+        costs.append(OpCost(op.kernel, op.location, round(cycles), round(cycles), cores=cores))
     return costs
 
 
@@ -97,13 +92,13 @@ def _epoch(
     slowest = max(ops, key=lambda op: cycles[op.name] + stalls[op.name])
     name = slowest.name
     of_number = {number: float(cost.cycles) for number, cost in enumerate(costs)}
-    traffic = Traffic(epoch, ops, plan, program, system)
+    traffic = Traffic(epoch, ops, plan, program)
+    rate = system.dram_gb_per_s * system.dram_efficiency / system.clock_ghz
+    channel = round(traffic.busiest_channel(prologue) * READERS * system.buda.dram_channels / rate)
     return EpochCost(
-        epoch.number, epoch.chip, name, cycles[name], stalls[name], traffic.dram_cycles(prologue),
-        traffic.switch_cycles(), slowest_unit=thread_cycles(program, slowest, of_number, constants).limiter,
+        epoch.number, epoch.chip, name, cycles[name], stalls[name], channel, round(traffic.switch_bytes() / rate),
+        slowest_unit=thread_cycles(program, slowest, of_number, constants).limiter,
         busy_core_cycles=sum(cycles[op.name] * op.grid[0] * op.grid[1] for op in ops),
-        dram_bytes=traffic.host_bytes(prologue, resident=False) + traffic.switch_bytes(),
-        loaded_bytes=traffic.host_bytes(prologue, resident=True),
     )  # fmt: skip
 
 
@@ -122,83 +117,3 @@ def stall_cycles(op: PlacedOp, program: Program, constants: Constants) -> int:
         tiles = [b.ublock_rt * b.ublock_ct] * len(descs)
     moved = (path_of(constants, 1, width(desc.data_format)).moved for desc in descs)
     return round(b.t * sum(count * each for count, each in zip(tiles, moved, strict=True)))
-
-
-def resident_queues(plan: Plan) -> set[str]:
-    """Returns the queues that some execution reads into L1 before its first input (`prologue`)."""
-    executed = (settings for program in plan.programs for line in program.instructions for settings in line.settings)
-    return {
-        settings.queue
-        for settings in executed
-        if any(n == "prologue" and value.number for n, value in zip(settings.names, settings.values, strict=True))
-    }
-
-
-class Traffic:
-    """What an epoch reads from DRAM and writes to it, for one input."""
-
-    def __init__(
-        self, epoch: EpochPlan, ops: Sequence[PlacedOp], plan: Plan, program: Program, system: SystemDesc
-    ) -> None:
-        self.epoch, self.plan, self.program, self.system = epoch, plan, program, system
-        self.own = {op.name for op in ops}
-        self.read = {t for op in ops for number in (*op.steps, op.operation) for t in sources_of(program, number)}
-        self.queues = [queue for queue in plan.queues if queue.location == "dram" and queue.tensor >= 0]
-
-    def dram_cycles(self, prologue: set[str]) -> int:
-        """Returns the cycles of the busiest channel with what the host left there and every input reads again, such as
-        parameters that no prologue keeps in L1. A plan without programs keeps all of them.
-        """
-        if not self.plan.programs:
-            return 0
-        busy: Counter[int] = Counter()
-        for queue in self.queues:
-            if queue.source == HOST and queue.tensor in self.read and queue.name not in prologue:
-                for place in queue.allocations:
-                    busy[place.channel] += queue.entry_bytes
-        rate = self._bytes_per_clock / self.system.buda.dram_channels
-        return round(max(busy.values(), default=0) * READERS / rate)
-
-    def host_bytes(self, prologue: set[str], *, resident: bool) -> int:
-        """Returns the bytes that the host left there and the epoch reads: by a prologue into L1, or for each input."""
-        return sum(
-            queue.entry_bytes * len(queue.allocations)
-            for queue in self.queues
-            if queue.source == HOST and queue.tensor in self.read
-            and (queue.name in prologue or not self.plan.programs) == resident
-        )  # fmt: skip
-
-    def switch_bytes(self) -> int:
-        """Returns the bytes that an epoch writes for later ones or the host, and reads of what earlier ones wrote."""
-        where = {op.name: op for op in self.plan.ops}
-        size = 0
-        for queue in self.queues:
-            maker = where.get(queue.source)
-            if maker is None:
-                continue
-            elsewhere = (maker.epoch, maker.chip) != (self.epoch.number, self.epoch.chip)
-            ends = (maker.name in self.own) + (elsewhere and queue.tensor in self.read)
-            size += ends * tensor_bytes(self.program.tensors[queue.tensor], self.system.buda)
-        return size
-
-    def switch_cycles(self) -> int:
-        """Returns the cycles of these bytes with all channels busy."""
-        return round(self.switch_bytes() / self._bytes_per_clock)
-
-    @property
-    def _bytes_per_clock(self) -> float:
-        return self.system.dram_gb_per_s * self.system.dram_efficiency / self.system.clock_ghz
-
-
-def sources_of(program: Program, number: int) -> set[int]:
-    """Returns the tensors that an operation reads, and those that manipulations on the way to it read."""
-    makers = {tensor: op for op in program.operations[:number] for tensor in op.outputs}
-    found: set[int] = set()
-    left = list(program.operations[number].inputs)
-    while left:
-        tensor = left.pop()
-        found.add(tensor)
-        maker = makers.get(tensor)
-        if maker is not None and maker.kernel in ("tms", "reshape"):
-            left += maker.inputs
-    return found

@@ -64,10 +64,10 @@ def operation_cost(
     `products`: constants of matrix products in place of the architecture's, for fitting them.
     """
     if op.kernel in ("load_cached", "for"):  # no predicate is read back
-        return OpCost(op.kernel, op.location, 0, 0, 0, 0, 0, 0, 0)
+        return OpCost(op.kernel, op.location)
     if isinstance(op.params, ControlParams):
         wait = math.ceil(READBACK_NS * system.clock_ghz)
-        return OpCost(op.kernel, op.location, wait, 0, 0, wait, 0, 0, 0)
+        return OpCost(op.kernel, op.location, wait, launch_cycles=wait)
     inputs = [program.tensors[t] for t in op.inputs]
     outputs = [program.tensors[t] for t in op.outputs]
     if isinstance(op.params, CacheParams) and writes_in_place(op, program):
@@ -75,19 +75,19 @@ def operation_cost(
         inputs[0] = outputs[0] = _written(op, inputs)
     on_device = [d for d in (*inputs, *outputs) if d.buffer_type != "system_memory"]
     if op.kernel in HOST_KERNELS or len(on_device) < len(inputs) + len(outputs) or not on_device:
-        return OpCost(op.kernel, op.location, 0, 0, 0, 0, 0, 0, 0)
+        return OpCost(op.kernel, op.location)
     launch = LAUNCH_NS * system.clock_ghz
     read = [_read_bytes(op, d, outputs, profile) for d in inputs]
-    dram_bytes = sum(size for d, size in zip(inputs, read, strict=True) if d.buffer_type == "dram")
-    dram_bytes += sum(tensor_bytes(d, profile) for d in outputs if d.buffer_type == "dram")
-    dram = dram_bytes / (system.dram_gb_per_s * system.dram_efficiency / system.clock_ghz)
+    dram_read = sum(size for d, size in zip(inputs, read, strict=True) if d.buffer_type == "dram")
+    dram_written = sum(tensor_bytes(d, profile) for d in outputs if d.buffer_type == "dram")
+    dram = (dram_read + dram_written) / (system.dram_gb_per_s * system.dram_efficiency / system.clock_ghz)
     write, unit = 0.0, "math"
     if tiles_of := _plain_product(op, inputs, outputs):
         time = product_time(tiles_of, inputs[0], inputs[1], outputs[0], op.numerics, system, profile, products)
         per_core = -(-(tiles_of[0] * tiles_of[1]) // time.cores)
         in_dst = _in_dst_cycles(op, inputs, outputs[0], per_core, system)
         compute, transfer, received, cores = time.compute + in_dst, time.transfer, time.noc_bytes, time.cores
-        dram_bytes = time.dram_bytes + sum(
+        dram_read = time.dram_read_bytes + sum(
             size for d, size in zip(inputs[2:], read[2:], strict=True) if d.buffer_type == "dram"
         )
         total, write = time.total + in_dst, time.write
@@ -126,7 +126,7 @@ def operation_cost(
         total = max(compute, transfer)
     return OpCost(
         op.kernel, op.location, math.ceil(total + launch), math.ceil(compute), math.ceil(transfer), math.ceil(launch),
-        dram_bytes, int(received), cores, unit, math.ceil(write),
+        dram_read, dram_written, int(received), cores, unit, math.ceil(write),
     )  # fmt: skip
 
 

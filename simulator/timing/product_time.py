@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from opscope.compiler.target.allocation import tensor_bytes
 from opscope.compiler.target.formats import FORMATS
 from opscope.compiler.target.program import Numerics, TensorDesc
 from opscope.compiler.target.system_desc import Profile, SystemDesc
@@ -59,7 +58,7 @@ class ProductTime:
     """Of feeding, most of it while the core computes, and of writing."""
     write: float
     """In which results are written and nothing else is done."""
-    dram_bytes: int
+    dram_read_bytes: int
     noc_bytes: int
     """That a core receives."""
     cores: int
@@ -97,7 +96,7 @@ def product_time(
     alone = written + (blocks.blocks - 1) * max(0.0, written - step)
     return ProductTime(
         feed + (steps - 1) * step + compute + alone, steps * compute, steps * feed + alone, alone,
-        int(steps * (left_read + right_read)) + (tensor_bytes(out, profile) if out.buffer_type == "dram" else 0),
+        int(steps * (left_read + right_read)),
         int(steps * (right_step + (0 if here else left_step))), blocks.grid[0] * blocks.grid[1],
         "unpack" if unpack > math else "math",
     )  # fmt: skip

@@ -59,6 +59,11 @@ class Loaded(Protocol):
         ...
 
     @property
+    def cores(self) -> int:
+        """Cores of a chip that it may use."""
+        ...
+
+    @property
     def memory(self) -> MemoryPlan:
         """The memory that its tensors take."""
         ...

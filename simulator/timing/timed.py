@@ -59,10 +59,11 @@ class Timed(ClosedForm):
         profile = super().cost(executable, trip_counts)
         recording = self.recording
         recording.clock_ghz = profile.clock_ghz
-        recording.roofs = _roofs(executable.device.system, executable.device.profile.cores)
+        recording.roofs = _roofs(executable.device.system, executable.cores)
         if not plan.ops:
             return replace(profile, partial=recording.partial)
-        cycles = {number: float(cost.cycles) for number, cost in enumerate(executable.costs(program))}
+        costs = executable.costs(program)
+        cycles = {number: float(cost.cycles) for number, cost in enumerate(costs)}
         epochs: list[EpochCost] = []
         for epoch, closed in zip(plan.epochs, profile.epochs, strict=True):
             if not closed.slowest or recording.left <= 0:
@@ -70,7 +71,11 @@ class Timed(ClosedForm):
                 continue
             number = next(op.operation for op in plan.ops if op.name == closed.slowest)
             system = executable.system_of(program.operations[number], program)
-            times = simulate(wire(epoch, plan, program), program, cycles, system, recording)
+            wired, before = wire(epoch, plan, program), len(recording.ops)
+            times = simulate(wired, program, cycles, system, recording)
+            steps = {op.name: (*op.steps, op.operation) for op in wired.ops}
+            for op in recording.ops[before:]:
+                op.moves(*(costs[step] for step in steps[op.name]))
             if times is None:
                 continue
             stalls = max(0, round(times.interval) - closed.slowest_cycles)

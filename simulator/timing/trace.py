@@ -1,16 +1,19 @@
 """Writes what happened as a trace in Chrome's trace event format, which Perfetto and chrome://tracing open.
 
-A process is a core, named by its place; its threads are unpack, math and pack. One cycle is `1 / clock` microseconds.
+A process is a core, named by its epoch and place; its threads are unpack, math and pack. A piece of work is named by
+its op and, of a plan, its input, and repeats both among its arguments, with epoch, chip and core. One cycle is
+`1 / clock` nanoseconds.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from opscope.base.atomic_write import write_whole
-from opscope.simulator.timing.events.recording import THREADS, Recording
+from opscope.simulator.timing.events.recording import THREADS, Recording, Span
 
 
 def trace_events(recording: Recording) -> list[dict[str, Any]]:
@@ -31,16 +34,26 @@ def trace_events(recording: Recording) -> list[dict[str, Any]]:
                 {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}}
                 for tid, name in enumerate(THREADS, 1)
             ]
+        where = {"epoch": section, "input": span.input} if recording.planned else {"operation": span.section}
         found.append({
-            "ph": "X", "name": span.name, "cat": span.thread, "pid": numbers[key],
+            "ph": "X", "name": named(span, recording), "cat": span.thread, "pid": numbers[key],
             "tid": THREADS.index(span.thread) + 1, "ts": span.start / per_us, "dur": span.cycles / per_us,
-            "args": {"input": span.input, "cycles": round(span.cycles)},
+            "args": {"op": span.name, **where, "chip": span.chip, "core": f"{span.core[0]}-{span.core[1]}",
+                     "cycles": round(span.cycles)},
         })  # fmt: skip
     return found
 
 
-def write_trace(path: Path, recording: Recording) -> None:
-    """Writes a trace, whole or not at all. Raises OSError."""
-    about = {"partial": recording.partial, "events": recording.events, "notes": recording.notes}
+def named(span: Span, recording: Recording) -> str:
+    """Returns what a piece of work is called: its op, and of a plan the input, counted from 0."""
+    return f"{span.name}, input {span.input}" if recording.planned else span.name
+
+
+def write_trace(path: Path, recording: Recording, counters: Mapping[str, Any]) -> None:
+    """Writes a trace, whole or not at all, with a run's counters beside it. Raises OSError."""
+    about = {
+        "partial": recording.partial, "events": recording.events, "notes": recording.notes,
+        "inputs": recording.inputs, "counters": dict(counters),
+    }  # fmt: skip
     whole = {"traceEvents": trace_events(recording), "displayTimeUnit": "ns", "otherData": about}
     write_whole(path, json.dumps(whole, separators=(",", ":")))

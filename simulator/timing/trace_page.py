@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import html
 import math
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from opscope.base.atomic_write import write_whole
+from opscope.simulator.counters import moved_line
 from opscope.simulator.timing.events.recording import THREADS, OpTimes, Recording
+from opscope.simulator.timing.trace import named
 
 COLOURS = {
     "unpack": "#4c78a8", "math": "#54a24b", "pack": "#f58518", "dram": "#b279a2", "noc": "#e45756",
@@ -22,8 +26,8 @@ svg{background:#fafafa;border:1px solid #ddd}.warn{background:#fff3cd;padding:.5
 i{display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 1em}"""
 
 
-def render(recording: Recording, card: str) -> str:
-    """Returns the page as HTML; it loads nothing from elsewhere."""
+def render(recording: Recording, card: str, counters: Mapping[str, Any]) -> str:
+    """Returns the page as HTML, with a run's counters; it loads nothing from elsewhere."""
     said = "".join(f'<p class="warn">{html.escape(note)}</p>' for note in recording.notes)
     if recording.partial:
         said += '<p class="warn">Partial: the run stopped at its limit of events.</p>'
@@ -31,19 +35,31 @@ def render(recording: Recording, card: str) -> str:
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>Time on the device</title>'
         f"<style>{STYLE}</style><h1>Time on {html.escape(card)}, by events</h1>"
-        f"<p>{recording.events:,} events; {len(recording.ops):,} operations; moved: DRAM {recording.dram_bytes:,} "
-        f"bytes, NoC {recording.noc_bytes:,} bytes, Ethernet {recording.ethernet_bytes:,} bytes.</p>{said}"
-        f"<p>{legend}</p><h2>Roofline</h2><p>Each dot is an operation: FLOP per byte that its cores receive, and FLOP "
-        "per cycle of work and waits. The lines are the most that the chip can do: the matrix units in one fidelity "
-        "phase (flat), and what DRAM or the NoC can bring.</p>"
+        f"<p>{_moved(recording, counters)}</p>{said}"
+        f"<p>{legend}</p><h2>Roofline</h2><p>Each operation is a dot, FLOP per byte that its cores receive over the "
+        "NoC, and a square, FLOP per byte of DRAM, both at its FLOP per cycle of work and waits. The lines are the "
+        "most that the chip can do: the matrix units in one fidelity phase (flat), and what DRAM or the NoC can bring."
+        "</p>"
         f"{_roofline(recording)}<h2>Timeline per core</h2>{_timeline(recording)}<h2>What limits each operation</h2>"
         f"{_table(recording)}</html>"
     )
 
 
-def write_page(path: Path, recording: Recording, card: str) -> None:
+def write_page(path: Path, recording: Recording, card: str, counters: Mapping[str, Any]) -> None:
     """Writes the page, whole or not at all. Raises OSError."""
-    write_whole(path, render(recording, card))
+    write_whole(path, render(recording, card, counters))
+
+
+def _moved(recording: Recording, counters: Mapping[str, Any]) -> str:
+    """Says what a run takes and moves, as the command does, and of how many inputs the figures below are."""
+    text = f"{recording.events:,} events; {len(recording.ops):,} operations; {moved_line(counters)}"
+    text += f"; {recording.ethernet_bytes:,} bytes over Ethernet." if recording.ethernet_bytes else "."
+    if recording.planned:
+        text += (
+            f" These are of one input. Up to {recording.inputs} inputs went through an epoch to find its time: what "
+            "the table counts in cycles, and the timeline, are of all of them."
+        )
+    return text
 
 
 def _work(op: OpTimes) -> float:
@@ -54,15 +70,16 @@ def _roofline(recording: Recording) -> str:
     """FLOP per byte and FLOP per cycle of each operation, both logarithmic, under what the chip can do at most."""
     roofs = recording.roofs
     points = [
-        (op, op.flops / op.bytes, op.flops / cycles)
+        (op, way, op.flops / size, op.flops / cycles)
         for op in recording.ops
-        if op.bytes and op.flops and (cycles := _work(op) + sum(op.waited.values()) / max(1, op.cores)) > 0
+        for way, size in (("over the NoC", op.received_bytes), ("of DRAM", _dram_bytes(op)))
+        if size and op.flops and (cycles := _work(op) + sum(op.waited.values()) / max(1, op.cores)) > 0
     ]
     if not points or roofs is None:
         return "<p>No operation moved bytes to its cores.</p>"
     ridges = [roofs.flops / roofs.dram_bytes, roofs.flops / roofs.noc_bytes]
-    left, right = _decades([x for _, x, _ in points] + ridges)
-    bottom, top = _decades([y for _, _, y in points] + [roofs.flops])
+    left, right = _decades([x for _, _, x, _ in points] + ridges)
+    bottom, top = _decades([y for *_, y in points] + [roofs.flops])
 
     def at(x: float, y: float) -> tuple[float, float]:
         across, up = (math.log10(x) - left) / (right - left), (math.log10(y) - bottom) / (top - bottom)
@@ -81,18 +98,24 @@ def _roofline(recording: Recording) -> str:
             f"<title>{name}: {rate:,.0f} bytes per cycle; matrix units: {roofs.flops:,.0f} FLOP per cycle</title>"
             f'</polyline><text x="{x1 + 4:.1f}" y="{y1 - 6:.1f}" fill="{colour}">{name}</text>'
         )
-    for op, intensity, rate in points:
+    for op, way, intensity, rate in points:
         x, y = at(intensity, rate)
-        title = html.escape(f"{op.name}: {intensity:.3g} FLOP per byte, {rate:,.0f} FLOP per cycle")
-        marks.append(
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{COLOURS.get(op.limiter, "#222")}">'
-            f"<title>{title}</title></circle>"
-        )
+        title = html.escape(f"{op.name}: {intensity:.3g} FLOP per byte {way}, {rate:,.0f} FLOP per cycle")
+        fill = f'fill="{COLOURS.get(op.limiter, "#222")}"><title>{title}</title>'
+        if way == "of DRAM":
+            marks.append(f'<rect x="{x - 3.5:.1f}" y="{y - 3.5:.1f}" width="7" height="7" {fill}</rect>')
+        else:
+            marks.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" {fill}</circle>')
     axes = (
         f'<text x="60" y="248">{10.0**left:g}</text><text x="{WIDTH - 30}" y="248" text-anchor="end">{10.0**right:g} '
         f'FLOP per byte</text><text x="4" y="20">{10.0**top:.0e}</text><text x="4" y="230">{10.0**bottom:.0e}</text>'
     )
     return f'<svg width="{WIDTH}" height="255" font-size="12">{axes}{"".join(marks)}</svg>'
+
+
+def _dram_bytes(op: OpTimes) -> int:
+    """What DRAM reads and writes while the op works, of all inputs."""
+    return op.inputs * (op.dram_read_bytes - op.loaded_bytes + op.dram_written_bytes)
 
 
 def _decades(values: list[float]) -> tuple[int, int]:
@@ -115,7 +138,7 @@ def _timeline(recording: Recording) -> str:
         y = 18 * row_of[span.chip, span.core] + 1 + 5 * THREADS.index(span.thread)
         bars.append(
             f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="4" fill="{COLOURS[span.thread]}">'
-            f"<title>{html.escape(span.name)}, {span.thread}, input {span.input}</title></rect>"
+            f"<title>{html.escape(named(span, recording))}, {span.thread}</title></rect>"
         )
     which = f" of epoch {first}" if first is not None else ""
     return (
@@ -127,12 +150,22 @@ def _timeline(recording: Recording) -> str:
 def _table(recording: Recording) -> str:
     rows = [
         f"<tr><td>{html.escape(op.name)}</td><td>{html.escape(op.kernel)}</td><td>{op.section}</td><td>{op.cores}</td>"
+        + (f"<td>{op.inputs}</td>" if recording.planned else "")
         + "".join(f"<td>{op.busy[thread] // max(1, op.cores):,}</td>" for thread in THREADS)
-        + f"<td>{sum(op.waited.values()) // max(1, op.cores):,}</td><td>{html.escape(op.limiter)}</td></tr>"
+        + f"<td>{sum(op.waited.values()) // max(1, op.cores):,}</td><td>{html.escape(op.limiter)}</td>"
+        + "".join(f"<td>{size:,}</td>" for size in (op.dram_read_bytes, op.dram_written_bytes, op.noc_bytes))
+        + "</tr>"
         for op in sorted(recording.ops, key=_work, reverse=True)
     ]
     head = "".join(
         f"<th>{name}</th>"
-        for name in ("operation", "kernel", "epoch or number", "cores", *THREADS, "waits", "limited by")
+        for name in (
+            "operation", "kernel", *(("epoch", "cores", "inputs") if recording.planned else ("number", "cores")),
+            *THREADS, "waits", "limited by", "DRAM read", "DRAM written", "NoC",
+        )
+    )  # fmt: skip
+    of = ", of all inputs that went through" if recording.planned else ""
+    return (
+        f"<p>Cycles per core{of}. Bytes{' of one input' if of else ''}: DRAM by all cores, the NoC to the busiest core."
+        f"</p><table><tr>{head}</tr>{''.join(rows)}</table>"
     )
-    return f"<p>Cycles per core, of all inputs that went through.</p><table><tr>{head}</tr>{''.join(rows)}</table>"

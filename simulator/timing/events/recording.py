@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from opscope.simulator.profile import OpCost
+
 THREADS = ("unpack", "math", "pack")
 
 
@@ -13,7 +15,7 @@ class Span:
     """One piece of work of a thread of a core."""
 
     section: int
-    """Epoch, or 0 without a plan."""
+    """Epoch, or the operation's number without a plan."""
     chip: int
     core: tuple[int, int]
     """Row and column."""
@@ -39,10 +41,23 @@ class OpTimes:
     """`noc`, `dram` or `ethernet` -> cycles in which the op waited for data by that way; `room`: for a reader."""
     end: float = 0.0
     limiter: str = ""
+    inputs: int = 1
+    """How many were sent through to find the time of one; cycles, waits and `flops` are those of all of them."""
     flops: float = 0.0
-    """Of all inputs that went through."""
-    bytes: float = 0.0
-    """Received by all of its cores."""
+    received_bytes: float = 0.0
+    """That all of its cores receive over the NoC, of all inputs."""
+    dram_read_bytes: int = 0
+    dram_written_bytes: int = 0
+    noc_bytes: int = 0
+    """These three as in `OpCost`, of one input."""
+    loaded_bytes: int = 0
+
+    def moves(self, *costs: OpCost) -> None:
+        """Takes what its operations move."""
+        self.dram_read_bytes = sum(cost.dram_read_bytes for cost in costs)
+        self.dram_written_bytes = sum(cost.dram_written_bytes for cost in costs)
+        self.noc_bytes = sum(cost.noc_bytes for cost in costs)
+        self.loaded_bytes = sum(cost.loaded_bytes for cost in costs)
 
 
 @dataclass(frozen=True)
@@ -74,16 +89,19 @@ class Recording:
     """Whether it stopped at `max_events`, so that cycles are those of a part of the work."""
     cut: bool = False
     """Whether there was more work than `spans` has."""
-    dram_bytes: int = 0
-    noc_bytes: int = 0
     ethernet_bytes: int = 0
-    noc_waited: int = 0
+    """That chips send each other for one input."""
     roofs: Roofs | None = None
 
     @property
     def left(self) -> int:
         """Events that may still happen."""
         return self.max_events - self.events
+
+    @property
+    def inputs(self) -> int:
+        """The most inputs that went through an epoch."""
+        return max((op.inputs for op in self.ops), default=1)
 
     def take(self, other: Recording) -> None:
         """Adds what another run left behind."""
@@ -93,7 +111,4 @@ class Recording:
         self.events += other.events
         self.seconds += other.seconds
         self.partial |= other.partial
-        self.dram_bytes += other.dram_bytes
-        self.noc_bytes += other.noc_bytes
         self.ethernet_bytes += other.ethernet_bytes
-        self.noc_waited += other.noc_waited

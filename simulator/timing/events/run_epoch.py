@@ -17,11 +17,10 @@ from dataclasses import dataclass
 
 import simpy
 
-from opscope.compiler.target.allocation import tensor_bytes
 from opscope.compiler.target.program import Program
 from opscope.compiler.target.system_desc import SystemDesc
 from opscope.simulator.timing.arch_constants import CONSTANTS
-from opscope.simulator.timing.epochs import READERS, stall_cycles
+from opscope.simulator.timing.epochs import stall_cycles
 from opscope.simulator.timing.events.geometry import Geometry, Router, geometry_of
 from opscope.simulator.timing.events.network import Network
 from opscope.simulator.timing.events.progress import Progress
@@ -29,6 +28,7 @@ from opscope.simulator.timing.events.recording import OpTimes, Recording, Span
 from opscope.simulator.timing.events.wiring import Epoch, Operand, Source, parts_of
 from opscope.simulator.timing.flops import flops_of
 from opscope.simulator.timing.thread_cycles import ThreadCycles, thread_cycles
+from opscope.simulator.timing.traffic import READERS, stored_bytes
 
 PROBE = 2
 """Inputs of a first run, which says how many are in an epoch at once."""
@@ -111,10 +111,7 @@ class EpochRun:
         for op in self.epoch.ops:
             self.recording.ops.append(self.times[op.name])
         network = self.network
-        self.recording.dram_bytes += network.moved["dram"]
-        self.recording.noc_bytes += network.moved["noc"]
-        self.recording.ethernet_bytes += network.moved["ethernet"]
-        self.recording.noc_waited += network.waited["noc"]
+        self.recording.ethernet_bytes += round(network.moved["ethernet"] / self.inputs)
         if not ends:
             return None
         # The second half: the first results come while buffers still fill.
@@ -160,7 +157,7 @@ class EpochRun:
             rows, cols = op.grid
             times = OpTimes(
                 op.name, self.program.operations[op.operation].kernel, self.epoch.plan.number, self.epoch.plan.chip,
-                rows * cols,
+                rows * cols, inputs=self.inputs,
             )  # fmt: skip
             threads = self.threads[op.name]
             times.limiter = threads.limiter
@@ -247,7 +244,7 @@ class EpochRun:
                 begin = env.now
                 yield env.timeout(max(end, least) - begin)
                 times.waited[way] += round(env.now - begin)
-                times.bytes += size * len(group)
+                times.received_bytes += size * len(group)
                 for index in group:
                     got[index].advance()
                 done(number * source.blocks + piece)
@@ -258,9 +255,8 @@ class EpochRun:
         self.cores_done[key] = self.cores_done.get(key, 0) + 1
         for queue in self.epoch.leaves[name]:
             where = queue.allocations[sum(place) % len(queue.allocations)].channel if queue.allocations else 0
-            whole = tensor_bytes(self.program.tensors[queue.tensor], self.system.buda)
             cores = len(self.places[name])
-            self.network.dram(self.env.now, where, whole / cores / max(1, self.times_blocks(name)))
+            self.network.dram(self.env.now, where, stored_bytes(queue) / cores / max(1, self.times_blocks(name)))
         if self.cores_done[key] < len(self.places[name]):
             return
         del self.cores_done[key]

@@ -13,6 +13,7 @@ from collections.abc import Generator
 import simpy
 
 from opscope.compiler.target.system_desc import Profile, SystemDesc
+from opscope.simulator.counters import limiter
 from opscope.simulator.profile import OpCost
 from opscope.simulator.timing.events.geometry import geometry_of
 from opscope.simulator.timing.events.network import Network
@@ -61,8 +62,8 @@ def simulate_op(
             if (wait := read.reach(piece + 1 if overlaps else PIECES)) is not None:
                 yield wait
             yield env.timeout(math)
-            times.busy["math"] += round(math)
-            span = Span(section, 0, place, "math", times.name, begin + launch + env.now - math, math)
+            times.busy[cost.compute_unit] += round(math)
+            span = Span(section, 0, place, cost.compute_unit, times.name, begin + launch + env.now - math, math)
             recording.spans.append(span)
             computed.advance()
         if cost.write_cycles:
@@ -78,11 +79,8 @@ def simulate_op(
         recording.events += 1
     recording.partial |= env.peek() != float("inf")
     recording.seconds += time.process_time() - started
-    recording.dram_bytes += network.moved["dram"]
-    recording.noc_bytes += network.moved["noc"]
-    recording.noc_waited += network.waited["noc"]
-    parts = {"math": cost.compute_cycles, "launch": launch, **{k: v / cores for k, v in times.waited.items()}}
-    times.limiter = max(parts, key=lambda name: parts[name])
-    times.end, times.bytes = begin + launch + env.now, float(cost.dram_bytes)
+    times.limiter = limiter(cost, system)
+    times.end, times.received_bytes = begin + launch + env.now, float(cost.noc_bytes * cores)
+    times.moves(cost)
     recording.ops.append(times)
     return launch + env.now

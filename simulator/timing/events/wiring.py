@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from opscope.compiler.target.formats import FORMATS
 from opscope.compiler.target.plan import EpochPlan, PlacedOp, Plan, QueuePlan
 from opscope.compiler.target.program import MatmulParams, Program, ReduceParams, SparseMatmulParams
-from opscope.simulator.timing.epochs import HOST, resident_queues
+from opscope.simulator.timing.traffic import HOST, MANIPULATIONS, resident_queues
 
-MANIPULATIONS = ("tms", "reshape")
 PARTS = 4
 """Parts of a macro block that readers may fetch one after another, at most."""
 FORKED = 1000
@@ -50,6 +50,8 @@ class Operand:
     """What a core receives for one input."""
     lines: str
     """Which cores receive the same: `rows` or `cols` of the op's grid, or `` for none."""
+    number: int
+    """The operation that reads it: the op's, or one of its steps."""
 
     def needed(self, block: int) -> int:
         """Returns how many pieces of the source a block of the op needs, in macro blocks or parts of one."""
@@ -119,7 +121,7 @@ def wire(epoch: EpochPlan, plan: Plan, program: Program) -> Epoch:
                 needs, lines, size = _share(op, program, number, place, moved)
                 if any(o.source is source and o.lines == lines for o in operands[op.name]):
                     continue
-                operand = Operand(op, source, needs, size, lines)
+                operand = Operand(op, source, needs, size, lines, number)
                 source.readers.append(operand)
                 operands[op.name].append(operand)
     for source in sources.values():
@@ -129,9 +131,14 @@ def wire(epoch: EpochPlan, plan: Plan, program: Program) -> Epoch:
     return Epoch(epoch, ops, list(sources.values()), operands, leaves)
 
 
-def received_bytes(epoch: Epoch) -> int:
-    """Returns the bytes that a core of each op receives for one input, summed over ops."""
-    return round(sum(operand.core_bytes for operands in epoch.operands.values() for operand in operands))
+def received_bytes(plan: Plan, program: Program) -> Counter[int]:
+    """Returns the bytes that a core receives for one input, by the number of the operation that reads them."""
+    received: Counter[int] = Counter()
+    for epoch in plan.epochs:
+        for operands in wire(epoch, plan, program).operands.values():
+            for operand in operands:
+                received[operand.number] += round(operand.core_bytes)
+    return received
 
 
 def _source(op: PlacedOp) -> Source:

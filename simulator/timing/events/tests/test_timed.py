@@ -94,11 +94,13 @@ def test_simulate_writes_a_trace_and_a_page(tmp_path: Path) -> None:
     found = json.loads(got.output)
     assert not found["partial"]
     assert (found["limiter"], found["dram_bytes"]) == ("math", 16 * (2048 + 32))
-    assert 0 < found["utilisation"] < 2 / 64
+    assert 0 < found["utilisation"] < 2 / 72
     whole = json.loads(trace.read_text())
     jsonschema.validate(whole, TRACE_SCHEMA)
     pieces = [event for event in whole["traceEvents"] if event["ph"] == "X"]
-    assert {event["name"] for event in pieces} == {"product", "copied"}
+    assert {event["name"] for event in pieces} == {
+        f"{op}, input {number}" for op in ("product", "copied") for number in range(whole["otherData"]["inputs"])
+    }
     per_core: dict[tuple[int, int], float] = {}
     for event in sorted(pieces, key=lambda event: event["ts"]):
         key = (event["pid"], event["tid"])
@@ -109,8 +111,8 @@ def test_simulate_writes_a_trace_and_a_page(tmp_path: Path) -> None:
     assert "copied" in page
     assert page.count("<polyline") == 2
     # exp of 16 tiles of bfloat16; the product's operands come from the host and a prologue, and no core receives any.
-    assert "copied: 0.5 FLOP per byte" in page
-    assert f"matrix units: {64 * 4096:,} FLOP per cycle" in page
+    assert "copied: 0.5 FLOP per byte over the NoC" in page
+    assert f"matrix units: {9 * 8 * 4096:,} FLOP per cycle" in page
     # The second op's math is busy all the time once the epoch is filled: 16 tiles at about 1770 cycles.
     assert found["cycles"] == pytest.approx(28_400, rel=0.1)
 

@@ -34,4 +34,8 @@ def test_one_operation_takes_about_what_the_closed_form_says(binary: Binary) -> 
     assert cycles == pytest.approx(closed, rel=0.1)
     (op,) = timed.recording.ops
     assert op.limiter in ("math", "noc", "dram", "launch")
-    assert timed.recording.dram_bytes > 0
+    (cost,) = (cost for cost in Device("n150").load_decoded(binary).profile.ops if cost.cycles)
+    assert (op.dram_read_bytes, op.dram_written_bytes, op.noc_bytes) == (
+        cost.dram_read_bytes, cost.dram_written_bytes, cost.noc_bytes,
+    )  # fmt: skip
+    assert min(op.dram_read_bytes, op.dram_written_bytes, op.noc_bytes) > 0
