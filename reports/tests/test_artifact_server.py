@@ -6,9 +6,11 @@ import http.client
 import os
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,6 +84,20 @@ def test_files_are_sent_as_what_may_be_read(server: ArtifactServer, path: str, k
     assert ("Content-Disposition" in headers) is (kind == "application/octet-stream")
     status, headers, got = ask(server, f"/{RUN}/{path}", "HEAD")
     assert (status, headers["Content-Length"], got) == (200, str(len(body)), b"")
+
+
+def test_requests_of_a_kept_connection_do_not_wait_for_each_other(server: ArtifactServer) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=10)
+    seconds = []
+    try:
+        for _ in range(15):
+            began = time.perf_counter()
+            connection.request("GET", f"/{RUN}/artifacts/0a/log.txt")
+            assert connection.getresponse().read() == b"hello \xe2\x9c\x93\n"
+            seconds.append(time.perf_counter() - began)
+    finally:
+        connection.close()
+    assert statistics.median(seconds) < 0.03  # 0.044 where the body waits for an acknowledgement
 
 
 def test_a_long_log_is_whole_text(server: ArtifactServer) -> None:
