@@ -19,7 +19,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     """Makes the fork, on the controller of an op-by-op run alone."""
     option = config.option
     left_out = option.help or option.version or option.collectonly or option.opscope_no_report
-    if option.opscope_op_by_op and not left_out and not hasattr(config, "workerinput"):
-        if (fork := end_of_run.waiting_fork(config.invocation_params.dir)) is not None:
-            config.stash[FORK] = fork
-            config.add_cleanup(fork.close)
+    if left_out or not option.opscope_op_by_op or hasattr(config, "workerinput"):
+        return
+    if (fork := end_of_run.waiting_fork(config.invocation_params.dir)) is not None:
+        config.stash[FORK] = fork
+        config.add_cleanup(fork.close)
