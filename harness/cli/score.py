@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 
 import click
 
@@ -37,15 +36,9 @@ def score(
     from opscope.harness.suites import onnx_suite, page
     from opscope.harness.suites.faults import OURS, Fault
 
-    def show(row: object) -> None:
-        done.append(row)
-        if sys.stderr.isatty():
-            click.echo(f"\r{len(done)} cases", nl=False, err=True)
-
-    done: list[object] = []
     options = {"arch": arch} if arch else {}
     choice = Choice(only, sample or 0, seed)
-    rows = onnx_suite.scores(choice, backend, options, jobs or os.cpu_count() or 1, show)
+    rows = onnx_suite.scores(choice, backend, options, jobs or os.cpu_count() or 1)
     if kind == "json":
         click.echo(page.to_json(rows), nl=False)
     elif kind == "markdown":

@@ -12,6 +12,7 @@ from typing import Any
 from opscope.base.children.call import call
 from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.installing import install_command
+from opscope.base.live import progress
 from opscope.harness.prepare.onnx_suite.onnx_cases import INDEX, Choice
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import DEFAULT_BACKEND
@@ -26,9 +27,8 @@ MEMORY = 8 << 30
 
 
 def scores(
-    choice: Choice, backend: str = DEFAULT_BACKEND, options: dict[str, Any] | None = None, jobs: int = 1,
-    on_score: Callable[[Score], None] = lambda score: None,
-) -> list[Score]:  # fmt: skip
+    choice: Choice, backend: str = DEFAULT_BACKEND, options: dict[str, Any] | None = None, jobs: int = 1
+) -> list[Score]:
     """The scores of the chosen cases, in the suite's order. Raises InputError if there is none, or no `onnx`."""
     import json
     from importlib import util
@@ -46,6 +46,11 @@ def scores(
             raise InputError("suite:onnx", "a name or glob of its cases", repr(choice.pattern), "--only 'test_resize*'")
         waiting = deque(list(index)[start : start + BATCH] for start in range(0, len(index), BATCH))
         rows: dict[str, Score] = {}
+        progress.step("cases", 0, len(index))
+
+        def add(row: Score) -> None:
+            rows[row.name] = row
+            progress.step("cases", len(rows), len(index))
 
         def work() -> None:
             while waiting:
@@ -53,9 +58,7 @@ def scores(
                     batch = waiting.popleft()
                 except IndexError:
                     return
-                for row in _batch(batch, Path(folder), index, backend, options or {}):
-                    rows[row.name] = row
-                    on_score(row)
+                _score(batch, Path(folder), index, backend, options or {}, add)
 
         with ThreadPoolExecutor(jobs) as pool:
             for future in [pool.submit(work) for _ in range(jobs)]:
@@ -63,20 +66,24 @@ def scores(
     return [rows[name] for name in index]
 
 
-def _batch(names: list[str], folder: Path, index: dict[str, Any], backend: str, options: dict[str, Any]) -> list[Score]:
-    """The scores of some cases. If a case ends its child, the part that was at work is at fault.
+def _score(
+    names: list[str], folder: Path, index: dict[str, Any], backend: str, options: dict[str, Any],
+    add: Callable[[Score], None],
+) -> None:  # fmt: skip
+    """Scores some cases. If a case ends its child, the part that was at work is at fault.
 
     Raises RuntimeError for an error of the child itself.
     """
-    rows: list[Score] = []
     left = list(names)
     while left:
         now = {"begins": "", "step": Fault.FRONTEND}
+        scored = set[str]()
 
-        def take(message: dict[str, Any], now: dict[str, str] = now) -> None:
+        def take(message: dict[str, Any], now: dict[str, str] = now, scored: set[str] = scored) -> None:
             if "score" in message:
                 fields = message["score"]
-                rows.append(Score(**{**fields, "fault": Fault(fields["fault"])}))
+                scored.add(fields["name"])
+                add(Score(**{**fields, "fault": Fault(fields["fault"])}))
             else:
                 now |= message
 
@@ -84,12 +91,10 @@ def _batch(names: list[str], folder: Path, index: dict[str, Any], backend: str, 
         outcome = call("opscope.harness.suites.onnx_score:score", task, on_message=take,
                        seconds=CASE_SECONDS + 20.0 * len(left), memory=MEMORY)  # fmt: skip
         if outcome.ending.ok:
-            return rows
-        scored = {row.name for row in rows}
+            return
         name = now["begins"]
         if not name or name in scored:
             raise RuntimeError(f"suite:onnx: {name or 'start'}: {outcome.ending.kind}\n{outcome.log.tail(30)}")
         why = f"the process ended ({outcome.ending.kind}): {outcome.log.last_line()}"
-        rows.append(Score(name, index[name]["op"], Fault(now["step"]), why[:300]))
+        add(Score(name, index[name]["op"], Fault(now["step"]), why[:300]))
         left = left[left.index(name) + 1 :]
-    return rows
