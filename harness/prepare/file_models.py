@@ -82,9 +82,9 @@ def models(path: Path, cache: Path, seconds: float = SECONDS) -> list[str]:
     return list(found.models) if len(found.models) > 1 else []
 
 
-def mesh(path: Path, model: str, cache: Path) -> str:
+def mesh(path: Path, model: str, cache: Path, seconds: float = SECONDS) -> str:
     """The sizes of the file's own mesh, `1x2`, if a model is sharded over that, or has collectives between as many
-    devices; empty otherwise."""
+    devices; empty otherwise, and where it takes longer than `seconds` to find out."""
     try:
         data = regular_file.read_bytes(path)
         sharded = b"sdy" in data if _MAGIC in data else _MESH.search(data)
@@ -93,7 +93,7 @@ def mesh(path: Path, model: str, cache: Path) -> str:
         digest = file_digest(path)
     except OSError:
         return ""
-    return _read(str(path), digest, str(cache)).meshes.get(model, "")
+    return _read(str(path), digest, str(cache), seconds).meshes.get(model, "")
 
 
 def _may_have_several(text: bytes) -> bool:

@@ -294,7 +294,7 @@ def _of_stablehlo(path: Path, model: str, request: Preparation, stem: str = "") 
         raise InputError("--training", "a model that can be trained", f"{str(path)!r}, a StableHLO file")
     try:
         cache = export_folder.cache_dir(request.cache_dir)
-        names = [model] if model else file_models.models(path, cache, _listing(path, request))
+        names = [model] if model else file_models.models(path, cache, listing_seconds(path, request))
     except file_models.Endless as error:
         return [Named(label(stem), path.absolute(), unreadable=("a readable file", str(error)))]
     if not names:
@@ -302,7 +302,7 @@ def _of_stablehlo(path: Path, model: str, request: Preparation, stem: str = "") 
     return [Named(label(f"{stem}.{name}"), path.absolute(), entry=name) for name in names]
 
 
-def _listing(path: Path, request: Preparation) -> float:
+def listing_seconds(path: Path, request: Preparation) -> float:
     """Seconds in which it has to be known which models a file holds."""
     limits = [file_models.reading_seconds(path), request.seconds]
     return min(limits if request.until is None else [*limits, max(0.1, request.until - time.time())])

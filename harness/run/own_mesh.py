@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from opscope.harness.backends import registry
 from opscope.harness.prepare import file_models
+from opscope.harness.prepare.preparation import listing_seconds
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.workflows import SPLIT
@@ -71,4 +72,5 @@ def _mesh(task: Task) -> str:
     """The mesh that a model's file names; empty if it names none, or is no StableHLO."""
     if task.export is not None or task.unreadable or task.request.cache_dir is None:
         return ""
-    return file_models.mesh(Path(task.path), task.entry, Path(task.request.cache_dir))
+    path, request = Path(task.path), task.request
+    return file_models.mesh(path, task.entry, Path(request.cache_dir), listing_seconds(path, request))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
@@ -460,6 +461,12 @@ def _resumed(
     return replace(plan, orders=orders), lanes
 
 
+def _anywhere(url: str, folder: Path) -> str:
+    """A URL as it is meant in `folder`: `--resume` may be called in another one, where a file's name means another."""
+    relative = re.fullmatch(r"(sqlite(?:\+\w+)?:///)(?!/|:memory:|file:)(.+)", url, re.DOTALL)
+    return f"{relative[1]}{folder.absolute()}/{relative[2]}" if relative else url
+
+
 def _write(
     plan: RunPlan, request: Request, started: datetime, command_line: Sequence[str], ready: Sequence[Ready]
 ) -> None:
@@ -470,6 +477,8 @@ def _write(
         **request.settings.masked(), "models": list(request.models), "ops": list(request.ops),
         "fingerprint": _fingerprint(ready),
     }  # fmt: skip
+    if options.get("publish"):
+        options["publish"] = _anywhere(options["publish"], request.folder)
     if versions := _versions(plan, ready):
         options["versions"] = versions
     record = RunRecord(

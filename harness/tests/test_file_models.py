@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+import time
 from pathlib import Path
 
 import pytest
 
+from opscope.harness.cli import read_file
 from opscope.harness.prepare import file_models, mlir
 from opscope.harness.prepare.export import export_file
 from opscope.harness.prepare.mlir import file_models as in_file
-from opscope.harness.prepare.preparation import Preparation, tasks
+from opscope.harness.prepare.preparation import Preparation, listing_seconds, tasks
 from opscope.harness.prepare.split import split_module
 from opscope.harness.record.errors import InputError
 
@@ -82,3 +85,40 @@ def test_a_file_of_one_model_costs_no_child(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_public_function_that_main_calls_is_a_part_of_it() -> None:
     assert in_file.names(mlir.parse(function("main", body=CALL) + function("part", "abs"))) == ["main"]
+
+
+ENDLESS = Path(__file__).parents[3] / "shared" / "cases" / "public_bugs" / "g10_hang.mlirbc"
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> Path:
+    """Bytecode whose reading does not end."""
+    if not ENDLESS.exists():
+        pytest.skip(f"{ENDLESS} is not here")
+    return Path(shutil.copy(ENDLESS, tmp_path / "net.mlirbc"))
+
+
+def test_a_file_whose_reading_does_not_end_is_listed_within_the_limit(endless: Path) -> None:
+    begun = time.monotonic()
+    request = Preparation((str(endless),), cache_dir=str(endless.parent / "cache"), seconds=1.0)
+    (task,) = tasks(request)
+    assert (task.name, task.unreadable) == ("net", ("a readable file", "a file whose reading does not end within 1 s"))
+    assert file_models.mesh(endless, "", endless.parent / "cache", 60.0) == "", "it is not read again"
+    assert time.monotonic() - begun < 15
+
+
+@pytest.mark.parametrize(
+    ("seconds", "left", "limit"), [(9.0, None, 9.0), (900.0, 5.0, 5.0), (900.0, -5.0, 0.1), (900.0, 500.0, 60.0)]
+)
+def test_the_limit_of_a_listing_is_the_least_of_all_limits(
+    endless: Path, seconds: float, left: float | None, limit: float
+) -> None:
+    until = None if left is None else time.time() + left
+    request = Preparation((str(endless),), seconds=seconds, until=until)
+    assert listing_seconds(endless, request) == pytest.approx(limit, abs=0.5)
+
+
+def test_a_command_reads_such_a_file_within_the_limit(endless: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_models, "SECONDS", 1.0)
+    with pytest.raises(InputError, match="expected StableHLO that the parser comes back from, got no end within 1 s"):
+        read_file.read(str(endless))

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from opscope.harness.tests.acceptance.conftest import MODEL, Place
+from opscope.harness.tests.without_plugins import WITHOUT_PLUGINS
 
 SLOW = '''
 import time
@@ -363,3 +364,24 @@ def test_what_only_the_backend_can_refuse(place: Place, words: tuple[str, str], 
     assert done.code == 2
     assert line in one_line(done.err)
     assert not place.runs()
+
+
+ENDLESS = Path(__file__).parents[4] / "shared" / "cases" / "public_bugs" / "g10_hang.mlirbc"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not ENDLESS.exists(), reason=f"{ENDLESS} is not here")
+def test_a_file_whose_reading_does_not_end_keeps_no_command_waiting(place: Place) -> None:
+    """Also beside a model that is right, which runs; the limit of a listing alone is 60 s."""
+    file, null = str(ENDLESS), ("--op-by-op", "--backend", "null", "-q")
+    begun = time.monotonic()
+    alone, beside = place.one_after_another(
+        ("pytest", *WITHOUT_PLUGINS, "--model", file, "--prepare-timeout", "3", *null),
+        ("pytest", *WITHOUT_PLUGINS, "--model", file, "--model", MODEL, "--prepare-timeout", "20", *null),
+    )
+    cut = place.run("pytest", *WITHOUT_PLUGINS, "--model", file, "--budget", "6s", *null)
+    assert time.monotonic() - begun < 55, "less than the limit of one listing"
+    assert (alone.code, cut.code, beside.code) == (2, 2, 1)
+    for done, seconds in ((alone, "3 s"), (cut, "[0-6] s")):
+        assert re.search(f"expected a readable file, got a file whose reading does not end within {seconds}", done.err)
+    assert place.records(place.runs()[-1]), "the other model has run"
