@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import ml_dtypes
 import numpy as np
 
 from opscope.base.op_families import DATA_MOVEMENT, op_family
@@ -82,6 +83,10 @@ class Operands:
             return compile_module(self.module, self.cache_dir, widen=True, rounded=False)(self.inputs)
         except GoldenError as error:
             raise NotEvaluatedError(str(error)) from error
+
+    def run_stored(self, held: str) -> list[np.ndarray]:
+        """The op on its inputs as they are stored in a format. Raises NotEvaluatedError if XLA refuses."""
+        return self.run([as_stored(x, held) if is_float(x) and x.dtype.kind != "c" else x for x in self.inputs])
 
     def run_as_written(self) -> list[np.ndarray]:
         """The op on its own inputs as XLA computes it, with its initial value as often as XLA takes it.
@@ -306,11 +311,26 @@ _WIDTHS: dict[str, Callable[..., np.ndarray]] = {
 }
 """Op -> the most that a result moves, from the sizes of both operands and how far each is off."""
 
+STORED_TYPES = {"Float16_b": ml_dtypes.bfloat16, "Float16": np.float16}
+"""Format of 16 bits -> its type."""
+
 BINARY = frozenset(
     f"stablehlo.{name}"
     for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "remainder")
 )
 """Ops whose second operand may be a constant inside the module."""
+
+
+def as_stored(x: np.ndarray, held: str) -> np.ndarray:
+    """Floats as the host stores them in a format of 16 bits or in Bfp8, in their own type."""
+    with np.errstate(over="ignore"):
+        if held in STORED_TYPES:
+            return x.astype(STORED_TYPES[held]).astype(x.dtype)
+        _, exponents = np.frexp(block_largest(x))
+        steps = np.ldexp(wide(x), FRACTION_BITS[held] + 1 - exponents)
+        most = 2.0 ** (FRACTION_BITS[held] + 1) - 1
+        steps = np.copysign(np.minimum(np.floor(np.abs(steps) + 0.5), most), steps)
+        return np.ldexp(steps, exponents - FRACTION_BITS[held] - 1).astype(x.dtype)
 
 
 def off_type(x: np.ndarray) -> type:

@@ -50,6 +50,8 @@ class Scale:
     """How far each element moves where the operands are off by what storing them costs; None: not evaluated."""
     unrounded: Unrounded | None = None
     """What the result was before it was rounded; None: not evaluated."""
+    alike: float = 0.0
+    """Most by which all elements may be off alike, relative: by a constant of the op that was stored."""
 
     def of(self, span: slice, golden: np.ndarray, columns: int) -> np.ndarray:
         """The scale of one chunk of float64 values, which has whole rows of `columns` elements or is part of one."""
@@ -129,10 +131,16 @@ class Scores:
             self.at = start + int(np.argmax(z) if high >= -low else np.argmin(z))
         mean, repeats = z, 1
         if self.scale.unrounded is not None:
+            unrounded = self.scale.unrounded
+            if unrounded.offset is not None:
+                error = error - unrounded.offset[span]
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    mean = error / scale
+                mean = np.where(np.isfinite(mean) & (np.abs(mean) < WORST), mean, z)
             # Of a tie both neighbours are right.
             either = np.abs(error) <= SLACK * 2 * self.scale.steps.rounded * np.abs(golden)
-            mean = np.where(self.scale.unrounded.ties[span] & either, 0.0, z)
-            repeats = self.scale.unrounded.repeats[span]
+            mean = np.where(unrounded.ties[span] & either, 0.0, mean)
+            repeats = unrounded.repeats[span]
         self.total += float(mean.sum())
         products = mean * part
         self.along += float(products.sum())
@@ -177,7 +185,8 @@ class Scores:
         slope = self.along / self.golden_squares
         chance = SYSTEMATIC * self.count**0.25 / math.sqrt(self.golden_squares)
         rounded = steps.rounded
-        if rounded and not steps.shared:
+        known = self.scale.unrounded is not None and self.scale.unrounded.offset is not None
+        if rounded and not (steps.cuts if known else steps.shared):
             # What rounding did, whichever way, is as likely to have gone the other way.
             own = steps.function + steps.added
             chance = min(chance, own + ALONE * math.sqrt(self.along_squares) / self.golden_squares)
@@ -185,7 +194,8 @@ class Scores:
         if steps.law == "part":
             lost = chance = steps.function
         # Where real ties were counted out, a packer has no mean of its own.
-        packed = rounded if steps.packer and (ties or steps.block or steps.stored) else 0.0
+        packed = rounded if steps.packer and (ties or not steps.counts_ties) else 0.0
+        chance += self.scale.alike
         low, high = -lost - 0.25 * packed - chance, TIES * packed + chance
         if not low <= slope <= high:
             return f"expected between {low:+.2%} and {high:+.2%} of the golden, got {slope:+.2%}"

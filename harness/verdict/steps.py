@@ -12,7 +12,7 @@ FloatBitPatterns.md for the formats.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from opscope.base.op_families import DATA_MOVEMENT
 from opscope.harness.prepare.operand_sizes import sums_terms
@@ -87,6 +87,8 @@ class Steps:
     """Whether the device's packer rounds the result, which takes ties away from zero; a host takes them to even."""
     reduced: float = 0.0
     """Most by which the operand of a periodic function is off once multiples of pi are taken from it; absolute."""
+    held: str = field(default="", compare=False)
+    """The format that operands are stored in, a key of `FRACTION_BITS`."""
 
     @property
     def cuts(self) -> float:
@@ -112,6 +114,13 @@ class Steps:
     def shared(self) -> bool:
         """Whether elements of the result share errors: those of operands that several of them are made from."""
         return self.cuts > 0 or self.stored > 0
+
+    @property
+    def counts_ties(self) -> bool:
+        """Whether a packer rounds results to 16 bits, once, so that it can be counted which of them were real ties."""
+        if not self.packer or not self.rounded or self.block:
+            return False
+        return not self.stored or (self.held in DST_FORMATS and not self.declared and not self.short)
 
     @property
     def by_operands(self) -> bool:
@@ -148,6 +157,7 @@ def steps_of(
         "packed": unit(held) if held != "Float32" or own == "Float64" else 0.0,
         "declared": unit(own) if FRACTION_BITS[own] < FRACTION_BITS["Float32"] else 0.0,
         "block": block,
+        "held": held,
         "packer": target.math_fidelity != "exact",
         # The packer cuts FP8's mantissa.
         "short": unit(held) if held == "Float8" and target.math_fidelity != "exact" else 0.0,

@@ -22,9 +22,12 @@ class Unrounded:
 
     ties: np.ndarray
     repeats: np.ndarray
+    offset: np.ndarray | None = None
+    """By how much the golden is short of what the stored operands give, stored too, flat: an error that no mean is made
+    of. None if operands are taken as they are."""
 
     @classmethod
-    def of(cls, wide: np.ndarray, dtype: np.dtype) -> Unrounded:
+    def of(cls, wide: np.ndarray, dtype: np.dtype, offset: np.ndarray | None = None) -> Unrounded:
         """By the values before they were rounded to `dtype`."""
         flat = np.ravel(wide).astype(np.float64)
         bits = _fraction_bits(dtype)
@@ -34,7 +37,7 @@ class Unrounded:
             ties = np.abs(place - np.floor(place) - 0.5) <= NEAR * place
             ties &= np.abs(flat) >= smallest_normal(dtype)
         _, places, counts = np.unique(flat, return_inverse=True, return_counts=True)
-        return cls(ties, counts[np.ravel(places)])
+        return cls(ties, counts[np.ravel(places)], offset)
 
 
 def _fraction_bits(dtype: np.dtype) -> int:
