@@ -27,7 +27,7 @@ from opscope.simulator.profile import OpCost, Profile
 
 SETTINGS = frozenset({
     "prologue", "epilogue", "zero", "rd_ptr_local", "rd_ptr_global", "wr_ptr_global", "rd_ptr_autoinc",
-    "global_rdptr_autoinc", "global_wrptr_autoinc",
+    "global_rdptr_autoinc", "global_wrptr_autoinc", "read_only",
 })  # fmt: skip
 """Settings of queues that are understood. `prologue` of what the host writes decides where data waits, not what it is;
 with an `epilogue`, results of an op add up in a core's L1 and leave it at the end."""
@@ -83,6 +83,8 @@ class ProgramRun:
         self.queues = {queue.name: _Queue(queue) for queue in plan.queues}
         if bad := [name for name, queue in self.queues.items() if queue.plan.entries < 1]:
             raise BadBinary(f"plan: expected queue {bad[0]} to have entries, got {self.queues[bad[0]].plan.entries}")
+        self._views = {queue.name: base for queue in plan.queues if (base := _viewed(queue, plan.queues))}
+        """A ram that lies where an op writes another one -> the other one: a second view of the same memory."""
         self._statics: dict[str, dict[str, int]] = {name: {} for name in self.programs}
         self._costs: list[OpCost] = []
         self._entries: Counter[str] = Counter()
@@ -104,8 +106,9 @@ class ProgramRun:
         Raises BadInput for an unknown or full queue, or another shape or type.
         """
         queue = self._named(name)
-        if not queue.is_host_written:
-            raise BadInput(f"push: expected a queue that the host fills, got {name}, which {queue.plan.source} fills")
+        filled_by = self._views.get(name, "" if queue.is_host_written else queue.plan.source)
+        if filled_by:
+            raise BadInput(f"push: expected a queue that the host fills, got {name}, which {filled_by} fills")
         if queue.plan.kind == "queue" and queue.waiting == queue.plan.entries:
             raise BadInput(
                 f"push: expected {name} to have room, got {queue.waiting} entries; try to run a program first"
@@ -270,9 +273,10 @@ class ProgramRun:
         queue.slots[slot] = image
 
     def _fill(self, queue: _Queue, image: np.ndarray, settings: Mapping[str, int], entry: int) -> None:
-        """Writes one entry of a queue that an op fills."""
+        """Writes one entry of a queue that an op fills; the pointer of a ram moves by what the program says, or not."""
         if "wr_ptr_global" in settings:
-            queue.slots[(settings["wr_ptr_global"] + entry) % queue.plan.entries] = image
+            step = 1 if queue.plan.kind == "queue" else settings.get("global_wrptr_autoinc", 0)
+            queue.slots[(settings["wr_ptr_global"] + step * entry) % queue.plan.entries] = image
             if queue.plan.kind == "queue":
                 queue.write = (settings["wr_ptr_global"] + entry + 1) % queue.wrap
             return
@@ -294,17 +298,48 @@ class ProgramRun:
     def entry_of(self, queue: _Queue, settings: Mapping[str, int], entry: int) -> np.ndarray:
         """Returns the image that a graph reads from a queue. Raises BadInput if nobody wrote it."""
         start = settings.get("rd_ptr_local", settings.get("rd_ptr_global", queue.read))
-        step = 0 if settings.get("prologue") else settings.get("rd_ptr_autoinc", 1) or 1
+        step = settings.get("rd_ptr_autoinc", 1) or 1
+        if queue.plan.kind == "ram":
+            start, step = settings.get("rd_ptr_global", start), settings.get("global_rdptr_autoinc", 0)
+        step = 0 if settings.get("prologue") else step
         slot = (start + step * entry) % queue.plan.entries
+        if queue.plan.name in self._views:
+            return self._seen_through(queue, self._named(self._views[queue.plan.name]), slot)
         behind = queue.plan.kind == "queue" and queue.plan.source == HOST
         if slot not in queue.slots or (behind and not self._is_held(queue, start + step * entry)):
             raise BadInput(f"run: expected entry {slot} of {queue.plan.name} to be written, got none; try push")
         return queue.slots[slot]
 
     @staticmethod
+    def _seen_through(view: _Queue, base: _Queue, slot: int) -> np.ndarray:
+        """What lies at an entry of a view: so many entries of the other one, below each other along z."""
+        count = base.plan.entries // view.plan.entries
+        numbers = range(slot * count, (slot + 1) * count)
+        if missing := [number for number in numbers if number not in base.slots]:
+            raise BadInput(
+                f"run: expected entry {missing[0]} of {base.plan.name} to be written before {view.plan.name} reads it, "
+                "got none"
+            )
+        return np.concatenate([base.slots[number] for number in numbers])
+
+    @staticmethod
     def _is_held(queue: _Queue, pointer: int) -> bool:
         """Whether an entry was written and not overwritten since; another program may have popped it before."""
         return 0 < (queue.write - pointer) % queue.wrap <= queue.plan.entries
+
+
+def _viewed(queue: QueuePlan, others: Sequence[QueuePlan]) -> str:
+    """Returns the ram whose memory a ram of the host is another view of; empty if it has its own."""
+    return next(
+        (
+            other.name
+            for other in others
+            if queue.kind == other.kind == "ram" and queue.source == HOST != other.source
+            and (queue.chip, queue.location, queue.allocations) == (other.chip, other.location, other.allocations)
+            and queue.entries * queue.entry_bytes == other.entries * other.entry_bytes
+        ),
+        "",
+    )  # fmt: skip
 
 
 class _Values:

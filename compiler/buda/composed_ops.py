@@ -32,7 +32,7 @@ from opscope.compiler.target.program import (
     SliceParams,
     TensorDesc,
 )
-from opscope.compiler.target.region_params import TopkParams
+from opscope.compiler.target.region_params import IndexedRowsParams, TopkParams
 
 Elements = tuple[int, int, int]
 INTEGERS: Mapping[str, str] = {
@@ -244,10 +244,19 @@ def _encoded(builder: Builder, node: Node, edges: Sequence[Edge], seen: Sequence
     """Sparse tiles times activations, placed by an encoding."""
     encoding = node.spec.options.encoding
     assert encoding is not None
-    operands = [builder.operand(edge, elements) for edge, elements in zip(edges, seen, strict=True)]
+    operands = [builder.operand(edge, elements) for edge, elements in zip(edges[:3], seen, strict=False)]
     builder.operation[node.name] = len(builder.operations)
     out = builder.on_device(node.extent, node.data_format)
     out = builder.call("encoded_matmul", operands, out, encoding, node.name, numerics)
+    return _with_bias_and_relu(builder, node, out, edges[3:], numerics)
+
+
+def _with_bias_and_relu(builder: Builder, node: Node, out: int, bias: Sequence[Edge], numerics: Numerics) -> int:
+    """Returns a product with its bias, if it has one, and what the packer's relu leaves of it."""
+    if bias:
+        row = builder.operand(_row_of_tiles(bias[0]), node.extent)
+        out = builder.call("add", [out, row], builder.on_device(node.extent, node.data_format), EltwiseParams(),
+                           node.name, numerics)  # fmt: skip
     if node.spec.relu:
         kernel, params = relu_kernel(node.spec.options)
         packed = builder.on_device(node.extent, node.data_format)
@@ -314,15 +323,7 @@ def _depthwise(
         out = integers.packed(out)
         builder.operation[node.name] = placed
         return out
-    if node.spec.options.bias:
-        bias = builder.operand(_row_of_tiles(edges[2]), node.extent)
-        out = builder.call("add", [out, bias], builder.on_device(node.extent, node.data_format), EltwiseParams(),
-                           node.name, numerics)  # fmt: skip
-    if node.spec.relu:
-        kernel, params = relu_kernel(node.spec.options)
-        packed = builder.on_device(node.extent, node.data_format)
-        out = builder.call(kernel, [out], packed, params, f"{node.name}.relu", numerics)
-    return out
+    return _with_bias_and_relu(builder, node, out, edges[2:3] if node.spec.options.bias else (), numerics)
 
 
 def _row_of_tiles(edge: Edge) -> Edge:
@@ -373,7 +374,7 @@ def _splice(builder: Builder, node: Node, edges: Sequence[Edge], seen: Sequence[
 
 
 def _topk(builder: Builder, node: Node, edges: Sequence[Edge], seen: Sequence[Elements], numerics: Numerics) -> int:
-    """The largest of each row, on each column of cores, in falling order."""
+    """The largest of each row, on each column of cores, in falling order, or what the other operand has there."""
     (z, rows, cols), (_, parts), k = seen[0], node.spec.options.cores, node.spec.options.k
     if not 0 < k <= cols // parts:
         raise CompilerInputError(f"{node.name}.attributes.k: expected 1 to {cols // parts}, got {k}")
@@ -382,6 +383,17 @@ def _topk(builder: Builder, node: Node, edges: Sequence[Edge], seen: Sequence[El
     values = builder.add(replace(desc, shape=(z, rows, parts, k)))
     places = builder.add(TensorDesc((z, rows, parts, k), "i32", "Int32", "tile", "dram"))
     builder.operations.append(Operation("topk", (table,), (values, places), TopkParams(k), numerics, node.name))
+    if node.spec.options.indices:
+        if seen[1] != seen[0]:
+            raise CompilerInputError(f"{node.name}: expected as many indices as numbers, got {seen[1]} and {seen[0]}")
+        batches = z * rows * parts
+        own = _moved(builder, builder.operand(edges[1], seen[1]), (batches, cols // parts, 1), node.name)
+        places = _moved(builder, places, (batches, 1, k), node.name)
+        taken = builder.add(replace(builder.tensors[own], shape=(batches, k, 1)))
+        params = IndexedRowsParams((cols // parts,), (1,))
+        values = _moved(builder, builder.call("rows_gather", [own, places], taken, params, node.name),
+                        (z, rows, parts, k), node.name)  # fmt: skip
+        desc = builder.tensors[values]
     filled = -(-k // TILE) * TILE
     if filled != k:
         wide = builder.add(replace(desc, shape=(z, rows, parts, filled)))

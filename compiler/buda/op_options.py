@@ -18,7 +18,7 @@ class OpOptions:
     """`min`: what is below the threshold becomes 0; `max`: what is above it becomes the threshold, negatives 0."""
     relu_threshold: float = 0.0
     bias: bool = False
-    """Whether a product adds its third operand: the first row of each of its tiles; of integers, all of it."""
+    """Whether a product adds another operand: the first row of each of its tiles; of integers, all of it."""
     z: int = 0
     """Matrices that a product or a maximum along z makes one; 0: a product none, a maximum all."""
     scaling: str = ""
@@ -31,6 +31,8 @@ class OpOptions:
     """Of a splice by blocks: for each tile of the result, the operand and its tile, both row by row."""
     k: int = 0
     """Of a topk: how many of each row."""
+    indices: bool = False
+    """Of a topk: whether its result is what the second operand has where the largest are (`sort: argmax`)."""
     num_indices: int = 0
     """Of an embedding: indices that each row of cores has."""
     encoding: EncodedMatmulParams | None = None

@@ -59,6 +59,10 @@ def run_test(file: Path, board: str, seed: int, as_json: bool) -> bool:
     click.echo(f"{'passed' if verdict.passed else 'failed'}: {', '.join(verdict.queues)}; {inputs} compared")
     if verdict.positive:
         click.echo("inputs were drawn positive: the netlist does not say how, and others give no number")
+    if verdict.encodings:
+        click.echo(
+            f"encodings of sparse tiles are ours, since the netlist asks for numbers: {', '.join(verdict.encodings)}"
+        )
     if not verdict.passed:
         click.echo(verdict.why)
     return verdict.passed

@@ -24,7 +24,8 @@ Place = tuple[int, int]
 def decoded(codes: np.ndarray, params: EncodedMatmulParams) -> dict[Place, list[tuple[int, int]]]:
     """Returns, for each tile row of one row of cores, the sparse tiles and the rows of activations that they meet.
 
-    `codes` has a row of words per encoded tile. Raises ValueError for an encoding that ends too early.
+    `codes` has a row of words per encoded tile. Raises ValueError for an encoding that ends too early, or that
+    names a row of another core.
     """
     places: dict[Place, list[tuple[int, int]]] = {}
     place_bits = 16 - params.tile_bits
@@ -42,6 +43,8 @@ def decoded(codes: np.ndarray, params: EncodedMatmulParams) -> dict[Place, list[
             for word in words[at + 1 : at + 1 + count].tolist():
                 place = word & ((1 << place_bits) - 1)
                 row = block * params.ublock_rt + (place >> inner_bits)
+                if row >= params.mblock_m * params.ublock_rt:
+                    raise ValueError(f"encoding: a row of tiles below {params.mblock_m * params.ublock_rt}, got {row}")
                 inner = (head & INDEX) * params.u_kt + (place & ((1 << inner_bits) - 1))
                 places.setdefault((t, row), []).append((word >> place_bits, inner))
             at += 1 + count

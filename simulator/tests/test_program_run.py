@@ -163,9 +163,9 @@ def test_settings_act_and_unknown_ones_are_refused(planned: Binary) -> None:
     run.push(X, inputs[0])
     with pytest.raises(BadInput, match=r"expected entry 0 of e2e_.* to be written"):
         run.run("run")
-    strange = with_program(planned, Instruction("execute", graph=first, settings=settings(read_only=1)))
+    strange = with_program(planned, Instruction("execute", graph=first, settings=settings(write_only=1)))
     strange.push(W, weights)
-    with pytest.raises(BadBinary, match=r"expected settings of arg1 among .*, got read_only"):
+    with pytest.raises(BadBinary, match=r"expected settings of arg1 among .*, got write_only"):
         strange.run("run")
     gradient = QueueSettings(Y, ("epilogue",), (Operand("", 1),))
     summed = with_program(planned, Instruction("execute", graph=first, settings=(gradient,)))

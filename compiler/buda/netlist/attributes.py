@@ -21,7 +21,7 @@ TIME_ONLY = frozenset({
 """Attributes that decide blocks, buffers and threads; u_kt is kept with the op's block."""
 OFF: Mapping[str, tuple[Any, ...]] = {
     "accumulate": (False,), "z": (1,), "requant": (False,), "dequant": (False,), "srnd_fpu_en": (False,),
-    "stoch_rnd_mode": ("none",), "sfpu_op": ("invalid", "gelu"), "kreduce": (False,), "sort": ("max",),
+    "stoch_rnd_mode": ("none",), "sfpu_op": ("invalid", "gelu"), "kreduce": (False, True), "sort": ("max", "argmax"),
     "granularity": ("t", "ublock"),
 }  # fmt: skip
 """Attribute -> its values that change nothing, or that a kernel has; another value is refused."""

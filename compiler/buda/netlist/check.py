@@ -9,7 +9,7 @@ from math import inf
 from opscope.compiler.buda.balancer.shapes import largest_divisor
 from opscope.compiler.buda.netlist.fused import check_fused, fused_of
 from opscope.compiler.buda.netlist.interpret import executions
-from opscope.compiler.buda.netlist.model import HOST, Graph, Netlist, Op, Queue
+from opscope.compiler.buda.netlist.model import HOST, Graph, Netlist, Op, Program, Queue
 from opscope.compiler.buda.placer.dram import FIRST
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target.formats import number_format
@@ -65,7 +65,8 @@ def check_board(netlist: Netlist, board: SystemDesc) -> None:
 def updated_rams(netlist: Netlist) -> frozenset[str]:
     """Returns the rams that a program reads before their op writes them, as weights: the host gives the first content.
 
-    Raises CompilerInputError for a program that is not understood.
+    An op that its own result comes back to, or one before it, reads what the input before left. Raises
+    CompilerInputError for a program that is not understood.
     """
     order = graph_order(netlist)
     home = {op.name: graph.name for graph in netlist.graphs for op in graph.ops}
@@ -76,15 +77,64 @@ def updated_rams(netlist: Netlist) -> frozenset[str]:
     return frozenset(
         queue.name
         for queue in netlist.queues.values()
-        if queue.type == "ram" and order.get(home.get(queue.input, ""), 0) > first_read.get(queue.name, inf)
+        if queue.type == "ram"
+        and queue.input in home
+        and (
+            order.get(home[queue.input], 0) > first_read.get(queue.name, inf)
+            or queue.name in _read_on_the_way(netlist, queue.input)
+        )
     )
+
+
+def _read_on_the_way(netlist: Netlist, op: str) -> set[str]:
+    """Returns the queues that an op, or an op of any graph before it, reads."""
+    ops, seen, left = netlist.ops, set[str](), [op]
+    while left:
+        for name in ops[left.pop()].inputs:
+            if name not in seen:
+                seen.add(name)
+                maker = netlist.queues[name].input if name in netlist.queues else name
+                left += [maker] if maker in ops else []
+    return seen & netlist.queues.keys()
+
+
+def programs_in_order(netlist: Netlist) -> tuple[Program, ...]:
+    """Returns the programs, each behind those that fill the queues that it reads, else in the order of the file.
+
+    The host calls programs as it likes; where they wait for each other in a ring, the order of the file stays.
+    """
+    graphs = {
+        program.name: {
+            argument["graph_name"]
+            for code, argument in program.instructions
+            if code == "execute" and isinstance(argument, dict) and isinstance(argument.get("graph_name"), str)
+        }
+        for program in netlist.programs
+    }
+    made = {op.name: graph.name for graph in netlist.graphs for op in graph.ops}
+    read = {graph.name: {name for op in graph.ops for name in op.inputs} for graph in netlist.graphs}
+    waits: dict[str, set[str]] = {}
+    for reader, own in graphs.items():
+        names = {name for graph in own & read.keys() for name in read[graph]}
+        makers = {made.get(q.input, "") for q in netlist.queues.values() if q.type == "queue" and q.name in names} - own
+        waits[reader] = {writer for writer, others in graphs.items() if makers & others}
+    ordered: list[Program] = []
+    left = list(netlist.programs)
+    while left:
+        done = {program.name for program in ordered}
+        ready = next((program for program in left if waits[program.name] <= done), None)
+        if ready is None:
+            return netlist.programs
+        ordered.append(ready)
+        left.remove(ready)
+    return tuple(ordered)
 
 
 def graph_order(netlist: Netlist) -> dict[str, int]:
     """Returns graph -> position at which the programs first execute it."""
     known = {graph.name for graph in netlist.graphs}
     order: dict[str, int] = {}
-    for program in netlist.programs:
+    for program in programs_in_order(netlist):
         for step in executions(program):
             if step.graph not in known:
                 raise CompilerInputError(
@@ -248,11 +298,30 @@ def _check_queues(netlist: Netlist, board: SystemDesc, order: dict[str, int]) ->
             )
         if queue.df not in board.formats:
             raise CompilerInputError(f"{where}.df: expected a format of {board.arch}, got {queue.df}")
+        if queue.alias:
+            _check_view(netlist, queue)
         for name in (op.name for op in ops.values() if queue.name in op.inputs and queue.name not in updated):
             writer = home.get(queue.input, "")
             if order.get(writer, 0) > order.get(home[name], inf):
                 raise CompilerInputError(f"{where}: expected {writer} to run before {home[name]}, got it after")
     _check_dram(netlist, board, order, updated)
+
+
+def _check_view(netlist: Netlist, view: Queue) -> None:
+    """Checks that a second view of a ram shows its memory: the same blocks, in entries of more or fewer matrices."""
+    where, base = f"queues.{view.name}.alias", netlist.queues.get(view.alias)
+    if base is None or base is view or (base.type, view.type) != ("ram", "ram") or base.alias:
+        raise CompilerInputError(f"{where}: expected a ram as {view.name} is, with memory of its own, got {view.alias}")
+    for key in ("target_device", "loc", "addresses", "df", "grid_size", "mblock", "ublock", "ublock_order", "tile_dim"):
+        if getattr(view, key) != getattr(base, key):
+            raise CompilerInputError(
+                f"{where}: expected {key} of {base.name}, {getattr(base, key)}, got {getattr(view, key)}"
+            )
+    if base.entries % view.entries or view.t * view.entries != base.t * base.entries:
+        raise CompilerInputError(
+            f"{where}: expected entries that make up whole ones of {base.name}, {base.entries} of t {base.t}, "
+            f"got {view.entries} of t {view.t}"
+        )
 
 
 def _check_dram(
@@ -278,11 +347,18 @@ def _check_dram(
             parts.append((queue.target_device, channel, address, address + size, alive, queue.name))
     parts.sort(key=lambda part: part[:3])
     for first, second in _near(parts):
+        if first[5] != second[5] and _base(netlist, first[5]) == _base(netlist, second[5]):
+            continue  # two views of one memory
         if first[5] == second[5] or (first[4][0] <= second[4][1] and second[4][0] <= first[4][1]):
             raise CompilerInputError(
                 f"queues.{second[5]}: expected DRAM of its own, got channel {second[1]} at {second[2]:#x}, "
                 f"where {first[5]} is"
             )
+
+
+def _base(netlist: Netlist, name: str) -> str:
+    """Returns the queue that has the memory which a queue shows."""
+    return netlist.queues[name].alias or name
 
 
 def _near(parts: list) -> Iterator[tuple]:
@@ -303,4 +379,4 @@ def _alive(netlist: Netlist, queue: Queue, order: dict[str, int]) -> tuple[float
     return (min(writers), max(readers, default=inf))
 
 
-__all__ = ["check", "check_board", "core_buffers"]
+__all__ = ["check", "check_board", "core_buffers", "programs_in_order", "updated_rams"]

@@ -37,6 +37,8 @@ class Queue:
     """TMs between the op that writes the queue and the queue."""
     elements: tuple[int, int, int] | None = None
     """Elements of one entry along z, rows and columns, if they do not fill the tiles (our addition)."""
+    alias: str = ""
+    """The ram whose memory it is another view of, with entries of more or fewer matrices; empty: it has its own."""
 
     @property
     def tiles(self) -> int:

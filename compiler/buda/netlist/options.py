@@ -26,15 +26,27 @@ def options_of(netlist: Netlist, op: Op) -> OpOptions:
     elif op.type == "matmul" and attributes.get("accumulate"):
         z = number_of(op.name, attributes, "z", 2)
     if op.type == "matmul" and attributes.get("identity") and not {"windows", "rows"} & attributes.keys():
-        return OpOptions(op.tile_dim, mode, threshold, encoding=_encoding(op))
+        return OpOptions(op.tile_dim, mode, threshold, bool(attributes.get("bias")), encoding=_encoding(op))
+    if op.type == "topk" and attributes.get("kreduce") and not _reads_a_top(netlist, op):
+        raise CompilerInputError(
+            f"{op.name}.attributes.kreduce: expected the numbers of another topk of {attributes.get('k')} to go on "
+            f"from, got {op.inputs[0]}"
+        )
     scaling = next((name for name in ("requant", "dequant") if attributes.get(name)), "")
     return OpOptions(
         _tile(netlist, op), mode, threshold, bool(attributes.get("bias")), z, scaling,
         zero_point_of(op.name, attributes),
         number_of(op.name, attributes, "m_k", 1, 1) if op.type == "depthwise" else 1, (),
         number_of(op.name, attributes, "k", 1) if op.type == "topk" else 0,
+        op.type == "topk" and attributes.get("sort") == "argmax",
         number_of(op.name, attributes, "num_indices", 1) if op.type == "embedding" else 0, cores=op.grid_size,
     )  # fmt: skip
+
+
+def _reads_a_top(netlist: Netlist, op: Op) -> bool:
+    """Whether an op's numbers are what another topk, of as many, left of each row: sorted already."""
+    before = netlist.ops.get(op.inputs[0])
+    return before is not None and before.type == "topk" and before.attributes.get("k") == op.attributes.get("k")
 
 
 BINARY = frozenset({"add", "subtract", "multiply", "maximum"})
@@ -46,22 +58,25 @@ def check_operands(op: Op) -> None:
     wanted = 2 + bool(attributes.get("bias")) + bool(attributes.get("requant") or attributes.get("dequant"))
     if op.type == "matmul" and not attributes.get("identity") and len(op.inputs) != wanted:
         raise CompilerInputError(f"{op.name}.inputs: expected {wanted} of this matmul, got {len(op.inputs)}")
-    if op.type in BINARY and len(op.inputs) != 2:
+    if (op.type in BINARY or op.type == "topk") and len(op.inputs) != 2:
         raise CompilerInputError(f"{op.name}.inputs: expected 2 of {op.type}, got {len(op.inputs)}")
 
 
 def _encoding(op: Op) -> EncodedMatmulParams:
     """Returns the sizes of a product whose left operand is placed by an encoding."""
     attributes = op.attributes
-    for name, known in (("fracture_factor", (None, 1)), ("bias", (None, False))):
-        if attributes.get(name) not in known:
-            raise CompilerInputError(
-                f"{op.name}.attributes.{name}: expected {known[-1]} of a matmul with identity, got {attributes[name]!r}"
-            )
-    if len(op.inputs) != 3:
+    if attributes.get("fracture_factor") not in (None, 1):
         raise CompilerInputError(
-            f"{op.name}.inputs: expected sparse tiles, activations and an encoding, got {len(op.inputs)} inputs"
+            f"{op.name}.attributes.fracture_factor: expected 1 of a matmul with identity, got "
+            f"{attributes['fracture_factor']!r}"
         )
+    wanted = (
+        "sparse tiles, activations, an encoding and a bias"
+        if attributes.get("bias")
+        else ("sparse tiles, activations and an encoding")
+    )
+    if len(op.inputs) != (4 if attributes.get("bias") else 3):
+        raise CompilerInputError(f"{op.name}.inputs: expected {wanted}, got {len(op.inputs)} inputs")
     tile_bits = number_of(op.name, attributes, "sparse_tile_ptr_bits", 1)
     block_bits = number_of(op.name, attributes, "sparse_ublock_idx_bits", 0) or tile_bits
     return EncodedMatmulParams(

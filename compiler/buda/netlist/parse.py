@@ -19,6 +19,7 @@ OP_KEYS = frozenset({
     "type", "grid_loc", "grid_size", "inputs", "grid_transpose", "untilize_output", "t", "mblock", "ublock",
     "buf_size_mb", "ublock_order", "input_buf_min_size_tiles", "in_df", "out_df", "intermed_df", "acc_df",
     "math_fidelity", "attributes", "gradient_op", "tile_dim", "input_dram_io_buf_size_tiles",
+    "overlay_size",
 })  # fmt: skip
 QUEUE_KEYS = frozenset({
     "input", "type", "entries", "grid_size", "t", "mblock", "ublock", "ublock_order", "tile_dim", "df",
@@ -217,6 +218,7 @@ def _queue(where: str, name: str, raw: Any) -> Queue:
         row.count("t"), row.pair("mblock"), row.pair("ublock"), row.format("df"), row.count("target_device", 0), loc,
         addresses, row.word("ublock_order", ("r", "c"), "r"),
         _tile(row), tms, (elements[0], elements[1], elements[2]) if elements else None,
+        row.word("alias") if "alias" in row.raw else "",
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from opscope.compiler.buda.graph import BudaGraph, NodeKind, OpSpec, Slices, Ten
 from opscope.compiler.buda.graph_builder import GraphBuilder, Operand, reduced_elements
 from opscope.compiler.buda.graph_to_program import GraphProgram, to_program
 from opscope.compiler.buda.netlist.attributes import check_attributes, kind_of, scalar_of
-from opscope.compiler.buda.netlist.check import check, check_board, core_buffers, updated_rams
+from opscope.compiler.buda.netlist.check import check, check_board, core_buffers, programs_in_order, updated_rams
 from opscope.compiler.buda.netlist.emit import KINDS as NAMES
 from opscope.compiler.buda.netlist.fused import steps_of
 from opscope.compiler.buda.netlist.interpret import executions, host_program
@@ -49,7 +49,7 @@ def to_binary(netlist: Netlist, board: str = "", parameters: dict[str, int] | No
         tuple(_placed(netlist, g, op, order[g.name], program, graph) for g in graphs for op in g.ops),
         tuple(_queue_plan(queue, program) for queue in netlist.queues.values()),
         _pipe_reserve(netlist, system),
-        tuple(map(host_program, netlist.programs)),
+        tuple(map(host_program, programs_in_order(netlist))),
     )
     return PlannedProgram(program, Binary(system.board, system.arch, (program.program,), "opscope netlist", plan))
 
@@ -90,7 +90,7 @@ def _pipe_reserve(netlist: Netlist, system: SystemDesc) -> int:
 
 def _executed(netlist: Netlist, parameters: dict[str, int] | None) -> dict[str, None]:
     """Returns the graphs that a program executes, in order of first execution; all graphs if there is no program."""
-    steps = (step.graph for program in netlist.programs for step in executions(program, parameters))
+    steps = (step.graph for program in programs_in_order(netlist) for step in executions(program, parameters))
     return dict.fromkeys(steps) or dict.fromkeys(graph.name for graph in netlist.graphs)
 
 

@@ -31,6 +31,7 @@ STIMULUS_NEEDS: Mapping[str, tuple[str, ...]] = {
     "uniform": ("uniform_lower_bound", "uniform_upper_bound"), "normal": ("normal_mean", "normal_stddev"),
     "constant": (), "debugtileid": ("debug_tile_id_base", "debug_tile_id_step"),
     "step": ("step_start", "step_increment"), "steprowwise": ("step_start", "step_increment"),
+    "stepcolumnwise": ("step_start", "step_increment"),
     "sparse": ("matmul_ident_name",), "sparse_encoding": ("matmul_ident_name", "enc_tile_byte_size"),
     "sparse_encoding_nz_counts": ("matmul_ident_name", "enc_tile_byte_size", "nz_strips", "nz_ublocks", "nz_tiles"),
 }  # fmt: skip

@@ -103,6 +103,8 @@ class Golden:
         row = self.ops[name]
         try:
             return self._result(name, row, [operand(value, row, i) for i, value in enumerate(inputs)])
+        except CompilerInputError as error:
+            raise CompilerInputError(f"{name}: {error}") from error
         except ValueError as error:
             shapes = ", ".join("x".join(map(str, value.shape)) for value in inputs)
             raise CompilerInputError(f"{name}: expected operands that fit each other, got {shapes}") from error

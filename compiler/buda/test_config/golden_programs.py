@@ -78,16 +78,30 @@ class GoldenPrograms:
 
     def _read(self, name: str, settings: Settings, number: int) -> np.ndarray:
         row, content = self.queues[name], self.content[name]
-        start = settings.get("rd_ptr_local", settings.get("rd_ptr_global", 0))
-        pointer = start + (0 if settings.get("prologue") else settings.get("rd_ptr_autoinc", 1) or 1) * number
         if row["type"] == "ram":
-            pointer %= row["entries"]
+            # The pointer of a ram stays, unless the program has it moved (tt-budabackend: common/tt_ram.cpp).
+            step = 0 if settings.get("prologue") else settings.get("global_rdptr_autoinc", 0)
+            pointer = (settings.get("rd_ptr_global", settings.get("rd_ptr_local", 0)) + step * number) % row["entries"]
+        else:
+            start = settings.get("rd_ptr_local", settings.get("rd_ptr_global", 0))
+            pointer = start + (0 if settings.get("prologue") else settings.get("rd_ptr_autoinc", 1) or 1) * number
+        if row.get("alias"):
+            return self._seen_through(name, pointer)
         if pointer not in content.entries:
             if row["type"] != "ram" and row["input"].strip() != "HOST":
                 raise NotModelledError(f"{name}: expected entry {pointer} to be written before it is read")
             self.asked[name].add(pointer)
             content.entries[pointer] = self.entry(name, pointer)
         return content.entries[pointer]
+
+    def _seen_through(self, name: str, pointer: int) -> np.ndarray:
+        """Returns an entry of a second view of a ram: so many entries of the ram, one matrix after another."""
+        base, row = self.queues[name]["alias"], self.queues[name]
+        count = self.queues[base]["entries"] // row["entries"]
+        parts = [self.content[base].entries.get(pointer * count + part) for part in range(count)]
+        if any(part is None for part in parts):
+            raise NotModelledError(f"{base}: expected its entries to be written before {name} reads them")
+        return np.concatenate([part for part in parts if part is not None])
 
     def _write(self, name: str, value: np.ndarray, settings: Settings, number: int) -> None:
         content, entries = self.content[name], self.queues[name]["entries"]
@@ -101,7 +115,8 @@ class GoldenPrograms:
                 raise NotModelledError(f"{name}: expected a sum to go on from, got none")
             content.entries[place] = content.entries[place] + value if goes_on else value
         elif "wr_ptr_global" in settings:
-            content.entries[(settings["wr_ptr_global"] + number) % entries] = value
+            step = settings.get("global_wrptr_autoinc", 0)
+            content.entries[(settings["wr_ptr_global"] + step * number) % entries] = value
         else:
             content.entries = dict.fromkeys(range(entries), value)
 

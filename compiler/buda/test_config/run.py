@@ -21,7 +21,7 @@ from opscope.compiler.buda.test_config.golden import Golden, NotModelledError
 from opscope.compiler.buda.test_config.queue_content import from_queue, host_array
 from opscope.compiler.buda.test_config.rows import Row, tile_of
 from opscope.compiler.buda.test_config.stepwise import ROUNDS, StepRunner, compare_drawn, has_state
-from opscope.compiler.buda.test_config.stimulus import inputs_of
+from opscope.compiler.buda.test_config.stimulus import encodings_of_ours, inputs_of
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target import binary
 
@@ -48,6 +48,8 @@ class Verdict:
     """Inputs that the netlist's programs would run: the graph's `input_count` times the loops."""
     positive: bool = False
     """Whether its inputs were drawn positive, since it does not say how, and others give no number."""
+    encodings: tuple[str, ...] = ()
+    """Encodings of sparse tiles that are ours, since it asks for numbers there."""
     rounds: int = 0
     """How often its programs ran, one after another, where results depend on what ran before; 0 elsewhere."""
 
@@ -79,19 +81,21 @@ def compare_run(
 
     Where results depend on what ran before, the netlist's programs are run, by `step_runner`.
     """
-    asked = asked_inputs(raw, config)
+    asked, encodings = asked_inputs(raw, config), tuple(encodings_of_ours(raw, config))
     if has_state(raw):
         if step_runner is None:
             raise NotModelledError("expected results of one input alone, got programs that keep a state")
         compared, positive = compare_drawn(raw, config, planned, step_runner, seed)
-        return Verdict(not compared.why, compared.why, compared.queues, compared.entries, asked, positive, ROUNDS)
+        return Verdict(
+            not compared.why, compared.why, compared.queues, compared.entries, asked, positive, encodings, ROUNDS
+        )
     count = min(asked, most)
     data = binary.write(planned.binary)
     program = planned.graph
     if not program.outputs:
         raise NotModelledError("expected a queue that the host reads, got none")
     started = time.monotonic()
-    verdict = Verdict(True, "", tuple(program.outputs), 0, asked)
+    verdict = Verdict(True, "", tuple(program.outputs), 0, asked, encodings=encodings)
     for entry in range(count):
         if entry and time.monotonic() - started > ENOUGH:
             break
@@ -144,7 +148,7 @@ def shown(verdict: Verdict) -> Mapping[str, Any]:
     return {
         "passed": verdict.passed, "why": verdict.why, "queues": list(verdict.queues),
         "inputs": verdict.inputs, "inputs_asked": verdict.asked, "positive_inputs": verdict.positive,
-        "rounds": verdict.rounds,
+        "encodings_of_ours": list(verdict.encodings), "rounds": verdict.rounds,
     }  # fmt: skip
 
 

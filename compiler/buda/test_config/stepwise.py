@@ -44,8 +44,9 @@ class StepsCompared:
 
 
 def has_state(raw: Row) -> bool:
-    """Whether results depend on what ran before: gradients add up, or an op writes a ram that another one reads."""
+    """Whether results depend on what ran before: gradients add up, or an op reads what one writes to a ram."""
     read = {name for op in ops_of(raw).values() for name in op["inputs"]}
+    read |= {row["alias"] for name, row in raw["queues"].items() if name in read and row.get("alias")}
     written = (name for name, row in raw["queues"].items() if row["type"] == "ram" and row["input"].strip() != "HOST")
     return any(op.get("gradient_op") for op in ops_of(raw).values()) or any(name in read for name in written)
 

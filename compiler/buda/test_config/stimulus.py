@@ -7,11 +7,13 @@ import numpy as np
 from opscope.compiler.buda.test_config.config import TestConfig
 from opscope.compiler.buda.test_config.golden_ops import clear
 from opscope.compiler.buda.test_config.number_formats import rounded
-from opscope.compiler.buda.test_config.rows import Row, ops_of, shape_of, tile_of
+from opscope.compiler.buda.test_config.rows import Row, attributes_of, ops_of, shape_of, tile_of
 from opscope.compiler.buda.test_config.sparse_stimulus import encoding_tiles, sparse_tiles
 from opscope.compiler.errors import CompilerInputError
 
 TILE = 32
+ZEROS = (0.5, 0.75, 0.9, 0.97, 0.99, 1.0)
+"""Frequencies of zeros that are tried for an encoding of ours."""
 
 
 def drawn(row: Row, rule: Row, draw: np.random.Generator, netlist: Row) -> np.ndarray:
@@ -37,9 +39,16 @@ def drawn(row: Row, rule: Row, draw: np.random.Generator, netlist: Row) -> np.nd
             numbered = rule["debug_tile_id_base"] + rule["debug_tile_id_step"] * tiles
             small = numbered.reshape(shape[0], shape[1] // TILE, shape[2] // TILE)
             values = np.repeat(np.repeat(small, TILE, 1), TILE, 2)
-        case "step" | "steprowwise":
-            counted = np.arange(np.prod(shape), dtype=np.float64).reshape(shape)
+        case "step":
+            # Tile by tile, and row by row in each.
+            tiled = (shape[0], shape[1] // TILE, shape[2] // TILE, TILE, TILE)
+            counted = np.arange(np.prod(shape), dtype=np.float64).reshape(tiled).swapaxes(2, 3).reshape(shape)
             values = rule["step_start"] + rule["step_increment"] * counted
+        case "steprowwise" | "stepcolumnwise" as kind:
+            # Each row, or column, begins anew, and each of its tiles 32 after the one before, whatever the increment.
+            at = np.arange(shape[2 if kind == "steprowwise" else 1])
+            line = rule["step_start"] + at // TILE * TILE + rule["step_increment"] * (at % TILE)
+            values = np.broadcast_to(line if kind == "steprowwise" else line[:, None], shape)
         case "sparse":
             return clear(sparse_tiles(row, draw), tile_of(row))
         case _:
@@ -89,5 +98,38 @@ def input_of(netlist: Row, config: TestConfig, seed: int, name: str, entry: int 
     """Returns one entry of a queue, drawn as `inputs_of` draws it."""
     row, number = netlist["queues"][name], list(netlist["queues"]).index(name)
     constant = row["type"] == "ram" or row["entries"] == 1
-    draw = np.random.default_rng([seed, number, 0 if constant else entry])
-    return drawn(row, config.stimulus_of(name), draw, netlist)
+    seeds = [seed, number, 0 if constant else entry]
+    if name in encodings_of_ours(netlist, config):
+        return _fitting_encoding(row, encoding_readers(netlist)[name], seeds, netlist)
+    return drawn(row, config.stimulus_of(name), np.random.default_rng(seeds), netlist)
+
+
+def encoding_readers(netlist: Row) -> dict[str, str]:
+    """Returns each queue of the host that an op reads as an encoding of sparse tiles, and that op."""
+    return {
+        op["inputs"][2]: name
+        for name, op in ops_of(netlist).items()
+        if attributes_of(op).get("identity") and len(op["inputs"]) > 2 and op["inputs"][2] in netlist["queues"]
+    }
+
+
+def encodings_of_ours(netlist: Row, config: TestConfig) -> list[str]:
+    """Returns the encodings that a netlist asks to be drawn as numbers, which say nothing: they are ours instead."""
+    kinds = {name: str(config.stimulus_of(name).get("type", "")).lower() for name in encoding_readers(netlist)}
+    return [name for name, kind in kinds.items() if not kind.startswith("sparse_encoding")]
+
+
+def _fitting_encoding(row: Row, op: str, seeds: list[int], netlist: Row) -> np.ndarray:
+    """An encoding with as few zeros as its tiles have room for. Raises CompilerInputError if not even zeros fit."""
+    last: CompilerInputError | None = None
+    for zeros in ZEROS:
+        rule = {
+            "type": "sparse_encoding", "matmul_ident_name": op, "enc_tile_byte_size": 4 * TILE * TILE,
+            "zero_strip_freq": 0.0, "zero_ublock_freq": zeros, "zero_tile_freq": zeros,
+        }  # fmt: skip
+        try:
+            return drawn(row, rule, np.random.default_rng(seeds), netlist)
+        except CompilerInputError as error:
+            last = error
+    assert last is not None
+    raise last

@@ -121,7 +121,7 @@ BAD = {
     "a word too many": ("graphs.fwd_0_0.matmul_0.grid_lock", 1, "try grid_loc"),
     "missing": ("graphs.fwd_0_0.matmul_0.grid_size", None, "grid_size: expected 2 whole numbers"),
     "shapes": ("graphs.fwd_0_0.matmul_0.mblock", [9, 9], "expected"),
-    "fidelity": ("graphs.fwd_0_0.matmul_0.math_fidelity", "HiFi5", "LoFi, HiFi2, HiFi3, HiFi4"),
+    "fidelity": ("graphs.fwd_0_0.matmul_0.math_fidelity", "HiFi5", "LoFi, HiFi2, HiFi2_B, HiFi3, HiFi4"),
     "tm": ("graphs.fwd_0_1.add_0.input_1_tms", [{"twist": 2}], "TM: expected"),
     "two TMs in one": ("graphs.fwd_0_1.add_0.input_1_tms", [{"hslice": 2, "vslice": 2}], "TM: expected .* got ''"),
     "a number for a TM": ("graphs.fwd_0_1.add_0.input_1_tms", [3], "TM: expected .* got ''"),

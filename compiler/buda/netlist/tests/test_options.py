@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from opscope.compiler.buda.graph import TensorShape
-from opscope.compiler.buda.netlist.model import Netlist, Op, Queue
+from opscope.compiler.buda.netlist.model import Graph, Netlist, Op, Queue
 from opscope.compiler.buda.netlist.options import check_operands, options_of, spliced_tiles
 from opscope.compiler.buda.op_options import OpOptions
 from opscope.compiler.buda.test_config.golden_ops import splice
@@ -132,6 +133,20 @@ def test_numbers_that_only_some_ops_have() -> None:
             check_operands(op(kind, 1))
 
 
+def test_a_top_goes_on_from_another_one_of_as_many_alone() -> None:
+    """`kreduce` leaves out the first sort, so that other numbers would give a wrong top."""
+    first = replace(op("topk", attributes={"k": 4}), name="before")
+    for made, asked in ((first, 4), (first, 8), (replace(first, type="nop"), 4)):
+        graph = Graph("g", 0, 1, (made,))
+        given = replace(netlist(), graphs=(graph,))
+        goes_on = replace(op("topk", attributes={"k": asked, "kreduce": True}), inputs=("before", "y"))
+        if (made.type, asked) == ("topk", 4):
+            assert options_of(given, goes_on).k == 4
+        else:
+            with pytest.raises(CompilerInputError, match=f"kreduce: expected the numbers of another topk of {asked}"):
+                options_of(given, goes_on)
+
+
 def test_a_product_by_an_encoding_has_three_inputs_and_no_fractures() -> None:
     sizes = {"identity": True, "u_kt": 2, "sparse_tile_ptr_bits": 8}
     made = op("matmul", 3, grid=(2, 1), t=3, mblock=(4, 1), ublock=(5, 1), attributes=sizes)
@@ -141,7 +156,7 @@ def test_a_product_by_an_encoding_has_three_inputs_and_no_fractures() -> None:
     for inputs, more, message in (
         (2, {}, "expected sparse tiles, activations and an encoding, got 2 inputs"),
         (3, {"fracture_factor": 2}, "fracture_factor: expected 1 of a matmul with identity, got 2"),
-        (3, {"bias": True}, "bias: expected False of a matmul with identity, got True"),
+        (3, {"bias": True}, "expected sparse tiles, activations, an encoding and a bias, got 3 inputs"),
     ):
         with pytest.raises(CompilerInputError, match=message):
             options_of(netlist(), op("matmul", inputs, attributes={**sizes, **more}))

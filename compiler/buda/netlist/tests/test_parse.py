@@ -45,7 +45,7 @@ def test_every_key_lands_in_its_field() -> None:
     queues = {
         "x": Queue(
             "x", "HOST", "queue", 2, (3, 4), 5, (6, 7), (8, 9), "Float16", 0, "dram", ((1, 256), (0, 0)), "c",
-            (16, 32), ("transpose", "broadcast(r, 2)"), (10, 11, 12),
+            (16, 32), ("transpose", "broadcast(r, 2)"), (10, 11, 12), "z",
         ),
         "w": Queue(
             "w", "f", "ram", 1, (1, 1), 1, (1, 1), (1, 1), "Bfp8_b", 3, "host", ((0, 64), (2, 128)), "r", (32, 32), (),

@@ -11,15 +11,18 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from opscope.compiler.buda.netlist.parse import parse
+from opscope.compiler.buda.netlist.to_binary import to_binary
 from opscope.compiler.buda.test_config import config as configs
 from opscope.compiler.buda.test_config.golden import Golden
-from opscope.compiler.buda.test_config.queue_content import from_queue, to_queue
+from opscope.compiler.buda.test_config.queue_content import from_queue, host_array, to_queue
 from opscope.compiler.buda.test_config.rows import NotModelledError
 from opscope.compiler.buda.test_config.run import asked_inputs, run_test_config
 from opscope.compiler.buda.test_config.stimulus import inputs_of
 from opscope.compiler.commands.netlist import netlist_command
 from opscope.compiler.errors import CompilerInputError
-from opscope.simulator.api import Device
+from opscope.compiler.target import binary
+from opscope.simulator.api import Device, DeviceError
 
 UNIFORM = {"type": "Uniform", "uniform_lower_bound": -1.0, "uniform_upper_bound": 1.0}
 INTEGERS = {"type": "Uniform", "uniform_lower_bound": -20, "uniform_upper_bound": 20}
@@ -115,6 +118,12 @@ CASES: dict[str, tuple[Any, ...]] = {
         {**UNIFORM, "overrides": {"in0": {"type": "sparse", "matmul_ident_name": "f"}, "in2": {
             "type": "sparse_encoding", "matmul_ident_name": "f", "enc_tile_byte_size": 4096, "zero_strip_freq": 0.2,
             "zero_ublock_freq": 0.5, "zero_tile_freq": 0.3}}}),
+    "sparse tiles and a bias": ({"type": "matmul", "attributes": {**IDENTITY, "bias": True}},
+        [q(1, 1, 4, "Bfp2_b", type="ram"), q(1, 4, 2), q(1, 1, 1, "RawUInt32", type="ram"), q(2, 3, 2)], f(2, 3, 2)),
+    "places of the largest": ({"type": "topk", "grid_size": [1, 2], "attributes": {"k": 5, "sort": "argmax", "m_k": 1,
+        "u_kt": 2}}, [q(1, 2, 2, grid_size=[1, 2]), q(1, 2, 2, "UInt16", grid_size=[1, 2])],
+        f(1, 2, 1, "UInt16", grid_size=[1, 2]),
+        {**UNIFORM, "overrides": {"in1": {"type": "StepRowwise", "step_start": 7, "step_increment": 1}}}),
 }  # fmt: skip
 """What is tried -> op, inputs, output and stimulus."""
 
@@ -144,6 +153,88 @@ def test_hifi2_b_reads_all_of_an_elementwise_products_second_operand(fidelity: s
     op = {"type": "multiply", "math_fidelity": fidelity}
     text = netlist(op, [q(1, 1, 2, "Bfp2_b"), q(1, 1, 2)], f(1, 1, 2), comparison={"type": "Exact"})
     assert run_test_config(text, simulator).passed is passed
+
+
+def test_a_top_is_the_largest_of_each_row_or_what_the_other_operand_has_there() -> None:
+    numbers = np.zeros((1, 32, 64), np.float32)
+    numbers[0, 0, [3, 40, 63]] = [2, 5, 1]
+    numbers[0, 1] = -1
+    numbers[0, 1, [9, 8]] = [0.5, 0.25]
+    places = np.broadcast_to(1000 - np.arange(64, dtype=np.float32), (1, 32, 64))
+    results = {}
+    for sort, df in (("max", "Float16_b"), ("argmax", "UInt16")):
+        op = {"type": "topk", "attributes": {"k": 2, "sort": sort, "m_k": 1, "u_kt": 2}}
+        text = netlist(op, [q(1, 1, 2), q(1, 1, 2, "UInt16")], f(1, 1, 1, df))
+        data = binary.write(to_binary(parse(text), parameters={}).binary)
+        (results[sort],) = simulator(data, [numbers, places])
+    assert results["max"][0, :2, :3].tolist() == [[5, 2, 0], [0.5, 0.25, 0]]
+    assert results["argmax"][0, :2, :3].tolist() == [[960, 997, 0], [991, 992, 0]]
+
+
+def test_a_sparse_product_adds_the_first_row_of_each_tile_of_its_bias() -> None:
+    """One tile, placed once: the second row of cores' tiles has the bias alone."""
+    words = np.zeros(2048, np.uint16)
+    words[:5] = [0, 3 << 14, 1, 1 << 8 | 1, 0]  # strip 0 is the last; one block, number 1, with tile 0 in place 0
+    encoding = words.view(np.uint32).reshape(1, 32, 32)
+    tile, bias = np.eye(32, dtype=np.float32)[None], np.full((1, 64, 32), 9, np.float32)
+    bias[0, ::32] = np.arange(32)
+    activations = np.full((1, 32, 32), 2, np.float32)
+    attributes = {**IDENTITY, "m_k": 1, "u_kt": 1, "num_sparse_tiles": 1, "bias": True}
+    inputs = [q(1, 1, 1, "Bfp2_b"), q(1, 1, 1), q(1, 1, 1, "RawUInt32"), q(1, 2, 1)]
+    text = netlist({"type": "matmul", "attributes": attributes}, inputs, f(1, 2, 1))
+    (got,) = simulator(binary.write(to_binary(parse(text), parameters={}).binary), [tile, activations, encoding, bias])
+    assert (got[0, :32] == np.arange(32)).all()
+    assert (got[0, 32:] == np.arange(32) + 2).all()
+    raw = yaml.safe_load(text)
+    golden = Golden(raw).run(dict(zip(raw["queues"], [tile, activations, encoding, bias], strict=False)))
+    np.testing.assert_array_equal(golden["out"], got)
+
+
+def test_an_encoding_of_numbers_is_ours_and_said_to_be() -> None:
+    """Numbers from -1 to 1 are no encoding: the golden ended in an IndexError."""
+    op, inputs, out, stimulus = CASES["sparse tiles"]
+    text = netlist(op, inputs, out, {**stimulus, "overrides": {"in0": stimulus["overrides"]["in0"]}})
+    verdict = run_test_config(text, simulator)
+    assert (verdict.why, verdict.passed, verdict.encodings) == ("", True, ("in2",))
+    assert run_test_config(netlist(op, inputs, out, stimulus), simulator).encodings == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ([0, 1 << 14, 1, 1 << 8, 4 << 8], "expected a sparse tile from 0 to 3, got 4"),
+        ([2, 1 << 14, 1, 1 << 8, 0], "expected a row of tiles of the activations from 0 to 3, got 4"),
+        ([0, 1 << 14, 1, 1 << 8 | 3, 0], "expected a row of tiles of a core's result from 0 to 2, got 3"),
+        ([0, 1 << 15, 0], "expected strips for 2 matrices, got 0"),
+        ([0, 0, 0xFFFF, *([1 << 8, 0] * 1023)], "expected a word from 0 to 2047, got 2049"),
+    ],
+)
+def test_what_is_no_encoding_is_refused(words: list[int], why: str) -> None:
+    raw = yaml.safe_load(netlist(*CASES["sparse tiles"]))
+    inputs = inputs_of(raw, configs.read(raw), 0)
+    codes = np.zeros(2048, np.uint16)
+    codes[: len(words)] = words[:2048]
+    inputs["in2"] = codes.view(np.uint32).reshape(1, 32, 32).astype(np.float64)
+    with pytest.raises(CompilerInputError, match=f"^f: encoding: {why}"):
+        Golden(raw).run(inputs)
+    with pytest.raises(DeviceError, match="expected operands that go together"):
+        simulator(
+            binary.write(to_binary(parse(netlist(*CASES["sparse tiles"])), parameters={}).binary),
+            [host_array(raw["queues"][name], value) for name, value in inputs.items()],
+        )
+
+
+def test_steps_count_by_tiles_or_begin_anew_in_each_row_or_column() -> None:
+    """tt-budabackend: verif/verif_rand_utils.cpp; the next tile of a row begins 32 on, whatever the increment is."""
+    raw = yaml.safe_load(netlist({"type": "nop"}, [q(1, 2, 2, "Float32")], f(1, 2, 2, "Float32")))
+    got = {}
+    for kind in ("Step", "StepRowwise", "StepColumnwise"):
+        rule = {"type": kind, "step_start": 5, "step_increment": 2}
+        raw["test-config"]["stimulus-config"] = rule
+        got[kind] = inputs_of(raw, configs.read(raw), 0)["in0"][0]
+    assert got["Step"][[0, 0, 1, 0, 32], [0, 1, 0, 32, 0]].tolist() == [5, 7, 69, 5 + 2048, 5 + 4096]
+    assert got["StepRowwise"][[0, 0, 1, 0, 63], [0, 31, 0, 32, 33]].tolist() == [5, 67, 5, 37, 39]
+    assert (got["StepColumnwise"] == got["StepRowwise"].T).all()
 
 
 def test_sums_of_a_sparse_product_are_those_of_its_dense_matrix() -> None:

@@ -20,6 +20,8 @@ from opscope.compiler.buda.test_config.run import run_test_config
 from opscope.compiler.buda.test_config.stepwise import Step
 from opscope.compiler.buda.test_config.stimulus import input_of
 from opscope.compiler.commands.netlist import netlist_command
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.target import binary
 from opscope.simulator.__main__ import main as simulator_main
 from opscope.simulator.api import BadInput, Device, ProgramRun
 
@@ -86,6 +88,10 @@ def never(data: bytes, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
     raise AssertionError("a netlist with state is run by its programs")
 
 
+def simulator_of_one_pass(data: bytes, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+    return Device("n150").load(data).run(inputs).outputs
+
+
 def steps(data: bytes, script: Sequence[Step]) -> list[np.ndarray]:
     return ProgramRun(Device("n150").load(data)).do(script)
 
@@ -112,6 +118,130 @@ def test_two_rounds_of_training_are_those_of_numpy() -> None:
     assert len(popped) == len(expected) == verdict.inputs == 8
     for got, wanted in zip(popped, expected, strict=True):
         np.testing.assert_allclose(got, wanted, atol=0.02)
+
+
+def one_op(name: str, kind: str, *inputs: str, count: int = 1, t: int = 1) -> dict[str, Any]:
+    """A graph of one op that goes through so many inputs of t matrices."""
+    return {"target_device": 0, "input_count": count, name: op(kind, 0, *inputs, t=t)}
+
+
+def views() -> dict[str, Any]:
+    """Four inputs go one by one to a ram, and leave it by another view of it, as one entry of four matrices."""
+    return {
+        **training(),
+        "queues": {
+            "x": queue("HOST", "queue", 4, 0x10000000), "cache": queue("copied", "ram", 4, 0x11000000),
+            "whole": {**queue("HOST", "ram", 1, 0x11000000), "t": 4, "alias": "cache"},
+            "y": {**queue("doubled", "queue", 2, 0x12000000), "t": 4},
+        },
+        "graphs": {
+            "in_0": one_op("copied", "nop", "x", count=4), "out_0": one_op("doubled", "add", "whole", "whole", t=4),
+        },
+        "programs": [
+            {"fill": [{"var": {"$zero": 0, "$one": 1}}, execute("in_0", x={"rd_ptr_local": "$zero",
+                "rd_ptr_global": "$zero"}, cache={"wr_ptr_global": "$zero", "global_wrptr_autoinc": "$one"})]},
+            {"read": [{"var": {"$zero": 0}}, execute("out_0", whole={"read_only": True, "wr_ptr_global": "$zero",
+                "rd_ptr_global": "$zero"})]},
+        ],
+    }  # fmt: skip
+
+
+def test_two_views_of_a_ram_show_the_same_memory() -> None:
+    raw = views()
+    device = ProgramRun(Device("n150").load(binary.write(to_binary(parse(text_of(raw)), parameters={}).binary)))
+    x = [np.full((1, 32, 32), number, np.float32) for number in (1, 2, 3, 4)]
+    for value in x:
+        device.push("x", value)
+    with pytest.raises(BadInput, match="push: expected a queue that the host fills, got whole, which cache fills"):
+        device.push("whole", np.zeros((4, 32, 32), np.float32))
+    with pytest.raises(BadInput, match="expected entry 0 of cache to be written before whole reads it"):
+        device.run("read")
+    device.run("fill")
+    device.run("read")
+    np.testing.assert_array_equal(device.pop("y"), 2 * np.concatenate(x))
+    verdict = run_test_config(text_of(raw), never, steps)
+    assert (verdict.why, verdict.passed, verdict.queues) == ("", True, ("cache", "y"))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"alias": "lost"}, "expected a ram as whole is, with memory of its own, got lost"),
+        ({"alias": "y"}, "expected a ram as whole is, with memory of its own, got y"),
+        ({"dram": [[0, 0x13000000]]}, r"expected addresses of cache, \(\(0, 285212672\),\), got"),
+        ({"t": 3}, "expected entries that make up whole ones of cache, 4 of t 1, got 1 of t 3"),
+        ({"alias": None}, "alias: expected a name, got None"),
+    ],
+)
+def test_a_view_of_other_memory_is_refused(change: dict[str, Any], why: str) -> None:
+    raw = views()
+    raw["queues"]["whole"] |= change
+    with pytest.raises(CompilerInputError, match=f"^queues.whole.*{why}"):
+        to_binary(parse(text_of(raw)), parameters={})
+
+
+def test_rams_of_one_address_without_an_alias_overlap() -> None:
+    raw = views()
+    del raw["queues"]["whole"]["alias"]
+    with pytest.raises(CompilerInputError, match="expected DRAM of its own"):
+        to_binary(parse(text_of(raw)), parameters={})
+
+
+@pytest.mark.parametrize(("stride", "expected"), [(0, [3, 9]), (1, [3, 2]), (2, [3, 9])])
+def test_the_pointer_of_a_ram_moves_by_the_programs_stride_alone(stride: int, expected: list[int]) -> None:
+    """tt-budabackend: common/tt_ram.cpp; three inputs into a ram of two entries, whose first content is 9."""
+    raw = views()
+    raw["queues"]["cache"]["entries"], raw["graphs"]["in_0"]["input_count"] = 2, 3
+    raw["queues"]["whole"] |= {"t": 2}
+    raw["queues"]["y"] |= {"t": 2}
+    raw["graphs"]["out_0"]["doubled"] |= {"t": 2}
+    raw["programs"][0]["fill"][0]["var"]["$one"] = stride
+    device = ProgramRun(Device("n150").load(binary.write(to_binary(parse(text_of(raw)), parameters={}).binary)))
+    for value in (1, 2, 3):
+        device.push("x", np.full((1, 32, 32), value, np.float32))
+    device.queues["cache"].slots = {number: np.full((1, 32, 32), 9, np.float32) for number in (0, 1)}
+    device.run("fill")
+    device.run("read")
+    assert device.pop("y")[:, 0, 0].tolist() == [2 * value for value in expected]
+
+
+def test_an_op_reads_what_it_wrote_for_the_input_before() -> None:
+    """w = w + x for each of three inputs: the op waits for itself through a ram alone."""
+    raw = training()
+    raw["queues"] = {"x": queue("HOST", "queue", 4, 0x10000000), "w": queue("added", "ram", 1, 0x11000000)}
+    raw["graphs"] = {"sum_0": one_op("added", "add", "x", "w", count=3)}
+    raw["programs"] = [{"run": program("sum_0", w=ZERO)}]
+    device = ProgramRun(Device("n150").load(binary.write(to_binary(parse(text_of(raw)), parameters={}).binary)))
+    device.push("w", np.full((1, 32, 32), 10, np.float32))
+    for value in (1, 2, 3):
+        device.push("x", np.full((1, 32, 32), value, np.float32))
+    device.run("run")
+    assert (device.pop("w") == 16).all()
+    verdict = run_test_config(text_of(raw), never, steps)
+    assert (verdict.why, verdict.passed, verdict.queues) == ("", True, ("w",))
+
+
+def test_programs_run_behind_those_that_fill_their_queues() -> None:
+    """The file has them the other way round: the host calls programs as it likes."""
+    raw = training()
+    raw["queues"] = {
+        "x": queue("HOST", "queue", 4, 0x10000000), "m": queue("first", "queue", 4, 0x11000000),
+        "y": queue("second", "queue", 4, 0x12000000),
+    }  # fmt: skip
+    raw["graphs"] = {"b_0": one_op("second", "add", "m", "m", count=2), "a_0": one_op("first", "abs", "x", count=2)}
+    pointers = {"rd_ptr_local": "$zero", "rd_ptr_global": "$zero"}
+    raw["programs"] = [
+        {"later": [{"var": {"$zero": 0}}, execute("b_0", m=pointers)]},
+        {"sooner": [{"var": {"$zero": 0}}, execute("a_0", x=pointers)]},
+    ]
+    plan = to_binary(parse(text_of(raw)), parameters={}).binary.plan
+    assert [program.name for program in plan.programs] == ["sooner", "later"]
+    assert [epoch.graph for epoch in plan.epochs] == ["a_0", "b_0"]
+    verdict = run_test_config(text_of(raw), simulator_of_one_pass, steps)
+    assert (verdict.why, verdict.passed, verdict.queues) == ("", True, ("y",))
+    raw["programs"] = [{"both": [{"var": {"$zero": 0}}, execute("b_0", m=pointers), execute("a_0", x=pointers)]}]
+    with pytest.raises(CompilerInputError, match=r"queues\.m: expected a_0 to run before b_0, got it after"):
+        to_binary(parse(text_of(raw)), parameters={})
 
 
 @pytest.mark.parametrize("fault", ["no sum", "old weights", "first entry twice"])
