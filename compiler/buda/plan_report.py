@@ -204,7 +204,9 @@ def _head(plan: BudaPlan) -> Iterator[str]:
     unlike = len({id(legal.candidates) for legal in plan.legal.values()})
     if unlike < len(plan.legal):
         yield f"op models worked out for {unlike} of {len(plan.legal)} ops: the others are equal to one of them"
-    yield f"{len(plan.epochs)} epochs, {plan.cycles} cycles per input"
+    epochs = "1 epoch" if len(plan.epochs) == 1 else f"{len(plan.epochs)} epochs"
+    switches = f", and {sum(plan.switch_cycles())} in switches" if len(plan.epochs) > 1 else ""
+    yield f"{epochs}, {plan.cycles} cycles per input by TT-Buda's op models{switches}"
 
 
 def _model_line(model: OpModel) -> str:

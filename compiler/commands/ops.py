@@ -33,7 +33,7 @@ DEVICE = ("ttir.", "ttnn.")
 
 def compare(path: Path, kinds: tuple[str, ...], as_json: bool) -> None:
     """Prints the ops of a list that the table lacks, calls otherwise or does not lower, and counts."""
-    from opscope.compiler.ops.against import ListError, against, read_list, summary
+    from opscope.compiler.against.op_list import ListError, against, read_list, summary
 
     try:
         compared = against(read_list(regular_file.read_bytes(path).decode()))

@@ -111,6 +111,10 @@ def read_board(path: Path, boards: Path) -> dict[str, Any]:
         raise ValueError(f"{path.name}: expected the file's name at `board`, got {raw['board']!r}")
     if beyond := [row for row in raw["harvested_rows"] if row >= raw["physical_grid"][0]]:
         raise ValueError(f"{path.name}: expected harvested_rows below {raw['physical_grid'][0]}, got {beyond[0]}")
+    if raw["buda"]["grid"][0] != (left := raw["physical_grid"][0] - len(raw["harvested_rows"])):
+        raise ValueError(
+            f"{path.name}: buda: expected a grid of {left} rows, all that are not harvested, got {raw['buda']['grid']}"
+        )
     return raw
 
 

@@ -21,13 +21,14 @@ from opscope.base import nesting
 from opscope.base.children.slots import Slots
 from opscope.base.jobs_ahead import JobsAhead
 from opscope.harness.cache.export_folder import JOURNAL, OPS, VALUES
-from opscope.harness.prepare import golden, operand_sizes
-from opscope.harness.prepare.authorities import ask, known_wrong
+from opscope.harness.prepare import golden
+from opscope.harness.prepare.authorities import beside_goldens, known_wrong
+from opscope.harness.prepare.authorities.beside_goldens import save_anew
 from opscope.harness.prepare.input_distributions import domain_distribution
 from opscope.harness.prepare.inputs import drawn
 from opscope.harness.prepare.own_random_numbers import OWN_NUMBERS, own_random_numbers
 from opscope.harness.prepare.program import Node, Program, SingleOp, SplitModule, last_uses
-from opscope.harness.record.element_types import NUMPY_NAMES, byte_size, load, numpy_dtype, save, size_text
+from opscope.harness.record.element_types import NUMPY_NAMES, byte_size, load, numpy_dtype, size_text
 from opscope.harness.record.records import OpRow, SecondAuthority, Source, TensorDesc
 from opscope.models.seeding import draw
 
@@ -462,51 +463,23 @@ class Walker:
 
     def measure_terms(self, op: SingleOp, buffers: list[Any] | Missing, part: str = "") -> None:
         """Stores how large the terms of a sum are, which has a golden: what its error is measured by. `part` names
-        which of several sets of operands these are.
-
-        A sum whose operands are too large is measured by the lane, where its verdict needs it.
-        """
+        which of several sets of operands these are."""
         executable = self.executables.get(op.op_id)
-        if (
-            op.op_id not in self.goldens
-            or not isinstance(executable, golden.Executable)
-            or isinstance(buffers, Missing)
-        ):
+        if op.op_id not in self.goldens or isinstance(executable, str | None) or isinstance(buffers, Missing):
             return
-        if not operand_sizes.sums_terms(op.op_name, op.op_params.get("body")):
-            return
-        if sum(byte_size(desc.shape, desc.data_type) for desc in op.inputs) > self.plan.limits.measured_bytes:
-            return
-        try:
-            sizes = operand_sizes.root_sizes(op.op_name, executable, [golden.view(buffer) for buffer in buffers])
-        except golden.GoldenError:
-            return  # XLA had a golden: the lane says what is wrong with the squares
-        paths = tuple(f"{VALUES}/{op.op_id}{part}.terms{number}.npy" for number in range(len(sizes)))
-        for path, array in zip(paths, sizes, strict=True):
-            save_anew(self.plan.folder / path, operand_sizes.stored(array))
-        self.term_sizes[op.op_id] = paths
+        sizes = beside_goldens.term_sizes(op, executable, buffers, self.plan.limits.measured_bytes, part)
+        for path, array in sizes.items():
+            save_anew(self.plan.folder / path, array)
+        if sizes:
+            self.term_sizes[op.op_id] = tuple(sizes)
 
     def ask_second(self, op: SingleOp) -> None:
-        """Has a second authority compute an op whose golden is known to be wrong, and keeps what it gives.
-
-        Where it is a formula its result is the golden; else it stands beside it, and the lane compares them.
-        """
+        """Keeps what a second authority gives for an op whose golden is known to be wrong."""
         form = known_wrong.form_of(op)
         if form is None or op.op_id not in self.goldens or (row := self.row(op)).shards:
             return
-        try:
-            answer = ask.ask(row, self.plan.folder, None)
-        except (OSError, ValueError, MemoryError) as error:  # the golden is there all the same
-            answer = ask.Answer("", refusal=" ".join(str(error).split())[:200] or type(error).__name__)
-        kind = "golden" if form.is_formula else "second"
-        paths = tuple(f"{VALUES}/{op.op_id}.{kind}{number}.npy" for number in range(len(answer.values)))
-        for path, array in zip(paths, answer.values, strict=True):
-            save_anew(self.plan.folder / path, array)
-        text = answer.none or f"{form.what} ({form.source})"
-        if form.is_formula and paths:
-            self.goldens[op.op_id], paths = paths, ()
-            text = f"golden by {answer.by}: {text}"
-        self.second[op.op_id] = SecondAuthority(by=answer.by, values=paths, text=text)
+        self.second[op.op_id], instead = beside_goldens.second_authority(row, form, self.plan.folder)
+        self.goldens[op.op_id] = instead or self.goldens[op.op_id]
 
     def evaluate_alone(self, op: SingleOp, node: Node) -> None:
         """Random inputs and the golden on them, for one op apart from all others."""
@@ -560,17 +533,6 @@ def _note_nesting(program: Program, depths: dict[str, int]) -> int:
             depths[node.op_id] = max(depths.get(node.op_id, 0), depth)
             deepest = max(deepest, depth)
     return deepest
-
-
-def save_anew(path: Path, array: np.ndarray) -> None:
-    """Writes an array. One that a walk has written which died is replaced as a whole: a lane may read it."""
-    if path.exists():
-        again = path.with_suffix(".again")
-        with again.open("wb") as file:
-            save(file, array)
-        again.replace(path)
-    else:
-        save(path, array)
 
 
 def split_row(op: SingleOp, frontend: str) -> OpRow:

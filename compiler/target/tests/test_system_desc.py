@@ -69,6 +69,9 @@ def test_buda_has_the_rows_that_a_card_comes_with() -> None:
         ("n150", 2048), ("n150", 0), ("n300", 1024 + 2048), ("e150", 0),
     ]  # fmt: skip
     assert [load_board(name).ttnn.grid for name in ("n150", "n300")] == [(8, 8), (8, 8)]
+    for name in boards():
+        own, masked = load_board(name), load_board(f"{name}-harvested-{base_and_mask(name)[1]}")
+        assert (masked.harvested_rows, masked.ttnn, masked.buda) == (own.harvested_rows, own.ttnn, own.buda), name
 
 
 def test_a_harvest_mask_shrinks_both_grids() -> None:
@@ -107,6 +110,7 @@ def test_bad_masks_are_refused(name: str, message: str) -> None:
         ("clock_ghz: 1.0", "clock_ghz: .nan", "expected clock_ghz to be a number above 0, got nan"),
         ("clock_ghz: 1.0", "clock_ghz: fast", "expected clock_ghz to be a number above 0, got 'fast'"),
         ("dram_efficiency: 0.92", "dram_efficiency: 1.92", "a share above 0 and up to 1, got 1.92"),
+        ("  grid: [9, 8]", "  grid: [10, 8]", "mine.yaml: buda: expected a grid of 9 rows, all that are not"),
         ("  grid: [8, 8]", "  grid: [80, 8]", r"mine.yaml: ttnn: expected a grid within the physical one of \[10, 8\]"),
         ("hop_ns: 790", "hop_ns: 0", "mine.yaml: ethernet: expected hop_ns to be a number above 0, got 0"),
         ("l1_bytes: 1499136", "l1_bytes: 4096", "ttnn: expected l1_unreserved_base below l1_bytes"),

@@ -54,5 +54,5 @@ GEOMETRIES = {
 def geometry_of(system: SystemDesc, rows: int) -> Geometry:
     """Returns a board's geometry with `rows` rows of cores: those that are harvested are left out if enough remain."""
     whole = GEOMETRIES[system.arch]
-    left = tuple(row for row in whole.rows if row not in system.harvested_rows)
+    left = tuple(row for number, row in enumerate(whole.rows) if number not in system.harvested_rows)
     return Geometry(whole.size, whole.columns, left if len(left) >= rows else whole.rows, whole.dram)

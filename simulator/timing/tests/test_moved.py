@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +11,18 @@ import pytest
 from click.testing import CliRunner
 
 from opscope.compiler.api import Compilation, Configuration, compile_to, planned_module
+from opscope.compiler.buda.balancer.shapes import Grid
+from opscope.compiler.buda.planner import budget_of
 from opscope.compiler.target import binary as binary_file
 from opscope.compiler.target.program import Binary
 from opscope.simulator.commands.simulate import simulate
 from opscope.simulator.counters import counters
 from opscope.simulator.device import Device
 from opscope.simulator.host import performance_trace
+from opscope.simulator.modelled import modelled
 from opscope.simulator.profile import Profile
 from opscope.simulator.program_run import ProgramRun
+from opscope.simulator.timing.events.geometry import geometry_of
 from opscope.simulator.timing.tests.test_epochs import compiled
 from opscope.simulator.timing.timed import Timed
 from opscope.simulator.timing.traffic import HOST, stored_bytes
@@ -146,11 +149,22 @@ def test_memory_of_a_plan_is_that_of_its_ops_and_queues() -> None:
     assert profile.dram_peak_bytes == held > 0
 
 
-def test_cores_of_a_plan_are_those_of_its_grid() -> None:
-    """ttnn's grid of n150 is 8x8, Buda's 9x8."""
-    executable = Device("n150").load_decoded(planned("n150"))
-    assert (executable.device.profile.cores, executable.cores) == (64, 72)
-    busy = sum(epoch.busy_core_cycles for epoch in executable.profile.epochs)
-    told = counters(executable.profile, executable.device.system, executable.cores).utilisation
-    assert told == pytest.approx(busy / (executable.profile.total_cycles * 72))
-    assert asdict(counters(executable.profile, executable.device.system, 72))["utilisation"] == told
+@pytest.mark.parametrize(("board", "buda", "ttnn"), [
+    ("n150", (9, 8), (8, 8)), ("n300", (8, 8), (8, 8)), ("galaxy", (10, 8), (8, 8)), ("p150", (10, 14), (10, 13)),
+])  # fmt: skip
+def test_cores_of_a_plan_are_those_of_its_grid(board: str, buda: tuple[int, int], ttnn: tuple[int, int]) -> None:
+    """What plans, programs, pages of events and `opscope device` count by is the board's file."""
+    timed = Timed()
+    executable = Device(board, timing=timed).load_decoded(planned(board))
+    system, profile = executable.device.system, executable.profile
+    assert budget_of(board).grid == Grid(*buda)
+    shown = modelled(system)["profiles"]
+    assert (tuple(shown["buda"]["grid"]), tuple(shown["ttnn"]["grid"])) == (buda, ttnn)
+    assert executable.cores == buda[0] * buda[1]
+    assert executable.device.profile.cores == ttnn[0] * ttnn[1]
+    assert timed.recording.roofs is not None
+    assert timed.recording.roofs.flops == executable.cores * 2 * 32**3 / system.cycles_per_tile_matmul
+    assert len(geometry_of(system, buda[0]).rows) == buda[0]
+    told = counters(profile, system, executable.cores).utilisation
+    busy = sum(epoch.busy_core_cycles for epoch in profile.epochs)
+    assert told == pytest.approx(busy / (profile.total_cycles * executable.cores))

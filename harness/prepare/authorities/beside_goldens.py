@@ -1,0 +1,65 @@
+"""What is kept beside a golden: how large the terms of its sums are, and what a second authority says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opscope.harness.cache.export_folder import VALUES
+from opscope.harness.prepare import golden, operand_sizes
+from opscope.harness.prepare.authorities import ask, known_wrong
+from opscope.harness.prepare.program import SingleOp
+from opscope.harness.record.element_types import byte_size, save
+from opscope.harness.record.records import OpRow, SecondAuthority
+
+
+def term_sizes(
+    op: SingleOp, executable: golden.Executable, buffers: Sequence[Any], most_bytes: int, part: str = ""
+) -> dict[str, np.ndarray]:
+    """The sizes of the terms that an op's results are sums of, by the file that keeps them. `part` names which of
+    several sets of operands these are. Empty for an op that adds nothing up, and for operands above `most_bytes`: these
+    are measured by the lane, where its verdict needs it.
+    """
+    if not operand_sizes.sums_terms(op.op_name, op.op_params.get("body")):
+        return {}
+    if sum(byte_size(desc.shape, desc.data_type) for desc in op.inputs) > most_bytes:
+        return {}
+    try:
+        sizes = operand_sizes.root_sizes(op.op_name, executable, [golden.view(buffer) for buffer in buffers])
+    except golden.GoldenError:
+        return {}  # XLA had a golden: the lane says what is wrong with the squares
+    return {f"{VALUES}/{op.op_id}{part}.terms{n}.npy": operand_sizes.stored(array) for n, array in enumerate(sizes)}
+
+
+def second_authority(row: OpRow, form: known_wrong.KnownWrong, folder: Path) -> tuple[SecondAuthority, tuple[str, ...]]:
+    """Has a second authority compute an op whose golden is known to be wrong, and stores what it gives.
+
+    Where it is a formula its result is the golden, whose files come second; else it stands beside it, and the lane
+    compares them.
+    """
+    try:
+        answer = ask.ask(row, folder, None)
+    except (OSError, ValueError, MemoryError) as error:  # the golden is there all the same
+        answer = ask.Answer("", refusal=" ".join(str(error).split())[:200] or type(error).__name__)
+    kind = "golden" if form.is_formula else "second"
+    paths = tuple(f"{VALUES}/{row.op_id}.{kind}{number}.npy" for number in range(len(answer.values)))
+    for path, array in zip(paths, answer.values, strict=True):
+        save_anew(folder / path, array)
+    text = answer.none or f"{form.what} ({form.source})"
+    if form.is_formula and paths:
+        return SecondAuthority(by=answer.by, values=(), text=f"golden by {answer.by}: {text}"), paths
+    return SecondAuthority(by=answer.by, values=paths, text=text), ()
+
+
+def save_anew(path: Path, array: np.ndarray) -> None:
+    """Writes an array. One that a walk has written which died is replaced as a whole: a lane may read it."""
+    if path.exists():
+        again = path.with_suffix(".again")
+        with again.open("wb") as file:
+            save(file, array)
+        again.replace(path)
+    else:
+        save(path, array)
