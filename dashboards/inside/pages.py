@@ -7,7 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+import guards
 import narrow
+import visitors
 
 START = "/superset/dashboard/opscope-start/"
 HOMES = frozenset({"/", "/superset/welcome/"})
@@ -51,6 +53,10 @@ def install(app: Any, served: dict[str, Any], answers: Any) -> None:
     @app.before_request
     def answer_from_memory() -> Any:
         return answers.find()
+
+    guards.install(app)
+    if served["anonymous"]:
+        visitors.install(app)  # after the memory: what is in it was answered
 
     @app.after_request
     def lay_out_and_keep(response: Any) -> Any:

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 sys.path.insert(0, str(Path(__file__).parent))
 import pages
+import query_limits
 from answers import Answers
 from event_log import EventLog
 from sqlalchemy.pool import QueuePool
@@ -27,6 +28,7 @@ SQLALCHEMY_DATABASE_URI = f"sqlite:///{_HOME / 'superset.sqlite'}?check_same_thr
 # Connections stay open: the last one that closes a SQLite file writes its log back, for each request anew.
 SQLALCHEMY_ENGINE_OPTIONS = {"connect_args": {"timeout": 60}, "poolclass": QueuePool, "pool_size": 8}
 EVENT_LOGGER = EventLog()
+DB_CONNECTION_MUTATOR = query_limits.limited
 
 # By default Superset refuses SQLite as a data source; ours is opened read-only.
 PREVENT_UNSAFE_DB_CONNECTIONS = False
