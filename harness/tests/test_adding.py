@@ -104,6 +104,7 @@ def run_in(copy: Path, *words: str | Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_an_option(copy: Path, tmp_path: Path):
     options = copy / "harness" / "record" / "result_options.py"
     before, after = options.read_text().split(LAST_OPTION)

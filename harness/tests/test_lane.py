@@ -27,7 +27,7 @@ def config(folder, **changes):
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lane")
-    with Lane(config(folder, op_timeout=10, memory_limit=400 << 20, thread_limit=30)) as lane:
+    with Lane(config(folder, op_timeout=60, memory_limit=400 << 20, thread_limit=30)) as lane:
         yield lane, folder
 
 
@@ -151,7 +151,8 @@ def test_a_child_that_ends_while_idle_is_no_ops_fault(tmp_path):
     with Lane(config(tmp_path)) as lane:
         lane.ready()
         os.kill(lane._child.pid, signal.SIGKILL)
-        time.sleep(0.1)
+        while _running(lane._child.pid):
+            time.sleep(0.01)
         assert lane.run(add_row(tmp_path, "fine")).status is Status.SUCCESS
         assert lane.starts == 2
 

@@ -17,7 +17,7 @@ from opscope.harness.lanes.ladder import climb
 from opscope.harness.prepare.mlir.drawn import bounds
 from opscope.harness.prepare.split import split_module
 from opscope.harness.record.optest import RunContext
-from opscope.harness.record.records import OpTest
+from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.tests.test_walk import walked
@@ -168,21 +168,19 @@ class Constant(Xla):
             job.outputs = [np.zeros_like(array) for array in job.outputs]
 
 
-def climbed(folder: Path, backend: Any) -> dict[str, OpTest]:
-    _, found = walked(PROGRAM, folder)
-    context = RunContext("r1", str(folder / "run"), "xla", ResultOptions())
+def climbed(folder: Path, rows: list[OpRow], backend: Any) -> dict[str, OpTest]:
+    context = RunContext("r1", str(folder / type(backend).__name__), "xla", ResultOptions())
     return {
         f"{row.op_name}{row.op_params.get('rng_algorithm', '')}": climb(
             row, backend, context=context, export_dir=folder
         )
-        for row in found.rows
+        for row in rows
     }
 
 
 def test_ops_that_draw_are_judged(tmp_path: Path) -> None:
-    for name in ("right", "wrong"):
-        (tmp_path / name).mkdir()
-    right = climbed(tmp_path / "right", registry.load("xla"))
+    _, found = walked(PROGRAM, tmp_path)
+    right = climbed(tmp_path, found.rows, registry.load("xla"))
     assert len(right) == 4
     assert {test.status for test in right.values()} == {Status.SUCCESS}
     own = [test for name, test in right.items() if name == "stablehlo.rng" or "DEFAULT" in name]
@@ -192,7 +190,7 @@ def test_ops_that_draw_are_judged(tmp_path: Path) -> None:
     # Threefry and Philox have one right answer, to the bit.
     exact = [test for test in right.values() if test not in own]
     assert {check.tolerance for test in exact for check in test.results} == {"exact"}
-    wrong = climbed(tmp_path / "wrong", Constant())
+    wrong = climbed(tmp_path, found.rows, Constant())
     assert {test.status for test in wrong.values()} == {Status.WRONG_RESULT}
 
 

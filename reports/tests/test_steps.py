@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opscope.base.tests.unhurried import UNHURRIED
 from opscope.reports.compare.change_points import LEAST, PRICE, _noise, pieces
 
 FLAT = [20.1, 19.8, 20.3, 20.0, 19.9, 20.2, 20.0]
@@ -34,7 +35,7 @@ def test_levels(values: list[float], levels: list[float]) -> None:
     assert [place for piece in found for place in range(piece.start, piece.stop)] == list(range(len(values)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(UNHURRIED, max_examples=60)
 @given(st.lists(st.floats(1, 100), min_size=5, max_size=9))
 def test_no_other_cut_is_cheaper(values: list[float]) -> None:
     def cost(cuts: tuple[int, ...]) -> float:

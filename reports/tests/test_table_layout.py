@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from opscope.base.page import Page
 from opscope.base.table_layout import BETWEEN, EDGES, column_widths
+from opscope.base.tests.unhurried import UNHURRIED
 from opscope.harness.record.stages import Stage
 from opscope.reports.commands.compare import diff, readiness, unblock
 from opscope.reports.publish.publish import publish
@@ -22,6 +23,7 @@ words = st.text(alphabet="abc", min_size=1, max_size=12)
 texts = st.lists(words, max_size=6).map(" ".join)
 
 
+@UNHURRIED
 @given(st.integers(1, 5).flatmap(lambda n: st.lists(st.lists(texts, min_size=n, max_size=n), min_size=1, max_size=4)),
        st.integers(10, 120))  # fmt: skip
 def test_columns_fit_and_hold_their_longest_word(cells: list[list[str]], room: int) -> None:

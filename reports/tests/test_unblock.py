@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opscope.base.tests.unhurried import UNHURRIED
 from opscope.reports.commands.compare import readiness, unblock
 from opscope.reports.compare.outcomes import from_folder
 from opscope.reports.compare.readiness import history, views_of
@@ -60,7 +61,7 @@ def test_the_ranking_counts_models_uses_and_ops(tmp_path: Path) -> None:
 needs = st.dictionaries(st.sampled_from("mnopqr"), st.frozensets(st.sampled_from("abcde"), max_size=4), min_size=1)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(UNHURRIED, max_examples=80)
 @given(needs)
 def test_the_curve_is_honest_and_never_beats_the_optimum(found: dict[str, frozenset[str]]) -> None:
     steps = curve(found)

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness.tests.acceptance.conftest import MODEL, Place
+from opscope.harness.tests import run_folder
+from opscope.harness.tests.acceptance.conftest import MODEL, Done, Place
 from opscope.harness.tests.without_plugins import WITHOUT_PLUGINS
 
 SLOW = '''
@@ -153,17 +154,29 @@ BAD_WORDS = [
 ]
 
 
-def test_bad_words_are_one_line(place: Place) -> None:
-    every = place.one_after_another(*(("pytest", *words) for words, _ in BAD_WORDS))
+def test_bad_words_and_places_are_one_line(place: Place) -> None:
+    blocked = place.folder / "file"
+    blocked.write_text("")
+    (place.folder / "bad.mlir").write_text("not a module\n")
+    *every, no_module, run, cache = place.one_after_another(
+        *(("pytest", *words) for words, _ in BAD_WORDS),
+        ("pytest", "--model", "bad.mlir", "--op-by-op", "--backend", "null"),
+        place.sweep("--run-dir", str(blocked / "run")),
+        place.sweep("--seed", "77"),
+        OPSCOPE_CACHE_DIR=str(blocked / "cache"),
+    )
     for done, (_, expected) in zip(every, BAD_WORDS, strict=True):
         assert (done.code, done.out) == (2, "")
         assert expected in one_line(done.err)
+    no_module_is_one_line(no_module)
+    assert run.code == cache.code == 2
+    assert "expected a writable place, got Not a directory" in one_line(run.err)
+    assert "expected a writable folder, got" in one_line(cache.err)
     assert not place.runs()
 
 
 def test_bad_ops_and_old_runs(place: Place) -> None:
-    assert place.pytest("-q").code == 0
-    run = place.runs()[-1]
+    run = run_folder.write(place.folder / ".opscope" / "runs" / "20260102-030405-run")
     op_id = place.records()[0]["op_id"]
     wrong = ("0" if op_id[0] != "0" else "1") + op_id[1:]
     for name in ("run.json", "manifest.jsonl"):
@@ -181,19 +194,6 @@ def test_bad_ops_and_old_runs(place: Place) -> None:
     for done in old:
         assert (done.code, done.out) == (2, "")
         assert "expected schema 1, got schema 0" in one_line(done.err)
-
-
-def test_a_disk_that_refuses(place: Place) -> None:
-    blocked = place.folder / "file"
-    blocked.write_text("")
-    run, cache = place.one_after_another(
-        place.sweep("--run-dir", str(blocked / "run")), place.sweep("--seed", "77"),
-        OPSCOPE_CACHE_DIR=str(blocked / "cache"),
-    )  # fmt: skip
-    assert run.code == cache.code == 2
-    assert "expected a writable place, got Not a directory" in one_line(run.err)
-    assert "expected a writable folder, got" in one_line(cache.err)
-    assert not place.runs()
 
 
 @pytest.fixture
@@ -282,20 +282,19 @@ module {
 """
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "not a module\n",
-        pytest.param(GOOD[: len(GOOD) // 2], marks=pytest.mark.slow, id="truncated"),
-        pytest.param(GOOD.replace("stablehlo.add", '"weird.op"'), marks=pytest.mark.slow, id="unknown dialect"),
-    ],
-)
-def test_a_file_that_is_no_module(place: Place, text: str) -> None:
-    (place.folder / "bad.mlir").write_text(text)
-    done = place.run("pytest", "--model", "bad.mlir", "--op-by-op", "--backend", "null")
+def no_module_is_one_line(done: Done) -> None:
     assert done.code == 2, done.out
     assert "bad" in one_line(done.err)
     assert ": expected " in one_line(done.err)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "text", [GOOD[: len(GOOD) // 2], GOOD.replace("stablehlo.add", '"weird.op"')], ids=["truncated", "unknown dialect"]
+)
+def test_a_file_that_is_no_module(place: Place, text: str) -> None:
+    (place.folder / "bad.mlir").write_text(text)
+    no_module_is_one_line(place.run("pytest", "--model", "bad.mlir", "--op-by-op", "--backend", "null"))
     assert not place.runs()
 
 

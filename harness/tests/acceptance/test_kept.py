@@ -61,7 +61,8 @@ def stable(tests: dict[str, OpTest]) -> dict[str, dict[str, object]]:
     return {name: test.model_dump(exclude=set(VOLATILE)) for name, test in tests.items()}
 
 
-def test_an_unchanged_second_run_starts_no_process_and_says_the_same(place: Place, tmp_path: Path) -> None:
+def unchanged(place: Place, tmp_path: Path) -> tuple[dict[str, OpTest], dict[str, str]]:
+    """A run and an unchanged second one: the records of the first, and the environment with its cache."""
     (place.folder / "m.mlir").write_text(MODULE)
     site = tmp_path / "site"
     site.mkdir()
@@ -78,6 +79,16 @@ def test_an_unchanged_second_run_starts_no_process_and_says_the_same(place: Plac
     assert not any(test.cached_from for test in first.values())
     page = CliRunner().invoke(show, [str(place.folder / "two")], catch_exceptions=False).output
     assert "2 of 2 verdicts come from earlier runs" in page
+    return first, cache
+
+
+def test_an_unchanged_second_run_starts_no_process_and_says_the_same(place: Place, tmp_path: Path) -> None:
+    unchanged(place, tmp_path)
+
+
+@pytest.mark.slow
+def test_what_is_forced_or_changed_runs_again(place: Place, tmp_path: Path) -> None:
+    first, cache = unchanged(place, tmp_path)
     # Both of these have work to do; that the process before them did it too is nothing that they could keep.
     ends = replace(place, environment=place.environment | cache).one_after_another(
         command("three", "--no-cache"), command("four", "--math-fidelity", "LoFi")

@@ -5,15 +5,16 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from opscope.base.children.frames import LIMIT, Decoder, ProtocolError, encode, new_token
+from opscope.base.tests.unhurried import UNHURRIED
 
 MESSAGES = [{"a": 1}, {"text": "é\n\0"}, {}, {"big": "x" * 70_000}]
 
 
-@settings(deadline=None)  # the machine may be busy with something else
+@UNHURRIED
 @given(st.integers(1, 5000))
 def test_frames_survive_any_cut(step):
     stream = b"".join(map(encode, MESSAGES))

@@ -73,7 +73,7 @@ def test_there_are_as_many_as_there_are_and_one_that_is_killed_leaves_its_own(tm
         slots.take(give_up_after(0.01))
     assert not slots.holds
     end(first)
-    slots.take(give_up_after(5))
+    slots.take(give_up_after(60))
     assert slots.holds
     with pytest.raises(GaveUp):
         Slots.take(_other(path), give_up_after(0.01))
@@ -109,12 +109,12 @@ def test_a_slot_is_handed_on_when_its_turn_is_over_and_somebody_waits(
     slots.take()
     time.sleep(0.02)
     assert not slots.hand_on(), "nobody waits"
-    waiting = in_fork(lambda: Slots(tmp_path / "slots", 1).take(give_up_after(5)))
-    until = time.monotonic() + 5
+    waiting = in_fork(lambda: Slots(tmp_path / "slots", 1).take(give_up_after(60)))
+    until = time.monotonic() + 60
     while not slots.hand_on():
         assert time.monotonic() < until
         time.sleep(0.001)
     assert not slots.holds
     assert os.waitpid(waiting, 0)[1] == 0, "the other had it"
-    slots.take(give_up_after(5))
+    slots.take(give_up_after(60))
     assert not slots.hand_on(), "its turn has just begun"

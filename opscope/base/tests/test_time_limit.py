@@ -16,12 +16,12 @@ def test_what_takes_too_long_ends() -> None:
     def sleep() -> None:
         while True:
             with contextlib.suppress(Exception):  # code that keeps every error
-                time.sleep(1)
+                time.sleep(60)
 
     began = time.monotonic()
     with pytest.raises(TimeIsUpError, match=r"no end within 0\.05 s"), time_limit(0.05):
         sleep()
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 30
     assert not expired()
 
 

@@ -39,11 +39,11 @@ BAD = {
 
 @pytest.mark.parametrize(("text", "reason"), BAD.values(), ids=BAD)
 def test_bad_yaml_is_one_line_at_once(text: str, reason: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(YamlError, match=re.escape(reason)) as error:
         parse_yaml(text)
     assert "\n" not in str(error.value)
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_good_yaml_has_its_values_and_lines() -> None:

@@ -24,7 +24,7 @@ from opscope.simulator.host.tt_device_image import TTDeviceImage
 
 Entries = dict[str, bytes]
 SECONDS = 1.0
-"""What refusing an image may take."""
+"""What refusing an image may take, of the processor: other work on the machine counts for nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +64,10 @@ def zipped(path: Path, entries: Entries, change: Callable[[zipfile.ZipInfo], Non
 
 def refused(path: Path, message: str) -> None:
     before = sorted(path.parent.parent.rglob("*"))
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises((ImageError, DeviceError), match=message) as caught:
         TTDeviceImage.load_from_disk(path)
-    assert time.monotonic() - started < SECONDS
+    assert time.process_time() - started < SECONDS
     assert "\n" not in str(caught.value)
     assert sorted(path.parent.parent.rglob("*")) == before
 

@@ -7,6 +7,8 @@ import queue
 import signal
 import threading
 import time
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +26,15 @@ from opscope.simulator.host.processes.signs_of_life import VARIABLE, answer_of, 
 from opscope.simulator.host.tests.layers import WORMHOLE, Layer, X, layer, near
 
 
-def shared() -> set[str]:
-    """Files in memory that has a name; folders and files of `tt_device_*` there are those of runs beside this one."""
-    return {
-        path.name for path in Path("/dev/shm").iterdir() if path.is_file() and not path.name.startswith("tt_device_")
-    }
+def named_memory(pids: Iterable[int]) -> set[str]:
+    """Files of /dev/shm that these processes map or have open. Others there are those of programs beside this one."""
+    held: set[str] = set()
+    for process in (Path(f"/proc/{pid}") for pid in pids):
+        held |= {line.split(maxsplit=5)[-1] for line in (process / "maps").read_text().splitlines()}
+        for descriptor in (process / "fd").iterdir():
+            with suppress(FileNotFoundError):  # closed meanwhile
+                held.add(str(descriptor.readlink()))
+    return {path for path in held if path.startswith("/dev/shm/") and Path(path).exists()}
 
 
 def lives(pid: int) -> bool:
@@ -47,7 +53,7 @@ def numbered(number: int) -> np.ndarray:
 
 def pipeline_with_a_death(count: int, killed: int, victim: int) -> None:
     """Pushes `count` inputs through two cards, and kills the process of one once `killed` outputs are there."""
-    before = shared()
+    before = named_memory([os.getpid()])
     devices = [pybuda.TTDevice(f"tt{i}", arch=WORMHOLE, module=Layer(f"layer{i}")) for i in range(2)]
     sample = [numbered(0)]
     devices[0].push_to_inputs(sample)
@@ -56,6 +62,7 @@ def pipeline_with_a_death(count: int, killed: int, victim: int) -> None:
     outputs = pybuda.initialize_pipeline(False, sample_inputs=sample, d2d_fwd_queues=[between])
     pybuda.run_forward(0)
     pids: list[int] = []
+    named: set[str] = set()
     refused: list[PyBudaError] = []
 
     def push() -> None:
@@ -73,14 +80,15 @@ def pipeline_with_a_death(count: int, killed: int, victim: int) -> None:
             got.append(outputs.get(timeout=60)[0].value())
             if len(got) == killed:
                 pids = [device.process.pid for device in devices if device.process is not None]
+                named = named_memory([os.getpid(), *pids]) - before
                 os.kill(pids[victim], signal.SIGKILL)
                 at = time.monotonic()
-    assert time.monotonic() - at < 5
+    assert time.monotonic() - at < 30, "well before the limit of the queue"
     assert str(died.value) == (
         f"tt{victim}: expected its process, {pids[victim]}, to run, got: killed by SIGKILL; try to run it again"
     )
     assert (died.value.device, died.value.ending) == (f"tt{victim}", "signal SIGKILL")
-    pushing.join(5)
+    pushing.join(60)
     assert not pushing.is_alive()  # it was told, and does not wait for ever
     assert [type(error) for error in refused] == [DeviceDied]
     assert pybuda.error_raised()
@@ -90,7 +98,7 @@ def pipeline_with_a_death(count: int, killed: int, victim: int) -> None:
     assert between.qsize() == len(got) if victim == 0 else between.qsize() >= len(got)
     pybuda.shutdown()
     assert not any(map(lives, pids))
-    assert shared() <= before
+    assert not any(Path(path).exists() for path in named)
     devices = [pybuda.TTDevice(f"again{i}", arch=WORMHOLE, module=Layer(f"layer{i}")) for i in range(2)]
     assert np.array_equal(got[0], expected_first)
     for number, value in enumerate(got):
@@ -183,7 +191,7 @@ def test_a_process_that_hangs_is_ended_with_an_error(monkeypatch: pytest.MonkeyP
     pybuda.run_forward(1)
     with pytest.raises(DeviceDied) as died:
         outputs.get(timeout=60)
-    assert time.monotonic() - at < 5
+    assert time.monotonic() - at < 30, "well before the limit of the queue"
     assert str(died.value) == (
         f"tt0: expected a sign of its process, {pid}, within 1 s, got none; it was ended; try to run it again, or a "
         "larger OPSCOPE_DEVICE_SILENCE"

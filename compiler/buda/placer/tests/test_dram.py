@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opscope.base.tests.unhurried import UNHURRIED
 from opscope.compiler.buda.placer.dram import (
     DRAM_TILES,
     FIRST,
@@ -213,6 +214,7 @@ def test_what_does_not_fit_is_one_line() -> None:
         place_queues([], budget_of("grayskull"), "NEAREST")
 
 
+@UNHURRIED
 @given(
     st.lists(st.tuples(st.integers(1, 5000), st.integers(1, 6), st.integers(0, 5), st.integers(0, 3)), max_size=12),
     st.sampled_from(sorted(PICKERS)),
