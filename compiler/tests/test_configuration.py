@@ -132,7 +132,7 @@ def test_chips_are_filled_in_the_order_asked_for() -> None:
         ({"amp_level": True}, "amp_level: expected a whole number from 0 to 2, got True"),
         ({"amp_level": "1.5"}, "amp_level: expected a whole number from 0 to 2, got '1.5'"),
         ({"amp_level": -1}, "amp_level: expected a whole number from 0 to 2, got -1"),
-        ({"math_fidelity": "HiFi9"}, "math_fidelity: expected LoFi, HiFi2, HiFi3, HiFi4"),
+        ({"math_fidelity": "HiFi9"}, "math_fidelity: expected LoFi, HiFi2, HiFi2_B, HiFi3, HiFi4"),
         ({"balancer_polizy": "NLP"}, "try balancer_policy"),
         ({"default_df_override": "Float12"}, "default_df_override: expected"),
         ({"enable_t_streaming": "maybe"}, "expected true or false, got 'maybe'"),

@@ -74,7 +74,7 @@ def test_a_rule_changes_the_ops_that_it_means_and_their_queues() -> None:
         ({"output_df": "Float17"}, "output_df: expected a number format, got 'Float17'"),
         ({"output_df": "Int32"}, "output_df: expected a format of floats, got Int32"),
         ({"input_df": {0: "Int32"}}, "input_df: expected a format of floats, got Int32"),
-        ({"math_fidelity": "HiFi9"}, "math_fidelity: expected LoFi, HiFi2, HiFi3, HiFi4, got 'HiFi9'"),
+        ({"math_fidelity": "HiFi9"}, "math_fidelity: expected LoFi, HiFi2, HiFi2_B, HiFi3, HiFi4, got 'HiFi9'"),
         ({"epoch_type": "sideways"}, "epoch_type: expected forward, backward, optimizer, got 'sideways'"),
         ({"name_regex": "("}, "name_regex: expected a regular expression, got '('"),
     ],

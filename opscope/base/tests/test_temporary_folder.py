@@ -74,6 +74,7 @@ def test_the_folder_of_a_killed_process_is_removed_by_the_next_that_makes_one(pl
     assert list(place.iterdir()) == [mine]
 
 
+@pytest.mark.filterwarnings("ignore:os.fork")  # JAX may be in this process
 def test_a_fork_leaves_the_folder_to_its_maker(place: Path) -> None:
     folder = TemporaryFolder("test")
     child = os.fork()
