@@ -70,7 +70,7 @@ def check(options: ResultOptions, backends: Sequence[str]) -> None:
 
 def _mesh(task: Task) -> str:
     """The mesh that a model's file names; empty if it names none, or is no StableHLO."""
-    if task.export is not None or task.unreadable or task.request.cache_dir is None:
-        return ""
     path, request = Path(task.path), task.request
+    if task.export is not None or task.unreadable or request.cache_dir is None:
+        return ""
     return file_models.mesh(path, task.entry, Path(request.cache_dir), listing_seconds(path, request))
