@@ -5,24 +5,10 @@ Sums in another order or in another precision, functions by another library, tie
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import numpy as np
 
-from ci.wrong_numbers.ops import Ran
+from ci.wrong_numbers.ops import Changed, Ran, of_each
 from ci.wrong_numbers.wrong import wide
-
-Change = Callable[[Ran], np.ndarray]
-
-
-@dataclass(frozen=True)
-class Honest:
-    """One right way to compute a case on the host."""
-
-    kind: str
-    case: str
-    change: Change
 
 
 def nearest(ran: Ran) -> np.ndarray:
@@ -64,17 +50,13 @@ def other_zero(ran: Ran) -> np.ndarray:
     return np.where(ran.golden == 0, -ran.golden, ran.golden)
 
 
-def _all(kind: str, cases: str, change: Change) -> list[Honest]:
-    return [Honest(kind, case.strip(), change) for case in cases.split(",")]
-
-
-HONEST: tuple[Honest, ...] = (
-    *_all("backwards", "dot f32 256, dot bf16 256, dot f64 128, sum f32 cancel, sum f32 100000, sum f32 rows, "
+HONEST: tuple[Changed, ...] = (
+    *of_each("backwards", "dot f32 256, dot bf16 256, dot f64 128, sum f32 cancel, sum f32 100000, sum f32 rows, "
           "sum f32 columns, sum bf16 rows", backwards),
-    *_all("by blocks", "dot f32 512, dot bf16 512, sum f32 128, sum f64 rows", by_blocks),
-    *_all("rounded once", "dot bf16 1024, conv bf16, conv f32, multiply bf16 256, add bf16 256, divide f32 64, "
+    *of_each("by blocks", "dot f32 512, dot bf16 512, sum f32 128, sum f64 rows", by_blocks),
+    *of_each("rounded once", "dot bf16 1024, conv bf16, conv f32, multiply bf16 256, add bf16 256, divide f32 64, "
           "sqrt f32, log f32 near 1, log f64 near 1, log1p f32, expm1 f32, sine f32, exp bf16 128, exp f64, "
           "power f32", nearest),
-    *_all("as it came", "next_after, i1 to f16", as_it_came),
-    *_all("the other zero", "maximum f32 ends", other_zero),
+    *of_each("as it came", "next_after, i1 to f16", as_it_came),
+    *of_each("the other zero", "maximum f32 ends", other_zero),
 )  # fmt: skip

@@ -113,6 +113,24 @@ class Ran:
                         body=op.op_params.get("body"), ulp=ulp)  # fmt: skip
 
 
+Change = Callable[[Ran], np.ndarray]
+"""Makes another result of what was computed."""
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A result to judge, wrong or honest: what is changed, of which op (`cases.CASES`)."""
+
+    kind: str
+    case: str
+    change: Change
+
+
+def of_each(kind: str, cases: str, change: Change) -> list[Changed]:
+    """The same change of several ops."""
+    return [Changed(kind, case.strip(), change) for case in cases.split(",")]
+
+
 def run(case: Case, seed: int, place: str, options: ResultOptions | None = None) -> Ran | None:
     """The op on the host (`host`) or on the card (`card`); None if the card does not take it."""
     split = split_module(case.text, "case")

@@ -7,23 +7,11 @@ the op in double precision (`Ran.exact`), so that it has one error and no other.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ci.wrong_numbers.ops import BF16, Ran
-
-Change = Callable[[Ran], np.ndarray]
-
-
-@dataclass(frozen=True)
-class Wrong:
-    """One fault: what it does, to which op (`cases.CASES`)."""
-
-    kind: str
-    case: str
-    change: Change
+from ci.wrong_numbers.ops import BF16, Change, Changed, Ran, of_each
 
 
 def wide(ran: Ran, values: np.ndarray) -> np.ndarray:
@@ -199,70 +187,65 @@ def by_float16(ran: Ran) -> np.ndarray:
 LAST = ..., -1
 
 
-def _all(kind: str, cases: str, change: Change) -> list[Wrong]:
-    """One fault of several ops."""
-    return [Wrong(kind, case.strip(), change) for case in cases.split(",")]
-
-
-WRONG: tuple[Wrong, ...] = (
+WRONG: tuple[Changed, ...] = (
     # The scale of everything.
-    *_all("x 1.003", "dot bf16 256, dot bf16 512, dot bf16 1024, multiply bf16 100, multiply bf16 300, "
+    *of_each("x 1.003", "dot bf16 256, dot bf16 512, dot bf16 1024, multiply bf16 100, multiply bf16 300, "
           "multiply bf16 1000, add bf16 256, conv bf16, tanh bf16 256, dot f32 256", times(1.003)),
-    *_all("x 0.997", "dot bf16 512", times(0.997)),
-    *_all("x 1.0001", "multiply f32 100", times(1.0001)),
-    Wrong("x 1 + 1e-9", "multiply f64 64", times(1 + 1e-9)),
-    Wrong("x 1.01", "sum f32 rows", times(1.01)),
-    *_all("offset", "dot bf16 256", offset(0.01)),
+    *of_each("x 0.997", "dot bf16 512", times(0.997)),
+    *of_each("x 1.0001", "multiply f32 100", times(1.0001)),
+    Changed("x 1 + 1e-9", "multiply f64 64", times(1 + 1e-9)),
+    Changed("x 1.01", "sum f32 rows", times(1.01)),
+    *of_each("offset", "dot bf16 256", offset(0.01)),
     # Rounding.
-    *_all("truncated", "dot bf16 64, dot bf16 128, dot bf16 256, multiply bf16 64, multiply bf16 128, "
+    *of_each("truncated", "dot bf16 64, dot bf16 128, dot bf16 256, multiply bf16 64, multiply bf16 128, "
           "multiply bf16 256, add bf16 128, subtract bf16 96", cut),
-    *_all("through bf16", "multiply f32 100, dot f32 128", through(BF16)),
+    *of_each("through bf16", "multiply f32 100, dot f32 128", through(BF16)),
     # Double precision.
-    *_all("noise 5e-4", "dot f64 128, sum f64 rows", noise(5e-4)),
-    Wrong("noise 1e-7", "dot f64 128", noise(1e-7)),
-    *_all("through f32", "add f64 64, divide f64 64, exp f64, sqrt f64, log f64 near 1",
+    *of_each("noise 5e-4", "dot f64 128, sum f64 rows", noise(5e-4)),
+    Changed("noise 1e-7", "dot f64 128", noise(1e-7)),
+    *of_each("through f32", "add f64 64, divide f64 64, exp f64, sqrt f64, log f64 near 1",
           through(np.float32)),
     # Functions, near their zeros and far from them.
-    Wrong("off 2e-4", "log f32 near 1", up(2e-4)),
-    *_all("off 1e-3", "log f32 near 1, log1p f32, expm1 f32, tanh f32, exp f32, logistic f32", up(1e-3)),
-    *_all("off 1e-2", "sine f32, cosine f32", up(1e-2)),
-    *_all("off 1e-4", "rsqrt f32, divide f32 64", up(1e-4)),
-    Wrong("off 5 %", "log bf16", up(0.05)),
+    Changed("off 2e-4", "log f32 near 1", up(2e-4)),
+    *of_each("off 1e-3", "log f32 near 1, log1p f32, expm1 f32, tanh f32, exp f32, logistic f32", up(1e-3)),
+    *of_each("off 1e-2", "sine f32, cosine f32", up(1e-2)),
+    *of_each("off 1e-4", "rsqrt f32, divide f32 64", up(1e-4)),
+    Changed("off 5 %", "log bf16", up(0.05)),
     # Terms of sums.
-    Wrong("last 32 terms lost", "sum f32 cancel", lost(-32, 0, 32)),
-    Wrong("first 1024 terms lost", "sum f32 100000", lost(0, 0, 1024)),
-    Wrong("last term lost", "sum f32 rows", lost(-1, 1)),
-    *_all("largest term lost", "sum f32 128, sum bf16 rows", again(one_lost)),
-    Wrong("tail of K lost", "dot f32 k200", lost(192, 1, 8)),
-    Wrong("tail of K lost", "dot bf16 k1000", lost(992, 1, 8)),
-    Wrong("one factor lost", "product f32", lambda ran: wide(ran, ran.exact / ran.inputs[0][:, -1])),
-    Wrong("last column not seen", "largest f32",
+    Changed("last 32 terms lost", "sum f32 cancel", lost(-32, 0, 32)),
+    Changed("first 1024 terms lost", "sum f32 100000", lost(0, 0, 1024)),
+    Changed("last term lost", "sum f32 rows", lost(-1, 1)),
+    *of_each("largest term lost", "sum f32 128, sum bf16 rows", again(one_lost)),
+    Changed("tail of K lost", "dot f32 k200", lost(192, 1, 8)),
+    Changed("tail of K lost", "dot bf16 k1000", lost(992, 1, 8)),
+    Changed("one factor lost", "product f32", lambda ran: wide(ran, ran.exact / ran.inputs[0][:, -1])),
+    Changed("last column not seen", "largest f32",
           lambda ran: wide(ran, np.max(np.sort(ran.inputs[0], axis=1)[:, :-1], axis=1))),
-    *_all("added up in bf16", "sum f32 128, dot bf16 k1000", narrow_sum),
+    *of_each("added up in bf16", "sum f32 128, dot bf16 k1000", narrow_sum),
     # Moved values, and the sign of zero.
-    *_all("sign of zero lost", "negate -0, reshape -0, slice bf16 -0, transpose -0, concatenate -0",
+    *of_each("sign of zero lost", "negate -0, reshape -0, slice bf16 -0, transpose -0, concatenate -0",
           positive),
-    Wrong("one value a unit off", "slice bf16", set_at(element, lambda x: np.nextafter(x, BF16(9)))),
-    Wrong("two rows exchanged", "reverse", swapped),
-    Wrong("not transposed", "transpose", lambda ran: ran.inputs[0].copy()),
+    Changed("one value a unit off", "slice bf16", set_at(element, lambda x: np.nextafter(x, BF16(9)))),
+    Changed("two rows exchanged", "reverse", swapped),
+    Changed("not transposed", "transpose", lambda ran: ran.inputs[0].copy()),
     # Exact kinds.
-    Wrong("a unit off", "next_after", ulp(1)),
-    Wrong("not moved", "next_after", lambda ran: ran.inputs[0].copy()),
-    Wrong("5 units off", "i1 to f16", ulp(5)),
-    *_all("truncated", "i32 to f32, f32 to bf16, f32 to f16", cut),
-    Wrong("rounded away", "f32 to bf16", ties_away),
-    Wrong("rounded to nearest", "f32 to i32", lambda ran: wide(ran, np.rint(ran.inputs[0]))),
-    Wrong("toward zero", "floor f32", lambda ran: np.trunc(ran.inputs[0])),
-    Wrong("halves away", "round even f32",
+    Changed("a unit off", "next_after", ulp(1)),
+    Changed("not moved", "next_after", lambda ran: ran.inputs[0].copy()),
+    Changed("5 units off", "i1 to f16", ulp(5)),
+    *of_each("truncated", "i32 to f32, f32 to bf16, f32 to f16", cut),
+    Changed("rounded away", "f32 to bf16", ties_away),
+    Changed("rounded to nearest", "f32 to i32", lambda ran: wide(ran, np.rint(ran.inputs[0]))),
+    Changed("toward zero", "floor f32", lambda ran: np.trunc(ran.inputs[0])),
+    Changed("halves away", "round even f32",
           lambda ran: np.copysign(np.floor(np.abs(ran.inputs[0]) + 0.5), ran.inputs[0])),
     # Infinities and NaN.
-    *(Wrong(which, "multiply bf16 ends", ends(which)) for which in ("Inf x 2", "Inf x 0")),
-    Wrong("NaN dropped", "maximum f32 ends", ends("NaN")),
-    Wrong("no infinity", "multiply f32 ends", ends("overflow")),
+    *(Changed(which, "multiply bf16 ends", ends(which)) for which in ("Inf x 2", "Inf x 0")),
+    Changed("NaN dropped", "maximum f32 ends", ends("NaN")),
+    Changed("no infinity", "multiply f32 ends", ends("overflow")),
     # Places.
-    Wrong("one element off by 2 %", "add f32 200", set_at(element, lambda x: x * x.dtype.type(1.02))),
-    Wrong("row of a face zero", "dot f32 512", set_at(lambda ran: (100, slice(32, 48)), zero)),
-    Wrong("last column zero", "dot bf16 512", set_at(lambda ran: LAST, zero)),
-    Wrong("a tile zero", "conv f32", set_at(lambda ran: (0, 2, slice(0, 14)), zero)),
-    Wrong("small values lost", "add bf16 128", small_lost),
+    Changed("one element off by 2 %", "add f32 200", set_at(element, lambda x: x * x.dtype.type(1.02))),
+    Changed("row of a face zero", "dot f32 512", set_at(lambda ran: (100, slice(32, 48)), zero)),
+    Changed("last column zero", "dot bf16 512", set_at(lambda ran: LAST, zero)),
+    Changed("a tile zero", "conv f32", set_at(lambda ran: (0, 2, slice(0, 14)), zero)),
+    Changed("small values lost", "add bf16 128", small_lost),
 )  # fmt: skip

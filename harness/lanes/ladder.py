@@ -254,34 +254,33 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
     measured = [check.pcc for check in checks if check.pcc is not None]
     numbers = {"results": tuple(checks), "pcc": min(measured, default=None), **_largest(checks)}
     wrong = mesh_run.reasons(checks, len(row.outputs))
-    second = (
-        None if state.on_devices or wrong else second_opinion.of(row, job, state.judged_by, export_dir, wrong=False)
-    )
     if state.on_devices:  # the first devices that part are dumped and explained, or else the first of all
         row, checks = mesh_run.first_wrong(row, job, state.on_devices, checks)
     if state.context.dump_tensors == "all" or (wrong and state.context.dump_tensors == "failing"):
         dumped.dump(row, job, state.context, export_dir)
+    test, plain = None, None
     if wrong:
         state.reached = before
         plain = state.stored(Stage.COMPARE, ".txt", "\n".join(wrong) + "\n")
         test = state.ended(Status.WRONG_RESULT, wrong[0], Stage.COMPARE, artifact=plain, **numbers)
         state.before_explaining(test)
-        if row.golden and not state.on_devices:
-            second = second_opinion.of(row, job, state.judged_by, export_dir, wrong=True)
-        if second is not None and second.parts and second.right:
-            state.reached = Stage.COMPARE
-            return state.in_doubt(second, wrong, numbers)
-        test = test.model_copy(update={"second_authority": second.text if second else ""})
-        state.leave_ir()
-        if not row.golden:  # there is nothing to explain it by
-            return test
-        artifact, hypothesis = explained.explained(row, job, state.context, state.judged_by, checks, export_dir)
-        # A model that ran whole has the figures of its values as its artifact.
-        kept = test.artifact if artifact is None or test.artifact != plain else artifact
-        return test.model_copy(update={"artifact": kept, "hypothesis": hypothesis})
-    if second is not None and second.parts and not second.right:
-        return state.in_doubt(second, [], numbers)
-    return state.ended(Status.SUCCESS, second_authority=second.text if second else "", **numbers)
+    second = None
+    if row.golden and not state.on_devices:
+        second = second_opinion.of(row, job, state.judged_by, export_dir, wrong=test is not None)
+    if second is not None and second.parts and second.right == bool(wrong):
+        state.reached = Stage.COMPARE
+        return state.in_doubt(second, wrong, numbers)
+    opinion = second.text if second else ""
+    if test is None:
+        return state.ended(Status.SUCCESS, second_authority=opinion, **numbers)
+    test = test.model_copy(update={"second_authority": opinion})
+    state.leave_ir()
+    if not row.golden:  # there is nothing to explain it by
+        return test
+    artifact, hypothesis = explained.explained(row, job, state.context, state.judged_by, checks, export_dir)
+    # A model that ran whole has the figures of its values as its artifact.
+    kept = test.artifact if artifact is None or test.artifact != plain else artifact
+    return test.model_copy(update={"artifact": kept, "hypothesis": hypothesis})
 
 
 def _largest(checks: Sequence[ResultCheck]) -> dict[str, Any]:
