@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -162,6 +163,17 @@ def pytest_collection() -> Iterator[None]:
         collected = yield
     gc_pause.set_aside()
     return collected
+
+
+SLOW_AS_A_WHOLE = re.compile(rb"^pytestmark = .*pytest\.mark\.slow", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out files that have slow tests alone where none is asked for: each worker would import what they need."""
+    if config.option.markexpr != "not slow" or collection_path.suffix != ".py":
+        return None
+    named = any(Path(word.partition("::")[0]).absolute() == collection_path for word in config.args)
+    return None if named or not SLOW_AS_A_WHOLE.search(collection_path.read_bytes()) else True
 
 
 _BEGINNINGS: dict[str, Any] = {}

@@ -55,6 +55,7 @@ def lint(root: Path) -> dict[str, bool]:
     return contracts
 
 
+@pytest.mark.slow
 def test_the_contracts_hold_and_each_notices_a_stray_import(tmp_path: Path) -> None:
     lint_tree.make(ROOT, tmp_path)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ci.sample_slow import choose
+from ci.sample_slow import choose, files, left
 
 IDS = [f"room/tests/test_{file}.py::test_{number}" for file in "abcdef" for number in range(5)]
 
@@ -17,3 +17,16 @@ def test_one_test_per_file_and_never_more_than_there_are() -> None:
     assert len(chosen) == 6
     assert len({node_id.partition("::")[0] for node_id in chosen}) == 6
     assert choose([], 1, 3) == []
+
+
+def test_what_runs_anyway_is_left_out_of_what_was_drawn() -> None:
+    chosen = choose(IDS, 1, 100)
+    assert left(chosen, ["room/tests/test_c.py"]) == [each for each in chosen if "test_c" not in each]
+    assert left(chosen, []) == chosen
+
+
+def test_only_files_with_slow_tests_are_asked_for_them() -> None:
+    asked = files()
+    assert {"ci/tests/test_wheel.py", "harness/tests/acceptance/test_kills.py"} <= set(asked)
+    assert "ci/tests/test_sample_slow.py" in asked, "this one speaks of them"
+    assert "reports/tests/test_end_of_run.py" not in asked

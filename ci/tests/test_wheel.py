@@ -16,6 +16,8 @@ import pytest
 
 pytest.importorskip("build", reason="build comes with the dev extra")
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("harness", "models", "reports", "compiler")
 PASSES = "opscope/base/passes/_passes.abi3.so"
@@ -112,7 +114,6 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.slow
 def test_a_wheel_holds_opscope_alone(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0].partition("-")[0] for name in names} == {"opscope"}
@@ -122,7 +123,6 @@ def test_a_wheel_holds_opscope_alone(wheel: Path) -> None:
         assert [name for name in names if name.endswith(".so")] == [PASSES]
 
 
-@pytest.mark.slow
 def test_where_there_is_no_compiler_it_is_built_without_passes_in_c(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, copied(tmp_path / "source")]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "CC": str(tmp_path / "none")})
@@ -140,7 +140,6 @@ def test_where_there_is_no_compiler_it_is_built_without_passes_in_c(tmp_path: Pa
     assert passes == "NumPy (not compiled: no C compiler at installation)"
 
 
-@pytest.mark.slow
 def test_passes_in_c_are_used_where_they_were_compiled(wheel: Path, python: Path) -> None:
     code = "from opscope.simulator.api import passes_by; print(passes_by())"
     printed = subprocess.run([python, "-P", "-c", code], capture_output=True, text=True, check=True, cwd=python.parent)
@@ -148,7 +147,6 @@ def test_passes_in_c_are_used_where_they_were_compiled(wheel: Path, python: Path
     assert printed.stdout.strip().startswith("compiled C" if compiled else "NumPy")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["one", "two"])
 @pytest.mark.parametrize(
     "words",

@@ -11,6 +11,8 @@ from opscope.compiler import api
 from opscope.compiler.pipelines.pipeline import graph_passes, run
 from opscope.compiler.tests import programs
 
+pytestmark = pytest.mark.slow
+
 if not (find_spec("torch") and find_spec("torchax")):
     pytest.skip("torch and torchax not installed; try pip install -e '.[torch]'", allow_module_level=True)
 
@@ -47,7 +49,6 @@ FORMS: dict[str, list[str]] = {
 """Form of `torch_programs.FORMS` -> what becomes of it. The last ones differ from others in one point."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMS)
 def test_a_form_of_pytorch_becomes_the_op_of_that_name(name: str) -> None:
     from opscope.compiler.tests import torch_programs

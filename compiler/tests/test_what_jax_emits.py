@@ -20,6 +20,8 @@ from opscope.compiler.errors import StageFailure
 from opscope.compiler.ops.custom_calls import find
 from opscope.compiler.tests import programs
 
+pytestmark = pytest.mark.slow
+
 ROOMS = (jnp, jax.lax, jax.nn, jax.scipy.special, jnp.linalg, jax.scipy.linalg, jax.lax.linalg, jnp.fft)
 EMITTED = re.compile(r'\b(chlo\.\w+)|custom_call @([\w.$]+)|composite "([\w.]+)"')
 # Of NumPy: JAX would compile a program for each while pytest collects.
@@ -54,7 +56,6 @@ def modules() -> Iterator[str]:
         yield programs.stablehlo(function, *args)
 
 
-@pytest.mark.slow
 def test_nothing_that_jax_emits_is_unknown() -> None:
     first: dict[str, str] = {}
     for text in modules():

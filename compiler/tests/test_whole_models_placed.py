@@ -6,8 +6,9 @@ import pytest
 
 from ci.benchmarks.bench_placed import measured
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 @pytest.mark.export
 @pytest.mark.parametrize(("arch", "acc"), [("n150", "Float32"), ("e150", "Float16_b")])
 @pytest.mark.parametrize("model", ["resnet50", "bert_base"])

@@ -14,6 +14,8 @@ from opscope.harness.cli.emissions import emissions
 from opscope.harness.record.errors import InputError
 from opscope.harness.run.api import run_op_by_op
 
+pytestmark = pytest.mark.slow
+
 SMALL = """module @small {
   func.func public @main(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> tensor<8x4xf32> {
     %0 = stablehlo.add %x, %y : tensor<4x8xf32>
@@ -50,7 +52,6 @@ def small(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.slow
 def test_a_backend_is_run_and_its_differences_and_refusals_are_told(small, tmp_path):
     (tmp_path / "other.py").write_text(OTHER, encoding="utf-8")
     result = CliRunner().invoke(ops, ["--against-backend", str(tmp_path / "other.py"), "--model", str(small), "--json"])
@@ -65,7 +66,6 @@ def test_a_backend_is_run_and_its_differences_and_refusals_are_told(small, tmp_p
     assert (group["difference"]["ours"], group["difference"]["theirs"]) == ("array<i64>", "array<i32>")
 
 
-@pytest.mark.slow
 def test_a_finished_run_gives_the_ir_that_it_kept(small, tmp_path):
     run_op_by_op(str(small), backend="reference", keep_ir=True, until="ttnn-to-flatbuffer", run_dir=tmp_path / "kept")
     run_op_by_op(str(small), backend="reference", until="ttnn-to-flatbuffer", run_dir=tmp_path / "plain")
@@ -84,7 +84,6 @@ def test_a_finished_run_gives_the_ir_that_it_kept(small, tmp_path):
         list(emissions("xla", tmp_path / "kept", (), "n150"))
 
 
-@pytest.mark.slow
 def test_tt_mlir_differs_from_this_compiler_only_for_reasons_that_are_written_down():
     if "tt" not in registry.names() or (missing := registry.load("tt").available()) is not None:
         pytest.skip(f"tt-mlir is not installed: {missing if 'tt' in registry.names() else 'no backend of this name'}")

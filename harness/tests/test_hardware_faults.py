@@ -33,6 +33,8 @@ from opscope.simulator.faults.fault import parse
 from opscope.simulator.faults.injection import PRODUCTS, Injection
 from opscope.simulator.placed import allocate
 
+pytestmark = pytest.mark.slow
+
 KINDS = {"dram-bit": 80, "l1-bit": 50, "dead-core": 30, "stuck-link": 20, "slow-channel": 20}
 """How many faults of each kind in a sweep of 200."""
 MODELS = ("mnist_mlp", "tcn")
@@ -194,7 +196,6 @@ def sweep(found: list[Target], counts: dict[str, int], seed: int) -> tuple[Count
     return tally, lines
 
 
-@pytest.mark.slow
 def test_two_hundred_hardware_faults_change_a_verdict_or_say_why_not(tmp_path, capsys):
     found = list(targets(MODELS, tmp_path))
     tally, lines = sweep(found, KINDS, seed=11)

@@ -9,6 +9,8 @@ import pytest
 
 from opscope.harness.tests.test_mesh import CHANNEL, GLOBAL, SUM
 
+pytestmark = pytest.mark.slow
+
 BOARDS = {"n300": ("2", 2), "t3000": ("2x4", 8), "galaxy": ("4x8", 32)}
 
 
@@ -46,7 +48,6 @@ def collectives(chips: int) -> Iterator[tuple[str, str]]:
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("board", BOARDS)
 def test_each_chip_of_the_board_has_what_the_formula_says(board: str) -> None:
     from opscope.harness.backends.base import Job

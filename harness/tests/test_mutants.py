@@ -28,6 +28,8 @@ from opscope.harness.verdict.operands import Operands
 from opscope.simulator.api import Device, DeviceError
 from opscope.simulator.mutants import NO_MUTANTS, Mutation, mutations_for
 
+pytestmark = pytest.mark.slow
+
 BOARD = "n150"
 MODELS = ("mnist_mlp", "resnet50", "bert_base", "vit_base", "gpt2_small")
 
@@ -113,7 +115,6 @@ def judge(ops: list[Op], count: int, seed: int) -> Tally:
     return tally
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("models", "dtype", "count"),
     [

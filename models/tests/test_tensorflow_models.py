@@ -12,13 +12,14 @@ from opscope.models import frontends, registry
 from opscope.models.tests.framework_results import FRAMEWORKS, values
 from opscope.models.tests.test_torch_models import exported, run
 
+pytestmark = pytest.mark.slow
+
 MODELS = [n for n in registry.names() if registry.get(n).framework in FRAMEWORKS]
 
 FAR = {"ds_cnn_int8_tflite": 0.0}
 """Model -> how far results may be apart, as a share of the largest; integers are equal."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_the_export_computes_what_the_framework_computes(name: str, tmp_path: Path) -> None:
     from opscope.harness.prepare import golden

@@ -15,6 +15,8 @@ import pytest
 from opscope.base.children.call import call
 from opscope.models import frontends, registry
 
+pytestmark = pytest.mark.slow
+
 MODELS = [n for n in registry.names() if registry.get(n).framework == "torch" and not registry.get(n).giant]
 needs_torch = pytest.mark.skipif(bool(frontends.missing("torch")), reason=frontends.missing("torch"))
 
@@ -59,7 +61,6 @@ def run(command: list[str], folder: Path, text: str = "", more: Mapping[str, str
 
 
 @needs_torch
-@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_the_export_computes_what_torch_computes(name: str, tmp_path: Path) -> None:
     from opscope.harness.prepare import golden
@@ -138,7 +139,6 @@ except TypeError as error:
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(find_spec("torchax") is None, reason="torchax is not installed")
 def test_tensors_that_forward_makes_meet_the_traced_ones(tmp_path: Path) -> None:
     said = run([sys.executable, "-P", "-c", PLAIN], tmp_path)

@@ -25,6 +25,8 @@ from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.scale import shard
 from opscope.reports.records.night_record import NightRecord, join
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = "\x1b]0;t\x07\x1b[2J\x9b31m\x00\x7f\u202eevil\u2066\r\b\U000e0041 %s {0} [red]x[/red] <b>&amp; |`,\"';\n\t="
 LONG = 50_000_000
 """Characters of the longest message."""
@@ -182,7 +184,6 @@ def check_records(run_dir: Path, ops: int) -> dict[str, OpTest]:
     return {test.op_name.partition(".")[2]: test for test in reversed(run.tests)}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("ops", [4, MANY], ids=["few", "many"])
 def test_every_verb(desk: Desk, ops: int) -> None:
     run_and_resume(desk, ops)

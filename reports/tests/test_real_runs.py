@@ -12,6 +12,8 @@ import pytest
 
 from opscope.harness.record.store import load_run
 
+pytestmark = pytest.mark.slow
+
 BACKEND = '''
 from opscope.harness.backends.base import StageError
 from opscope.harness.backends.reference import Reference
@@ -66,7 +68,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
 def test_two_sweeps_say_what_changed(folder: Path) -> None:
     by_database = json.loads(command(folder, "opscope", "diff", "--json"))
     assert {row["op_name"]: row["label"] for row in by_database["rows"]} == {
@@ -80,7 +81,6 @@ def test_two_sweeps_say_what_changed(folder: Path) -> None:
     assert by_folder["rows"] == by_database["rows"]
 
 
-@pytest.mark.slow
 def test_what_to_fix_and_how_ready(folder: Path) -> None:
     plan = json.loads(command(folder, "opscope", "unblock", "--json"))
     assert plan["whole"] == ["m_exp"]

@@ -21,6 +21,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 BIN = Path(sys.executable).parent
 MODEL = """
 func.func @main(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>) -> tensor<4x4xf32> {
@@ -111,7 +113,6 @@ def only(pattern: str, text: str) -> str:
     return hits.pop().strip()
 
 
-@pytest.mark.slow
 def test_one_line_in_five_places_that_runs_in_an_empty_folder(place: Place, tmp_path: Path, server: str) -> None:
     sweep = ("pytest", "--model", "m.mlir", "--op-by-op", "--backend", "no_tanh.py", "--artifact-url", server)
     terminal = place.call(*sweep, "--tb", "no", code=1)
@@ -156,7 +157,6 @@ def test_one_line_in_five_places_that_runs_in_an_empty_folder(place: Place, tmp_
         assert "variants tried" in place.call("opscope", verb, op_id, "--budget", "20s")
 
 
-@pytest.mark.slow
 def test_where_nothing_serves_the_run_one_line_says_so(place: Place, tmp_path: Path) -> None:
     place.call("pytest", "--model", "m.mlir", "--op-by-op", "--backend", "no_tanh.py", code=1)
     (run,) = (place.folder / ".opscope" / "runs").iterdir()

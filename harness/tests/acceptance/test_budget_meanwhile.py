@@ -13,6 +13,8 @@ from opscope.harness.run.api import split
 from opscope.harness.tests.acceptance.conftest import Place
 from opscope.harness.tests.acceptance.test_goldens_meanwhile import LOOP, SHARES
 
+pytestmark = pytest.mark.slow
+
 QUICK = """
 func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %0 = stablehlo.subtract %x, %x : tensor<4x4xf32>
@@ -37,7 +39,6 @@ def records(run: Path) -> dict[str, object]:
     return {test.op_id: test.model_dump(exclude={*VOLATILE, "attempt"}) for test in store.load_run(run).tests}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
 def test_a_budget_that_is_over_while_goldens_are_made(place: Place, workers: tuple[str, ...]) -> None:
     """The loop of one model does not end. An op behind it has another model's golden in the end, but not meanwhile: a
@@ -86,7 +87,6 @@ def test_a_budget_that_is_over_while_goldens_are_made(place: Place, workers: tup
     assert statuses(run)["multiply"] == passed
 
 
-@pytest.mark.slow
 def test_what_the_budget_ranks_first_holds_up_nothing_while_its_golden_is_made(place: Place) -> None:
     """One lane: the loop failed last time, so that it comes first, and never has a golden."""
     for name, text in zip(MODELS, (QUICK, LOOP, SHARES), strict=True):
@@ -103,7 +103,6 @@ def test_what_the_budget_ranks_first_holds_up_nothing_while_its_golden_is_made(p
     assert statuses(run)["while"] == ("not_run", "budget")
 
 
-@pytest.mark.slow
 def test_models_that_a_budget_did_not_reach_are_in_the_rest_of_the_run(place: Place) -> None:
     for name, text in (("quick", QUICK), ("shares", SHARES)):
         (place.folder / f"{name}.mlir").write_text(text)

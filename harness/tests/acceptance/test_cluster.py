@@ -20,6 +20,8 @@ from opscope.harness.tests.acceptance.test_resume import steady, words
 from opscope.harness.triage import from_run
 
 Client = pytest.importorskip("distributed", reason="pip install -e '.[cluster]'").Client
+
+pytestmark = pytest.mark.slow
 assert steady, "a fixture, used by name"
 
 
@@ -77,7 +79,6 @@ def lines(run: Path) -> int:
     return sum(path.read_text().count("\n") for path in run.glob("journal/*.jsonl"))
 
 
-@pytest.mark.slow
 def test_a_worker_that_is_killed_costs_nothing_but_time(steady: Place, cluster: Cluster) -> None:
     first, _, _ = cluster.worker(), cluster.worker(), cluster.worker(devices=2)
     run, whole = steady.folder / "cluster", steady.folder / "whole"
@@ -114,7 +115,6 @@ def blind(folder: Path) -> tuple[str, ...]:
     return hidden
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seen", [True, False])
 def test_real_values_are_seen_or_travel_and_the_verdicts_are_the_same(
     place: Place, cluster: Cluster, cache: Path, seen: bool
@@ -131,7 +131,6 @@ def test_real_values_are_seen_or_travel_and_the_verdicts_are_the_same(
     assert {test.status.value for test in store.load_run(runs[0]).tests} == {"success"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seen", [True, False])
 def test_a_damaged_file_is_made_again_as_without_a_cluster(
     place: Place, cluster: Cluster, cache: Path, seen: bool
@@ -154,7 +153,6 @@ def test_a_damaged_file_is_made_again_as_without_a_cluster(
     assert said == [0, 1]
 
 
-@pytest.mark.slow
 def test_a_cluster_that_cannot_be_used_is_one_line(place: Place, cluster: Cluster) -> None:
     for options, line in (
         (

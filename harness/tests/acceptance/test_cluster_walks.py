@@ -19,6 +19,8 @@ from opscope.harness.record.stages import Status
 from opscope.harness.tests.acceptance.conftest import Place
 from opscope.harness.tests.acceptance.test_cluster import Client, Cluster, blind, cluster, records
 
+pytestmark = pytest.mark.slow
+
 assert cluster, "fixtures, used by name"
 
 SUMS = """
@@ -91,7 +93,6 @@ def words(run: Path, *more: str) -> tuple[str, ...]:
     return ("pytest", *models, "--op-by-op", "--no-cache", "--no-report", "--run-dir", str(run), *more)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seen", [True, False], ids=["seen", "apart"])
 def test_models_are_walked_by_workers_with_the_same_bits_and_verdicts(
     place: Place, cluster: Cluster, walkers: Walkers, seen: bool
@@ -127,7 +128,6 @@ def test_models_are_walked_by_workers_with_the_same_bits_and_verdicts(
     assert {test.status for test in store.load_run(runs[0]).tests} == {Status.SUCCESS}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seen", [True, False], ids=["seen", "apart"])
 def test_a_walk_whose_worker_dies_is_made_again_by_another(
     place: Place, cluster: Cluster, walkers: Walkers, seen: bool
@@ -174,7 +174,6 @@ def _worker_at_a_walk(child: subprocess.Popen[Any], workers: dict[int, subproces
     raise AssertionError("no worker walks")
 
 
-@pytest.mark.slow
 def test_a_walk_ends_with_the_controller_that_asked_for_it(place: Place, cluster: Cluster) -> None:
     (place.folder / "slow.mlir").write_text(SLOW.replace("ROUNDS", "10000000"))
     cache = place.folder / "cache"

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.mark.slow
 def test_each_fault_has_its_own_label_and_touches_no_other_verdict():
     done = subprocess.run(
         [sys.executable, ROOT / "ci" / "faults.py", "--faults", "15", "--ops", "45", "--seed", "3"],

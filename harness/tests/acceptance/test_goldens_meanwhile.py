@@ -16,6 +16,8 @@ from opscope.harness.tests.acceptance.conftest import Place
 from opscope.harness.tests.acceptance.test_cluster import Cluster, cluster
 from opscope.harness.tests.acceptance.test_resume import records, resume, steady, words
 
+pytestmark = pytest.mark.slow
+
 assert cluster, "fixtures, used by name"
 assert steady
 
@@ -58,7 +60,6 @@ KINDS = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.slow
 @KINDS
 def test_what_is_known_before_a_preparation_fails_stays(place: Place, workers: tuple[str, ...]) -> None:
     """A loop that does not end takes all of its model's time. Ops before it have verdicts; one behind it has another
@@ -88,7 +89,6 @@ def test_what_is_known_before_a_preparation_fails_stays(place: Place, workers: t
     assert not (run / "preparing").exists()
 
 
-@pytest.mark.slow
 def test_shares_of_a_sweep_are_joined_although_goldens_of_a_model_failed_meanwhile(place: Place) -> None:
     """Each job knows its share from the splits, and all have the same manifest in the end."""
     for name, text in (("loop", LOOP), ("shares", SHARES)):
@@ -111,7 +111,6 @@ def test_shares_of_a_sweep_are_joined_although_goldens_of_a_model_failed_meanwhi
     ]  # fmt: skip
 
 
-@pytest.mark.slow
 @KINDS
 def test_a_run_killed_while_goldens_are_made_goes_on(steady: Place, workers: tuple[str, ...]) -> None:
     """SIGKILL of everything, each time with no export in the cache, at moments from the first record to the last."""
@@ -135,7 +134,6 @@ def test_a_run_killed_while_goldens_are_made_goes_on(steady: Place, workers: tup
         assert records(run) == records(whole)
 
 
-@pytest.mark.slow
 def test_as_many_processes_are_busy_as_there_are_workers(place: Place) -> None:
     """Exporters, walks and lanes work in the same slots: never more than two at once, and all of them by turns."""
     run, cache = place.folder / "run", str(place.folder / "cache")

@@ -7,8 +7,9 @@ import pytest
 from opscope.harness.tests.acceptance.conftest import Place
 from opscope.harness.tests.test_import_check import onnx_file
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 def test_a_difference_is_red_until_a_limitation_names_it(place: Place) -> None:
     words = ("--model", str(onnx_file(place.folder, "ceil")), "--op-by-op", "--backend", "null", "--no-report")
     done = place.run("pytest", *words, timeout=600)

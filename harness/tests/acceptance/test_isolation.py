@@ -9,6 +9,8 @@ import pytest
 from opscope.harness.record import isolation
 from opscope.harness.tests.acceptance.conftest import Place
 
+pytestmark = pytest.mark.slow
+
 TALL = """func.func @main(%x: tensor<8192x400xf32>) -> tensor<8192x400xf32> {
   %0 = stablehlo.reshape %x : (tensor<8192x400xf32>) -> tensor<3276800x1x1xf32>
   %1 = stablehlo.tanh %0 : tensor<3276800x1x1xf32>
@@ -34,7 +36,6 @@ TURNED = f"""func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {{
 model, where the transposes cancel, of sizes from 1 to e^-15, and the small ones are lost."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "options", "label", "op_name", "alone", "inside"),
     [

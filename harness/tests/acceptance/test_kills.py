@@ -19,6 +19,8 @@ from opscope.harness.tests.acceptance.conftest import Place
 from opscope.harness.tests.acceptance.test_cluster import Cluster, cluster
 from opscope.harness.tests.acceptance.test_resume import records, resume, steady, words
 
+pytestmark = pytest.mark.slow
+
 assert cluster, "fixtures, used by name"
 assert steady
 
@@ -64,7 +66,6 @@ def whole(steady: Place) -> tuple[Path, float]:
     return steady.folder / "whole", time.monotonic() - started
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["alone", "workers"])
 def test_runs_that_are_killed_end_as_undisturbed_ones(steady: Place, whole: tuple[Path, float], kind: str) -> None:
     more = ("-n", "2") if kind == "workers" else ()
@@ -75,7 +76,6 @@ def test_runs_that_are_killed_end_as_undisturbed_ones(steady: Place, whole: tupl
         assert records(run) == records(whole[0]), f"moment {number}, after {moment:.3f} of the run"
 
 
-@pytest.mark.slow
 def test_shares_that_are_killed_join_to_the_undisturbed_run(steady: Place, whole: tuple[Path, float]) -> None:
     for number, moment in enumerate(moments("shares")):
         shares = [steady.folder / f"cut{number}-{index}" for index in (1, 2)]
@@ -88,7 +88,6 @@ def test_shares_that_are_killed_join_to_the_undisturbed_run(steady: Place, whole
         assert records(joined) == records(whole[0]), f"moment {number}, after {moment:.3f} of the run"
 
 
-@pytest.mark.slow
 def test_runs_on_a_cluster_that_are_killed_go_on_there(
     steady: Place, whole: tuple[Path, float], cluster: Cluster
 ) -> None:

@@ -18,6 +18,8 @@ from opscope.harness.record import store
 from opscope.harness.record.records import VOLATILE
 from opscope.harness.tests.acceptance.conftest import MODEL, Place
 
+pytestmark = pytest.mark.slow
+
 STEADY = '''
 import time
 from opscope.harness.backends.base import StageError, Target
@@ -81,7 +83,6 @@ def resume(place: Place, run: Path, *more: str) -> Any:
     return place.run("pytest", "--op-by-op", "--resume", str(run), "--no-report", "--no-cache", *more)
 
 
-@pytest.mark.slow
 def test_a_killed_run_goes_on_and_ends_as_an_undisturbed_one(steady: Place) -> None:
     whole, run = steady.folder / "whole", steady.folder / "cut"
     undisturbed = steady.run("pytest", *words("--run-dir", str(whole)))
@@ -105,7 +106,6 @@ def test_a_killed_run_goes_on_and_ends_as_an_undisturbed_one(steady: Place) -> N
     assert len(segment.read_text().splitlines()) == 24
 
 
-@pytest.mark.slow
 def test_an_interrupted_selection_goes_on_in_two_workers(steady: Place) -> None:
     run, whole = steady.folder / "cut", steady.folder / "whole"
     chosen = ("-k", "data_movement or matmul")
@@ -120,7 +120,6 @@ def test_an_interrupted_selection_goes_on_in_two_workers(steady: Place) -> None:
     assert {path.stem for path in (run / "journal").iterdir()} > {"main", "gw0", "gw1"}
 
 
-@pytest.mark.slow
 def test_what_cannot_go_on_is_one_line(steady: Place) -> None:
     run = steady.folder / "cut"
     cut(steady, run, 1, signal.SIGKILL)
@@ -149,7 +148,6 @@ def test_what_cannot_go_on_is_one_line(steady: Place) -> None:
     )
 
 
-@pytest.mark.slow
 def test_a_run_that_still_runs_is_left_alone(steady: Place) -> None:
     run = steady.folder / "live"
     child = subprocess.Popen(
@@ -167,7 +165,6 @@ def test_a_run_that_still_runs_is_left_alone(steady: Place) -> None:
     assert "--resume: expected a run that has ended" in done.err
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_a_budget_leaves_rows_that_say_so(steady: Place, workers: str) -> None:
     run, whole = steady.folder / "run", steady.folder / "whole"
@@ -192,7 +189,6 @@ def test_a_budget_leaves_rows_that_say_so(steady: Place, workers: str) -> None:
     assert failed[-1] < len(failed) + (0 if workers == "0" else 4)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_any_moment_of_being_killed(steady: Place, workers: str) -> None:
     whole = steady.folder / "whole"

@@ -10,6 +10,8 @@ from opscope.harness.record import store
 from opscope.harness.record.records import VOLATILE, OpTest
 from opscope.harness.tests.acceptance.conftest import MODEL, Place
 
+pytestmark = pytest.mark.slow
+
 
 def records(run: Path) -> list[dict[str, object]]:
     return [test.model_dump(exclude=set(VOLATILE)) for test in store.load_run(run).tests]
@@ -24,7 +26,6 @@ def sweep(place: Place, name: str, *words: str) -> Path:
     return run
 
 
-@pytest.mark.slow
 def test_shares_joined_are_the_whole_sweep(place: Place) -> None:
     whole = sweep(place, "whole")
     costs = place.run("opscope", "costs", str(whole))

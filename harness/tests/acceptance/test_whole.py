@@ -11,6 +11,8 @@ from opscope.harness.record import store
 from opscope.harness.tests.acceptance.conftest import Place
 from opscope.harness.tests.acceptance.test_resume import steady
 
+pytestmark = pytest.mark.slow
+
 assert steady, "a fixture, used by name"
 
 SUM = """func.func @main(%x: tensor<8x16xf32>, %y: tensor<8x16xf32>) -> tensor<8x16xf32> {
@@ -31,7 +33,6 @@ def whole(run: Path) -> dict[str, str]:
     return {(test := json.loads(line))["model_name"]: test["status"] for line in lines}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("-n", "2")])
 def test_ops_are_run_where_the_whole_model_failed(steady: Place, more: tuple[str, ...]) -> None:
     (steady.folder / "sum.mlir").write_text(SUM)
@@ -52,7 +53,6 @@ def test_ops_are_run_where_the_whole_model_failed(steady: Place, more: tuple[str
     assert len((run / "whole.jsonl").read_text().splitlines()) == 2, "neither model ran again"
 
 
-@pytest.mark.slow
 def test_a_right_whole_model_spares_its_ops(place: Place) -> None:
     run = place.folder / "run"
     options = ("--op-by-op-on-fail", "--no-report", "--run-dir", str(run))
@@ -65,7 +65,6 @@ def test_a_right_whole_model_spares_its_ops(place: Place) -> None:
     assert 0 < test["results"][0]["relative_l2"] < 4e-3
 
 
-@pytest.mark.slow
 def test_a_model_as_one_program_has_every_value_compared(place: Place) -> None:
     run = place.folder / "run"
     done = place.run("pytest", "--model", "mnist_mlp", "--workflow", "full", "--run-dir", str(run), "-n", "2")
@@ -105,7 +104,6 @@ def model():
 """
 
 
-@pytest.mark.slow
 def test_the_compiler_of_a_whole_model_knows_which_arguments_stay(place: Place) -> None:
     pytest.importorskip("torch", reason="try pip install -e '.[torch]'")
     (place.folder / "residual.py").write_text(RESIDUAL)
@@ -125,7 +123,6 @@ def test_the_compiler_of_a_whole_model_knows_which_arguments_stay(place: Place) 
     assert ir.read_text().count('"ttnn.rsqrt"') == 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("workflow", "ops"), [("compile-split", 26), ("split-compile-split", 27)])
 def test_the_ops_of_the_compiled_program_are_tests(place: Place, workflow: str, ops: int) -> None:
     run = place.folder / "run"
@@ -144,7 +141,6 @@ def test_the_ops_of_the_compiled_program_are_tests(place: Place, workflow: str, 
     assert refused.err.startswith(f"--workflow {workflow}: expected one backend that hands over its program")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "told"),
     [

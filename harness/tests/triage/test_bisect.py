@@ -17,6 +17,8 @@ from opscope.harness.tests.triage.runs import binary, run
 from opscope.harness.triage import bundle, narrowing
 from opscope.harness.triage.bisect import bisect
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -49,7 +51,6 @@ def history(tmp_path_factory: pytest.TempPathFactory):
     return repo, commits, narrowing.folder_of(test.op_id, run_dir, "test")
 
 
-@pytest.mark.slow
 def test_the_first_bad_commit_of_a_backend(history) -> None:
     repo, commits, folder = history
     found = bisect(folder, repo, good=commits[0], bad="main", backend="tools/mine.py")
@@ -62,7 +63,6 @@ def test_the_first_bad_commit_of_a_backend(history) -> None:
     assert git(repo, "worktree", "list").count("\n") == 0
 
 
-@pytest.mark.slow
 def test_revisions_that_are_not_what_they_are_called(history) -> None:
     repo, commits, folder = history
     for good, bad, told in (
@@ -78,7 +78,6 @@ def test_revisions_that_are_not_what_they_are_called(history) -> None:
         bisect(folder, folder, good="a", bad="b")
 
 
-@pytest.mark.slow
 def test_a_bug_planted_in_opscope_itself(tmp_path: Path) -> None:
     if not (ROOT / ".git").exists():
         pytest.skip("no git checkout")

@@ -21,6 +21,8 @@ from opscope.simulator.host.compiled_module import CompiledModule
 from opscope.simulator.host.tt_device_image import TTDeviceImage
 from opscope.simulator.host.write_image import write_image
 
+pytestmark = pytest.mark.slow
+
 LOAD_SECONDS = 1.0
 """What loading the image of ResNet-50 may take, in processor time."""
 
@@ -48,7 +50,6 @@ def exported(name: str) -> tuple[bytes, Sequence[ArgSpec]]:
     return str(jax.jit(net).lower(*described).compiler_ir("stablehlo")).encode(), specs
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "board"),
     [("mnist_mlp", "e150"), ("conv", "e150"), ("tcn", "n150"), ("resnet50", "n150")],

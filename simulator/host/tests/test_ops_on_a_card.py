@@ -11,6 +11,8 @@ from opscope import pybuda
 from opscope.simulator.host import op
 from opscope.simulator.host.tests.test_ops import CASES
 
+pytestmark = pytest.mark.slow
+
 ON_HOST = {"Argmax", "BudaRequantize", "Power", "Quantize", "Requantize"}
 """Ops that the host computes after the card, at least as they stand in these cases."""
 
@@ -38,7 +40,6 @@ def _cases() -> list[str]:
     return [name for name, (args, _, _) in CASES.items() if any(_is_array(a) and a.dtype == np.float32 for a in args)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", _cases())
 def test_an_op_on_a_card_is_near_numpy(name: str) -> None:
     args, _, expected = CASES[name]
@@ -83,7 +84,6 @@ class Window(pybuda.PyBudaModule):
         return WINDOWS[self.case](op.Relu("before", x), self.kernel)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", WINDOWS)
 def test_a_window_on_a_card_is_near_xla(case: str) -> None:
     pybuda.TTDevice("tt0", arch=pybuda.BackendDevice.Wormhole_B0, module=Window(case))
