@@ -8,6 +8,7 @@ operands. Imports JAX where it is called, not before.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -148,6 +149,21 @@ class Operands:
         from opscope.harness.prepare.operand_sizes import root_sizes
 
         return root_sizes(self.op_name, self.run, self.inputs)
+
+    def partial_sums(self, golden: np.ndarray) -> np.ndarray | None:
+        """Root sum of squares of the partial sums of each element of a `reduce`, in the order of its operand: what each
+        addition rounds. Where terms of one sign come first, these are far larger than the terms are by chance. None of
+        other ops."""
+        from opscope.harness.prepare import mlir
+
+        if self.op_name != "stablehlo.reduce" or not is_float(golden) or golden.dtype.kind == "c":
+            return None
+        across = re.search(r"stablehlo.add across dimensions = \[([\d, ]+)\]", str(mlir.load(self.module)))
+        if across is None or not is_float(self.inputs[0]):
+            return None
+        dims = [int(word) for word in across[1].split(",")]
+        x = np.moveaxis(self.inputs[0], dims, range(-len(dims), 0)).reshape(*golden.shape, -1)
+        return np.sqrt(np.square(np.cumsum(x, axis=-1, dtype=np.float64)).sum(axis=-1))
 
     def moved(self, steps: Steps, golden: Sequence[np.ndarray]) -> list[np.ndarray]:
         """How far each element of each result moves where operands are off by what `steps` says, float64.

@@ -50,6 +50,8 @@ class Scale:
     """How far each element moves where the operands are off by what storing them costs; None: not evaluated."""
     unrounded: Unrounded | None = None
     """What the result was before it was rounded; None: not evaluated."""
+    added: np.ndarray | None = None
+    """What stands for `terms` where roundings of additions are meant; None: `terms`."""
     alike: float = 0.0
     """Most by which all elements may be off alike, relative: by a constant of the op that was stored."""
 
@@ -78,7 +80,11 @@ class Scale:
         if steps.block and packed is not None:
             packed *= terms > 0  # a sum of zeros is packed as zero, whatever lies beside it
         square = np.square(terms)
-        square *= steps.operand**2 + steps.added**2
+        if self.added is None:
+            square *= steps.operand**2 + steps.added**2
+        else:
+            square *= steps.operand**2
+            square += np.square(np.maximum(terms, self.added[span]) * steps.added)
         own = math.hypot(steps.added, steps.function, RANDOM * steps.cuts)
         square += np.square(size) * own**2
         if packed is not None:
