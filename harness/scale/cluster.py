@@ -147,7 +147,11 @@ class ClusterLane:
         self._work = Work()
         try:
             yield from self._arrivals(self._work, attempts, in_time, ops)
-        except OSError as error:  # of Dask, whose scheduler has gone
+        except InputError:
+            raise
+        except Exception as error:  # of Dask, whose errors have no common base
+            if not (isinstance(error, OSError) or self._connected().lost()):
+                raise
             got = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
             raise InputError(
                 f"--cluster {self._address}", "a scheduler that answers", got, "--resume when it is back"

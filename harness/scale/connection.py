@@ -111,6 +111,10 @@ class Connection:
             damage.say(f"{worker} is left out: {why}")
         self._slots = (0.0, {})
 
+    def lost(self) -> bool:
+        """Whether Dask has given the scheduler up: it answers no more, and whatever is asked of it raises."""
+        return self._client.status in ("closing", "closed")
+
     def alive(self, worker: str) -> bool:
         """Whether a worker was there when the scheduler was last asked."""
         return worker in self._alive
@@ -189,7 +193,7 @@ class Connection:
             try:
                 file = folder / name
                 answer = self._client.run(function, str(file), mark(file), workers=[worker])[worker]
-            except (OSError, KeyError, ValueError):
+            except Exception:  # noqa: BLE001 - Dask's errors have no common base
                 return False  # it is gone
             self._sees_folder[worker, folder] = bool(answer)
         return self._sees_folder[worker, folder]

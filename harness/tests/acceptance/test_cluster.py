@@ -53,6 +53,11 @@ class Cluster:
         threads = ("--nthreads", str(max(devices, 1)), "--no-nanny", "--local-directory", str(self._folder))
         return self._start("worker", self.address, "--host", "127.0.0.1", *threads, *resources, before=before)
 
+    def kill_scheduler(self) -> None:
+        """Kills the scheduler."""
+        os.killpg(self._processes[0].pid, signal.SIGKILL)
+        self._processes[0].wait()
+
     def sent(self) -> int:
         """How many files of ops workers were sent."""
         return len(list(self._folder.glob("**/opscope/blobs/*")))
