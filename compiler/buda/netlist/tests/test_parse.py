@@ -27,7 +27,7 @@ graphs:
         untilize_output: true, t: 4, mblock: [5, 6], ublock: [7, 8], buf_size_mb: 9, ublock_order: c,
         input_buf_min_size_tiles: [0, 13], in_df: [Float16, Bfp8_b], out_df: Float32, intermed_df: Bfp8,
         acc_df: Bfp8, math_fidelity: LoFi, tile_dim: [32, 16], attributes: {fused_op_id: 3},
-        input_1_tms: [{hslice: 2}, {tile_broadcast: c}], input_0_tms: None, gradient_op: false}
+        input_1_tms: [{hslice: 2}, {tile_broadcast: c}], input_0_tms: None, gradient_op: false, overlay_size: 4096}
     e: {type: exp, grid_loc: [4, 0], grid_size: [1, 1], inputs: [f], t: 1, mblock: [1, 1], ublock: [1, 1],
         in_df: [Float16_b], out_df: Float16_b, intermed_df: Float16_b, acc_df: Bfp4_b, math_fidelity: HiFi4,
         attributes: }

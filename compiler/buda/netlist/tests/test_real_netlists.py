@@ -8,14 +8,20 @@ from __future__ import annotations
 import os
 import random
 import zipfile
+from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from opscope.compiler.buda.netlist.check import for_first_chip
 from opscope.compiler.buda.netlist.parse import parse
 from opscope.compiler.buda.netlist.to_binary import to_binary
+from opscope.compiler.commands.netlist import netlist_command
 from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.target import binary
 from opscope.compiler.tests import netlist_corpus, netlist_templates
+from opscope.simulator.api import Device, DeviceError
 
 pytestmark = pytest.mark.skipif(not netlist_corpus.ARCHIVE.exists(), reason=f"there is no {netlist_corpus.ARCHIVE}")
 
@@ -76,6 +82,46 @@ def test_a_reduction_that_leaves_several_tiles_is_refused() -> None:
         text = netlist_templates.filled(archive.read(name).decode(), size=4)
     with pytest.raises(CompilerInputError, match="expected a result of one tile along c, which is reduced, got"):
         to_binary(for_first_chip(parse(text)), parameters={})
+
+
+def same_verdicts(names: Iterable[str], folder: Path) -> list[str]:
+    """Returns the netlists that `opscope netlist` takes and the compiler or the device refuses, or the other way."""
+    other = []
+    with zipfile.ZipFile(netlist_corpus.ARCHIVE) as archive:
+        for name in names:
+            text = archive.read(name).decode()
+            file = folder / "netlist.yaml"
+            file.write_text(text, encoding="utf-8")
+            done = CliRunner().invoke(netlist_command, [str(file)])
+            try:
+                planned = to_binary(for_first_chip(parse(text)), parameters={}).binary
+                Device(planned.board, profile="buda").load(binary.write(planned))
+                refused = ""
+            except (CompilerInputError, DeviceError) as error:
+                refused = " ".join(str(error).split())
+            told = done.output.removeprefix("Error: ")
+            assert done.exit_code in (0, 2), f"{name}: {done.exception!r}"
+            if (done.exit_code == 2) != bool(refused) or (refused and refused not in told):
+                other.append(f"{name}: {told[-200:]} but {refused or 'compiled'}")
+    return other
+
+
+def test_the_command_and_the_compiler_agree_on_a_sample(tmp_path: Path) -> None:
+    """Error tests of the back end, two that only compiling refuses, a view of a ram, and some drawn by a seed."""
+    with zipfile.ZipFile(netlist_corpus.ARCHIVE) as archive:
+        small = sorted(row.filename for row in archive.infolist() if row.file_size < 4000)
+    told = [
+        name for name in small if any(part in name for part in ("error_tests", "softmax_v1", "dram_binary", "graph_2"))
+    ]
+    assert len(told) >= 9
+    assert same_verdicts(sorted({*told, *random.Random(3).sample(small, 4)}), tmp_path) == []
+
+
+@pytest.mark.slow
+def test_the_command_and_the_compiler_agree_on_all(tmp_path: Path) -> None:
+    with zipfile.ZipFile(netlist_corpus.ARCHIVE) as archive:
+        names = sorted(name for name in archive.namelist() if name.endswith(".yaml"))
+    assert same_verdicts(names, tmp_path) == []
 
 
 @pytest.mark.slow
