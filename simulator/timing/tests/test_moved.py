@@ -68,6 +68,8 @@ def test_operations_move_what_the_plans_queues_hold(board: str) -> None:
         written = {queue.source: size[queue.name] for queue in queues if queue.source != HOST}
         assert found["dram_written_bytes"] == sum(written.values()) > 0
         assert found["dram_read_bytes"] == sum(size.values()), "all that is written, and w"
+        peak = device.system.dram_gb_per_s / device.system.clock_ghz
+        assert found["dram_bytes"] / executable.profile.total_cycles < peak, "bytes per cycle"
         by_name = {op.location: op for op in executable.profile.ops if op.cores}
         for name, op in by_name.items():
             assert op.noc_bytes > 0, f"{name} has an operand that comes from a core or from DRAM"
