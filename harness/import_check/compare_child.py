@@ -50,7 +50,8 @@ def compare_import(parent: Parent) -> dict[str, Any]:
 def explain_import(parent: Parent) -> dict[str, Any]:
     """What the model's response to rounding, or else a second authority, makes of a check that differs, as JSON.
 
-    The task: `check`, `folder`, `own`, `cache_dir` and `slots` as above.
+    The task: `check`, `folder`, `own`, `cache_dir` and `slots` as above, and `second`: the folder of what ONNX Runtime
+    computed, empty for none.
     """
     task = parent.task()
     take_one(task["slots"])
@@ -58,6 +59,8 @@ def explain_import(parent: Parent) -> dict[str, Any]:
     _, expected = own_results.read(Path(task["own"]))
     check = ImportCheck.model_validate(task["check"])
     check = conditioning.explained(check, expected, row, folder)
+    if check.status is ImportStatus.DIFFERS and task["second"]:
+        check = second_authority.judged_by_runtime(check, row, folder, Path(task["second"]))
     if check.status is ImportStatus.DIFFERS:
         check = second_authority.judged(check, expected, row, folder, Path(task["cache_dir"]))
     return check.model_dump(mode="json")

@@ -145,8 +145,17 @@ def _check(task: Task, folder: Path, claims: Claims, slots: SlotFile | None, tur
         check = ImportCheck.model_validate(outcome.result)
         if check.status is ImportStatus.DIFFERS:
             # In a child of its own: whatever ends it, the difference has been seen and stays.
+            second = Path(temporary, "second")
+            if export.framework == "onnx":
+                second.mkdir()
+                call(
+                    "opscope.models.frontends.through_onnx.onnx_runtime:write",
+                    {**framework_task, "folder": str(second)}, seconds=allowance.left(),
+                    memory=allowance.memory, environment=environment, watch=turn.check,
+                )  # fmt: skip
             question = {
                 "check": outcome.result,
+                "second": str(second) if (second / own_results.FILE).is_file() else "",
                 **{name: orders[name] for name in ("folder", "own", "cache_dir", "slots")},
             }
             answer = call(

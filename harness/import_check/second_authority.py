@@ -1,7 +1,8 @@
-"""A second authority on a model whose import seems to differ: the golden may be wrong as well as the import.
+"""A second authority on a model whose import seems to differ: framework and golden may be wrong as well as the import.
 
-StableHLO's interpreter computes what was imported once more, where it is small enough. If it agrees with the framework,
-XLA alone differs and the import is not to blame.
+ONNX Runtime runs an ONNX graph that the standard's reference contradicts: if it agrees with the import, the reference
+alone differs. StableHLO's interpreter computes what was imported once more, where it is small enough: if it agrees with
+the framework, XLA alone differs. In neither case is the import to blame.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from opscope.harness.prepare.inputs import row_golden
 from opscope.harness.record.optest import DOUBT
 from opscope.harness.record.records import ImportCheck, OpRow
 from opscope.harness.record.stages import ImportStatus
+from opscope.models.frontends import own_results
 
 _ELEMENT = re.compile(r"expected (?!at |between |a )(\S+), got (\S+)")
 """An element of the golden and of the result in the reason of a verdict; not a limit and a figure."""
@@ -26,6 +28,21 @@ _ELEMENT = re.compile(r"expected (?!at |between |a )(\S+), got (\S+)")
 def without_expectation(reason: str) -> str:
     """The reason of a verdict on an import: the framework has one of two numbers, and nobody knows which is right."""
     return _ELEMENT.sub(r"the framework has \1, the import \2", reason)
+
+
+def judged_by_runtime(check: ImportCheck, row: OpRow, folder: Path, second: Path) -> ImportCheck:
+    """A check that found a difference, by the results in `second` that ONNX Runtime has of the same graph."""
+    document, values = own_results.read(second)
+    if document["not_run"]:
+        return check.model_copy(update={"error": f"{check.error} (no second authority: {document['not_run']})"})
+    if first_wrong(values, row_golden(row, folder), row.outputs)[1]:
+        return check.model_copy(update={"error": f"{check.error} ({document['by']} contradicts the import too)"})
+    return _in_doubt(check, f"{document['by']} computes what the import does, {check.held_to} something else")
+
+
+def _in_doubt(check: ImportCheck, why: str) -> ImportCheck:
+    text = f"{DOUBT}{why}: {check.error}"
+    return check.model_copy(update={"status": ImportStatus.NOT_CHECKED, "output": None, "error": text, "node": ""})
 
 
 def judged(
@@ -47,5 +64,4 @@ def judged(
         if others
         else f"{answer.by} agrees with {check.held_to}"
     )
-    text = f"{DOUBT}XLA computes something else of the import than {answer.by}; {sides}: {check.error}"
-    return check.model_copy(update={"status": ImportStatus.NOT_CHECKED, "output": None, "error": text, "node": ""})
+    return _in_doubt(check, f"XLA computes something else of the import than {answer.by}; {sides}")

@@ -102,6 +102,34 @@ def test_an_import_differs_only_where_no_second_authority_contradicts_xla(
     assert words in check.text
 
 
+@pytest.mark.parametrize(
+    ("answer", "status", "words"),
+    [
+        ([1.0, 2.0], ImportStatus.NOT_CHECKED, "golden in doubt: ONNX Runtime 1 computes what the import does, "
+         "reference 2 something else: 4 of 6"),
+        ([9.0, 2.0], ImportStatus.DIFFERS, "4 of 6 values differ (ONNX Runtime 1 contradicts the import too)"),
+        (None, ImportStatus.DIFFERS, "4 of 6 values differ (no second authority: the framework did not run it: "
+         "ValueError: no kernel)"),
+    ],
+)  # fmt: skip
+def test_an_import_is_not_to_blame_where_onnx_runtime_computes_what_it_does(
+    tmp_path: Path, answer: list[float] | None, status: ImportStatus, words: str
+) -> None:
+    np.save(tmp_path / "golden.npy", np.array([1, 2], np.float32))
+    row = OpRow(op_id="0", op_name="model", module="m", outputs=(TensorDesc(shape=(2,), data_type="f32"),),
+                golden=("golden.npy",))  # fmt: skip
+
+    def results() -> tuple[str, list[np.ndarray]]:
+        if answer is None:
+            raise ValueError("no kernel")
+        return "ONNX Runtime 1", [np.array(answer, np.float32)]
+
+    own_results.write(tmp_path, results, [], 1, None)
+    check = second_authority.judged_by_runtime(DIFFERS, row, tmp_path, tmp_path)
+    assert (check.status, check.fails_run) == (status, status is ImportStatus.DIFFERS)
+    assert words in check.text
+
+
 def test_numbers_that_each_implementation_draws_for_itself_are_not_compared() -> None:
     add, rng, bits = (OpRow(op_id="0", op_name=f"stablehlo.{name}", module=None, inputs=(), outputs=(), uses=())
                       for name in ("add", "rng", "rng_bit_generator"))  # fmt: skip

@@ -174,6 +174,12 @@ def test_the_reference_of_lrn_sums_over_all_channels(shape: tuple[int, ...], siz
     agree(got, by_xla(model, [x]))
     theirs = by_the_standard(model, [x])
     assert np.allclose(got[0], theirs[0], rtol=1e-5) == (shape[0] >= shape[1])
+    pytest.importorskip("onnxruntime", reason="pip install -e '.[onnx]'")
+    from opscope.models.frontends.through_onnx.onnx_runtime import computed
+
+    by, second = computed(model, {"x": x})
+    assert by.startswith("ONNX Runtime 1.")
+    agree(second, got)
 
 
 def test_an_if_that_shapes_decide_is_the_branch_that_is_taken() -> None:
