@@ -61,7 +61,7 @@ def test_every_op_has_weights_that_always_apply() -> None:
         (BY_ARCH["grayskull"], "f8e2155f9bdff094"),
         (BY_ARCH["wormhole_b0"], "e1168a827572ef0e"),
         (sparse._TABLE, "75978b7d2cdaf06f"),
-        (sparse.FIDELITY_WEIGHT, "d5a5bdde53c53ce4"),
+        (sparse.FIDELITY_WEIGHT, "2fdeaf1ffde53c1f"),
         (dram.WORKERS, "09e4b95b4e9f037f"),
         (dram.DRAM_TILES, "15c87ce0c0565a9f"),
         (dram.SIZE, "bc98bde15d112c63"),
