@@ -298,12 +298,24 @@ def test_parts_of_complex_numbers_and_functions_keep_denormals_too():
     ]
 
 
+SUM_OF_ROWS = """
+func.func @main(%x: tensor<64x512x{0}>) -> tensor<64x{0}> {{
+  %zero = stablehlo.constant dense<0.0> : tensor<{0}>
+  %sum = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1] :
+      (tensor<64x512x{0}>, tensor<{0}>) -> tensor<64x{0}>
+  return %sum : tensor<64x{0}>
+}}
+"""
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, ml_dtypes.bfloat16])
 def test_a_host_may_add_up_in_another_order_but_leave_out_no_term(dtype):
     terms = np.random.default_rng(4).standard_normal((64, 512)).astype(dtype)
     golden = terms.astype(np.float64).sum(axis=1).astype(dtype)
     roots = np.sqrt(np.square(terms.astype(np.float64)).sum(axis=1)).astype(np.float32)
-    known = Operands("stablehlo.reduce", b"", lambda: [terms], "stablehlo.add", lambda: [roots])
+    element = {np.float32: "f32", np.float64: "f64"}.get(dtype, "bf16")
+    module = SUM_OF_ROWS.format(element).encode()
+    known = Operands("stablehlo.reduce", module, lambda: [terms], "stablehlo.add", lambda: [roots])
     wide = np.float32 if dtype != np.float64 else dtype
 
     def verdict(got):
