@@ -1,0 +1,119 @@
+"""StableHLO lowered in tt-mlir's words, run on the device and held to XLA: ops whose lowering depends on their form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from opscope.compiler import api
+from opscope.compiler.against.ours import FRONT
+from opscope.compiler.errors import StageFailure
+from opscope.compiler.ir import guard
+from opscope.compiler.pipelines import pipeline
+from opscope.simulator.api import Device
+
+BOARD = api.load_board("n150")
+DRAW = np.random.default_rng(3)
+
+
+def floats(*shape: int) -> np.ndarray:
+    return DRAW.integers(-8, 9, shape).astype(np.float32)  # exact in every format of the device
+
+
+def integers(*shape: int, below: int) -> np.ndarray:
+    return DRAW.integers(0, below, shape).astype(np.int32)
+
+
+X, ROW_NUMBERS, ROWS = floats(5, 4, 6), np.array([3, 0, 2], np.int32), floats(3, 6)
+TABLE, WHOLE = floats(5, 6), integers(5, 6, below=1000)
+IMAGE, LINE, KERNEL, KERNEL_1D = floats(1, 5, 6, 2), floats(1, 7, 2), floats(2, 3, 2, 3), floats(3, 2, 4)
+
+
+def pool(kind: Any, start: Any, size: tuple[int, ...], stride: tuple[int, ...]) -> Callable[..., Any]:
+    return lambda *x: lax.reduce_window(x if len(x) > 1 else x[0], start, kind, size, stride, "VALID")
+
+
+def turned(
+    image: Any, kernel: Any, stride: tuple[int, ...], back: tuple[int, ...], layout: tuple[str, str, str]
+) -> Any:
+    edges = [(1, 1)] * len(back)
+    return lax.conv_general_dilated(image, kernel, stride, edges, lhs_dilation=back, dimension_numbers=layout)
+
+
+NHWC, NWC = ("NHWC", "HWIO", "NHWC"), ("NWC", "WIO", "NWC")
+both_largest = pool(
+    lambda a, b: (lax.max(a[0], b[0]), lax.max(a[1], b[1])), (-np.inf, -np.inf), (1, 2, 2, 1), (1, 2, 2, 1)
+)
+CASES: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
+    "scatter of rows": (lambda x, i, u: x.at[i].set(u), (TABLE, ROW_NUMBERS, ROWS)),
+    "scatter along the second dim": (lambda x, i, u: x.at[:, i].set(u), (X, ROW_NUMBERS, floats(5, 3, 6))),
+    "scatter of one window": (
+        lambda x, i, u: lax.dynamic_update_slice(x, u, (i[1], i[1])), (TABLE, ROW_NUMBERS, floats(2, 6))),
+    "scatter of largest": (lambda x, i, u: x.at[i].max(u), (TABLE, ROW_NUMBERS, ROWS)),
+    "scatter of smallest along the last dim": (lambda x, i, u: x.at[..., i].min(u), (X, ROW_NUMBERS, floats(5, 4, 3))),
+    "scatter at points": (lambda x, i, u: x.at[i, i + 1].add(u), (TABLE, ROW_NUMBERS, floats(3))),
+    "scatter in batches": (jax.vmap(lambda x, i, u: x.at[i].set(u)), (X, integers(5, 1, below=4), floats(5, 1, 6))),
+    "scatter in batches along the last dim": (
+        jax.vmap(lambda x, i, u: x.at[:, i].set(u)), (X, np.tile(np.array([4, 1], np.int32), (5, 1)), floats(5, 4, 2))),
+    "rows added to zeros": (lambda i, u: jnp.zeros((5, 6)).at[i].add(u), (ROW_NUMBERS, ROWS)),
+    "rows added to a table": (lambda x, i, u: x.at[i].add(u), (TABLE, ROW_NUMBERS, ROWS)),
+    "pool of two operands": (both_largest, (IMAGE, floats(1, 5, 6, 2))),
+    "pool of sums": (pool(lax.add, 0.0, (1, 2, 3, 1), (1, 1, 3, 1)), (IMAGE,)),
+    "running sum": (lambda x: jnp.cumsum(x, axis=1), (TABLE,)),
+    "convolution turned around": (lambda x, w: turned(x, w, (1, 1), (2, 2), NHWC), (IMAGE, KERNEL)),
+    "convolution of a line turned around": (lambda x, w: turned(x, w, (1,), (2,), NWC), (LINE, KERNEL_1D)),
+    "gather of rows": (lambda x, i: x[i], (TABLE, ROW_NUMBERS)),
+    "gather of rows of integers": (lambda x, i: x[i], (WHOLE, np.array([[3, 0], [2, 4]], np.int32))),
+    "gather of columns of integers": (lambda x, i: x[:, i], (WHOLE, ROW_NUMBERS)),
+    "gather at points": (lambda x, i: x[i, i + 1], (TABLE, ROW_NUMBERS)),
+    "gather of what lies between": (lambda x, i: x[i, :, i + 1], (X, ROW_NUMBERS)),
+    "gather in batches": (jax.vmap(lambda x, i: x[i]), (X, integers(5, 3, below=4))),
+    "gather of windows": (
+        jax.vmap(lambda i: lax.dynamic_slice(jnp.asarray(TABLE), (i, 0), (2, 3))), (np.array([0, 3, 1], np.int32),)),
+}  # fmt: skip
+"""What each computes, as JAX has it, and its arguments."""
+
+
+def in_tt_mlirs_words(function: Callable[..., Any], arguments: tuple[np.ndarray, ...]) -> list[np.ndarray]:
+    """Results of the device for a function that is lowered by the named forms."""
+    module = guard.read(jax.jit(function, keep_unused=True).lower(*arguments).as_text())
+    pipeline.run(pipeline.parse(FRONT), module)
+    pipeline.run(pipeline.parse("ttir-to-ttnn-backend-pipeline"), module)
+    return list(Device("n150").load(api.ttnn_to_flatbuffer(module, BOARD)).run(list(arguments)).outputs)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_form_computes_what_xla_does(name: str) -> None:
+    function, arguments = CASES[name]
+    expected = jax.tree.leaves(jax.jit(function)(*arguments))
+    got = in_tt_mlirs_words(function, arguments)
+    assert len(got) == len(expected)
+    for mine, theirs in zip(got, expected, strict=True):
+        np.testing.assert_array_equal(mine, np.asarray(theirs))
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "expected"),
+    [
+        (lambda x, w: turned(x, w, (2, 1), (2, 2), NHWC), (IMAGE, KERNEL), "strides of 1, got another"),
+        (lambda x, w: turned(x, w, (1, 2), (2, 2), NHWC), (IMAGE, KERNEL), "strides of 1, got another"),
+        (lambda x, i, u: lax.scatter_sub(x, i[:, None], u, lax.ScatterDimensionNumbers((1,), (0,), (0,))),
+         (TABLE, ROW_NUMBERS, ROWS), "expected a body that is one of"),
+        (pool(lambda a, b: (lax.max(a[0], b[0]), lax.mul(a[1], b[1])), (-np.inf, 1.0), (1, 2, 2, 1), (1, 2, 2, 1)),
+         (IMAGE, IMAGE), "expected a pool over two dims for each operand"),
+        (pool(lambda a, b: (lax.max(a[0], b[0]), lax.max(a[1], b[1])), (-np.inf, 0.0), (1, 2, 2, 1), (1, 2, 2, 1)),
+         (IMAGE, IMAGE), "expected a pool over two dims for each operand"),
+    ],
+    ids=["stride of rows", "stride of columns", "scatter that subtracts", "pool of products", "pool from zero"],
+)  # fmt: skip
+def test_what_has_no_form_is_refused(
+    function: Callable[..., Any], arguments: tuple[np.ndarray, ...], expected: str
+) -> None:
+    with pytest.raises(StageFailure, match=expected):
+        in_tt_mlirs_words(function, arguments)
