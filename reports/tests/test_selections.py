@@ -71,6 +71,15 @@ def test_commands_keep_to_the_last_run_of_all_ops_and_name_what_they_left_out(ur
     assert json.loads(said(unblock, "--db", url, "--json"))["left_out"] == ["night03"]
 
 
+def test_a_comparison_names_only_what_it_left_out_of_its_own_series_and_after_its_last_run(tmp_path: Path) -> None:
+    url = fresh(tmp_path / "db.sqlite")
+    for number, ops, arch in ((1, WHOLE, "n150"), (2, SELECTED, "n150"), (3, WHOLE, "n150"), (4, SELECTED, "p150")):
+        publish(night(tmp_path, number, ops, arch=arch), url)
+    changes = said(diff, "--db", url)
+    assert "PERSISTING 1  SAME 1" in changes
+    assert "left out" not in changes
+
+
 def test_a_run_that_is_named_is_shown_as_it_is(url: str) -> None:
     ready = said(readiness, "m", "--run", "night03", "--db", url)
     assert "2 unique ops = 1 right + 0 missing + 1 not attempted" in ready
