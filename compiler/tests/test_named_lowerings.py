@@ -65,6 +65,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "rows added to a table": (lambda x, i, u: x.at[i].add(u), (TABLE, ROW_NUMBERS, ROWS)),
     "pool of two operands": (both_largest, (IMAGE, floats(1, 5, 6, 2))),
     "pool of sums": (pool(lax.add, 0.0, (1, 2, 3, 1), (1, 1, 3, 1)), (IMAGE,)),
+    "pad of unequal edges": (lambda x: lax.pad(x, 2.0, ((1, 0, 0), (0, 3, 0))), (TABLE,)),
+    "pad between elements": (lambda x: lax.pad(x, 2.0, ((1, 0, 1), (0, 3, 0))), (TABLE,)),
+    "pad by an integer that no float32 is": (
+        lambda x: lax.pad(x, np.int32(16777217), ((1, 0, 0), (0, 3, 0))), (WHOLE,)),
     "running sum": (lambda x: jnp.cumsum(x, axis=1), (TABLE,)),
     "convolution turned around": (lambda x, w: turned(x, w, (1, 1), (2, 2), NHWC), (IMAGE, KERNEL)),
     "convolution of a line turned around": (lambda x, w: turned(x, w, (1,), (2,), NWC), (LINE, KERNEL_1D)),

@@ -52,7 +52,7 @@ def get_dimension_size(e: Emit) -> SSAValue:
 def pad(e: Emit) -> SSAValue | None:
     """The value is an attribute if constants make it, also of integers that a float32 holds."""
     number = splat(e.op.operands[1])
-    if number is None or any(e.ints("interior_padding")) or np.float32(number) != number:
+    if number is None or any(e.ints("interior_padding")) or float(np.float32(number)) != number:
         return None
     pairs = zip(e.ints("edge_padding_low"), e.ints("edge_padding_high"), strict=True)
     padding = [edge for pair in pairs for edge in pair]
