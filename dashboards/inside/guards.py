@@ -31,6 +31,11 @@ def install(app: Any) -> None:
     def refuse_nonsense() -> Any:
         if TOO_LARGE.search(request.path) or request.path.startswith("/lang/"):  # there is one language
             return {"message": "not found"}, 404
+        try:
+            if request.is_json:
+                request.get_json(silent=True)  # kept for all who read it later
+        except RecursionError:
+            return {"message": "expected JSON that is not nested without end"}, 400
         if not request.path.startswith("/api/v1/") or request.method != "GET":
             return None
         asked = request.args.get("q", "")

@@ -118,7 +118,7 @@ def test_sql_in_other_places_is_refused_in_one_line(visited: Server) -> None:
         assert visited.ask("POST", DATA, honest | change)[0] == 403
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     assert visited.ask("POST", DATA, f"form_data={text}", **form)[0] == 403
-    assert visited.ask("POST", DATA, "[" * 100_000)[0] == 403
+    assert visited.ask("POST", DATA, "[" * 100_000)[0] == 400
     for method, path in (("POST", "/superset/explore_json/"), ("GET", "/api/v1/chart/1/data/"), ("GET", "/api/v1/me/"),
                          ("GET", "/api/v1/form_data/?slice_id=1"), ("GET", "/api/v1/theme/")):  # fmt: skip
         assert visited.ask(method, path)[0] == 403
