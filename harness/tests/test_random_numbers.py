@@ -115,6 +115,11 @@ def test_wrong_bits_fail(change: Change) -> None:
     assert not bits(change(words)).passed
 
 
+def test_a_bit_that_is_always_set_is_named_with_how_often_it_should_be() -> None:
+    words = np.random.default_rng(5).integers(0, 1 << 16, 10_000).astype(np.uint16) | np.uint16(8)
+    assert bits(words).reason == "expected bit 3 set in 5,000 of 10,000 words, got 10,000"
+
+
 def test_bits_follow_from_the_state() -> None:
     generator = np.random.default_rng(0)
     first, second, third = generator.integers(0, 2**32, (3, MANY), dtype=np.uint32)
