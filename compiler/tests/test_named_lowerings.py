@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -50,6 +50,7 @@ NHWC, NWC = ("NHWC", "HWIO", "NHWC"), ("NWC", "WIO", "NWC")
 both_largest = pool(
     lambda a, b: (lax.max(a[0], b[0]), lax.max(a[1], b[1])), (-np.inf, -np.inf), (1, 2, 2, 1), (1, 2, 2, 1)
 )
+sums_of_four = pool(lax.add, 0.0, (1, 2, 2, 1), (1, 2, 2, 1))
 CASES: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "scatter of rows": (lambda x, i, u: x.at[i].set(u), (TABLE, ROW_NUMBERS, ROWS)),
     "scatter along the second dim": (lambda x, i, u: x.at[:, i].set(u), (X, ROW_NUMBERS, floats(5, 3, 6))),
@@ -69,6 +70,16 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "pad between elements": (lambda x: lax.pad(x, 2.0, ((1, 0, 1), (0, 3, 0))), (TABLE,)),
     "pad by an integer that no float32 is": (
         lambda x: lax.pad(x, np.int32(16777217), ((1, 0, 0), (0, 3, 0))), (WHOLE,)),
+    "mean of windows": (lambda x: sums_of_four(x) / 4, (IMAGE,)),
+    "mean of windows of a padded image": (
+        lambda x: sums_of_four(lax.pad(x, 0.0, ((0, 0, 0), (1, 0, 0), (1, 1, 0), (0, 0, 0)))) / 4, (IMAGE,)),
+    "sums of windows divided by what is not their size": (lambda x: sums_of_four(x) / 2, (IMAGE,)),
+    "means of windows whose sums are read too": (lambda x: (sums_of_four(x), sums_of_four(x) / 4), (IMAGE,)),
+    "a division of no pool": (lambda x: x / 4, (IMAGE,)),
+    "edges repeated at both ends": (lambda x: jnp.take(x, np.array([0, 0, 0, 1, 2, 3, 3]), axis=1), (X,)),
+    "edges repeated at the front": (lambda x: x[np.array([0, 0, 1, 2, 3, 4])], (X,)),
+    "edges repeated at the back": (lambda x: x[..., np.array([0, 1, 2, 3, 4, 5, 5])], (X,)),
+    "rows in an order that repeats no edge": (lambda x: x[np.array([0, 0, 2, 1, 3, 4])], (X,)),
     "running sum": (lambda x: jnp.cumsum(x, axis=1), (TABLE,)),
     "convolution turned around": (lambda x, w: turned(x, w, (1, 1), (2, 2), NHWC), (IMAGE, KERNEL)),
     "convolution of a line turned around": (lambda x, w: turned(x, w, (1,), (2,), NWC), (LINE, KERNEL_1D)),
@@ -86,7 +97,12 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
 
 def in_tt_mlirs_words(function: Callable[..., Any], arguments: tuple[np.ndarray, ...]) -> list[np.ndarray]:
     """Results of the device for a function that is lowered by the named forms."""
-    module = guard.read(jax.jit(function, keep_unused=True).lower(*arguments).as_text())
+    return run(jax.jit(function, keep_unused=True).lower(*arguments).as_text(), arguments)
+
+
+def run(text: str, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Results of the device for a module that is lowered by the named forms."""
+    module = guard.read(text)
     pipeline.run(pipeline.parse(FRONT), module)
     pipeline.run(pipeline.parse("ttir-to-ttnn-backend-pipeline"), module)
     return list(Device("n150").load(api.ttnn_to_flatbuffer(module, BOARD)).run(list(arguments)).outputs)
@@ -100,6 +116,52 @@ def test_the_form_computes_what_xla_does(name: str) -> None:
     assert len(got) == len(expected)
     for mine, theirs in zip(got, expected, strict=True):
         np.testing.assert_array_equal(mine, np.asarray(theirs))
+
+
+COMPOSITE = """
+func.func @main({arguments}) -> ({results}) {{
+  %0{count} = stablehlo.composite "tenstorrent.{name}" {operands} {{composite_attributes = {{{attributes}}}, decomposition = @other}} : ({types}) -> ({results})
+  return {returned} : {results}
+}}
+func.func private @other({arguments}) -> ({results}) {{
+  {none}
+}}
+"""  # noqa: E501
+
+
+def of_composite(name: str, attributes: str, inputs: list[np.ndarray], results: list[str]) -> list[np.ndarray]:
+    """Results of the device for a composite whose decomposition must not be taken: it gives zeros."""
+    types = [f"tensor<{'x'.join(map(str, x.shape))}x{'f32' if x.dtype == np.float32 else 'i32'}>" for x in inputs]
+    zeros = [f"%z{n} = stablehlo.constant dense<0{'.0' if 'f32' in kind else ''}> : {kind}"
+             for n, kind in enumerate(results)]  # fmt: skip
+    many = len(results) > 1
+    text = COMPOSITE.format(
+        arguments=", ".join(f"%a{n}: {kind}" for n, kind in enumerate(types)), results=", ".join(results), name=name,
+        count=f":{len(results)}" if many else "", attributes=attributes, types=", ".join(types),
+        operands=", ".join(f"%a{n}" for n in range(len(inputs))),
+        returned=", ".join(f"%0#{n}" if many else "%0" for n in range(len(results))),
+        none="\n  ".join([*zeros, f"return {', '.join(f'%z{n}' for n in range(len(results)))} : {', '.join(results)}"]),
+    )  # fmt: skip
+    return run(text, inputs)
+
+
+def test_composites_of_tt_mlir_are_its_ops() -> None:
+    line = np.array([[3, 9, 1, 7, 5, 2], [8, 4, 6, 0, 10, 12]], np.float32)
+    values, places = -np.sort(-line)[:, :2], np.argsort(-line)[:, :2]
+    two, words = ["tensor<2x2xf32>", "tensor<2x2xi32>"], "k = 2 : i64, dim = -1 : i64"
+    for got, expected in zip(of_composite("topk", words, [line], two), (values, places), strict=True):
+        np.testing.assert_array_equal(got, expected)
+    np.testing.assert_array_equal(of_composite("topk_values", words, [line], two[:1])[0], values)
+    np.testing.assert_array_equal(of_composite("topk_indices", words, [line], two[1:])[0], places)
+    with pytest.raises(StageFailure, match="expected the largest along the last dim, got dim -1, largest False"):
+        of_composite("topk_values", f"{words}, largest = false", [line], two[:1])
+    for x, at, dim in (
+        (line, integers(2, 3, below=6), 1), (line, integers(1, 6, below=2), 0), (line[0], integers(4, below=6), 0),
+        (line[0], integers(4, below=6), -1),
+    ):  # fmt: skip
+        kind = f"tensor<{'x'.join(map(str, at.shape))}xf32>"
+        got = of_composite("gather", f"dim = {dim} : i64", [x, at], [kind])[0]
+        np.testing.assert_array_equal(got, np.take_along_axis(x, at, dim))
 
 
 @pytest.mark.parametrize(
