@@ -155,6 +155,7 @@ def test_composites_of_tt_mlir_are_its_ops() -> None:
     np.testing.assert_array_equal(of_composite("topk_indices", words, [line], two[1:])[0], places)
     with pytest.raises(StageFailure, match="expected the largest along the last dim, got dim -1, largest False"):
         of_composite("topk_values", f"{words}, largest = false", [line], two[:1])
+    assert not of_composite("topk_values", "dim = -1 : i64", [line], two[:1])[0].any(), "no k: its decomposition"
     for x, at, dim in (
         (line, integers(2, 3, below=6), 1), (line, integers(1, 6, below=2), 0), (line[0], integers(4, below=6), 0),
         (line[0], integers(4, below=6), -1),
@@ -162,6 +163,22 @@ def test_composites_of_tt_mlir_are_its_ops() -> None:
         kind = f"tensor<{'x'.join(map(str, at.shape))}xf32>"
         got = of_composite("gather", f"dim = {dim} : i64", [x, at], [kind])[0]
         np.testing.assert_array_equal(got, np.take_along_axis(x, at, dim))
+
+
+def test_uniform_numbers_lie_between_their_bounds() -> None:
+    text = """
+    func.func @main() -> tensor<64x64xf32> {
+      %low = stablehlo.constant dense<2.0> : tensor<f32>
+      %high = stablehlo.constant dense<3.0> : tensor<f32>
+      %shape = stablehlo.constant dense<64> : tensor<2xi64>
+      %0 = stablehlo.rng %low, %high, %shape, distribution = UNIFORM : (tensor<f32>, tensor<f32>, tensor<2xi64>) -> tensor<64x64xf32>
+      return %0 : tensor<64x64xf32>
+    }
+    """  # noqa: E501
+    (numbers,) = run(text, [])
+    assert 2 <= numbers.min() < 2.05
+    assert 2.95 < numbers.max() < 3.01
+    assert len(np.unique(numbers)) > 1000
 
 
 @pytest.mark.parametrize(

@@ -335,6 +335,31 @@ def test_a_host_may_add_up_in_another_order_but_leave_out_no_term(dtype):
     assert result.z_index == (9,)
 
 
+def test_a_sum_whose_terms_of_one_sign_come_first_is_judged_by_its_partial_sums():
+    """All additions round numbers that are far larger than what the terms are by chance."""
+    rng = np.random.default_rng(8)
+    terms = np.concatenate([rng.uniform(1, 2, (64, 256)), -rng.uniform(1, 2, (64, 256))], axis=1).astype(np.float32)
+    golden = terms.astype(np.float64).sum(axis=1).astype(np.float32)
+    roots = np.sqrt(np.square(terms.astype(np.float64)).sum(axis=1)).astype(np.float32)
+    module = SUM_OF_ROWS.format("f32").encode()
+    known = Operands("stablehlo.reduce", module, lambda: [terms], "stablehlo.add", lambda: [roots])
+
+    def passes(got):
+        desc = {"inputs": [_desc(terms)], "outputs": [_desc(golden)]}
+        params = {"body": "stablehlo.add", "dimensions": "array<i64: 1>"}
+        return compare([golden], [got], "stablehlo.reduce", HOST, params=params, operands=known, **desc)[0].passed
+
+    sizes = known.partial_sums(golden)
+    by_hand = np.sqrt(np.square(np.cumsum(terms.astype(np.float64), axis=1)).sum(axis=1))
+    np.testing.assert_allclose(sizes, by_hand, rtol=1e-6)
+    assert passes(np.add.accumulate(terms, axis=1)[:, -1])
+    far = golden.copy()
+    far[5] += np.float32(2**-24 * sizes[5] * 4)  # explained by its partial sums alone
+    assert passes(far)
+    far[5] = golden[5] - terms[5, 0]
+    assert not passes(far)
+
+
 def test_one_part_of_one_complex_number_is_wrong():
     rng = np.random.default_rng(5)
     a, b = (rng.standard_normal((2, 64, 64)).astype(np.float32).view(np.complex64)[0] for _ in range(2))
