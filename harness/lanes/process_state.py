@@ -175,7 +175,7 @@ def _files(connection: int) -> Iterator[Row]:
 
 def _processes() -> Iterator[Row]:
     """What still runs beside the worker."""
-    yield Row("threads", _python_threads, None, lambda a, b: _names(b) if len(b) > len(a) else f"{len(a)} -> {len(b)}")
+    yield Row("threads", _python_threads, None, lambda a, b: _names(b - a) or f"{len(a)} -> {len(b)}")
     yield Row("processes", _children, None, lambda before, now: ", ".join(_command(pid) for pid in now - before))
 
 
@@ -370,16 +370,17 @@ def _set_stream(name: str, descriptor: int, _: Any) -> None:
     setattr(sys, name, _streams[name])
 
 
-def _python_threads() -> frozenset[int]:
-    running = frozenset(thread.ident or 0 for thread in threading.enumerate())
+def _python_threads() -> frozenset[tuple[int, str]]:
+    """Number and name of each thread: the number alone may be that of one that has ended meanwhile."""
+    running = frozenset((thread.ident or 0, thread.name) for thread in threading.enumerate())
     # Threads that were not started by `threading` are only counted.
     extra = _thread._count() + 1 - len(running)
-    return running | frozenset(range(-extra, 0)) if extra > 0 else running
+    return running | frozenset((number, "") for number in range(-extra, 0))
 
 
-def _names(idents: frozenset[int]) -> str:
-    names = sorted(thread.name for thread in threading.enumerate() if thread is not threading.main_thread())
-    return ", ".join(names) or f"{len(idents) - 1} without a name"
+def _names(new: frozenset[tuple[int, str]]) -> str:
+    names = sorted(name for _, name in new if name)
+    return ", ".join(names) or (f"{len(new)} without a name" if new else "")
 
 
 def _children() -> frozenset[int]:
