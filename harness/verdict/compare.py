@@ -260,9 +260,7 @@ def _by_partial_sums(
     return check(golden, got, row, Scale(steps, terms=terms, added=sizes.ravel() / math.sqrt(inner)), strict=True)
 
 
-def _before_rounding(
-    golden: np.ndarray, index: int, steps: Steps, operands: Operands
-) -> Iterator[Unrounded | None]:  # fmt: skip
+def _before_rounding(golden: np.ndarray, index: int, steps: Steps, operands: Operands) -> Iterator[Unrounded | None]:
     """What a result may have been before it was rounded, as far as its mean error depends on it: by the operands as
     they are, and as they are stored, where a program may narrow them first. One value that all elements share is
     stored alike for all of them, which is no chance."""
