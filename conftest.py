@@ -46,14 +46,33 @@ VARIABLES = ("OPSCOPE_", "XDG_", "PYTEST_", "GITHUB_")
 SELDOM = (150_000, 20, 100)
 """When garbage is collected while tests run. At Python's own thresholds it takes a thirtieth of their time."""
 
-KNOBS = frozenset({"OPSCOPE_COLLECT_DATA", "OPSCOPE_KILLS", "OPSCOPE_MEASURE_POSTGRES", "OPSCOPE_NETLISTS",
-                   "OPSCOPE_PICTURES", "OPSCOPE_RECORDS"})  # fmt: skip
+KNOBS = frozenset(
+    {
+        "OPSCOPE_COLLECT_DATA",
+        "OPSCOPE_KILLS",
+        "OPSCOPE_MEASURE_POSTGRES",
+        "OPSCOPE_NETLISTS",
+        "OPSCOPE_PICTURES",
+        "OPSCOPE_RECORDS",
+    }
+)
 """Variables that the tests themselves read; no setting has one of these names."""
 
 PATHS_OF = {
-    "open": 1, "os.chdir": 1, "os.link": 2, "os.listdir": 1, "os.mkdir": 1, "os.remove": 1, "os.rename": 2,
-    "os.rmdir": 1, "os.scandir": 1, "os.symlink": 2, "os.truncate": 1, "os.utime": 1, "sqlite3.connect": 1,
-}  # fmt: skip
+    "open": 1,
+    "os.chdir": 1,
+    "os.link": 2,
+    "os.listdir": 1,
+    "os.mkdir": 1,
+    "os.remove": 1,
+    "os.rename": 2,
+    "os.rmdir": 1,
+    "os.scandir": 1,
+    "os.symlink": 2,
+    "os.truncate": 1,
+    "os.utime": 1,
+    "sqlite3.connect": 1,
+}
 """Audit event -> how many of its first arguments are paths."""
 
 WATCHED = frozenset({*PATHS_OF, "subprocess.Popen"})

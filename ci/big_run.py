@@ -29,8 +29,18 @@ Line = dict[str, Any]
 
 def replay(folder: Path) -> Path:
     """Makes the run folder of the last night of the demo's largest lane below `folder` and returns it."""
-    command = [BIN / "opscope", "demo", "--nights", "1", "--until", NIGHT, "--runs", folder / "runs",
-               "--to", f"sqlite:///{folder}/demo.sqlite"]  # fmt: skip
+    command = [
+        BIN / "opscope",
+        "demo",
+        "--nights",
+        "1",
+        "--until",
+        NIGHT,
+        "--runs",
+        folder / "runs",
+        "--to",
+        f"sqlite:///{folder}/demo.sqlite",
+    ]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return next((folder / "runs").glob(f"*-{LANE}"))
 
@@ -57,8 +67,13 @@ def enlarge(source: Path, into: Path, op_tests: int, models: int, night: str = N
             module_ops.update(use["model"] for use in row["uses"])
             manifest.write(_line(row))
             journal.write(_line(test))
-    new_header = {**header, "models": names, "export_dirs": [""] * models, "module_ops": module_ops,
-            "structural": dict.fromkeys(names, 0)}  # fmt: skip
+    new_header = {
+        **header,
+        "models": names,
+        "export_dirs": [""] * models,
+        "module_ops": module_ops,
+        "structural": dict.fromkeys(names, 0),
+    }
     (into / "manifest.jsonl").write_text(_line(new_header) + (into / "rows").read_text())
     (into / "rows").unlink()
     _write_origin(source, into, names, night)
@@ -78,16 +93,26 @@ def _copied(row: Line, test: Line, copy: int, renamed: dict[str, str], turn: int
     old = row["op_id"]
     new = hashlib.sha256(f"{copy} {old}".encode()).hexdigest()[:16]
     uses = [{**use, "model": renamed[use["model"]], "path": f"{use['path']}.{copy}"} for use in row["uses"]]
-    new_test = {
-        name: value.replace(old, new) if isinstance(value, str) else value for name, value in test.items()
-    } | {"models": list(dict.fromkeys(use["model"] for use in uses)), "model_name": uses[0]["model"]}  # fmt: skip
+    new_test = {name: value.replace(old, new) if isinstance(value, str) else value for name, value in test.items()} | {
+        "models": list(dict.fromkeys(use["model"] for use in uses)),
+        "model_name": uses[0]["model"],
+    }
     drawn, rest = divmod(int(new[:4], 16), 50)
     if rest == 0 and (turn is None or drawn % 10 != turn):
         error = f"ttir-to-ttnn: no kernel of kind {copy % 23} for this op"
-        new_test |= {"status": "compile_failed", "success": False, "failed_stage": "ttir-to-ttnn",
-                     "error_message": error, "error_signature": hashlib.sha256(error.encode()).hexdigest()[:16],
-                     "pcc": None, "results": [], "stage_reached": "stablehlo-to-ttir", "cycles": None,
-                     "device_ns": None, "ran_on": "none"}  # fmt: skip
+        new_test |= {
+            "status": "compile_failed",
+            "success": False,
+            "failed_stage": "ttir-to-ttnn",
+            "error_message": error,
+            "error_signature": hashlib.sha256(error.encode()).hexdigest()[:16],
+            "pcc": None,
+            "results": [],
+            "stage_reached": "stablehlo-to-ttir",
+            "cycles": None,
+            "device_ns": None,
+            "ran_on": "none",
+        }
     return {**row, "op_id": new, "uses": uses}, new_test
 
 

@@ -48,8 +48,11 @@ NAMED = {
 
 def problems(imports: dict[str, set[str]]) -> list[str]:
     """Returns the problems in a graph of module -> modules that it imports, one line each."""
-    unused = [f"{a} -> {b}: expected this import, which is named, got none; try without the name"
-              for a, b in NAMED if b not in imports.get(a, ())]  # fmt: skip
+    unused = [
+        f"{a} -> {b}: expected this import, which is named, got none; try without the name"
+        for a, b in NAMED
+        if b not in imports.get(a, ())
+    ]
     rest = {module: {other for other in others if (module, other) not in NAMED} for module, others in imports.items()}
     try:
         TopologicalSorter(rest).prepare()
@@ -67,8 +70,14 @@ def imports_below(folder: Path) -> dict[str, set[str]]:
     graph = grimp.build_graph("opscope", cache_dir=None)
     ours = [name for name in graph.modules if "tests" not in name.split(".")]
     short = {name: name.removeprefix("opscope.") for name in ours}
-    return {short[name]: {short[other] for other in graph.find_modules_directly_imported_by(name) if other in short
-                          and not name.startswith(f"{other}.")} for name in ours}  # fmt: skip
+    return {
+        short[name]: {
+            short[other]
+            for other in graph.find_modules_directly_imported_by(name)
+            if other in short and not name.startswith(f"{other}.")
+        }
+        for name in ours
+    }
 
 
 def main(folder: Path) -> int:

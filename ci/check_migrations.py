@@ -21,13 +21,18 @@ def check(root: Path) -> list[str]:
     for position, path in enumerate(files, 1):
         number = f"{position:04}"
         if not path.name.startswith(f"{number}_"):
-            problems.append(f"{VERSIONS / path.name}: expected {number}_..., as one more than the one before it, "
-                            f"got {path.name[:4]}; try to number it anew")  # fmt: skip
+            problems.append(
+                f"{VERSIONS / path.name}: expected {number}_..., as one more than the one before it, "
+                f"got {path.name[:4]}; try to number it anew"
+            )
             break  # all that follow are wrong for the same reason
         expected = {"revision": number, "down_revision": f"{position - 1:04}" if position > 1 else None}
         fields = _fields(path)
-        problems += [f"{VERSIONS / path.name}: expected {name} = {expected[name]!r}, got {fields.get(name)!r}"
-                     for name in FIELDS if fields.get(name) != expected[name]]  # fmt: skip
+        problems += [
+            f"{VERSIONS / path.name}: expected {name} = {expected[name]!r}, got {fields.get(name)!r}"
+            for name in FIELDS
+            if fields.get(name) != expected[name]
+        ]
     return problems if files else [f"{VERSIONS}: expected migrations, got none"]
 
 
@@ -35,9 +40,11 @@ def _fields(path: Path) -> dict[str, object]:
     """What the file gives to its names of `FIELDS`."""
     return {
         target.id: ast.literal_eval(line.value)
-        for line in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(line, ast.Assign)
-        for target in line.targets if isinstance(target, ast.Name) and target.id in FIELDS
-    }  # fmt: skip
+        for line in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(line, ast.Assign)
+        for target in line.targets
+        if isinstance(target, ast.Name) and target.id in FIELDS
+    }
 
 
 def main(root: Path) -> int:

@@ -88,8 +88,10 @@ def _compared(board: str, options: argparse.Namespace, files: list[str], work: P
     start = time.perf_counter()
     pairs = list(zip(_compiled(ours, files, work), _compiled(published, files, work), strict=True))
     equal = sum(a == b for a, b in pairs)
-    print(f"{board}: {equal} of {len(files)} equal ({_counts([a for a, _ in pairs])}), "
-          f"{time.perf_counter() - start:.0f} s")  # fmt: skip
+    print(
+        f"{board}: {equal} of {len(files)} equal ({_counts([a for a, _ in pairs])}), "
+        f"{time.perf_counter() - start:.0f} s"
+    )
     for file, (a, b) in zip(files, pairs, strict=True):
         if a != b:
             print(f"  {file}: {a[:80]} against {b[:80]}")

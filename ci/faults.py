@@ -53,9 +53,26 @@ def plan(op_ids: list[str], faults: int, seed: int, table: Mapping[str, Any]) ->
 def sweep(folder: Path, name: str, options: list[str], environment: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """Runs a sweep; returns its records by op. Raises SystemExit if an op has several or the ledger does not add up."""
     run = folder / name
-    command = [sys.executable, "-m", "pytest", "-p", "no:benchmark", "--model", "faults.mlir", "--op-by-op", "-q",
-               "--backend", str(BACKENDS / "injector.py"), "--run-dir", str(run), "--no-cache", "--no-report",
-               "--reruns", "0", *options]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:benchmark",
+        "--model",
+        "faults.mlir",
+        "--op-by-op",
+        "-q",
+        "--backend",
+        str(BACKENDS / "injector.py"),
+        "--run-dir",
+        str(run),
+        "--no-cache",
+        "--no-report",
+        "--reruns",
+        "0",
+        *options,
+    ]
     done = subprocess.run(command, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True)
     segments = sorted((run / "journal").glob("*.jsonl"))
     lines = [json.loads(line) for segment in segments for line in segment.read_text().splitlines()]
@@ -101,9 +118,11 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{op_id} {chosen[op_id]}: expected {table[chosen[op_id][1]]}, got {label(after.get(op_id, Counter()))}")
     for op_id in changed:
         print(f"{op_id}: was {label(before[op_id])}, is {label(after[op_id])} {after[op_id]['error_message']}")
-    print(f"{len(right)} of {len(chosen)} faults under their own label ({len(table)} kinds), "
-          f"{len(changed)} of {len(before) - len(chosen)} other verdicts changed, {len(lost)} records lost; "
-          f"{seconds:.0f} s")  # fmt: skip
+    print(
+        f"{len(right)} of {len(chosen)} faults under their own label ({len(table)} kinds), "
+        f"{len(changed)} of {len(before) - len(chosen)} other verdicts changed, {len(lost)} records lost; "
+        f"{seconds:.0f} s"
+    )
     return 0 if len(right) == len(chosen) and not changed and not lost else 1
 
 

@@ -24,9 +24,17 @@ def figures(tests: Sequence[Test]) -> Iterator[str]:
         of_backend[test["backend"]].append(test)
     yield from table(
         ("backend", "card", "ops", "verdicts", "median run", "slowest run", "all runs"),
-        ((name, ", ".join(sorted({test["card_type"] for test in found})), str(len(found)), _verdicts(found),
-          *_times(found)) for name, found in sorted(of_backend.items())),
-    )  # fmt: skip
+        (
+            (
+                name,
+                ", ".join(sorted({test["card_type"] for test in found})),
+                str(len(found)),
+                _verdicts(found),
+                *_times(found),
+            )
+            for name, found in sorted(of_backend.items())
+        ),
+    )
     yield ""
     yield from table(("op", *(f"worst error on {name}" for name in sorted(of_backend))), _worst(of_backend))
     wrong = [test for test in tests if test["status"] not in ("success", "skipped", "no_golden")]

@@ -91,8 +91,9 @@ def walk(python: Path, page: Path, scratch: Path) -> str:
     environment = {**os.environ, "OPSCOPE_DASHBOARD_HOME": str(scratch / page.stem / "home")}
     environment.setdefault("OPSCOPE_CACHE_DIR", str(scratch / "cache"))
     command = [python, "-P", ROOT / "ci" / "walk.py", page, folder]
-    done = subprocess.run(command, cwd=folder, env=environment, text=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, check=False)  # fmt: skip
+    done = subprocess.run(
+        command, cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+    )
     return "" if done.returncode == 0 else done.stdout or f"exit code {done.returncode}"
 
 

@@ -164,8 +164,25 @@ def scales() -> Iterator[Figure]:
 
 def alarms() -> Iterator[Figure]:
     """What the boards may honestly compute and a verdict refuses: the five models in all formats and fidelities."""
-    command = [sys.executable, "-m", "ci.benchmarks.false_alarms", "--boards", "n150", "e150", "p150", "--levels", "0",
-               "2", "--fidelities", "HiFi4", "HiFi3", "HiFi2", "LoFi", "--models", *MODELS]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "ci.benchmarks.false_alarms",
+        "--boards",
+        "n150",
+        "e150",
+        "p150",
+        "--levels",
+        "0",
+        "2",
+        "--fidelities",
+        "HiFi4",
+        "HiFi3",
+        "HiFi2",
+        "LoFi",
+        "--models",
+        *MODELS,
+    ]
     for name, options in (("float32, Bfp8_b", ["--formats", "f32", "Bfp8_b"]), ("bfloat16", ["--dtype", "bfloat16"])):
         done = subprocess.run([*command, *options], cwd=ROOT, text=True, stdout=subprocess.PIPE)
         print(done.stdout)

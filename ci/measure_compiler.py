@@ -99,8 +99,10 @@ def mutants(count: int = 10_000) -> Figure:
     """Mutated texts of the specification's cases: each must compile or end with a typed error."""
     done = subprocess.run(
         [sys.executable, "-m", "opscope.compiler.tests.mutations", "--count", str(count)],
-        cwd=ROOT, text=True, capture_output=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+    )
     counts = ", ".join(" ".join(line.split()) for line in done.stdout.splitlines())
     return Figure(
         f"{count} mutants of the cases", counts or f"exit {done.returncode}", "all typed", not done.returncode

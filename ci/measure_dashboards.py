@@ -26,14 +26,23 @@ class Dashboard:
 
     def __init__(self, scratch: Path) -> None:
         self.scratch = scratch
-        self.environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(scratch / "cache"),
-                            "OPSCOPE_DASHBOARD_HOME": str(scratch / "home")}  # fmt: skip
+        self.environment = {
+            **os.environ,
+            "OPSCOPE_CACHE_DIR": str(scratch / "cache"),
+            "OPSCOPE_DASHBOARD_HOME": str(scratch / "home"),
+        }
 
     def timed(self, *arguments: str) -> tuple[float, str]:
         """Runs one command; returns its seconds and stdout."""
         started = time.monotonic()
-        done = subprocess.run([BIN / "opscope", *arguments], cwd=self.scratch, env=self.environment, text=True,
-                              stdout=subprocess.PIPE, check=True)  # fmt: skip
+        done = subprocess.run(
+            [BIN / "opscope", *arguments],
+            cwd=self.scratch,
+            env=self.environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            check=True,
+        )
         return time.monotonic() - started, done.stdout
 
     def charts(self) -> list[float]:
@@ -94,8 +103,10 @@ def crawled(found: dict) -> Iterator[Figure]:
     cpu = max(screen["server_cpu"] + screen["browser_cpu"] for screen in found["screens"])
     queries = max(screen["requests"] for screen in found["screens"])
     whole = max(screen["whole_seconds"] for screen in found["screens"])
-    value = (f"{slowest['seconds']:.1f} s ({slowest['place']}), filters too {whole:.1f} s; most processor time "
-             f"{cpu:.1f} s, most queries {queries}")  # fmt: skip
+    value = (
+        f"{slowest['seconds']:.1f} s ({slowest['place']}), filters too {whole:.1f} s; most processor time "
+        f"{cpu:.1f} s, most queries {queries}"
+    )
     met = slowest["seconds"] <= FIRST_SCREEN
     yield Figure("slowest first screen, its charts, caches warm", value, f"<= {FIRST_SCREEN:.0f} s", met)
 

@@ -75,9 +75,10 @@ def _copy(engine: sa.Engine, newest: Sequence[str], back: int, oldest: bool) -> 
     sqlite = engine.dialect.name == "sqlite"
     days, source = back - back % 2, newest[back % 2]
     earlier = (
-        (lambda name: f"strftime('%Y-%m-%d %H:%M:%f000', {name}, '-{days} days')") if sqlite
+        (lambda name: f"strftime('%Y-%m-%d %H:%M:%f000', {name}, '-{days} days')")
+        if sqlite
         else (lambda name: f"{name} - interval '{days} days'")
-    )  # fmt: skip
+    )
     before = "" if oldest else _name(newest, back + 1)
     shifted = {
         **{name: f"CASE {name} WHEN '' THEN '' ELSE {name} || '-{back:03}' END" for name in PLACED},
@@ -94,9 +95,10 @@ def _copy(engine: sa.Engine, newest: Sequence[str], back: int, oldest: bool) -> 
         for table, columns in _tables(connection):
             changed = {**shifted, "label": date} if table == "nights" else shifted
             which = (
-                "night_id = :night" if "night_id" in columns
+                "night_id = :night"
+                if "night_id" in columns
                 else "run_id IN (SELECT run_id FROM runs WHERE night_id = :night)"
-            )  # fmt: skip
+            )
             values = ", ".join(changed.get(name, f'"{name}"') for name in columns)
             listed = ", ".join(f'"{name}"' for name in columns)
             statement = f"INSERT INTO {table} ({listed}) SELECT {values} FROM {table} WHERE {which}"

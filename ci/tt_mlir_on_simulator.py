@@ -63,15 +63,25 @@ def outcome(row: OpRow, text: str, folder: Path, device: Device) -> Outcome:
         return Outcome(row.op_id, row.op_name, "no_golden", row.no_golden, made.narrowed, cycles)
     only = made.computes[0] if len(made.computes) == 1 and made.computes[0] not in PRODUCTS else None
     target = Target(
-        device.card_type, made.float_format, made.math_fidelity, made.matrix_format, made.narrow_dst,
+        device.card_type,
+        made.float_format,
+        made.math_fidelity,
+        made.matrix_format,
+        made.narrow_dst,
         error_bound=lambda name: error_bound(only) if only else None,
         cuts_result=lambda name: any(map(cuts_result, made.computes)),
-    )  # fmt: skip
+    )
     job = Job(row.op_id, (folder / str(row.module)).read_bytes(), given, ResultOptions(), outputs=outputs)
     checks = compare(
-        golden, outputs, row.held_to or row.op_name, target, inputs=row.inputs, outputs=row.outputs,
-        params=row.op_params, operands=operands_of(row, job, folder),
-    )  # fmt: skip
+        golden,
+        outputs,
+        row.held_to or row.op_name,
+        target,
+        inputs=row.inputs,
+        outputs=row.outputs,
+        params=row.op_params,
+        operands=operands_of(row, job, folder),
+    )
     wrong = [check.reason for check in checks if not check.passed]
     seconds = time.perf_counter() - began
     word = "wrong_result" if wrong else "success"

@@ -30,8 +30,11 @@ def main() -> int:
         _run(modules, options.arch, options.jobs, work)
         run_dir = work / "run"
         tests = [json.loads(line) for path in run_dir.glob("journal/*.jsonl") for line in _documents(path)]
-        failures = {test["op_id"]: test for test in sorted(tests, key=lambda test: test["attempt"]) if test["status"]
-                    in ("compile_failed", "crashed")}  # fmt: skip
+        failures = {
+            test["op_id"]: test
+            for test in sorted(tests, key=lambda test: test["attempt"])
+            if test["status"] in ("compile_failed", "crashed")
+        }
         print(f"{len(modules)} modules, {len(tests)} records, {len(failures)} that tt-mlir refuses or dies of")
         with ThreadPoolExecutor(options.jobs) as pool:
             shown = list(pool.map(lambda test: _shown(test, run_dir), failures.values()))
@@ -46,8 +49,25 @@ def _files(word: str) -> list[str]:
 def _run(modules: list[str], arch: str, jobs: int, work: Path) -> None:
     """The run, with a repro folder for each failure."""
     models = [word for name in modules for word in ("--model", str(Path(name).resolve()))]
-    command = [sys.executable, "-m", "pytest", *models, "--op-by-op", "--backend", "tt", "--arch", arch, "--run-dir",
-               str(work / "run"), "--reruns", "0", "--no-report", "-q", "-n", str(jobs)]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        *models,
+        "--op-by-op",
+        "--backend",
+        "tt",
+        "--arch",
+        arch,
+        "--run-dir",
+        str(work / "run"),
+        "--reruns",
+        "0",
+        "--no-report",
+        "-q",
+        "-n",
+        str(jobs),
+    ]
     done = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):
         sys.exit(

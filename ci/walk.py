@@ -88,9 +88,16 @@ def walk(page: Path, folder: Path, environment: Mapping[str, str] | None = None)
             (folder / step.name).write_text(step.text, encoding="utf-8")
             continue
         done = subprocess.run(
-            ["bash", "-c", step.line], cwd=folder, env=variables, stdin=subprocess.DEVNULL, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT, check=False,
-        )  # fmt: skip
+            ["bash", "-c", step.line],
+            cwd=folder,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=TIMEOUT,
+            check=False,
+        )
         if done.returncode != step.code:
             return [
                 f"{page.name}: $ {step.line}",

@@ -216,9 +216,13 @@ def _balanced(c: Compilation) -> None:
     _, mask = c.configuration.device
     policy = c.configuration.get("balancer_policy", "default")
     c.plan = plan(
-        c.graph, budget_of(c.board, mask), policy, c.configuration.legalizer(c.graph), None,
+        c.graph,
+        budget_of(c.board, mask),
+        policy,
+        c.configuration.legalizer(c.graph),
+        None,
         c.configuration.placer(c.graph, chip_ids=c.chip_ids),
-    )  # fmt: skip
+    )
 
 
 def _pre_netlist(c: Compilation) -> None:

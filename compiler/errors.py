@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
-class StageFailure(Exception):  # noqa: N818  (the outcome of a stage, not a fault)
+class StageFailure(Exception):
     """Raised if a stage cannot lower an op. `kind` tells whether it could one day: notimpl, notyet, never or error."""
 
     def __init__(self, stage: str, op: str, message: str, *, kind: str = "error", diagnostic: str = "") -> None:

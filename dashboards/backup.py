@@ -23,8 +23,9 @@ FORMAT = 1
 def backup(home: Home, archive: Path) -> None:
     """Writes `archive`, readable only by its owner; the server may be running. Raises DashboardError."""
     if not home.metadata.is_file():
-        raise DashboardError("opscope dashboard backup", "a dashboard server", f"none in {home.folder}",
-                             "opscope dashboard up")  # fmt: skip
+        raise DashboardError(
+            "opscope dashboard backup", "a dashboard server", f"none in {home.folder}", "opscope dashboard up"
+        )
     with tempfile.TemporaryDirectory(dir=home.folder) as folder:
         copy = Path(folder) / PARTS[0]
         with closing(sqlite3.connect(home.metadata)) as source, closing(sqlite3.connect(copy)) as target:

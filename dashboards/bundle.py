@@ -100,8 +100,14 @@ def read(folder: Path = ASSETS) -> Assets:
         return {path.stem: _yaml(path) for path in sorted((folder / kind).glob("*.yaml"))}
 
     dashboards = sorted(docs_of_kind("dashboards").items(), key=lambda item: item[1]["order"])
-    return Assets(docs_of_kind("datasets"), docs_of_kind("charts"), dict(dashboards), _yaml(folder / "filters.yaml"),
-                  _yaml(folder / "retired.yaml"), docs_of_kind("alerts"))  # fmt: skip
+    return Assets(
+        docs_of_kind("datasets"),
+        docs_of_kind("charts"),
+        dict(dashboards),
+        _yaml(folder / "filters.yaml"),
+        _yaml(folder / "retired.yaml"),
+        docs_of_kind("alerts"),
+    )
 
 
 def _yaml(path: Path) -> Any:
@@ -122,9 +128,15 @@ def render(assets: Assets, source: Source) -> dict[str, Doc]:
         files[f"dashboards/{name}.yaml"] = _dashboard(doc, assets)
     for name, (asks, sql) in source.questions.items():
         files[f"queries/results/{name}.yaml"] = {
-            "uuid": str(uuid.uuid5(NAMESPACE, f"question {name}")), "label": asks, "description": f"opscope sql {name}",
-            "sql": sql, "schema": None, "catalog": None, "version": "1.0.0", "database_uuid": DATABASE_UUID,
-        }  # fmt: skip
+            "uuid": str(uuid.uuid5(NAMESPACE, f"question {name}")),
+            "label": asks,
+            "description": f"opscope sql {name}",
+            "sql": sql,
+            "schema": None,
+            "catalog": None,
+            "version": "1.0.0",
+            "database_uuid": DATABASE_UUID,
+        }
     return files
 
 
@@ -138,11 +150,19 @@ def write(files: Mapping[str, Doc], folder: Path) -> None:
 
 def _database(source: Source) -> Doc:
     return {
-        "uuid": DATABASE_UUID, "database_name": DATABASE_NAME, "sqlalchemy_uri": source.database_uri,
-        "cache_timeout": None, "expose_in_sqllab": True, "allow_run_async": False, "allow_ctas": False,
-        "allow_cvas": False, "allow_dml": False, "allow_file_upload": False,
-        "extra": {"allows_virtual_table_explore": True}, "version": "1.0.0",
-    }  # fmt: skip
+        "uuid": DATABASE_UUID,
+        "database_name": DATABASE_NAME,
+        "sqlalchemy_uri": source.database_uri,
+        "cache_timeout": None,
+        "expose_in_sqllab": True,
+        "allow_run_async": False,
+        "allow_ctas": False,
+        "allow_cvas": False,
+        "allow_dml": False,
+        "allow_file_upload": False,
+        "extra": {"allows_virtual_table_explore": True},
+        "version": "1.0.0",
+    }
 
 
 def dataset(name: str, doc: Doc, source: Source) -> Doc:
@@ -152,26 +172,55 @@ def dataset(name: str, doc: Doc, source: Source) -> Doc:
     for column, spec in doc["columns"].items():
         spec = {"type": "text", **spec}
         expression = _expression(spec, source)
-        columns.append({
-            "column_name": column, "verbose_name": spec["label"], "type": TYPES[spec["type"]],
-            "is_dttm": spec["type"] == "time", "is_active": True, "filterable": True,
-            "groupby": spec["type"] != "number", "description": comment.columns.get(column), "python_date_format": None,
-            "expression": expression, "extra": None,
-        })  # fmt: skip
+        columns.append(
+            {
+                "column_name": column,
+                "verbose_name": spec["label"],
+                "type": TYPES[spec["type"]],
+                "is_dttm": spec["type"] == "time",
+                "is_active": True,
+                "filterable": True,
+                "groupby": spec["type"] != "number",
+                "description": comment.columns.get(column),
+                "python_date_format": None,
+                "expression": expression,
+                "extra": None,
+            }
+        )
     metrics = [
-        {"metric_name": metric, "verbose_name": spec["label"], "metric_type": None,
-         "expression": _of_metric(spec, doc, source),
-         "d3format": None if "first_of" in spec else spec.get("format", ",d"), "description": spec.get("description")}
+        {
+            "metric_name": metric,
+            "verbose_name": spec["label"],
+            "metric_type": None,
+            "expression": _of_metric(spec, doc, source),
+            "d3format": None if "first_of" in spec else spec.get("format", ",d"),
+            "description": spec.get("description"),
+        }
         for metric, spec in doc["metrics"].items()
-    ]  # fmt: skip
+    ]
     return {
-        "uuid": doc["uuid"], "table_name": name, "main_dttm_col": doc.get("time"),
-        "description": comment.holds, "default_endpoint": None, "offset": 0, "cache_timeout": None,
-        "catalog": None, "schema": None, "sql": None, "params": None, "template_params": None,
-        "filter_select_enabled": True, "fetch_values_predicate": None, "extra": None, "normalize_columns": False,
-        "always_filter_main_dttm": False, "metrics": metrics, "columns": columns, "version": "1.0.0",
+        "uuid": doc["uuid"],
+        "table_name": name,
+        "main_dttm_col": doc.get("time"),
+        "description": comment.holds,
+        "default_endpoint": None,
+        "offset": 0,
+        "cache_timeout": None,
+        "catalog": None,
+        "schema": None,
+        "sql": None,
+        "params": None,
+        "template_params": None,
+        "filter_select_enabled": True,
+        "fetch_values_predicate": None,
+        "extra": None,
+        "normalize_columns": False,
+        "always_filter_main_dttm": False,
+        "metrics": metrics,
+        "columns": columns,
+        "version": "1.0.0",
         "database_uuid": DATABASE_UUID,
-    }  # fmt: skip
+    }
 
 
 def _expression(spec: Doc, source: Source) -> str | None:
@@ -205,9 +254,14 @@ def _labelled(full: Doc, dataset: Doc) -> Doc:
         return full
     spec = dataset["metrics"][full["metric"]]
     return full | {
-        "metric": {"expressionType": "SQL", "sqlExpression": spec["expression"], "label": spec["label"],
-                   "optionName": f"metric_{full['metric']}", "hasCustomLabel": True}
-    }  # fmt: skip
+        "metric": {
+            "expressionType": "SQL",
+            "sqlExpression": spec["expression"],
+            "label": spec["label"],
+            "optionName": f"metric_{full['metric']}",
+            "hasCustomLabel": True,
+        }
+    }
 
 
 def chart(doc: Doc, assets: Assets, source: Source) -> Doc:
@@ -215,26 +269,45 @@ def chart(doc: Doc, assets: Assets, source: Source) -> Doc:
     full = _labelled(chart_params(doc, assets), assets.datasets[doc["dataset"]])
     texts = [doc.get("description", ""), source.descriptions.get(doc["dataset"], ViewComment()).holds]
     return {
-        "uuid": doc["uuid"], "slice_name": doc["name"], "description": "\n\n".join(filter(None, texts)),
-        "certified_by": None, "certification_details": None, "viz_type": doc["kind"], "params": full,
-        "cache_timeout": None, "query_context": json.dumps(query_context(full)), "version": "1.0.0",
+        "uuid": doc["uuid"],
+        "slice_name": doc["name"],
+        "description": "\n\n".join(filter(None, texts)),
+        "certified_by": None,
+        "certification_details": None,
+        "viz_type": doc["kind"],
+        "params": full,
+        "cache_timeout": None,
+        "query_context": json.dumps(query_context(full)),
+        "version": "1.0.0",
         "dataset_uuid": assets.datasets[doc["dataset"]]["uuid"],
-    }  # fmt: skip
+    }
 
 
 def _dashboard(doc: Doc, assets: Assets) -> Doc:
     numbers = {name: number for number, name in enumerate(assets.charts, 1)}
     return {
-        "uuid": doc["uuid"], "dashboard_title": doc["title"], "description": doc["description"],
+        "uuid": doc["uuid"],
+        "dashboard_title": doc["title"],
+        "description": doc["description"],
         "css": CSS.read_text(encoding="utf-8"),
-        "slug": doc["slug"], "certified_by": "", "certification_details": "", "published": True, "version": "1.0.0",
+        "slug": doc["slug"],
+        "certified_by": "",
+        "certification_details": "",
+        "published": True,
+        "version": "1.0.0",
         "position": position(doc, assets.charts, numbers, assets.dashboards),
         "metadata": {
-            "color_scheme": "supersetColors", "label_colors": label_colours(),
-            "shared_label_colors": list(label_colours()), "color_scheme_domain": [], "refresh_frequency": 0,
-            "expanded_slices": {}, "timed_refresh_immune_slices": [], "default_filters": "{}",
-            "cross_filters_enabled": True, "chart_configuration": {},
+            "color_scheme": "supersetColors",
+            "label_colors": label_colours(),
+            "shared_label_colors": list(label_colours()),
+            "color_scheme_domain": [],
+            "refresh_frequency": 0,
+            "expanded_slices": {},
+            "timed_refresh_immune_slices": [],
+            "default_filters": "{}",
+            "cross_filters_enabled": True,
+            "chart_configuration": {},
             "global_chart_configuration": {"scope": {"rootPath": ["ROOT_ID"], "excluded": []}, "chartsInScope": []},
             "native_filter_configuration": native_filters(doc, assets, numbers),
         },
-    }  # fmt: skip
+    }

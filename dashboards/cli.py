@@ -16,8 +16,13 @@ from opscope.base.live import progress
 from opscope.dashboards.errors import DashboardError
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-HOME = click.option("--home", "folder", type=click.Path(path_type=Path), metavar="DIR",
-                    help="Folder of the server's own files; default: the setting dashboard_home.")  # fmt: skip
+HOME = click.option(
+    "--home",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder of the server's own files; default: the setting dashboard_home.",
+)
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -60,33 +65,67 @@ def dashboard() -> None:
     help="Port to listen on; 0 picks a free one.",
 )
 @click.option("--public-url", default="", metavar="URL", help="Address under which a proxy serves the dashboards.")
-@click.option("--artifact-url", default="", metavar="URL",
-              help="Address of run folders that are stored elsewhere; links go to URL/<run>/<file>.")  # fmt: skip
-@click.option("--artifact-port", default=8089, show_default=True, type=click.IntRange(0, 65535),
-              help="Port of `opscope artifacts serve`, which is started too; 0 picks a free one.")  # fmt: skip
-@click.option("--runs", "roots", multiple=True, type=click.Path(path_type=Path), metavar="DIR",
-              help="Folder of run folders to link to; default: runs/ next to the database.")  # fmt: skip
+@click.option(
+    "--artifact-url",
+    default="",
+    metavar="URL",
+    help="Address of run folders that are stored elsewhere; links go to URL/<run>/<file>.",
+)
+@click.option(
+    "--artifact-port",
+    default=8089,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port of `opscope artifacts serve`, which is started too; 0 picks a free one.",
+)
+@click.option(
+    "--runs",
+    "roots",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder of run folders to link to; default: runs/ next to the database.",
+)
 @click.option("--anonymous", is_flag=True, help="Show the dashboards without a login; everything else still needs one.")
 @click.option(
     "--wall",
     is_flag=True,
     help="Serve a page for a screen on the wall too: dashboards in turn, in large type, without filters.",
 )
-@click.option("--alerts-to", "alerts_to", multiple=True, metavar="ADDRESS",
-              help="Send Superset's alerts and reports to this mail address; without it they are off.")  # fmt: skip
-@click.option("--mail-server", metavar="URL",
-              help="Mail server for them: smtp://[USER@]HOST[:PORT] (STARTTLS), smtps:// or smtp+plain://; the "
-              "password is in OPSCOPE_MAIL_PASSWORD.")  # fmt: skip
+@click.option(
+    "--alerts-to",
+    "alerts_to",
+    multiple=True,
+    metavar="ADDRESS",
+    help="Send Superset's alerts and reports to this mail address; without it they are off.",
+)
+@click.option(
+    "--mail-server",
+    metavar="URL",
+    help="Mail server for them: smtp://[USER@]HOST[:PORT] (STARTTLS), smtps:// or smtp+plain://; the "
+    "password is in OPSCOPE_MAIL_PASSWORD.",
+)
 @click.option("--foreground", is_flag=True, help="Run until a signal arrives, then stop the server (for systemd).")
 @click.option(
     "--python", metavar="PATH", help="Python for Superset's virtual environment; default: a Python 3.10 to 3.12."
 )
 @HOME
 def up(
-    url: str | None, host: str, port: int, public_url: str, artifact_url: str, artifact_port: int,
-    roots: tuple[Path, ...], anonymous: bool, wall: bool, alerts_to: tuple[str, ...], mail_server: str | None,
-    foreground: bool, python: str | None, folder: Path | None,
-) -> None:  # fmt: skip
+    url: str | None,
+    host: str,
+    port: int,
+    public_url: str,
+    artifact_url: str,
+    artifact_port: int,
+    roots: tuple[Path, ...],
+    anonymous: bool,
+    wall: bool,
+    alerts_to: tuple[str, ...],
+    mail_server: str | None,
+    foreground: bool,
+    python: str | None,
+    folder: Path | None,
+) -> None:
     """Install Superset if it is missing, import the dashboards, and serve them.
 
     Superset gets a virtual environment of its own. Run the command again to change what is served.
@@ -125,8 +164,17 @@ def up(
     local = f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{artifact_port}"
     if artifact_host and not ("artifacts" in running and before and before.artifact_url == local):
         processes.check_port(host, artifact_port, "--artifact-port")
-    served = Served(database.uri, database.shown, host, port, public_url.rstrip("/"),
-                    (artifact_url or local).rstrip("/"), anonymous, assets.wall if wall else [], mail)  # fmt: skip
+    served = Served(
+        database.uri,
+        database.shown,
+        host,
+        port,
+        public_url.rstrip("/"),
+        (artifact_url or local).rstrip("/"),
+        anonymous,
+        assets.wall if wall else [],
+        mail,
+    )
     allowed = [name for name in (urlsplit(public_url).hostname,) if name]
     command = (
         artifact_command(host, artifact_port, list(roots) or artifact_roots(database), allowed) if artifact_host else []
@@ -279,8 +327,12 @@ def user() -> None:
 
 @user.command("add")
 @click.argument("name")
-@click.option("--role", required=True, type=click.Choice(["viewer", "editor"]),
-              help="A viewer sees the dashboards; an editor also makes charts and asks SQL.")  # fmt: skip
+@click.option(
+    "--role",
+    required=True,
+    type=click.Choice(["viewer", "editor"]),
+    help="A viewer sees the dashboards; an editor also makes charts and asks SQL.",
+)
 @click.option(
     "--password-stdin", is_flag=True, help="Read the password from stdin; without it, a password is generated."
 )

@@ -43,18 +43,29 @@ def position(doc: Doc, charts: Mapping[str, Doc], numbers: Mapping[str, int], da
         name = f"ROW-{number}"
         tree["GRID_ID"]["children"].append(name)
         cells = [_text(name, number, row)] if "text" in row else []
-        cells += [_chart(name, chart, width, row["height"], charts, numbers)
-                  for chart, width in row.get("charts", {}).items()]  # fmt: skip
-        tree[name] = {"type": "ROW", "id": name, "parents": ROOT, "children": [cell["id"] for cell in cells],
-                      "meta": {"background": "BACKGROUND_TRANSPARENT"}}  # fmt: skip
+        cells += [
+            _chart(name, chart, width, row["height"], charts, numbers) for chart, width in row.get("charts", {}).items()
+        ]
+        tree[name] = {
+            "type": "ROW",
+            "id": name,
+            "parents": ROOT,
+            "children": [cell["id"] for cell in cells],
+            "meta": {"background": "BACKGROUND_TRANSPARENT"},
+        }
         tree |= {cell["id"]: cell for cell in cells}
     return tree
 
 
 def _chart(row: str, name: str, width: int, height: int, charts: Mapping[str, Doc], numbers: Mapping[str, int]) -> Doc:
     # chartId is a number within the bundle: the importer replaces it, but fails if it is missing.
-    meta = {"chartId": numbers[name], "uuid": charts[name]["uuid"], "sliceName": charts[name]["name"], "width": width,
-            "height": height}  # fmt: skip
+    meta = {
+        "chartId": numbers[name],
+        "uuid": charts[name]["uuid"],
+        "sliceName": charts[name]["name"],
+        "width": width,
+        "height": height,
+    }
     return {"type": "CHART", "id": f"CHART-{name}", "children": [], "parents": [*ROOT, row], "meta": meta}
 
 
@@ -73,17 +84,28 @@ def native_filters(doc: Doc, assets: Assets, numbers: Mapping[str, int]) -> list
         extra: Doc = {"sortMetric": settings["sort"]} if "sort" in settings else {}
         if settings.get("first"):
             extra["requiredFirst"] = True  # applied when the page opens, not at the next *Apply*
-        filters.append(extra | {
-            "id": f"NATIVE_FILTER-{name}", "name": settings["name"], "type": "NATIVE_FILTER",
-            "filterType": "filter_time" if name == "nights" else "filter_select",
-            "description": settings.get("description", ""),
-            "controlValues": _controls(name, settings),
-            "targets": [{}] if name == "nights" else [
-                {"column": {"name": settings["column"]}, "datasetUuid": assets.datasets[settings["dataset"]]["uuid"]}],
-            "scope": {"rootPath": ["ROOT_ID"], "excluded": excluded},
-            "cascadeParentIds": [],
-            "defaultDataMask": _default(settings),
-        })  # fmt: skip
+        filters.append(
+            extra
+            | {
+                "id": f"NATIVE_FILTER-{name}",
+                "name": settings["name"],
+                "type": "NATIVE_FILTER",
+                "filterType": "filter_time" if name == "nights" else "filter_select",
+                "description": settings.get("description", ""),
+                "controlValues": _controls(name, settings),
+                "targets": [{}]
+                if name == "nights"
+                else [
+                    {
+                        "column": {"name": settings["column"]},
+                        "datasetUuid": assets.datasets[settings["dataset"]]["uuid"],
+                    }
+                ],
+                "scope": {"rootPath": ["ROOT_ID"], "excluded": excluded},
+                "cascadeParentIds": [],
+                "defaultDataMask": _default(settings),
+            }
+        )
     return filters
 
 
@@ -110,8 +132,14 @@ def _controls(name: str, doc: Doc) -> Doc:
         return {"enableEmptyFilter": False}
     first = bool(doc.get("first"))
     order = {"sortAscending": False} if "sort" in doc else {}
-    return order | {"enableEmptyFilter": first, "defaultToFirstItem": first, "multiSelect": not doc.get("one", False),
-            "searchAllOptions": bool(doc.get("many")), "inverseSelection": False, "creatable": False}  # fmt: skip
+    return order | {
+        "enableEmptyFilter": first,
+        "defaultToFirstItem": first,
+        "multiSelect": not doc.get("one", False),
+        "searchAllOptions": bool(doc.get("many")),
+        "inverseSelection": False,
+        "creatable": False,
+    }
 
 
 def _default(doc: Doc) -> Doc:

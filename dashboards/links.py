@@ -28,8 +28,10 @@ def escaped(expression: str) -> str:
 
 def _in_address(expression: str) -> str:
     """SQL that escapes the text as part of a URL, without its slashes."""
-    return _replaced(expression, {"%": "%25", "&": "%26", "#": "%23", "?": "%3F", "+": "%2B", " ": "%20", '"': "%22",
-                                  "<": "%3C", ">": "%3E"})  # fmt: skip
+    return _replaced(
+        expression,
+        {"%": "%25", "&": "%26", "#": "%23", "?": "%3F", "+": "%2B", " ": "%20", '"': "%22", "<": "%3C", ">": "%3E"},
+    )
 
 
 def text(column: str) -> str:

@@ -60,9 +60,14 @@ def start(home: Home, name: str, command: list[str], environment: Mapping[str, s
     """Starts a server in its own session, with its output in `log`, and returns the process id."""
     with log.open("ab") as output:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=home.folder, env=dict(environment),
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=home.folder,
+            env=dict(environment),
             start_new_session=True,
-        )  # fmt: skip
+        )
     CHILDREN.append(process)
     started = psutil.Process(process.pid).create_time()
     home.write(FILE, home.read(FILE) | {name: {"pid": process.pid, "started": started}})

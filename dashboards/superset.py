@@ -28,8 +28,24 @@ def environment(home: Home) -> dict[str, str]:
 def server_command(home: Home, host: str, port: int) -> list[str]:
     """The command of Superset in gunicorn: one process with eight threads, because SQLite allows only one writer."""
     bind = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    return [str(home.python), "-m", "gunicorn", "--bind", bind, "--workers", "1", "--worker-class", "gthread",
-            "--threads", "8", "--timeout", "60", "--graceful-timeout", "5", "superset.app:create_app()"]  # fmt: skip
+    return [
+        str(home.python),
+        "-m",
+        "gunicorn",
+        "--bind",
+        bind,
+        "--workers",
+        "1",
+        "--worker-class",
+        "gthread",
+        "--threads",
+        "8",
+        "--timeout",
+        "60",
+        "--graceful-timeout",
+        "5",
+        "superset.app:create_app()",
+    ]
 
 
 def clock_command(home: Home) -> list[str]:
@@ -46,9 +62,14 @@ def run(
     log = home.folder / f"{script}.log"
     with log.open("w", encoding="utf-8") as errors:
         process = subprocess.Popen(
-            [str(home.python), str(INSIDE / f"{script}.py"), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=errors, text=True, cwd=home.folder, env=environment(home) | dict(extra or {}),
-        )  # fmt: skip
+            [str(home.python), str(INSIDE / f"{script}.py"), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            cwd=home.folder,
+            env=environment(home) | dict(extra or {}),
+        )
         assert process.stdin is not None
         assert process.stdout is not None
         try:

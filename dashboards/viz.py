@@ -109,13 +109,25 @@ KINDS: dict[str, Params] = {
 def params(kind: str, own: Params, where: list[Params], time: str | None) -> Params:
     """All params of a chart; `where`: its own filters, `time`: the column to which a night filter applies."""
     filters = [
-        {"clause": "WHERE", "expressionType": "SIMPLE", "subject": condition["column"], "operator": condition["is"],
-         "comparator": condition.get("value")}
+        {
+            "clause": "WHERE",
+            "expressionType": "SIMPLE",
+            "subject": condition["column"],
+            "operator": condition["is"],
+            "comparator": condition.get("value"),
+        }
         for condition in where
-    ]  # fmt: skip
+    ]
     if time:
-        filters.append({"clause": "WHERE", "expressionType": "SIMPLE", "subject": time, "operator": "TEMPORAL_RANGE",
-                        "comparator": "No filter"})  # fmt: skip
+        filters.append(
+            {
+                "clause": "WHERE",
+                "expressionType": "SIMPLE",
+                "subject": time,
+                "operator": "TEMPORAL_RANGE",
+                "comparator": "No filter",
+            }
+        )
     return {"viz_type": kind, **KINDS[kind], "adhoc_filters": filters, "extra_form_data": {}, **own}
 
 
@@ -142,11 +154,23 @@ def query_context(chart: Params) -> dict[str, Any]:
     column_list: list[Any] = list(columns(chart))
     if chart.get("x_axis") and chart["viz_type"] != "heatmap_v2":
         axis = chart["x_axis"]
-        column_list[0] = {"columnType": "BASE_AXIS", "timeGrain": chart.get("time_grain_sqla"), "sqlExpression": axis,
-                    "label": axis, "expressionType": "SQL"}  # fmt: skip
+        column_list[0] = {
+            "columnType": "BASE_AXIS",
+            "timeGrain": chart.get("time_grain_sqla"),
+            "sqlExpression": axis,
+            "label": axis,
+            "expressionType": "SQL",
+        }
     if chart["viz_type"] == "big_number":
-        column_list = [{"columnType": "BASE_AXIS", "timeGrain": None, "sqlExpression": chart["x_axis"],
-                  "label": chart["x_axis"], "expressionType": "SQL"}]  # fmt: skip
+        column_list = [
+            {
+                "columnType": "BASE_AXIS",
+                "timeGrain": None,
+                "sqlExpression": chart["x_axis"],
+                "label": chart["x_axis"],
+                "expressionType": "SQL",
+            }
+        ]
     shown = metrics(chart)
     order = chart.get("timeseries_limit_metric") or (shown[0] if shown else None)
     filters = [{"col": f["subject"], "op": f["operator"], "val": f["comparator"]} for f in chart["adhoc_filters"]]

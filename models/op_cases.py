@@ -44,23 +44,69 @@ class Case:
 POSITIVE, INSIDE, AWAY, ABOVE = "uniform:0.1:4", "uniform:-0.9:0.9", "magnitude:0.5:2", "uniform:1.1:4"
 
 UNARY: dict[str, str] = {
-    "abs": "", "neg": "", "sign": "", "floor": "", "ceil": "", "round": "", "exp": "", "expm1": "", "tanh": "",
-    "sin": "", "cos": "", "tan": INSIDE, "is_finite": "", "cbrt": "", "square": "", "erf": "",
-    "erfc": "", "erf_inv": INSIDE, "asin": INSIDE, "acos": INSIDE, "atan": "", "sinh": "", "cosh": "", "asinh": "",
-    "acosh": ABOVE, "atanh": INSIDE, "log": POSITIVE, "log1p": POSITIVE, "sqrt": POSITIVE, "rsqrt": POSITIVE,
-    "lgamma": POSITIVE, "digamma": POSITIVE, "bessel_i1e": "",
-}  # fmt: skip
+    "abs": "",
+    "neg": "",
+    "sign": "",
+    "floor": "",
+    "ceil": "",
+    "round": "",
+    "exp": "",
+    "expm1": "",
+    "tanh": "",
+    "sin": "",
+    "cos": "",
+    "tan": INSIDE,
+    "is_finite": "",
+    "cbrt": "",
+    "square": "",
+    "erf": "",
+    "erfc": "",
+    "erf_inv": INSIDE,
+    "asin": INSIDE,
+    "acos": INSIDE,
+    "atan": "",
+    "sinh": "",
+    "cosh": "",
+    "asinh": "",
+    "acosh": ABOVE,
+    "atanh": INSIDE,
+    "log": POSITIVE,
+    "log1p": POSITIVE,
+    "sqrt": POSITIVE,
+    "rsqrt": POSITIVE,
+    "lgamma": POSITIVE,
+    "digamma": POSITIVE,
+    "bessel_i1e": "",
+}
 """`jax.lax` name -> distribution of the operand; empty for a normal one."""
 UNARY_INT = ("neg", "sign", "square", "population_count", "clz", "bitwise_not")
 BINARY: dict[str, tuple[str, str]] = {
-    "add": ("", ""), "sub": ("", ""), "mul": ("", ""), "div": ("", AWAY), "rem": ("", AWAY), "max": ("", ""),
-    "min": ("", ""), "pow": (POSITIVE, ""), "atan2": ("", AWAY), "nextafter": ("", ""),
-}  # fmt: skip
+    "add": ("", ""),
+    "sub": ("", ""),
+    "mul": ("", ""),
+    "div": ("", AWAY),
+    "rem": ("", AWAY),
+    "max": ("", ""),
+    "min": ("", ""),
+    "pow": (POSITIVE, ""),
+    "atan2": ("", AWAY),
+    "nextafter": ("", ""),
+}
 BINARY_INT: dict[str, str] = {
-    "add": "", "sub": "", "mul": "", "div": "int:1:8", "rem": "int:1:8", "max": "", "min": "", "bitwise_and": "",
-    "bitwise_or": "", "bitwise_xor": "", "shift_left": "int:0:7", "shift_right_logical": "int:0:7",
+    "add": "",
+    "sub": "",
+    "mul": "",
+    "div": "int:1:8",
+    "rem": "int:1:8",
+    "max": "",
+    "min": "",
+    "bitwise_and": "",
+    "bitwise_or": "",
+    "bitwise_xor": "",
+    "shift_left": "int:0:7",
+    "shift_right_logical": "int:0:7",
     "shift_right_arithmetic": "int:0:7",
-}  # fmt: skip
+}
 """Name -> distribution of the second operand."""
 BOOLEAN = ("bitwise_and", "bitwise_or", "bitwise_xor", "max", "min")
 COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")

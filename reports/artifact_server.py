@@ -165,8 +165,14 @@ class Handler(BaseHTTPRequestHandler):
 
     def _head(self, status: HTTPStatus, kind: str, length: int, more: dict[str, str]) -> None:
         self.send_response(status)
-        fixed = {"Content-Type": kind, "Content-Length": str(length), "X-Content-Type-Options": "nosniff",
-                 "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache", "X-Frame-Options": "DENY"}  # fmt: skip
+        fixed = {
+            "Content-Type": kind,
+            "Content-Length": str(length),
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+            "Cache-Control": "no-cache",
+            "X-Frame-Options": "DENY",
+        }
         for name, value in (fixed | more).items():
             self.send_header(name, value)
         self.end_headers()

@@ -36,9 +36,12 @@ if TYPE_CHECKING:
     Records = tuple[StoredRun, Sequence[OpTest]]
 
 AHEAD = (
-    "opscope.reports.compare.owned", "opscope.reports.database.owners", "opscope.reports.pages.html",
-    "opscope.reports.pages.compiled_templates", "opscope.reports.publish.spool",
-)  # fmt: skip
+    "opscope.reports.compare.owned",
+    "opscope.reports.database.owners",
+    "opscope.reports.pages.html",
+    "opscope.reports.pages.compiled_templates",
+    "opscope.reports.publish.spool",
+)
 """The modules that a report and a publish import, with all that these import."""
 
 AHEAD_OF_FIRST = "alembic.command"

@@ -43,9 +43,11 @@ def by_pattern(kernel: Kernel, images: Images, call: Call, packed: Packed) -> np
     scalars = [None if image.size >= LEAST and once(image).size > 1 else once(image) for image in images]
     large = [(i, d) for i, d, scalar in zip(images, call.inputs, scalars, strict=True) if scalar is None]
     if (
-        not large or call.arithmetic.random is not None or any(s is not None and s.size != 1 for s in scalars)
+        not large
+        or call.arithmetic.random is not None
+        or any(s is not None and s.size != 1 for s in scalars)
         or not all(is_held(i, d) and i.flags.c_contiguous and i.shape == shape for i, d in large)
-    ):  # fmt: skip
+    ):
         return None
 
     def computed(parts: list[np.ndarray]) -> np.ndarray:

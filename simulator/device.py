@@ -113,9 +113,12 @@ class Executable:
     """A loaded program and the programs that it calls; it can run any number of times."""
 
     def __init__(
-        self, programs: Sequence[Program], device: Device, plan: Plan | None = None,
+        self,
+        programs: Sequence[Program],
+        device: Device,
+        plan: Plan | None = None,
         grids: dict[int, tuple[int, int]] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.program, self.device = programs[0], device
         self.plan = plan or Plan()
         self.placed = planned_operations(self.plan)
@@ -219,9 +222,12 @@ class Executable:
         return [result for result in results if result is not None]
 
     def _on(
-        self, chip: Chip, inputs: Sequence[np.ndarray], cores: CoreProfile | None = None,
+        self,
+        chip: Chip,
+        inputs: Sequence[np.ndarray],
+        cores: CoreProfile | None = None,
         observe: Observer | None = None,
-    ) -> RunResult:  # fmt: skip
+    ) -> RunResult:
         profile = self.profile
         program = self.program
         check_inputs(program, inputs)
@@ -263,9 +269,16 @@ class _Run:
                 results = [value_of(values, t, named(op)) for t in op.inputs][: len(op.outputs)]
             else:
                 results = execute(
-                    op, program, values, self.cores, self.bodies(op), placed.get(number), self.chip, arithmetic,
+                    op,
+                    program,
+                    values,
+                    self.cores,
+                    self.bodies(op),
+                    placed.get(number),
+                    self.chip,
+                    arithmetic,
                     halves=self.cores is None,
-                )  # fmt: skip
+                )
             for tensor, image in zip(op.outputs, results, strict=True):
                 values[tensor] = image
             if self.observe is not None:

@@ -41,8 +41,12 @@ class Dump:
         """Writes the results of an operation."""
         op, number = step.operation, len(self.operations)
         entry: dict[str, Any] = {
-            "number": number, "program": step.program.name, "kernel": op.kernel, "location": op.location, "results": [],
-        }  # fmt: skip
+            "number": number,
+            "program": step.program.name,
+            "kernel": op.kernel,
+            "location": op.location,
+            "results": [],
+        }
         self.operations.append(entry)
         stem = f"{number:04d}-{re.sub(r'[^A-Za-z0-9_]', '_', op.kernel)}"
         goldens: Sequence[np.ndarray] | str = ""
@@ -56,9 +60,14 @@ class Dump:
             desc = step.program.tensors[tensor]
             name = stem if place == 0 else f"{stem}-{place}"
             result = {
-                "file": f"{name}.npy", "tensor": tensor, "shape": list(desc.shape), "element_type": desc.element_type,
-                "data_format": desc.data_format, "layout": desc.layout, "buffer_type": desc.buffer_type,
-            }  # fmt: skip
+                "file": f"{name}.npy",
+                "tensor": tensor,
+                "shape": list(desc.shape),
+                "element_type": desc.element_type,
+                "data_format": desc.data_format,
+                "layout": desc.layout,
+                "buffer_type": desc.buffer_type,
+            }
             _write(self.folder / result["file"], array)
             if not isinstance(goldens, str) and place < len(goldens):
                 result["golden"] = f"{name}.golden.npy"

@@ -1,7 +1,5 @@
 """The errors of a device, with messages such as `<where>: expected X, got Y; try Z`."""
 
-# ruff: noqa: N818 - these name what happened, as in tt-metal's own messages
-
 from __future__ import annotations
 
 from opscope.compiler.target.memory_map import MemoryMap

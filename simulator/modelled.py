@@ -68,21 +68,36 @@ PARTS = (
     Part("vector unit", "exact functions, and the published approximations", f"{ISA}: SFPU instructions; tt-llk"),
     Part("L1 and DRAM", "allocation with all banks in step, regions and alignment of the board", f"{ISA}: L1; tt-mlir"),
     Part("cycles of a block on a core", "unpack, math and pack, by fitted constants", OP_MODEL, (WORMHOLE,)),
-    Part("cycles of a block on a core", "by fitted constants; functions, reductions and sparse products without a "
-         "published row take Wormhole's", OP_MODEL, (GRAYSKULL,)),
+    Part(
+        "cycles of a block on a core",
+        "by fitted constants; functions, reductions and sparse products without a published row take Wormhole's",
+        OP_MODEL,
+        (GRAYSKULL,),
+    ),
     Part("cycles of a block on a core", "Wormhole's constants: nobody published Blackhole's", OP_MODEL, (BLACKHOLE,)),
     Part("an epoch of a plan", "a pipeline of its ops; --timed simulates buffers, NoC links and channels", EPOCHS),
     Part("an op that no plan places", "tiles dealt to all cores; compute, DRAM, NoC and a launch of 3 us", GEMM),
-    Part("a matrix product that no plan places", "cut as tt-metal cuts it; feeding, computing and writing overlap",
-         GEMM),
+    Part(
+        "a matrix product that no plan places", "cut as tt-metal cuts it; feeding, computing and writing overlap", GEMM
+    ),
     Part("a core's transfers", "packets, rates and queues, fitted", MOVEMENT, (WORMHOLE, BLACKHOLE)),
     Part("a core's transfers", "Wormhole's figures: Grayskull's are not published", MOVEMENT, (GRAYSKULL,)),
     Part("NoC with --timed", "two tori, a link serves one transfer at a time", f"{ISA}: NoC/README.md"),
-    Part("Ethernet", "one link of each pair of neighbours, with a measured rate and time of a hop; collectives go "
-         "round rings, which is assumed", "tt-metal pull requests 9966, 20903, 35395", (WORMHOLE,)),
-    Part("Ethernet", "one link of each pair of neighbours, with a measured rate and time of a hop; collectives go "
-         "round rings, which is assumed", "tt-metal pull request 24022", (BLACKHOLE,)),
-)  # fmt: skip
+    Part(
+        "Ethernet",
+        "one link of each pair of neighbours, with a measured rate and time of a hop; collectives go "
+        "round rings, which is assumed",
+        "tt-metal pull requests 9966, 20903, 35395",
+        (WORMHOLE,),
+    ),
+    Part(
+        "Ethernet",
+        "one link of each pair of neighbours, with a measured rate and time of a hop; collectives go "
+        "round rings, which is assumed",
+        "tt-metal pull request 24022",
+        (BLACKHOLE,),
+    ),
+)
 
 OPS, LEFT_OUT = "cycles of ops, rows not fitted to", "cycles of ops, whole files left out of the fit"
 PLACED, EVENTS = "cycles of a placed epoch", "cycles of a placed epoch with --timed"
@@ -126,10 +141,14 @@ ERRORS = (
 DIFFERENCES = (
     Difference("loading programs, the host's bus and filling a pipeline with the first inputs cost nothing"),
     Difference("without --timed, links between chips and contention on the NoC cost nothing"),
-    Difference("with --timed, operands are followed by macro blocks and not tiles, an op with several readers never "
-               "waits for room, and chips of a plan are simulated one by one"),
-    Difference("the order in which the matrix unit adds 16 products, and its rounding within them, are NumPy's in "
-               "float32: public text does not settle them"),
+    Difference(
+        "with --timed, operands are followed by macro blocks and not tiles, an op with several readers never "
+        "waits for room, and chips of a plan are simulated one by one"
+    ),
+    Difference(
+        "the order in which the matrix unit adds 16 products, and its rounding within them, are NumPy's in "
+        "float32: public text does not settle them"
+    ),
     Difference("random bits of stochastic rounding are NumPy's"),
     Difference("functions without a published row cost the sum of those with one, or a pass like abs"),
     Difference("a core's transfers and products that no plan places take Wormhole's figures", (GRAYSKULL,)),
@@ -137,12 +156,16 @@ DIFFERENCES = (
     Difference("zeros and NaN are stored as on Wormhole", (GRAYSKULL,)),
     Difference("tanh, abs, sine, reductions and sparse products take Wormhole's constants", (GRAYSKULL,)),
     Difference("bits of NaN beside 0x7f800001 are those of the operands", (WORMHOLE,)),
-    Difference("products cut by hand in DRAM are cut automatically; 16384 cubed in bf16 takes a card 0.6 of the time",
-               (WORMHOLE,)),
+    Difference(
+        "products cut by hand in DRAM are cut automatically; 16384 cubed in bf16 takes a card 0.6 of the time",
+        (WORMHOLE,),
+    ),
     Difference("a core unpacks, and all cores write, twice Wormhole's bytes per cycle: an assumption", (BLACKHOLE,)),
-    Difference("cycles of a core are Wormhole's; the profile `buda` has TT-Buda's own sizes, copied from Wormhole",
-               (BLACKHOLE,)),
-)  # fmt: skip
+    Difference(
+        "cycles of a core are Wormhole's; the profile `buda` has TT-Buda's own sizes, copied from Wormhole",
+        (BLACKHOLE,),
+    ),
+)
 
 
 def modelled(system: SystemDesc) -> dict[str, Any]:
@@ -178,6 +201,9 @@ def modelled(system: SystemDesc) -> dict[str, Any]:
 
 def _profile(profile: Profile) -> dict[str, Any]:
     return {
-        "grid": list(profile.grid), "l1_bytes": profile.l1_bytes, "l1_usable": profile.l1_usable,
-        "dram_channels": profile.dram_channels, "dram_channel_bytes": profile.dram_channel_bytes,
-    }  # fmt: skip
+        "grid": list(profile.grid),
+        "l1_bytes": profile.l1_bytes,
+        "l1_usable": profile.l1_usable,
+        "dram_channels": profile.dram_channels,
+        "dram_channel_bytes": profile.dram_channel_bytes,
+    }

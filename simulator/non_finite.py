@@ -60,9 +60,14 @@ class NonFinite:
                 inherited = any(o.dtype.kind == "f" and bool(test(o).any()) for o in operands)
                 index = tuple(int(i) for i in np.unravel_index(int(found.argmax()), image.shape)) if image.shape else ()
                 self.origins[what] = Origin(
-                    what, self._number, step.operation.kernel, step.operation.location, index, int(found.sum()),
+                    what,
+                    self._number,
+                    step.operation.kernel,
+                    step.operation.location,
+                    index,
+                    int(found.sum()),
                     inherited,
-                )  # fmt: skip
+                )
                 break
 
     def lines(self) -> list[str]:

@@ -42,12 +42,18 @@ class OpCost:
     def figures(self) -> dict[str, Any]:
         """Returns what every list of operations says of one, under the same names."""
         return {
-            "kernel": self.kernel, "location": self.location, "cycles": self.cycles,
-            "compute_cycles": self.compute_cycles, "transfer_cycles": self.transfer_cycles,
-            "launch_cycles": self.launch_cycles, "dram_bytes": self.dram_bytes,
-            "dram_read_bytes": self.dram_read_bytes, "dram_written_bytes": self.dram_written_bytes,
-            "noc_bytes": self.noc_bytes, "cores": self.cores,
-        }  # fmt: skip
+            "kernel": self.kernel,
+            "location": self.location,
+            "cycles": self.cycles,
+            "compute_cycles": self.compute_cycles,
+            "transfer_cycles": self.transfer_cycles,
+            "launch_cycles": self.launch_cycles,
+            "dram_bytes": self.dram_bytes,
+            "dram_read_bytes": self.dram_read_bytes,
+            "dram_written_bytes": self.dram_written_bytes,
+            "noc_bytes": self.noc_bytes,
+            "cores": self.cores,
+        }
 
 
 @dataclass(frozen=True)

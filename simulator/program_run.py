@@ -25,10 +25,20 @@ from opscope.simulator.images import from_host, to_host
 from opscope.simulator.operation_run import execute
 from opscope.simulator.profile import OpCost, Profile
 
-SETTINGS = frozenset({
-    "prologue", "epilogue", "zero", "rd_ptr_local", "rd_ptr_global", "wr_ptr_global", "rd_ptr_autoinc",
-    "global_rdptr_autoinc", "global_wrptr_autoinc", "read_only",
-})  # fmt: skip
+SETTINGS = frozenset(
+    {
+        "prologue",
+        "epilogue",
+        "zero",
+        "rd_ptr_local",
+        "rd_ptr_global",
+        "wr_ptr_global",
+        "rd_ptr_autoinc",
+        "global_rdptr_autoinc",
+        "global_wrptr_autoinc",
+        "read_only",
+    }
+)
 """Settings of queues that are understood. `prologue` of what the host writes decides where data waits, not what it is;
 with an `epilogue`, results of an op add up in a core's L1 and leave it at the end."""
 HOST = "HOST"
@@ -334,12 +344,13 @@ def _viewed(queue: QueuePlan, others: Sequence[QueuePlan]) -> str:
         (
             other.name
             for other in others
-            if queue.kind == other.kind == "ram" and queue.source == HOST != other.source
+            if queue.kind == other.kind == "ram"
+            and queue.source == HOST != other.source
             and (queue.chip, queue.location, queue.allocations) == (other.chip, other.location, other.allocations)
             and queue.entries * queue.entry_bytes == other.entries * other.entry_bytes
         ),
         "",
-    )  # fmt: skip
+    )
 
 
 class _Values:

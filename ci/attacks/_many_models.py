@@ -49,9 +49,12 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def run_models(
-    made: Sequence[tuple[str, Path]], folder: Path, options: Sequence[str] = (), models: Sequence[str] | None = None,
+    made: Sequence[tuple[str, Path]],
+    folder: Path,
+    options: Sequence[str] = (),
+    models: Sequence[str] | None = None,
     seconds: int = PREPARE_SECONDS,
-) -> Iterator[Attempt]:  # fmt: skip
+) -> Iterator[Attempt]:
     """One run over all files and a good model; `models` names them where no glob does. `seconds`: limit of each."""
     folder.mkdir()
     good = folder / "good.mlir"
@@ -60,10 +63,27 @@ def run_models(
     words = [word for name in (*named, str(good)) for word in ("--model", name)]
     run = folder / "run"
     command = [
-        BIN / "pytest", "-p", "no:cacheprovider", "--op-by-op", "-q", *words, "--run-dir", run, "--backend", "xla",
-        "--prepare-timeout", str(seconds), "--op-timeout", "20", "--reruns", "0", "--repro-size", "0",
-        "--no-report", *options,
-    ]  # fmt: skip
+        BIN / "pytest",
+        "-p",
+        "no:cacheprovider",
+        "--op-by-op",
+        "-q",
+        *words,
+        "--run-dir",
+        run,
+        "--backend",
+        "xla",
+        "--prepare-timeout",
+        str(seconds),
+        "--op-timeout",
+        "20",
+        "--reruns",
+        "0",
+        "--repro-size",
+        "0",
+        "--no-report",
+        *options,
+    ]
     done = _ended(command, folder, seconds * len(made))
     if done is None:
         yield from (Attempt(kind, path.name, "stuck", "no end within its limit") for kind, path in made)
@@ -91,8 +111,15 @@ def run_models(
 def _ended(command: Sequence[str | Path], folder: Path, seconds: int) -> subprocess.CompletedProcess[str] | None:
     """How a command ended whose models may take so long; None if it was ended for being stuck."""
     try:
-        return subprocess.run(command, cwd=folder, env=environment(folder), text=True, capture_output=True,
-                              timeout=CALLER_SECONDS + seconds, errors="replace")  # fmt: skip
+        return subprocess.run(
+            command,
+            cwd=folder,
+            env=environment(folder),
+            text=True,
+            capture_output=True,
+            timeout=CALLER_SECONDS + seconds,
+            errors="replace",
+        )
     except subprocess.TimeoutExpired:
         return None
 

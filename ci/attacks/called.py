@@ -36,9 +36,14 @@ def opscope(folder: Path, *words: str, seconds: float = 120, environment: Mappin
     """Runs `opscope WORDS` in `folder`."""
     command = [sys.executable, "-P", "-m", "opscope.harness.cli.main", *words]
     process = subprocess.Popen(
-        command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        start_new_session=True, env={**os.environ, **(environment or {})},
-    )  # fmt: skip
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        env={**os.environ, **(environment or {})},
+    )
     try:
         out, _ = process.communicate(timeout=seconds)
         code: int | None = process.returncode

@@ -56,10 +56,14 @@ class _Place:
         self.folder, self.run, self._clock = folder, folder / "run", folder / "clock"
         (folder / "ops.mlir").write_text(module_text(OPS), encoding="utf-8")
         self.environment = {
-            **os.environ, "LD_PRELOAD": str(library), "FAKETIME_TIMESTAMP_FILE": str(self._clock),
-            "FAKETIME_NO_CACHE": "1", "DONT_FAKE_MONOTONIC": "1", "OPSCOPE_CACHE_DIR": str(folder / "cache"),
+            **os.environ,
+            "LD_PRELOAD": str(library),
+            "FAKETIME_TIMESTAMP_FILE": str(self._clock),
+            "FAKETIME_NO_CACHE": "1",
+            "DONT_FAKE_MONOTONIC": "1",
+            "OPSCOPE_CACHE_DIR": str(folder / "cache"),
             "PYTHONPATH": os.pathsep.join(filter(None, [str(OWN_SLEEP), os.environ.get("PYTHONPATH", "")])),
-        }  # fmt: skip
+        }
         self.set_clock(0)
 
     def set_clock(self, days: int) -> None:
@@ -70,16 +74,43 @@ class _Place:
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Starts a sweep."""
-        command = [sys.executable, "-m", "pytest", "-p", "no:benchmark", "--op-by-op", "-q", "--no-report", "--backend",
-                   "stablehlo-interpreter", "--budget", "1h", *words]  # fmt: skip
-        return subprocess.Popen(command, cwd=self.folder, env=self.environment, text=True, errors="replace",
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "no:benchmark",
+            "--op-by-op",
+            "-q",
+            "--no-report",
+            "--backend",
+            "stablehlo-interpreter",
+            "--budget",
+            "1h",
+            *words,
+        ]
+        return subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=self.environment,
+            text=True,
+            errors="replace",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
 
     def opscope(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Runs a command of opscope."""
-        return subprocess.run([sys.executable, "-m", "opscope.harness.cli.main", *words], cwd=self.folder, text=True,
-                              env=self.environment, capture_output=True, errors="replace", timeout=LIMIT,
-                              check=False)  # fmt: skip
+        return subprocess.run(
+            [sys.executable, "-m", "opscope.harness.cli.main", *words],
+            cwd=self.folder,
+            text=True,
+            env=self.environment,
+            capture_output=True,
+            errors="replace",
+            timeout=LIMIT,
+            check=False,
+        )
 
     def sweep(self) -> subprocess.Popen[str]:
         """Starts a sweep over the module."""

@@ -15,9 +15,7 @@ from ci.attacks.small_cache import SECONDS, run, write_models
 
 SAMPLE, FULL = 1, 20
 
-COMMAND = (
-    sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--op-by-op", "-q", "--no-report", "--no-cache"
-)  # fmt: skip
+COMMAND = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--op-by-op", "-q", "--no-report", "--no-cache")
 
 
 def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:
@@ -55,9 +53,16 @@ def _both(words: list[str], folder: Path, delay: float) -> list[tuple[int | None
     environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(folder / "cache")}
     children = []
     for _ in range(2):
-        children.append(subprocess.Popen(
-            [*COMMAND, *words], cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        ))  # fmt: skip
+        children.append(
+            subprocess.Popen(
+                [*COMMAND, *words],
+                cwd=folder,
+                env=environment,
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+            )
+        )
         time.sleep(delay)
     ended: list[tuple[int | None, str]] = []
     for child in children:

@@ -77,10 +77,19 @@ CHANGES = {
 }
 
 READERS = (
-    ("sql", "model_coverage"), ("db", "stats"), ("diff",), ("unblock",), ("status",), ("readiness", "mnist_mlp"),
-    ("report",), ("show", "mnist_mlp"), ("db", "upgrade"),
-    ("db", "prune", "--keep", "1d"), ("db", "alias", "0" * 16, "1" * 16), ("export", "--format", "csv", "-o", "-"),
-)  # fmt: skip
+    ("sql", "model_coverage"),
+    ("db", "stats"),
+    ("diff",),
+    ("unblock",),
+    ("status",),
+    ("readiness", "mnist_mlp"),
+    ("report",),
+    ("show", "mnist_mlp"),
+    ("db", "upgrade"),
+    ("db", "prune", "--keep", "1d"),
+    ("db", "alias", "0" * 16, "1" * 16),
+    ("export", "--format", "csv", "-o", "-"),
+)
 
 
 def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:

@@ -60,11 +60,23 @@ def _npy(shape: str = "(8, 16)", kind: str = "<f4", data: bytes = bytes(512)) ->
 
 
 def _npz(draw: random.Random) -> bytes:
-    array = draw.choice((
-        _npy(), _npy("(9223372036854775807,)"), _npy("(1099511627776, 1099511627776)"), _npy("(-1, 4)"),
-        _npy(kind="|O"), _npy("(8, 16)", "<f8"), b"", b"\x93NUMPY", _npy("(" * 200 + ")" * 200), _npy(data=b""),
-        _npy("(8,"), _npy("'text'"), _npy(kind="<U1000000000"),
-    ))  # fmt: skip
+    array = draw.choice(
+        (
+            _npy(),
+            _npy("(9223372036854775807,)"),
+            _npy("(1099511627776, 1099511627776)"),
+            _npy("(-1, 4)"),
+            _npy(kind="|O"),
+            _npy("(8, 16)", "<f8"),
+            b"",
+            b"\x93NUMPY",
+            _npy("(" * 200 + ")" * 200),
+            _npy(data=b""),
+            _npy("(8,"),
+            _npy("'text'"),
+            _npy(kind="<U1000000000"),
+        )
+    )
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", draw.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))) as archive:
         archive.writestr(draw.choice(("arg0.npy", "../arg0.npy", "arg9.npy", "arg0")), array)
@@ -92,17 +104,34 @@ def _yaml(text: str, draw: random.Random) -> bytes:
     bomb = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
         f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join([f'*{chr(97 + n)}'] * 9)}]\n" for n in range(12)
     )
-    return draw.choice((
-        _spoiled(text.encode(), draw), _spoiled(text.encode(), draw), bomb.encode(), b"[" * 5000, b"{" * 5000,
-        text.replace("1", "9" * 40).encode(), text.replace("[1, 1]", "2001-99-99").encode(), b"\xff\xfe", b"",
-    ))  # fmt: skip
+    return draw.choice(
+        (
+            _spoiled(text.encode(), draw),
+            _spoiled(text.encode(), draw),
+            bomb.encode(),
+            b"[" * 5000,
+            b"{" * 5000,
+            text.replace("1", "9" * 40).encode(),
+            text.replace("[1, 1]", "2001-99-99").encode(),
+            b"\xff\xfe",
+            b"",
+        )
+    )
 
 
 def _one_line(kind: str, detail: str, command: Sequence[str | Path], folder: Path) -> Attempt:
     """Runs a command that should work, or end in a line."""
     try:
-        done = subprocess.run(command, cwd=folder, env=environment(folder), text=True, capture_output=True,
-                              timeout=COMMAND_SECONDS, errors="replace", stdin=subprocess.DEVNULL)  # fmt: skip
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=environment(folder),
+            text=True,
+            capture_output=True,
+            timeout=COMMAND_SECONDS,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+        )
     except subprocess.TimeoutExpired:
         return Attempt(kind, detail, "stuck", f"no end within {COMMAND_SECONDS} s: {command}")
     output = done.stdout + done.stderr
@@ -114,8 +143,21 @@ def _one_line(kind: str, detail: str, command: Sequence[str | Path], folder: Pat
 def _pytest(folder: Path, *options: str | Path) -> list[str | Path]:
     """A run of the good model with further options."""
     (folder / "good.mlir").write_text(GOOD)
-    return [BIN / "pytest", "-p", "no:cacheprovider", "--op-by-op", "-q", "--model", folder / "good.mlir", "--backend",
-            "null", "--no-report", "--prepare-timeout", "20", *options]  # fmt: skip
+    return [
+        BIN / "pytest",
+        "-p",
+        "no:cacheprovider",
+        "--op-by-op",
+        "-q",
+        "--model",
+        folder / "good.mlir",
+        "--backend",
+        "null",
+        "--no-report",
+        "--prepare-timeout",
+        "20",
+        *options,
+    ]
 
 
 def _arguments(option: str, suffix: str, made: bytes, number: int, folder: Path) -> Attempt:
@@ -137,13 +179,20 @@ def _special(number: int, draw: random.Random, folder: Path) -> Attempt:
     else:
         path.mkdir()
     commands: dict[str, tuple[list[str | Path], ...]] = {
-        ".mlir": ([BIN / "opscope", "compile", path], [BIN / "opscope", "opt", path, "-p", "stablehlo-to-ttir"],
-                  [*_pytest(folder), "--model", path]),
+        ".mlir": (
+            [BIN / "opscope", "compile", path],
+            [BIN / "opscope", "opt", path, "-p", "stablehlo-to-ttir"],
+            [*_pytest(folder), "--model", path],
+        ),
         ".npz": ([*_pytest(folder, "--inputs", path)],),
-        ".yaml": ([BIN / "opscope", "netlist", path], [BIN / "opscope", "plan", path],
-                  _pytest(folder, "--limitations", path), _pytest(folder, "--backend", path)),
+        ".yaml": (
+            [BIN / "opscope", "netlist", path],
+            [BIN / "opscope", "plan", path],
+            _pytest(folder, "--limitations", path),
+            _pytest(folder, "--backend", path),
+        ),
         ".onnx": ([*_pytest(folder), "--model", path],),
-    }  # fmt: skip
+    }
     return _one_line(f"special {kind}", path.name, draw.choice(commands[suffix]), folder)
 
 
@@ -154,8 +203,20 @@ def _name(number: int, draw: random.Random, folder: Path) -> Attempt:
     path.parent.mkdir()
     path.write_text(GOOD)
     ascii_only = ["env", "LC_ALL=C", "PYTHONUTF8=0", "PYTHONCOERCECLOCALE=0"] if draw.random() < 0.5 else ["env"]
-    command = [*ascii_only, BIN / "pytest", "-p", "no:cacheprovider", "--op-by-op", "-q", "--model",
-               path, "--backend", "null", "--run-dir", folder / f"names{number}-run"]  # fmt: skip
+    command = [
+        *ascii_only,
+        BIN / "pytest",
+        "-p",
+        "no:cacheprovider",
+        "--op-by-op",
+        "-q",
+        "--model",
+        path,
+        "--backend",
+        "null",
+        "--run-dir",
+        folder / f"names{number}-run",
+    ]
     return _one_line("name", repr(name), command, folder)
 
 

@@ -118,10 +118,26 @@ def _index(data: bytes, draw: random.Random) -> tuple[str, bytes]:
 
 
 def _names(entries: Entries, path: Path, draw: random.Random) -> str:
-    name = draw.choice((
-        "../x", "/tmp/x", "a/../../x", "..", "a\\..\\..\\x", "C:\\x", "./x", "a//b", "x\n", "\x1b[31m", "a\u202eb",
-        "tensors/../../x", "~/../x/..", "module_files/x.pkl", "tensors/torch.Tensor.w.pkl", "x.pt",
-    ))  # fmt: skip
+    name = draw.choice(
+        (
+            "../x",
+            "/tmp/x",
+            "a/../../x",
+            "..",
+            "a\\..\\..\\x",
+            "C:\\x",
+            "./x",
+            "a//b",
+            "x\n",
+            "\x1b[31m",
+            "a\u202eb",
+            "tensors/../../x",
+            "~/../x/..",
+            "module_files/x.pkl",
+            "tensors/torch.Tensor.w.pkl",
+            "x.pt",
+        )
+    )
     content = pickle.dumps([1, 2]) if name.endswith(("pkl", "pt")) else b"x"
     _zipped(path, list(_signed({**entries, name: content}).items()))
     return f"name {name!r}"
@@ -186,10 +202,21 @@ def _swapped(entries: Entries, path: Path, draw: random.Random) -> str:
 
 
 def _versions(entries: Entries, path: Path, draw: random.Random) -> str:
-    change = draw.choice((
-        {"version": 2}, {"version": 0}, {"version": "1"}, {"version": None}, {"version": True}, {"version": 10**400},
-        {"format": "TTI"}, {"format": 1}, {"sha256": {}}, {"sha256": []}, {"sha256": {"device.json": 1}},
-    ))  # fmt: skip
+    change = draw.choice(
+        (
+            {"version": 2},
+            {"version": 0},
+            {"version": "1"},
+            {"version": None},
+            {"version": True},
+            {"version": 10**400},
+            {"format": "TTI"},
+            {"format": 1},
+            {"sha256": {}},
+            {"sha256": []},
+            {"sha256": {"device.json": 1}},
+        )
+    )
     _zipped(path, list(_signed(entries, **change).items()))
     return f"MANIFEST with {str(change)[:40]}"
 
@@ -230,8 +257,18 @@ def _content(entries: Entries, path: Path, draw: random.Random) -> str:
 
 
 MADE_UP = (
-    _names, _kinds, _twice, _bombs, _sizes, _lacking, _swapped, _versions, _described, _described, _content,
-)  # fmt: skip
+    _names,
+    _kinds,
+    _twice,
+    _bombs,
+    _sizes,
+    _lacking,
+    _swapped,
+    _versions,
+    _described,
+    _described,
+    _content,
+)
 
 
 def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:
@@ -298,8 +335,15 @@ def _read(paths: list[Path], folder: Path) -> list[dict]:
     while len(lines) < len(paths):
         text = "".join(f"{path}\n" for path in paths[len(lines) :])
         pipe = subprocess.PIPE
-        with subprocess.Popen([sys.executable, "-P", "-c", READ], cwd=folder, env=environment(folder.parent), text=True,
-                              stdin=pipe, stdout=pipe, stderr=pipe) as child:  # fmt: skip
+        with subprocess.Popen(
+            [sys.executable, "-P", "-c", READ],
+            cwd=folder,
+            env=environment(folder.parent),
+            text=True,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+        ) as child:
             try:
                 out, err = child.communicate(text, timeout=CHILD_SECONDS)
                 ended = f"exit {child.returncode}: {err[-600:]}"

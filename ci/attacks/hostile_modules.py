@@ -101,17 +101,27 @@ def _deep(draw: random.Random) -> bytes:
 
 
 def _shapes(draw: random.Random) -> bytes:
-    shape = draw.choice((
-        "9223372036854775807", "4294967296x4294967296", "9223372036854775807x9223372036854775807", "1099511627776",
-        "0x9223372036854775807", "1" + "x1" * 5000, "-1", "99999999999999999999",
-    ))  # fmt: skip
+    shape = draw.choice(
+        (
+            "9223372036854775807",
+            "4294967296x4294967296",
+            "9223372036854775807x9223372036854775807",
+            "1099511627776",
+            "0x9223372036854775807",
+            "1" + "x1" * 5000,
+            "-1",
+            "99999999999999999999",
+        )
+    )
     kind = f"tensor<{shape}xf32>"
-    body = draw.choice((
-        f"  %0 = stablehlo.tanh %a : {kind}\n  return %0 : {kind}",
-        f"  %0 = stablehlo.constant dense<1.0> : {kind}\n  return %0 : {kind}",
-        f"  %0 = stablehlo.iota dim = 0 : {kind}\n  return %0 : {kind}",
-        f"  %0 = stablehlo.add %a, %a : {kind}\n  return %0 : {kind}",
-    ))  # fmt: skip
+    body = draw.choice(
+        (
+            f"  %0 = stablehlo.tanh %a : {kind}\n  return %0 : {kind}",
+            f"  %0 = stablehlo.constant dense<1.0> : {kind}\n  return %0 : {kind}",
+            f"  %0 = stablehlo.iota dim = 0 : {kind}\n  return %0 : {kind}",
+            f"  %0 = stablehlo.add %a, %a : {kind}\n  return %0 : {kind}",
+        )
+    )
     return _function(body, kind, f"%a: {kind}").encode()
 
 
@@ -133,12 +143,17 @@ def _attributes(draw: random.Random) -> bytes:
 
 def _mains(draw: random.Random) -> bytes:
     one = _function("  return %a : tensor<4xf32>")
-    return draw.choice((
-        f"{one}\n{one}", one.replace("@main", "@f") + one.replace("@main", "@g"), "module {}",
-        "func.func private @main(tensor<4xf32>) -> tensor<4xf32>", f"module {{ module {{ {one} }} }}",
-        "func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> { cf.br ^b\n^b:\n return %a : tensor<4xf32> }",
-        _function("%0 = call @main(%a) : (tensor<4xf32>) -> tensor<4xf32>\nreturn %0 : tensor<4xf32>"),
-    )).encode()  # fmt: skip
+    return draw.choice(
+        (
+            f"{one}\n{one}",
+            one.replace("@main", "@f") + one.replace("@main", "@g"),
+            "module {}",
+            "func.func private @main(tensor<4xf32>) -> tensor<4xf32>",
+            f"module {{ module {{ {one} }} }}",
+            "func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> { cf.br ^b\n^b:\n return %a : tensor<4xf32> }",
+            _function("%0 = call @main(%a) : (tensor<4xf32>) -> tensor<4xf32>\nreturn %0 : tensor<4xf32>"),
+        )
+    ).encode()
 
 
 def _calls_of_nothing(draw: random.Random) -> bytes:
@@ -156,10 +171,18 @@ def _bytes(draw: random.Random) -> bytes:
 
 
 KINDS: dict[str, tuple[int, Callable[[random.Random], bytes]]] = {
-    "bytecode": (8, _bytecode), "text": (4, _text), "truncated": (2, _truncated), "calls": (1, _calls),
-    "deep": (1, _deep), "shapes": (3, _shapes), "resource": (2, _resource), "attributes": (1, _attributes),
-    "mains": (2, _mains), "custom_call": (1, _calls_of_nothing), "bytes": (1, _bytes),
-}  # fmt: skip
+    "bytecode": (8, _bytecode),
+    "text": (4, _text),
+    "truncated": (2, _truncated),
+    "calls": (1, _calls),
+    "deep": (1, _deep),
+    "shapes": (3, _shapes),
+    "resource": (2, _resource),
+    "attributes": (1, _attributes),
+    "mains": (2, _mains),
+    "custom_call": (1, _calls_of_nothing),
+    "bytes": (1, _bytes),
+}
 """Kind -> how often it is drawn, and what makes one. `endless` is made apart, since each costs its whole limit."""
 ENDLESS_OF = 50
 """One module of so many does not end."""

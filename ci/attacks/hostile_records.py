@@ -30,13 +30,19 @@ SPECIAL = ("a pipe", "/dev/zero", "a folder", "a link to itself", "no UTF-8", "1
 """Kinds of files in place of a file of a run."""
 
 COMMANDS = (
-    ("show", "run"), ("publish", "run", "--to", "sqlite:///d.sqlite"), ("report", "run"), ("diff", "good", "run"),
+    ("show", "run"),
+    ("publish", "run", "--to", "sqlite:///d.sqlite"),
+    ("report", "run"),
+    ("diff", "good", "run"),
     ("costs", "run"),
-    ("export", "run", "--format", "csv", "-o", "out"), ("export", "run", "--format", "junit", "-o", "out"),
-    ("export", "run", "--format", "optest-json", "--job-id", "7", "-o", "out"), ("limitations", "update", "run"),
-    ("merge", "run", "--into", "out/joined"), ("repro", "{op}", "--run", "run", "--out", "out/repro"),
+    ("export", "run", "--format", "csv", "-o", "out"),
+    ("export", "run", "--format", "junit", "-o", "out"),
+    ("export", "run", "--format", "optest-json", "--job-id", "7", "-o", "out"),
+    ("limitations", "update", "run"),
+    ("merge", "run", "--into", "out/joined"),
+    ("repro", "{op}", "--run", "run", "--out", "out/repro"),
     ("reduce", "{op}", "--run", "run", "--budget", "5s", "--out", "out/least"),
-)  # fmt: skip
+)
 
 
 def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:
@@ -53,11 +59,16 @@ def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:
         (place / "inner" / "good").symlink_to(good)
         file = draw.choice(files)
         kind, detail = DAMAGE[number % len(DAMAGE)](place / "inner" / "run" / file, draw)
-        calls = [opscope(place / "inner", *(word.replace("{op}", op_id) for word in command), seconds=60)
-                 for command in draw.sample(COMMANDS, 2)]  # fmt: skip
+        calls = [
+            opscope(place / "inner", *(word.replace("{op}", op_id) for word in command), seconds=60)
+            for command in draw.sample(COMMANDS, 2)
+        ]
         strange = [path.name for path in place.iterdir() if path.name != "inner"]
-        strange += [path.name for path in (place / "inner").iterdir()
-                    if path.name not in ("run", "good", "out", "d.sqlite", ".opscope", ".gitignore")]  # fmt: skip
+        strange += [
+            path.name
+            for path in (place / "inner").iterdir()
+            if path.name not in ("run", "good", "out", "d.sqlite", ".opscope", ".gitignore")
+        ]
         yield judged(kind, f"{file}: {detail}", calls, f"new files {strange}" if strange else "")
         shutil.rmtree(place)
 

@@ -82,10 +82,26 @@ class Steady(Backend):
             raise StageError("no room", "the whole story")
 """
 STEADY = (
-    "op_id", "op_name", "status", "stage_reached", "failed_stage", "error_message", "error_signature", "crash_kind",
-    "pcc", "z_max", "results", "expected", "flaky", "stability", "left_behind", "uses", "locations", "models",
+    "op_id",
+    "op_name",
+    "status",
+    "stage_reached",
+    "failed_stage",
+    "error_message",
+    "error_signature",
+    "crash_kind",
+    "pcc",
+    "z_max",
+    "results",
+    "expected",
+    "flaky",
+    "stability",
+    "left_behind",
+    "uses",
+    "locations",
+    "models",
     "provenance",
-)  # fmt: skip
+)
 """Fields of a record that are equal in equal runs."""
 
 
@@ -150,9 +166,15 @@ class Run:
     def _start(self, *words: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "--no-report", "--no-cache", *words]
         return subprocess.Popen(
-            command, cwd=self._folder, env=self._environment, text=True, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
+            command,
+            cwd=self._folder,
+            env=self._environment,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
 
     def _new(self) -> tuple[str, ...]:
         return ("--op-by-op", "--model", "m.py", "--backend", "steady.py", "--run-dir", str(self._run_dir))

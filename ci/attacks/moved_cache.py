@@ -16,8 +16,14 @@ SAMPLE, FULL = 2, 40
 MADE = "as-made"
 """A copy of the cache as the first run left it, from which each attempt begins."""
 
-READ_ONLY = ("unshare", "-m", "sh", "-c",
-             'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"', "sh")  # fmt: skip
+READ_ONLY = (
+    "unshare",
+    "-m",
+    "sh",
+    "-c",
+    'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"',
+    "sh",
+)
 """Runs a command in a mount namespace of its own, in which a folder is read-only, also for root."""
 
 
@@ -114,9 +120,13 @@ def _read_only_and_damaged(base: Path, place: Path, draw: random.Random) -> tupl
 
 
 WAYS: dict[str, Callable[[Path, Path, random.Random], tuple[str, ...]]] = {
-    "moved": _moved, "half of the entries": _half_of_the_entries, "read-only, damaged": _read_only_and_damaged,
-    "read-only": _read_only, "copied": _copied, "half of the files": _half_of_the_files,
+    "moved": _moved,
+    "half of the entries": _half_of_the_entries,
+    "read-only, damaged": _read_only_and_damaged,
+    "read-only": _read_only,
+    "copied": _copied,
+    "half of the files": _half_of_the_files,
     "read-only, half missing": _read_only_and_half_missing,
     "another cache at the old place": _another_stays,
-}  # fmt: skip
+}
 """What is done to the cache -> what does it, and the words that a command line needs in front."""

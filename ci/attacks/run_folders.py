@@ -103,9 +103,14 @@ def _ending(seen: Seen, right: Seen, path: Path) -> Ending:
 def _call(*command: str | Path, folder: Path) -> Seen:
     try:
         done = subprocess.run(
-            list(map(str, command)), cwd=folder, capture_output=True, text=True, errors="replace", check=False,
+            list(map(str, command)),
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
             timeout=SECONDS,
-        )  # fmt: skip
+        )
     except subprocess.TimeoutExpired:
         return Seen(-1, "", "")
     return Seen(done.returncode, done.stdout + done.stderr, done.stdout)
@@ -142,8 +147,20 @@ def _publish(place: Path, folder: Path) -> Seen:
 
 
 def _resume(place: Path, folder: Path) -> Seen:
-    command = ["env", f"OPSCOPE_CACHE_DIR={folder / 'cache'}", sys.executable, "-m", "pytest", "-p", "no:cacheprovider",
-               "-q", "--no-report", "--op-by-op", "--resume", place]  # fmt: skip
+    command = [
+        "env",
+        f"OPSCOPE_CACHE_DIR={folder / 'cache'}",
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "-q",
+        "--no-report",
+        "--op-by-op",
+        "--resume",
+        place,
+    ]
     seen = _call(*command, folder=folder)
     try:
         return Seen(seen.code, seen.output, json.dumps(records_of(place), sort_keys=True))
@@ -152,7 +169,11 @@ def _resume(place: Path, folder: Path) -> Seen:
 
 
 VERBS: dict[str, tuple[int, Callable[[Path, Path], Seen]]] = {
-    "show": (5, _show), "export": (4, _export), "diff": (3, _diff), "publish": (3, _publish), "report": (2, _report),
+    "show": (5, _show),
+    "export": (4, _export),
+    "diff": (3, _diff),
+    "publish": (3, _publish),
+    "report": (2, _report),
     "resume": (2, _resume),
-}  # fmt: skip
+}
 """Verb -> how often it is drawn, and what runs it."""

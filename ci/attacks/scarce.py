@@ -74,14 +74,39 @@ def _attempt(lack: Lack, place: Path) -> Attempt:
     for made in folders.values():
         made.mkdir()
     environment = {**os.environ, "TMPDIR": str(folders["tmp"]), "OPSCOPE_CACHE_DIR": str(folders["cache"])}
-    command = [sys.executable, "-m", "pytest", "-p", "no:benchmark", "-p", "no:cacheprovider", "--model", "ops.mlir",
-               "--op-by-op", "-q", "--no-report", "--backend", "stablehlo-interpreter", "--reruns", "0",
-               "--run-dir", str(folders["run"] / "r"), *lack.options]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:benchmark",
+        "-p",
+        "no:cacheprovider",
+        "--model",
+        "ops.mlir",
+        "--op-by-op",
+        "-q",
+        "--no-report",
+        "--backend",
+        "stablehlo-interpreter",
+        "--reruns",
+        "0",
+        "--run-dir",
+        str(folders["run"] / "r"),
+        *lack.options,
+    ]
     try:
         done = subprocess.run(
-            _with_mounts(command, lack, place), cwd=place, env=environment, capture_output=True, text=True,
-            errors="replace", timeout=LIMIT, check=False, preexec_fn=_limited(lack.limits),
-        )  # fmt: skip
+            _with_mounts(command, lack, place),
+            cwd=place,
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=LIMIT,
+            check=False,
+            preexec_fn=_limited(lack.limits),
+        )
     except subprocess.TimeoutExpired as error:
         return Attempt(lack.name, f"{LIMIT} s", "stuck", str(error.output)[-3000:])
     text = done.stdout + done.stderr

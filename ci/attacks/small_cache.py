@@ -36,10 +36,22 @@ func.func @main(%a: tensor<{n}x8xf32>, %b: tensor<{n}x8xf32>) -> tensor<{n}x8xf3
 FILES = 9
 """Models that are StableHLO files; one more is a Python file."""
 
-OF_A_RUN = frozenset({
-    "digest", "run_id", "test_start_ts", "test_end_ts", "stages", "attempt", "artifact", "repro", "filepath",
-    "full_test_name", "cached_from", "outcomes",
-})  # fmt: skip
+OF_A_RUN = frozenset(
+    {
+        "digest",
+        "run_id",
+        "test_start_ts",
+        "test_end_ts",
+        "stages",
+        "attempt",
+        "artifact",
+        "repro",
+        "filepath",
+        "full_test_name",
+        "cached_from",
+        "outcomes",
+    }
+)
 """Fields of a record that differ between equal runs."""
 
 
@@ -71,14 +83,33 @@ def write_models(folder: Path) -> list[str]:
 def run(models: list[str], cache: Path, run_dir: Path, *options: str, prefix: tuple[str, ...] = ()) -> Said:
     """Runs the ops of the models on a cache; the run folder is replaced."""
     shutil.rmtree(run_dir, ignore_errors=True)
-    command = [*prefix, sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--op-by-op", "-q", "--no-report",
-               "--run-dir", str(run_dir), *models, *options]  # fmt: skip
+    command = [
+        *prefix,
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "--op-by-op",
+        "-q",
+        "--no-report",
+        "--run-dir",
+        str(run_dir),
+        *models,
+        *options,
+    ]
     environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(cache), "OPENBLAS_NUM_THREADS": "1"}
     try:
         done = subprocess.run(
-            command, env=environment, cwd=run_dir.parent, timeout=SECONDS, capture_output=True, text=True,
-            errors="replace", check=False,
-        )  # fmt: skip
+            command,
+            env=environment,
+            cwd=run_dir.parent,
+            timeout=SECONDS,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
     except subprocess.TimeoutExpired as late:
         return Said(None, str(late.stdout), {})
     return Said(done.returncode, done.stdout + done.stderr, records_of(run_dir))

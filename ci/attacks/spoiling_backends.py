@@ -22,9 +22,21 @@ from ci.faults import module_text
 
 BACKEND = Path(__file__).resolve().parents[2] / "harness" / "tests" / "backends" / "spoiler.py"
 OTHER_IN_EACH_RUN = frozenset(
-    {"run_id", "test_start_ts", "test_end_ts", "stages", "attempt", "artifact", "repro", "filepath", "full_test_name",
-     "cached_from", "outcomes", "digest"}
-)  # fmt: skip
+    {
+        "run_id",
+        "test_start_ts",
+        "test_end_ts",
+        "stages",
+        "attempt",
+        "artifact",
+        "repro",
+        "filepath",
+        "full_test_name",
+        "cached_from",
+        "outcomes",
+        "digest",
+    }
+)
 """Fields of a record that differ between two equal sweeps."""
 
 
@@ -69,13 +81,36 @@ def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:
 def _sweep(folder: Path, name: str, environment: Mapping[str, str]) -> tuple[dict[str, dict[str, Any]], str]:
     """Runs a sweep; returns its records by op, in the order in which they were written, and its output."""
     run = folder / name
-    command = [sys.executable, "-m", "pytest", "-p", "no:benchmark", "--model", "ops.mlir", "--op-by-op", "-q",
-               "--backend", str(BACKEND), "--run-dir", str(run), "--no-cache", "--no-report", "--reruns", "0",
-               "--op-timeout", "5"]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:benchmark",
+        "--model",
+        "ops.mlir",
+        "--op-by-op",
+        "-q",
+        "--backend",
+        str(BACKEND),
+        "--run-dir",
+        str(run),
+        "--no-cache",
+        "--no-report",
+        "--reruns",
+        "0",
+        "--op-timeout",
+        "5",
+    ]
     done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, errors="replace",
+        command,
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        errors="replace",
         check=False,
-    )  # fmt: skip
+    )
     lines = [json.loads(line) for path in (run / "journal").glob("*.jsonl") for line in path.read_text().splitlines()]
     records = {line["op_id"]: line for line in lines}
     if not records or len(records) != len(lines) or done.returncode not in (0, 1):

@@ -78,8 +78,10 @@ def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:
     draw = random.Random(seed)
     models = write_models(folder)
     right = _prepare(folder, models)
-    kinds = {kind: [path.relative_to(folder / "base") for path in paths]
-             for kind, paths in files_by_kind(folder / "base").items()}  # fmt: skip
+    kinds = {
+        kind: [path.relative_to(folder / "base") for path in paths]
+        for kind, paths in files_by_kind(folder / "base").items()
+    }
     left = count
     while left > 0:
         batch = _draw_batch(draw, kinds, folder / "base", min(left, TOGETHER))

@@ -177,8 +177,10 @@ def _line(large: Sequence[Timed], small: Sequence[Timed]) -> str:
     if large:
         mean = math.exp(statistics.fmean(math.log(op.ratio) for op in large))
         worst = max(op.ratio for op in large)
-        parts.append(f"{len(large)} ops of 1 ms: geometric mean {mean:.2f}x, worst {worst:.1f}x, "
-                     f"{sum(op.ratio > 5 for op in large)} over 5x")  # fmt: skip
+        parts.append(
+            f"{len(large)} ops of 1 ms: geometric mean {mean:.2f}x, worst {worst:.1f}x, "
+            f"{sum(op.ratio > 5 for op in large)} over 5x"
+        )
     if small:
         slow = sum(op.ours > MILLISECOND for op in small)
         middle = 1e3 * statistics.median(op.ours for op in small)

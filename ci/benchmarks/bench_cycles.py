@@ -39,14 +39,38 @@ from opscope.simulator.timing.tile_cycles import block_cycles
 ARCHS = ("grayskull", "wormhole_b0")
 BOARDS = {"grayskull": "e150", "wormhole_b0": "n150"}
 TYPES = {
-    "typecast": "nop", "cos": "cosine", "sin": "sine", "leaky_relu": "lrelu", "pow_scalar": "power",
-    "reduce r": "reduce", "reduce c": "reduce",
-}  # fmt: skip
+    "typecast": "nop",
+    "cos": "cosine",
+    "sin": "sine",
+    "leaky_relu": "lrelu",
+    "pow_scalar": "power",
+    "reduce r": "reduce",
+    "reduce c": "reduce",
+}
 """Kernel -> TT-Buda's type, where it has another name."""
 IN_NETLISTS = {
-    "abs", "add", "cos", "exp", "gelu", "leaky_relu", "log", "matmul", "maximum", "multiply", "pow_scalar",
-    "reciprocal", "reduce c", "reduce r", "sigmoid", "sin", "sqrt", "square", "subtract", "tanh", "typecast",
-}  # fmt: skip
+    "abs",
+    "add",
+    "cos",
+    "exp",
+    "gelu",
+    "leaky_relu",
+    "log",
+    "matmul",
+    "maximum",
+    "multiply",
+    "pow_scalar",
+    "reciprocal",
+    "reduce c",
+    "reduce r",
+    "sigmoid",
+    "sin",
+    "sqrt",
+    "square",
+    "subtract",
+    "tanh",
+    "typecast",
+}
 FOLDS = 5
 NETLISTS = SILICON.parent / "netlists.zip"
 GRAPHS = "verif__graph_tests__netlists__"
@@ -86,18 +110,31 @@ def text_of(row: Row) -> str:
     ]
     block = f"t: {w.t}, mblock: [{out_m}, {out_n}], ublock: [{out_rt}, {out_ct}]"
     wide = "Int32" if source == "Int8" and kernel != "typecast" else "Float16" if "_b" not in source else "Float16_b"
-    return "\n".join([
-        f"devices: {{arch: {row.arch}}}", "queues:", *queues,
-        f"  out: {{input: op, type: queue, entries: 1, grid_size: [1, 1], {block}, df: {result}, target_device: 0, "
-        "loc: host, host: [0x70000000]}",
-        "graphs:", "  fwd_0:", "    target_device: 0", "    input_count: 1",
-        f"    op: {{type: {TYPES.get(kernel, kernel)}, grid_loc: [0, 0], grid_size: [1, 1], "
-        f"inputs: [{', '.join(f'in{i}' for i in range(len(shapes)))}], {block}, buf_size_mb: 2, ublock_order: r, "
-        f"in_df: [{', '.join([source] * len(shapes))}], out_df: {result}, intermed_df: {result}, "
-        f"acc_df: {wide}, math_fidelity: {row.fidelity}, attributes: {{{spelled}}}}}",
-        "programs:", "  - run:", "    - var: [$p]", "    - execute: {graph_name: fwd_0, queue_settings: {"
-        + ", ".join(f"in{i}: {{prologue: false}}" for i in range(len(shapes))) + "}}", "    - endprogram", "",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            f"devices: {{arch: {row.arch}}}",
+            "queues:",
+            *queues,
+            f"  out: {{input: op, type: queue, entries: 1, grid_size: [1, 1], {block}, df: {result}, target_device: 0, "
+            "loc: host, host: [0x70000000]}",
+            "graphs:",
+            "  fwd_0:",
+            "    target_device: 0",
+            "    input_count: 1",
+            f"    op: {{type: {TYPES.get(kernel, kernel)}, grid_loc: [0, 0], grid_size: [1, 1], "
+            f"inputs: [{', '.join(f'in{i}' for i in range(len(shapes)))}], {block}, buf_size_mb: 2, ublock_order: r, "
+            f"in_df: [{', '.join([source] * len(shapes))}], out_df: {result}, intermed_df: {result}, "
+            f"acc_df: {wide}, math_fidelity: {row.fidelity}, attributes: {{{spelled}}}}}",
+            "programs:",
+            "  - run:",
+            "    - var: [$p]",
+            "    - execute: {graph_name: fwd_0, queue_settings: {"
+            + ", ".join(f"in{i}: {{prologue: false}}" for i in range(len(shapes)))
+            + "}}",
+            "    - endprogram",
+            "",
+        ]
+    )
 
 
 @cache

@@ -36,14 +36,34 @@ SECONDS = 1.0
 LIMIT = 20
 """Seconds after which a load and a run together count as a hang."""
 VALUES: tuple[Any, ...] = (
-    None, True, -1, 0, 1, 2**31, 2**63, 2**200, -0.5, 1e308, "", "x", "../x", "MANIFEST", "\u0000", [], {}, [[]], [-1],
-    [2**62], ["x"], {"x": 1},
-)  # fmt: skip
+    None,
+    True,
+    -1,
+    0,
+    1,
+    2**31,
+    2**63,
+    2**200,
+    -0.5,
+    1e308,
+    "",
+    "x",
+    "../x",
+    "MANIFEST",
+    "\u0000",
+    [],
+    {},
+    [[]],
+    [-1],
+    [2**62],
+    ["x"],
+    {"x": 1},
+)
 """What a value of `device.json` is replaced with."""
 Entries = dict[str, bytes]
 
 
-class Hang(Exception):  # noqa: N818 - what happened
+class Hang(Exception):
     """A load and a run that took too long."""
 
 

@@ -57,14 +57,17 @@ class Level:
 
 def values(exported: Exported) -> list[np.ndarray]:
     """Returns the arguments of a model as a run draws them, of seed 0."""
-    return [exported.values.get(spec.name, draw(spec.law, spec.shape, spec.dtype, 0, index))
-            for index, spec in enumerate(exported.arguments)]  # fmt: skip
+    return [
+        exported.values.get(spec.name, draw(spec.law, spec.shape, spec.dtype, 0, index))
+        for index, spec in enumerate(exported.arguments)
+    ]
 
 
 def pcc(results: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
     """Returns the smallest correlation of results that have more than one value."""
-    pairs = [(a.astype(np.float64).ravel(), b.astype(np.float64).ravel())
-             for a, b in zip(results, expected, strict=True)]  # fmt: skip
+    pairs = [
+        (a.astype(np.float64).ravel(), b.astype(np.float64).ravel()) for a, b in zip(results, expected, strict=True)
+    ]
     return min(float(np.corrcoef(a, b)[0, 1]) for a, b in pairs if a.size > 1)
 
 
@@ -96,11 +99,16 @@ def row(name: str, dtype: str, amp: int) -> str:
     expected = golden.compile_module(exported.bytecode)(arrays)
     zero, one, two = (at_level(exported, arrays, expected, level, amp) for level in (0, 1, 2))
     cells = (
-        f"{name} {dtype}", *(f"{level.profile.total_cycles:,}" for level in (zero, one, two)), f"{two.once:,}",
-        f"{zero.launches} / {two.launches}", " / ".join(f"{level.megabytes:.0f}" for level in (zero, one, two)),
-        f"{zero.pcc:.6f} / {two.pcc:.6f}", f"{zero.compile_seconds:.1f} / {two.compile_seconds:.1f} s",
-        f"{zero.run_seconds:.1f} / {two.run_seconds:.1f} s", f"{zero.memory:.1f} / {two.memory:.1f}",
-    )  # fmt: skip
+        f"{name} {dtype}",
+        *(f"{level.profile.total_cycles:,}" for level in (zero, one, two)),
+        f"{two.once:,}",
+        f"{zero.launches} / {two.launches}",
+        " / ".join(f"{level.megabytes:.0f}" for level in (zero, one, two)),
+        f"{zero.pcc:.6f} / {two.pcc:.6f}",
+        f"{zero.compile_seconds:.1f} / {two.compile_seconds:.1f} s",
+        f"{zero.run_seconds:.1f} / {two.run_seconds:.1f} s",
+        f"{zero.memory:.1f} / {two.memory:.1f}",
+    )
     return f"| {' | '.join(cells)} |"
 
 
@@ -111,8 +119,19 @@ def main() -> None:
     parser.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"])
     parser.add_argument("--amp-level", type=int, default=0, choices=(0, 1, 2))
     options = parser.parse_args()
-    columns = ("model", "cycles at level 0", "1", "2", "once", "launches 0 / 2", "DRAM MB 0 / 1 / 2", "PCC 0 / 2",
-               "compiled in 0 / 2", "run in 0 / 2", "memory / tensors 0 / 2")  # fmt: skip
+    columns = (
+        "model",
+        "cycles at level 0",
+        "1",
+        "2",
+        "once",
+        "launches 0 / 2",
+        "DRAM MB 0 / 1 / 2",
+        "PCC 0 / 2",
+        "compiled in 0 / 2",
+        "run in 0 / 2",
+        "memory / tensors 0 / 2",
+    )
     print(f"| {' | '.join(columns)} |")
     print("|---" * len(columns) + "|")
     for name in options.models:

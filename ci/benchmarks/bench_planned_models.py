@@ -26,11 +26,30 @@ from opscope.models import registry
 
 ARCHS = ("wormhole_b0", "grayskull")
 OTHERS = (
-    "autoencoder_equinox", "bert_base_flax", "bert_base_onnx", "bert_base_torch", "bert_small_tf", "decoder_rope_onnx",
-    "distilbert_torch", "encoder_equinox", "gpt2_torch", "mixer_s16_flax", "mobilenet_v2_tf", "mobilenet_v2_torch",
-    "mobilenet_v3_small_keras", "nbeats_onnx", "resnet50_flax", "resnet50_keras", "resnet50_onnx", "resnet50_torch",
-    "seq2seq_flax", "t5_small_torch", "text_transformer_keras", "unet_onnx", "vit_base_torch",
-)  # fmt: skip
+    "autoencoder_equinox",
+    "bert_base_flax",
+    "bert_base_onnx",
+    "bert_base_torch",
+    "bert_small_tf",
+    "decoder_rope_onnx",
+    "distilbert_torch",
+    "encoder_equinox",
+    "gpt2_torch",
+    "mixer_s16_flax",
+    "mobilenet_v2_tf",
+    "mobilenet_v2_torch",
+    "mobilenet_v3_small_keras",
+    "nbeats_onnx",
+    "resnet50_flax",
+    "resnet50_keras",
+    "resnet50_onnx",
+    "resnet50_torch",
+    "seq2seq_flax",
+    "t5_small_torch",
+    "text_transformer_keras",
+    "unet_onnx",
+    "vit_base_torch",
+)
 """Models of other frameworks than JAX that plan on both chips."""
 ARITHMETIC = frozenset({"ttir.matmul", "ttir.conv2d"})
 """TTIR ops that the device should compute."""

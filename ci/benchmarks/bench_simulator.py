@@ -34,7 +34,7 @@ CASES: dict[str, tuple[str, Params, list[Shape], Shape]] = {
     "erf 128x3072": ("erf", EltwiseParams(), [(128, 3072)], (128, 3072)),
     "sum 128x768": ("sum", ReduceParams((1,)), [(128, 768)], (128,)),
     "transpose 50257x768": ("permute", PermuteParams((1, 0)), [(50257, 768)], (768, 50257)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("element_type", ["f32", "bf16"])

@@ -12,9 +12,12 @@ from ci.benchmarks.silicon_rows import SILICON
 
 SEED = 16
 PRIMITIVES = {
-    "l1_read_one_from_one": "l1_read", "l1_write_one_to_one": "l1_write", "dram_read": "dram_read",
-    "dram_write": "dram_write", "multicast_5x5_no_loopback": "multicast",
-}  # fmt: skip
+    "l1_read_one_from_one": "l1_read",
+    "l1_write_one_to_one": "l1_write",
+    "dram_read": "dram_read",
+    "dram_write": "dram_write",
+    "multicast_5x5_no_loopback": "multicast",
+}
 FORMATS = {"bf16": "Float16_b", "bfp8_b": "Bfp8_b", "bfp4_b": "Bfp4_b"}
 Measured = TypeVar("Measured")
 
@@ -54,11 +57,14 @@ def transfer_rows() -> Iterator[TransferRow]:
     with (SILICON / "noc_dram_latency.csv").open(encoding="utf-8") as file:
         rows = [
             TransferRow(
-                row["arch"], PRIMITIVES[row["primitive"].split(" ")[0]], int(row["transactions"]),
-                int(row["bytes_each"]), float(row["cycles"]),
+                row["arch"],
+                PRIMITIVES[row["primitive"].split(" ")[0]],
+                int(row["transactions"]),
+                int(row["bytes_each"]),
+                float(row["cycles"]),
             )
             for row in csv.DictReader(file)
-        ]  # fmt: skip
+        ]
     yield from sorted(rows, key=lambda row: (row.arch, row.primitive, row.count, row.size))
 
 
@@ -70,9 +76,15 @@ def product_rows() -> Iterator[ProductRow]:
             shape = (int(row["M"]), int(row["K"]), int(row["N"]))
             tuned = row["mode"] == "tuned"
             yield ProductRow(
-                row["device"], tuned, tuned and shape not in _IN_DRAM[row["dtype"]], FORMATS[row["dtype"]],
-                row["fidelity"], shape, (int(lines), int(columns)), float(row["time_ns"]),
-            )  # fmt: skip
+                row["device"],
+                tuned,
+                tuned and shape not in _IN_DRAM[row["dtype"]],
+                FORMATS[row["dtype"]],
+                row["fidelity"],
+                shape,
+                (int(lines), int(columns)),
+                float(row["time_ns"]),
+            )
 
 
 def _cubes(*sides: int) -> set[tuple[int, int, int]]:

@@ -123,9 +123,11 @@ def fit(to: Sequence[Row]) -> Constants:
                 tables["reduce_z"][width] = _alone(part, REDUCE_Z, _reduce_z, formulas.reduce_z)
             case "reduce r" | "reduce c":
                 tables["reduce"][f"{name}/{width}"] = _alone(
-                    part, REDUCE, Reduce,
+                    part,
+                    REDUCE,
+                    Reduce,
                     lambda w, c, by_rows=name == "reduce r": formulas.reduce_flat(w, c, by_rows=by_rows),
-                )  # fmt: skip
+                )
             case _:
                 data, kernels = _together(part)
                 tables["data"][f"{name}/{width}"] = data
@@ -169,8 +171,10 @@ def _together(part: Sequence[Row]) -> tuple[DataPath, dict[str, Kernel]]:
             guess = Guess((*without[:3], busy), -300, fixed=fixed or (() if busy else (3,)))
             values, left = solved(
                 lambda p: [formulas.eltwise(row.work, data, Kernel(*p)) for row in own],
-                [row.cycles for row in own], guess, starts,
-            )  # fmt: skip
+                [row.cycles for row in own],
+                guess,
+                starts,
+            )
             if left < least / ENOUGH:
                 start[at], least = values, left
 
@@ -179,14 +183,17 @@ def _together(part: Sequence[Row]) -> tuple[DataPath, dict[str, Kernel]]:
         kernels = [Kernel(*start[at : at + 4]) for at in places]
         start[:3] = solve(
             lambda p: [formulas.eltwise(row.work, DataPath(*p), k) for row, k in zip(part, kernels, strict=True)],
-            [row.cycles for row in part], Guess(tuple(start[:3])), 2,
-        )  # fmt: skip
+            [row.cycles for row in part],
+            Guess(tuple(start[:3])),
+            2,
+        )
 
     fastest = min(names, key=lambda name: start[place[name] + 2])
     start[:3] = solve(
         lambda p: [formulas.eltwise(row.work, DataPath(*p[:3]), Kernel(p[3], 0, 0)) for row in by_kernel[fastest]],
-        [row.cycles for row in by_kernel[fastest]], Guess((*start[:3], 50)),
-    )[:3]  # fmt: skip
+        [row.cycles for row in by_kernel[fastest]],
+        Guess((*start[:3], 50)),
+    )[:3]
     for _ in range(ROUNDS):
         for name in names:
             fit_kernel(name, 2)

@@ -89,9 +89,11 @@ def main() -> None:
     p150 = [row for row in rows if row.board == "p150"]
     boxed = [row for row in reported if not row.tuned]
     parts: Sequence[tuple[str, list[ProductRow]]] = (
-        ("n150, rows not fitted to", reported), ("of these out of the box", boxed),
-        ("of these tuned", [r for r in reported if r.tuned]), ("p150, none fitted to", p150),
-    )  # fmt: skip
+        ("n150, rows not fitted to", reported),
+        ("of these out of the box", boxed),
+        ("of these tuned", [r for r in reported if r.tuned]),
+        ("p150, none fitted to", p150),
+    )
     for name, part in parts:
         _report(name, errors(part))
     for dst_format in ("Float16_b", "Float32"):

@@ -86,8 +86,18 @@ def export(folder: Path, cache: Path, models: int, ops: int, uses: int) -> None:
 def run(folder: Path, cache: Path, *options: str) -> dict[str, float]:
     """Runs the sweep; returns its wall time and processor time in seconds, and the peak memory of its processes and of
     the controller alone."""
-    command = [BIN / "pytest", "-p", "no:benchmark", "--model", str(folder / "*.mlir"), "--op-by-op", "-q",
-               "--backend", "null", *options]  # fmt: skip
+    command = [
+        BIN / "pytest",
+        "-p",
+        "no:benchmark",
+        "--model",
+        str(folder / "*.mlir"),
+        "--op-by-op",
+        "-q",
+        "--backend",
+        "null",
+        *options,
+    ]
     environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(cache)}
     started, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     child = psutil.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL)
@@ -106,12 +116,21 @@ def run(folder: Path, cache: Path, *options: str) -> dict[str, float]:
         time.sleep(0.1)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"seconds": time.monotonic() - started, "cpu_seconds": cpu, "bytes": most, "exit": child.returncode,
-            "controller_bytes": most_of_controller}  # fmt: skip
+    return {
+        "seconds": time.monotonic() - started,
+        "cpu_seconds": cpu,
+        "bytes": most,
+        "exit": child.returncode,
+        "controller_bytes": most_of_controller,
+    }
 
 
-STORED = {"manifest": "**/manifest.jsonl", "journal": "**/journal/*.jsonl", "database": "**/*.sqlite",
-          "report": "**/report.html"}  # fmt: skip
+STORED = {
+    "manifest": "**/manifest.jsonl",
+    "journal": "**/journal/*.jsonl",
+    "database": "**/*.sqlite",
+    "report": "**/report.html",
+}
 """What a sweep leaves below its folder -> the files."""
 
 

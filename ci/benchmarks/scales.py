@@ -29,8 +29,10 @@ def chain(products: int) -> str:
     lines, value, last = [], "%x", f"tensor<512x{sizes[0]}xf32>"
     for number, weight in enumerate(types):
         result = f"tensor<512x{sizes[number + 1]}xf32>"
-        lines.append(f"%{number} = stablehlo.dot_general {value}, %w{number}, contracting_dims = [1] x [0]"
-                     f" : ({last}, {weight}) -> {result}")  # fmt: skip
+        lines.append(
+            f"%{number} = stablehlo.dot_general {value}, %w{number}, contracting_dims = [1] x [0]"
+            f" : ({last}, {weight}) -> {result}"
+        )
         value, last = f"%{number}", result
     arguments = ", ".join([f"%x: tensor<512x{sizes[0]}xf32>", *(f"%w{n}: {kind}" for n, kind in enumerate(types))])
     return f"func.func @main({arguments}) -> {last} {{\n" + "\n".join(lines) + f"\nreturn {value} : {last} }}"

@@ -223,8 +223,12 @@ def sweep(models: Sequence[Model], over: str, workers: int, seconds: float) -> F
         folder.mkdir()
         table = write(slow, folder)
         paths = [str(SLEEPING), os.environ.get("PYTHONPATH", "")]
-        environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(cache), SLEEPS: str(table),
-                       "PYTHONPATH": os.pathsep.join(filter(None, paths))}  # fmt: skip
+        environment = {
+            **os.environ,
+            "OPSCOPE_CACHE_DIR": str(cache),
+            SLEEPS: str(table),
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        }
         processes = []
         spread = ["-n", str(workers)]
         if over == "dask":
@@ -246,11 +250,20 @@ def sweep(models: Sequence[Model], over: str, workers: int, seconds: float) -> F
     first, last = slept[0].begin, max(each.end for each in slept)
     first_op = min(each.begin for each in slept if each.kind == "op")
     return Figures(
-        over=over, workers=workers, factor=round(factor, 3), least=round(least, 1), seconds=round(took, 1),
-        asleep=round(last - first, 1), utilisation=round(bound(slow).work / workers / took, 4),
-        possible=round(least / took, 4), first_op=round((first_op - first) / (last - first), 4),
-        most_at_once=most_at_once(slept), cpu_seconds=round(cpu, 1), bytes=most, exit=child.returncode,
-    )  # fmt: skip
+        over=over,
+        workers=workers,
+        factor=round(factor, 3),
+        least=round(least, 1),
+        seconds=round(took, 1),
+        asleep=round(last - first, 1),
+        utilisation=round(bound(slow).work / workers / took, 4),
+        possible=round(least / took, 4),
+        first_op=round((first_op - first) / (last - first), 4),
+        most_at_once=most_at_once(slept),
+        cpu_seconds=round(cpu, 1),
+        bytes=most,
+        exit=child.returncode,
+    )
 
 
 def _check(models: Sequence[Model], slept: Sequence[Sleep], text: str) -> None:
@@ -260,8 +273,9 @@ def _check(models: Sequence[Model], slept: Sequence[Sleep], text: str) -> None:
     for kind, count in expected.items():
         got = [each.what for each in slept if each.kind == kind]
         if len(got) != count or len(set(got)) != count:
-            raise SystemExit(f"{kind}: expected {count} different sleeps, got {len(got)} ({len(set(got))} different)\n"
-                             f"{text[-3000:]}")  # fmt: skip
+            raise SystemExit(
+                f"{kind}: expected {count} different sleeps, got {len(got)} ({len(set(got))} different)\n{text[-3000:]}"
+            )
 
 
 def watch(roots: list[psutil.Process]) -> tuple[int, float]:
@@ -287,18 +301,39 @@ def _family(process: psutil.Process) -> Iterator[psutil.Process]:
         yield from process.children(recursive=True)
 
 
-HEADS = ("over", "workers", "least possible", "took", "of what is possible", "utilisation", "first op after",
-         "most at once", "sleeps x", "harness, CPU", "memory")  # fmt: skip
+HEADS = (
+    "over",
+    "workers",
+    "least possible",
+    "took",
+    "of what is possible",
+    "utilisation",
+    "first op after",
+    "most at once",
+    "sleeps x",
+    "harness, CPU",
+    "memory",
+)
 
 
 def table_of(figures: Sequence[Figures]) -> str:
     """The figures as a Markdown table."""
     rows = [
-        (f"{each.over}", f"{each.workers}", f"{each.least:.0f} s", f"{each.seconds:.0f} s", f"{each.possible:.1%}",
-         f"{each.utilisation:.1%}", f"{each.first_op:.0%}", f"{each.most_at_once}", f"{each.factor:.1f}",
-         f"{each.cpu_seconds:.0f} s", f"{each.bytes / 2**30:.1f} GiB")
+        (
+            f"{each.over}",
+            f"{each.workers}",
+            f"{each.least:.0f} s",
+            f"{each.seconds:.0f} s",
+            f"{each.possible:.1%}",
+            f"{each.utilisation:.1%}",
+            f"{each.first_op:.0%}",
+            f"{each.most_at_once}",
+            f"{each.factor:.1f}",
+            f"{each.cpu_seconds:.0f} s",
+            f"{each.bytes / 2**30:.1f} GiB",
+        )
         for each in figures
-    ]  # fmt: skip
+    ]
     return "\n".join("| " + " | ".join(row) + " |" for row in (HEADS, ["---"] * len(HEADS), *rows))
 
 
@@ -316,13 +351,21 @@ def summary(models: Sequence[Model]) -> str:
 def replayed(models: Sequence[Model], workers: Sequence[int]) -> str:
     """A Markdown table: what a sweep could reach at most, in parts of what its longest chain and its work allow."""
     limit = bound(models)
-    heads = ("workers", "least possible", "ops after all models, models one by one", "ops after all models, models "
-             "side by side", "ops as goldens come")  # fmt: skip
+    heads = (
+        "workers",
+        "least possible",
+        "ops after all models, models one by one",
+        "ops after all models, models side by side",
+        "ops as goldens come",
+    )
     rows = []
     for count in workers:
         least = limit.seconds(count)
-        times = (replay.with_phases(models, count, 1), replay.with_phases(models, count, count),
-                 replay.without_phases(models, count))  # fmt: skip
+        times = (
+            replay.with_phases(models, count, 1),
+            replay.with_phases(models, count, count),
+            replay.without_phases(models, count),
+        )
         rows.append((f"{count}", f"{least:.0f} s", *(f"{took:.0f} s, {least / took:.0%}" for took in times)))
     return "\n".join("| " + " | ".join(row) + " |" for row in (heads, ["---"] * len(heads), *rows))
 

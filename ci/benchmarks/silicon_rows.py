@@ -18,10 +18,19 @@ from opscope.simulator.timing.kernel_cycles import width_of
 
 SILICON = Path(__file__).parents[3] / "shared" / "data" / "silicon"
 KERNELS = {
-    "nop": "typecast", "cosine": "cos", "sine": "sin", "lrelu": "leaky_relu", "power": "pow_scalar",
-    "reduce-z": "reduce_z", "whb0-reduce-r": "reduce r", "whb0-reduce-c": "reduce c", "whb0-splice": "splice",
-    "matmul-sparse": "sparse_matmul", "matmul-l1-acc": "matmul", "gelu-derivative": "gelu_derivative",
-}  # fmt: skip
+    "nop": "typecast",
+    "cosine": "cos",
+    "sine": "sin",
+    "lrelu": "leaky_relu",
+    "power": "pow_scalar",
+    "reduce-z": "reduce_z",
+    "whb0-reduce-r": "reduce r",
+    "whb0-reduce-c": "reduce c",
+    "whb0-splice": "splice",
+    "matmul-sparse": "sparse_matmul",
+    "matmul-l1-acc": "matmul",
+    "gelu-derivative": "gelu_derivative",
+}
 """File, without formats -> kernel; other files are called like theirs."""
 SUFFIXES = ("-op-performance", "-performance", "-approx", "-bfp8", "-fp16", "-int8", "-int32")
 
@@ -81,11 +90,19 @@ def _row(file: str, line: dict[str, str]) -> Row:
     if kernel == "sparse_matmul":
         sparse = SparseTiles(count("nz_tiles"), count("nz_ublocks"), count("nz_strips"))
     work = BlockWork(
-        count("t", "output_t"), count("mblock_m", "output_mb_r"), count("mblock_n", "output_mb_c"),
-        count("ublock_rt", "output_ub_r"), count("ublock_ct", "output_ub_c"), count("m_k", "mblock_k"),
-        count("u_kt", "ublock_kt"), FIDELITIES[line["math_fidelity"]], count("z"),
-        2 if "input1_df" in line or stem in ("add", "subtract", "multiply", "maximum") else 1, widest.bits, sparse,
-    )  # fmt: skip
+        count("t", "output_t"),
+        count("mblock_m", "output_mb_r"),
+        count("mblock_n", "output_mb_c"),
+        count("ublock_rt", "output_ub_r"),
+        count("ublock_ct", "output_ub_c"),
+        count("m_k", "mblock_k"),
+        count("u_kt", "ublock_kt"),
+        FIDELITIES[line["math_fidelity"]],
+        count("z"),
+        2 if "input1_df" in line or stem in ("add", "subtract", "multiply", "maximum") else 1,
+        widest.bits,
+        sparse,
+    )
     inputs = 1
     if "runtime" not in line:
         inputs = int(line["last-input-idx-recorded"]) - int(line["first-input-idx-recorded"]) + 1
@@ -103,8 +120,21 @@ def halves(of: Sequence[Row], seed: int) -> tuple[list[Row], list[Row]]:
     for row in of:
         files.setdefault(row.file, []).append(row)
     for part in files.values():
-        w = sorted(part, key=lambda r: (r.kernel, r.width, r.work.depth, r.work.m_k, r.work.u_kt, r.work.ublock_rt,
-                                        r.work.ublock_ct, r.work.mblock_m, r.work.mblock_n, r.cycles))  # fmt: skip
+        w = sorted(
+            part,
+            key=lambda r: (
+                r.kernel,
+                r.width,
+                r.work.depth,
+                r.work.m_k,
+                r.work.u_kt,
+                r.work.ublock_rt,
+                r.work.ublock_ct,
+                r.work.mblock_m,
+                r.work.mblock_n,
+                r.cycles,
+            ),
+        )
         for first in range(0, len(w), 2):
             pair = w[first : first + 2]
             chance.shuffle(pair)

@@ -22,9 +22,15 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 from mutmut.mutation import mutators
 
 FOLDERS = (
-    "harness/verdict", "harness/prepare", "harness/climb", "harness/record", "compiler/passes", "compiler/buda",
-    "reports/compare", "reports/publish",
-)  # fmt: skip
+    "harness/verdict",
+    "harness/prepare",
+    "harness/climb",
+    "harness/record",
+    "compiler/passes",
+    "compiler/buda",
+    "reports/compare",
+    "reports/publish",
+)
 """Where a fault that goes unnoticed does most harm: what decides a verdict, a plan or what changed overnight."""
 
 OPERATORS: tuple[tuple[type[cst.CSTNode], Callable[[Any], Iterable[cst.CSTNode]]], ...] = (

@@ -85,17 +85,31 @@ def _warm(folder: Path) -> subprocess.Popen[str]:
     """The process of the copy whose forks run pytest; it ends with this one."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return subprocess.Popen(
-        [tree.python(folder), "-m", "ci.mutation.warm"], cwd=folder, env=environment, text=True,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    )  # fmt: skip
+        [tree.python(folder), "-m", "ci.mutation.warm"],
+        cwd=folder,
+        env=environment,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
 
 
 def run(folder: Path, words: Sequence[str], limit: float) -> tuple[int | None, str]:
     """Runs pytest in the copy; returns its exit code, None if it took too long, and its output."""
     options = [
-        "-p", "no:benchmark", "-p", "no:randomly", "-p", "no:cacheprovider", "-q", "-rfE", "--tb=no", "--color=no",
-        "-m", "not slow",
-    ]  # fmt: skip
+        "-p",
+        "no:benchmark",
+        "-p",
+        "no:randomly",
+        "-p",
+        "no:cacheprovider",
+        "-q",
+        "-rfE",
+        "--tb=no",
+        "--color=no",
+        "-m",
+        "not slow",
+    ]
     server = _warm(folder)
     assert server.stdin is not None
     assert server.stdout is not None

@@ -18,9 +18,23 @@ import traceback
 from collections.abc import Sequence
 
 LIBRARIES = (
-    "numpy", "jax", "jax.numpy", "ml_dtypes", "xdsl.dialects.builtin", "xdsl.dialects.func", "xdsl.parser",
-    "sqlalchemy", "alembic.command", "pydantic", "msgspec", "yaml", "click.testing", "rich.table", "psutil", "jinja2",
-)  # fmt: skip
+    "numpy",
+    "jax",
+    "jax.numpy",
+    "ml_dtypes",
+    "xdsl.dialects.builtin",
+    "xdsl.dialects.func",
+    "xdsl.parser",
+    "sqlalchemy",
+    "alembic.command",
+    "pydantic",
+    "msgspec",
+    "yaml",
+    "click.testing",
+    "rich.table",
+    "psutil",
+    "jinja2",
+)
 """What many tests import, but no plugin of pytest, which rewrites the assertions of those that it loads itself."""
 
 

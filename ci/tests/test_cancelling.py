@@ -49,8 +49,16 @@ def judged_by_kernel(cancelling: Cancelling, target: Target) -> tuple[str, bool]
     wrong, shows = lacking(inputs[0], got, cancelling)
 
     def verdict(result: np.ndarray) -> ResultCheck:
-        return compare([golden], [result], op.op_name, target, inputs=op.inputs, outputs=op.outputs,
-                       params=op.op_params, operands=operands)[0]  # fmt: skip
+        return compare(
+            [golden],
+            [result],
+            op.op_name,
+            target,
+            inputs=op.inputs,
+            outputs=op.outputs,
+            params=op.op_params,
+            operands=operands,
+        )[0]
 
     return fault(cancelling, verdict(got), lambda: verdict(wrong) if shows else None), shows
 

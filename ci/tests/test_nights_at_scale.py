@@ -36,9 +36,12 @@ def test_four_nights_of_5000_op_tests(tmp_path: Path) -> None:
         "WHERE c.ops <> t.ops"
     )
     assert wrong == []
-    counted = {row["label"]: row["n"] for row in rows(
-        f"SELECT label, COUNT(*) AS n FROM night_diff WHERE night_id = '{nights[0]['night_id']}' GROUP BY label"
-    )}  # fmt: skip
+    counted = {
+        row["label"]: row["n"]
+        for row in rows(
+            f"SELECT label, COUNT(*) AS n FROM night_diff WHERE night_id = '{nights[0]['night_id']}' GROUP BY label"
+        )
+    }
     for pair in ((nights[1], nights[0]), (nights[3], nights[2])):
         names = [row["night_id"] for row in pair]
         counts = json.loads(output(str(OPSCOPE), "diff", *names, "--db", url, "--json"))["series"][0]["counts"]

@@ -42,19 +42,29 @@ def test_without_a_gpu_it_ends_with_one_line(tmp_path: Path) -> None:
 
 def record(backend: str, name: str, **more: object) -> dict[str, object]:
     values: dict[str, object] = {
-        "backend": backend, "op_name": name, "op_id": "1", "card_type": "host", "status": "success", "run_ns": None,
-        "z_max": None, "error_message": None,
-    }  # fmt: skip
+        "backend": backend,
+        "op_name": name,
+        "op_id": "1",
+        "card_type": "host",
+        "status": "success",
+        "run_ns": None,
+        "z_max": None,
+        "error_message": None,
+    }
     return values | more
 
 
 def test_figures_count_verdicts_and_take_the_worst_error_of_each_op() -> None:
-    lines = list(figures([
-        record("gpu", "add", run_ns=3000.0, z_max=-0.5),
-        record("gpu", "add", run_ns=1000.0, z_max=0.25),
-        record("gpu", "dot", run_ns=2000.0, z_max=7.0, status="wrong_result", error_message="far\n off | here"),
-        record("xla", "add", z_max=0.125),
-    ]))  # fmt: skip
+    lines = list(
+        figures(
+            [
+                record("gpu", "add", run_ns=3000.0, z_max=-0.5),
+                record("gpu", "add", run_ns=1000.0, z_max=0.25),
+                record("gpu", "dot", run_ns=2000.0, z_max=7.0, status="wrong_result", error_message="far\n off | here"),
+                record("xla", "add", z_max=0.125),
+            ]
+        )
+    )
     assert "| gpu | host | 3 | 2 success, 1 wrong_result | 2 us | 3 us | 0.00 s |" in lines
     assert "| xla | host | 1 | 1 success |  |  |  |" in lines
     assert lines.index("| dot | 7 | exact |") < lines.index("| add | 0.5 | 0.125 |")

@@ -64,8 +64,10 @@ def test_goldens_of_a_suite_are_made_by_several_workers(tmp_path: Path) -> None:
     assert [replay.without_phases([suite], n) for n in (1, 4)] == [pytest.approx(7.5), pytest.approx(3.0)]
     assert replay.without_phases([chained], 4) == pytest.approx(5.5)
     scaling.write([chained, suite], tmp_path)
-    parts = [walk_in_parts.parts(split_module((tmp_path / f"{model.name}.mlir").read_text(), "m"), random=False)
-             for model in (chained, suite)]  # fmt: skip
+    parts = [
+        walk_in_parts.parts(split_module((tmp_path / f"{model.name}.mlir").read_text(), "m"), random=False)
+        for model in (chained, suite)
+    ]
     assert [sum(part.ops > 0 for part in each) for each in parts] == [1, 4]
 
 

@@ -48,9 +48,12 @@ def test_rows_that_were_not_fitted(arch: str, held: dict[str, list[Row]]) -> Non
 
 
 BEYOND = {
-    "grayskull/matmul-op-performance", "grayskull/nop-op-performance", "wormhole_b0/depthwise-op-performance",
-    "wormhole_b0/whb0-reduce-r-performance", "wormhole_b0/whb0-splice-op-performance",
-}  # fmt: skip
+    "grayskull/matmul-op-performance",
+    "grayskull/nop-op-performance",
+    "wormhole_b0/depthwise-op-performance",
+    "wormhole_b0/whb0-reduce-r-performance",
+    "wormhole_b0/whb0-splice-op-performance",
+}
 """Files with more than 5 % in the median or 15 % at p95 (docs/measurements.md)."""
 WORSE: set[str] = set()
 """Files with a larger median and a larger p95 than TT-Buda's formulas, which were fitted to all of their rows."""

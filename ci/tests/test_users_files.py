@@ -32,9 +32,13 @@ def outcomes(folder: Path, *words: str) -> dict[str, set[str]]:
     ]
     flags += ["-q", "-rA", "--tb=no"]
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "pytest", *flags, *words], cwd=checkout, env=os.environ | settings,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [sys.executable, "-P", "-m", "pytest", *flags, *words],
+        cwd=checkout,
+        env=os.environ | settings,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     found: dict[str, set[str]] = {}
     for outcome, name in re.findall(
         r"^(PASSED|FAILED|ERROR) \S+::test_(?:a_try\[)?(.+?)\]?(?: - .*)?$", done.stdout, re.M

@@ -133,8 +133,11 @@ def test_where_there_is_no_compiler_it_is_built_without_passes_in_c(tmp_path: Pa
     code = "import opscope.simulator.api as api; print(api.__file__, api.passes_by())"
     printed = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r}); {code}"],
-        capture_output=True, text=True, check=True, cwd=tmp_path,
-    ).stdout  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    ).stdout
     place, _, passes = printed.strip().partition(" ")
     assert place == str(tmp_path / "site/opscope/simulator/api.py"), "the wheel is what is tested"
     assert passes == "NumPy (not compiled: no C compiler at installation)"
@@ -162,8 +165,11 @@ def test_their_tests_and_ours_run_beside_each_other(
 ) -> None:
     place = subprocess.run(
         [python, "-P", "-c", "import opscope.harness.run.api as api; print(api.__file__)"],
-        capture_output=True, text=True, check=True, cwd=project,
-    ).stdout  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=project,
+    ).stdout
     assert place.startswith(str(python.parents[1])), "the wheel is what is tested"
     command = [python, "-m", "pytest", "-p", "no:benchmark", *words, *workers]
     done = subprocess.run(command, cwd=project, capture_output=True, text=True)

@@ -86,7 +86,8 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
         (tmp_path / unit).write_text(text)
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", *sorted(map(str, tmp_path.iterdir()))],
-        capture_output=True, text=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+    )
     complaints = [line for line in done.stderr.splitlines() if str(tmp_path) in line or "opscope-nightly" in line]
     assert complaints == []

@@ -52,7 +52,7 @@ def op(op_id: str, shape: tuple[int, ...], location: str) -> OpRow:
     use = Use(model="toy", path="main/0", location=location)
     return OpRow(
         op_id=op_id, op_name="stablehlo.subtract", module=None, inputs=(desc, desc), outputs=(desc,), uses=(use,)
-    )  # fmt: skip
+    )
 
 
 def test_an_op_is_found_again_by_its_id_or_else_by_what_it_is() -> None:

@@ -13,12 +13,22 @@ from ci.wrong_numbers.ops import Ran, run
 from ci.wrong_numbers.wrong import WRONG
 
 QUICK = {
-    "host": ("x 1.003: multiply bf16 100", "truncated: multiply bf16 64", "off 2e-4: log f32 near 1",
-             "through f32: add f64 64", "sign of zero lost: negate -0", "a unit off: next_after",
-             "5 units off: i1 to f16"),
-    "card": ("x 1.003: multiply bf16 100", "truncated: multiply bf16 64", "noise 5e-4: dot f64 128",
-             "sign of zero lost: slice bf16 -0"),
-}  # fmt: skip
+    "host": (
+        "x 1.003: multiply bf16 100",
+        "truncated: multiply bf16 64",
+        "off 2e-4: log f32 near 1",
+        "through f32: add f64 64",
+        "sign of zero lost: negate -0",
+        "a unit off: next_after",
+        "5 units off: i1 to f16",
+    ),
+    "card": (
+        "x 1.003: multiply bf16 100",
+        "truncated: multiply bf16 64",
+        "noise 5e-4: dot f64 128",
+        "sign of zero lost: slice bf16 -0",
+    ),
+}
 """Faults that an earlier version of the verdict took for rounding."""
 
 

@@ -46,8 +46,11 @@ def table(seed: int, place: str, only: str = "") -> bool:
         if not check.passed:
             alarms += 1
             print(f"  {place}: false alarm: {honest.kind}: {honest.case}: {check.reason}")
-    print(f"seed {seed}, {place}: {refused} of {made - hidden} wrong results refused, {hidden} more hidden by the "
-          f"documented rounding; {alarms} of {len(HONEST)} honest ones refused", flush=True)  # fmt: skip
+    print(
+        f"seed {seed}, {place}: {refused} of {made - hidden} wrong results refused, {hidden} more hidden by the "
+        f"documented rounding; {alarms} of {len(HONEST)} honest ones refused",
+        flush=True,
+    )
     return refused >= LEAST[place] * (made - hidden) and not alarms
 
 

@@ -62,8 +62,13 @@ def _wide(rng: np.random.Generator, rows: int, terms: int) -> np.ndarray:
 
 
 DRAWS: dict[str, Draw] = {
-    "normal": _normal, "centred": _centred, "pairs": _pairs, "halves": _halves, "equal": _equal, "wide": _wide,
-}  # fmt: skip
+    "normal": _normal,
+    "centred": _centred,
+    "pairs": _pairs,
+    "halves": _halves,
+    "equal": _equal,
+    "wide": _wide,
+}
 
 
 @dataclass(frozen=True)

@@ -105,8 +105,14 @@ CASES: dict[str, Case] = {
     "reshape -0": moved("stablehlo.reshape %a0 : ({x}) -> {y}", (48, 40), (40, 48), "f32", ZEROS),
     "slice bf16 -0": _slice("bf16", with_negative_zeros((48, 40), "bf16")),
     "transpose -0": _transpose(48, 40, ZEROS),
-    "concatenate -0": moved("stablehlo.concatenate %a0, %a1, dim = 0 : ({x}, {x}) -> {y}", (48, 40), (96, 40), "f32",
-                            lambda rng: [ZEROS(rng)[0] for _ in range(2)], 2),
+    "concatenate -0": moved(
+        "stablehlo.concatenate %a0, %a1, dim = 0 : ({x}, {x}) -> {y}",
+        (48, 40),
+        (96, 40),
+        "f32",
+        lambda rng: [ZEROS(rng)[0] for _ in range(2)],
+        2,
+    ),
     "reverse": moved("stablehlo.reverse %a0, dims = [0] : {x}", (48, 40), (48, 40), "f32", normal((48, 40))),
     "transpose": _transpose(64, 64, normal((64, 64))),
     "slice bf16": _slice("bf16", normal((48, 40), element="bf16")),
@@ -123,8 +129,12 @@ CASES: dict[str, Case] = {
     "add i32": binary("add", (64, 64), "i32", None, _integers(-(2**31), 2**31, (64, 64), np.int32, 2)),
     "divide i32": binary("divide", (64, 64), "i32", None, _integers(1, 1000, (64, 64), np.int32, 2)),
     "remainder f32": binary("remainder", (64, 64), "f32", np.fmod, _quotients),
-    "power f32": binary("power", (64, 64), "f32", np.power,
-                        lambda rng: [rng.uniform(0.5, 4, (64, 64)).astype(np.float32),
-                                     rng.uniform(-3, 3, (64, 64)).astype(np.float32)]),
-}  # fmt: skip
+    "power f32": binary(
+        "power",
+        (64, 64),
+        "f32",
+        np.power,
+        lambda rng: [rng.uniform(0.5, 4, (64, 64)).astype(np.float32), rng.uniform(-3, 3, (64, 64)).astype(np.float32)],
+    ),
+}
 """Name -> an op with the operands that it is run on."""

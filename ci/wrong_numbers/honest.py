@@ -51,12 +51,20 @@ def other_zero(ran: Ran) -> np.ndarray:
 
 
 HONEST: tuple[Changed, ...] = (
-    *of_each("backwards", "dot f32 256, dot bf16 256, dot f64 128, sum f32 cancel, sum f32 100000, sum f32 rows, "
-          "sum f32 columns, sum bf16 rows", backwards),
+    *of_each(
+        "backwards",
+        "dot f32 256, dot bf16 256, dot f64 128, sum f32 cancel, sum f32 100000, sum f32 rows, "
+        "sum f32 columns, sum bf16 rows",
+        backwards,
+    ),
     *of_each("by blocks", "dot f32 512, dot bf16 512, sum f32 128, sum f64 rows", by_blocks),
-    *of_each("rounded once", "dot bf16 1024, conv bf16, conv f32, multiply bf16 256, add bf16 256, divide f32 64, "
-          "sqrt f32, log f32 near 1, log f64 near 1, log1p f32, expm1 f32, sine f32, exp bf16 128, exp f64, "
-          "power f32", nearest),
+    *of_each(
+        "rounded once",
+        "dot bf16 1024, conv bf16, conv f32, multiply bf16 256, add bf16 256, divide f32 64, "
+        "sqrt f32, log f32 near 1, log f64 near 1, log1p f32, expm1 f32, sine f32, exp bf16 128, exp f64, "
+        "power f32",
+        nearest,
+    ),
     *of_each("as it came", "next_after, i1 to f16", as_it_came),
     *of_each("the other zero", "maximum f32 ends", other_zero),
-)  # fmt: skip
+)

@@ -73,8 +73,16 @@ class Ran:
 
     def verdict(self, got: np.ndarray) -> ResultCheck:
         """The verdict on a result, as a lane gives it."""
-        return compare([self.golden], [got], self.op.op_name, self.target, inputs=self.op.inputs,
-                       outputs=self.op.outputs, params=self.op.op_params, operands=self.operands)[0]  # fmt: skip
+        return compare(
+            [self.golden],
+            [got],
+            self.op.op_name,
+            self.target,
+            inputs=self.op.inputs,
+            outputs=self.op.outputs,
+            params=self.op.op_params,
+            operands=self.operands,
+        )[0]
 
     def hidden(self, got: np.ndarray) -> bool:
         """Whether the documented rounding could have made every element of a result, each in its own direction.
@@ -109,8 +117,15 @@ class Ran:
     def _steps(self, inner: int) -> Steps | None:
         """What each step of the card costs."""
         op, ulp = self.op, self.target.error_bound(self.op.op_name) if self.target.error_bound else None
-        return steps_of(self.target, op_family(op.op_name), op.outputs[0].data_type, inner, op_name=op.op_name,
-                        body=op.op_params.get("body"), ulp=ulp)  # fmt: skip
+        return steps_of(
+            self.target,
+            op_family(op.op_name),
+            op.outputs[0].data_type,
+            inner,
+            op_name=op.op_name,
+            body=op.op_params.get("body"),
+            ulp=ulp,
+        )
 
 
 Change = Callable[[Ran], np.ndarray]
@@ -156,8 +171,9 @@ def run(case: Case, seed: int, place: str, options: ResultOptions | None = None)
         wide = (
             golden if case.exact is None else case.exact(*(x.astype(np.float64) if is_float(x) else x for x in inputs))
         )
-    return Ran(op, inputs, golden, got, target, np.asarray(wide).astype(np.float64).reshape(golden.shape),
-               case, on_card, rng)  # fmt: skip
+    return Ran(
+        op, inputs, golden, got, target, np.asarray(wide).astype(np.float64).reshape(golden.shape), case, on_card, rng
+    )
 
 
 # --- texts
@@ -184,8 +200,16 @@ def given(*values: np.ndarray) -> Make:
     return lambda rng: [value[rng.permutation(len(value))] for value in values]
 
 
-def elementwise(name: str, make: Make, shape: Sequence[int], element: str, arity: int, exact: Exact | None,
-                result: str | None = None, attributes: str = "") -> Case:  # fmt: skip
+def elementwise(
+    name: str,
+    make: Make,
+    shape: Sequence[int],
+    element: str,
+    arity: int,
+    exact: Exact | None,
+    result: str | None = None,
+    attributes: str = "",
+) -> Case:
     """An elementwise op of so many operands of one type."""
     kind, out = shape_of(shape, element), shape_of(shape, result or element)
     arguments = ", ".join(f"%a{number}: {kind}" for number in range(arity))
@@ -193,8 +217,10 @@ def elementwise(name: str, make: Make, shape: Sequence[int], element: str, arity
     types = ", ".join([kind] * arity)
     return Case(
         f'func.func @main({arguments}) -> {out} {{\n  %0 = "{name}"({values}) {attributes}: ({types}) -> {out}\n'
-        f"  return %0 : {out}\n}}", make, exact,
-    )  # fmt: skip
+        f"  return %0 : {out}\n}}",
+        make,
+        exact,
+    )
 
 
 def binary(name: str, shape: Sequence[int], element: str, exact: Exact | None, make: Make | None = None) -> Case:
@@ -218,8 +244,9 @@ def product(m: int, k: int, n: int, element: str, make: Make | None = None) -> C
     return Case(
         f"func.func @main(%a: {a}, %b: {b}) -> {c} {{\n"
         f"  %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : ({a}, {b}) -> {c}\n  return %0 : {c}\n}}",
-        make or normal((m, k), (k, n), element=element), np.matmul,
-    )  # fmt: skip
+        make or normal((m, k), (k, n), element=element),
+        np.matmul,
+    )
 
 
 def convolution(size: int, features: int, element: str) -> Case:
@@ -236,13 +263,16 @@ def convolution(size: int, features: int, element: str) -> Case:
         "  %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],\n"
         "    window = {pad = [[1, 1], [1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64}\n"
         f"    : ({x}, {w}) -> {x}\n  return %0 : {x}\n}}",
-        normal((1, size, size, features), (3, 3, features, features), element=element), exact,
-    )  # fmt: skip
+        normal((1, size, size, features), (3, 3, features, features), element=element),
+        exact,
+    )
 
 
 REDUCERS: dict[str, tuple[str, Callable[..., np.ndarray]]] = {
-    "add": ("0.0", np.sum), "multiply": ("1.0", np.prod), "maximum": ("0xFF800000", np.max),
-}  # fmt: skip
+    "add": ("0.0", np.sum),
+    "multiply": ("1.0", np.prod),
+    "maximum": ("0xFF800000", np.max),
+}
 
 
 def reduction(body: str, shape: Sequence[int], dims: Sequence[int], element: str, make: Make | None = None) -> Case:
@@ -256,8 +286,9 @@ def reduction(body: str, shape: Sequence[int], dims: Sequence[int], element: str
         f"func.func @main(%x: {x}) -> {out} {{\n  %i = stablehlo.constant dense<{start}> : tensor<{element}>\n"
         f"  %0 = stablehlo.reduce(%x init: %i) applies stablehlo.{body} across dimensions = {list(dims)}\n"
         f"    : ({x}, tensor<{element}>) -> {out}\n  return %0 : {out}\n}}",
-        make or normal(shape, element=element), lambda v: function(v, axis=tuple(dims)),
-    )  # fmt: skip
+        make or normal(shape, element=element),
+        lambda v: function(v, axis=tuple(dims)),
+    )
 
 
 def moved(line: str, before: Sequence[int], after: Sequence[int], element: str, make: Make, arity: int = 1) -> Case:

@@ -189,22 +189,29 @@ LAST = ..., -1
 
 WRONG: tuple[Changed, ...] = (
     # The scale of everything.
-    *of_each("x 1.003", "dot bf16 256, dot bf16 512, dot bf16 1024, multiply bf16 100, multiply bf16 300, "
-          "multiply bf16 1000, add bf16 256, conv bf16, tanh bf16 256, dot f32 256", times(1.003)),
+    *of_each(
+        "x 1.003",
+        "dot bf16 256, dot bf16 512, dot bf16 1024, multiply bf16 100, multiply bf16 300, "
+        "multiply bf16 1000, add bf16 256, conv bf16, tanh bf16 256, dot f32 256",
+        times(1.003),
+    ),
     *of_each("x 0.997", "dot bf16 512", times(0.997)),
     *of_each("x 1.0001", "multiply f32 100", times(1.0001)),
     Changed("x 1 + 1e-9", "multiply f64 64", times(1 + 1e-9)),
     Changed("x 1.01", "sum f32 rows", times(1.01)),
     *of_each("offset", "dot bf16 256", offset(0.01)),
     # Rounding.
-    *of_each("truncated", "dot bf16 64, dot bf16 128, dot bf16 256, multiply bf16 64, multiply bf16 128, "
-          "multiply bf16 256, add bf16 128, subtract bf16 96", cut),
+    *of_each(
+        "truncated",
+        "dot bf16 64, dot bf16 128, dot bf16 256, multiply bf16 64, multiply bf16 128, "
+        "multiply bf16 256, add bf16 128, subtract bf16 96",
+        cut,
+    ),
     *of_each("through bf16", "multiply f32 100, dot f32 128", through(BF16)),
     # Double precision.
     *of_each("noise 5e-4", "dot f64 128, sum f64 rows", noise(5e-4)),
     Changed("noise 1e-7", "dot f64 128", noise(1e-7)),
-    *of_each("through f32", "add f64 64, divide f64 64, exp f64, sqrt f64, log f64 near 1",
-          through(np.float32)),
+    *of_each("through f32", "add f64 64, divide f64 64, exp f64, sqrt f64, log f64 near 1", through(np.float32)),
     # Functions, near their zeros and far from them.
     Changed("off 2e-4", "log f32 near 1", up(2e-4)),
     *of_each("off 1e-3", "log f32 near 1, log1p f32, expm1 f32, tanh f32, exp f32, logistic f32", up(1e-3)),
@@ -219,12 +226,14 @@ WRONG: tuple[Changed, ...] = (
     Changed("tail of K lost", "dot f32 k200", lost(192, 1, 8)),
     Changed("tail of K lost", "dot bf16 k1000", lost(992, 1, 8)),
     Changed("one factor lost", "product f32", lambda ran: wide(ran, ran.exact / ran.inputs[0][:, -1])),
-    Changed("last column not seen", "largest f32",
-          lambda ran: wide(ran, np.max(np.sort(ran.inputs[0], axis=1)[:, :-1], axis=1))),
+    Changed(
+        "last column not seen",
+        "largest f32",
+        lambda ran: wide(ran, np.max(np.sort(ran.inputs[0], axis=1)[:, :-1], axis=1)),
+    ),
     *of_each("added up in bf16", "sum f32 128, dot bf16 k1000", narrow_sum),
     # Moved values, and the sign of zero.
-    *of_each("sign of zero lost", "negate -0, reshape -0, slice bf16 -0, transpose -0, concatenate -0",
-          positive),
+    *of_each("sign of zero lost", "negate -0, reshape -0, slice bf16 -0, transpose -0, concatenate -0", positive),
     Changed("one value a unit off", "slice bf16", set_at(element, lambda x: np.nextafter(x, BF16(9)))),
     Changed("two rows exchanged", "reverse", swapped),
     Changed("not transposed", "transpose", lambda ran: ran.inputs[0].copy()),
@@ -236,8 +245,9 @@ WRONG: tuple[Changed, ...] = (
     Changed("rounded away", "f32 to bf16", ties_away),
     Changed("rounded to nearest", "f32 to i32", lambda ran: wide(ran, np.rint(ran.inputs[0]))),
     Changed("toward zero", "floor f32", lambda ran: np.trunc(ran.inputs[0])),
-    Changed("halves away", "round even f32",
-          lambda ran: np.copysign(np.floor(np.abs(ran.inputs[0]) + 0.5), ran.inputs[0])),
+    Changed(
+        "halves away", "round even f32", lambda ran: np.copysign(np.floor(np.abs(ran.inputs[0]) + 0.5), ran.inputs[0])
+    ),
     # Infinities and NaN.
     *(Changed(which, "multiply bf16 ends", ends(which)) for which in ("Inf x 2", "Inf x 0")),
     Changed("NaN dropped", "maximum f32 ends", ends("NaN")),
@@ -248,4 +258,4 @@ WRONG: tuple[Changed, ...] = (
     Changed("last column zero", "dot bf16 512", set_at(lambda ran: LAST, zero)),
     Changed("a tile zero", "conv f32", set_at(lambda ran: (0, 2, slice(0, 14)), zero)),
     Changed("small values lost", "add bf16 128", small_lost),
-)  # fmt: skip
+)

@@ -61,46 +61,103 @@ TTIR = (
     *_ops("ttir", _ROWS, "stablehlo.gather", "stablehlo.scatter", theirs="*ttir.rows_*"),
     *_ops("ttir", _ROWS, "stablehlo.dynamic_update_slice", theirs="*ttir.rows_scatter*"),
     *_ops("ttir", _BITS, "stablehlo.popcnt", "stablehlo.count_leading_zeros"),
-    *_ops("ttir", "TTIR has no such op: the build writes it as a sign times a floor, here a kernel rounds",
-          "stablehlo.round_nearest_afz"),
-    *_ops("ttir", "`ttir.round` of this build is not in upstream's list; here the op says which way ties go",
-          "stablehlo.round_nearest_even"),
-    *_ops("ttir", "StableHLO clamps the start; upstream's test has no clamp before the slice, ours clamps inside it",
-          "stablehlo.dynamic_slice", theirs="*clamp_scalar*"),
+    *_ops(
+        "ttir",
+        "TTIR has no such op: the build writes it as a sign times a floor, here a kernel rounds",
+        "stablehlo.round_nearest_afz",
+    ),
+    *_ops(
+        "ttir",
+        "`ttir.round` of this build is not in upstream's list; here the op says which way ties go",
+        "stablehlo.round_nearest_even",
+    ),
+    *_ops(
+        "ttir",
+        "StableHLO clamps the start; upstream's test has no clamp before the slice, ours clamps inside it",
+        "stablehlo.dynamic_slice",
+        theirs="*clamp_scalar*",
+    ),
     *_ops("ttir", _CONTROL, "stablehlo.while", "stablehlo.case"),
     *_ops("ttir", _WIDER + "; the build composes it", "stablehlo.pad"),
-    *_ops("ttir", "the build selects between 1 and 0; here the conversion of a boolean is a typecast like any other",
-          "stablehlo.convert", ours="ttir.typecast", theirs="*ttir.where"),
-    *_ops("ttir", _PATCH + ", an average times the window's size", "stablehlo.reduce_window",
-          ours="ttir.constant, ttir.multiply"),
-    *_ops("ttir", "`ttir.cumulative` of this build is not in upstream's list; here a running maximum is a pool",
-          "stablehlo.reduce_window", theirs="ttir.cumulative"),
-    *_ops("ttir", "the build sorts floats only, integers in two halves; the kernel here compares integers",
-          "stablehlo.sort"),
+    *_ops(
+        "ttir",
+        "the build selects between 1 and 0; here the conversion of a boolean is a typecast like any other",
+        "stablehlo.convert",
+        ours="ttir.typecast",
+        theirs="*ttir.where",
+    ),
+    *_ops(
+        "ttir",
+        _PATCH + ", an average times the window's size",
+        "stablehlo.reduce_window",
+        ours="ttir.constant, ttir.multiply",
+    ),
+    *_ops(
+        "ttir",
+        "`ttir.cumulative` of this build is not in upstream's list; here a running maximum is a pool",
+        "stablehlo.reduce_window",
+        theirs="ttir.cumulative",
+    ),
+    *_ops(
+        "ttir",
+        "the build sorts floats only, integers in two halves; the kernel here compares integers",
+        "stablehlo.sort",
+    ),
     *_ops("ttir", _PATCH + ", `ttir.rand`", "stablehlo.rng_bit_generator"),
-    *_ops("ttir", "the build negates unsigned integers by a subtraction; `ttir.neg` wraps as the specification asks",
-          "stablehlo.negate"),
-    *_ops("ttir", _I1, "stablehlo.add", "stablehlo.multiply", "stablehlo.maximum", "stablehlo.minimum",
-          ours="ttir.logical_*"),
-    *_ops("ttir", "the formula is the specification's; constants that broadcast are not spread here",
-          "stablehlo.batch_norm_grad"),
-    *_ops("ttir", "the build's running values are optional; upstream's test expects zeros and ones for them",
-          "stablehlo.batch_norm_training"),
+    *_ops(
+        "ttir",
+        "the build negates unsigned integers by a subtraction; `ttir.neg` wraps as the specification asks",
+        "stablehlo.negate",
+    ),
+    *_ops(
+        "ttir",
+        _I1,
+        "stablehlo.add",
+        "stablehlo.multiply",
+        "stablehlo.maximum",
+        "stablehlo.minimum",
+        ours="ttir.logical_*",
+    ),
+    *_ops(
+        "ttir",
+        "the formula is the specification's; constants that broadcast are not spread here",
+        "stablehlo.batch_norm_grad",
+    ),
+    *_ops(
+        "ttir",
+        "the build's running values are optional; upstream's test expects zeros and ones for them",
+        "stablehlo.batch_norm_training",
+    ),
     *_ops("ttir", _WORDS, "stablehlo.bitcast_convert"),
     *_ops("ttir", "the build prints permutations and reshapes that move nothing", "stablehlo.convolution", ours=""),
-    _attribute("ttir", "attribute missing", "ttir.avg_pool2d", "divisor_override",
-               _PATCH + ", an average times the window's size"),
+    _attribute(
+        "ttir",
+        "attribute missing",
+        "ttir.avg_pool2d",
+        "divisor_override",
+        _PATCH + ", an average times the window's size",
+    ),
     _attribute("ttir", "attribute missing", "ttir.sort", "ttir.boolean_sort_keys", "a note for a pass of this build"),
-    _attribute("ttir", "attribute missing", "ttir.batch_norm_training", "operandSegmentSizes",
-               "the build's running values are optional; upstream's test has five operands"),
+    _attribute(
+        "ttir",
+        "attribute missing",
+        "ttir.batch_norm_training",
+        "operandSegmentSizes",
+        "the build's running values are optional; upstream's test has five operands",
+    ),
     _attribute("ttir", "type", "ttir.sort", "*", "the build sorts floats only; the kernel here compares integers"),
     _attribute("ttir", "type", "ttir.typecast", "*", _ROWS + ", with indices as numbers that a matmul weighs"),
     *(
-        _attribute("ttir", "type", f"ttir.{op}", "*",
-                   "the formula of batch_norm_grad; constants that broadcast are not spread here")
+        _attribute(
+            "ttir",
+            "type",
+            f"ttir.{op}",
+            "*",
+            "the formula of batch_norm_grad; constants that broadcast are not spread here",
+        )
         for op in ("add", "div", "sqrt")
     ),
-)  # fmt: skip
+)
 
 _ELEMENTS = (
     "formats: the build holds i1 as bf16 and i8 to i64 as si32, computes f64 and some f16 in f32; this compiler's "
@@ -126,35 +183,67 @@ TTNN = (
     *_ops("ttnn", _ELEMENTS, "stablehlo.*", ours="", theirs="ttnn.typecast"),
     *_ops("ttnn", _ELEMENTS, "stablehlo.*", ours="", theirs="*ttnn.bitcast_convert"),
     *_ops("ttnn", _ROWS, "stablehlo.*", theirs="*ttnn.rows_*"),
-    *_ops("ttnn", "a tensor of NaN is a constant here, since no two NaN are equal", "stablehlo.*", ours="ttnn.constant",
-          theirs="ttnn.full"),
-    *_ops("ttnn", "upstream has ttnn.lt and ttnn.le; the build swaps the operands", "stablehlo.compare",
-          ours="ttnn.l?"),
-    *_ops("ttnn", "a maximum with zero becomes a relu at every level of the build, from level 1 on here",
-          "stablehlo.maximum", theirs="ttnn.relu"),
-    *_ops("ttnn", "level 0 leaves what computes nothing here; tt-xla asks for StableHLO's simplification",
-          "stablehlo.add", "stablehlo.subtract", "stablehlo.convert", "stablehlo.select", "stablehlo.transpose",
-          "stablehlo.iota", "stablehlo.get_dimension_size"),
+    *_ops(
+        "ttnn",
+        "a tensor of NaN is a constant here, since no two NaN are equal",
+        "stablehlo.*",
+        ours="ttnn.constant",
+        theirs="ttnn.full",
+    ),
+    *_ops(
+        "ttnn", "upstream has ttnn.lt and ttnn.le; the build swaps the operands", "stablehlo.compare", ours="ttnn.l?"
+    ),
+    *_ops(
+        "ttnn",
+        "a maximum with zero becomes a relu at every level of the build, from level 1 on here",
+        "stablehlo.maximum",
+        theirs="ttnn.relu",
+    ),
+    *_ops(
+        "ttnn",
+        "level 0 leaves what computes nothing here; tt-xla asks for StableHLO's simplification",
+        "stablehlo.add",
+        "stablehlo.subtract",
+        "stablehlo.convert",
+        "stablehlo.select",
+        "stablehlo.transpose",
+        "stablehlo.iota",
+        "stablehlo.get_dimension_size",
+    ),
     *_ops("ttnn", _CONTROL, "stablehlo.while", "stablehlo.case"),
     *_ops("ttnn", _PREPARED_CONV, "stablehlo.convolution", "stablehlo.reduce_window"),
     *_ops("ttnn", _WORDS, "stablehlo.bitcast_convert", "stablehlo.rng_bit_generator"),
     *_ops("ttnn", "the build sums products of vectors instead of a matmul", "stablehlo.dot_general"),
     *_ops("ttnn", _SORTED + ", also of integers", "stablehlo.sort"),
-    *_ops("ttnn", "`ttnn.bitwise_right_shift` of this build is not in upstream's list",
-          "stablehlo.shift_right_arithmetic"),
+    *_ops(
+        "ttnn", "`ttnn.bitwise_right_shift` of this build is not in upstream's list", "stablehlo.shift_right_arithmetic"
+    ),
     *_ops("ttnn", _BITS, "stablehlo.popcnt", "stablehlo.count_leading_zeros"),
     *_ops("ttnn", "TTNN has no such op: the build composes it, here a kernel rounds", "stablehlo.round_nearest_*"),
-    *_ops("ttnn", "one kernel here, several ops of the build", "stablehlo.pad", "stablehlo.reverse",
-          "stablehlo.composite", "stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice", "stablehlo.clamp",
-          "stablehlo.gather"),
+    *_ops(
+        "ttnn",
+        "one kernel here, several ops of the build",
+        "stablehlo.pad",
+        "stablehlo.reverse",
+        "stablehlo.composite",
+        "stablehlo.dynamic_slice",
+        "stablehlo.dynamic_update_slice",
+        "stablehlo.clamp",
+        "stablehlo.gather",
+    ),
     *_ops("ttnn", "the build multiplies slices or uses ttnn.prod over one dim", "stablehlo.reduce"),
     *_ops("ttnn", "the build negates unsigned integers by a subtraction", "stablehlo.negate"),
     *_ops("ttnn", "normalisation runs as its formula here", "stablehlo.batch_norm_*"),
     _attribute("ttnn", "attribute added", "ttnn.*", "compute_config", _SIMULATOR),
     _attribute("ttnn", "attribute *", "ttnn.*", "compute_config", _SIMULATOR),
     _attribute("ttnn", "attribute missing", "ttnn.*", "*activations", _FUSED),
-    _attribute("ttnn", "attribute missing", "ttnn.matmul", "matmul_program_config",
-               "the build plans a matmul's blocks in the op, here the binary's kernel does"),
+    _attribute(
+        "ttnn",
+        "attribute missing",
+        "ttnn.matmul",
+        "matmul_program_config",
+        "the build plans a matmul's blocks in the op, here the binary's kernel does",
+    ),
     _attribute("ttnn", "attribute *", "ttnn.*conv?d", "*", _PREPARED_CONV),
     _attribute("ttnn", "attribute *", "ttnn.*_pool2d", "*", _PREPARED_CONV),
     _attribute("ttnn", "attribute added", "ttnn.arange", "arange_dimension", "the kernel counts along any dim"),
@@ -163,27 +252,40 @@ TTNN = (
     _attribute("ttnn", "attribute *", "ttnn.rng_bit_generator", "*", "an op of this build's own, here another one"),
     _attribute("ttnn", "attribute missing", "ttnn.pad", "use_multicore", "kernels use all cores that they can"),
     _attribute("ttnn", "attribute added", "ttnn.pad", "interior", "the kernel pads between elements too"),
-    _attribute("ttnn", "attribute *", "ttnn.full", "*",
-               "the build keeps one element of a constant that broadcasts, and whole numbers as floats; here constants "
-               "have the shape and type that the program gives them"),
-    _attribute("ttnn", "attribute value", "ttnn.reshape", "shape",
-               "the build keeps one element of a constant that broadcasts"),
-    _attribute("ttnn", "attribute value", "ttnn.permute", "permutation",
-               "two ops of one module stand in another order"),
+    _attribute(
+        "ttnn",
+        "attribute *",
+        "ttnn.full",
+        "*",
+        "the build keeps one element of a constant that broadcasts, and whole numbers as floats; here constants "
+        "have the shape and type that the program gives them",
+    ),
+    _attribute(
+        "ttnn", "attribute value", "ttnn.reshape", "shape", "the build keeps one element of a constant that broadcasts"
+    ),
+    _attribute(
+        "ttnn", "attribute value", "ttnn.permute", "permutation", "two ops of one module stand in another order"
+    ),
     _attribute("ttnn", "attribute value", "ttnn.topk", "dim", "the last dim, counted from the end here"),
     _attribute("ttnn", "attribute value", "ttnn.sum", "keep_dim", "two ops of one module stand in another order"),
     _attribute("ttnn", "layout", "ttnn.concat", "*", "the build joins tensors row by row", theirs="* rows *"),
     *(
-        _attribute("ttnn", "layout", f"ttnn.{op}", "*",
-                   "the build computes it in bf16, though the program asks for f32: a narrowing that its records name",
-                   ours="f32 *", theirs="bf16 rows *")
+        _attribute(
+            "ttnn",
+            "layout",
+            f"ttnn.{op}",
+            "*",
+            "the build computes it in bf16, though the program asks for f32: a narrowing that its records name",
+            ours="f32 *",
+            theirs="bf16 rows *",
+        )
         for op in ("max_pool2d", "conv3d")
     ),
     *(
         _attribute("ttnn", "layout", "ttnn.*", "*", _ELEMENTS, ours=f"{here} tiles *", theirs=f"{there} tiles *")
         for here, there in _HELD_AS
     ),
-)  # fmt: skip
+)
 
 KEPT = (*TTIR, *TTNN)
 """The first row that covers a difference gives its reason."""

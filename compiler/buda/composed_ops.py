@@ -36,17 +36,28 @@ from opscope.compiler.target.region_params import IndexedRowsParams, TopkParams
 
 Elements = tuple[int, int, int]
 INTEGERS: Mapping[str, str] = {
-    "Int8": "i8", "Int32": "i32", "UInt8": "ui8", "UInt16": "ui16", "UInt32": "ui32", "RawUInt8": "ui8",
-    "RawUInt16": "ui16", "RawUInt32": "ui32",
-}  # fmt: skip
+    "Int8": "i8",
+    "Int32": "i32",
+    "UInt8": "ui8",
+    "UInt16": "ui16",
+    "UInt32": "ui32",
+    "RawUInt8": "ui8",
+    "RawUInt16": "ui16",
+    "RawUInt32": "ui32",
+}
 """Format of integers -> element type."""
 RAW: Mapping[str, str] = {"UInt32": "UInt32", "RawUInt8": "UInt8", "RawUInt16": "UInt16", "RawUInt32": "UInt32"}
 """Format that float32 does not hold -> format in which the host gives it."""
 RANGES: Mapping[str, tuple[float, float]] = {"Int8": (-127, 127), "UInt8": (0, 255), "UInt16": (0, 65535)}
 """Format -> what the packer saturates at."""
 ON_INTEGERS: Mapping[str, str] = {
-    "add": "add", "subtract": "subtract", "multiply": "multiply", "maximum": "maximum", "nop": "typecast", "abs": "abs",
-}  # fmt: skip
+    "add": "add",
+    "subtract": "subtract",
+    "multiply": "multiply",
+    "maximum": "maximum",
+    "nop": "typecast",
+    "abs": "abs",
+}
 """Op -> kernel that computes it on 32-bit integers."""
 SCALED = {"quantization": "requantization", "requantization": "requantization", "dequantization": "dequantization"}
 WIDE = Numerics(dst_format="Float32")
@@ -255,8 +266,9 @@ def _with_bias_and_relu(builder: Builder, node: Node, out: int, bias: Sequence[E
     """Returns a product with its bias, if it has one, and what the packer's relu leaves of it."""
     if bias:
         row = builder.operand(_row_of_tiles(bias[0]), node.extent)
-        out = builder.call("add", [out, row], builder.on_device(node.extent, node.data_format), EltwiseParams(),
-                           node.name, numerics)  # fmt: skip
+        out = builder.call(
+            "add", [out, row], builder.on_device(node.extent, node.data_format), EltwiseParams(), node.name, numerics
+        )
     if node.spec.relu:
         kernel, params = relu_kernel(node.spec.options)
         packed = builder.on_device(node.extent, node.data_format)
@@ -391,8 +403,12 @@ def _topk(builder: Builder, node: Node, edges: Sequence[Edge], seen: Sequence[El
         places = _moved(builder, places, (batches, 1, k), node.name)
         taken = builder.add(replace(builder.tensors[own], shape=(batches, k, 1)))
         params = IndexedRowsParams((cols // parts,), (1,))
-        values = _moved(builder, builder.call("rows_gather", [own, places], taken, params, node.name),
-                        (z, rows, parts, k), node.name)  # fmt: skip
+        values = _moved(
+            builder,
+            builder.call("rows_gather", [own, places], taken, params, node.name),
+            (z, rows, parts, k),
+            node.name,
+        )
         desc = builder.tensors[values]
     filled = -(-k // TILE) * TILE
     if filled != k:

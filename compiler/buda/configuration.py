@@ -38,9 +38,13 @@ from opscope.compiler.target.system_desc import HARVESTABLE_ROWS
 TRACE_LEVELS = ("NONE", "LIGHT", "VERBOSE")
 CHIP_ORDERS = ("MMIO_LAST", "SNAKE")
 DEVICE_CONFIGS: dict[str, tuple[str, int]] = {
-    "gs_e150": ("e150", 0), "gs_e300": ("e150", 2050), "wh_n150": ("n150", 2048), "wh_n300": ("n300", 2052),
-    "galaxy": ("galaxy", 0), "bh_test": ("p150", 2048),
-}  # fmt: skip
+    "gs_e150": ("e150", 0),
+    "gs_e300": ("e150", 2050),
+    "wh_n150": ("n150", 2048),
+    "wh_n300": ("n300", 2052),
+    "galaxy": ("galaxy", 0),
+    "bh_test": ("p150", 2048),
+}
 """device_config -> board and mask of harvested rows (tt-buda: tti/runtime_param_yamls)."""
 
 
@@ -353,17 +357,22 @@ def with_formats(graph: BudaGraph, data_format: str | None, acc: str | None, fid
     nodes = []
     for node in graph.nodes:
         gathers = node.op is not None and node.op.sparse is not None
-        picker = any(e.operand == 0 and graph.node(e.consumer).op and graph.node(e.consumer).spec.sparse is not None
-                     for e in graph.users(node.name))  # fmt: skip
+        picker = any(
+            e.operand == 0 and graph.node(e.consumer).op and graph.node(e.consumer).spec.sparse is not None
+            for e in graph.users(node.name)
+        )
         changed = node
         if data_format and number_format(node.data_format).is_float and not picker:
             changed = replace(changed, data_format=data_format)
         if node.op is not None:
-            changed = replace(changed, op=replace(
-                node.op,
-                acc_format=acc or node.op.acc_format,
-                math_fidelity=node.op.math_fidelity if gathers else fidelity or node.op.math_fidelity,
-            ))  # fmt: skip
+            changed = replace(
+                changed,
+                op=replace(
+                    node.op,
+                    acc_format=acc or node.op.acc_format,
+                    math_fidelity=node.op.math_fidelity if gathers else fidelity or node.op.math_fidelity,
+                ),
+            )
         nodes.append(changed)
     return BudaGraph(graph.name, tuple(nodes), graph.edges)
 

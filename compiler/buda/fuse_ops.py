@@ -163,9 +163,13 @@ def _replaced(graph: BudaGraph, groups: list[tuple[Node, ...]], arch: str) -> Bu
             continue
         last = members[-1]
         spec = OpSpec(
-            "fused_op", last.spec.math_fidelity, last.spec.acc_format, last.spec.intermediate_format,
-            epoch_type=last.spec.epoch_type, fused=fused,
-        )  # fmt: skip
+            "fused_op",
+            last.spec.math_fidelity,
+            last.spec.acc_format,
+            last.spec.intermediate_format,
+            epoch_type=last.spec.epoch_type,
+            fused=fused,
+        )
         fused_node = replace(last, name=f"_fused_op_{len(nodes)}", op=spec)
         nodes[last.name] = fused_node
         into.update(dict.fromkeys((member.name for member in members), fused_node))

@@ -77,10 +77,18 @@ class _Scheduler:
                 freed.remove(before)
             last = node is self.members[-1]
             buffer = held[node.name] = next(i for i in range(len(self.members)) if i not in held.values())
-            self.steps.append(Step(
-                f"{node.spec.type}.{len(self.steps)}", node.spec, tuple(inputs), OUTPUT if last else _buffer(buffer),
-                tuple(tms) if any(tms) else (), tuple(_buffer(i) for i in freed), node.elements, node.name,
-            ))  # fmt: skip
+            self.steps.append(
+                Step(
+                    f"{node.spec.type}.{len(self.steps)}",
+                    node.spec,
+                    tuple(inputs),
+                    OUTPUT if last else _buffer(buffer),
+                    tuple(tms) if any(tms) else (),
+                    tuple(_buffer(i) for i in freed),
+                    node.elements,
+                    node.name,
+                )
+            )
             before = None if node.spec.relu or node.spec.type == "maximum" else buffer
         steps, count = _numbered(self.steps)
         return Fused(len(self.entering), count, (steps,)), self.entering

@@ -123,9 +123,12 @@ def _picker(row: dict[str, Any]) -> SparsePattern:
 
     (top, bottom), (left, right) = row.get("padding", [[0, 0], [0, 0]])
     return SparsePattern.of_convolution(
-        pair("size", []), pair("kernel", []), pair("stride", [1, 1]), ((top, bottom), (left, right)),
+        pair("size", []),
+        pair("kernel", []),
+        pair("stride", [1, 1]),
+        ((top, bottom), (left, right)),
         pair("dilation", [1, 1]),
-    )  # fmt: skip
+    )
 
 
 def _format(name: str) -> str:

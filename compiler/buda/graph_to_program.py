@@ -30,11 +30,27 @@ from opscope.compiler.target.program import (
 )
 
 KERNELS = {
-    "abs": "abs", "add": "add", "cosine": "cos", "erf": "erf", "exp": "exp", "gelu": "gelu", "log": "log",
-    "maximum": "maximum", "multiply": "multiply", "nop": "typecast", "reciprocal": "reciprocal",
-    "sigmoid": "sigmoid", "sine": "sin", "sqrt": "sqrt", "square": "square", "subtract": "subtract", "tanh": "tanh",
-    "lrelu": "leaky_relu", "power": "pow_scalar", "gelu_derivative": "gelu_derivative",
-}  # fmt: skip
+    "abs": "abs",
+    "add": "add",
+    "cosine": "cos",
+    "erf": "erf",
+    "exp": "exp",
+    "gelu": "gelu",
+    "log": "log",
+    "maximum": "maximum",
+    "multiply": "multiply",
+    "nop": "typecast",
+    "reciprocal": "reciprocal",
+    "sigmoid": "sigmoid",
+    "sine": "sin",
+    "sqrt": "sqrt",
+    "square": "square",
+    "subtract": "subtract",
+    "tanh": "tanh",
+    "lrelu": "leaky_relu",
+    "power": "pow_scalar",
+    "gelu_derivative": "gelu_derivative",
+}
 """Buda's elementwise op -> kernel. A nop with relu is the kernel relu."""
 REDUCED = {"z": 0, "r": 1, "c": 2}
 

@@ -180,9 +180,19 @@ def _queue(
     held = block.t * block.tiles * node.tile_bytes
     entries = HOST_ENTRIES if kind == "queue" and node.kind is not NodeKind.OP else 1
     return QueuePlan(
-        name, program.tensor.get(node.name, -1), source, kind, entries, (grid.r, grid.c), block_plan(block),
-        node.data_format, location, chip, (), held,
-    )  # fmt: skip
+        name,
+        program.tensor.get(node.name, -1),
+        source,
+        kind,
+        entries,
+        (grid.r, grid.c),
+        block_plan(block),
+        node.data_format,
+        location,
+        chip,
+        (),
+        held,
+    )
 
 
 def _read_as(node: Node, model: OpModel, operand: int) -> tuple[Grid, BlockShape]:

@@ -132,9 +132,11 @@ class SparsePattern:
         key = (grid_r, t, z_major, tuple(sizes))
         if key not in self._legal:
             steps = self._steps(grid_r, t, z_major)
-            self._legal[key] = () if steps is None else tuple(
-                size for size in sizes if all(last // size <= first // size for last, first in steps)
-            )  # fmt: skip
+            self._legal[key] = (
+                ()
+                if steps is None
+                else tuple(size for size in sizes if all(last // size <= first // size for last, first in steps))
+            )
         return self._legal[key]
 
     def _steps(self, grid_r: int, t: int, z_major: bool) -> frozenset[tuple[int, int]] | None:

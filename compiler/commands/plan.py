@@ -51,8 +51,14 @@ def _list_options(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 @click.option("--op-size", multiple=True, metavar="OP=RxC", help="Give OP this grid of cores.")
 @click.option("--parameters-in-l1", is_flag=True, help="Keep parameters in L1 if they fit.")
 @click.option("--set", "settings", multiple=True, metavar="OPTION=VALUE", help="Set one of TT-Buda's compile options.")
-@click.option("--list-options", is_flag=True, is_eager=True, expose_value=False, callback=_list_options,
-              help="List TT-Buda's compile options and their effect here.")  # fmt: skip
+@click.option(
+    "--list-options",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_list_options,
+    help="List TT-Buda's compile options and their effect here.",
+)
 @click.option("--netlist", type=click.Path(path_type=Path), help="Write the netlist to this file, as YAML.")
 @click.option(
     "--picture",

@@ -95,9 +95,15 @@ def _made_of(op: RowOp) -> tuple[Any, ...]:
     """All that a verifier of an op of the device looks at, except for names of attributes."""
     operands = op._operands  # pyright: ignore[reportPrivateUsage]  (a view of them is made at each look)
     return (
-        type(op), *[value.type for value in operands], None, *[value.type for value in op.results], None,
-        *op.properties.values(), None, *op.attributes.values(),
-    )  # fmt: skip
+        type(op),
+        *[value.type for value in operands],
+        None,
+        *[value.type for value in op.results],
+        None,
+        *op.properties.values(),
+        None,
+        *op.attributes.values(),
+    )
 
 
 def _add(row: OpRow) -> None:

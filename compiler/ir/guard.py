@@ -25,7 +25,7 @@ _TEXT, _EVERY, _QUANTISED = 1, 2, 4
 """Bits of the byte before a module: whether it is text, each public function is read, quantised types are kept."""
 
 
-class ParserCrashed(CompilerInputError):  # noqa: N818  (what happened, as the record names it)
+class ParserCrashed(CompilerInputError):
     """The native parser did not survive the input: it got a signal, took too long or needed too much memory."""
 
     kind = "parser-crashed"

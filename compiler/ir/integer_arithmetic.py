@@ -89,8 +89,11 @@ def _dot(op: Any, left: _Stored, right: _Stored) -> _Sum | None:
     numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     shape = mlir.RankedTensorType(left.value.type).shape
     terms = math.prod(shape[dim] for dim in numbers.lhs_contracting_dimensions)
-    free = [dim for dim in range(mlir.RankedTensorType(right.value.type).rank)
-            if dim not in (*numbers.rhs_batching_dimensions, *numbers.rhs_contracting_dimensions)]  # fmt: skip
+    free = [
+        dim
+        for dim in range(mlir.RankedTensorType(right.value.type).rank)
+        if dim not in (*numbers.rhs_batching_dimensions, *numbers.rhs_contracting_dimensions)
+    ]
     places = {dim: place for place, dim in enumerate(numbers.rhs_batching_dimensions)}
     rank = mlir.RankedTensorType(op.results[0].type).rank
     places |= {dim: rank - len(free) + place for place, dim in enumerate(free)}
@@ -101,8 +104,9 @@ def _convolution(op: Any, left: _Stored, right: _Stored) -> _Sum | None:
     numbers = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     shape = mlir.RankedTensorType(right.value.type).shape
     outputs = numbers.kernel_output_feature_dimension
-    return _product(op, left, right, math.prod(shape) // max(shape[outputs], 1),
-                    {outputs: numbers.output_feature_dimension})  # fmt: skip
+    return _product(
+        op, left, right, math.prod(shape) // max(shape[outputs], 1), {outputs: numbers.output_feature_dimension}
+    )
 
 
 def _product(op: Any, left: _Stored, right: _Stored, terms: int, places: dict[int, int]) -> _Sum | None:

@@ -234,9 +234,12 @@ def _at_its_bounds(module: mlir.Module) -> mlir.Module:
         return mlir.Module.parse(at_bounds(source))
     except mlir.MLIRError as error:
         raise StageFailure(
-            STAGE, "dynamic shape", "expected ops that are valid at the bounds of their shapes, got one that is not",
-            kind="never", diagnostic=str(error),
-        ) from error  # fmt: skip
+            STAGE,
+            "dynamic shape",
+            "expected ops that are valid at the bounds of their shapes, got one that is not",
+            kind="never",
+            diagnostic=str(error),
+        ) from error
 
 
 def _run(module: mlir.Module, passes: str, construct: str, kind: str = "notimpl") -> None:

@@ -19,10 +19,16 @@ COMPOSITE = "stablehlo.composite"
 SHARDED = frozenset(
     f"tenstorrent.{name}"
     for name in (
-        "gather", "gather_dim", "layer_norm", "rms_norm", "scaled_dot_product_attention", "topk", "topk_indices",
+        "gather",
+        "gather_dim",
+        "layer_norm",
+        "rms_norm",
+        "scaled_dot_product_attention",
+        "topk",
+        "topk_indices",
         "topk_values",
     )
-)  # fmt: skip
+)
 """Composites with a rule of their own for shardings: they become custom calls that carry their attributes."""
 GROUP, SEED, NAME, ATTRIBUTES = (f"reoutline.{word}" for word in ("group", "seed", "orig_name", "comp_attrs"))
 OPERANDS, RESULTS = "reoutline.arg_operand_indices", "reoutline.result_pos"

@@ -10,13 +10,23 @@ from opscope.compiler.ops.row import PLAIN, OpRow, register_all
 from opscope.compiler.target.program import CollectiveParams, Params
 
 COLLECTIVES = (
-    "all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute", "reduce_scatter",
-)  # fmt: skip
+    "all_gather",
+    "all_reduce",
+    "all_to_all",
+    "collective_broadcast",
+    "collective_permute",
+    "reduce_scatter",
+)
 IDS = ("partition_id", "replica_id")
 _ATTRS = {
-    "groups": I64S, "group_size": I64, "dim?": I64, "other_dim?": I64, "combine?": TEXT, "cluster_axis?": U32,
+    "groups": I64S,
+    "group_size": I64,
+    "dim?": I64,
+    "other_dim?": I64,
+    "combine?": TEXT,
+    "cluster_axis?": U32,
     "reduce_type?": RAW,
-}  # fmt: skip
+}
 """The last two are tt-mlir's words for what `groups` and `combine` say; nothing here reads them."""
 
 
@@ -28,9 +38,16 @@ def _params(attrs: dict[str, Any], op: Any) -> Params:
 
 def _device(name: str, arity: int) -> OpRow:
     return OpRow(
-        "", name, group="collective", arity=arity, dtypes=PLAIN, shape_rule=shapes.unchecked, attrs=dict(_ATTRS),
-        params=_params, lowering="device",
-    )  # fmt: skip
+        "",
+        name,
+        group="collective",
+        arity=arity,
+        dtypes=PLAIN,
+        shape_rule=shapes.unchecked,
+        attrs=dict(_ATTRS),
+        params=_params,
+        lowering="device",
+    )
 
 
 register_all(

@@ -67,9 +67,14 @@ def _fracture(conv: RowOp, block: Block) -> None:
     parts: list[SSAValue] = []
     for row in range(height):
         cut = make(
-            "slice_static", [weights], like(weights, (1, *rest)), conv,
-            begins=(row, 0, 0, 0), ends=(row + 1, *rest), step=(1,) * 4,
-        )  # fmt: skip
+            "slice_static",
+            [weights],
+            like(weights, (1, *rest)),
+            conv,
+            begins=(row, 0, 0, 0),
+            ends=(row + 1, *rest),
+            step=(1,) * 4,
+        )
         # The row alone reads where it read before: padding above shrinks by the rows over it, and may be negative.
         over, under = row * dilation, (height - 1 - row) * dilation
         edges = (top - over, bottom - under, left, right)

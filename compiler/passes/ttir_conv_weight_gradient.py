@@ -76,24 +76,33 @@ def _rewrite(conv: RowOp) -> None:
             counts, stride, (out_height, out_width), dilation, (height, width), low, strict=True
         )
     )
-    pixels = make(
-        "permute", [image], like(image, (1, height, width, images)), conv, permutation=(3, 1, 2, 0)
-    )  # fmt: skip
+    pixels = make("permute", [image], like(image, (1, height, width, images)), conv, permutation=(3, 1, 2, 0))
     patches = PatchesOp.make(
-        pixels.results[0], conv,
-        kernel=(out_height, out_width), stride=stride, padding=(*low, *high), dilation=dilation,
-    )  # fmt: skip
+        pixels.results[0],
+        conv,
+        kernel=(out_height, out_width),
+        stride=stride,
+        padding=(*low, *high),
+        dilation=dilation,
+    )
     taps, positions = out_height * out_width, counts[0] * counts[1]
     turned = make("permute", [patches.results[0]], like(image, (taps, images, positions)), conv, permutation=(0, 2, 1))
     flat = make("reshape", [kernel], like(kernel, (1, positions, channels)), conv, shape=(1, positions, channels))
     each = make(
-        "broadcast", [flat.results[0]], like(kernel, (taps, positions, channels)), conv,
+        "broadcast",
+        [flat.results[0]],
+        like(kernel, (taps, positions, channels)),
+        conv,
         broadcast_dimensions=(taps, 1, 1),
-    )  # fmt: skip
+    )
     product = make(
-        "matmul", [turned.results[0], each.results[0]], like(image, (taps, images, channels)), conv,
-        transpose_a=False, transpose_b=False,
-    )  # fmt: skip
+        "matmul",
+        [turned.results[0], each.results[0]],
+        like(image, (taps, images, channels)),
+        conv,
+        transpose_a=False,
+        transpose_b=False,
+    )
     split = (out_height, out_width, images, channels)
     unfolded = make("reshape", [product.results[0]], like(image, split), conv, shape=split)
     last = make("permute", [unfolded.results[0]], conv.results[0].type, conv, permutation=(2, 0, 1, 3))

@@ -24,26 +24,52 @@ from opscope.compiler.target.program import (
 )
 
 OF_GROUP = {
-    "matmul": "stablehlo.dot_general", "conv": "stablehlo.convolution", "reduce": "stablehlo.reduce",
-    "pool": "stablehlo.reduce_window", "creation": "stablehlo.constant", "data_movement": "stablehlo.reshape",
-}  # fmt: skip
+    "matmul": "stablehlo.dot_general",
+    "conv": "stablehlo.convolution",
+    "reduce": "stablehlo.reduce",
+    "pool": "stablehlo.reduce_window",
+    "creation": "stablehlo.constant",
+    "data_movement": "stablehlo.reshape",
+}
 """Group -> StableHLO op that computes as its ops do."""
 
 OF_KERNEL = {
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), "stablehlo.compare"),
-    **{name: f"stablehlo.{name}" for name in (
-        "reduce_precision", "cholesky", "triangular_solve", "rng_bit_generator", "scatter", "select_and_scatter",
-        "sort", "if", "case", "while",
-    )},
-    "clamp_tensor": "stablehlo.clamp", "topk": "chlo.top_k", "typecast": "stablehlo.convert",
-}  # fmt: skip
+    **{
+        name: f"stablehlo.{name}"
+        for name in (
+            "reduce_precision",
+            "cholesky",
+            "triangular_solve",
+            "rng_bit_generator",
+            "scatter",
+            "select_and_scatter",
+            "sort",
+            "if",
+            "case",
+            "while",
+        )
+    },
+    "clamp_tensor": "stablehlo.clamp",
+    "topk": "chlo.top_k",
+    "typecast": "stablehlo.convert",
+}
 """Kernel -> StableHLO op, where the group does not decide it."""
 
 BODIES = {
-    "sum": "add", "mean": "add", "sum_pool2d": "add", "avg_pool2d": "add", "max": "maximum", "max_pool2d": "maximum",
-    "min": "minimum", "min_pool2d": "minimum", "prod": "multiply", "reduce_and": "and", "reduce_or": "or",
+    "sum": "add",
+    "mean": "add",
+    "sum_pool2d": "add",
+    "avg_pool2d": "add",
+    "max": "maximum",
+    "max_pool2d": "maximum",
+    "min": "minimum",
+    "min_pool2d": "minimum",
+    "prod": "multiply",
+    "reduce_and": "and",
+    "reduce_or": "or",
     "reduce_xor": "xor",
-}  # fmt: skip
+}
 """Kernel of a reduction -> the op of its body."""
 
 
@@ -218,7 +244,14 @@ def _matmul(op: Operation, inputs: Sequence[TensorDesc], out: TensorDesc) -> str
 
 
 WRITERS: dict[str, Writer] = {
-    "full": _full, "permute": _permute, "reshape": _reshape, "broadcast": _broadcast, "slice_static": _slice,
-    "concat": _concat, "reverse": _reverse, "matmul": _matmul, **dict.fromkeys(STARTS, _reduce),
+    "full": _full,
+    "permute": _permute,
+    "reshape": _reshape,
+    "broadcast": _broadcast,
+    "slice_static": _slice,
+    "concat": _concat,
+    "reverse": _reverse,
+    "matmul": _matmul,
+    **dict.fromkeys(STARTS, _reduce),
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), _compare),
-}  # fmt: skip
+}

@@ -109,10 +109,19 @@ def _piece(op: RowOp, program: int, number: int, callees: dict[str, FuncOp], sys
     call = entry.operations[0]
     meant = meaning(call, [entry.tensors[t] for t in call.inputs], outputs)
     return Piece(
-        program, number, _digest(programs), op.name, to_text(module),
-        inputs, outputs, location(op), {name: str(value)[:SHOWN] for name, value in sorted(op.properties.items())},
-        stablehlo_op, combines, meant,
-    )  # fmt: skip
+        program,
+        number,
+        _digest(programs),
+        op.name,
+        to_text(module),
+        inputs,
+        outputs,
+        location(op),
+        {name: str(value)[:SHOWN] for name, value in sorted(op.properties.items())},
+        stablehlo_op,
+        combines,
+        meant,
+    )
 
 
 def _copies_of_callees(op: RowOp, callees: dict[str, FuncOp]) -> list[FuncOp]:

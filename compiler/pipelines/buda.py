@@ -56,9 +56,15 @@ def decomposing(all_inputs: bool, prestride: bool = True) -> tuple[ModulePass, .
 
 
 def lower(
-    module: ModuleOp, name: str, fidelity: str = "HiFi3", data_format: str = "Float16_b", prestride: bool = True,
-    stable_softmax: bool = True, consteval: bool = True, fallback: bool = False,
-) -> BudaGraph:  # fmt: skip
+    module: ModuleOp,
+    name: str,
+    fidelity: str = "HiFi3",
+    data_format: str = "Float16_b",
+    prestride: bool = True,
+    stable_softmax: bool = True,
+    consteval: bool = True,
+    fallback: bool = False,
+) -> BudaGraph:
     """Returns the graph of a TTIR module's entry function, which is legalised in place. Raises StageFailure.
 
     With `fallback` ops that no card computes, and what needs their results, are left out of it, with a warning: the

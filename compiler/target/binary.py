@@ -27,9 +27,17 @@ _FRAME = struct.Struct("<8sHHQI")
 """Magic, version, flags (0), length of the flatbuffer, its CRC-32."""
 
 _DECODE_ERRORS = (
-    struct.error, IndexError, TypeError, ValueError, AttributeError, KeyError, OverflowError, MemoryError,
-    AssertionError, RecursionError,
-)  # fmt: skip
+    struct.error,
+    IndexError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    KeyError,
+    OverflowError,
+    MemoryError,
+    AssertionError,
+    RecursionError,
+)
 
 
 class BinaryError(ValueError):

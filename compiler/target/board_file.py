@@ -80,11 +80,14 @@ PROFILE: Mapping[str, Check] = {
     "dram_unreserved_base": COUNT,
     "alignment": (
         "powers of two for l1 and dram",
-        lambda value: isinstance(value, dict) and set(value) == {"l1", "dram"}
-        and all(_is_size(size) and size & (size - 1) == 0 for size in value.values()),
+        lambda value: (
+            isinstance(value, dict)
+            and set(value) == {"l1", "dram"}
+            and all(_is_size(size) and size & (size - 1) == 0 for size in value.values())
+        ),
     ),
     "tile_header_bytes": COUNT,
-}  # fmt: skip
+}
 PROFILES = ("ttnn", "buda")
 
 

@@ -184,10 +184,15 @@ def _element_types() -> dict[str, ElementType]:
     ]
     f8 = {
         "f8E4M3B11FNUZ": "float8_e4m3b11fnuz",
-        "f8E4M3FNUZ": "float8_e4m3fnuz", "f8E5M2FNUZ": "float8_e5m2fnuz", "f8E4M3": "float8_e4m3",
-        "f8E3M4": "float8_e3m4", "f8E8M0FNU": "float8_e8m0fnu", "f4E2M1FN": "float4_e2m1fn",
-        "f6E2M3FN": "float6_e2m3fn", "f6E3M2FN": "float6_e3m2fn",
-    }  # fmt: skip
+        "f8E4M3FNUZ": "float8_e4m3fnuz",
+        "f8E5M2FNUZ": "float8_e5m2fnuz",
+        "f8E4M3": "float8_e4m3",
+        "f8E3M4": "float8_e3m4",
+        "f8E8M0FNU": "float8_e8m0fnu",
+        "f4E2M1FN": "float4_e2m1fn",
+        "f6E2M3FN": "float6_e2m3fn",
+        "f6E3M2FN": "float6_e3m2fn",
+    }
     rows += [(name, getattr(ml_dtypes, attr), None, _NO_FP8.format(name)) for name, attr in f8.items()]
     return {
         n: ElementType(n, np.dtype(t), f, why, read_only=f is not None and bool(why))  # type: ignore[arg-type]
@@ -216,8 +221,12 @@ def default_format(name: str) -> NumberFormat | None:
 
 
 _ON_HOST = {
-    "i64": "Int64", "ui64": "UInt64", "f64": "Float64", "complex<f32>": "Complex64", "complex<f64>": "Complex128",
-}  # fmt: skip
+    "i64": "Int64",
+    "ui64": "UInt64",
+    "f64": "Float64",
+    "complex<f32>": "Complex64",
+    "complex<f64>": "Complex128",
+}
 
 
 def host_format(name: str) -> NumberFormat:

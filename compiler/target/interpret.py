@@ -11,10 +11,20 @@ MOST_STEPS = 1_000_000
 """Instructions after which a program counts as an endless loop."""
 OPERATIONS = ("set", "add", "mul", "inc", "incwrap")
 """Operations of `varinst`."""
-CODES = frozenset({
-    "param", "var", "staticvar", "varinst", "loop", "endloop", "execute", "allocate_queue", "deallocate_queue",
-    "endprogram",
-})  # fmt: skip
+CODES = frozenset(
+    {
+        "param",
+        "var",
+        "staticvar",
+        "varinst",
+        "loop",
+        "endloop",
+        "execute",
+        "allocate_queue",
+        "deallocate_queue",
+        "endprogram",
+    }
+)
 """Every instruction."""
 
 
@@ -182,9 +192,8 @@ def _execution(where: str, line: Instruction, values: Mapping[str, int]) -> Exec
         line.graph,
         {
             settings.queue: {
-                name: _value(where, value, values)
-                for name, value in zip(settings.names, settings.values, strict=True)
+                name: _value(where, value, values) for name, value in zip(settings.names, settings.values, strict=True)
             }
             for settings in line.settings
         },
-    )  # fmt: skip
+    )

@@ -36,8 +36,9 @@ RUNTIME: Mapping[str, Check] = {
     "dst_tiles": SIZE,
     "threads": (
         "numbers above 0 for compute and data_movement",
-        lambda value: isinstance(value, dict) and set(value) == {"compute", "data_movement"}
-        and all(map(SIZE[1], value.values())),
+        lambda value: (
+            isinstance(value, dict) and set(value) == {"compute", "data_movement"} and all(map(SIZE[1], value.values()))
+        ),
     ),
     "tile_sizes": ("a list of rows and columns above 0, such as [[32, 32]]", lambda value: _are_pairs(value, 1)),
     "harvested_columns": COUNT,
@@ -47,7 +48,7 @@ RUNTIME: Mapping[str, Check] = {
         "a list of chip, channel, chip, channel and perhaps how many channels follow",
         lambda value: isinstance(value, list) and all(map(_is_link, value)),
     ),
-}  # fmt: skip
+}
 CHIP: Mapping[str, Check] = {"host": ("true or false", lambda value: isinstance(value, bool)), "dram_workers": CORES}
 OF_SOME_CHIPS: Mapping[str, Check] = {"ethernet_cores": COUNT, "dram_workers_noc1": CORES}
 

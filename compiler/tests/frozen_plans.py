@@ -53,11 +53,19 @@ GRAPHS: dict[str, Callable[[], BudaGraph]] = {
 NOT_PLANNED = {("products", "n150"), ("fused fork", "e150"), ("fused fork for grayskull", "n150")}
 CASES = [
     *((name, board, "NLP") for name in GRAPHS for board in ("e150", "n150") if (name, board) not in NOT_PLANNED),
-    *((name, "n150", policy) for name in ("fork", "deep pair", "gather of one tap") for policy in (
-        "MaximizeTMinimizeGrid", "MinimizeGrid", "Random", "CNN", "Ribbon",
-    )),
+    *(
+        (name, "n150", policy)
+        for name in ("fork", "deep pair", "gather of one tap")
+        for policy in (
+            "MaximizeTMinimizeGrid",
+            "MinimizeGrid",
+            "Random",
+            "CNN",
+            "Ribbon",
+        )
+    ),
     ("matmul", "p150", "Ribbon"),
-]  # fmt: skip
+]
 
 
 def said(value: Any) -> Any:

@@ -103,16 +103,19 @@ CASES: dict[str, OwnCase] = {
     "stablehlo.real": OwnCase(
         "(%x: tensor<2x3xf32>) -> tensor<2x3xf32>",
         "%0 = stablehlo.real %x : (tensor<2x3xf32>) -> tensor<2x3xf32>\nreturn %0 : tensor<2x3xf32>",
-        (X,), lambda x: x,
+        (X,),
+        lambda x: x,
     ),
     "stablehlo.imag": OwnCase(
         "(%x: tensor<2x3xf32>) -> tensor<2x3xf32>",
         "%0 = stablehlo.imag %x : (tensor<2x3xf32>) -> tensor<2x3xf32>\nreturn %0 : tensor<2x3xf32>",
-        (X,), np.zeros_like,
+        (X,),
+        np.zeros_like,
     ),
     "stablehlo.count_leading_zeros": unary(
         "stablehlo.count_leading_zeros",
-        lambda n: np.array([32 - int(v).bit_length() for v in n.view(np.uint32)], np.int32), N,
+        lambda n: np.array([32 - int(v).bit_length() for v in n.view(np.uint32)], np.int32),
+        N,
     ),
     "stablehlo.cholesky": OwnCase(
         "(%x: tensor<3x3xf32>) -> tensor<3x3xf32>",
@@ -123,19 +126,22 @@ CASES: dict[str, OwnCase] = {
            %m = stablehlo.compare GE, %i, %j : (tensor<3x3xi32>, tensor<3x3xi32>) -> tensor<3x3xi1>
            %1 = stablehlo.select %m, %0, %z : tensor<3x3xi1>, tensor<3x3xf32>
            return %1 : tensor<3x3xf32>""",
-        (SYMMETRIC,), np.linalg.cholesky,
+        (SYMMETRIC,),
+        np.linalg.cholesky,
     ),
     "stablehlo.broadcast": OwnCase(
         "(%x: tensor<2x3xf32>) -> tensor<4x2x3xf32>",
         """%0 = "stablehlo.broadcast"(%x) <{broadcast_sizes = array<i64: 4>}> : (tensor<2x3xf32>) -> tensor<4x2x3xf32>
            return %0 : tensor<4x2x3xf32>""",
-        (X,), lambda x: np.broadcast_to(x, (4, 2, 3)),
+        (X,),
+        lambda x: np.broadcast_to(x, (4, 2, 3)),
     ),
     "stablehlo.dot": OwnCase(
         "(%x: tensor<2x3xf32>, %y: tensor<3x3xf32>) -> tensor<2x3xf32>",
         """%0 = "stablehlo.dot"(%x, %y) : (tensor<2x3xf32>, tensor<3x3xf32>) -> tensor<2x3xf32>
            return %0 : tensor<2x3xf32>""",
-        (X, SYMMETRIC), np.matmul,
+        (X, SYMMETRIC),
+        np.matmul,
     ),
     "stablehlo.map": OwnCase(
         "(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32>",
@@ -146,7 +152,8 @@ CASES: dict[str, OwnCase] = {
                stablehlo.return %m : tensor<f32>
            }) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
            return %0 : tensor<2x3xf32>""",
-        (X, POSITIVE), lambda x, y: (x - y) * x,
+        (X, POSITIVE),
+        lambda x, y: (x - y) * x,
     ),
     "stablehlo.if": OwnCase(
         "(%p: tensor<i1>, %x: tensor<2x3xf32>) -> tensor<2x3xf32>",
@@ -157,7 +164,8 @@ CASES: dict[str, OwnCase] = {
              stablehlo.return %x : tensor<2x3xf32>
            }) : (tensor<i1>) -> tensor<2x3xf32>
            return %0 : tensor<2x3xf32>""",
-        (np.array(True), X), lambda p, x: x + x if p else x,
+        (np.array(True), X),
+        lambda p, x: x + x if p else x,
     ),
     "stablehlo.case": OwnCase(
         "(%i: tensor<i32>, %x: tensor<2x3xf32>) -> tensor<2x3xf32>",
@@ -171,21 +179,24 @@ CASES: dict[str, OwnCase] = {
              stablehlo.return %a : tensor<2x3xf32>
            }) : (tensor<i32>) -> tensor<2x3xf32>
            return %0 : tensor<2x3xf32>""",
-        (np.array(1, np.int32), X), lambda i, x: (x, -x, x + x)[int(i)],
+        (np.array(1, np.int32), X),
+        lambda i, x: (x, -x, x + x)[int(i)],
     ),
     "stablehlo.batch_norm_inference": OwnCase(
         f"(%x: {BATCH}, %s: {CHANNELS}, %o: {CHANNELS}, %m: {CHANNELS}, %v: {CHANNELS}) -> {BATCH}",
         f"""%0 = "stablehlo.batch_norm_inference"(%x, %s, %o, %m, %v) <{{{EPSILON}}}>
               : ({BATCH}, {CHANNELS}, {CHANNELS}, {CHANNELS}, {CHANNELS}) -> {BATCH}
             return %0 : {BATCH}""",
-        (IMAGES, SCALE, SHIFT, MEAN, VARIANCE), normalised,
+        (IMAGES, SCALE, SHIFT, MEAN, VARIANCE),
+        normalised,
     ),
     "stablehlo.batch_norm_training": OwnCase(
         f"(%x: {BATCH}, %s: {CHANNELS}, %o: {CHANNELS}) -> ({BATCH}, {CHANNELS}, {CHANNELS})",
         f"""%0:3 = "stablehlo.batch_norm_training"(%x, %s, %o) <{{{EPSILON}}}>
               : ({BATCH}, {CHANNELS}, {CHANNELS}) -> ({BATCH}, {CHANNELS}, {CHANNELS})
             return %0#0, %0#1, %0#2 : {BATCH}, {CHANNELS}, {CHANNELS}""",
-        (IMAGES, SCALE, SHIFT), lambda x, s, o: (normalised(x, s, o, *moments(x)), *moments(x)),
+        (IMAGES, SCALE, SHIFT),
+        lambda x, s, o: (normalised(x, s, o, *moments(x)), *moments(x)),
     ),
     "stablehlo.batch_norm_grad": OwnCase(
         f"(%x: {BATCH}, %s: {CHANNELS}, %m: {CHANNELS}, %v: {CHANNELS}, %g: {BATCH})"
@@ -193,21 +204,24 @@ CASES: dict[str, OwnCase] = {
         f"""%0:3 = "stablehlo.batch_norm_grad"(%x, %s, %m, %v, %g) <{{{EPSILON}}}>
               : ({BATCH}, {CHANNELS}, {CHANNELS}, {CHANNELS}, {BATCH}) -> ({BATCH}, {CHANNELS}, {CHANNELS})
             return %0#0, %0#1, %0#2 : {BATCH}, {CHANNELS}, {CHANNELS}""",
-        (IMAGES, SCALE, *moments(IMAGES), programs.random((4, 2, 3), 6)), batch_norm_grad,
+        (IMAGES, SCALE, *moments(IMAGES), programs.random((4, 2, 3), 6)),
+        batch_norm_grad,
     ),
     "stablehlo.uniform_quantize": OwnCase(
         "(%x: tensor<2x3xf32>) -> tensor<2x3xf32>",
         f"""%0 = stablehlo.uniform_quantize %x : (tensor<2x3xf32>) -> {QUANTISED}
             %1 = stablehlo.uniform_dequantize %0 : ({QUANTISED}) -> tensor<2x3xf32>
             return %1 : tensor<2x3xf32>""",
-        (X,), quantised,
+        (X,),
+        quantised,
     ),
     "stablehlo.optimization_barrier": OwnCase(
         "(%x: tensor<2x3xf32>) -> tensor<2x3xf32>",
         """%0:2 = stablehlo.optimization_barrier %x, %x : tensor<2x3xf32>, tensor<2x3xf32>
            %1 = stablehlo.add %0#0, %0#1 : tensor<2x3xf32>
            return %1 : tensor<2x3xf32>""",
-        (X,), lambda x: x + x,
+        (X,),
+        lambda x: x + x,
     ),
     "stablehlo.after_all": OwnCase(
         "(%x: tensor<2x3xf32>) -> tensor<2x3xf32>",
@@ -215,7 +229,8 @@ CASES: dict[str, OwnCase] = {
            %u = stablehlo.after_all %t, %t : !stablehlo.token
            %0 = stablehlo.add %x, %x : tensor<2x3xf32>
            return %0 : tensor<2x3xf32>""",
-        (X,), lambda x: x + x,
+        (X,),
+        lambda x: x + x,
     ),
     "stablehlo.tuple": OwnCase(
         "(%x: tensor<2x3xf32>) -> tensor<2x3xf32>",
@@ -223,7 +238,8 @@ CASES: dict[str, OwnCase] = {
            %t = stablehlo.tuple %x, %n : tuple<tensor<2x3xf32>, tensor<2x3xf32>>
            %0 = stablehlo.get_tuple_element %t[1] : (tuple<tensor<2x3xf32>, tensor<2x3xf32>>) -> tensor<2x3xf32>
            return %0 : tensor<2x3xf32>""",
-        (X,), np.negative,
+        (X,),
+        np.negative,
     ),
     "stablehlo.async_start": OwnCase(
         "(%x: tensor<2x3xf32>) -> tensor<2x3xf32>",
@@ -236,13 +252,15 @@ CASES: dict[str, OwnCase] = {
            %1 = "stablehlo.async_done"(%0) : (!stablehlo.future<tensor<2x3xf32>>) -> tensor<2x3xf32>
            %3 = stablehlo.add %1, %x : tensor<2x3xf32>
            return %3 : tensor<2x3xf32>""",
-        (X,), lambda x: x + x,
+        (X,),
+        lambda x: x + x,
     ),
     "stablehlo.composite": OwnCase(
         "(%x: tensor<2x3xf32>) -> tensor<2x3xf32>",
         """%0 = stablehlo.composite "mine.twice" %x {decomposition = @twice} : (tensor<2x3xf32>) -> tensor<2x3xf32>
            return %0 : tensor<2x3xf32>""",
-        (X,), lambda x: x + x,
+        (X,),
+        lambda x: x + x,
         """func.func private @twice(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
              %0 = stablehlo.add %x, %x : tensor<2x3xf32>
              return %0 : tensor<2x3xf32>
@@ -253,13 +271,15 @@ CASES: dict[str, OwnCase] = {
         """%0:2 = stablehlo.custom_call @mhlo.topk(%x) {mhlo.attributes = {k = 2 : i64, largest = true}}
              : (tensor<2x3xf32>) -> (tensor<2x2xf32>, tensor<2x2xi32>)
            return %0#0 : tensor<2x2xf32>""",
-        (X,), lambda x: -np.sort(-x)[:, :2],
+        (X,),
+        lambda x: -np.sort(-x)[:, :2],
     ),
     "stablehlo.get_dimension_size": OwnCase(
         "(%x: tensor<2x3xf32>) -> tensor<i32>",
         """%0 = stablehlo.get_dimension_size %x, dim = 1 : (tensor<2x3xf32>) -> tensor<i32>
            return %0 : tensor<i32>""",
-        (X,), lambda x: np.array(3, np.int32),
+        (X,),
+        lambda x: np.array(3, np.int32),
     ),
     "stablehlo.rng": OwnCase(
         "() -> tensor<64xf32>",
@@ -272,27 +292,32 @@ CASES: dict[str, OwnCase] = {
            %2 = stablehlo.compare EQ, %0, %1 : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xi1>
            %3 = stablehlo.convert %2 : (tensor<64xi1>) -> tensor<64xf32>
            return %3 : tensor<64xf32>""",
-        (), lambda: np.ones(64, np.float32),
+        (),
+        lambda: np.ones(64, np.float32),
     ),
     "stablehlo.dynamic_broadcast_in_dim": OwnCase(
         "(%x: tensor<2x3xf32>) -> tensor<?x?x?xf32>",
-        SHAPE + """%0 = stablehlo.dynamic_broadcast_in_dim %x, %s, dims = [0, 2]
+        SHAPE
+        + """%0 = stablehlo.dynamic_broadcast_in_dim %x, %s, dims = [0, 2]
              : (tensor<2x3xf32>, tensor<3xi32>) -> tensor<?x?x?xf32>
            return %0 : tensor<?x?x?xf32>""",
-        (X,), lambda x: np.broadcast_to(x[:, None], (2, 4, 3)),
+        (X,),
+        lambda x: np.broadcast_to(x[:, None], (2, 4, 3)),
     ),
     "stablehlo.dynamic_iota": OwnCase(
         "() -> tensor<?x?x?xi32>",
         SHAPE + "%0 = stablehlo.dynamic_iota %s, dim = 1 : (tensor<3xi32>) -> tensor<?x?x?xi32>\n"
         "return %0 : tensor<?x?x?xi32>",
-        (), lambda: np.broadcast_to(np.arange(4, dtype=np.int32)[:, None], (2, 4, 3)),
+        (),
+        lambda: np.broadcast_to(np.arange(4, dtype=np.int32)[:, None], (2, 4, 3)),
     ),
     "stablehlo.dynamic_reshape": OwnCase(
         "(%x: tensor<2x3xf32>) -> tensor<?x?xf32>",
         """%s = stablehlo.constant dense<[3, 2]> : tensor<2xi32>
            %0 = stablehlo.dynamic_reshape %x, %s : (tensor<2x3xf32>, tensor<2xi32>) -> tensor<?x?xf32>
            return %0 : tensor<?x?xf32>""",
-        (X,), lambda x: x.reshape(3, 2),
+        (X,),
+        lambda x: x.reshape(3, 2),
     ),
     "stablehlo.real_dynamic_slice": OwnCase(
         "(%x: tensor<2x3xf32>, %b: tensor<2xi32>, %e: tensor<2xi32>) -> tensor<2x2xf32>",
@@ -300,7 +325,8 @@ CASES: dict[str, OwnCase] = {
            %0 = stablehlo.real_dynamic_slice %x, %b, %e, %i
              : (tensor<2x3xf32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> tensor<2x2xf32>
            return %0 : tensor<2x2xf32>""",
-        (X, np.array([0, 1], np.int32), np.array([2, 3], np.int32)), lambda x, b, e: x[b[0]:e[0], b[1]:e[1]],
+        (X, np.array([0, 1], np.int32), np.array([2, 3], np.int32)),
+        lambda x, b, e: x[b[0] : e[0], b[1] : e[1]],
     ),
     "stablehlo.dynamic_pad": OwnCase(
         "(%x: tensor<2x3xf32>) -> tensor<?x?xf32>",
@@ -311,7 +337,8 @@ CASES: dict[str, OwnCase] = {
            %0 = stablehlo.dynamic_pad %x, %v, %l, %h, %i
              : (tensor<2x3xf32>, tensor<f32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> tensor<?x?xf32>
            return %0 : tensor<?x?xf32>""",
-        (X,), lambda x: np.pad(x, ((1, 0), (0, 2)), constant_values=7),
+        (X,),
+        lambda x: np.pad(x, ((1, 0), (0, 2)), constant_values=7),
     ),
     "stablehlo.dynamic_gather": OwnCase(
         "(%x: tensor<2x3xf32>) -> tensor<3x3xf32>",
@@ -321,7 +348,8 @@ CASES: dict[str, OwnCase] = {
              collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>}>
              : (tensor<2x3xf32>, tensor<3x1xi32>, tensor<2xi32>) -> tensor<3x3xf32>
            return %0 : tensor<3x3xf32>""",
-        (X,), lambda x: x[[1, 0, 1]],
+        (X,),
+        lambda x: x[[1, 0, 1]],
     ),
     "stablehlo.dynamic_conv": OwnCase(
         "(%a: tensor<1x5x1xf32>, %k: tensor<3x1x1xf32>) -> tensor<1x5x1xf32>",
@@ -334,5 +362,5 @@ CASES: dict[str, OwnCase] = {
         (programs.random((1, 5, 1), 1), programs.random((3, 1, 1), 2)),
         lambda a, k: np.correlate(a.ravel(), k.ravel(), "same").reshape(1, 5, 1),
     ),
-}  # fmt: skip
+}
 """The op that a case is for -> the case."""

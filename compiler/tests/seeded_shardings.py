@@ -140,8 +140,9 @@ def case(
     spelling = draw.rng.choice(("shardy", "shardy", "gspmd", "frontend")) if not plain else "shardy"
     mark: Mark = {"shardy": shardy, "frontend": frontend, "gspmd": lambda split: gspmd(draw, split)}[spelling]
     head = draw.head() if spelling == "shardy" else ""
-    marked = function("main", takes, gives, body, [mark(split) for split in splits],
-                      mark(result) if draw.rng.random() < 0.7 else "")  # fmt: skip
+    marked = function(
+        "main", takes, gives, body, [mark(split) for split in splits], mark(result) if draw.rng.random() < 0.7 else ""
+    )
     attributes = f"mhlo.num_partitions = {draw.devices} : i32, mhlo.num_replicas = 1 : i32"
     if spelling == "frontend":
         meshes = f"{{m = #sdy.mesh<[{draw.sizes()}]>}}".replace('"', "\\22")
@@ -189,17 +190,26 @@ def moved(draw: Draw) -> Case:
     """What only moves values across shards: slices, reversals, transposes, joins, pads."""
     n, m = draw.size(), draw.size()
     t, u = tensor((n, m)), tensor((m, n))
-    kind, gives, body = draw.rng.choice((
-        ("slice", (n - 2, m), f"  %r = stablehlo.slice %a0 [1:{n - 1}, 0:{m}] : ({t}) -> {tensor((n - 2, m))}"),
-        ("reverse", (n, m), f"  %r = stablehlo.reverse %a0, dims = [0] : {t}"),
-        ("transpose", (m, n), f"  %r = stablehlo.transpose %a0, dims = [1, 0] : ({t}) -> {u}"),
-        ("concatenate", (2 * n, m),
-         f"  %r = stablehlo.concatenate %a0, %a0, dim = 0 : ({t}, {t}) -> {tensor((2 * n, m))}"),
-        ("pad", (n + 3, m), f"""  %z = stablehlo.constant dense<0.5> : tensor<f32>
+    kind, gives, body = draw.rng.choice(
+        (
+            ("slice", (n - 2, m), f"  %r = stablehlo.slice %a0 [1:{n - 1}, 0:{m}] : ({t}) -> {tensor((n - 2, m))}"),
+            ("reverse", (n, m), f"  %r = stablehlo.reverse %a0, dims = [0] : {t}"),
+            ("transpose", (m, n), f"  %r = stablehlo.transpose %a0, dims = [1, 0] : ({t}) -> {u}"),
+            (
+                "concatenate",
+                (2 * n, m),
+                f"  %r = stablehlo.concatenate %a0, %a0, dim = 0 : ({t}, {t}) -> {tensor((2 * n, m))}",
+            ),
+            (
+                "pad",
+                (n + 3, m),
+                f"""  %z = stablehlo.constant dense<0.5> : tensor<f32>
   %r = stablehlo.pad %a0, %z, low = [1, 0], high = [2, 0], interior = [0, 0]
-    : ({t}, tensor<f32>) -> {tensor((n + 3, m))}"""),
-        ("reshape", (n * m,), f"  %r = stablehlo.reshape %a0 : ({t}) -> {tensor((n * m,))}"),
-    ))  # fmt: skip
+    : ({t}, tensor<f32>) -> {tensor((n + 3, m))}""",
+            ),
+            ("reshape", (n * m,), f"  %r = stablehlo.reshape %a0 : ({t}) -> {tensor((n * m,))}"),
+        )
+    )
     return case(kind, draw, [(n, m)], gives, body, [draw.split(2, wanted=0)], draw.split(len(gives)))
 
 
@@ -230,10 +240,12 @@ def nested(draw: Draw) -> Case:
     n, k = draw.size(), draw.size()
     t, w = tensor((n, k)), tensor((k, k))
     split = dims(draw.split(2, wanted=draw.rng.randrange(2)))
-    marked = draw.rng.choice((
-        f"%v = stablehlo.tanh %d {{sdy.sharding = #sdy.sharding_per_value<[<@m, [{split}]>]>}} : {t}",
-        f"%s = sdy.sharding_constraint %d <@m, [{split}]> : {t}\n      %v = stablehlo.tanh %s : {t}",
-    ))  # fmt: skip
+    marked = draw.rng.choice(
+        (
+            f"%v = stablehlo.tanh %d {{sdy.sharding = #sdy.sharding_per_value<[<@m, [{split}]>]>}} : {t}",
+            f"%s = sdy.sharding_constraint %d <@m, [{split}]> : {t}\n      %v = stablehlo.tanh %s : {t}",
+        )
+    )
 
     def called(value: str, marks: Sequence[str]) -> str:
         product = dot("d", "%c", "%a1", n, k, k).strip()
@@ -310,8 +322,21 @@ def manual_in_manual(draw: Draw) -> Case:
     return case("manual in manual", draw, [(n, k), (k, m)], (n, m), body, splits, ((x,), ()), plain)
 
 
-KINDS = (product, product, product, replicated, reduction, moved, moved, convolution, middle, nested, nested, manual,
-         manual_in_manual)  # fmt: skip
+KINDS = (
+    product,
+    product,
+    product,
+    replicated,
+    reduction,
+    moved,
+    moved,
+    convolution,
+    middle,
+    nested,
+    nested,
+    manual,
+    manual_in_manual,
+)
 
 
 def cases(seed: int, count: int) -> Iterator[Case]:

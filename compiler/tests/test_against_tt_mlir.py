@@ -144,12 +144,19 @@ def test_the_reader_takes_names_attributes_and_types_and_no_locations():
 @pytest.mark.parametrize(
     ("value", "kind"),
     [
-        ("array<i64: 1, 2>", "array<i64>"), ("array<i32>", "array<i32>"), ("[0 : i32, 1 : i32]", "[i32]"),
-        ("true", "bool"), ("0x7F800000 : f32", "f32"), ("-1 : si8", "si8"), ("dense<1.0> : tensor<2xf32>", "dense"),
-        ("#ttnn.shape<2x3>", "#ttnn.shape"), ("#ttnn<mesh_shape 1x1>", "#ttnn<mesh_shape>"), ('"same"', "text"),
+        ("array<i64: 1, 2>", "array<i64>"),
+        ("array<i32>", "array<i32>"),
+        ("[0 : i32, 1 : i32]", "[i32]"),
+        ("true", "bool"),
+        ("0x7F800000 : f32", "f32"),
+        ("-1 : si8", "si8"),
+        ("dense<1.0> : tensor<2xf32>", "dense"),
+        ("#ttnn.shape<2x3>", "#ttnn.shape"),
+        ("#ttnn<mesh_shape 1x1>", "#ttnn<mesh_shape>"),
+        ('"same"', "text"),
         ("@f", "@name"),
     ],
-)  # fmt: skip
+)
 def test_the_type_of_an_attribute(value, kind):
     assert type_of(value) == kind
 

@@ -69,7 +69,8 @@ MOVES: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
     "concat of rows": (lambda x: jnp.concatenate([x, x[3:9]], 0), (20, 40)),
     "concat of matrices": (lambda x: jnp.concatenate([x, x[:1]], 0), (2, 20, 40)),
     "concat in a group": (
-        lambda x: jnp.concatenate([x.reshape(2, 3, 4, 9), x.reshape(2, 3, 4, 9)[:, :, :1]], 2), (2, 12, 9),
+        lambda x: jnp.concatenate([x.reshape(2, 3, 4, 9), x.reshape(2, 3, 4, 9)[:, :, :1]], 2),
+        (2, 12, 9),
     ),
     "ten parts": (lambda x: jnp.concatenate([x[:, i : i + 3] for i in range(10)], 1), (20, 40)),
     "stack": (lambda x: jnp.stack([x, x + x], 1), (20, 40)),
@@ -81,12 +82,14 @@ MOVES: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
         (6, 20),
     ),
     "windows of a maximum": (
-        lambda x: jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 3, 2, 1), (1, 2, 1, 1), "SAME"), (2, 7, 6, 33),
+        lambda x: jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 3, 2, 1), (1, 2, 1, 1), "SAME"),
+        (2, 7, 6, 33),
     ),
     "padded maximum of negative numbers": (
-        lambda x: jax.lax.reduce_window(-x, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME"), (1, 8, 8, 8),
+        lambda x: jax.lax.reduce_window(-x, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME"),
+        (1, 8, 8, 8),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", MOVES)
@@ -112,14 +115,16 @@ SUMS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     "depthwise": (lambda x, w: conv(relu(x), w, 2, feature_group_count=40), ((1, 9, 8, 40), (3, 3, 1, 40))),
     "depthwise of three images": (lambda x, w: conv(relu(x), w, feature_group_count=5), ((3, 6, 5, 5), (3, 3, 1, 5))),
     "depthwise with a relu": (
-        lambda x, w: relu(conv(relu(x), w, feature_group_count=70)), ((1, 6, 7, 70), (3, 1, 1, 70)),
+        lambda x, w: relu(conv(relu(x), w, feature_group_count=70)),
+        ((1, 6, 7, 70), (3, 1, 1, 70)),
     ),
     "groups that fill no tile": (lambda x, w: conv(x, w, feature_group_count=3), ((1, 7, 7, 36), (3, 3, 12, 21))),
     "two results per channel": (lambda x, w: conv(x, w, feature_group_count=6), ((1, 5, 6, 6), (3, 3, 1, 12))),
     "groups of one pixel": (lambda x, w: conv(x, w, feature_group_count=2), ((1, 5, 6, 40), (1, 1, 20, 34))),
     "two images": (lambda x, w: conv(relu(x), w, 2), ((2, 9, 7, 20), (3, 3, 20, 33))),
     "transposed": (
-        lambda x, w: conv(relu(x), w, 1, ((1, 2), (1, 2)), lhs_dilation=(2, 2)), ((1, 5, 6, 20), (3, 3, 20, 33)),
+        lambda x, w: conv(relu(x), w, 1, ((1, 2), (1, 2)), lhs_dilation=(2, 2)),
+        ((1, 5, 6, 20), (3, 3, 20, 33)),
     ),
     "negative padding": (lambda x, w: conv(relu(x), w, 1, ((-1, 0), (1, -2))), ((1, 8, 9, 20), (3, 2, 20, 33))),
     "sum pool": (
@@ -130,7 +135,8 @@ SUMS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     "group norm": (
         lambda x: (lambda y: (y - y.mean((1, 2, 4), keepdims=True)) / jnp.sqrt(y.var((1, 2, 4), keepdims=True) + 1e-3))(
             relu(x).reshape(2, 5, 6, 8, 5)
-        ).reshape(2, 5, 6, 40), ((2, 5, 6, 40),),
+        ).reshape(2, 5, 6, 40),
+        ((2, 5, 6, 40),),
     ),
     "maximum over part of the rows": (lambda x: relu(x).reshape(3, 7, 20).max(1), ((21, 20),)),
     "softmax over part of the columns": (lambda x: jax.nn.softmax(jnp.tanh(x).reshape(9, 5, 8), -1), ((9, 40),)),
@@ -140,7 +146,7 @@ SUMS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
         lambda q, k: relu(q) @ jnp.broadcast_to(relu(k)[:, None], (2, 3, 20, 33)).reshape(6, 20, 33),
         ((6, 9, 20), (2, 20, 33)),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SUMS)

@@ -108,8 +108,13 @@ def test_bad_pipelines_are_one_line_and_exit_2(source, spec):
 
 @pytest.mark.parametrize("name", ["ttir_to_ttnn_backend_pipeline", "ttir-to-ttnn-backend-pipeline"])
 def test_pipelines_of_tt_mlir_are_ours(source, name):
-    ours = call(opt, source, "-p", "stablehlo-to-ttir,ttir-narrow-indices,ttir-to-ttnn{board=p150},"
-                "ttnn-compute-config{board=p150 math-fidelity=hifi3},ttnn-deallocate")  # fmt: skip
+    ours = call(
+        opt,
+        source,
+        "-p",
+        "stablehlo-to-ttir,ttir-narrow-indices,ttir-to-ttnn{board=p150},"
+        "ttnn-compute-config{board=p150 math-fidelity=hifi3},ttnn-deallocate",
+    )
     words = ("mock-system-desc-arch=blackhole", "compute-cfg-math-fidelity=hifi3")
     if "_" in name:
         spec = f"stablehlo-to-ttir-pipeline,{name.replace('_', '-')}{{{' '.join(words).replace('-', '_')}}}"

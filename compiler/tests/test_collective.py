@@ -65,18 +65,22 @@ CASES = {
     "all_reduce": (REDUCE, "tensor<4x6xf32>", lambda x: [x[0] + x[1], x[0] + x[1], x[2] + x[3], x[2] + x[3]]),
     "all_gather": (GATHER, "tensor<4x12xf32>", lambda x: [np.hstack(x[:2])] * 2 + [np.hstack(x[2:])] * 2),
     "reduce_scatter": (
-        SCATTER, "tensor<2x6xf32>",
+        SCATTER,
+        "tensor<2x6xf32>",
         lambda x: [(x[0] + x[1])[:2], (x[0] + x[1])[2:], (x[2] + x[3])[:2], (x[2] + x[3])[2:]],
     ),
     "all_to_all": (
-        EXCHANGE, "tensor<2x12xf32>",
+        EXCHANGE,
+        "tensor<2x12xf32>",
         lambda x: [np.hstack([x[g][s], x[g + 1][s]]) for g in (0, 2) for s in (slice(0, 2), slice(2, 4))],
     ),
     "collective_permute": (PERMUTE, "tensor<4x6xf32>", lambda x: [x[3], x[0], x[1], np.zeros_like(x[0])]),
     "collective_broadcast": (
-        BROADCAST, "tensor<4x6xf32>", lambda x: [np.zeros_like(x[0]), x[2], x[2], np.zeros_like(x[0])]
+        BROADCAST,
+        "tensor<4x6xf32>",
+        lambda x: [np.zeros_like(x[0]), x[2], x[2], np.zeros_like(x[0])],
     ),
-}  # fmt: skip
+}
 PLACES = """module attributes {mhlo.num_replicas = 2 : i32, mhlo.num_partitions = 3 : i32} {
   func.func @main(%x: tensor<4x6xf32>) -> (tensor<ui32>, tensor<ui32>) {
     %0 = stablehlo.replica_id : tensor<ui32>
@@ -174,8 +178,10 @@ def test_xla_on_four_devices_agrees(name):
     env = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
     done = subprocess.run(
         [sys.executable, "-c", _XLA, text, json.dumps([a.tolist() for a in x])],
-        env=env, text=True, capture_output=True,
-    )  # fmt: skip
+        env=env,
+        text=True,
+        capture_output=True,
+    )
     assert done.returncode == 0, done.stderr
     for got, want in zip(on_mesh(text, x), json.loads(done.stdout), strict=True):
         np.testing.assert_allclose(got, np.array(want, np.float32), rtol=1e-6)

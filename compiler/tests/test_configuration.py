@@ -226,9 +226,13 @@ def test_breaks_sizes_and_placement_are_those_that_were_set() -> None:
 def test_options_change_what_they_name_and_leave_the_rest_of_the_legalizers() -> None:
     graph, config = fork(), Configuration()
     base = LegalizerOptions(
-        streaming=False, manual_streaming=True, one_row=True, enumerate_u_kt=False, max_matmul_t=7,
+        streaming=False,
+        manual_streaming=True,
+        one_row=True,
+        enumerate_u_kt=False,
+        max_matmul_t=7,
         overrides={"mm": OpOverride(Grid(1, 1), "n"), "e": OpOverride(u_kt=3)},
-    )  # fmt: skip
+    )
     kept = config.legalizer(graph, base)
     shown = ("streaming", "manual_streaming", "one_row", "enumerate_u_kt", "max_matmul_t", "overrides")
     assert [getattr(kept, name) for name in shown] == [getattr(base, name) for name in shown]
@@ -257,11 +261,17 @@ def test_a_card_of_the_options_goes_before_the_one_asked_for_and_there_is_one_ch
 def test_formats_are_of_everything_but_a_picker_and_the_fidelity_of_its_gather() -> None:
     graph = with_formats(one_tap_convolution(), "Bfp8_b", "Float32", "LoFi")
     assert {node.name: node.data_format for node in graph.nodes} == {
-        "picker": "Bfp2_b", "x": "Bfp8_b", "w": "Bfp8_b", "gather": "Bfp8_b", "mm": "Bfp8_b", "y": "Bfp8_b",
-    }  # fmt: skip
+        "picker": "Bfp2_b",
+        "x": "Bfp8_b",
+        "w": "Bfp8_b",
+        "gather": "Bfp8_b",
+        "mm": "Bfp8_b",
+        "y": "Bfp8_b",
+    }
     assert {op.name: (op.spec.acc_format, op.spec.math_fidelity) for op in graph.ops} == {
-        "gather": ("Float32", "HiFi2"), "mm": ("Float32", "LoFi"),
-    }  # fmt: skip
+        "gather": ("Float32", "HiFi2"),
+        "mm": ("Float32", "LoFi"),
+    }
     assert with_formats(one_tap_convolution(), None, None, None).nodes == one_tap_convolution().nodes
     whole = with_formats(matmul(2, 2, 2, fmt="Int8"), "Bfp8_b", None, None)
     assert {node.data_format for node in whole.nodes} == {"Int8"}

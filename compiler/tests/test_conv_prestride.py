@@ -26,9 +26,7 @@ Edges = tuple[tuple[int, int], tuple[int, int]]
 
 def convolution(stride: int, edges: Edges, **options: Any) -> Callable[..., Any]:
     dims = ("NHWC", "HWIO", "NHWC")
-    return lambda x, w: jax.lax.conv_general_dilated(
-        x, w, (stride, stride), edges, dimension_numbers=dims, **options
-    )  # fmt: skip
+    return lambda x, w: jax.lax.conv_general_dilated(x, w, (stride, stride), edges, dimension_numbers=dims, **options)
 
 
 def taps(graph: BudaGraph) -> list[tuple[int, int]]:

@@ -71,8 +71,10 @@ def nested(depth: int) -> str:
     inner = "stablehlo.return %x : tensor<4xf32>"
     for level in range(depth):
         end = "stablehlo.return" if level < depth - 1 else "return"
-        inner = (f'%r{level} = "stablehlo.if"(%p) ({{ {inner} }}, {{ stablehlo.return %x : tensor<4xf32> }})'
-                 f" : (tensor<i1>) -> tensor<4xf32>\n{end} %r{level} : tensor<4xf32>")  # fmt: skip
+        inner = (
+            f'%r{level} = "stablehlo.if"(%p) ({{ {inner} }}, {{ stablehlo.return %x : tensor<4xf32> }})'
+            f" : (tensor<i1>) -> tensor<4xf32>\n{end} %r{level} : tensor<4xf32>"
+        )
     return f"func.func @main(%p: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {{ {inner} }}"
 
 

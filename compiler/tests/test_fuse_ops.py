@@ -84,10 +84,11 @@ GROUPS: dict[str, tuple[BudaGraph, list[list[str]]]] = {
     "a column comes second": (graph(("a", "add", f"{COLUMN}; x"), ("b", "tanh", "a")), [["a", "b"]]),
     "nothing is subtracted from a column": (graph(("a", "subtract", f"{COLUMN}; x"), ("b", "tanh", "a")), []),
     "what twenty read stays alone": (
-        graph(("a", "add", "x; y"), ("b", "tanh", "a"), *((f"r{i}", "reduce", "b") for i in range(20))), []
+        graph(("a", "add", "x; y"), ("b", "tanh", "a"), *((f"r{i}", "reduce", "b") for i in range(20))),
+        [],
     ),
     "a maximum takes no column": (graph(("a", "maximum", f"x; {COLUMN}"), ("b", "tanh", "a")), []),
-}  # fmt: skip
+}
 
 
 def row(count: int, readers: int = 1) -> BudaGraph:

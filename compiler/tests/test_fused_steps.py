@@ -30,8 +30,12 @@ def graph(*ops: tuple[str, str, str], outputs: str = "", **changed: dict[str, An
         parts = [Operand.parse(part) for part in operands.split(";")]
         read |= {part.producer for part in parts}
         settings = dict(changed.get(name, {}))
-        builder.op(name, OpSpec(kind, **{k: v for k, v in settings.items() if k != "data_format"}), parts,
-            settings.get("data_format", ""))  # fmt: skip
+        builder.op(
+            name,
+            OpSpec(kind, **{k: v for k, v in settings.items() if k != "data_format"}),
+            parts,
+            settings.get("data_format", ""),
+        )
     for name in [name for name, _, _ in ops if name not in read or name in outputs.split()]:
         builder.output(f"{name}.out", Operand(name))
     return builder.graph()
@@ -63,11 +67,16 @@ def test_limits_are_tt_budas() -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"data_format": "Float16"}, {"epoch_type": "backward"}, {"math_fidelity": "LoFi"}, {"acc_format": "Float32"},
-        {"intermediate_format": "Float32"}, {"gradient": True}, {"padding_nop": True},
+        {"data_format": "Float16"},
+        {"epoch_type": "backward"},
+        {"math_fidelity": "LoFi"},
+        {"acc_format": "Float32"},
+        {"intermediate_format": "Float32"},
+        {"gradient": True},
+        {"padding_nop": True},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_steps_share_their_settings(settings: dict[str, Any]) -> None:
     assert groups(graph(*PAIR)) == ["ab"]
     assert groups(graph(*PAIR, b=settings)) == []
@@ -127,11 +136,16 @@ def test_an_op_that_nobody_reads_is_not_fused() -> None:
 @pytest.mark.parametrize(
     ("tms", "last"),
     [
-        ("", True), ("transpose", True), ("broadcast(r, 2)", True), ("tile_broadcast(r)", True),
-        ("tile_broadcast(r); broadcast(r, 2); tile_broadcast(c)", True), ("transpose; tile_broadcast(r)", True),
-        ("tile_broadcast(r); transpose", False), ("hslice(2); tile_broadcast(c); hstack(2)", False),
+        ("", True),
+        ("transpose", True),
+        ("broadcast(r, 2)", True),
+        ("tile_broadcast(r)", True),
+        ("tile_broadcast(r); broadcast(r, 2); tile_broadcast(c)", True),
+        ("transpose; tile_broadcast(r)", True),
+        ("tile_broadcast(r); transpose", False),
+        ("hslice(2); tile_broadcast(c); hstack(2)", False),
     ],
-)  # fmt: skip
+)
 def test_only_repetition_follows_a_repetition_within_tiles(tms: str, last: bool) -> None:
     assert repeats_last(tuple(Tm.parse(tm) for tm in tms.split("; ") if tm)) is last
 
@@ -145,8 +159,9 @@ def test_results_stay_in_dst_or_wait_in_buffers() -> None:
     assert steps(PAIR[0], ("b", "maximum", "a; z")) == [waits[0], "b: intermed0 input2 -> output; intermed0"]
     assert steps(PAIR[0], ("b", "multiply", "a; a")) == [waits[0], "b: intermed0 intermed0 -> output; intermed0"]
     assert steps(PAIR[0], ("b", "add", "z; a | tile_broadcast(c)")) == [
-        waits[0], "b: input2 intermed0 -> output; intermed0",
-    ]  # fmt: skip
+        waits[0],
+        "b: input2 intermed0 -> output; intermed0",
+    ]
     second = PAIR[0], ("b", "subtract", "z; a")
     assert steps(*second) == ["a: input0 input1 -> dest", "b: input2 dest -> output"]
     assert steps(*second, arch="grayskull") == [waits[0], "b: input2 intermed0 -> output; intermed0"]
@@ -154,13 +169,19 @@ def test_results_stay_in_dst_or_wait_in_buffers() -> None:
 
 
 def test_a_result_waits_until_its_last_reader() -> None:
-    assert steps(PAIR[0], PAIR[1], ("c", "multiply", "a; b"), ("d", "abs", "c"), ("e", "add", "d; b"), ) == [
+    assert steps(
+        PAIR[0],
+        PAIR[1],
+        ("c", "multiply", "a; b"),
+        ("d", "abs", "c"),
+        ("e", "add", "d; b"),
+    ) == [
         "a: input0 input1 -> intermed0",
         "b: intermed0 -> intermed1",
         "c: intermed0 intermed1 -> dest; intermed0",
         "d: dest -> dest",
         "e: dest intermed1 -> output; intermed1",
-    ]  # fmt: skip
+    ]
 
 
 def test_a_column_is_repeated_by_the_core_and_cut_by_the_network() -> None:
@@ -168,8 +189,9 @@ def test_a_column_is_repeated_by_the_core_and_cut_by_the_network() -> None:
     fused = fuse_ops(made, "wormhole_b0")
     (node,) = fused.ops
     assert [(e.producer, [str(tm) for tm in e.tms]) for e in fused.operands(node.name)] == [
-        ("x", ["transpose", "transpose"]), ("v", ["broadcast(c, 2)"]),
-    ]  # fmt: skip
+        ("x", ["transpose", "transpose"]),
+        ("v", ["broadcast(c, 2)"]),
+    ]
     assert node.spec.fused is not None
     first, second = node.spec.fused.steps
     assert (first.tms, second.tms) == (((), (Tm("tile_broadcast", dim="c"),)), ())
@@ -200,13 +222,21 @@ def test_a_fused_op_is_told_by_its_steps_and_taken_apart_again() -> None:
         op_named(fused, "a")
     apart = without_fused(fused)
     assert [(op.name, op.spec.type, op.data_format) for op in apart.ops] == [
-        ("_fused_op_0.add.0", "add", "Float16_b"), ("_fused_op_0", "tanh", "Float16_b"), ("c", "exp", "Float16_b"),
+        ("_fused_op_0.add.0", "add", "Float16_b"),
+        ("_fused_op_0", "tanh", "Float16_b"),
+        ("c", "exp", "Float16_b"),
         ("d", "log", "Float16_b"),
-    ]  # fmt: skip
+    ]
     assert {(e.producer, e.consumer, e.operand) for e in apart.edges} == {
-        ("x", "_fused_op_0.add.0", 0), ("y", "_fused_op_0.add.0", 1), ("_fused_op_0.add.0", "_fused_op_0", 0),
-        ("_fused_op_0", "c", 0), ("z", "d", 0), ("_fused_op_0", "b.out", 0), ("c", "c.out", 0), ("d", "d.out", 0),
-    }  # fmt: skip
+        ("x", "_fused_op_0.add.0", 0),
+        ("y", "_fused_op_0.add.0", 1),
+        ("_fused_op_0.add.0", "_fused_op_0", 0),
+        ("_fused_op_0", "c", 0),
+        ("z", "d", 0),
+        ("_fused_op_0", "b.out", 0),
+        ("c", "c.out", 0),
+        ("d", "d.out", 0),
+    }
     assert without_fused(made) is made
 
 

@@ -95,9 +95,12 @@ def test_a_tm_is_once_over_no_tiles_unless_said_otherwise() -> None:
     assert Tm.parse(" broadcast( c ,3) ") == Tm("broadcast", 3, "c")
     kinds = {name: (Tm(name).is_slice, Tm(name).is_stack) for name in ("hslice", "vslice", "hstack", "vstack", "other")}
     assert kinds == {
-        "hslice": (True, False), "vslice": (True, False), "hstack": (False, True), "vstack": (False, True),
+        "hslice": (True, False),
+        "vslice": (True, False),
+        "hstack": (False, True),
+        "vstack": (False, True),
         "other": (False, False),
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("text", ["", "hslice", "hslice(x)", "broadcast(w, 2)", "transpose(1)", "pad(1, 2)"])
@@ -146,14 +149,23 @@ def test_ublock_order_passes_through_elementwise_ops() -> None:
 
 def test_the_first_op_that_reads_decides_the_order_and_outputs_do_not() -> None:
     nodes = (
-        Node("x", IN, shape(4, 4)), Node("e", OP, shape(4, 4), op=OpSpec("exp")),
-        Node("m", OP, shape(4, 4), op=OpSpec("matmul")), Node("a", OP, shape(4, 4), op=OpSpec("abs")),
-        Node("y", OUT, shape(4, 4)), Node("z", OUT, shape(4, 4)), Node("o", OUT, shape(4, 4)),
-    )  # fmt: skip
+        Node("x", IN, shape(4, 4)),
+        Node("e", OP, shape(4, 4), op=OpSpec("exp")),
+        Node("m", OP, shape(4, 4), op=OpSpec("matmul")),
+        Node("a", OP, shape(4, 4), op=OpSpec("abs")),
+        Node("y", OUT, shape(4, 4)),
+        Node("z", OUT, shape(4, 4)),
+        Node("o", OUT, shape(4, 4)),
+    )
     edges = (
-        Edge("x", "e"), Edge("e", "y"), Edge("e", "m", 0), Edge("x", "m", 1), Edge("e", "a"), Edge("m", "z"),
+        Edge("x", "e"),
+        Edge("e", "y"),
+        Edge("e", "m", 0),
+        Edge("x", "m", 1),
+        Edge("e", "a"),
+        Edge("m", "z"),
         Edge("a", "o"),
-    )  # fmt: skip
+    )
     graph = BudaGraph("forked", nodes, edges)
     assert graph.ublock_orders == {"x": "c", "e": "c", "m": "r", "a": "r", "y": "r", "z": "r", "o": "r"}
     assert [graph.read_order(edge) for edge in graph.edges] == ["c", "r", "c", "r", "r", "r", "r"]
@@ -179,8 +191,11 @@ def test_what_only_some_nodes_have_is_told() -> None:
     assert (deep.extent, Node("d", IN, deep.shape, elements=(6, 100, 150)).extent) == ((6, 128, 160), (6, 100, 150))
     edge = Edge("a", "b", tms=(Tm("transpose"),))
     assert (edge.operand, edge.has_tm("transpose"), edge.has_tm("hslice"), Edge("a", "b").has_tm("transpose")) == (
-        0, True, False, False,
-    )  # fmt: skip
+        0,
+        True,
+        False,
+        False,
+    )
 
 
 def test_an_unknown_node_is_told_with_the_three_nearest_or_first() -> None:

@@ -25,8 +25,11 @@ def test_a_product_by_one_word(word: str, data_format: str, fidelity: str) -> No
     graph = matmul_graph(word)
     shapes = {node.name: (node.shape.rt, node.shape.ct, node.data_format) for node in graph.nodes}
     assert shapes == {
-        "x": (2, 3, data_format), "w": (3, 2, data_format), "matmul": (2, 2, data_format), "y": (2, 2, data_format),
-    }  # fmt: skip
+        "x": (2, 3, data_format),
+        "w": (3, 2, data_format),
+        "matmul": (2, 2, data_format),
+        "y": (2, 2, data_format),
+    }
     assert graph.node("matmul").spec.math_fidelity == fidelity
     assert [graph.node(name).kind for name in "xw"] == [NodeKind.INPUT, NodeKind.PARAMETER]
 
@@ -74,9 +77,14 @@ def test_a_file_says_formats_fidelity_and_outputs(tmp_path: Path) -> None:
     )
     assert graph.name == "some"
     assert {node.name: node.data_format for node in graph.nodes} == {
-        "x": "Bfp8_b", "w": "Float16", "c": "Bfp8_b", "up": "Bfp8_b", "sum": "Float32",
-        "sum.output": "Float32", "up.output": "Bfp8_b",
-    }  # fmt: skip
+        "x": "Bfp8_b",
+        "w": "Float16",
+        "c": "Bfp8_b",
+        "up": "Bfp8_b",
+        "sum": "Float32",
+        "sum.output": "Float32",
+        "up.output": "Bfp8_b",
+    }
     assert [graph.node(name).kind.value for name in "xwc"] == ["input", "parameter", "constant"]
     assert [op.spec.math_fidelity for op in graph.ops] == ["HiFi4", "LoFi"]
     assert [op.spec.relu for op in graph.ops] == [False, True]
@@ -168,11 +176,18 @@ def test_a_builder_has_a_format_of_its_own_and_each_name_once() -> None:
     builder.output("p", wide)
     graph = builder.graph()
     assert [(node.name, node.data_format, str(node.shape)) for node in graph.nodes] == [
-        ("x", "Bfp8", "1x2x3 tiles"), ("w", "Float16", "1x2x3 tiles"), ("y", "Int8", "1x2x3 tiles"),
-        ("z", "Bfp8", "1x7x9 tiles"), ("o", "Int8", "1x3x2 tiles"), ("p", "Bfp8", "1x7x9 tiles"),
-    ]  # fmt: skip
+        ("x", "Bfp8", "1x2x3 tiles"),
+        ("w", "Float16", "1x2x3 tiles"),
+        ("y", "Int8", "1x2x3 tiles"),
+        ("z", "Bfp8", "1x7x9 tiles"),
+        ("o", "Int8", "1x3x2 tiles"),
+        ("p", "Bfp8", "1x7x9 tiles"),
+    ]
     assert [(e.producer, e.consumer, e.operand) for e in graph.edges] == [
-        ("w", "y", 0), ("x", "z", 0), ("y", "o", 0), ("z", "p", 0),
-    ]  # fmt: skip
+        ("w", "y", 0),
+        ("x", "z", 0),
+        ("y", "o", 0),
+        ("z", "p", 0),
+    ]
     with pytest.raises(CompilerInputError, match=r"^graph b: expected unique names, got x twice$"):
         builder.source("x", NodeKind.INPUT, tiles)

@@ -89,15 +89,22 @@ def test_elements_after_tms(tms: str, after: Elements) -> None:
 def test_a_program_from_its_first_tensor_to_its_last() -> None:
     program = made(
         OpSpec("add", "HiFi2", "Float32", approximate=True),
-        ((2, 33, 50), ""), ((1, 33, 50), "broadcast(z, 2)"), result=(2, 33, 50),
-    )  # fmt: skip
+        ((2, 33, 50), ""),
+        ((1, 33, 50), "broadcast(z, 2)"),
+        result=(2, 33, 50),
+    )
     host, device = ("f32", "Float32", "row_major", "system_memory"), ("f32", "Bfp8_b", "tile", "dram")
     both, one = (2, 33, 50), (1, 33, 50)
     main = program.program
     assert main.tensors == (
-        TensorDesc(both, *host), TensorDesc(both, *device), TensorDesc(one, *host), TensorDesc(one, *device),
-        TensorDesc(both, *device), TensorDesc(both, "f32", "Float16", "tile", "dram"), TensorDesc(both, *host),
-    )  # fmt: skip
+        TensorDesc(both, *host),
+        TensorDesc(both, *device),
+        TensorDesc(one, *host),
+        TensorDesc(one, *device),
+        TensorDesc(both, *device),
+        TensorDesc(both, "f32", "Float16", "tile", "dram"),
+        TensorDesc(both, *host),
+    )
     assert (main.name, main.inputs, main.outputs) == ("main", (0, 2), (6,))
     numerics = Numerics("HiFi2", "Float32", 0, "Float16", True)
     assert main.operations == (
@@ -141,8 +148,9 @@ def test_a_product_adds_up_in_steps_and_may_end_in_a_bias_or_a_relu() -> None:
     assert params(both, "matmul") == MatmulParams(activation="gelu")
     linear = made(OpSpec("matmul", relu=True), *sides, bias, result=(1, 32, 96))
     assert calls(linear) == [
-        ("tms", [(1, 1, 96)], (1, 32, 96)), ("linear", [(1, 32, 64), (1, 64, 96), (1, 32, 96)], (1, 32, 96)),
-    ]  # fmt: skip
+        ("tms", [(1, 1, 96)], (1, 32, 96)),
+        ("linear", [(1, 32, 64), (1, 64, 96), (1, 32, 96)], (1, 32, 96)),
+    ]
     assert params(linear, "linear") == MatmulParams(activation="relu")
     with pytest.raises(CompilerInputError, match=r"^op: expected an op that the device runs \(abs, add, .*got matmul;"):
         made(OpSpec("matmul"), *sides, bias, bias, result=(1, 32, 96))
@@ -210,8 +218,9 @@ def test_a_splice_cuts_a_view_of_its_operand() -> None:
     ]
     assert params(program, "slice_static") == SliceParams((0, 1, 2), (2, 30, 49), (1, 3, 5))
     assert [op.params for op in program.program.operations if op.kernel == "reshape"] == [
-        ReshapeParams((2, 33, 50)), ReshapeParams((1, 20, 10)),
-    ]  # fmt: skip
+        ReshapeParams((2, 33, 50)),
+        ReshapeParams((1, 20, 10)),
+    ]
     assert program.program.operations[program.operation["op"]].kernel == "slice_static"
     with pytest.raises(CompilerInputError, match=r"^op: expected a splice that says what it takes, got none$"):
         made(OpSpec("splice"), ((1, 66, 50), ""), result=(1, 20, 10))

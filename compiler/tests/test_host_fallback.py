@@ -213,8 +213,9 @@ def test_denormals_of_double_precision_stay(op, wanted):
     """On any number of elements, which decides whether XLA computes in one step or in several."""
     for count in (1, 5000):
         shape = f"tensor<{count}xf64>"
-        source = programs.module(f"%0 = stablehlo.{op} %a, %b : {shape}\nreturn %0 : {shape}",
-                                 f"(%a: {shape}, %b: {shape}) -> {shape}")  # fmt: skip
+        source = programs.module(
+            f"%0 = stablehlo.{op} %a, %b : {shape}\nreturn %0 : {shape}", f"(%a: {shape}, %b: {shape}) -> {shape}"
+        )
         a, b = np.full(count, 1e-300), np.full(count, 1e-10)
         (got,) = programs.simulate(source, a, b, unsupported_types="fallback")
         assert np.allclose(got, wanted, rtol=1e-12, atol=0)

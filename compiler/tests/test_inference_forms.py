@@ -62,19 +62,26 @@ LOWER = np.where(np.tri(16, 16, -1, dtype=bool) | (np.arange(16) == 3), 0, -np.i
 LOWER[2] = -np.inf
 FORMS: dict[str, tuple[Callable[..., Any], list[np.ndarray], list[str]]] = {
     "attention, causal, heads that share keys": (
-        lambda q, k, v: dot_product_attention(q, k, v, is_causal=True), [Q, KV, KV[::-1]], [SDPA],
+        lambda q, k, v: dot_product_attention(q, k, v, is_causal=True),
+        [Q, KV, KV[::-1]],
+        [SDPA],
     ),
     "attention with a mask of each head": (
-        lambda q, k, v, m: dot_product_attention(q, k, v, mask=~m), [Q, Q[::-1], SMALL[:, :1].repeat(16, 1), HIDDEN],
+        lambda q, k, v, m: dot_product_attention(q, k, v, mask=~m),
+        [Q, Q[::-1], SMALL[:, :1].repeat(16, 1), HIDDEN],
         [SDPA],
     ),
     "attention with a bias, heads that share keys": (
-        lambda q, k, v, m: dot_product_attention(q, k, v, bias=m), [Q, KV, KV[::-1], randoms(1, 4, 16, 16)], [SDPA],
+        lambda q, k, v, m: dot_product_attention(q, k, v, bias=m),
+        [Q, KV, KV[::-1], randoms(1, 4, 16, 16)],
+        [SDPA],
     ),
     "attention of a query that is shorter": (dot_product_attention, [SMALL, KV, KV[::-1]], [SDPA]),
     "attention of one position": (dot_product_attention, [ONE, Q, Q[::-1]], [DECODE]),
     "attention of one position, heads that share keys as its rows": (
-        dot_product_attention, [ONE, KV, KV[::-1]], [SDPA],
+        dot_product_attention,
+        [ONE, KV, KV[::-1]],
+        [SDPA],
     ),
     "a decoder's attention": (
         lambda q, k, v: grouped_attention(q, k, v, 4, 2, jnp.zeros((16, 16))),
@@ -84,16 +91,24 @@ FORMS: dict[str, tuple[Callable[..., Any], list[np.ndarray], list[str]]] = {
     "a step with a cache": (step, [CACHE, randoms(2, 4, 1, 32), np.int32(7)], ["update_cache", DECODE]),
     "a step past the end": (step, [CACHE, randoms(2, 4, 1, 32), np.int32(99)], ["update_cache", DECODE]),
     "filling a cache": (
-        lambda c, x: jax.lax.dynamic_update_slice(c, x, (0, 0, 0, 0)), [CACHE, randoms(2, 4, 9, 32)], ["fill_cache"],
+        lambda c, x: jax.lax.dynamic_update_slice(c, x, (0, 0, 0, 0)),
+        [CACHE, randoms(2, 4, 9, 32)],
+        ["fill_cache"],
     ),
     "a scatter into a cache": (
-        lambda c, x, p: c.at[:, :, p].set(x[:, :, 0]), [CACHE, randoms(2, 4, 1, 32), np.int32(7)], ["update_cache"],
+        lambda c, x, p: c.at[:, :, p].set(x[:, :, 0]),
+        [CACHE, randoms(2, 4, 1, 32), np.int32(7)],
+        ["update_cache"],
     ),
     "a scatter past the end, which writes nothing": (
-        lambda c, x, p: c.at[:, :, p].set(x[:, :, 0]), [CACHE, randoms(2, 4, 1, 32), np.int32(99)], ["update_cache"],
+        lambda c, x, p: c.at[:, :, p].set(x[:, :, 0]),
+        [CACHE, randoms(2, 4, 1, 32), np.int32(99)],
+        ["update_cache"],
     ),
     "a scatter of the first positions": (
-        lambda c, x: c.at[:, :, np.arange(9)].set(x), [CACHE, randoms(2, 4, 9, 32)], ["fill_cache"],
+        lambda c, x: c.at[:, :, np.arange(9)].set(x),
+        [CACHE, randoms(2, 4, 9, 32)],
+        ["fill_cache"],
     ),
     "rotary": (rotate, [randoms(2, 4, 16, 32)], ["rotary_embedding"]),
     "attention of ONNX": (
@@ -102,26 +117,34 @@ FORMS: dict[str, tuple[Callable[..., Any], list[np.ndarray], list[str]]] = {
         [SDPA],
     ),
     "rotary of ONNX": (
-        onnx_rotary, [randoms(2, 4, 16, 32), randoms(16, 16), randoms(16, 16)], ["rotary_embedding"],
+        onnx_rotary,
+        [randoms(2, 4, 16, 32), randoms(16, 16), randoms(16, 16)],
+        ["rotary_embedding"],
     ),
     "rotary of PyTorch": (
-        torch_rotary, [randoms(2, 4, 16, 32), randoms(2, 1, 16, 32), randoms(2, 1, 16, 32)], ["rotary_embedding"],
+        torch_rotary,
+        [randoms(2, 4, 16, 32), randoms(2, 1, 16, 32), randoms(2, 1, 16, 32)],
+        ["rotary_embedding"],
     ),
     "running sums": (lambda x: jnp.cumsum(x, axis=1), [randoms(3, 40, 5)], ["cumsum"]),
     "running sums from the end": (lambda x: jax.lax.cumsum(x, 0, reverse=True), [randoms(40, 5)], ["cumsum"]),
     "the likeliest token": (lambda x: jnp.argmax(x, axis=-1), [randoms(3, 100).round()], ["argmax"]),
     "rows of a table": (
-        lambda t, i: t[i], [randoms(50, 32), np.array([[3, 0, -1, 49, 60]], np.int32)], ["embedding"],
+        lambda t, i: t[i],
+        [randoms(50, 32), np.array([[3, 0, -1, 49, 60]], np.int32)],
+        ["embedding"],
     ),
-}  # fmt: skip
+}
 """Name -> function, arguments, and what becomes of it."""
 
 ALIKE: dict[str, tuple[Callable[..., Any], list[np.ndarray]]] = {
     "a write across two positions": (
-        lambda c, x, i: jax.lax.dynamic_update_slice(c, x, (0, 0, i, 0)), [CACHE, randoms(2, 4, 2, 32), np.int32(3)],
+        lambda c, x, i: jax.lax.dynamic_update_slice(c, x, (0, 0, i, 0)),
+        [CACHE, randoms(2, 4, 2, 32), np.int32(3)],
     ),
     "a write to one head": (
-        lambda c, x, i: jax.lax.dynamic_update_slice(c, x, (0, 1, i, 0)), [CACHE, randoms(2, 1, 1, 32), np.int32(3)],
+        lambda c, x, i: jax.lax.dynamic_update_slice(c, x, (0, 1, i, 0)),
+        [CACHE, randoms(2, 1, 1, 32), np.int32(3)],
     ),
     "a cache that was computed": (
         lambda c, x, i: jax.lax.dynamic_update_slice(c * 2, x, (0, 0, i, 0)),
@@ -140,20 +163,24 @@ ALIKE: dict[str, tuple[Callable[..., Any], list[np.ndarray]]] = {
         [randoms(1, 4, 16, 32), LOWER],
     ),
     "a scatter that adds to a cache": (
-        lambda c, x, p: c.at[:, :, p].add(x[:, :, 0]), [CACHE, randoms(2, 4, 1, 32), np.int32(7)],
+        lambda c, x, p: c.at[:, :, p].add(x[:, :, 0]),
+        [CACHE, randoms(2, 4, 1, 32), np.int32(7)],
     ),
     "a scatter into a part of each position": (
-        lambda c, x, p: c.at[:, :, p, :9].set(x[:, :, 0, :9]), [CACHE, randoms(2, 4, 1, 32), np.int32(7)],
+        lambda c, x, p: c.at[:, :, p, :9].set(x[:, :, 0, :9]),
+        [CACHE, randoms(2, 4, 1, 32), np.int32(7)],
     ),
     "a scatter of positions in another order": (
-        lambda c, x: c.at[:, :, np.array([1, 0, 2])].set(x), [CACHE, randoms(2, 4, 3, 32)],
+        lambda c, x: c.at[:, :, np.array([1, 0, 2])].set(x),
+        [CACHE, randoms(2, 4, 3, 32)],
     ),
     "sums of windows": (
-        lambda x: jax.lax.reduce_window(x, 0.0, jax.lax.add, (39, 1), (1, 1), ((38, 0), (0, 0))), [randoms(40, 5)],
+        lambda x: jax.lax.reduce_window(x, 0.0, jax.lax.add, (39, 1), (1, 1), ((38, 0), (0, 0))),
+        [randoms(40, 5)],
     ),
     "the least likely token": (lambda x: jnp.argmin(x, axis=-1), [randoms(3, 100).round()]),
     "columns of a table": (lambda t, i: t[:, i], [randoms(50, 32), np.array([3, 0], np.int32)]),
-}  # fmt: skip
+}
 """What differs in one point."""
 NAMED = {SDPA, DECODE, "update_cache", "fill_cache", "rotary_embedding", "cumsum", "argmax", "embedding"}
 

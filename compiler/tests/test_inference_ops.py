@@ -72,43 +72,64 @@ def paged(query: np.ndarray, key: np.ndarray, value: np.ndarray, table: np.ndarr
 CAUSAL = {"is_causal": "True", "has_attention_mask": "False"}
 CASES: dict[str, tuple[str, Callable[..., np.ndarray], list[np.ndarray], dict[str, str]]] = {
     "update_cache": (
-        "update_cache", lambda c, x, i: put(c, np.s_[:, :, i[0]], x[:, :, 0]), [CACHE, ONE, PLACES[:1]], {},
+        "update_cache",
+        lambda c, x, i: put(c, np.s_[:, :, i[0]], x[:, :, 0]),
+        [CACHE, ONE, PLACES[:1]],
+        {},
     ),
     "update_cache past the end": (
-        "update_cache", lambda c, x, i: c, [CACHE, ONE, np.array([64], np.int32)], {},
+        "update_cache",
+        lambda c, x, i: c,
+        [CACHE, ONE, np.array([64], np.int32)],
+        {},
     ),
     "fill_cache": ("fill_cache", lambda c, x: put(c, np.s_[:, :, :21], x), [CACHE, SOME], {}),
     "fill_cache of one batch": (
-        "fill_cache", lambda c, x: put(c, np.s_[1:, :, :21], x), [CACHE, SOME[:1]], {"batch_offset": "1"},
+        "fill_cache",
+        lambda c, x: put(c, np.s_[1:, :, :21], x),
+        [CACHE, SOME[:1]],
+        {"batch_offset": "1"},
     ),
     "paged_update_cache": (
-        "paged_update_cache", paged_update, [BLOCKS, np.tile(ONE.reshape(1, 2, 2, WIDTH), (1, 1, 2, 1)), PLACES, TABLE],
+        "paged_update_cache",
+        paged_update,
+        [BLOCKS, np.tile(ONE.reshape(1, 2, 2, WIDTH), (1, 1, 2, 1)), PLACES, TABLE],
         {},
     ),
     "paged_fill_cache": ("paged_fill_cache", paged_fill, [BLOCKS, SOME, TABLE], {}),
     "paged_fill_cache of users": (
-        "paged_fill_cache", paged_fill, [BLOCKS, SOME, TABLE, np.array([1, 0], np.int32)], {},
+        "paged_fill_cache",
+        paged_fill,
+        [BLOCKS, SOME, TABLE, np.array([1, 0], np.int32)],
+        {},
     ),
     "attention of one position": (
-        "scaled_dot_product_attention_decode", lambda q, k, v, p: decode(q, k, v, until(p)),
-        [QUERY, CACHE, CACHE[::-1], PLACES], CAUSAL,
+        "scaled_dot_product_attention_decode",
+        lambda q, k, v, p: decode(q, k, v, until(p)),
+        [QUERY, CACHE, CACHE[::-1], PLACES],
+        CAUSAL,
     ),
     "attention of one position by a mask": (
         "scaled_dot_product_attention_decode",
         lambda q, k, v, p, m: decode(q, k, v, m.swapaxes(1, 2)),
-        [QUERY, CACHE, CACHE[::-1], PLACES, MASK], {"is_causal": "False", "has_attention_mask": "True"},
+        [QUERY, CACHE, CACHE[::-1], PLACES, MASK],
+        {"is_causal": "False", "has_attention_mask": "True"},
     ),
     "attention over pages": (
-        "paged_scaled_dot_product_attention_decode", paged, [QUERY, BLOCKS, BLOCKS[::-1], TABLE, PLACES],
+        "paged_scaled_dot_product_attention_decode",
+        paged,
+        [QUERY, BLOCKS, BLOCKS[::-1], TABLE, PLACES],
         CAUSAL | {"has_cur_pos_tensor": "True"},
     ),
     "heads that share keys": (
-        "scaled_dot_product_attention", lambda q, k, v: attend(q, k, v, 0.0),
-        [np.tile(SOME, (1, 2, 1, 1)) * 0.3, CACHE, CACHE[::-1]], {"is_causal": "False"},
+        "scaled_dot_product_attention",
+        lambda q, k, v: attend(q, k, v, 0.0),
+        [np.tile(SOME, (1, 2, 1, 1)) * 0.3, CACHE, CACHE[::-1]],
+        {"is_causal": "False"},
     ),
     "cumsum": ("cumsum", lambda x: np.cumsum(x, 2), [CACHE], {"dim": "2"}),
     "cumprod": ("cumprod", lambda x: np.cumprod(x, 3), [CACHE], {"dim": "3"}),
-}  # fmt: skip
+}
 """Case -> op, its definition, arguments and attributes."""
 
 

@@ -41,8 +41,11 @@ def test_what_cannot_be_inlined_is_refused(callee: str, got: str) -> None:
 
 
 def test_functions_that_call_each_other_are_refused() -> None:
-    module = parse(CALLS.replace("CALLEE", "twice").replace('"ttir.add"(%x, %x) : (tensor<4xf32>, tensor<4xf32>)',
-                                                            "func.call @main(%x) : (tensor<4xf32>)"))  # fmt: skip
+    module = parse(
+        CALLS.replace("CALLEE", "twice").replace(
+            '"ttir.add"(%x, %x) : (tensor<4xf32>, tensor<4xf32>)', "func.call @main(%x) : (tensor<4xf32>)"
+        )
+    )
     with pytest.raises(CompilerInputError, match=r"@twice: expected calls of other .*, got @main, which calls it"):
         pipeline.run(pipeline.parse("inline"), module)
 

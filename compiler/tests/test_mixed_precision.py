@@ -23,9 +23,17 @@ def network() -> BudaGraph:
         Node("int", NodeKind.OP, ONE, "Int32", OpSpec("abs", "HiFi4", "Int32")),
     )
     edges = (
-        Edge("x", "mm", 0), Edge("w", "mm", 1), Edge("mm", "add", 0), Edge("b", "add", 1), Edge("add", "gelu"),
-        Edge("x", "deep", 0), Edge("v", "deep", 1), Edge("gelu", "mul", 0), Edge("deep", "mul", 1), Edge("i", "int"),
-    )  # fmt: skip
+        Edge("x", "mm", 0),
+        Edge("w", "mm", 1),
+        Edge("mm", "add", 0),
+        Edge("b", "add", 1),
+        Edge("add", "gelu"),
+        Edge("x", "deep", 0),
+        Edge("v", "deep", 1),
+        Edge("gelu", "mul", 0),
+        Edge("deep", "mul", 1),
+        Edge("i", "int"),
+    )
     return BudaGraph("network", nodes, edges)
 
 
@@ -45,28 +53,56 @@ def test_level_0_changes_nothing() -> None:
 def test_level_1_narrows_products_and_what_they_read() -> None:
     graph = mixed_precision(network(), 1)
     assert formats(graph) == {
-        "x": "Bfp8_b", "w": "Bfp8_b", "b": "Float32", "v": "Bfp8_b", "i": "Int32", "p": "Bfp2_b", "mm": "Bfp8_b",
-        "add": "Float32", "gelu": "Float32", "deep": "Bfp8_b", "mul": "Float32", "int": "Int32",
-    }  # fmt: skip
+        "x": "Bfp8_b",
+        "w": "Bfp8_b",
+        "b": "Float32",
+        "v": "Bfp8_b",
+        "i": "Int32",
+        "p": "Bfp2_b",
+        "mm": "Bfp8_b",
+        "add": "Float32",
+        "gelu": "Float32",
+        "deep": "Bfp8_b",
+        "mul": "Float32",
+        "int": "Int32",
+    }
     kept = ("Float32", "Float32", "HiFi4")
     product = ("Float16_b", "Bfp8_b", "HiFi2")
     assert inside(graph) == {
-        "mm": product, "add": kept, "gelu": kept, "deep": product, "mul": ("Float32", "", "HiFi4"),
+        "mm": product,
+        "add": kept,
+        "gelu": kept,
+        "deep": product,
+        "mul": ("Float32", "", "HiFi4"),
         "int": ("Int32", "", "HiFi4"),
-    }  # fmt: skip
+    }
 
 
 def test_level_2_holds_everything_with_the_exponents_of_float16() -> None:
     graph = mixed_precision(network(), 2)
     assert formats(graph) == {
-        "x": "Bfp8", "w": "Bfp8", "b": "Float16", "v": "Bfp8", "i": "Int32", "p": "Bfp2_b", "mm": "Bfp8",
-        "add": "Float16", "gelu": "Float16", "deep": "Bfp8", "mul": "Float16", "int": "Int32",
-    }  # fmt: skip
+        "x": "Bfp8",
+        "w": "Bfp8",
+        "b": "Float16",
+        "v": "Bfp8",
+        "i": "Int32",
+        "p": "Bfp2_b",
+        "mm": "Bfp8",
+        "add": "Float16",
+        "gelu": "Float16",
+        "deep": "Bfp8",
+        "mul": "Float16",
+        "int": "Int32",
+    }
     product = ("Float16", "Float16", "HiFi4")
     assert inside(graph) == {
-        "mm": product, "add": ("Float16", "Float32", "HiFi4"), "gelu": ("Float16", "Bfp8", "HiFi4"), "deep": product,
-        "mul": ("Float16", "", "HiFi4"), "int": ("Int32", "", "HiFi4"),
-    }  # fmt: skip
+        "mm": product,
+        "add": ("Float16", "Float32", "HiFi4"),
+        "gelu": ("Float16", "Bfp8", "HiFi4"),
+        "deep": product,
+        "mul": ("Float16", "", "HiFi4"),
+        "int": ("Int32", "", "HiFi4"),
+    }
 
 
 def test_what_an_op_makes_is_no_input_of_a_product() -> None:
@@ -75,8 +111,12 @@ def test_what_an_op_makes_is_no_input_of_a_product() -> None:
     assert formats(graph)["v"] == "Bfp8_b"
     chained = mixed_precision(graphs.two_matmuls(), 1)
     assert {name: chained.node(name).data_format for name in ("x", "w", "left", "right", "product")} == {
-        "x": "Float16_b", "w": "Float16_b", "left": "Float16_b", "right": "Float16_b", "product": "Bfp8_b",
-    }  # fmt: skip
+        "x": "Float16_b",
+        "w": "Float16_b",
+        "left": "Float16_b",
+        "right": "Float16_b",
+        "product": "Bfp8_b",
+    }
     gather = mixed_precision(graphs.one_tap_convolution(), 1)
     assert (gather.node("gather").data_format, gather.node("x").data_format) == ("Float16_b", "Float16_b")
     assert gather.node("gather").spec == graphs.one_tap_convolution().node("gather").spec

@@ -96,15 +96,18 @@ CASES = {
     f'"ttir.leaky_relu"(%a) <{{parameter = 0.1 : f32}}> : {SAME}': ([X], np.where(X > 0, X, 0.1 * X)),
     f'"ttir.clamp_scalar"(%a) <{{min = -0.5 : f32, max = 0.25 : f32}}> : {SAME}': ([X], np.clip(X, -0.5, 0.25)),
     '"ttir.gelu_bw"(%a, %b) : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>': (
-        [X[::-1].copy(), X], partial(derivative, False),
+        [X[::-1].copy(), X],
+        partial(derivative, False),
     ),
     '"ttir.gelu_bw"(%a, %b) <{approximate = "tanh"}> : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>': (
-        [X[::-1].copy(), X], partial(derivative, True),
+        [X[::-1].copy(), X],
+        partial(derivative, True),
     ),
     f'"ttir.cumsum"(%a) <{{dim = 0 : i64}}> : {SAME}': ([X], np.cumsum(X, 0)),
     f'"ttir.cumprod"(%a) <{{dim = 1 : i64}}> : {SAME}': ([X / 3], np.cumprod(X / 3, 1)),
     '"ttir.argmax"(%a) <{dim_arg = [1 : i32], keep_dim = false}> : (tensor<4x6xf32>) -> tensor<4xi32>': (
-        [X], X.argmax(1),
+        [X],
+        X.argmax(1),
     ),
     '"ttir.argmax"(%a) <{keep_dim = false}> : (tensor<4x6xf32>) -> tensor<i32>': ([X], X.argmax()),
     '"ttir.sort"(%a) <{dim = -1 : si32, descending = true, stable = false}> : (tensor<4x6xf32>)'
@@ -112,10 +115,12 @@ CASES = {
     '"ttir.get_dimension_size"(%a) <{dimension = 1 : i32}> : (tensor<4x6xf32>) -> tensor<i32>': ([X], 6),
     '"ttir.transpose"(%a) <{dim0 = -1 : si32, dim1 = 0 : si32}> : (tensor<4x6xf32>) -> tensor<6x4xf32>': ([X], X.T),
     '"ttir.repeat"(%a) <{repeat_dimensions = array<i64: 2, 3>}> : (tensor<4x6xf32>) -> tensor<8x18xf32>': (
-        [X], np.tile(X, (2, 3)),
+        [X],
+        np.tile(X, (2, 3)),
     ),
     '"ttir.repeat_interleave"(%a) <{repeats = 2 : ui32, dim = 0 : si32}> : (tensor<4x6xf32>) -> tensor<8x6xf32>': (
-        [X], np.repeat(X, 2, 0),
+        [X],
+        np.repeat(X, 2, 0),
     ),
     '"ttir.index_select"(%a) <{dim = 1 : si32, begin = 1 : si32, length = 1 : si32, stride = 2 : si32}>'
     " : (tensor<4x6xf32>) -> tensor<4x3xf32>": ([X], X[:, 1::2]),
@@ -123,23 +128,28 @@ CASES = {
     " : (tensor<4x6xf32>) -> tensor<4x2xf32>": ([X], X[:, 1:5:2]),
     '"ttir.embedding"(%a, %b) : (tensor<3xi32>, tensor<4x6xf32>) -> tensor<3x6xf32>': ([ROWS, X], X[ROWS]),
     '"ttir.gather"(%a, %b) <{dim = 0 : i32}> : (tensor<4x6xf32>, tensor<3x6xi32>) -> tensor<3x6xf32>': (
-        [X, PLACES], np.take_along_axis(X, PLACES, 0),
+        [X, PLACES],
+        np.take_along_axis(X, PLACES, 0),
     ),
     '"ttir.scatter"(%a, %b, %c) <{dim = 0 : i32, scatter_reduce_type = #ttcore.reduce_type<sum>}>'
     " : (tensor<4x6xf32>, tensor<3x6xi32>, tensor<3x6xf32>) -> tensor<4x6xf32>": (
-        [X, PLACES, UPDATES], added(X, PLACES, UPDATES),
+        [X, PLACES, UPDATES],
+        added(X, PLACES, UPDATES),
     ),
     '"ttir.embedding_backward"(%a, %b, %c) : (tensor<1x3x1xi32>, tensor<4x6xf32>, tensor<1x3x6xf32>)'
     " -> tensor<4x6xf32>": (
-        [ROWS.reshape(1, 3, 1), X, UPDATES[None]], added(0 * X, np.repeat(ROWS[:, None], 6, 1), UPDATES),
+        [ROWS.reshape(1, 3, 1), X, UPDATES[None]],
+        added(0 * X, np.repeat(ROWS[:, None], 6, 1), UPDATES),
     ),
     '"ttir.slice_dynamic"(%a, %b, %c) : (tensor<4x6xf32>, tensor<2xi32>, tensor<2xi32>) -> tensor<2x3xf32>': (
-        [X, np.array([1, 2], np.int32), np.array([3, 5], np.int32)], X[1:3, 2:5],
+        [X, np.array([1, 2], np.int32), np.array([3, 5], np.int32)],
+        X[1:3, 2:5],
     ),
     '"ttir.upsample2d"(%a) <{scale_factor = 2 : si32, mode = "nearest"}> : (tensor<2x4x5x7xf32>)'
     " -> tensor<2x8x10x7xf32>": ([IMAGE], IMAGE.repeat(2, 1).repeat(2, 2)),
     '"ttir.global_avg_pool2d"(%a) : (tensor<2x4x5x7xf32>) -> tensor<2x1x1x7xf32>': (
-        [IMAGE], IMAGE.mean((1, 2), keepdims=True),
+        [IMAGE],
+        IMAGE.mean((1, 2), keepdims=True),
     ),
     f'"ttir.conv2d"(%a, %b) <{{{NCHW}, dilation = array<i32: 1, 1>, groups = 2 : i32,'
     " padding = array<i32: 1, 2, 0, 1>, stride = array<i32: 1, 2>}>"
@@ -157,7 +167,8 @@ CASES = {
     " : (tensor<2x4x5x7xf32>, tensor<4x6x3x2xf32>) -> tensor<2x6x10x14xf32>": ([IMAGE, TURNED], transposed),
     f'"ttir.batch_norm_inference"(%a, %b, %c, %d, %e) <{{dimension = 1 : i32, epsilon = 1.0e-3 : f32}}>'
     f" : ({BATCH}, tensor<4xf32>, tensor<4xf32>) -> tensor<2x4x5x7xf32>": (
-        [IMAGE, *LINES], normal(LINES[2], LINES[3], 1e-3),
+        [IMAGE, *LINES],
+        normal(LINES[2], LINES[3], 1e-3),
     ),
     f'"ttir.batch_norm_training"(%a, %b, %c, %d, %e) <{{dimension = 1 : i32, epsilon = 1.0e-3 : f32,'
     f" momentum = 0.1 : f32}}> : ({BATCH}, tensor<4xf32>, tensor<4xf32>)"
@@ -171,7 +182,7 @@ CASES = {
     ),
     f'"ttir.group_norm"(%a, %b, %c) <{{num_groups = 2 : i64, epsilon = 1.0e-5 : f32, channel_dim = 1 : i64}}>'
     f" : ({BATCH}) -> tensor<2x4x5x7xf32>": ([IMAGE, *LINES[:2]], group_norm()),
-}  # fmt: skip
+}
 """A line of text in tt-mlir's words -> what goes in, what comes out (a function where XLA computes it)."""
 
 

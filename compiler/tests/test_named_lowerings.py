@@ -55,13 +55,17 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "scatter of rows": (lambda x, i, u: x.at[i].set(u), (TABLE, ROW_NUMBERS, ROWS)),
     "scatter along the second dim": (lambda x, i, u: x.at[:, i].set(u), (X, ROW_NUMBERS, floats(5, 3, 6))),
     "scatter of one window": (
-        lambda x, i, u: lax.dynamic_update_slice(x, u, (i[1], i[1])), (TABLE, ROW_NUMBERS, floats(2, 6))),
+        lambda x, i, u: lax.dynamic_update_slice(x, u, (i[1], i[1])),
+        (TABLE, ROW_NUMBERS, floats(2, 6)),
+    ),
     "scatter of largest": (lambda x, i, u: x.at[i].max(u), (TABLE, ROW_NUMBERS, ROWS)),
     "scatter of smallest along the last dim": (lambda x, i, u: x.at[..., i].min(u), (X, ROW_NUMBERS, floats(5, 4, 3))),
     "scatter at points": (lambda x, i, u: x.at[i, i + 1].add(u), (TABLE, ROW_NUMBERS, floats(3))),
     "scatter in batches": (jax.vmap(lambda x, i, u: x.at[i].set(u)), (X, integers(5, 1, below=4), floats(5, 1, 6))),
     "scatter in batches along the last dim": (
-        jax.vmap(lambda x, i, u: x.at[:, i].set(u)), (X, np.tile(np.array([4, 1], np.int32), (5, 1)), floats(5, 4, 2))),
+        jax.vmap(lambda x, i, u: x.at[:, i].set(u)),
+        (X, np.tile(np.array([4, 1], np.int32), (5, 1)), floats(5, 4, 2)),
+    ),
     "rows added to zeros": (lambda i, u: jnp.zeros((5, 6)).at[i].add(u), (ROW_NUMBERS, ROWS)),
     "rows added to a table": (lambda x, i, u: x.at[i].add(u), (TABLE, ROW_NUMBERS, ROWS)),
     "pool of two operands": (both_largest, (IMAGE, floats(1, 5, 6, 2))),
@@ -69,10 +73,14 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "pad of unequal edges": (lambda x: lax.pad(x, 2.0, ((1, 0, 0), (0, 3, 0))), (TABLE,)),
     "pad between elements": (lambda x: lax.pad(x, 2.0, ((1, 0, 1), (0, 3, 0))), (TABLE,)),
     "pad by an integer that no float32 is": (
-        lambda x: lax.pad(x, np.int32(16777217), ((1, 0, 0), (0, 3, 0))), (WHOLE,)),
+        lambda x: lax.pad(x, np.int32(16777217), ((1, 0, 0), (0, 3, 0))),
+        (WHOLE,),
+    ),
     "mean of windows": (lambda x: sums_of_four(x) / 4, (IMAGE,)),
     "mean of windows of a padded image": (
-        lambda x: sums_of_four(lax.pad(x, 0.0, ((0, 0, 0), (1, 0, 0), (1, 1, 0), (0, 0, 0)))) / 4, (IMAGE,)),
+        lambda x: sums_of_four(lax.pad(x, 0.0, ((0, 0, 0), (1, 0, 0), (1, 1, 0), (0, 0, 0)))) / 4,
+        (IMAGE,),
+    ),
     "sums of windows divided by what is not their size": (lambda x: sums_of_four(x) / 2, (IMAGE,)),
     "means of windows whose sums are read too": (lambda x: (sums_of_four(x), sums_of_four(x) / 4), (IMAGE,)),
     "a division of no pool": (lambda x: x / 4, (IMAGE,)),
@@ -90,8 +98,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "gather of what lies between": (lambda x, i: x[i, :, i + 1], (X, ROW_NUMBERS)),
     "gather in batches": (jax.vmap(lambda x, i: x[i]), (X, integers(5, 3, below=4))),
     "gather of windows": (
-        jax.vmap(lambda i: lax.dynamic_slice(jnp.asarray(TABLE), (i, 0), (2, 3))), (np.array([0, 3, 1], np.int32),)),
-}  # fmt: skip
+        jax.vmap(lambda i: lax.dynamic_slice(jnp.asarray(TABLE), (i, 0), (2, 3))),
+        (np.array([0, 3, 1], np.int32),),
+    ),
+}
 """What each computes, as JAX has it, and its arguments."""
 
 
@@ -132,16 +142,21 @@ func.func private @other({arguments}) -> ({results}) {{
 def of_composite(name: str, attributes: str, inputs: list[np.ndarray], results: list[str]) -> list[np.ndarray]:
     """Results of the device for a composite whose decomposition must not be taken: it gives zeros."""
     types = [f"tensor<{'x'.join(map(str, x.shape))}x{'f32' if x.dtype == np.float32 else 'i32'}>" for x in inputs]
-    zeros = [f"%z{n} = stablehlo.constant dense<0{'.0' if 'f32' in kind else ''}> : {kind}"
-             for n, kind in enumerate(results)]  # fmt: skip
+    zeros = [
+        f"%z{n} = stablehlo.constant dense<0{'.0' if 'f32' in kind else ''}> : {kind}" for n, kind in enumerate(results)
+    ]
     many = len(results) > 1
     text = COMPOSITE.format(
-        arguments=", ".join(f"%a{n}: {kind}" for n, kind in enumerate(types)), results=", ".join(results), name=name,
-        count=f":{len(results)}" if many else "", attributes=attributes, types=", ".join(types),
+        arguments=", ".join(f"%a{n}: {kind}" for n, kind in enumerate(types)),
+        results=", ".join(results),
+        name=name,
+        count=f":{len(results)}" if many else "",
+        attributes=attributes,
+        types=", ".join(types),
         operands=", ".join(f"%a{n}" for n in range(len(inputs))),
         returned=", ".join(f"%0#{n}" if many else "%0" for n in range(len(results))),
         none="\n  ".join([*zeros, f"return {', '.join(f'%z{n}' for n in range(len(results)))} : {', '.join(results)}"]),
-    )  # fmt: skip
+    )
     return run(text, inputs)
 
 
@@ -157,9 +172,11 @@ def test_composites_of_tt_mlir_are_its_ops() -> None:
         of_composite("topk_values", f"{words}, largest = false", [line], two[:1])
     assert not of_composite("topk_values", "dim = -1 : i64", [line], two[:1])[0].any(), "no k: its decomposition"
     for x, at, dim in (
-        (line, integers(2, 3, below=6), 1), (line, integers(1, 6, below=2), 0), (line[0], integers(4, below=6), 0),
+        (line, integers(2, 3, below=6), 1),
+        (line, integers(1, 6, below=2), 0),
+        (line[0], integers(4, below=6), 0),
         (line[0], integers(4, below=6), -1),
-    ):  # fmt: skip
+    ):
         kind = f"tensor<{'x'.join(map(str, at.shape))}xf32>"
         got = of_composite("gather", f"dim = {dim} : i64", [x, at], [kind])[0]
         np.testing.assert_array_equal(got, np.take_along_axis(x, at, dim))
@@ -186,15 +203,24 @@ def test_uniform_numbers_lie_between_their_bounds() -> None:
     [
         (lambda x, w: turned(x, w, (2, 1), (2, 2), NHWC), (IMAGE, KERNEL), "strides of 1, got another"),
         (lambda x, w: turned(x, w, (1, 2), (2, 2), NHWC), (IMAGE, KERNEL), "strides of 1, got another"),
-        (lambda x, i, u: lax.scatter_sub(x, i[:, None], u, lax.ScatterDimensionNumbers((1,), (0,), (0,))),
-         (TABLE, ROW_NUMBERS, ROWS), "expected a body that is one of"),
-        (pool(lambda a, b: (lax.max(a[0], b[0]), lax.mul(a[1], b[1])), (-np.inf, 1.0), (1, 2, 2, 1), (1, 2, 2, 1)),
-         (IMAGE, IMAGE), "expected a pool over two dims for each operand"),
-        (pool(lambda a, b: (lax.max(a[0], b[0]), lax.max(a[1], b[1])), (-np.inf, 0.0), (1, 2, 2, 1), (1, 2, 2, 1)),
-         (IMAGE, IMAGE), "expected a pool over two dims for each operand"),
+        (
+            lambda x, i, u: lax.scatter_sub(x, i[:, None], u, lax.ScatterDimensionNumbers((1,), (0,), (0,))),
+            (TABLE, ROW_NUMBERS, ROWS),
+            "expected a body that is one of",
+        ),
+        (
+            pool(lambda a, b: (lax.max(a[0], b[0]), lax.mul(a[1], b[1])), (-np.inf, 1.0), (1, 2, 2, 1), (1, 2, 2, 1)),
+            (IMAGE, IMAGE),
+            "expected a pool over two dims for each operand",
+        ),
+        (
+            pool(lambda a, b: (lax.max(a[0], b[0]), lax.max(a[1], b[1])), (-np.inf, 0.0), (1, 2, 2, 1), (1, 2, 2, 1)),
+            (IMAGE, IMAGE),
+            "expected a pool over two dims for each operand",
+        ),
     ],
     ids=["stride of rows", "stride of columns", "scatter that subtracts", "pool of products", "pool from zero"],
-)  # fmt: skip
+)
 def test_what_has_no_form_is_refused(
     function: Callable[..., Any], arguments: tuple[np.ndarray, ...], expected: str
 ) -> None:

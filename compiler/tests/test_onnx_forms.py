@@ -22,9 +22,13 @@ from opscope.models.frontends.through_onnx.lower import lower  # noqa: E402
 NODE = helper.make_node
 FLOAT, HALF = TensorProto.FLOAT, TensorProto.FLOAT16
 HELD = {
-    "two": np.float32(2), "three": np.float32(3), "one": np.float32(1), "epsilon": np.float32(1e-3),
-    "last": np.array([-1]), "first": np.array([0]),
-}  # fmt: skip
+    "two": np.float32(2),
+    "three": np.float32(3),
+    "one": np.float32(1),
+    "epsilon": np.float32(1e-3),
+    "last": np.array([-1]),
+    "first": np.array([0]),
+}
 
 
 def simplified(
@@ -46,7 +50,7 @@ def simplified(
         *scaled[root],
         NODE("Cast", ["n32"], ["n"], to=element),
         NODE("Mul", ["w", "n"], ["y"]),
-    ]  # fmt: skip
+    ]
 
 
 def proto(nodes: Sequence[NodeProto], element: int = FLOAT) -> onnx.ModelProto:

@@ -27,9 +27,15 @@ def network() -> BudaGraph:
         Node("n", NodeKind.OUTPUT, TILE, "Int32"),
     )
     edges = (
-        Edge("x", "exp"), Edge("exp", "mm", 0), Edge("w", "mm", 1), Edge("i", "sum", 0), Edge("i", "sum", 1),
-        Edge("exp", "y"), Edge("mm", "z"), Edge("sum", "n"),
-    )  # fmt: skip
+        Edge("x", "exp"),
+        Edge("exp", "mm", 0),
+        Edge("w", "mm", 1),
+        Edge("i", "sum", 0),
+        Edge("i", "sum", 1),
+        Edge("exp", "y"),
+        Edge("mm", "z"),
+        Edge("sum", "n"),
+    )
     return BudaGraph("network", nodes, edges)
 
 

@@ -43,12 +43,16 @@ def test_panels_are_epochs_and_boxes_ops() -> None:
     assert (first.loading, second.loading) == (int(14 * bytes_of_a_core / 122.4), int(2 * bytes_of_a_core / 122.4))
     boxes = [*first.boxes, *second.boxes]
     assert [(box.name, box.x, box.y, box.width, box.height) for box in boxes] == [
-        ("mm", 0, 0, 3, 2), ("e", 3, 0, 1, 8), ("_fused_op_0", 0, 0, 2, 1),
-    ]  # fmt: skip
+        ("mm", 0, 0, 3, 2),
+        ("e", 3, 0, 1, 8),
+        ("_fused_op_0", 0, 0, 2, 1),
+    ]
     # A core is 36 units wide, a letter 0.62 x 10.5; the words of a tall op run downwards.
     assert [(box.label, box.upright, box.kind) for box in boxes] == [
-        ("mm", False, 0), ("e", True, 6), ("fused 0", False, 2),
-    ]  # fmt: skip
+        ("mm", False, 0),
+        ("e", True, 6),
+        ("fused 0", False, 2),
+    ]
     assert [box.cycles for box in boxes] == [thousands(held.choices[box.name].model.cycles) for box in boxes]
     assert [box.share for box in first.boxes] == [
         round(100 * held.choices[name].model.cycles / first.cycles) for name in ("mm", "e")
@@ -70,8 +74,10 @@ def test_the_page_draws_them_in_cells_of_36_units() -> None:
     assert 'viewBox="0 0 289 325"' in text  # 8 x 9 cores and a line
     drawn = re.findall(r'data-op="(\w+)".*?<rect x="(\d+)" y="(\d+)" width="(\d+)" height="(\d+)"', text)
     assert sorted(drawn) == [
-        ("_fused_op_0", "1", "1", "71", "35"), ("e", "109", "1", "35", "287"), ("mm", "1", "1", "107", "71"),
-    ]  # fmt: skip
+        ("_fused_op_0", "1", "1", "71", "35"),
+        ("e", "109", "1", "35", "287"),
+        ("mm", "1", "1", "107", "71"),
+    ]
 
 
 def test_the_legend_has_the_kinds_that_occur_and_the_bottleneck_is_named() -> None:

@@ -42,9 +42,10 @@ def test_a_queue_lies_over_its_readers_cores_where_its_shape_divides_so(
 def test_each_row_of_cores_reads_its_own_part_of_a_picker() -> None:
     node = Node("x", NodeKind.CONSTANT, TensorShape(1, 1, 4, 6))
     reader: Any = SimpleNamespace(
-        spec=SimpleNamespace(sparse=object()), input_grid=lambda operand: Grid(3, 2),
+        spec=SimpleNamespace(sparse=object()),
+        input_grid=lambda operand: Grid(3, 2),
         inputs=[SimpleNamespace(block_shape="its share")],
-    )  # fmt: skip
+    )
     assert _read_as(node, reader, 0) == (Grid(3, 1), "its share")
     assert _read_as(node, reader, 1)[0] == Grid(1, 2)
 
@@ -55,8 +56,10 @@ def test_each_queue_knows_its_tensor_but_a_pickers() -> None:
     held = program.binary.programs[0].tensors
     tensors = {queue.name: queue.tensor for queue in program.binary.plan.queues}
     assert {name: held[at].shape for name, at in tensors.items() if at >= 0} == {
-        "x": (1, 16 * 16, 128), "w": (1, 128, 128), "y": (1, 16 * 16, 128),
-    }  # fmt: skip
+        "x": (1, 16 * 16, 128),
+        "w": (1, 128, 128),
+        "y": (1, 16 * 16, 128),
+    }
     assert tensors["picker"] == -1  # the convolution's kernel makes it
     rebuilt = netlist_binary(netlist_of(planned, program), "n150").binary.plan
     assert [queue.name for queue in rebuilt.queues if queue.tensor == -1] == ["picker"]
@@ -106,9 +109,12 @@ def test_each_queue_asks_for_room_for_as_long_as_it_is_read(monkeypatch: pytest.
     )
     told = {queue.name: (queue.kind, queue.entries, queue.grid, queue.location) for queue in held.queues}
     assert told == {
-        "x": ("queue", 2, (1, 1), "dram"), "w": ("ram", 1, (1, 3), "dram"), "e2e_mm_0": ("queue", 1, (2, 3), "dram"),
-        "e2e_e_0": ("queue", 1, (1, 1), "dram"), "y": ("queue", 2, (1, 1), "dram"),
-    }  # fmt: skip
+        "x": ("queue", 2, (1, 1), "dram"),
+        "w": ("ram", 1, (1, 3), "dram"),
+        "e2e_mm_0": ("queue", 1, (2, 3), "dram"),
+        "e2e_e_0": ("queue", 1, (1, 1), "dram"),
+        "y": ("queue", 2, (1, 1), "dram"),
+    }
     blocks = {queue.name: queue.block for queue in held.queues}
     assert blocks["x"] == BlockPlan(1, 8, 4, 1, 1)
     assert blocks["w"] == BlockPlan(1, 4, 4, 1, 1)
@@ -117,8 +123,9 @@ def test_each_queue_asks_for_room_for_as_long_as_it_is_read(monkeypatch: pytest.
     on_host, (asked,) = requested(monkeypatch, made)
     assert [request.name for request in asked] == ["w", "e2e_mm_0", "e2e_e_0"]
     assert [(q.name, q.allocations) for q in on_host.queues if q.location == "host"] == [
-        ("x", (Allocation(0, 0),)), ("y", (Allocation(0, 64 * TILE),)),
-    ]  # fmt: skip
+        ("x", (Allocation(0, 0),)),
+        ("y", (Allocation(0, 64 * TILE),)),
+    ]
 
 
 def test_each_chip_has_its_own_room_and_what_stays_in_an_epoch_needs_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,6 +148,9 @@ def test_an_accumulated_result_and_a_parameter_are_held_for_every_t() -> None:
         spec = OpSpec("add", gradient=gradient)
         model = OpModel(spec, Grid(1, 1), StreamFactor(), (held, held), held, (None, held), (held,), (), 1)
         assert [(b.role, b.operand, b.tiles) for b in buffers(model)] == [
-            ("input", 0, 12), ("input", 1, 12), ("output", 0, 12 * times), ("intermediate", 0, 12),
+            ("input", 0, 12),
+            ("input", 1, 12),
+            ("output", 0, 12 * times),
+            ("intermediate", 0, 12),
             ("parameter", 1, 60),
-        ]  # fmt: skip
+        ]

@@ -37,8 +37,10 @@ def test_a_product_is_rounded_and_clamped():
     kinds = f"(tensor<6x40x{X}>, tensor<40x7x{W}>) -> tensor<6x7x{Y}>"
     got = run(
         f"%0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : {kinds}\nreturn %0 : tensor<6x7x{Y}>",
-        f"(%a: tensor<6x40x{X}>, %b: tensor<40x7x{W}>) -> tensor<6x7x{Y}>", a, b,
-    )  # fmt: skip
+        f"(%a: tensor<6x40x{X}>, %b: tensor<40x7x{W}>) -> tensor<6x7x{Y}>",
+        a,
+        b,
+    )
     value = (a.astype(np.float64) - ZX) * SX @ (b.astype(np.float64) * SW)
     assert_quantised(got, value, SY, ZY, -128, 127)
 
@@ -52,8 +54,10 @@ def test_a_product_with_scales_per_output_and_batches():
         f"""%0 = stablehlo.dot_general %a, %b, batching_dims = [0] x [0], contracting_dims = [2] x [1]
               : ({left}, {right}) -> {result}
             return %0 : {result}""",
-        f"(%a: {left}, %b: {right}) -> {result}", a, b,
-    )  # fmt: skip
+        f"(%a: {left}, %b: {right}) -> {result}",
+        a,
+        b,
+    )
     value = (a.astype(np.float64) - ZX) * SX @ (b * scales)
     assert_quantised(got, value, SY, ZY, -128, 127)
 
@@ -95,8 +99,12 @@ def test_a_convolution_pads_with_the_zero_point(groups: int):
 def test_elementwise_ops_of_equal_and_of_other_scales(op: str, other: str):
     a, b = stored((5, 33), 7), stored((5, 33), 8)
     left, right, result = (f"tensor<5x33x{kind}>" for kind in (X, other, Y))
-    got = run(f"%0 = stablehlo.{op} %a, %b : ({left}, {right}) -> {result}\nreturn %0 : {result}",
-              f"(%a: {left}, %b: {right}) -> {result}", a, b)  # fmt: skip
+    got = run(
+        f"%0 = stablehlo.{op} %a, %b : ({left}, {right}) -> {result}\nreturn %0 : {result}",
+        f"(%a: {left}, %b: {right}) -> {result}",
+        a,
+        b,
+    )
     scale, zero = (SX, ZX) if other is X else (SY, ZY)
     value = getattr(np, op)((a.astype(np.float64) - ZX) * SX, (b.astype(np.float64) - zero) * scale)
     assert_quantised(got, value, SY, ZY, -128, 127)
@@ -124,8 +132,12 @@ def test_weights_alone_are_dequantised():
     """Hybrid quantisation: a product of floats, as the specification says."""
     x, b = programs.random((3, 8)), stored((8, 4), 10, -127)
     kinds = f"(tensor<3x8xf32>, tensor<8x4x{W}>) -> tensor<3x4xf32>"
-    got = run(f"%0 = stablehlo.dot_general %x, %b, contracting_dims = [1] x [0] : {kinds}\nreturn %0 : tensor<3x4xf32>",
-              f"(%x: tensor<3x8xf32>, %b: tensor<8x4x{W}>) -> tensor<3x4xf32>", x, b)  # fmt: skip
+    got = run(
+        f"%0 = stablehlo.dot_general %x, %b, contracting_dims = [1] x [0] : {kinds}\nreturn %0 : tensor<3x4xf32>",
+        f"(%x: tensor<3x8xf32>, %b: tensor<8x4x{W}>) -> tensor<3x4xf32>",
+        x,
+        b,
+    )
     np.testing.assert_allclose(got, x @ (b * np.float32(SW)), rtol=4e-3, atol=4e-3)
 
 

@@ -19,13 +19,30 @@ from opscope.compiler.pipelines import quick_check
 from opscope.compiler.pipelines.quick_check import certainly_valid, check_of
 
 READ = (
-    Operation.verify, Block.verify, Region.verify, OpDef.verify, operations.verify_variadic_size,
-    operations.verify_variadic_same_size, operations.irdl_op_verify_regions, operations.irdl_op_verify_arg_list,
-    operations.get_accessors_from_op_def, AnyAttr.verify, BaseAttr.verify, RangeOf.verify, RangeLengthConstraint.verify,
-    EqIntConstraint.verify, SymbolNameConstraint.verify, traits.OpTrait.verify, traits.IsolatedFromAbove.verify,
-    traits.NoTerminator.verify, traits.ReturnLike.verify, traits.SymbolOpInterface, traits.OptionalSymbolOpInterface,
-    traits.SymbolTable.verify, FuncOp.__init__,
-)  # fmt: skip
+    Operation.verify,
+    Block.verify,
+    Region.verify,
+    OpDef.verify,
+    operations.verify_variadic_size,
+    operations.verify_variadic_same_size,
+    operations.irdl_op_verify_regions,
+    operations.irdl_op_verify_arg_list,
+    operations.get_accessors_from_op_def,
+    AnyAttr.verify,
+    BaseAttr.verify,
+    RangeOf.verify,
+    RangeLengthConstraint.verify,
+    EqIntConstraint.verify,
+    SymbolNameConstraint.verify,
+    traits.OpTrait.verify,
+    traits.IsolatedFromAbove.verify,
+    traits.NoTerminator.verify,
+    traits.ReturnLike.verify,
+    traits.SymbolOpInterface,
+    traits.OptionalSymbolOpInterface,
+    traits.SymbolTable.verify,
+    FuncOp.__init__,
+)
 """The parts of xDSL of which `quick_check.py` says what they do, and those whose shape it relies on."""
 
 

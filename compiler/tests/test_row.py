@@ -38,10 +38,17 @@ def test_every_chlo_row_is_an_op_of_chlo():
 AT_THE_DOOR = {
     f"stablehlo.{name}"
     for name in (
-        "return", "tuple", "get_tuple_element", "after_all", "create_token", "async_start", "async_done",
-        "uniform_quantize", "uniform_dequantize",
+        "return",
+        "tuple",
+        "get_tuple_element",
+        "after_all",
+        "create_token",
+        "async_start",
+        "async_done",
+        "uniform_quantize",
+        "uniform_dequantize",
     )
-}  # fmt: skip
+}
 """Ops of which the door leaves nothing: test_front_door.py shows it."""
 
 

@@ -33,8 +33,9 @@ def one_off(case: Case, local: partition.Partitioned) -> str:
     outputs = [result.outputs[0] for result in program.run_mesh(parts)]
     limit = TOLERANCE * float(np.max(np.abs(expected)))
     for device, output in enumerate(outputs):  # each device's own part, replicas too
-        inside = tuple(slice(max(0, whole - start)) for start, whole in
-                       zip(gives.starts[device], expected.shape, strict=True))  # fmt: skip
+        inside = tuple(
+            slice(max(0, whole - start)) for start, whole in zip(gives.starts[device], expected.shape, strict=True)
+        )
         want = gives.part(expected, device)
         error = np.abs(output.astype(np.float32) - want)[inside]
         if output.shape != want.shape or (error.size and not float(error.max()) <= limit):

@@ -110,10 +110,16 @@ def modules() -> Iterator[str]:
         make(shape, mesh, split, spelling)
         for shape, mesh, split in itertools.product(SHAPES, MESHES, SPLITS)
         for make, spelling in (
-            (on_arguments, "sdy"), (on_arguments, "gspmd"), (on_a_value, "op"), (on_a_value, "constraint"),
-            (on_a_value, "call"), (on_a_value, "to_shard"), (on_a_value, "frontend"), (manual, ""),
+            (on_arguments, "sdy"),
+            (on_arguments, "gspmd"),
+            (on_a_value, "op"),
+            (on_a_value, "constraint"),
+            (on_a_value, "call"),
+            (on_a_value, "to_shard"),
+            (on_a_value, "frontend"),
+            (manual, ""),
         )
-    ]  # fmt: skip
+    ]
     random.Random(17).shuffle(everything)
     yield from everything
 

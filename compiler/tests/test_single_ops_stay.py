@@ -60,10 +60,21 @@ def tempting(x, w, k):  # type: ignore[no-untyped-def]
     image = x.reshape(1, 16, 16, 32)
     zero, one, least = (np.full(x.shape, number, np.float32) for number in (0.0, 1.0, -np.inf))
     return (
-        jnp.maximum(x, zero), jnp.maximum(x, least), x * one, x / one, one / x, -x, x @ w, jnp.exp(x), x.T,
-        lax.reduce_sum(x, (1,)), jnp.arange(64), lax.reshape(x, (64, 128)), lax.select(x > k[0, 0, 0], x, x),
+        jnp.maximum(x, zero),
+        jnp.maximum(x, least),
+        x * one,
+        x / one,
+        one / x,
+        -x,
+        x @ w,
+        jnp.exp(x),
+        x.T,
+        lax.reduce_sum(x, (1,)),
+        jnp.arange(64),
+        lax.reshape(x, (64, 128)),
+        lax.select(x > k[0, 0, 0], x, x),
         lax.conv_general_dilated(image, k, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")),
-    )  # fmt: skip
+    )
 
 
 def singles(module: Any) -> list[Any]:

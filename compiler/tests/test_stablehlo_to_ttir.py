@@ -166,9 +166,10 @@ def test_refusals_are_typed(line, signature, op, kind):
 
 
 @pytest.mark.parametrize(
-    "of", [lax.sort, lambda x: lax.sort((x, x), num_keys=2), lambda x: lax.eq_to_p.bind(x, x)],
+    "of",
+    [lax.sort, lambda x: lax.sort((x, x), num_keys=2), lambda x: lax.eq_to_p.bind(x, x)],
     ids=["sort", "two keys", "compare"],
-)  # fmt: skip
+)
 def test_an_order_of_64_bit_floats_is_never(of):
     """JAX sorts floats in their total order, whose mask of 63 bits no 32-bit attribute holds."""
     with jax.enable_x64(True):

@@ -18,9 +18,23 @@ if not (find_spec("torch") and find_spec("torchax")):
 
 SDPA, DECODE = "scaled_dot_product_attention", "scaled_dot_product_attention_decode"
 NAMED = {
-    SDPA, DECODE, "update_cache", "fill_cache", "rotary_embedding", "cumsum", "argmax", "embedding", "rms_norm",
-    "layer_norm", "matmul", "softmax", "scatter", "gather", "rsqrt", "mean",
-}  # fmt: skip
+    SDPA,
+    DECODE,
+    "update_cache",
+    "fill_cache",
+    "rotary_embedding",
+    "cumsum",
+    "argmax",
+    "embedding",
+    "rms_norm",
+    "layer_norm",
+    "matmul",
+    "softmax",
+    "scatter",
+    "gather",
+    "rsqrt",
+    "mean",
+}
 """Names that forms become, and those of the parts that they would be."""
 FORMS: dict[str, list[str]] = {
     "attention": [SDPA],

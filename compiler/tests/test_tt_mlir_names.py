@@ -41,30 +41,35 @@ MATRIX = programs.random((2, 3))
 READ = {
     "pad": (
         '"ttir.pad"(%x) <{padding = array<i32: 1, 0, 0, 2>, value = 7.0 : f32}> : (tensor<2x3xf32>) -> tensor<3x5xf32>',
-        MATRIX, lambda x: np.pad(x, ((1, 0), (0, 2)), constant_values=7),
+        MATRIX,
+        lambda x: np.pad(x, ((1, 0), (0, 2)), constant_values=7),
     ),
     "max_pool2d": (
         '"ttir.max_pool2d"(%x) <{ceil_mode = false, dilation = array<i32: 1, 1>, kernel = array<i32: 1, 1>,'
         " padding = array<i32: 0, 2, 0, 0>, stride = array<i32: 1, 1>}>"
         " : (tensor<1x4x6x2xf32>) -> tensor<1x4x8x2xf32>",
-        IMAGE, lambda x: np.pad(x, ((0, 0), (0, 0), (2, 0), (0, 0)), constant_values=-np.inf),
+        IMAGE,
+        lambda x: np.pad(x, ((0, 0), (0, 0), (2, 0), (0, 0)), constant_values=-np.inf),
     ),
     "avg_pool2d": (
         '"ttir.avg_pool2d"(%x) <{ceil_mode = false, count_include_pad = true, dilation = array<i32: 1, 1>,'
         " kernel = array<i32: 2, 3>, padding = array<i32: 0, 0, 0, 0>, stride = array<i32: 2, 3>}>"
         " : (tensor<1x4x6x2xf32>) -> tensor<1x2x2x2xf32>",
-        IMAGE, lambda x: x.reshape(1, 2, 2, 2, 3, 2).mean((2, 4)),
+        IMAGE,
+        lambda x: x.reshape(1, 2, 2, 2, 3, 2).mean((2, 4)),
     ),
     "softmax": (
         '"ttir.softmax"(%x) <{dimension = 1 : si32}> : (tensor<2x3xf32>) -> tensor<2x3xf32>',
-        MATRIX, lambda x: np.exp(x) / np.exp(x).sum(1, keepdims=True),
+        MATRIX,
+        lambda x: np.exp(x) / np.exp(x).sum(1, keepdims=True),
     ),
     "topk": (
         '"ttir.topk"(%x) <{dim = -1 : i32, k = 2 : i32, largest = true, sorted = true}>'
         " : (tensor<2x3xf32>) -> (tensor<2x2xf32>, tensor<2x2xi32>)",
-        MATRIX, lambda x: -np.sort(-x)[:, :2],
+        MATRIX,
+        lambda x: -np.sort(-x)[:, :2],
     ),
-}  # fmt: skip
+}
 """Op -> a line of text as tt-mlir writes it, what goes in, what comes out."""
 
 

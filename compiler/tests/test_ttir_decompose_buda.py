@@ -37,13 +37,15 @@ CASES = {
     "clamp_tensor": lambda a, b: jax.lax.clamp(-1.5, a, 2.0),
     "pad": lambda a, b: jnp.pad(a, ((0, 2), (3, 0)), constant_values=-2.5),
     "where": lambda a, b: jnp.where(jnp.reshape(a > b, (16, 48)).reshape(24, 32), a, b),
-}  # fmt: skip
+}
 INEXACT = {"div", "rsqrt"}
 """These are a reciprocal's: test_planned_run.py and the sweep of all ops hold them to their tolerances."""
 CLOSE = {
-    "erfc": jax.scipy.special.erfc, "expm1": jnp.expm1, "log1p": lambda a: jnp.log1p(jnp.abs(a)),
+    "erfc": jax.scipy.special.erfc,
+    "expm1": jnp.expm1,
+    "log1p": lambda a: jnp.log1p(jnp.abs(a)),
     "pow": lambda a: jnp.abs(a) ** 1.5 + (jnp.abs(a) + 1) ** -2.0,
-}  # fmt: skip
+}
 """Not exact in Float16_b: `f(a)` within its last places."""
 ELSEWHERE = {"max_pool2d", "min_pool2d", "gather", "scatter"}
 """test_buda_moves.py has these."""
@@ -123,12 +125,21 @@ ZERO, ONE = (f"%z = stablehlo.constant dense<{value}> : {KIND}\n" for value in (
 @pytest.mark.parametrize(
     ("body", "kind", "expected"),
     [
-        (f"%c = stablehlo.convert %x : ({KIND}) -> {TRUTH}\n{AS_NUMBER}", KIND,
-         "full multiply abs full subtract relu full subtract"),
-        (f"%c = stablehlo.compare GT, %x, %y : ({KIND}, {KIND}) -> {TRUTH}\n{AS_NUMBER}", KIND,
-         "subtract full multiply relu full subtract relu full subtract"),
-        (f"%c = stablehlo.compare GE, %x, %y : ({KIND}, {KIND}) -> {TRUTH}\n{AS_NUMBER}", KIND,
-         "subtract full multiply relu full subtract relu"),
+        (
+            f"%c = stablehlo.convert %x : ({KIND}) -> {TRUTH}\n{AS_NUMBER}",
+            KIND,
+            "full multiply abs full subtract relu full subtract",
+        ),
+        (
+            f"%c = stablehlo.compare GT, %x, %y : ({KIND}, {KIND}) -> {TRUTH}\n{AS_NUMBER}",
+            KIND,
+            "subtract full multiply relu full subtract relu full subtract",
+        ),
+        (
+            f"%c = stablehlo.compare GE, %x, %y : ({KIND}, {KIND}) -> {TRUTH}\n{AS_NUMBER}",
+            KIND,
+            "subtract full multiply relu full subtract relu",
+        ),
         (f"%r = stablehlo.divide %x, %y : {KIND}", KIND, "reciprocal multiply"),
         (f"%r = stablehlo.rsqrt %x : {KIND}", KIND, "sqrt reciprocal"),
         (f"{ZERO}%r = stablehlo.maximum %x, %z : {KIND}", KIND, "full relu"),
@@ -137,10 +148,13 @@ ZERO, ONE = (f"%z = stablehlo.constant dense<{value}> : {KIND}\n" for value in (
         (f"{ONE}%r = stablehlo.maximum %x, %z : {KIND}", KIND, "full maximum"),
         (f"{ZERO}%r = stablehlo.maximum %a, %z : {KIND}", KIND, "full maximum"),
         (f"%c = stablehlo.compare EQ, %x, %y : ({WHOLE}, {WHOLE}) -> {TRUTH}\n{AS_NUMBER}", WHOLE, "eq typecast"),
-        (f"%c = stablehlo.convert %x : ({KIND}) -> {WHOLE}\n%r = stablehlo.convert %c : ({WHOLE}) -> {KIND}", KIND,
-         "typecast typecast"),
+        (
+            f"%c = stablehlo.convert %x : ({KIND}) -> {WHOLE}\n%r = stablehlo.convert %c : ({WHOLE}) -> {KIND}",
+            KIND,
+            "typecast typecast",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_an_op_becomes(body: str, kind: str, expected: str) -> None:
     sums = "".join(f"%{to} = stablehlo.add %{of}, %{of} : {kind}\n" for to, of in ("xa", "yb"))
     text = f"func.func @main(%a: {kind}, %b: {kind}) -> {KIND} {{ {sums}{body} return %r : {KIND} }}"

@@ -154,9 +154,14 @@ def test_a_models_training_step_is_planned_run_and_right() -> None:
 
 def test_a_program_that_is_one_pass_says_so() -> None:
     """An optimizer alone has no location that tells; its epochs are an optimizer's, and so is its program."""
-    c = Compilation(b"func.func @main(%w: tensor<32x32xf32>, %g: tensor<32x32xf32>) -> tensor<32x32xf32> {\n"
-                    b"  %0 = stablehlo.subtract %w, %g : tensor<32x32xf32>\n"
-                    b"  return %0 : tensor<32x32xf32> }", "n150", epoch_type="optimizer", single_op=True)  # fmt: skip
+    c = Compilation(
+        b"func.func @main(%w: tensor<32x32xf32>, %g: tensor<32x32xf32>) -> tensor<32x32xf32> {\n"
+        b"  %0 = stablehlo.subtract %w, %g : tensor<32x32xf32>\n"
+        b"  return %0 : tensor<32x32xf32> }",
+        "n150",
+        epoch_type="optimizer",
+        single_op=True,
+    )
     compile_to(c)
     assert c.netlist is not None
     assert [g.name for g in c.netlist.graphs] == ["opt_0_0_temporal_epoch_0"]
@@ -167,13 +172,16 @@ def test_a_program_that_is_one_pass_says_so() -> None:
 
 def test_results_that_no_device_computes_are_the_hosts() -> None:
     """A constant, an argument as it came, and integers: the host's part has them beside the queues."""
-    c = Compilation(b"func.func @main(%x: tensor<4x4xf32>, %i: tensor<3xi32>)\n"
-                    b"    -> (tensor<f32>, tensor<4x4xf32>, tensor<3xi32>, tensor<4x4xf32>) {\n"
-                    b"  %0 = stablehlo.constant dense<2.5> : tensor<f32>\n"
-                    b"  %1 = stablehlo.tanh %x : tensor<4x4xf32>\n"
-                    b"  %2 = stablehlo.add %i, %i : tensor<3xi32>\n"
-                    b"  return %0, %1, %2, %x : tensor<f32>, tensor<4x4xf32>, tensor<3xi32>, tensor<4x4xf32> }",
-                    "n150", single_op=True)  # fmt: skip
+    c = Compilation(
+        b"func.func @main(%x: tensor<4x4xf32>, %i: tensor<3xi32>)\n"
+        b"    -> (tensor<f32>, tensor<4x4xf32>, tensor<3xi32>, tensor<4x4xf32>) {\n"
+        b"  %0 = stablehlo.constant dense<2.5> : tensor<f32>\n"
+        b"  %1 = stablehlo.tanh %x : tensor<4x4xf32>\n"
+        b"  %2 = stablehlo.add %i, %i : tensor<3xi32>\n"
+        b"  return %0, %1, %2, %x : tensor<f32>, tensor<4x4xf32>, tensor<3xi32>, tensor<4x4xf32> }",
+        "n150",
+        single_op=True,
+    )
     compile_to(c)
     assert c.host is not None
     assert [number for number, _, _ in c.lowering.results] == [1]

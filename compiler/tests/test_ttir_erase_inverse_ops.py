@@ -56,8 +56,11 @@ FLAT, LEFT, RIGHT = (programs.random(shape) for shape in [(1, 16, 32), (2, 3, 8,
         (lambda x: (x.transpose(0, 2, 1) * 2.5).transpose(0, 2, 1), (X,), "full multiply"),
         (lambda x: jnp.exp(x.reshape(16, 32) * 2.5).reshape(2, 8, 32), (X,), "full multiply exp"),
         # What is no number per channel, or comes in another order, keeps all movements where they are.
-        (lambda x, y: x.transpose(0, 2, 1) + y.transpose(2, 1, 0), (X, programs.random((8, 32, 2))),
-         "permute permute add"),
+        (
+            lambda x, y: x.transpose(0, 2, 1) + y.transpose(2, 1, 0),
+            (X, programs.random((8, 32, 2))),
+            "permute permute add",
+        ),
         (lambda x, y: x.transpose(0, 2, 1) + y, (X, programs.random((2, 32, 8))), "permute add"),
         (lambda x, y: x.reshape(16, 32) + y.reshape(16, 32), (X, programs.random((4, 4, 32))), "reshape reshape add"),
         (lambda x, v: (x.reshape(16, 32) + v).reshape(2, 8, 32), (X, VECTOR), "reshape add reshape"),
@@ -72,10 +75,13 @@ FLAT, LEFT, RIGHT = (programs.random(shape) for shape in [(1, 16, 32), (2, 3, 8,
         (lambda x, w: (x.reshape(16, 32) @ w).reshape(1, 16, 16), (FLAT, WEIGHTS), "matmul"),
         (lambda x, w: (x.reshape(16, 32) @ w).reshape(2, 8, 16), (X, WEIGHTS), "reshape matmul reshape"),
         (lambda a, b: (a.reshape(6, 8, 32) @ b.reshape(6, 32, 8)).reshape(2, 3, 8, 8), (LEFT, RIGHT), "matmul"),
-        (lambda a, b: (a.reshape(6, 8, 32) @ b.reshape(6, 32, 8)).reshape(3, 2, 8, 8), (LEFT, RIGHT),
-         "reshape reshape matmul reshape"),
+        (
+            lambda a, b: (a.reshape(6, 8, 32) @ b.reshape(6, 32, 8)).reshape(3, 2, 8, 8),
+            (LEFT, RIGHT),
+            "reshape reshape matmul reshape",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_left_where_broadcasts_are_part_of_ops(function, args, left) -> None:
     module = api.stablehlo_to_ttir(programs.stablehlo(function, *args))
     TtirImplicitBroadcastFold().apply(context(), module)

@@ -75,28 +75,33 @@ SPELLINGS: dict[str, tuple[Callable[..., Any], list[str]]] = {
     "gelu by tanh, the cubic first": (lambda x, w, b: gelu_by_tanh(x, lambda x: x * x * 0.044715 * x), ["gelu"]),
     "softmax without its maximum": (lambda x, w, b: jnp.exp(x) / jnp.exp(x).sum(1, keepdims=True), ["softmax"]),
     "rms_norm by a quotient": (
-        lambda x, w, b: x / jnp.sqrt(1e-6 + jnp.square(x).mean(-1, keepdims=True)), ["rms_norm"],
+        lambda x, w, b: x / jnp.sqrt(1e-6 + jnp.square(x).mean(-1, keepdims=True)),
+        ["rms_norm"],
     ),
     "weight first": (lambda x, w, b: w * rms_norm(x, 1.0, b), ["rms_norm"]),
     "bias of rms_norm": (lambda x, w, b: rms_norm(x, w, b) + b, ["rms_norm"]),
     "bias before any weight": (
-        lambda x, w, b: (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5) + b, ["layer_norm"],
+        lambda x, w, b: (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5) + b,
+        ["layer_norm"],
     ),
     "mean that keeps its dims": (lambda x, w, b: x.mean((0, 1), keepdims=True), ["mean"]),
     "attention without mask, divided": (
-        lambda x, w, b: jax.nn.softmax(heads(x) @ turned(x) / 8.0) @ heads(x), ["scaled_dot_product_attention"],
+        lambda x, w, b: jax.nn.softmax(heads(x) @ turned(x) / 8.0) @ heads(x),
+        ["scaled_dot_product_attention"],
     ),
     "attention, mask first, multiplied": (
         lambda x, w, b: jax.nn.softmax(b[:32] + 0.125 * (heads(x) @ turned(x))) @ turned(x).transpose(0, 1, 3, 2),
         ["scaled_dot_product_attention"],
     ),
     "attention that is not scaled": (
-        lambda x, w, b: jax.nn.softmax(heads(x) @ turned(x)) @ heads(x), ["scaled_dot_product_attention"],
+        lambda x, w, b: jax.nn.softmax(heads(x) @ turned(x)) @ heads(x),
+        ["scaled_dot_product_attention"],
     ),
     "attention of one head": (
-        lambda x, w, b: jax.nn.softmax(x @ x.transpose(0, 2, 1)) @ x, ["scaled_dot_product_attention"],
+        lambda x, w, b: jax.nn.softmax(x @ x.transpose(0, 2, 1)) @ x,
+        ["scaled_dot_product_attention"],
     ),
-}  # fmt: skip
+}
 """The same by other words."""
 
 ALIKE: dict[str, Callable[..., Any]] = {

@@ -83,21 +83,26 @@ MOVED = {
     "reshape": (A + "%r = stablehlo.reshape %a : (tensor<2xi64>) -> tensor<2x1xi64>", "tensor<2x1xi64>", (-3, 5)),
     "concat": (
         A + B + "%r = stablehlo.concatenate %a, %b, dim = 0 : (tensor<2xi64>, tensor<2xi64>) -> tensor<4xi64>",
-        "tensor<4xi64>", (-7, 5),
+        "tensor<4xi64>",
+        (-7, 5),
     ),
     "where": (
-        A + "%m = stablehlo.constant dense<[true, false]> : tensor<2xi1>\n" + constant("c", 11, 12)
+        A
+        + "%m = stablehlo.constant dense<[true, false]> : tensor<2xi1>\n"
+        + constant("c", 11, 12)
         + "%r = stablehlo.select %m, %a, %c : tensor<2xi1>, tensor<2xi64>",
-        "tensor<2xi64>", (-3, 12),
+        "tensor<2xi64>",
+        (-3, 12),
     ),
     "where of other values": (
         constant("c", 11, 12) + constant("d", 21, 22) + "%m = stablehlo.constant dense<[true, false]> : tensor<2xi1>\n"
         "%r = stablehlo.select %m, %c, %d : tensor<2xi1>, tensor<2xi64>",
-        "tensor<2xi64>", (11, 22),
+        "tensor<2xi64>",
+        (11, 22),
     ),
     "arange": ("%r = stablehlo.iota dim = 0 : tensor<6xi64>", "tensor<6xi64>", (0, 6)),
     "full": ("%r = stablehlo.constant dense<9> : tensor<2xi64>", "tensor<2xi64>", (9, 9)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", MOVED)
@@ -176,14 +181,20 @@ def test_a_source_is_what_was_only_moved() -> None:
 
 SOURCES = {
     "a conversion": ("%r = stablehlo.convert %i : (tensor<2xi8>) -> tensor<2xi64>", "tensor<2xi64>"),
-    "a transposition": ("%r = stablehlo.transpose %y, dims = [1, 0] : (tensor<2x3xi64>) -> tensor<3x2xi64>",
-                        "tensor<3x2xi64>"),
+    "a transposition": (
+        "%r = stablehlo.transpose %y, dims = [1, 0] : (tensor<2x3xi64>) -> tensor<3x2xi64>",
+        "tensor<3x2xi64>",
+    ),
     "a slice": ("%r = stablehlo.slice %x [0:1] : (tensor<2xi64>) -> tensor<1xi64>", "tensor<1xi64>"),
-    "repeated": ("%r = stablehlo.broadcast_in_dim %x, dims = [1] : (tensor<2xi64>) -> tensor<3x2xi64>",
-                 "tensor<3x2xi64>"),
-    "joined": ("%r = stablehlo.concatenate %x, %x, dim = 0 : (tensor<2xi64>, tensor<2xi64>) -> tensor<4xi64>",
-               "tensor<4xi64>"),
-}  # fmt: skip
+    "repeated": (
+        "%r = stablehlo.broadcast_in_dim %x, dims = [1] : (tensor<2xi64>) -> tensor<3x2xi64>",
+        "tensor<3x2xi64>",
+    ),
+    "joined": (
+        "%r = stablehlo.concatenate %x, %x, dim = 0 : (tensor<2xi64>, tensor<2xi64>) -> tensor<4xi64>",
+        "tensor<4xi64>",
+    ),
+}
 OTHERS = {
     "reversed": ("%r = stablehlo.reverse %x, dims = [0] : tensor<2xi64>", "tensor<2xi64>"),
     "a constant": ("%r = stablehlo.constant dense<[1, 2]> : tensor<2xi64>", "tensor<2xi64>"),
@@ -203,31 +214,48 @@ KNOWN: dict[str, tuple[str, Range, Range]] = {
     "reversed": (constant("a", -3, 5) + f"%r = stablehlo.reverse %a, dims = [0] : {LONG}", (-3, 5), (-3, 5)),
     "a conversion of what 31 bits hold": (
         constant("a", 0, 2**31 - 1, "ui64") + f"%r = stablehlo.convert %a : (tensor<2xui64>) -> {LONG}",
-        (0, 2**31 - 1), (0, 2**31 - 1),
+        (0, 2**31 - 1),
+        (0, 2**31 - 1),
     ),
     "a conversion of one more": (
         constant("a", 0, 2**31, "ui64") + f"%r = stablehlo.convert %a : (tensor<2xui64>) -> {LONG}",
-        (0, 2**31), (0, INDEX_LIMIT),
+        (0, 2**31),
+        (0, INDEX_LIMIT),
     ),
-    "a conversion of what is not known": (f"%r = stablehlo.convert %u : (tensor<2xui64>) -> {LONG}", None,
-                                          (-INDEX_LIMIT, INDEX_LIMIT)),
+    "a conversion of what is not known": (
+        f"%r = stablehlo.convert %u : (tensor<2xui64>) -> {LONG}",
+        None,
+        (-INDEX_LIMIT, INDEX_LIMIT),
+    ),
     "a float": (f"%r = stablehlo.convert %f : (tensor<2xf32>) -> {LONG}", None, None),
     "clamped between bounds of which the lower one is above": (
-        constant("l", 3, 9) + constant("h", -2, 5) + f"%r = stablehlo.clamp %l, %x, %h : {LONG}", (-2, 9), (-2, 9),
+        constant("l", 3, 9) + constant("h", -2, 5) + f"%r = stablehlo.clamp %l, %x, %h : {LONG}",
+        (-2, 9),
+        (-2, 9),
     ),
     "a sum, clamped": (
         constant("l", -1, 0) + constant("h", 4, 5) + f"%s = stablehlo.add %x, %x : {LONG}\n"
-        f"%r = stablehlo.clamp %l, %s, %h : {LONG}", None, None,
+        f"%r = stablehlo.clamp %l, %s, %h : {LONG}",
+        None,
+        None,
     ),
-    "clamped at what is not known": (constant("l", -1, 0) + f"%r = stablehlo.clamp %l, %x, %x : {LONG}", None,
-                                     (-INDEX_LIMIT, INDEX_LIMIT)),
+    "clamped at what is not known": (
+        constant("l", -1, 0) + f"%r = stablehlo.clamp %l, %x, %x : {LONG}",
+        None,
+        (-INDEX_LIMIT, INDEX_LIMIT),
+    ),
     "one of two, of which one is not known": (
         constant("a", 0, 7) + "%m = stablehlo.constant dense<[true, false]> : tensor<2xi1>\n"
-        f"%r = stablehlo.select %m, %x, %a : tensor<2xi1>, {LONG}", None, (-INDEX_LIMIT, INDEX_LIMIT),
+        f"%r = stablehlo.select %m, %x, %a : tensor<2xi1>, {LONG}",
+        None,
+        (-INDEX_LIMIT, INDEX_LIMIT),
     ),
-    "the least of signed numbers": (constant("a", 0, 7) + f"%r = stablehlo.minimum %x, %a : {LONG}", None,
-                                    (-INDEX_LIMIT, INDEX_LIMIT)),
-}  # fmt: skip
+    "the least of signed numbers": (
+        constant("a", 0, 7) + f"%r = stablehlo.minimum %x, %a : {LONG}",
+        None,
+        (-INDEX_LIMIT, INDEX_LIMIT),
+    ),
+}
 
 
 @pytest.mark.parametrize("name", KNOWN)

@@ -36,8 +36,11 @@ def test_a_layer_is_a_product_and_a_broadcast_on_an_edge() -> None:
     assert kinds(graph) == ["matmul", "add", "tanh"]
     assert tms_into(graph, "add_0", 1) == ["tile_broadcast(r)", "broadcast(r, 2)"]
     assert {n.name: n.kind for n in graph.nodes if n.op is None} == {
-        "arg0": NodeKind.INPUT, "arg1": NodeKind.PARAMETER, "arg2": NodeKind.PARAMETER, "output0": NodeKind.OUTPUT,
-    }  # fmt: skip
+        "arg0": NodeKind.INPUT,
+        "arg1": NodeKind.PARAMETER,
+        "arg2": NodeKind.PARAMETER,
+        "output0": NodeKind.OUTPUT,
+    }
     assert graph.node("matmul_0").shape == TensorShape(1, 1, 2, 16)
 
 
@@ -71,8 +74,9 @@ def test_a_convolution_gathers_and_multiplies() -> None:
     assert graph.operand_shape(graph.operands("matmul_0")[1]) == TensorShape(1, 1, 9 * 2, 2)
     plain = graph_of(
         lambda x, w: jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")),
-        (1, 16, 16, 40), (1, 1, 40, 64),
-    )  # fmt: skip
+        (1, 16, 16, 40),
+        (1, 1, 40, 64),
+    )
     assert kinds(plain) == ["matmul"]
 
 

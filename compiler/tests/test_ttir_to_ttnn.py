@@ -213,8 +213,9 @@ def test_weights_from_the_host_are_permuted_there(image, weights, numbers, order
     made = next(op for op in ttnn.walk() if op.name == prepared)
     assert layout_of(made.operands[0]).buffer_type == layout_of(made.results[0]).buffer_type == "system_memory"
     # The same numbers as with weights that come in the device's order.
-    already = _convolved((numbers[0], numbers[1][2:] + "IO", numbers[2]), window_strides=(1,) * (len(image) - 2),
-                         padding="SAME")  # fmt: skip
+    already = _convolved(
+        (numbers[0], numbers[1][2:] + "IO", numbers[2]), window_strides=(1,) * (len(image) - 2), padding="SAME"
+    )
     ordered = np.ascontiguousarray(np.transpose(w, order))
     assert prepared not in programs.op_names(to_ttnn(already, x, ordered))
     (ours,) = programs.simulate(programs.stablehlo(function, x, w), x, w)

@@ -59,10 +59,18 @@ def test_a_phase_reads_the_bits_that_the_simulated_unit_keeps():
 @pytest.mark.parametrize(
     ("name", "bits"),
     [
-        ("Float32", 24), ("Float16_b", 8), ("Float16", 11), ("Bfp8", 7), ("Bfp8_b", 7), ("Bfp4_b", 3), ("Bfp2_b", 1),
-        ("Lf8", 3), ("Fp8_e4m3", 4), ("Int32", 32),
+        ("Float32", 24),
+        ("Float16_b", 8),
+        ("Float16", 11),
+        ("Bfp8", 7),
+        ("Bfp8_b", 7),
+        ("Bfp4_b", 3),
+        ("Bfp2_b", 1),
+        ("Lf8", 3),
+        ("Fp8_e4m3", 4),
+        ("Int32", 32),
     ],
-)  # fmt: skip
+)
 def test_bits_of_a_mantissa_with_the_leading_one(name: str, bits: int):
     """A datum of a block has a sign and the leading one beside its exponent, which all 16 share."""
     assert mantissa_bits(tile_layout((32, 32), number_format(name).ttcore)) == bits

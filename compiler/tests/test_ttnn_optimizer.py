@@ -42,9 +42,14 @@ def test_a_chain_stays_in_l1_with_the_same_bits_and_less_dram() -> None:
         ("dram", "interleaved", (1, 1)),
     )
     assert {name: places[name] for name in ("matmul", "exp", "sum", "tanh", "max", "subtract", "to_device")} == {
-        "matmul": everywhere, "exp": everywhere, "sum": whole, "tanh": everywhere, "max": whole, "subtract": in_dram,
+        "matmul": everywhere,
+        "exp": everywhere,
+        "sum": whole,
+        "tanh": everywhere,
+        "max": whole,
+        "subtract": in_dram,
         "to_device": in_dram,
-    }  # fmt: skip
+    }
     moved = [sum(op.dram_bytes for op in result.profile.ops) for result in (plain, better)]
     assert moved[1] < 0.5 * moved[0]
     assert better.profile.total_cycles < plain.profile.total_cycles

@@ -187,9 +187,21 @@ def refused(verify: Callable[[], None]) -> str:
 
 
 CHANGES = (
-    forget_properties, other_result_type, other_operand, twice, last, gone, from_elsewhere, elsewhere, other_name,
-    other_signature, lost, emptied, another_region, no_number,
-)  # fmt: skip
+    forget_properties,
+    other_result_type,
+    other_operand,
+    twice,
+    last,
+    gone,
+    from_elsewhere,
+    elsewhere,
+    other_name,
+    other_signature,
+    lost,
+    emptied,
+    another_region,
+    no_number,
+)
 BODIES = """func.func private @twice(%x: tensor<f32>) -> tensor<f32> {
   %0 = stablehlo.add %x, %x : tensor<f32>
   return %0 : tensor<f32>

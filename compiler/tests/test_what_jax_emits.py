@@ -28,9 +28,15 @@ EMITTED = re.compile(r'\b(chlo\.\w+)|custom_call @([\w.$]+)|composite "([\w.]+)"
 MATRIX, VECTOR = np.ones((4, 4), np.float32), np.ones((4,), np.float32)
 WHOLE = np.ones((4, 4), np.int32)
 ARGUMENTS: tuple[tuple[Any, ...], ...] = (
-    (MATRIX,), (MATRIX, MATRIX), (WHOLE, WHOLE), (VECTOR, MATRIX), (VECTOR, VECTOR), (MATRIX, MATRIX, MATRIX),
-    (VECTOR, VECTOR, VECTOR), (VECTOR, VECTOR, VECTOR, MATRIX),
-)  # fmt: skip
+    (MATRIX,),
+    (MATRIX, MATRIX),
+    (WHOLE, WHOLE),
+    (VECTOR, MATRIX),
+    (VECTOR, VECTOR),
+    (MATRIX, MATRIX, MATRIX),
+    (VECTOR, VECTOR, VECTOR),
+    (VECTOR, VECTOR, VECTOR, MATRIX),
+)
 BY_HAND = {
     "top_k": (lambda x: jax.lax.top_k(x, 2), (MATRIX,)),
     "approx_max_k": (lambda x: jax.lax.approx_max_k(x, 2), (MATRIX,)),

@@ -94,9 +94,13 @@ def whole(shape: Sequence[int], end: int, start: int = 0) -> ArgSpec:
     return ArgSpec("i", tuple(shape), "int32", f"int:{start}:{end}", "input")
 
 
-Q, KV, CACHE, NEW, MASK = values(2, 4, 16, 32), values(2, 2, 16, 32), values(2, 4, 24, 32), values(2, 4, 1, 32), (
-    values(2, 1, 16, 16)
-)  # fmt: skip
+Q, KV, CACHE, NEW, MASK = (
+    values(2, 4, 16, 32),
+    values(2, 2, 16, 32),
+    values(2, 4, 24, 32),
+    values(2, 4, 1, 32),
+    (values(2, 1, 16, 16)),
+)
 PLACE, ANGLES, ROWS = whole((1,), 23), values(2, 16, 32), values(2, 7, 64)
 causal = partial(scaled_dot_product_attention, is_causal=True)
 FORMS: dict[str, tuple[Callable[..., Any], list[ArgSpec]]] = {
@@ -105,7 +109,8 @@ FORMS: dict[str, tuple[Callable[..., Any], list[ArgSpec]]] = {
     "attention, heads that share keys": (partial(causal, enable_gqa=True), [Q, KV, KV]),
     "attention, keys repeated": (lambda q, k, v: causal(q, shared(k), shared(v)), [Q, KV, KV]),
     "attention, a mask of booleans": (
-        lambda q, k, v, m: scaled_dot_product_attention(q, k, v, attn_mask=m > -1), [Q, Q, Q, MASK],
+        lambda q, k, v, m: scaled_dot_product_attention(q, k, v, attn_mask=m > -1),
+        [Q, Q, Q, MASK],
     ),
     "attention, a mask that is added": (scaled_dot_product_attention, [Q, Q, Q, MASK]),
     "attention, eager": (eager, [Q, Q, Q, MASK]),
@@ -119,7 +124,8 @@ FORMS: dict[str, tuple[Callable[..., Any], list[ArgSpec]]] = {
     "index_copy of the first": (first, [CACHE, values(2, 4, 9, 32)]),
     "assignment of one position": (assigned, [CACHE, NEW, PLACE]),
     "assignment of a slice": (
-        lambda c, x: assigned(c, x, slice(0, 9)), [CACHE, values(2, 4, 9, 32)],
+        lambda c, x: assigned(c, x, slice(0, 9)),
+        [CACHE, values(2, 4, 9, 32)],
     ),
     "argmax": (lambda x: x.argmax(-1), [values(3, 100)]),
     "cumsum": (lambda x: x.cumsum(-1), [values(3, 40)]),
@@ -127,9 +133,10 @@ FORMS: dict[str, tuple[Callable[..., Any], list[ArgSpec]]] = {
     "places known at run time": (copied, [CACHE, values(2, 4, 9, 32), whole((9,), 20)]),
     "a slice further on": (lambda c, x: assigned(c, x, slice(2, 11)), [CACHE, values(2, 4, 9, 32)]),
     "a part of each head": (
-        lambda c, x: c.slice_scatter(x, 3, 0, 9), [CACHE, values(2, 4, 24, 9)],
+        lambda c, x: c.slice_scatter(x, 3, 0, 9),
+        [CACHE, values(2, 4, 24, 9)],
     ),
-}  # fmt: skip
+}
 """Form -> a function or what makes a module, and its inputs."""
 MODULES = {"RMSNorm", "RMSNorm, Llama", "LayerNorm", "Embedding"}
 

@@ -11,32 +11,71 @@ from opscope.compiler.tt_mlir.original_types import Originals
 
 _MOVES = frozenset(
     {
-        "to_layout", "to_device", "from_device", "to_memory_config", "reshape", "view", "permute", "slice_static",
-        "concat", "pad", "broadcast", "gather", "embedding", "prepare_conv2d_weights", "prepare_conv3d_weights",
-        "repeat", "reverse", "rows_gather", "slice_dynamic",
+        "to_layout",
+        "to_device",
+        "from_device",
+        "to_memory_config",
+        "reshape",
+        "view",
+        "permute",
+        "slice_static",
+        "concat",
+        "pad",
+        "broadcast",
+        "gather",
+        "embedding",
+        "prepare_conv2d_weights",
+        "prepare_conv3d_weights",
+        "repeat",
+        "reverse",
+        "rows_gather",
+        "slice_dynamic",
     }
-)  # fmt: skip
+)
 """Kernels that hand values on, so that what is narrow stays so and nothing is computed yet."""
 _MAKES = frozenset({"deallocate", "load_cached", "full", "constant", "arange"})
 """Kernels that compute nothing, and have no operand or only free it."""
 _TRUTHS = frozenset(
     {
-        "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not", "isfinite",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "logical_and",
+        "logical_or",
+        "logical_xor",
+        "logical_not",
+        "isfinite",
         "signbit",
     }
-)  # fmt: skip
+)
 """Kernels whose results are 0 or 1, which every format holds."""
 _PLACES: dict[str, tuple[int, ...]] = {
-    "where": (0,), "rows_gather": (1,), "rows_scatter": (1,), "gather": (1,), "scatter": (1,), "embedding": (0,),
-    "slice_dynamic": (1, 2), "case": (0,),
-}  # fmt: skip
+    "where": (0,),
+    "rows_gather": (1,),
+    "rows_scatter": (1,),
+    "gather": (1,),
+    "scatter": (1,),
+    "embedding": (0,),
+    "slice_dynamic": (1, 2),
+    "case": (0,),
+}
 """Kernel -> its operands that say where or which, so that no result holds their values."""
 _BITS = {"f64": 53, "f32": 24, "bf16": 8, "f16": 11}
 """Bits of the significand of a type of the module."""
 _WORDS = {
-    "Float32": "f32", "Float16_b": "bf16", "Float16": "f16", "Bfp8_b": "bfp_bf8", "Bfp4_b": "bfp_bf4", "Int32": "si32",
-    "UInt32": "ui32", "UInt16": "ui16", "UInt8": "ui8",
-}  # fmt: skip
+    "Float32": "f32",
+    "Float16_b": "bf16",
+    "Float16": "f16",
+    "Bfp8_b": "bfp_bf8",
+    "Bfp4_b": "bfp_bf4",
+    "Int32": "si32",
+    "UInt32": "ui32",
+    "UInt16": "ui16",
+    "UInt8": "ui8",
+}
 
 
 @dataclass(frozen=True)

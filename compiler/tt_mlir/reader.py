@@ -225,9 +225,15 @@ class _Reader:
         return ReturnOp.create(operands=self._operands(names, values), location=where)
 
     def _op(
-        self, line: str, at: int, name: str, names: tuple[str | None, str | None, str], values: dict[str, SSAValue],
-        properties: dict[str, Attribute], discardable: dict[str, Attribute] | None = None,
-    ) -> Operation:  # fmt: skip
+        self,
+        line: str,
+        at: int,
+        name: str,
+        names: tuple[str | None, str | None, str],
+        values: dict[str, SSAValue],
+        properties: dict[str, Attribute],
+        discardable: dict[str, Attribute] | None = None,
+    ) -> Operation:
         """An op whose signature begins at a place of its line."""
         result, count, operands = names
         if not line.startswith(" : ", at):
@@ -238,9 +244,12 @@ class _Reader:
         if [value.type for value in given] != takes:
             raise ValueError(f"expected operands of {name} of the types that it names, got others")
         op = op_class(name).create(
-            operands=given, result_types=gives, properties=properties, attributes=discardable or {},
+            operands=given,
+            result_types=gives,
+            properties=properties,
+            attributes=discardable or {},
             location=where,
-        )  # fmt: skip
+        )
         made = result.split(", ") if result else []
         if count:
             made = [f"{result}#{number}" for number in range(int(count))]

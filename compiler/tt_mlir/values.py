@@ -31,7 +31,7 @@ _NUMBER = re.compile(r"true|false|0x[0-9A-Fa-f]+|-?\d+(?:\.\d*(?:[eE][-+]?\d+)?)
 _ELEMENTS = {"si32": "i32", "si16": "i16", "si8": "i8"}
 
 
-class Unknown(ValueError):  # noqa: N818 - what an attribute is, as errors name it
+class Unknown(ValueError):
     """An attribute that no mapping understands."""
 
 

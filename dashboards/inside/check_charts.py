@@ -76,10 +76,19 @@ def first_item(native_filter: dict) -> list[dict]:
     """The condition of a filter that defaults to its first item, in the order of its metric."""
     target, metric = native_filter["targets"][0], native_filter.get("sortMetric")
     column = target["column"]["name"]
-    query = {"columns": [column], "metrics": [metric] if metric else [], "row_limit": 1, "filters": [],
-             "orderby": [[metric or column, metric is None]]}  # fmt: skip
-    request = {"datasource": {"id": target["datasetId"], "type": "table"}, "queries": [query], "result_type": "full",
-             "result_format": "json"}  # fmt: skip
+    query = {
+        "columns": [column],
+        "metrics": [metric] if metric else [],
+        "row_limit": 1,
+        "filters": [],
+        "orderby": [[metric or column, metric is None]],
+    }
+    request = {
+        "datasource": {"id": target["datasetId"], "type": "table"},
+        "queries": [query],
+        "result_type": "full",
+        "result_format": "json",
+    }
     rows = [row for answer in ask(request) for row in answer.get("data") or []]
     return [{"col": column, "op": "IN", "val": [row[column]]} for row in rows]
 
@@ -106,10 +115,19 @@ def links(client: object, slugs: list[str]) -> list[dict]:
 
 def example(dataset: object, column: str) -> str:
     """The newest address in a column of links; empty if there is none."""
-    query = {"columns": [column, "started"], "metrics": [], "row_limit": 1, "orderby": [["started", False]],
-             "filters": [{"col": column, "op": "LIKE", "val": "<a%"}]}  # fmt: skip
-    request = {"datasource": {"id": dataset.id, "type": "table"}, "queries": [query], "result_type": "full",
-               "result_format": "json"}  # fmt: skip
+    query = {
+        "columns": [column, "started"],
+        "metrics": [],
+        "row_limit": 1,
+        "orderby": [["started", False]],
+        "filters": [{"col": column, "op": "LIKE", "val": "<a%"}],
+    }
+    request = {
+        "datasource": {"id": dataset.id, "type": "table"},
+        "queries": [query],
+        "result_type": "full",
+        "result_format": "json",
+    }
     rows = [row for answer in ask(request) for row in answer.get("data") or []]
     return html.unescape(str(rows[0][column]).split('"')[1]) if rows else ""
 
@@ -172,8 +190,12 @@ def main(slugs: list[str]) -> None:
     for slug in slugs:
         dashboard = db.session.query(Dashboard).filter_by(slug=slug).one_or_none()
         if dashboard is None:
-            print(json.dumps({"dashboard": slug, "chart": "", "rows": 0, "seconds": 0, "sql": "",
-                              "error": "no such dashboard"}), flush=True)  # fmt: skip
+            print(
+                json.dumps(
+                    {"dashboard": slug, "chart": "", "rows": 0, "seconds": 0, "sql": "", "error": "no such dashboard"}
+                ),
+                flush=True,
+            )
             continue
         filters = defaults(dashboard)
         for chart in sorted(dashboard.slices, key=lambda chart_of_dashboard: chart_of_dashboard.slice_name):

@@ -44,8 +44,10 @@ def install(app: Any) -> None:
         except (prison.decoder.ParserException, ValueError, LookupError, RecursionError):
             return {"message": "q: expected Rison"}, 400
         if request.path == "/api/v1/time_range/":
-            ranges = [each.get("timeRange") if isinstance(each, dict) else each
-                      for each in (value if isinstance(value, list) else [value])]  # fmt: skip
+            ranges = [
+                each.get("timeRange") if isinstance(each, dict) else each
+                for each in (value if isinstance(value, list) else [value])
+            ]
             if not all(map(readable_range, ranges)):
                 return {"message": "q: expected a range of time, such as 'Last month'"}, 400
         return None

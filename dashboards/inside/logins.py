@@ -51,7 +51,9 @@ def on_this_server(location: str) -> str:
     except ValueError:
         return "/"
     path = re.sub(r"^[/\\]+|\\", "/", parts.path) or ("/" if parts.netloc else "")
-    query = [(key, on_this_server(value) if key == "next" else value)
-             for key, value in parse_qsl(parts.query, keep_blank_values=True)]  # fmt: skip
+    query = [
+        (key, on_this_server(value) if key == "next" else value)
+        for key, value in parse_qsl(parts.query, keep_blank_values=True)
+    ]
     changed = urlencode(query) if any(key == "next" for key, _ in query) else parts.query
     return path + (f"?{changed}" if changed else "") + (f"#{parts.fragment}" if parts.fragment else "")

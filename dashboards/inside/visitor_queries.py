@@ -80,9 +80,13 @@ def request(body: Any, sent: Sendable, form_data: Query) -> Query:
     queries = body.get("queries")
     _need(isinstance(queries, list) and 1 <= len(queries) <= QUERIES, f"1 to {QUERIES} queries")
     return {
-        "datasource": body["datasource"], "queries": [_query(query, sent) for query in queries], "force": False,
-        "form_data": form_data, "result_format": "json", "result_type": "full",
-    }  # fmt: skip
+        "datasource": body["datasource"],
+        "queries": [_query(query, sent) for query in queries],
+        "force": False,
+        "form_data": form_data,
+        "result_format": "json",
+        "result_type": "full",
+    }
 
 
 def readable_range(text: Any) -> bool:
@@ -106,8 +110,7 @@ def _query(query: Any, sent: Sendable) -> Query:
 
 
 def _filters(value: Any, _: Sendable) -> bool:
-    return value is None or (isinstance(value, list) and len(value) <= FILTERS
-                             and all(map(_filter, value)))  # fmt: skip
+    return value is None or (isinstance(value, list) and len(value) <= FILTERS and all(map(_filter, value)))
 
 
 def _filter(one: Any) -> bool:
@@ -141,31 +144,46 @@ def _column(value: Any, sent: Sendable) -> bool:
     if not isinstance(value, dict):
         return _among(value, sent.columns)
     axis = sent.params.get("x_axis")
-    base = {"columnType": "BASE_AXIS", "expressionType": "SQL", "sqlExpression": axis, "label": axis,
-            "timeGrain": sent.params.get("time_grain_sqla")}  # fmt: skip
+    base = {
+        "columnType": "BASE_AXIS",
+        "expressionType": "SQL",
+        "sqlExpression": axis,
+        "label": axis,
+        "timeGrain": sent.params.get("time_grain_sqla"),
+    }
     return _among(value, sent.columns) or (
-        isinstance(axis, str) and _same({"timeGrain": base["timeGrain"], **value, "isColumnReference": True},
-                                        {**base, "isColumnReference": True})
-    )  # fmt: skip
+        isinstance(axis, str)
+        and _same(
+            {"timeGrain": base["timeGrain"], **value, "isColumnReference": True}, {**base, "isColumnReference": True}
+        )
+    )
 
 
 def _columns(value: Any, sent: Sendable) -> bool:
-    return value is None or (isinstance(value, list) and len(value) <= len(sent.columns)
-                             and all(_column(one, sent) for one in value))  # fmt: skip
+    return value is None or (
+        isinstance(value, list) and len(value) <= len(sent.columns) and all(_column(one, sent) for one in value)
+    )
 
 
 def _metrics(value: Any, sent: Sendable) -> bool:
-    return value is None or (isinstance(value, list) and len(value) <= len(sent.metrics)
-                             and all(_among(one, sent.metrics) for one in value))  # fmt: skip
+    return value is None or (
+        isinstance(value, list) and len(value) <= len(sent.metrics) and all(_among(one, sent.metrics) for one in value)
+    )
 
 
 def _order(value: Any, sent: Sendable) -> bool:
     most = len(sent.columns) + len(sent.metrics)
     return value is None or (
-        isinstance(value, list) and len(value) <= most
-        and all(isinstance(one, list) and len(one) == 2 and isinstance(one[1], bool)
-                and (_column(one[0], sent) or _among(one[0], sent.metrics)) for one in value)
-    )  # fmt: skip
+        isinstance(value, list)
+        and len(value) <= most
+        and all(
+            isinstance(one, list)
+            and len(one) == 2
+            and isinstance(one[1], bool)
+            and (_column(one[0], sent) or _among(one[0], sent.metrics))
+            for one in value
+        )
+    )
 
 
 def _extras(value: Any, sent: Sendable) -> bool:
@@ -190,18 +208,23 @@ def _turned(one: Any, sent: Sendable) -> bool:
     if not isinstance(one, dict) or not set(one) <= {"operation", "options"}:
         return False
     params, options = sent.params, one.get("options") or {}
-    names = [each["label"] if isinstance(each, dict) else each for key in ("metrics", "metric")
-             for each in _many(params.get(key))]  # fmt: skip
+    names = [
+        each["label"] if isinstance(each, dict) else each
+        for key in ("metrics", "metric")
+        for each in _many(params.get(key))
+    ]
     groups = [] if params.get("viz_type") == "big_number" else _many(params.get("groupby"))
     mean = {name: {"operator": "mean"} for name in names}
     ways: dict[str, list[Query]] = {
-        "pivot": [{"index": _many(params.get("x_axis")), "columns": groups, "aggregates": mean,
-                   "drop_missing_columns": drops} for drops in (False, True)],
+        "pivot": [
+            {"index": _many(params.get("x_axis")), "columns": groups, "aggregates": mean, "drop_missing_columns": drops}
+            for drops in (False, True)
+        ],
         "rename": [{"columns": dict.fromkeys(names), "level": 0, "inplace": True}],
         "contribution": [{"orientation": way, "time_shifts": []} for way in ("row", "column")],
         "rank": [{"metric": name} for name in names],
         "flatten": [{}],
-    }  # fmt: skip
+    }
     way = one.get("operation")
     return isinstance(way, str) and way in ways and _among(options, ways[way])
 

@@ -89,9 +89,7 @@ def _filter(dashboard: Any, name: Any) -> tuple[Sendable, dict[str, Any]]:
     dataset = _by_id(SqlaTable, target.get("datasetId")) if target else None
     if target is None or dataset is None:
         raise RefusedError("expected the name of one of the dashboard's filters as native_filter_id")
-    sent = visitor_queries.filter_values(
-        target["column"]["name"], one.get("sortMetric"), dataset.id, _columns(dataset)
-    )  # fmt: skip
+    sent = visitor_queries.filter_values(target["column"]["name"], one.get("sortMetric"), dataset.id, _columns(dataset))
     return sent, {"type": "NATIVE_FILTER", "native_filter_id": name, "dashboardId": dashboard.id}
 
 

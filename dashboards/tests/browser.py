@@ -11,11 +11,16 @@ from urllib.parse import urlsplit
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 ARGUMENTS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
     # Names of other machines lead nowhere. Playwright's own way to stop requests switches the browser's cache off.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-]  # fmt: skip
+]
 PATIENCE = 90_000
 """Milliseconds that the browser waits for what must come: a machine may be busy."""
 HOLDER = ".dashboard-component-chart-holder:has([data-test-chart-name])"
@@ -123,8 +128,10 @@ class Window:
     def shoot(self, path: Path) -> None:
         """A picture of the whole dashboard."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        height = self.page.evaluate("() => Math.max(...[...document.querySelectorAll('.grid-container, .dashboard')]"
-                                    ".map(e => e.scrollHeight + e.getBoundingClientRect().top))")  # fmt: skip
+        height = self.page.evaluate(
+            "() => Math.max(...[...document.querySelectorAll('.grid-container, .dashboard')]"
+            ".map(e => e.scrollHeight + e.getBoundingClientRect().top))"
+        )
         self.page.set_viewport_size({"width": 1600, "height": int(height) + 20})
         self.settle()
         self.page.screenshot(path=path)

@@ -64,9 +64,15 @@ class Screen:
 
 
 def crawl(
-    browser: Any, base: str, password: str, server: Iterable[int] = (), users: Sequence[str] = USERS,
-    widths: Sequence[int] = tuple(WIDTHS), pictures: Path | None = None, names: Sequence[str] = (),
-) -> Crawl:  # fmt: skip
+    browser: Any,
+    base: str,
+    password: str,
+    server: Iterable[int] = (),
+    users: Sequence[str] = USERS,
+    widths: Sequence[int] = tuple(WIDTHS),
+    pictures: Path | None = None,
+    names: Sequence[str] = (),
+) -> Crawl:
     """Opens the dashboards in `names`, or all; the pids of the `server` say whose processor time counts."""
     assets, found, pids = bundle.read(), Crawl(), list(server)
     for user in users:
@@ -82,7 +88,7 @@ def crawl(
 
 def _visit(
     one: Window, assets: Any, who: str, found: Crawl, pids: list[int], pictures: Path | None, names: Sequence[str]
-) -> None:  # fmt: skip
+) -> None:
     """One user at one width: what `/` shows, every dashboard, every link between them, one link of each other kind."""
     one.go("/")
     one.page.wait_for_selector(HOLDER)
@@ -149,9 +155,15 @@ def _first_screen(page: Any, link: str, place: str, queries: list[str], pids: li
 
 
 def first_screens(
-    browser: Any, base: str, password: str, server: Iterable[int], users: Sequence[str], widths: Sequence[int],
-    names: Sequence[str], times: int,
-) -> list[Screen]:  # fmt: skip
+    browser: Any,
+    base: str,
+    password: str,
+    server: Iterable[int],
+    users: Sequence[str],
+    widths: Sequence[int],
+    names: Sequence[str],
+    times: int,
+) -> list[Screen]:
     """Opens each dashboard in `names` once, so that all caches are warm, then `times` times, which it measures."""
     assets, pids, screens = bundle.read(), list(server), []
     for user in users:
@@ -232,9 +244,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             found = crawl(browser, base, password, server, options.users, options.widths, options.pictures, names)
     for screen in found.screens:
-        print(f"{screen.place:<40} charts {screen.seconds:6.2f} s, filters {screen.whole_seconds:6.2f} s, "
-              f"{screen.requests:3} queries, processor time: server {screen.server_cpu:5.2f} s, browser "
-              f"{screen.browser_cpu:5.2f} s")  # fmt: skip
+        print(
+            f"{screen.place:<40} charts {screen.seconds:6.2f} s, filters {screen.whole_seconds:6.2f} s, "
+            f"{screen.requests:3} queries, processor time: server {screen.server_cpu:5.2f} s, browser "
+            f"{screen.browser_cpu:5.2f} s"
+        )
     print(*found.wrong, sep="\n")
     print(json.dumps(asdict(found)))
     return 1 if found.wrong else 0

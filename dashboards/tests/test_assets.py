@@ -40,8 +40,14 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Conne
 def test_the_files_are_sound() -> None:
     assert checks.problems(ASSETS) == []
     assert [doc["title"] for doc in ASSETS.dashboards.values()] == [
-        "Start", "Tonight", "Op coverage", "Model readiness", "Op explorer", "Performance", "Nights",
-    ]  # fmt: skip
+        "Start",
+        "Tonight",
+        "Op coverage",
+        "Model readiness",
+        "Op explorer",
+        "Performance",
+        "Nights",
+    ]
 
 
 def broken(change: Any) -> list[str]:
@@ -150,8 +156,10 @@ def test_charts_count_what_the_run_says(database: sqlite3.Connection) -> None:
 
 def test_counters_of_the_device_are_weighed_by_uses(database: sqlite3.Connection) -> None:
     """Two ops of the sample run have counters; the records of the others read as those from before."""
-    limits, use, moved = (database.execute(*query_of(ASSETS.charts[name])).fetchall()
-                          for name in ("limits_by_kind", "use_by_kind", "moved_by_model"))  # fmt: skip
+    limits, use, moved = (
+        database.execute(*query_of(ASSETS.charts[name])).fetchall()
+        for name in ("limits_by_kind", "use_by_kind", "moved_by_model")
+    )
     uses = dict(database.execute("SELECT op_kind, SUM(uses) FROM dashboard_ops WHERE limiter <> '' GROUP BY op_kind"))
     assert sorted(limits) == [
         ("eltwise", "launch", uses["eltwise"] * 4_096),
@@ -178,9 +186,33 @@ def test_html_in_results_is_text_in_tables(database: sqlite3.Connection) -> None
 
 
 def test_a_table_that_renders_html_shows_no_column_as_it_is() -> None:
-    safe = {"label", "status", "platform", "started", "outcome", "furthest", "furthest_stage", "failed_stage",
-            "stage_reached", "flaky", "night", "backend", "arch", "data", "night_status", "changed", "op_kind",
-            "position", "rank", "jaxlib", "compiler", "pcc", "z_max", "cycles", "compile_ms"}  # fmt: skip
+    safe = {
+        "label",
+        "status",
+        "platform",
+        "started",
+        "outcome",
+        "furthest",
+        "furthest_stage",
+        "failed_stage",
+        "stage_reached",
+        "flaky",
+        "night",
+        "backend",
+        "arch",
+        "data",
+        "night_status",
+        "changed",
+        "op_kind",
+        "position",
+        "rank",
+        "jaxlib",
+        "compiler",
+        "pcc",
+        "z_max",
+        "cycles",
+        "compile_ms",
+    }
     for name, doc in ASSETS.charts.items():
         full = bundle.chart_params(doc, ASSETS)
         about = ASSETS.datasets[doc["dataset"]]["columns"]

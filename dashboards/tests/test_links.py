@@ -10,8 +10,17 @@ import pytest
 
 from opscope.dashboards import links
 
-NASTY = ("plain", "a<b>c", "</span><script>alert(1)</script>", "it's 100% <\"quoted\" & more>",
-         "<img src=x onerror=f()>", "tensor<1x2xf32>", "'; DROP TABLE t; --", "<", "&lt;b&gt;")  # fmt: skip
+NASTY = (
+    "plain",
+    "a<b>c",
+    "</span><script>alert(1)</script>",
+    'it\'s 100% <"quoted" & more>',
+    "<img src=x onerror=f()>",
+    "tensor<1x2xf32>",
+    "'; DROP TABLE t; --",
+    "<",
+    "&lt;b&gt;",
+)
 
 
 class Page(HTMLParser):

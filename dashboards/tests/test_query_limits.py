@@ -71,9 +71,7 @@ def test_sqlalchemy_opens_such_connections_without_regular_expressions() -> None
 def test_postgresql_keeps_its_other_options() -> None:
     uri = sa.make_url("postgresql+psycopg2://h/d").update_query_dict({"options": "-c timezone=UTC"})
     _, options = query_limits.limited(uri, {"connect_args": {"sslmode": "require"}})
-    assert options["connect_args"] == {
-        "sslmode": "require", "options": "-c timezone=UTC -c statement_timeout=30000"
-    }  # fmt: skip
+    assert options["connect_args"] == {"sslmode": "require", "options": "-c timezone=UTC -c statement_timeout=30000"}
 
 
 @pytest.mark.slow

@@ -105,11 +105,15 @@ def test_a_filter_makes_the_numbers_what_sql_says(admin: Window, installation: I
     assert before == installation.ask(f"{FAILING}''")
     admin.choose("model", "resnet50")
     assert number(admin, "Failing") == installation.ask(f"{FAILING}'resnet50'") != before
-    new = ("SELECT COUNT(DISTINCT op_id) FROM dashboard_changes WHERE newest = 1 AND model = 'resnet50' "
-           "AND label IN ('NEW', 'REASON-CHANGED', 'PCC-DROP')")  # fmt: skip
+    new = (
+        "SELECT COUNT(DISTINCT op_id) FROM dashboard_changes WHERE newest = 1 AND model = 'resnet50' "
+        "AND label IN ('NEW', 'REASON-CHANGED', 'PCC-DROP')"
+    )
     assert number(admin, "New failures") == installation.ask(new)
-    moved = ("SELECT 1.0 * SUM(right_now - right_before) / SUM(both_ops) FROM dashboard_pairs "
-             "WHERE newest = 1 AND model = 'resnet50'")  # fmt: skip
+    moved = (
+        "SELECT 1.0 * SUM(right_now - right_before) / SUM(both_ops) FROM dashboard_pairs "
+        "WHERE newest = 1 AND model = 'resnet50'"
+    )
     assert number(admin, "Change, like for like") == pytest.approx(installation.ask(moved), abs=5e-5)
     sound(admin)
 
@@ -280,10 +284,21 @@ def test_charts_below_the_window_follow_the_first_screen(admin: Window, scrolls:
     person.close()
 
 
-CLOSED = ("/superset/sqllab/", "/sqllab/", "/explore/", "/users/list/", "/api/v1/database/", "/api/v1/dataset/",
-          "/api/v1/chart/1", "/api/v1/dashboard/export/?q=!(1)", "/api/v1/query/", "/api/v1/saved_query/",
-          "/api/v1/security/csrf_token/",
-          "/api/v1/log/", "/api/v1/assets/export/")  # fmt: skip
+CLOSED = (
+    "/superset/sqllab/",
+    "/sqllab/",
+    "/explore/",
+    "/users/list/",
+    "/api/v1/database/",
+    "/api/v1/dataset/",
+    "/api/v1/chart/1",
+    "/api/v1/dashboard/export/?q=!(1)",
+    "/api/v1/query/",
+    "/api/v1/saved_query/",
+    "/api/v1/security/csrf_token/",
+    "/api/v1/log/",
+    "/api/v1/assets/export/",
+)
 
 
 def test_visitors_see_the_dashboards_if_allowed_and_nothing_else(installation: Installation, browser: Any) -> None:
@@ -399,8 +414,20 @@ def test_in_the_foreground_it_ends_with_its_signal(installation: Installation) -
     """As systemd runs it."""
     other = Installation(installation.folder / "foreground", installation.database)
     other.folder.mkdir()
-    words = ["up", "--foreground", "--port", "0", "--artifact-port", "0", "--db", f"sqlite:///{installation.database}",
-             "--runs", str(installation.folder / "runs"), "--home", str(other.folder / "home")]  # fmt: skip
+    words = [
+        "up",
+        "--foreground",
+        "--port",
+        "0",
+        "--artifact-port",
+        "0",
+        "--db",
+        f"sqlite:///{installation.database}",
+        "--runs",
+        str(installation.folder / "runs"),
+        "--home",
+        str(other.folder / "home"),
+    ]
     command = [sys.executable, "-m", "opscope.harness.cli.main", "dashboard", *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:

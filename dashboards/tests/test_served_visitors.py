@@ -106,9 +106,14 @@ def test_sql_in_other_places_is_refused_in_one_line(visited: Server) -> None:
     honest = visited.requests("opscope-tonight")["Failing ops"]
     text = json.dumps(honest)
     for change in (
-        {"columns": [HEAVY]}, {"orderby": [[HEAVY, True]]}, {"extras": {"where": "1 = 1"}}, {"having": "1 = 1"},
-        {"groupby": [HEAVY]}, {"filters": [{"col": HEAVY, "op": "==", "val": 1}]}, {"row_limit": 50_000},
-    ):  # fmt: skip
+        {"columns": [HEAVY]},
+        {"orderby": [[HEAVY, True]]},
+        {"extras": {"where": "1 = 1"}},
+        {"having": "1 = 1"},
+        {"groupby": [HEAVY]},
+        {"filters": [{"col": HEAVY, "op": "==", "val": 1}]},
+        {"row_limit": 50_000},
+    ):
         body = json.loads(text)
         body["queries"][0] |= change
         status, _, answer = visited.ask("POST", DATA, body)
@@ -119,8 +124,13 @@ def test_sql_in_other_places_is_refused_in_one_line(visited: Server) -> None:
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     assert visited.ask("POST", DATA, f"form_data={text}", **form)[0] == 403
     assert visited.ask("POST", DATA, "[" * 100_000)[0] == 400
-    for method, path in (("POST", "/superset/explore_json/"), ("GET", "/api/v1/chart/1/data/"), ("GET", "/api/v1/me/"),
-                         ("GET", "/api/v1/form_data/?slice_id=1"), ("GET", "/api/v1/theme/")):  # fmt: skip
+    for method, path in (
+        ("POST", "/superset/explore_json/"),
+        ("GET", "/api/v1/chart/1/data/"),
+        ("GET", "/api/v1/me/"),
+        ("GET", "/api/v1/form_data/?slice_id=1"),
+        ("GET", "/api/v1/theme/"),
+    ):
         assert visited.ask(method, path)[0] == 403
     for number in range(1, 20):  # the header of a program lets nobody in that the server does not know
         status, _, _ = visited.ask("GET", f"/api/v1/chart/{number}", Authorization="Bearer nonsense")
@@ -128,20 +138,42 @@ def test_sql_in_other_places_is_refused_in_one_line(visited: Server) -> None:
 
 
 ODD = (
-    "/lang/de", "/lang/en", "/api/v1/time_range/", "/api/v1/time_range/?q=((((", "/api/v1/time_range/?q=!(1,!n)",
-    f"/api/v1/time_range/?q='{'(' * 150}'", "/api/v1/time_range/?q='Last%2099999999999%20years'",
-    "/api/v1/time_range/?q='9999-12-31%20:%2010000-01-01'", "/api/v1/time_range/?q=!((timeRange:1))",
-    "/api/v1/dashboard/99999999999999999999999", "/api/v1/dashboard/nothing", "/api/v1/dashboard/0/charts",
-    "/api/v1/dashboard/opscope-start?q=((", "/api/v1/dashboard/opscope-start/charts?q=!(", "/api/v1/dashboard/%00",
-    "/api/v1/dashboard/1/filter_state/abc", "/api/v1/dashboard/opscope-start/filter_state/abc",
-    "/api/v1/dashboard/99999999999999999999999/filter_state/abc", "/api/v1/dashboard/_info?q=(keys:!(a))",
-    "/superset/dashboard/nothing/", "/superset/dashboard/p/abc/", "/superset/dashboard/p/-/",
+    "/lang/de",
+    "/lang/en",
+    "/api/v1/time_range/",
+    "/api/v1/time_range/?q=((((",
+    "/api/v1/time_range/?q=!(1,!n)",
+    f"/api/v1/time_range/?q='{'(' * 150}'",
+    "/api/v1/time_range/?q='Last%2099999999999%20years'",
+    "/api/v1/time_range/?q='9999-12-31%20:%2010000-01-01'",
+    "/api/v1/time_range/?q=!((timeRange:1))",
+    "/api/v1/dashboard/99999999999999999999999",
+    "/api/v1/dashboard/nothing",
+    "/api/v1/dashboard/0/charts",
+    "/api/v1/dashboard/opscope-start?q=((",
+    "/api/v1/dashboard/opscope-start/charts?q=!(",
+    "/api/v1/dashboard/%00",
+    "/api/v1/dashboard/1/filter_state/abc",
+    "/api/v1/dashboard/opscope-start/filter_state/abc",
+    "/api/v1/dashboard/99999999999999999999999/filter_state/abc",
+    "/api/v1/dashboard/_info?q=(keys:!(a))",
+    "/superset/dashboard/nothing/",
+    "/superset/dashboard/p/abc/",
+    "/superset/dashboard/p/-/",
     "/superset/dashboard/%00/",
-    "/superset/dashboard/99999999999999999999999/", "/superset/dashboard/opscope-start/?standalone=x&native_filters=((",
+    "/superset/dashboard/99999999999999999999999/",
+    "/superset/dashboard/opscope-start/?standalone=x&native_filters=((",
     "/superset/dashboard/opscope-start/?native_filters_key=x&permalink_key=((&form_data=((&edit=true",
-    "/superset/slice/99999999999999999999999/", "/login/?next=http://[evil", "/logout/?next=//evil.example",
-    "/static/%00", "/static/../x", "/api/v1/security/guest_token/", "/nothing", "/wall/", "/%ff",
-)  # fmt: skip
+    "/superset/slice/99999999999999999999999/",
+    "/login/?next=http://[evil",
+    "/logout/?next=//evil.example",
+    "/static/%00",
+    "/static/../x",
+    "/api/v1/security/guest_token/",
+    "/nothing",
+    "/wall/",
+    "/%ff",
+)
 
 
 @pytest.mark.parametrize("path", ODD)

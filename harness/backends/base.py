@@ -38,7 +38,7 @@ class StageCrashError(StageError):
         """`kind` is written as in a record: `signal SIGSEGV`."""
 
 
-class Declined(Exception):  # noqa: N818 - not an error: the op is not for this backend
+class Declined(Exception):
     """The backend does not take such an op. The op's record gets the status `skipped` and the reason."""
 
 

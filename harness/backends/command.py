@@ -63,8 +63,11 @@ class Command(Backend):
         if self._file.version:
             done = subprocess.run(
                 [_tool_path(self._file.version[0]) or self._file.version[0], *self._file.version[1:]],
-                stdin=subprocess.DEVNULL, capture_output=True, env=self._environment(), check=False,
-            )  # fmt: skip
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                env=self._environment(),
+                check=False,
+            )
             parts.append((done.stdout + done.stderr).decode(errors="replace"))
         return f"{self.name}-{words_digest(*parts, digits=16)}"
 
@@ -108,10 +111,13 @@ class Command(Backend):
         with output.open("wb") if step.stdout else open(os.devnull, "wb") as file:  # noqa: PTH123
             try:
                 process = subprocess.Popen(
-                    [tool, *words[1:]], stdin=subprocess.DEVNULL, stdout=file if step.stdout else subprocess.PIPE,
-                    stderr=subprocess.PIPE if step.stdout else subprocess.STDOUT, env=self._environment(),
+                    [tool, *words[1:]],
+                    stdin=subprocess.DEVNULL,
+                    stdout=file if step.stdout else subprocess.PIPE,
+                    stderr=subprocess.PIPE if step.stdout else subprocess.STDOUT,
+                    env=self._environment(),
                     cwd=output.parent,
-                )  # fmt: skip
+                )
             except OSError as error:
                 raise StageError(f"{words[0]}: {error.strerror or error}") from error
             text = _read(process)

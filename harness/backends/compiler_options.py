@@ -67,8 +67,12 @@ def check(backends: Sequence[str], options: ResultOptions) -> None:
         scoped, _, value = word.partition("=")
         backend, _, name = scoped.rpartition(":")
         if backend and backend not in labels:
-            raise InputError("--backend-option", f"a backend of this run ({', '.join(labels)})", repr(backend),
-                             f"{closest(backend, labels)}:{name}={value}")  # fmt: skip
+            raise InputError(
+                "--backend-option",
+                f"a backend of this run ({', '.join(labels)})",
+                repr(backend),
+                f"{closest(backend, labels)}:{name}={value}",
+            )
         for own, label in zip(backends, labels, strict=True):
             if not backend or backend == label:
                 _check_one(own, label, name, value, labels)
@@ -88,8 +92,16 @@ def _check_one(backend: str, label: str, name: str, value: str, labels: Sequence
         raise InputError("--backend-option", f"an option of {label}", repr(name), closest(name, table))
     option = table[name]
     if option.instead:
-        raise InputError("--backend-option", f"{option.instead}, which sets {name}", repr(f"{name}={value}"),
-                         f"{option.instead} {value}")  # fmt: skip
+        raise InputError(
+            "--backend-option",
+            f"{option.instead}, which sets {name}",
+            repr(f"{name}={value}"),
+            f"{option.instead} {value}",
+        )
     if value not in option.values:
-        raise InputError("--backend-option", f"{name} of {', '.join(option.values)}", repr(value),
-                         f"{name}={closest(value, option.values)}")  # fmt: skip
+        raise InputError(
+            "--backend-option",
+            f"{name} of {', '.join(option.values)}",
+            repr(value),
+            f"{name}={closest(value, option.values)}",
+        )

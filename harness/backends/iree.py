@@ -37,12 +37,27 @@ PHASES = {
 """Stage -> the phase of `iree-compile --compile-to` that ends it. Device code is generated on the way to `hal`."""
 
 BUFFERS = {
-    "i1": "BOOL_8", "i8": "INT_8", "i16": "INT_16", "i32": "INT_32", "i64": "INT_64", "ui8": "UINT_8",
-    "ui16": "UINT_16", "ui32": "UINT_32", "ui64": "UINT_64", "f16": "FLOAT_16", "bf16": "BFLOAT_16",
-    "f32": "FLOAT_32", "f64": "FLOAT_64", "complex<f32>": "COMPLEX_64", "complex<f64>": "COMPLEX_128",
-    "f8E4M3FN": "FLOAT_8_E4M3_FN", "f8E4M3FNUZ": "FLOAT_8_E4M3_FNUZ", "f8E5M2": "FLOAT_8_E5M2",
-    "f8E5M2FNUZ": "FLOAT_8_E5M2_FNUZ", "f8E8M0FNU": "FLOAT_8_E8M0_FNU",
-}  # fmt: skip
+    "i1": "BOOL_8",
+    "i8": "INT_8",
+    "i16": "INT_16",
+    "i32": "INT_32",
+    "i64": "INT_64",
+    "ui8": "UINT_8",
+    "ui16": "UINT_16",
+    "ui32": "UINT_32",
+    "ui64": "UINT_64",
+    "f16": "FLOAT_16",
+    "bf16": "BFLOAT_16",
+    "f32": "FLOAT_32",
+    "f64": "FLOAT_64",
+    "complex<f32>": "COMPLEX_64",
+    "complex<f64>": "COMPLEX_128",
+    "f8E4M3FN": "FLOAT_8_E4M3_FN",
+    "f8E4M3FNUZ": "FLOAT_8_E4M3_FNUZ",
+    "f8E5M2": "FLOAT_8_E5M2",
+    "f8E5M2FNUZ": "FLOAT_8_E5M2_FNUZ",
+    "f8E8M0FNU": "FLOAT_8_E8M0_FNU",
+}
 """MLIR's element types -> the runtime's: all types of the runtime whose elements take whole bytes."""
 
 _ERROR = 2

@@ -76,11 +76,19 @@ def take_apart(
     backend.climb(Stage.TTNN_TO_FLATBUFFER, job)
     pieces = tuple(
         Piece(
-            piece.program, piece.piece_id, piece.op_name, piece.text, tuple(map(described, piece.inputs)),
-            tuple(map(described, piece.outputs)), piece.location, piece.attributes, piece.held_to, piece.combines,
+            piece.program,
+            piece.piece_id,
+            piece.op_name,
+            piece.text,
+            tuple(map(described, piece.inputs)),
+            tuple(map(described, piece.outputs)),
+            piece.location,
+            piece.attributes,
+            piece.held_to,
+            piece.combines,
             piece.meaning,
         )
         for piece in program_pieces.pieces
-    )  # fmt: skip
+    )
     numbers = {(piece.program, piece.operation): number for number, piece in enumerate(program_pieces.pieces)}
     return CompiledPieces(pieces, program_pieces.moves, job.state[Stage.TTNN_TO_FLATBUFFER], board.board, numbers)

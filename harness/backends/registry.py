@@ -57,8 +57,12 @@ def _own_files() -> dict[str, str]:
 
 def names() -> list[str]:
     """Every backend that has a name; imports none of them. Of one that needs an argument, those that it may have."""
-    given = [f"{name}:{plugin}" for name in own_names() if declares(name, "needs_argument")
-             for plugin in plugin_libraries.names()]  # fmt: skip
+    given = [
+        f"{name}:{plugin}"
+        for name in own_names()
+        if declares(name, "needs_argument")
+        for plugin in plugin_libraries.names()
+    ]
     return sorted([*names_alone(), *given])
 
 

@@ -223,9 +223,11 @@ class Tt(Pjrt):
         board = simulated.board_of(options.arch)
         if options.optimization_level and board.arch != "blackhole" and not _has_card():
             raise InputError(
-                "--optimization-level", f"0 on {board.board}: without a card, levels 1 and 2 are for Blackhole",
-                str(options.optimization_level), "--arch p150",
-            )  # fmt: skip
+                "--optimization-level",
+                f"0 on {board.board}: without a card, levels 1 and 2 are for Blackhole",
+                str(options.optimization_level),
+                "--arch p150",
+            )
         return Target(
             card_type=board.board if _has_card() else f"sim-{board.board}",
             float_format=None,
@@ -314,9 +316,14 @@ def _target_of(board: Target, program: TtMlirProgram) -> Target:
         own = "Float32"
     alone = program.computes[0] if len(program.computes) == 1 else None
     return replace(
-        board, float_format=own, math_fidelity=program.math_fidelity, matrix_format=program.matrix_format,
-        narrow_dst=program.narrow_dst, error_bound=partial(_bound_of, alone), cuts_result=partial(_cuts, alone),
-    )  # fmt: skip
+        board,
+        float_format=own,
+        math_fidelity=program.math_fidelity,
+        matrix_format=program.matrix_format,
+        narrow_dst=program.narrow_dst,
+        error_bound=partial(_bound_of, alone),
+        cuts_result=partial(_cuts, alone),
+    )
 
 
 def _bound_of(kernel: str | None, op_name: str) -> float | None:
@@ -336,8 +343,12 @@ def _check_descriptor(described: Any, board: SystemDesc) -> None:
     """Raises InputError if a descriptor is of another chip than the board whose simulator will run the program."""
     archs = sorted({chip.arch_name for chip in described.chips})
     if archs != [board.arch]:
-        raise InputError("--system-desc", f"a descriptor of {board.arch}, as --arch {board.board} is",
-                         ", ".join(archs), f"--arch {archs[0]}")  # fmt: skip
+        raise InputError(
+            "--system-desc",
+            f"a descriptor of {board.arch}, as --arch {board.board} is",
+            ", ".join(archs),
+            f"--arch {archs[0]}",
+        )
 
 
 def _remove_once(folder: Path) -> None:

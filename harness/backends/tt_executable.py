@@ -113,8 +113,9 @@ def seconds(folder: Path, whole: float) -> dict[Stage, float]:
     if None in marks:
         return {Stage.COMPILE: whole}
     moments = [mark for mark in marks if mark is not None]
-    return {stage: max(0, after - before) / 1000
-            for stage, before, after in zip(STAGES, moments, moments[1:], strict=False)}  # fmt: skip
+    return {
+        stage: max(0, after - before) / 1000 for stage, before, after in zip(STAGES, moments, moments[1:], strict=False)
+    }
 
 
 def keep(folder: Path, target: Path) -> None:

@@ -82,15 +82,27 @@ def models(count: bool, as_json: bool) -> None:
         return "-" if value is None else f"{value:,}"
 
     Page().table(
-        [("name", ""), ("framework", ""), ("family", ""), ("size", ""), ("parameters", "right"), ("ops", "right"),
-         ("unique", "right")],
         [
-            [e["name"], e["framework"], e["family"], "giant" if e["giant"] else e["size"],
-             *(number(e[key]) for key in ("parameters", "ops", "unique_ops"))]
+            ("name", ""),
+            ("framework", ""),
+            ("family", ""),
+            ("size", ""),
+            ("parameters", "right"),
+            ("ops", "right"),
+            ("unique", "right"),
+        ],
+        [
+            [
+                e["name"],
+                e["framework"],
+                e["family"],
+                "giant" if e["giant"] else e["size"],
+                *(number(e[key]) for key in ("parameters", "ops", "unique_ops")),
+            ]
             for e in listed
         ],
         spare=("size", "parameters"),
-    )  # fmt: skip
+    )
     skipped = [e for e in listed if e["missing_packages"]]
     for framework in sorted({e["framework"] for e in skipped}):
         of_it = [e for e in skipped if e["framework"] == framework]
@@ -118,10 +130,19 @@ def config(as_json: bool) -> None:
 @click.argument("what", metavar="[RUN|OP|MODEL]", required=False)
 @click.option("--db", "url", metavar="URL", help="Results database; default: .opscope/opscope.sqlite.")
 @click.option("--owner", "team", metavar="TEAM", help="Only failures that TEAM owns (ci/owners.yaml).")
-@click.option("--owners", "owners_file", type=click.Path(path_type=Path), metavar="FILE",
-              help="Rules of owners; default: ci/owners.yaml, or else the rules in the database.")  # fmt: skip
-@click.option("--alone", type=click.Path(path_type=Path), metavar="RUN",
-              help="Compare each op's verdict in its model with its verdict alone, in this run.")  # fmt: skip
+@click.option(
+    "--owners",
+    "owners_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Rules of owners; default: ci/owners.yaml, or else the rules in the database.",
+)
+@click.option(
+    "--alone",
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="Compare each op's verdict in its model with its verdict alone, in this run.",
+)
 @JSON
 def show(
     what: str | None, url: str | None, team: str | None, owners_file: Path | None, alone: Path | None, as_json: bool
@@ -165,8 +186,14 @@ def _run_folder(name: str) -> Path | None:
 
 
 @click.command(short_help="Remove old runs, and caches that have been unused the longest.")
-@click.option("--keep-runs", default=30, show_default=True, type=click.IntRange(min=0), metavar="N",
-              help="Keep the N newest run folders in .opscope/runs.")  # fmt: skip
+@click.option(
+    "--keep-runs",
+    default=30,
+    show_default=True,
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Keep the N newest run folders in .opscope/runs.",
+)
 @click.option(
     "--max-cache", metavar="SIZE", help="Shrink the caches to this size; default: the setting max_cache (20G)."
 )

@@ -44,9 +44,16 @@ PARTS = ("prefill", "decode")
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per step.")
 def decode(
-    models: tuple[str, ...], steps: int, backend: str, arch: str | None, optimization_level: int, seed: int,
-    keep_step: tuple[int, ...], output: Path | None, as_json: bool,
-) -> None:  # fmt: skip
+    models: tuple[str, ...],
+    steps: int,
+    backend: str,
+    arch: str | None,
+    optimization_level: int,
+    seed: int,
+    keep_step: tuple[int, ...],
+    output: Path | None,
+    as_json: bool,
+) -> None:
     """Run MODEL's prompt and then token after token, with its cache as state.
 
     MODEL is a decoder whose modules MODEL_prefill and MODEL_decode are in the zoo (`gpt2`, `llama`, `hybrid`; by

@@ -91,8 +91,13 @@ def _steps(name: str) -> Iterator[str]:
 
 def _machine(settings: Resolved, folder: Path) -> Iterator[Finding]:
     version = platform.python_version()
-    yield Finding("machine", "Python", sys.version_info >= (3, 11), version,
-                  "" if sys.version_info >= (3, 11) else "install Python 3.11 or newer")  # fmt: skip
+    yield Finding(
+        "machine",
+        "Python",
+        sys.version_info >= (3, 11),
+        version,
+        "" if sys.version_info >= (3, 11) else "install Python 3.11 or newer",
+    )
     yield _compiled_files(Path(__file__))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     yield Finding("machine", "cores", True, f"{cores} usable; try pytest -n {cores}" if cores > 1 else "1 usable")
@@ -100,8 +105,13 @@ def _machine(settings: Resolved, folder: Path) -> Iterator[Finding]:
 
     memory = psutil.virtual_memory()
     enough = memory.available >= ENOUGH_MEMORY
-    yield Finding("machine", "memory", enough, f"{memory.available / GIB:.1f} of {memory.total / GIB:.1f} GiB free",
-                  "" if enough else f"free {ENOUGH_MEMORY // GIB} GiB, or lower --op-memory")  # fmt: skip
+    yield Finding(
+        "machine",
+        "memory",
+        enough,
+        f"{memory.available / GIB:.1f} of {memory.total / GIB:.1f} GiB free",
+        "" if enough else f"free {ENOUGH_MEMORY // GIB} GiB, or lower --op-memory",
+    )
     from opscope.harness.cache.export_folder import default_cache_dir
 
     cache = Path(settings["cache_dir"]) if settings["cache_dir"] else default_cache_dir()
@@ -112,8 +122,14 @@ def _machine(settings: Resolved, folder: Path) -> Iterator[Finding]:
 def _compiled_files(source: Path) -> Finding:
     """Whether Python keeps what it compiles of our sources. Else each process of a run compiles them again: 0.5 s."""
     kept = not sys.dont_write_bytecode or Path(cache_from_source(str(source))).exists()
-    return Finding("machine", "compiled files", kept, "kept" if kept else "compiled anew by every process",
-                   "" if kept else "unset PYTHONDONTWRITEBYTECODE", needed=False)  # fmt: skip
+    return Finding(
+        "machine",
+        "compiled files",
+        kept,
+        "kept" if kept else "compiled anew by every process",
+        "" if kept else "unset PYTHONDONTWRITEBYTECODE",
+        needed=False,
+    )
 
 
 def _disk(name: str, path: Path, remedy: str) -> Finding:

@@ -19,8 +19,13 @@ from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.settings.settings import project_folder, resolve
 
-FILE = click.option("--limitations", "user_file", type=click.Path(path_type=Path), metavar="FILE",
-                    help="Your file of limitations; default: the setting limitations.")  # fmt: skip
+FILE = click.option(
+    "--limitations",
+    "user_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Your file of limitations; default: the setting limitations.",
+)
 DEFAULT = "limitations.yaml"
 """Where `update` puts the first rows of a user that has no file yet."""
 
@@ -95,9 +100,15 @@ def update(run_dir: Path, user_file: Path | None, kind: str, expires: str, link:
     run = store.load_run(run_dir)
     rows = [row for file in files.values() for row in file.rows]
     proposal = limitation_update.propose(
-        run.tests, limitation_notes.rows_with_ops(run, rows), kind=kind, since=now(), expires=_until(expires),
-        link=link, imports=run.header.imports, known=rows,
-    )  # fmt: skip
+        run.tests,
+        limitation_notes.rows_with_ops(run, rows),
+        kind=kind,
+        since=now(),
+        expires=_until(expires),
+        link=link,
+        imports=run.header.imports,
+        known=rows,
+    )
     for path, file in files.items():
         text = limitation_update.patched(file, proposal, takes_new=path == target)
         change = limitation_update.diff(path, file.text, text) if file.text or proposal.new else ""
@@ -128,10 +139,13 @@ def scope(row: Limitation) -> str:
     """What a row names, in one line."""
     parts = [", ".join(row.op)]
     for word, values in (
-        ("of", row.op_ids), ("types", row.types), ("families", sorted(row.families)), ("but", row.but),
+        ("of", row.op_ids),
+        ("types", row.types),
+        ("families", sorted(row.families)),
+        ("but", row.but),
         ("formats", tuple(name or "(none forced)" for name in row.data_formats)),
         ("with", tuple(f"{name} = {pattern}" for name, pattern in row.params.items())),
-    ):  # fmt: skip
+    ):
         parts += [f"{word} {', '.join(values)}"] * bool(values)
     parts += [f"on {row.arch}"] * (row.arch != "*")
     parts += ["some of them"] * (not row.strict)

@@ -90,8 +90,11 @@ def _computed(folder: Path, task: dict[str, Any]) -> list[Golden]:
     split = split_module(read(model), model)
     wanted = [(split.values[v].shape, split.values[v].data_type) for v in split.program.arguments]
     if [shape for shape, _ in wanted] != shapes:
-        raise InputError("--golden", f"the model that the binary was compiled from, with arguments {shapes}",
-                         f"{model} with {[shape for shape, _ in wanted]}")  # fmt: skip
+        raise InputError(
+            "--golden",
+            f"the model that the binary was compiled from, with arguments {shapes}",
+            f"{model} with {[shape for shape, _ in wanted]}",
+        )
     inputs = [load(_input(folder, number), *about) for number, about in enumerate(wanted)]
     nodes = {node.path: node for node in split.program.walk() if node.kind == "op" and node.outputs}
     uses = Counter(_short(node.location) for node in nodes.values())

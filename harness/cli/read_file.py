@@ -42,9 +42,7 @@ def read(word: str, shape: str | None = None) -> bytes:
     mlir.context()  # made once here, and not once in each fork
     seconds = file_models.reading_seconds(path)
     with tempfile.TemporaryFile() as answer:
-        ending = run_in_fork(
-            lambda: _read(path, model, sizes, answer), seconds=seconds, memory=memory_limit(None)
-        )  # fmt: skip
+        ending = run_in_fork(lambda: _read(path, model, sizes, answer), seconds=seconds, memory=memory_limit(None))
         answer.seek(0)
         kind, data = answer.read(1), answer.read()
     if not ending.ok or not kind:

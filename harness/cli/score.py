@@ -22,9 +22,15 @@ SUITES = ("suite:onnx",)
 @click.option("--json", "kind", flag_value="json", help="Print one JSON object per case.")
 @click.option("--markdown", "kind", flag_value="markdown", help="Print the section of docs/conformance.md.")
 def score(
-    suite: str, only: str, sample: int | None, seed: int, backend: str, arch: str | None, jobs: int | None,
+    suite: str,
+    only: str,
+    sample: int | None,
+    seed: int,
+    backend: str,
+    arch: str | None,
+    jobs: int | None,
     kind: str | None,
-) -> None:  # fmt: skip
+) -> None:
     """Run SUITE and judge each case by the answer that the suite stores.
 
     `suite:onnx` is the node tests of the package onnx. For each wrong answer the fault is named: importer, frontend,

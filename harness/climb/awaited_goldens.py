@@ -21,7 +21,7 @@ PAUSE, MOST_PAUSE, SHARE = 0.01, 0.25, 1 / 50
 far. Many workers that look often would take their time from what they wait for."""
 
 
-class NoGoldens(Exception):  # noqa: N818 - the outcome of one model, not an error of ours
+class NoGoldens(Exception):
     """An op's goldens will not be made; the text says why."""
 
 
@@ -33,9 +33,13 @@ class AwaitedGoldens:
     """The exports under construction, as one process that climbs their ops sees them."""
 
     def __init__(
-        self, announcements: Mapping[str, str], folders: MutableMapping[str, str], final: Mapping[str, str],
-        controller: int, before_waiting: Callable[[], None] = lambda: None,
-    ) -> None:  # fmt: skip
+        self,
+        announcements: Mapping[str, str],
+        folders: MutableMapping[str, str],
+        final: Mapping[str, str],
+        controller: int,
+        before_waiting: Callable[[], None] = lambda: None,
+    ) -> None:
         """`announcements` has a file for each model that was not complete when the ops were collected. `final` has
         each model's export folder as it will be, and `folders` gets the one with the files of the op that `row`
         returned last. `controller` is the process that prepares the models. `before_waiting` is called where an op

@@ -20,9 +20,12 @@ REASON = "budget"
 
 
 def order(
-    rows: Collection[OpRow], folder: Path, context: RunContext, is_kept: Callable[[OpRow], bool] = lambda row: False,
+    rows: Collection[OpRow],
+    folder: Path,
+    context: RunContext,
+    is_kept: Callable[[OpRow], bool] = lambda row: False,
     pasts: Mapping[str, history.Past] | None = None,
-) -> tuple[str, ...]:  # fmt: skip
+) -> tuple[str, ...]:
     """Returns the ids of the ops in the order in which the budget is spent on them.
 
     `folder` holds earlier runs. `pasts` are past results from another source, such as a file, and take precedence.

@@ -57,19 +57,28 @@ class Doubts:
         return in_doubt(test, str(entry.get("text", DOUBT)))
 
     def _key(self, row: OpRow) -> str:
-        return "d" + json_digest({
-            "op": row.op_id, "provenance": row.provenance,
-            "sources": [source.model_dump(exclude={"path"}) for source in row.sources],
-            "code": self._code,
-        }, digits=31)  # fmt: skip
+        return "d" + json_digest(
+            {
+                "op": row.op_id,
+                "provenance": row.provenance,
+                "sources": [source.model_dump(exclude={"path"}) for source in row.sources],
+                "code": self._code,
+            },
+            digits=31,
+        )
 
 
 def in_doubt(test: OpTest, text: str) -> OpTest:
     """The record of an op that is right by a golden which is in doubt."""
     message = text.removeprefix(DOUBT)
-    return test.model_copy(update={
-        "status": Status.GOLDEN_IN_DOUBT, "success": False, "error_message": message, "second_authority": text,
-    })  # fmt: skip
+    return test.model_copy(
+        update={
+            "status": Status.GOLDEN_IN_DOUBT,
+            "success": False,
+            "error_message": message,
+            "second_authority": text,
+        }
+    )
 
 
 def found_later(tests: Sequence[OpTest]) -> Iterable[OpTest]:

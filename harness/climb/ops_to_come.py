@@ -23,9 +23,11 @@ class OpsToCome:
     """Ops whose goldens are being made."""
 
     def __init__(
-        self, rows: Iterable[OpRow], goldens: AwaitedGoldens | None = None,
+        self,
+        rows: Iterable[OpRow],
+        goldens: AwaitedGoldens | None = None,
         needs_lane: Callable[[OpRow], bool] = lambda row: True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`rows` are in the order of the plan. Without `goldens`, all can run. `needs_lane` says whether an op has to
         run once its goldens are known, or has a kept verdict."""
         self._goldens, self._needs_lane = goldens, needs_lane

@@ -47,9 +47,24 @@ KEPT = frozenset(
 """Verdicts that the same op will get again."""
 
 OF_THE_RUN = (
-    "run_id", "attempt", "test_case_name", "full_test_name", "filepath", "test_start_ts", "test_end_ts", "frontend",
-    "model_name", "framework_op_name", "uses", "locations", "models", "provenance", "repro", "expected", "flaky",
-)  # fmt: skip
+    "run_id",
+    "attempt",
+    "test_case_name",
+    "full_test_name",
+    "filepath",
+    "test_start_ts",
+    "test_end_ts",
+    "frontend",
+    "model_name",
+    "framework_op_name",
+    "uses",
+    "locations",
+    "models",
+    "provenance",
+    "repro",
+    "expected",
+    "flaky",
+)
 """Fields of a record that depend on its run, not on the verdict."""
 
 ARTIFACT_BYTES = 1 << 20

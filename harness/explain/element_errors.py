@@ -68,8 +68,15 @@ class Judged:
         kind = op_family(self.op_name)
         ulp = self.target.error_bound(self.op_name) if self.target.error_bound else None
         inner = inner_size(kind, self.inputs, self.outputs, self.params)
-        return steps_of(self.target, kind, self.outputs[index].data_type, inner, op_name=self.op_name,
-                        body=self.params.get("body"), ulp=ulp)  # fmt: skip
+        return steps_of(
+            self.target,
+            kind,
+            self.outputs[index].data_type,
+            inner,
+            op_name=self.op_name,
+            body=self.params.get("body"),
+            ulp=ulp,
+        )
 
     def scale(self, index: int, steps: Steps) -> Scale:
         """The scale of one result, its operands evaluated as far as that is possible."""

@@ -85,8 +85,10 @@ def _refine(judged: Judged, number: int, check: ResultCheck, results: list[Resul
         return
     errors = element_errors(judged, number, check)
     put(wrong=int(np.count_nonzero(errors.wrong)), count=golden.size, z_limit=errors.limit)
-    put(heat=heat_map(errors.wrong, errors.z) if golden.size > 1 else None,
-        histogram=None if errors.z is None else histogram(errors.z))  # fmt: skip
+    put(
+        heat=heat_map(errors.wrong, errors.z) if golden.size > 1 else None,
+        histogram=None if errors.z is None else histogram(errors.z),
+    )
     put(worst=tuple(_worst(errors, judged, number)))
     put(hypothesis=hypothesis(Evidence(judged, number, errors)))
 
@@ -123,11 +125,17 @@ def _worst(errors: ElementErrors, judged: Judged, number: int) -> list[WorstElem
     for place in map(int, kept):
         index = index_of(place, errors.golden.shape)
         terms, note = ((), "") if operands is None else operands.of(index, number)
-        worst.append(WorstElement(
-            index=index, place=name_of(place, errors.golden.shape), expected=number_text(errors.golden[index]),
-            got=number_text(errors.got[index]), z=None if errors.z is None else float(f"{errors.z[index]:.6g}"),
-            terms=terms, terms_note=note,
-        ))  # fmt: skip
+        worst.append(
+            WorstElement(
+                index=index,
+                place=name_of(place, errors.golden.shape),
+                expected=number_text(errors.golden[index]),
+                got=number_text(errors.got[index]),
+                z=None if errors.z is None else float(f"{errors.z[index]:.6g}"),
+                terms=terms,
+                terms_note=note,
+            )
+        )
     return worst
 
 

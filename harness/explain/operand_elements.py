@@ -65,8 +65,11 @@ class OperandElements:
         except (NotEvaluatedError, KeyError, ValueError, IndexError) as error:
             return (), f"its operands are not known: {' '.join(str(error).split())[:100]}"
         places = [_at(x, index) for x in inputs]
-        found = [(_element(number, place, x),) for number, (place, x) in enumerate(zip(places, inputs, strict=True))
-                 if place is not None]  # fmt: skip
+        found = [
+            (_element(number, place, x),)
+            for number, (place, x) in enumerate(zip(places, inputs, strict=True))
+            if place is not None
+        ]
         return tuple(Term(elements=one, value=one[0].value) for one in found), ""
 
     def integers(self, name: str, default: Sequence[int] = ()) -> list[int]:
@@ -198,9 +201,14 @@ def _reduced(op: OperandElements, index: Index) -> Terms:
 
 
 def _windows(
-    sizes: Sequence[int], at: Sequence[int], extents: Sequence[int], strides: Sequence[int],
-    padding: Sequence[tuple[int, int]], base: Sequence[int], dilation: Sequence[int],
-) -> Iterator[tuple[Index, Index]]:  # fmt: skip
+    sizes: Sequence[int],
+    at: Sequence[int],
+    extents: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    base: Sequence[int],
+    dilation: Sequence[int],
+) -> Iterator[tuple[Index, Index]]:
     """Each place of a window that lies on an element of its operand: the place in the window, and the element's."""
     for tap in itertools.product(*map(range, sizes)):
         place = []
@@ -243,8 +251,15 @@ def _convolved(op: OperandElements, index: Index) -> Terms:
         entry += feature // (features // batches) * (left.shape[names[0].index("b")] // batches)
     sizes = [right.shape[names[1].index(str(d))] for d in range(space)]
     extents = [left.shape[names[0].index(str(d))] for d in range(space)]
-    for tap, place in _windows(sizes, at, extents, op.integers("window_strides", ones), padding,
-                               op.integers("lhs_dilation", ones), op.integers("rhs_dilation", ones)):  # fmt: skip
+    for tap, place in _windows(
+        sizes,
+        at,
+        extents,
+        op.integers("window_strides", ones),
+        padding,
+        op.integers("lhs_dilation", ones),
+        op.integers("rhs_dilation", ones),
+    ):
         for channel in range(channels):
             x = {"b": entry, "f": start + channel} | {str(d): p for d, p in enumerate(place)}
             k = {"i": channel, "o": feature} | {str(d): t for d, t in enumerate(tap)}

@@ -66,8 +66,9 @@ def explained(check: ImportCheck, expected: Sequence[np.ndarray], row: OpRow, fo
     except golden.GoldenError:
         return check
     floats = [index for index, each in enumerate(got) if is_float(each)]
-    by_result = [(_difference(expected[i], got[i]), [each[i] for each in responses], Size.of(_finite(got[i])))
-                 for i in floats]  # fmt: skip
+    by_result = [
+        (_difference(expected[i], got[i]), [each[i] for each in responses], Size.of(_finite(got[i]))) for i in floats
+    ]
     findings = [finding(*each) for each in by_result]
     share = max((max(sizes).mean / size.mean for _, sizes, size in by_result if size.mean), default=0.0)
     words = f"one unit in the last place of each op moves its result by up to {share:.2g} of its size"

@@ -21,9 +21,10 @@ def find(task: Mapping[str, Any], environment: Mapping[str, str], cache_dir: Pat
     with TemporaryFolder("nodes") as temporary:
         folder = Path(temporary)
         outcome = call(
-            "opscope.models.frontends.through_onnx.node_values:write", {**task, "folder": temporary},
+            "opscope.models.frontends.through_onnx.node_values:write",
+            {**task, "folder": temporary},
             environment=environment,
-        )  # fmt: skip
+        )
         if not outcome.ending.ok:
             return f"(node not known: {outcome.log.last_line() or outcome.ending.text})"[:200]
         nodes = json.loads((folder / "nodes.json").read_text(encoding="utf-8"))

@@ -48,9 +48,14 @@ Report = Callable[[dict[str, Any]], None]
 
 
 def hold(
-    tasks: Sequence[Task], header: ManifestHeader, claims: Claims, report: Report, at_once: int = 1,
-    stop: Callable[[], bool] = lambda: False, slots: SlotFile | None = None,
-) -> list[ImportCheck]:  # fmt: skip
+    tasks: Sequence[Task],
+    header: ManifestHeader,
+    claims: Claims,
+    report: Report,
+    at_once: int = 1,
+    stop: Callable[[], bool] = lambda: False,
+    slots: SlotFile | None = None,
+) -> list[ImportCheck]:
     """One check for each model of the header that a framework exported, `at_once` of them side by side.
 
     Each process that computes for one works in one of `slots`. Raises Stopped where `stop` says so.
@@ -126,20 +131,31 @@ def _check(task: Task, folder: Path, claims: Claims, slots: SlotFile | None, tur
             own = Path(temporary)
             outcome = call(
                 "opscope.models.frontends.own_results_child:run",
-                {**framework_task, "folder": temporary, "slots": slots}, seconds=allowance.left(),
-                memory=allowance.memory, environment=environment, watch=turn.check,
-            )  # fmt: skip
+                {**framework_task, "folder": temporary, "slots": slots},
+                seconds=allowance.left(),
+                memory=allowance.memory,
+                environment=environment,
+                watch=turn.check,
+            )
             if not (own / own_results.FILE).is_file():
                 return _ended(task, outcome, allowance, "its own framework")
         orders = {
-            "model": task.name, "framework": export.framework, "folder": str(folder), "own": str(own),
-            "cache_dir": str(cache_dir), "environment": environment,
-            "nodes": framework_task if own_results.with_nodes(export.framework) else None, "slots": slots,
-        }  # fmt: skip
+            "model": task.name,
+            "framework": export.framework,
+            "folder": str(folder),
+            "own": str(own),
+            "cache_dir": str(cache_dir),
+            "environment": environment,
+            "nodes": framework_task if own_results.with_nodes(export.framework) else None,
+            "slots": slots,
+        }
         outcome = call(
-            "opscope.harness.import_check.compare_child:compare_import", orders, seconds=allowance.left(),
-            memory=allowance.memory, watch=turn.check,
-        )  # fmt: skip
+            "opscope.harness.import_check.compare_child:compare_import",
+            orders,
+            seconds=allowance.left(),
+            memory=allowance.memory,
+            watch=turn.check,
+        )
         if outcome.result is None:
             return _ended(task, outcome, allowance, "the comparison")
         check = ImportCheck.model_validate(outcome.result)
@@ -150,18 +166,24 @@ def _check(task: Task, folder: Path, claims: Claims, slots: SlotFile | None, tur
                 second.mkdir()
                 call(
                     "opscope.models.frontends.through_onnx.onnx_runtime:write",
-                    {**framework_task, "folder": str(second)}, seconds=allowance.left(),
-                    memory=allowance.memory, environment=environment, watch=turn.check,
-                )  # fmt: skip
+                    {**framework_task, "folder": str(second)},
+                    seconds=allowance.left(),
+                    memory=allowance.memory,
+                    environment=environment,
+                    watch=turn.check,
+                )
             question = {
                 "check": outcome.result,
                 "second": str(second) if (second / own_results.FILE).is_file() else "",
                 **{name: orders[name] for name in ("folder", "own", "cache_dir", "slots")},
             }
             answer = call(
-                "opscope.harness.import_check.compare_child:explain_import", question, seconds=allowance.left(),
-                memory=allowance.memory, watch=turn.check,
-            )  # fmt: skip
+                "opscope.harness.import_check.compare_child:explain_import",
+                question,
+                seconds=allowance.left(),
+                memory=allowance.memory,
+                watch=turn.check,
+            )
             check = ImportCheck.model_validate(answer.result or outcome.result)
     return check
 
@@ -199,9 +221,12 @@ def _framework_task(task: Task, row: OpRow, folder: Path, module: Path) -> dict[
     """What a process gets that runs the model in its framework."""
     assert task.export is not None
     return {
-        "framework": task.export.framework, **asdict(task.export.source), "module": str(module),
-        "cap": task.request.max_live_bytes, "sources": [_place(source, folder) for source in row.sources],
-    }  # fmt: skip
+        "framework": task.export.framework,
+        **asdict(task.export.source),
+        "module": str(module),
+        "cap": task.request.max_live_bytes,
+        "sources": [_place(source, folder) for source in row.sources],
+    }
 
 
 def _place(source: Source, folder: Path) -> Mapping[str, Any]:

@@ -41,9 +41,15 @@ def explained(
     backend = backend_label(context.backend)
     try:
         judged = Judged(
-            row.held_to or row.op_name, target, row.inputs, row.outputs, row.op_params, row_golden(row, export_dir),
-            job.outputs, operands_of(row, job, export_dir),
-        )  # fmt: skip
+            row.held_to or row.op_name,
+            target,
+            row.inputs,
+            row.outputs,
+            row.op_params,
+            row_golden(row, export_dir),
+            job.outputs,
+            operands_of(row, job, export_dir),
+        )
         known = explain(judged, checks, op_id=row.op_id, backend=backend)
         folder = explanation.folder_name(backend)
         text = store(
@@ -69,6 +75,10 @@ def operands_of(row: OpRow, job: Job, export_dir: Path) -> Operands | None:
         return None
     kept = (lambda: row_term_sizes(row, export_dir)) if row.term_sizes else None
     return Operands(
-        row.held_to or row.op_name, module, lambda: row_inputs(row, export_dir), row.op_params.get("body"), kept,
+        row.held_to or row.op_name,
+        module,
+        lambda: row_inputs(row, export_dir),
+        row.op_params.get("body"),
+        kept,
         export_folder.cache_dir(None),
-    )  # fmt: skip
+    )

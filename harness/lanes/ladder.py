@@ -113,9 +113,7 @@ class _ClimbState:
         """The record of an op whose authorities part; `wrong` says how its result differs from the golden."""
         artifact = self.stored(Stage.COMPARE, ".txt", "\n".join([second.text, *wrong]) + "\n")
         message = second.text.removeprefix(DOUBT)
-        return self.ended(
-            Status.GOLDEN_IN_DOUBT, message, artifact=artifact, second_authority=second.text, **numbers
-        )  # fmt: skip
+        return self.ended(Status.GOLDEN_IN_DOUBT, message, artifact=artifact, second_authority=second.text, **numbers)
 
     def failed(self, stage: Stage, error: Exception) -> OpTest:
         """Returns the record of an op that `stage` refused, and stores its full diagnostic as the artifact."""
@@ -151,8 +149,9 @@ def climb(
     Damaged for a file of its export folder, BackendError, KeyboardInterrupt, SystemExit.
     """
     options = context.options
-    state = _ClimbState(row, context, backend, backend.target(options), attempt, on_stage, before_compare,
-                        before_explaining)  # fmt: skip
+    state = _ClimbState(
+        row, context, backend, backend.target(options), attempt, on_stage, before_compare, before_explaining
+    )
     if row.module is None:
         return state.ended(Status.COMPILE_FAILED, row.unsplittable or "no single-op module", Stage.SPLIT)
     if options.until == Stage.SPLIT:
@@ -234,9 +233,15 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
             return drawn_numbers.checks(row, job, state.drawn_again, state.judged_by, export_dir)
         golden = row_golden(row, export_dir)
         return compare(
-            golden, job.outputs, row.held_to or row.op_name, state.judged_by, inputs=row.inputs, outputs=row.outputs,
-            params=row.op_params, operands=explained.operands_of(row, job, export_dir),
-        )  # fmt: skip
+            golden,
+            job.outputs,
+            row.held_to or row.op_name,
+            state.judged_by,
+            inputs=row.inputs,
+            outputs=row.outputs,
+            params=row.op_params,
+            operands=explained.operands_of(row, job, export_dir),
+        )
 
     before = state.reached
     state.before_compare()

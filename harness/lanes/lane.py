@@ -146,13 +146,19 @@ class Lane:
                 task["load_log"] = str(start.server.log)
         try:
             self._child = Child(
-                worker_ahead.WORKER, memory=self.memory_limit, threads=self.config.thread_limit,
-                environment=environment, log=self._log, ahead=start.ahead, server=start.server,
-            )  # fmt: skip
+                worker_ahead.WORKER,
+                memory=self.memory_limit,
+                threads=self.config.thread_limit,
+                environment=environment,
+                log=self._log,
+                ahead=start.ahead,
+                server=start.server,
+            )
         except OSError as error:
             self._stop()
-            raise InputError("lane", "a process that can be started", str(error),
-                             "`ulimit -a` and ending other programs") from None  # fmt: skip
+            raise InputError(
+                "lane", "a process that can be started", str(error), "`ulimit -a` and ending other programs"
+            ) from None
         self._child.send(task)
 
     def ready(self) -> Ready:
@@ -176,8 +182,9 @@ class Lane:
                     continue
                 last = crash_cause.of(ended.ending, self._log.tail(_LINES)) or self._log.last_line()
                 got = f"{ended}{f': {last}' if last else ''}"
-                raise InputError(f"--backend {self.config.context.backend}", "a worker that starts", got,
-                                 "`opscope doctor`") from None  # fmt: skip
+                raise InputError(
+                    f"--backend {self.config.context.backend}", "a worker that starts", got, "`opscope doctor`"
+                ) from None
             if "input_error" in message:
                 self._stop()
                 raise InputError(*message["input_error"])
@@ -236,14 +243,16 @@ class Lane:
         found: OpTest | None = None
         try:
             export_dir = self.config.export_dirs[row.uses[0].model]
-            self._child.send({
-                "number": self._number,
-                "row": row.model_dump_json(),
-                "export_dir": export_dir,
-                "expected": stored.expected(Path(export_dir), export_folder.files_of(row)),
-                "final_dir": self.config.final_dirs.get(row.uses[0].model),
-                "attempt": attempt,
-            })  # fmt: skip
+            self._child.send(
+                {
+                    "number": self._number,
+                    "row": row.model_dump_json(),
+                    "export_dir": export_dir,
+                    "expected": stored.expected(Path(export_dir), export_folder.files_of(row)),
+                    "final_dir": self.config.final_dirs.get(row.uses[0].model),
+                    "attempt": attempt,
+                }
+            )
             deadline, late = Deadline(self.config.op_timeout), False
             explaining: Deadline | None = None
             while True:

@@ -61,7 +61,9 @@ class Leftovers:
 def leftovers(reported: Sequence[Sequence[Any]]) -> list[Leftover]:
     """The changes of a worker's message. Raises ValueError if it holds something else."""
     try:
-        return [Leftover(str(what), str(detail), undone is True, verdict is True)
-                for what, detail, undone, verdict in reported]  # fmt: skip
+        return [
+            Leftover(str(what), str(detail), undone is True, verdict is True)
+            for what, detail, undone, verdict in reported
+        ]
     except TypeError as error:
         raise ValueError(f"changes: expected lists of four, got {str(reported)[:80]}") from error

@@ -9,15 +9,44 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 VERDICT = (
-    "builtins", "math", "numpy", "numpy._core._methods", "numpy._core.fromnumeric", "opscope.harness.lanes",
-    "opscope.harness.prepare", "opscope.harness.record", "opscope.harness.verdict", "opscope.models.seeding",
-)  # fmt: skip
+    "builtins",
+    "math",
+    "numpy",
+    "numpy._core._methods",
+    "numpy._core.fromnumeric",
+    "opscope.harness.lanes",
+    "opscope.harness.prepare",
+    "opscope.harness.record",
+    "opscope.harness.verdict",
+    "opscope.models.seeding",
+)
 """The modules, and folders of modules of ours, that turn results into a verdict and a record."""
 OTHERS = (
-    "contextlib", "functools", "gc", "io", "json", "json.decoder", "json.encoder", "opscope.base", "opscope.harness",
-    "os", "pathlib", "posix", "random", "shutil", "signal", "socket", "struct", "subprocess", "sys", "tempfile",
-    "threading", "time", "traceback", "warnings",
-)  # fmt: skip
+    "contextlib",
+    "functools",
+    "gc",
+    "io",
+    "json",
+    "json.decoder",
+    "json.encoder",
+    "opscope.base",
+    "opscope.harness",
+    "os",
+    "pathlib",
+    "posix",
+    "random",
+    "shutil",
+    "signal",
+    "socket",
+    "struct",
+    "subprocess",
+    "sys",
+    "tempfile",
+    "threading",
+    "time",
+    "traceback",
+    "warnings",
+)
 """The modules that a worker and its backend use between ops."""
 _DEEP = ("opscope.harness.lanes", "opscope.harness.prepare", "opscope.harness.record", "opscope.harness.verdict")
 """Folders whose functions are also looked into, and whose classes are checked method by method."""

@@ -90,9 +90,15 @@ def compared(row: OpRow, job: Job, done: Sequence[OnDevices], target: Target, ex
             name = joint.body or MOVES
             operands = _joined_operands(row, joint, device, export_dir)
         results = compare(
-            row_golden(own, export_dir), each.outputs, name, target, inputs=row.inputs, outputs=row.outputs,
-            params=row.op_params, operands=operands,
-        )  # fmt: skip
+            row_golden(own, export_dir),
+            each.outputs,
+            name,
+            target,
+            inputs=row.inputs,
+            outputs=row.outputs,
+            params=row.op_params,
+            operands=operands,
+        )
         checks += [check.model_copy(update={"device": device}) for check in results]
     return checks
 

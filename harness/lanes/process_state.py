@@ -49,9 +49,8 @@ _SIGNALS = tuple(
 )
 """Signals whose Python handlers are compared. The masks of /proc show whether any other has one."""
 _LIMITS = {
-    number: name for name in sorted(dir(resource)) if name.startswith("RLIMIT_")
-    for number in [getattr(resource, name)]
-}  # fmt: skip
+    number: name for name in sorted(dir(resource)) if name.startswith("RLIMIT_") for number in [getattr(resource, name)]
+}
 SET_BY_JAX = frozenset({b"TF_CPP_MIN_LOG_LEVEL", b"TPU_SKIP_MDS_QUERY"})
 """Variables that JAX sets when it is loaded. The comparison loads it for the first op whose operands it evaluates, and
 that op has changed nothing."""

@@ -77,9 +77,15 @@ def _held_to(
 ) -> Callable[[Sequence[np.ndarray]], list[ResultCheck]]:
     """The comparison of an op's verdict with other values in place of the golden."""
     return lambda got: compare(
-        expected, got, row.held_to or row.op_name, target, inputs=row.inputs, outputs=row.outputs,
-        params=row.op_params, operands=operands_of(row, job, export_dir),
-    )  # fmt: skip
+        expected,
+        got,
+        row.held_to or row.op_name,
+        target,
+        inputs=row.inputs,
+        outputs=row.outputs,
+        params=row.op_params,
+        operands=operands_of(row, job, export_dir),
+    )
 
 
 def _difference(

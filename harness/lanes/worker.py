@@ -60,8 +60,9 @@ def serve(parent: Parent) -> None:
     except Exception as error:  # noqa: BLE001  a backend's attributes may be anything
         traceback.print_exc()
         expected = "a backend that can be loaded"
-        parent.send({"input_error": [f"--backend {name}", expected, f"{type(error).__name__}: {error}",
-                                     "`opscope doctor`"]})  # fmt: skip
+        parent.send(
+            {"input_error": [f"--backend {name}", expected, f"{type(error).__name__}: {error}", "`opscope doctor`"]}
+        )
         return
     context = dataclasses.replace(context, card_type=target.card_type)
     parent.send(

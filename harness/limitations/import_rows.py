@@ -74,12 +74,19 @@ def new_rows(
     """A row for each import that differs and that no row excuses, as narrow as can be."""
     return [
         Limitation(
-            op=(_literally(check.model),), backend=check.framework, stage=Stage(IMPORT), kind=kind,
+            op=(_literally(check.model),),
+            backend=check.framework,
+            stage=Stage(IMPORT),
+            kind=kind,
             reason=f"{check.node}: {check.error}" if check.node else check.error or "it differs",
-            message=f"*{_literally(check.error)}", link=link, since=since, expires=expires,
+            message=f"*{_literally(check.error)}",
+            link=link,
+            since=since,
+            expires=expires,
         )
-        for check in checks if _differs(check) and check.fails_run
-    ]  # fmt: skip
+        for check in checks
+        if _differs(check) and check.fails_run
+    ]
 
 
 def _differs(check: ImportCheck) -> bool:

@@ -93,8 +93,10 @@ def parse(text: str, path: Path) -> LimitationFile:
         got = ", ".join(map(str, values)) if isinstance(values, dict) else type(values).__name__
         raise InputError(str(path), f"one list named `{HEAD}`", got or "none")
     nodes = _sequence(root)
-    rows = [_row(value, f"{path}:{node.start_mark.line + 1}")
-            for value, node in zip(values.get(HEAD) or [], nodes, strict=True)]  # fmt: skip
+    rows = [
+        _row(value, f"{path}:{node.start_mark.line + 1}")
+        for value, node in zip(values.get(HEAD) or [], nodes, strict=True)
+    ]
     spans = _spans(text.splitlines(), [node.start_mark.line for node in nodes])
     placed = [Placed(row, *span) for row, span in zip(rows, spans, strict=True)]
     return LimitationFile(path, text, tuple(placed))

@@ -34,9 +34,16 @@ class Proposal:
 
 
 def propose(
-    tests: Iterable[OpTest], rows: Sequence[Row], *, kind: str, since: date, expires: date | None, link: str = "",
-    imports: Sequence[ImportCheck] = (), known: Sequence[Limitation] = (),
-) -> Proposal:  # fmt: skip
+    tests: Iterable[OpTest],
+    rows: Sequence[Row],
+    *,
+    kind: str,
+    since: date,
+    expires: date | None,
+    link: str = "",
+    imports: Sequence[ImportCheck] = (),
+    known: Sequence[Limitation] = (),
+) -> Proposal:
     """The rows to add for unexpected failures among `tests` and `imports`, and the changes to `rows` and `known`."""
     changes: dict[str, Limitation | None] = dict.fromkeys(import_rows.passing(known, imports))
     remarks: list[str] = []
@@ -51,8 +58,10 @@ def propose(
             )
         elif row.passed:
             ids = ", ".join(test.op_id for test in row.passed[:3])
-            remarks.append(f"{limitation.where}: {len(row.passed)} of the {row.named} ops that this row names "
-                           f"pass ({ids}); narrow it by hand")  # fmt: skip
+            remarks.append(
+                f"{limitation.where}: {len(row.passed)} of the {row.named} ops that this row names "
+                f"pass ({ids}); narrow it by hand"
+            )
     groups: dict[tuple[str, ...], list[OpTest]] = {}
     excused = {test.op_id for row in rows for test in row.excused}
     for test in tests:
@@ -75,10 +84,18 @@ def _row(group: list[OpTest], kind: str, since: date, expires: date | None, link
     assert first.failed_stage is not None
     board = first.card_type.removeprefix("sim-") if first.card_type.startswith("sim-") else "*"
     return Limitation(
-        op=(first.op_name,), backend=first.backend, stage=first.failed_stage, kind=kind,
-        reason=first.error_message or first.crash_kind or first.status.value, signature=first.error_signature or "",
-        op_ids=tuple(sorted({test.op_id for test in group})), arch=board, link=link, since=since, expires=expires,
-    )  # fmt: skip
+        op=(first.op_name,),
+        backend=first.backend,
+        stage=first.failed_stage,
+        kind=kind,
+        reason=first.error_message or first.crash_kind or first.status.value,
+        signature=first.error_signature or "",
+        op_ids=tuple(sorted({test.op_id for test in group})),
+        arch=board,
+        link=link,
+        since=since,
+        expires=expires,
+    )
 
 
 def patched(file: LimitationFile, proposal: Proposal, *, takes_new: bool) -> str:

@@ -49,9 +49,14 @@ def place_text(test: OpTest) -> str:
 
 
 def show(
-    failing: Sequence[OpTest], console: Console, folder: Path | None, *, several: bool,
-    folders: Mapping[tuple[str, str], Path | str], listed_above: Collection[str] = (),
-) -> None:  # fmt: skip
+    failing: Sequence[OpTest],
+    console: Console,
+    folder: Path | None,
+    *,
+    several: bool,
+    folders: Mapping[tuple[str, str], Path | str],
+    listed_above: Collection[str] = (),
+) -> None:
     """Prints the section of failing ops.
 
     `folders` are repro folders by op id and backend. `several`: whether the run has more than one backend. Of an op

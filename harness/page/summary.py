@@ -275,8 +275,12 @@ def import_sections(imports: Sequence[ImportCheck]) -> Iterator[tuple[str, str, 
 
 def imports_line(imports: Sequence[ImportCheck]) -> str:
     """All imports in one line; empty if there are none."""
-    words = {ImportStatus.AGREES: "agree with their framework", ImportStatus.DIFFERS: "differ",
-             ImportStatus.CRASHED: "crashed their framework", ImportStatus.NOT_CHECKED: "not checked"}  # fmt: skip
+    words = {
+        ImportStatus.AGREES: "agree with their framework",
+        ImportStatus.DIFFERS: "differ",
+        ImportStatus.CRASHED: "crashed their framework",
+        ImportStatus.NOT_CHECKED: "not checked",
+    }
     counts = Counter(check.status for check in imports)
     parts = [f"{counts[status]} {word}" for status, word in words.items() if counts[status]]
     return f"{len(imports)} imports = {' + '.join(parts)}" if parts else ""

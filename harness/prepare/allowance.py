@@ -17,11 +17,11 @@ EXPORT = "export"
 """The first step: the exporter, or the reading of a StableHLO file."""
 
 
-class ModelRefused(InputError):  # noqa: N818 - the outcome of one model, not an error of ours
+class ModelRefused(InputError):
     """Bad input that is one model's: the other models run."""
 
 
-class BudgetSpent(Exception):  # noqa: N818 - the outcome of one model, not an error of ours
+class BudgetSpent(Exception):
     """The run's --budget ended while a model was prepared, or before; the text is the step that it had reached."""
 
 
@@ -29,9 +29,14 @@ class Allowance:
     """What is left for a model that is being prepared, and the step that it is at."""
 
     def __init__(
-        self, seconds: float = SECONDS, memory: int | None = None, until: float | None = None,
-        check: Callable[[], None] = lambda: None, spent: float = 0.0, slots: SlotFile | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        seconds: float = SECONDS,
+        memory: int | None = None,
+        until: float | None = None,
+        check: Callable[[], None] = lambda: None,
+        spent: float = 0.0,
+        slots: SlotFile | None = None,
+    ) -> None:
         """The time begins now, less what is `spent`. `until` is the time (time.time) at which the run's budget ends.
         `check` is called while a child works, and raises what is to end it. Each process works in one of `slots`; with
         None there is one process, which needs none."""

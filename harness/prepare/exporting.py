@@ -68,7 +68,7 @@ MAX_KILLS = 3
 """How often an exporter is started anew that somebody has killed."""
 
 
-class ExportFailed(Exception):  # noqa: N818 - the outcome of one model, not an error of ours
+class ExportFailed(Exception):
     """A model did not get through its exporter."""
 
     def __init__(self, stage: str, error: str, trace: str) -> None:
@@ -93,9 +93,13 @@ class Own:
 
 
 def exported(
-    export: Export, cache: Path, max_cache: int, claims: Claims, allowance: Allowance | None = None,
+    export: Export,
+    cache: Path,
+    max_cache: int,
+    claims: Claims,
+    allowance: Allowance | None = None,
     own: Own | None = None,
-) -> Path:  # fmt: skip
+) -> Path:
     """The folder with the export, made if it does not exist. It is kept for as long as `claims` holds it.
 
     Where it is made, the model also runs in its framework, if `own` asks for that and the values are known already.
@@ -226,9 +230,13 @@ class _Exporter:
 
 
 def run_exporter(
-    export: Export, folder: Path, allowance: Allowance, own: Own | None = None,
-    on_export: Callable[[int], float] = lambda size: OWN_SHARE, check: Callable[[], None] | None = None,
-) -> None:  # fmt: skip
+    export: Export,
+    folder: Path,
+    allowance: Allowance,
+    own: Own | None = None,
+    on_export: Callable[[int], float] = lambda size: OWN_SHARE,
+    check: Callable[[], None] | None = None,
+) -> None:
     """Runs one exporter until it ends. Raises ExportFailed, ModelRefused or BudgetSpent.
 
     `on_export` gets the bytes of all arguments once the export is complete and the framework begins to run the model,
@@ -257,10 +265,15 @@ def run_exporter(
 
     def exported() -> Outcome:
         return call(
-            EXPORTER, task, seconds=allowance.left(), memory=allowance.memory,
-            on_message=take, watch=watch, environment=frontend.environment,
+            EXPORTER,
+            task,
+            seconds=allowance.left(),
+            memory=allowance.memory,
+            on_message=take,
+            watch=watch,
+            environment=frontend.environment,
             **packages_ahead.fork_options(frontend, Path(export.source.path)),
-        )  # fmt: skip
+        )
 
     outcome, kills = exported(), 1
     while outcome.ending.from_outside and last["event"] != EXPORTED and kills <= MAX_KILLS and allowance.left():

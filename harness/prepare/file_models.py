@@ -60,7 +60,7 @@ def file_and_model(word: str) -> tuple[Path, str] | None:
     return (Path(head), name) if name and Path(head).suffix in SUFFIXES and Path(head).is_file() else None
 
 
-class Endless(Exception):  # noqa: N818 - what is wrong with a file, not an error of ours
+class Endless(Exception):
     """A file that was not read within its time."""
 
 
@@ -132,9 +132,12 @@ def _read(path: str, digest: str, cache: str, seconds: float = SECONDS) -> _Cont
                 damage.say(f"{path}: reading which models it holds, for at most {seconds:.0f} s")
 
         outcome = call(
-            "opscope.harness.prepare.file_models_child:read", {"path": path}, seconds=seconds,
-            memory=memory_limit(None), watch=tell,
-        )  # fmt: skip
+            "opscope.harness.prepare.file_models_child:read",
+            {"path": path},
+            seconds=seconds,
+            memory=memory_limit(None),
+            watch=tell,
+        )
         if outcome.ending.cause is Cause.TIMEOUT:
             return _late.setdefault(digest, _Contents(late=seconds))
         if not isinstance(outcome.result, dict):

@@ -81,9 +81,14 @@ def take(buffer: Any) -> np.ndarray:
 
 
 def compile_module(
-    module: mlir.Module | bytes | str, cache_dir: Path | None = None, *, widen: bool = False, rounded: bool = True,
-    denormals: bool = False, tested: bool = False,
-) -> Executable:  # fmt: skip
+    module: mlir.Module | bytes | str,
+    cache_dir: Path | None = None,
+    *,
+    widen: bool = False,
+    rounded: bool = True,
+    denormals: bool = False,
+    tested: bool = False,
+) -> Executable:
     """Compiles a StableHLO module for the host; with `cache_dir`, executables are kept there and loaded again (1 ms).
 
     If `widen` is set, as for goldens, initial values of sums and products are taken once

@@ -16,20 +16,34 @@ INSIDE_ONE = "uniform:-0.9:0.9"
 AWAY_FROM_ZERO = "magnitude:0.5:2"
 
 FLOAT_DISTRIBUTIONS: dict[str, dict[int, str]] = {
-    "log": {0: POSITIVE}, "sqrt": {0: POSITIVE}, "rsqrt": {0: POSITIVE}, "log_plus_one": {0: "uniform:-0.5:4"},
-    "divide": {1: AWAY_FROM_ZERO}, "remainder": {1: AWAY_FROM_ZERO}, "power": {0: POSITIVE},
+    "log": {0: POSITIVE},
+    "sqrt": {0: POSITIVE},
+    "rsqrt": {0: POSITIVE},
+    "log_plus_one": {0: "uniform:-0.5:4"},
+    "divide": {1: AWAY_FROM_ZERO},
+    "remainder": {1: AWAY_FROM_ZERO},
+    "power": {0: POSITIVE},
     "clamp": {0: "uniform:-1:-0.5", 2: "uniform:0.5:1"},
-    "batch_norm_inference": {4: "uniform:0.5:1.5"}, "batch_norm_grad": {3: "uniform:0.5:1.5"},
-    "acos": {0: INSIDE_ONE}, "asin": {0: INSIDE_ONE}, "atanh": {0: INSIDE_ONE}, "erf_inv": {0: INSIDE_ONE},
-    "acosh": {0: "uniform:1.1:4"}, "lgamma": {0: POSITIVE}, "digamma": {0: POSITIVE}, "polygamma": {0: "int:1:4"},
+    "batch_norm_inference": {4: "uniform:0.5:1.5"},
+    "batch_norm_grad": {3: "uniform:0.5:1.5"},
+    "acos": {0: INSIDE_ONE},
+    "asin": {0: INSIDE_ONE},
+    "atanh": {0: INSIDE_ONE},
+    "erf_inv": {0: INSIDE_ONE},
+    "acosh": {0: "uniform:1.1:4"},
+    "lgamma": {0: POSITIVE},
+    "digamma": {0: POSITIVE},
+    "polygamma": {0: "int:1:4"},
     "zeta": {0: "uniform:1.5:4", 1: POSITIVE},
-}  # fmt: skip
+}
 """Op (without its dialect) -> operand index -> distribution, for floating operands; others are `normal:1`."""
 
 INTEGER_DISTRIBUTIONS: dict[str, dict[int, str]] = {
-    "divide": {1: "int:1:8"}, "remainder": {1: "int:1:8"}, "power": {0: "int:1:4", 1: "int:0:4"},
+    "divide": {1: "int:1:8"},
+    "remainder": {1: "int:1:8"},
+    "power": {0: "int:1:4", 1: "int:0:4"},
     "clamp": {0: "int:-6:-3", 2: "int:3:6"},
-}  # fmt: skip
+}
 
 
 def _numbers(params: Mapping[str, str], name: str, inside: str | None = None) -> list[int]:

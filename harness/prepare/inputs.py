@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-class OtherValues(ValueError):  # noqa: N818 - the input is not wrong, its golden is another's
+class OtherValues(ValueError):
     """An input whose golden was computed on values that an older generator drew."""
 
 
@@ -27,8 +27,9 @@ def materialise(source: Source, desc: TensorDesc, export_dir: Path | str, seed: 
     is not what `desc` says, OSError where the file is gone, Damaged where the folder has digests and these differ.
     """
     if source.whole:
-        whole = materialise(source.model_copy(update={"whole": ()}), desc.model_copy(update={"shape": source.whole}),
-                            export_dir, seed)  # fmt: skip
+        whole = materialise(
+            source.model_copy(update={"whole": ()}), desc.model_copy(update={"shape": source.whole}), export_dir, seed
+        )
         return part_of(whole, source.start, desc.shape)
     if source.kind == "captured":
         if source.path is None:

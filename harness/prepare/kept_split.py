@@ -45,20 +45,29 @@ def write(path: Path, split: SplitModule, module: bytes) -> None:
     program = writer.program(split.program)
     if writer.size > MOST_BYTES:
         return
-    head = json.dumps({
-        "of": stored.digest(module),
-        "model": next((use.model for op in split.ops.values() for use in op.uses), ""),
-        "counts": [split.module_ops, split.structural],
-        "values": [writer.type(desc) for desc in split.values],
-        "ops": [
-            [op.op_id, op.op_name, len(op.bytecode), [writer.type(desc) for desc in op.inputs],
-             [writer.type(desc) for desc in op.outputs], op.op_params, op.unsplittable]
-            for op in split.ops.values()
-        ],
-        "program": program,
-        "arrays": writer.arrays,
-        "types": list(writer.types),
-    }).encode()  # fmt: skip
+    head = json.dumps(
+        {
+            "of": stored.digest(module),
+            "model": next((use.model for op in split.ops.values() for use in op.uses), ""),
+            "counts": [split.module_ops, split.structural],
+            "values": [writer.type(desc) for desc in split.values],
+            "ops": [
+                [
+                    op.op_id,
+                    op.op_name,
+                    len(op.bytecode),
+                    [writer.type(desc) for desc in op.inputs],
+                    [writer.type(desc) for desc in op.outputs],
+                    op.op_params,
+                    op.unsplittable,
+                ]
+                for op in split.ops.values()
+            ],
+            "program": program,
+            "arrays": writer.arrays,
+            "types": list(writer.types),
+        }
+    ).encode()
     modules = b"".join(op.bytecode for op in split.ops.values())
     filling = bytes(-(_LENGTH.size + len(head) + len(modules)) % _ALIGNED)
     with contextlib.suppress(OSError):
@@ -98,11 +107,22 @@ class _Writer:
     def program(self, program: Program) -> list[Any]:
         """A program as lists."""
         nodes = [
-            (node.kind, node.name, node.path, node.operands, node.results, node.op_id, node.inputs, node.outputs,
-             None if node.value is None else self._array(node.value), node.location, node.framework_op,
-             [self.program(body) for body in node.bodies])
+            (
+                node.kind,
+                node.name,
+                node.path,
+                node.operands,
+                node.results,
+                node.op_id,
+                node.inputs,
+                node.outputs,
+                None if node.value is None else self._array(node.value),
+                node.location,
+                node.framework_op,
+                [self.program(body) for body in node.bodies],
+            )
             for node in program.nodes
-        ]  # fmt: skip
+        ]
         return [program.name, program.arguments, nodes, program.results, program.captures]
 
     def _array(self, array: np.ndarray) -> int:
@@ -138,11 +158,17 @@ class _Reader:
         program = self._program(self._head["program"])
         ops = {
             op_id: SingleOp(
-                op_id, name, modules[op_id], self._descs(inputs), self._descs(outputs), params,
-                tuple(self._uses[op_id]), reason,
+                op_id,
+                name,
+                modules[op_id],
+                self._descs(inputs),
+                self._descs(outputs),
+                params,
+                tuple(self._uses[op_id]),
+                reason,
             )
             for op_id, name, _, inputs, outputs, params, reason in self._head["ops"]
-        }  # fmt: skip
+        }
         return SplitModule(program, self._descs(self._head["values"]), ops, *self._head["counts"])
 
     def _descs(self, places: Sequence[int]) -> tuple[TensorDesc, ...]:
@@ -170,6 +196,16 @@ class _Reader:
             use = Use(model=self._head["model"], path=path, location=location, framework_op=framework_op)
             self._uses[op_id].append(use)
         return Node(
-            kind, name, path, tuple(operands), tuple(results), op_id, tuple(inputs), tuple(outputs),
-            None if array is None else self._arrays[array], location, framework_op, tuple(map(self._program, bodies)),
-        )  # fmt: skip
+            kind,
+            name,
+            path,
+            tuple(operands),
+            tuple(results),
+            op_id,
+            tuple(inputs),
+            tuple(outputs),
+            None if array is None else self._arrays[array],
+            location,
+            framework_op,
+            tuple(map(self._program, bodies)),
+        )

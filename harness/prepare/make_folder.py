@@ -51,7 +51,7 @@ MAX_KILLS = 3
 """How often a model's child is started anew that somebody has killed."""
 
 
-class Unpreparable(Exception):  # noqa: N818 - the outcome of one model, not an error of ours
+class Unpreparable(Exception):
     """A model that was exported could not be split or evaluated."""
 
 
@@ -59,9 +59,13 @@ class Elsewhere(Protocol):
     """Other machines, on which models are walked."""
 
     def walk(
-        self, task: Task, module: str, temporary: Callable[[], Path], allowance: Allowance,
+        self,
+        task: Task,
+        module: str,
+        temporary: Callable[[], Path],
+        allowance: Allowance,
         report: Callable[[Event], None],
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """Has a model walked whose ops are announced, so that its folder is complete then. False if no machine can.
 
         `module` is the exporter's folder, empty for a StableHLO file; `temporary` makes a folder that exists until the
@@ -83,9 +87,14 @@ class Elsewhere(Protocol):
 
 
 def make(
-    task: Task, allowance: Allowance, report: Callable[[Event], None], at_once: int = 1, *, only_split: bool = False,
+    task: Task,
+    allowance: Allowance,
+    report: Callable[[Event], None],
+    at_once: int = 1,
+    *,
+    only_split: bool = False,
     elsewhere: Elsewhere | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Makes one export folder in child processes, with a new child after each op that killed the last one.
 
     `at_once` is how many models are made side by side, which share the processors for threads that compile. With
@@ -112,9 +121,16 @@ def make(
 
 
 def _make_from(
-    task: Task, module: str, exports: Path, claims: Claims, allowance: Allowance, report: Callable[[Event], None],
-    at_once: int, only_split: bool, elsewhere: Elsewhere | None,
-) -> None:  # fmt: skip
+    task: Task,
+    module: str,
+    exports: Path,
+    claims: Claims,
+    allowance: Allowance,
+    report: Callable[[Event], None],
+    at_once: int,
+    only_split: bool,
+    elsewhere: Elsewhere | None,
+) -> None:
     """Makes the export folder from an exporter's, `module`, or a StableHLO file's, where that is empty."""
     with contextlib.ExitStack() as stack:
 
@@ -146,9 +162,17 @@ def _make_from(
 
 
 def walked(
-    task: Task, module: str, temporary: Path, threads: int, allowance: Allowance, report: Callable[[Event], None], *,
-    only_split: bool = False, tell: str = "", hand_over: bool = False,
-) -> None:  # fmt: skip
+    task: Task,
+    module: str,
+    temporary: Path,
+    threads: int,
+    allowance: Allowance,
+    report: Callable[[Event], None],
+    *,
+    only_split: bool = False,
+    tell: str = "",
+    hand_over: bool = False,
+) -> None:
     """Splits and walks a model in children, below `temporary`, which then is its export folder.
 
     With `tell`, the place where the folder will be in the end, what is announced is reported (`{"event": "announce",
@@ -245,10 +269,17 @@ def _fork_options(task: Task) -> dict[str, Any]:
 
 
 def _run_child(
-    task: Task, module: str, temporary: Path, fatal_ops: Mapping[str, str], threads: int,
-    allowance: Allowance, report: Callable[[Event], None], only_split: bool, tell: str,
+    task: Task,
+    module: str,
+    temporary: Path,
+    fatal_ops: Mapping[str, str],
+    threads: int,
+    allowance: Allowance,
+    report: Callable[[Event], None],
+    only_split: bool,
+    tell: str,
     hand_over: bool,
-) -> Outcome:  # fmt: skip
+) -> Outcome:
     """One child at work until it ends; it is late once one op is under evaluation for more than `op_seconds`, or all
     that the model may take is used up.
 
@@ -290,9 +321,14 @@ def _run_child(
         "hand_over_to": str(handed_over(task)) if hand_over and not module else "",
     }
     outcome = call(
-        CHILD, arguments, seconds=allowance.left(), memory=allowance.memory, on_message=take, watch=check_op,
+        CHILD,
+        arguments,
+        seconds=allowance.left(),
+        memory=allowance.memory,
+        on_message=take,
+        watch=check_op,
         **_fork_options(task),
-    )  # fmt: skip
+    )
     if error and "where" not in error:
         raise Unpreparable(error["got"])
     if error:

@@ -242,8 +242,11 @@ def _resolve(word: str, request: Preparation) -> list[Named]:
         files = user_files.found(word)
         if files:
             names = user_files.stems(word, files)
-            return [_called(named, label(file.stem), label(names[file]))
-                    for file in files for named in _one_of_several(file, request)]  # fmt: skip
+            return [
+                _called(named, label(file.stem), label(names[file]))
+                for file in files
+                for named in _one_of_several(file, request)
+            ]
     users = user_files.named(word)
     if users is not None and users.framework == "python" and registered_in(users.path):
         return _models_in(users.path, request.training, users.entry)

@@ -30,8 +30,18 @@ if TYPE_CHECKING:
 
 Emit = Callable[..., None]
 
-LOADED = ("export", "argument_files", "disk_space", "kept_split", "split", "input_distributions", "mlir.upcast",
-          "parts.walk_in_parts", "walk", "whole_row")  # fmt: skip
+LOADED = (
+    "export",
+    "argument_files",
+    "disk_space",
+    "kept_split",
+    "split",
+    "input_distributions",
+    "mlir.upcast",
+    "parts.walk_in_parts",
+    "walk",
+    "whole_row",
+)
 """The modules that are imported below once they are needed."""
 
 
@@ -182,9 +192,19 @@ def make(task: dict[str, Any], emit: Emit) -> None:
     else:
         walked = walk(order, walker_over(mesh) if mesh else None)
     results = joined(mesh, walked.results) if mesh else walked.results
-    whole_row.write(temporary, name, split, results, distributions, seed, digest, exported.frontend,
-                    {index: value.file for index, value in values.items()}, argument_types(name, exported),
-                    (mesh.wholes, [desc for desc, _ in mesh.results]) if mesh else None)  # fmt: skip
+    whole_row.write(
+        temporary,
+        name,
+        split,
+        results,
+        distributions,
+        seed,
+        digest,
+        exported.frontend,
+        {index: value.file for index, value in values.items()},
+        argument_types(name, exported),
+        (mesh.wholes, [desc for desc, _ in mesh.results]) if mesh else None,
+    )
     with contextlib.suppress(FileNotFoundError):
         (temporary / export_folder.JOURNAL).unlink()
     walk_in_parts.discard_results(temporary)
@@ -220,9 +240,11 @@ def argument_types(name: str, exported: Exported) -> tuple[str, ...]:
 
 
 def program_digest(
-    split: SplitModule, distributions: Sequence[str], file_values: Mapping[int, FileValue] | None = None,
+    split: SplitModule,
+    distributions: Sequence[str],
+    file_values: Mapping[int, FileValue] | None = None,
     placements: str = "",
-) -> str:  # fmt: skip
+) -> str:
     """A digest, 12 digits long, of what the values of a walk depend on besides the seed.
 
     That is ops, wiring, types, distributions and values from files, and how arguments are split over devices

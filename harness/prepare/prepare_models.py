@@ -79,10 +79,17 @@ class Models:
     """The models of a request, prepared side by side."""
 
     def __init__(
-        self, request: Preparation, report: Callable[[Event], None], claims: Claims, artifacts: Path | None,
-        at_once: int, announcements: Path | None = None, stop: Callable[[], bool] = lambda: False,
-        slots: SlotFile | None = None, elsewhere: Elsewhere | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        request: Preparation,
+        report: Callable[[Event], None],
+        claims: Claims,
+        artifacts: Path | None,
+        at_once: int,
+        announcements: Path | None = None,
+        stop: Callable[[], bool] = lambda: False,
+        slots: SlotFile | None = None,
+        elsewhere: Elsewhere | None = None,
+    ) -> None:
         """With `announcements`, a folder, each model's ops are announced there before its goldens are made, and none is
         evaluated before the split of each has begun. `stop` says when to end. Each process that prepares works in one
         of `slots`, so that a model may have several. With `elsewhere`, models are walked there while others are split,
@@ -114,9 +121,10 @@ class Models:
         """Prepares the models and returns what became of each. Raises InputError, or Stopped where `stop` says so."""
         self._report({"event": "models", "total": len(self.tasks)})
         unmade = [
-            task for task in self.tasks
+            task
+            for task in self.tasks
             if task.announcements and not task.missing and not export_folder.complete(Path(task.folder))
-        ]  # fmt: skip
+        ]
         if unmade:  # ops run once those of all models are known: first what takes no time
             self._side_by_side(self._one.prepared, [task for task in self.tasks if task not in unmade])
         if self._elsewhere is not None and unmade:
@@ -164,9 +172,14 @@ class Models:
                 over.set()
 
     def _side_by_side(
-        self, job: Callable[[Task, Turn], Any], named: Sequence[Task], after: Sequence[Callable[[Turn], Any]] = (),
-        at_once: int | None = None, stop: Callable[[], bool] | None = None, memory: int | None = None,
-    ) -> list[Any]:  # fmt: skip
+        self,
+        job: Callable[[Task, Turn], Any],
+        named: Sequence[Task],
+        after: Sequence[Callable[[Turn], Any]] = (),
+        at_once: int | None = None,
+        stop: Callable[[], bool] | None = None,
+        memory: int | None = None,
+    ) -> list[Any]:
         """What a job makes of each task, and then what jobs `after` them return, which begin when all have begun."""
 
         def postponed(number: int) -> None:
@@ -249,8 +262,13 @@ class _OneModel:
             return self.outcomes[task.name]
         folder = Path(task.folder)
         cached = _claimed(folder, self.claims)
-        outcome = self._attempt(task, turn, lambda task, allowance, report: _manifest(
-            task, self.claims, allowance, report, self.at_once, self.elsewhere))  # fmt: skip
+        outcome = self._attempt(
+            task,
+            turn,
+            lambda task, allowance, report: _manifest(
+                task, self.claims, allowance, report, self.at_once, self.elsewhere
+            ),
+        )
         if isinstance(outcome, ModelFailure):
             return outcome
         self.outcomes[task.name] = outcome
@@ -347,9 +365,13 @@ def _for_this_run(task: Task, claims: Claims) -> Task:
 
 
 def _manifest(
-    task: Task, claims: Claims | None, allowance: Allowance, report: Callable[[Event], None], at_once: int = 1,
+    task: Task,
+    claims: Claims | None,
+    allowance: Allowance,
+    report: Callable[[Event], None],
+    at_once: int = 1,
     elsewhere: Elsewhere | None = None,
-) -> tuple[ManifestHeader, list[OpRow]]:  # fmt: skip
+) -> tuple[ManifestHeader, list[OpRow]]:
     """The manifest of one model, whose export folder is made if it does not exist or is damaged."""
     folder = Path(task.folder)
     while True:

@@ -518,8 +518,10 @@ def body_text(op: Any) -> str:
 
 def quantised_text(op: Any) -> str:
     """The element types of what an op of quantised tensors takes and gives: `!quant.uniform<...>, f32 -> f32`."""
-    words = [[str(value.type.element_type) if hasattr(value.type, "element_type") else str(value.type)
-              for value in values] for values in (op.operands, op.results)]  # fmt: skip
+    words = [
+        [str(value.type.element_type) if hasattr(value.type, "element_type") else str(value.type) for value in values]
+        for values in (op.operands, op.results)
+    ]
     return " -> ".join(", ".join(part) for part in words)
 
 

@@ -17,10 +17,18 @@ from opscope.harness.record.records import PRODUCTS_IN_A_ROW, WHOLE_MODEL, OpRow
 
 
 def write(
-    folder: Path, name: str, split: SplitModule, results: Sequence[Any], distributions: Sequence[str], seed: int,
-    digest: str, frontend: str, value_files: Mapping[int, str], argument_types: tuple[str, ...] = (),
+    folder: Path,
+    name: str,
+    split: SplitModule,
+    results: Sequence[Any],
+    distributions: Sequence[str],
+    seed: int,
+    digest: str,
+    frontend: str,
+    value_files: Mapping[int, str],
+    argument_types: tuple[str, ...] = (),
     types: tuple[Sequence[TensorDesc], Sequence[TensorDesc]] | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Writes whole.json and the goldens of the final outputs: `results` of the walk, which equal the whole model's.
 
     `digest` names the program; `value_files` holds the files of arguments whose values the user brought. A result that

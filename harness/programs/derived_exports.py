@@ -40,10 +40,15 @@ def check(workflow: str, backends: str) -> None:
 
 
 def derive(
-    workflow: str, header: ManifestHeader, context: RunContext, ready: Ready, cache: Path,
-    report: Callable[[dict[str, Any]], None], claims: Claims | None = None,
+    workflow: str,
+    header: ManifestHeader,
+    context: RunContext,
+    ready: Ready,
+    cache: Path,
+    report: Callable[[dict[str, Any]], None],
+    claims: Claims | None = None,
     allowance: Callable[[], Allowance] = Allowance,
-) -> tuple[ManifestHeader, list[OpRow]]:  # fmt: skip
+) -> tuple[ManifestHeader, list[OpRow]]:
     """Returns the manifest of all models of `header` for `workflow`. A model whose child ended counts as failed.
 
     `allowance` makes the time and memory of each: its export was made within another one, maybe in an earlier run.
@@ -80,22 +85,27 @@ def derive(
     return merged_header.model_copy(update={"failed": (*header.failed, *failed)}), rows
 
 
-def _make(
-    workflow: str, model: str, base: Path, folder: Path, context: RunContext, allowance: Allowance
-) -> None:  # fmt: skip
+def _make(workflow: str, model: str, base: Path, folder: Path, context: RunContext, allowance: Allowance) -> None:
     """Lets a child make one folder. Raises RuntimeError with a one-line message if the child fails, BudgetSpent."""
     exports = export_folder.make_dir(folder.parent)
     temporary = Path(tempfile.mkdtemp(prefix=".making-", dir=exports))
     task = {
-        "workflow": workflow, "model": model, "base": str(base), "folder": str(folder), "temporary": str(temporary),
+        "workflow": workflow,
+        "model": model,
+        "base": str(base),
+        "folder": str(folder),
+        "temporary": str(temporary),
         "context": context.as_json(),
-    }  # fmt: skip
+    }
     try:
         environment = {"OPSCOPE_CACHE_DIR": str(exports.parent)}
         outcome = call(
-            "opscope.harness.programs.derived_exports_child:derive", task, seconds=allowance.left(),
-            memory=allowance.memory, environment=environment,
-        )  # fmt: skip
+            "opscope.harness.programs.derived_exports_child:derive",
+            task,
+            seconds=allowance.left(),
+            memory=allowance.memory,
+            environment=environment,
+        )
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     if not outcome.ending.ok or not export_folder.complete(folder):

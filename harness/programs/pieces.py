@@ -55,9 +55,13 @@ class Collected:
 
 
 def collect(
-    into: Collected, module: bytes, inputs: Sequence[np.ndarray], apart: Callable[[bytes], Apart], uses: Sequence[Use],
+    into: Collected,
+    module: bytes,
+    inputs: Sequence[np.ndarray],
+    apart: Callable[[bytes], Apart],
+    uses: Sequence[Use],
     model: str = "",
-) -> None:  # fmt: skip
+) -> None:
     """Compiles `module`, runs it on `inputs` and adds its pieces to `into`.
 
     `uses` are the places of a single op's module in the model; empty for the model itself. Raises StageError if a stage
@@ -77,9 +81,14 @@ class _Unit:
     """One module while the device runs it."""
 
     def __init__(
-        self, into: Collected, split: SplitModule, inputs: Sequence[np.ndarray], apart: Apart, uses: Sequence[Use],
+        self,
+        into: Collected,
+        split: SplitModule,
+        inputs: Sequence[np.ndarray],
+        apart: Apart,
+        uses: Sequence[Use],
         model: str,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.into, self.split, self.inputs, self.apart, self.uses, self.model = into, split, inputs, apart, uses, model
         nodes = {node.path: node for node in split.program.walk() if node.kind == "op" and node.outputs}
         self.nodes = nodes
@@ -119,8 +128,12 @@ class _Unit:
         if piece.op_id not in self.into.rows:
             arrays = fetch()
             right, reason = self.golden(piece, number, arrays, walked)
-            self.add(piece, [self.file(f"{piece.op_id}.i{n}", array) for n, array in enumerate(arrays)],
-                     [self.file(f"{piece.op_id}.o{n}", array) for n, array in enumerate(right)], reason)  # fmt: skip
+            self.add(
+                piece,
+                [self.file(f"{piece.op_id}.i{n}", array) for n, array in enumerate(arrays)],
+                [self.file(f"{piece.op_id}.o{n}", array) for n, array in enumerate(right)],
+                reason,
+            )
         return walked or None
 
     def walked(self, number: int, piece: Piece) -> list[np.ndarray]:

@@ -43,8 +43,10 @@ def result_picture(result: ResultExplanation) -> str:
 
 
 def _svg(body: str, height: int) -> str:
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
-            f'role="img" style="max-width:100%;height:auto;font:{FONT}">{body}</svg>')  # fmt: skip
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
+        f'role="img" style="max-width:100%;height:auto;font:{FONT}">{body}</svg>'
+    )
 
 
 def _result(result: ResultExplanation) -> tuple[str, int]:

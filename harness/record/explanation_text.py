@@ -68,8 +68,11 @@ def index_text(index: tuple[int, ...]) -> str:
 
 def _worst(worst: WorstElement) -> Iterator[Line]:
     z = "" if worst.z is None else f", z {worst.z:.3g}"
-    yield [(f"  {index_text(worst.index)}: expected {worst.expected}, got ", ""), (worst.got, "red"),
-           (f"{z}; {worst.place}" if worst.place else z, "dim")]  # fmt: skip
+    yield [
+        (f"  {index_text(worst.index)}: expected {worst.expected}, got ", ""),
+        (worst.got, "red"),
+        (f"{z}; {worst.place}" if worst.place else z, "dim"),
+    ]
     for term in worst.terms:
         yield [(f"    {term.text}", "dim")]
     if worst.terms_note:

@@ -68,9 +68,20 @@ def artefacts(whole: Iterable[OpTest], run_dir: Path, alone: Mapping[tuple[str, 
                 continue
             why = f"{other.status.value}: {other.error_message}" if other.error_message else other.status.value
             differing.append(
-                Artefact(label, line["op_id"], line["op_name"], test.model_name, test.backend, why, line["path"],
-                         line["location"], line["verdict"], line["error"], line["error_before"])
-            )  # fmt: skip
+                Artefact(
+                    label,
+                    line["op_id"],
+                    line["op_name"],
+                    test.model_name,
+                    test.backend,
+                    why,
+                    line["path"],
+                    line["location"],
+                    line["verdict"],
+                    line["error"],
+                    line["error_before"],
+                )
+            )
     return sorted(differing, key=lambda artefact: (artefact.label, artefact.model, artefact.op_id))
 
 

@@ -183,17 +183,21 @@ BackendOptions = Annotated[str, BeforeValidator(options_of_backends)]
 DigestedFile = Annotated[str, BeforeValidator(file_with_digest)]
 """`/path/to/file@0123456789abcdef`: a file and the digest of its content; the digest may be left out."""
 Mesh = Annotated[
-    Text, Field(pattern=r"^[1-9]\d{0,2}(x[1-9]\d{0,2})*$"), expects("the sizes of a mesh of devices", "2x4"),
-]  # fmt: skip
+    Text,
+    Field(pattern=r"^[1-9]\d{0,2}(x[1-9]\d{0,2})*$"),
+    expects("the sizes of a mesh of devices", "2x4"),
+]
 """`2x4`: the sizes of a mesh's axes."""
 Scheduler = Annotated[
-    Text, Field(pattern=r"^(tcp|tls|ws|wss)://\S+:\d+/?$"),
+    Text,
+    Field(pattern=r"^(tcp|tls|ws|wss)://\S+:\d+/?$"),
     expects("the address of a Dask scheduler", "tcp://127.0.0.1:8786"),
-]  # fmt: skip
+]
 Server = Annotated[
-    Text, Field(pattern=r"^https?://[^\s/@]+(/\S*)?$"),
+    Text,
+    Field(pattern=r"^https?://[^\s/@]+(/\S*)?$"),
     expects("the address of an artifact server", "http://ci.example:8090"),
-]  # fmt: skip
+]
 
 
 def read(adapter: TypeAdapter[Any], where: str, value: object) -> Any:
@@ -211,5 +215,6 @@ def input_error(error: ValidationError, where: Callable[[str], str]) -> InputErr
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, InputError):
         return InputError(place, cause.expected, cause.got, cause.hint)
-    return InputError(place, first["msg"].removeprefix("Input should be ").removeprefix("Value error, "),
-                      repr(first["input"]))  # fmt: skip
+    return InputError(
+        place, first["msg"].removeprefix("Input should be ").removeprefix("Value error, "), repr(first["input"])
+    )

@@ -61,8 +61,12 @@ def git_state(folder: Path) -> tuple[str, bool, str]:
     try:
         answer = subprocess.run(
             ["git", "-C", str(folder), "status", "--porcelain=v2", "--branch", "--untracked-files=no"],
-            capture_output=True, text=True, timeout=10, check=True, env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+        )
     except (OSError, subprocess.SubprocessError):
         return "", False, ""
     heads = dict(line[2:].split(" ", 1) for line in answer.stdout.splitlines() if line.startswith("# branch."))

@@ -30,7 +30,7 @@ from opscope.harness.record.option_types import (
     choice,
     one_of,
     path_of,
-)  # fmt: skip
+)
 from opscope.harness.record.stages import Stage
 from opscope.harness.record.workflows import SPLIT, WORKFLOWS
 
@@ -73,12 +73,23 @@ class Option:
 
 
 def row(
-    default: Any, help: str, metavar: str = "", decides: Decides = Decides.COMPILATION, *, column: str = "",
-    series: bool = True, repeated: bool = False,
-) -> Any:  # fmt: skip
+    default: Any,
+    help: str,
+    metavar: str = "",
+    decides: Decides = Decides.COMPILATION,
+    *,
+    column: str = "",
+    series: bool = True,
+    repeated: bool = False,
+) -> Any:
     """The row of one option. If `default` is a function, it computes the default from the options above this one."""
-    more: dict[str, Any] = {"metavar": metavar, "decides": decides, "column": column, "series": series,
-                            "repeated": repeated}  # fmt: skip
+    more: dict[str, Any] = {
+        "metavar": metavar,
+        "decides": decides,
+        "column": column,
+        "series": series,
+        "repeated": repeated,
+    }
     if callable(default):
         return Field(default_factory=default, description=help, json_schema_extra=more)
     return Field(default, description=help, json_schema_extra=more)
@@ -118,74 +129,111 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
     """The options of a run that decide results, the same for each of its backends. A new option is one more row."""
 
     arch: Text = row(
-        "n150", "A board (n150, e150, p150), or an arch, which means its default board.", "BOARD",
+        "n150",
+        "A board (n150, e150, p150), or an arch, which means its default board.",
+        "BOARD",
         column="the board that ops were compiled for",
-    )  # fmt: skip
+    )
     data_format: Text | None = row(
-        None, "Number format in which the device computes floats; default: the module's own types.", "FORMAT",
+        None,
+        "Number format in which the device computes floats; default: the module's own types.",
+        "FORMAT",
         column="format in which the device computes floats",
-    )  # fmt: skip
+    )
     math_fidelity: Fidelity | None = row(
-        None, "Passes of the matrix unit: LoFi, HiFi2, HiFi3 or HiFi4; default: the backend's own.", "FIDELITY",
+        None,
+        "Passes of the matrix unit: LoFi, HiFi2, HiFi3 or HiFi4; default: the backend's own.",
+        "FIDELITY",
         column="passes of the matrix unit",
-    )  # fmt: skip
+    )
     workflow: WorkflowName = row(
-        SPLIT, "What runs: split (each op by itself, as with --op-by-op), full (the model as one program, every value "
-        "compared), compile-split (each op of the compiled program), split-compile-split.", "WORD", Decides.CLIMB,
+        SPLIT,
+        "What runs: split (each op by itself, as with --op-by-op), full (the model as one program, every value "
+        "compared), compile-split (each op of the compiled program), split-compile-split.",
+        "WORD",
+        Decides.CLIMB,
         column="what was taken through the stages",
-    )  # fmt: skip
+    )
     unsupported_types: UnsupportedTypes = row(
-        _of_workflow, "Refuse ops of types that the device lacks (f64, i64), or compute them on the host; default: "
+        _of_workflow,
+        "Refuse ops of types that the device lacks (f64, i64), or compute them on the host; default: "
         "fail for "
-        "single ops, fallback for whole models.", "WORD", series=False,
-    )  # fmt: skip
+        "single ops, fallback for whole models.",
+        "WORD",
+        series=False,
+    )
     optimization_level: Level = row(
-        0, "0: compile each op by itself; 1: fuse ops; 2: also keep tensors in L1.", "N",
+        0,
+        "0: compile each op by itself; 1: fuse ops; 2: also keep tensors in L1.",
+        "N",
         column="what the compiler was asked to do beyond single ops: 0, 1 or 2",
-    )  # fmt: skip
+    )
     amp_level: Level = row(
-        0, "Mixed precision of backend reference: 0: none; 1: products in Bfp8_b; 2: products in Bfp8, everything "
+        0,
+        "Mixed precision of backend reference: 0: none; 1: products in Bfp8_b; 2: products in Bfp8, everything "
         "else in Float16.",
-        "N", column="mixed precision that was asked for: 0, 1 or 2",
-    )  # fmt: skip
+        "N",
+        column="mixed precision that was asked for: 0, 1 or 2",
+    )
     backend_option: BackendOptions | None = row(
-        None, "An option of a backend's own compiler; with BACKEND: in front, of that one among several.",
-        "[BACKEND:]NAME=VALUE", column="options of the backend's own compiler", repeated=True,
-    )  # fmt: skip
+        None,
+        "An option of a backend's own compiler; with BACKEND: in front, of that one among several.",
+        "[BACKEND:]NAME=VALUE",
+        column="options of the backend's own compiler",
+        repeated=True,
+    )
     system_desc: DigestedFile | None = row(
-        None, "Backend tt: a system descriptor (.ttsys) in place of that of --arch.", "FILE",
+        None,
+        "Backend tt: a system descriptor (.ttsys) in place of that of --arch.",
+        "FILE",
         column="file and digest of the system descriptor that replaced the board's",
-    )  # fmt: skip
+    )
     inputs: Inputs = row(
-        "captured", "Inputs of the ops: captured (from the model), random, or an .npz file with values for the model's "
-        "inputs, by name.", "KIND|FILE", Decides.PROGRAM,
-    )  # fmt: skip
+        "captured",
+        "Inputs of the ops: captured (from the model), random, or an .npz file with values for the model's "
+        "inputs, by name.",
+        "KIND|FILE",
+        Decides.PROGRAM,
+    )
     weights: File | None = row(
-        None, "A .safetensors file whose tensors replace the model's seeded weights, by name.", "FILE",
-        Decides.PROGRAM, series=False,
-    )  # fmt: skip
+        None,
+        "A .safetensors file whose tensors replace the model's seeded weights, by name.",
+        "FILE",
+        Decides.PROGRAM,
+        series=False,
+    )
     shape: Sizes | None = row(
-        None, "A size for what a model file leaves open: of a named dimension (batch=4), or all sizes of an argument "
-        "by name or number (arg0=4x16). Given several times or as a,b.", "NAME=SIZE", Decides.PROGRAM,
-        column="sizes that open dimensions of the model were given", repeated=True,
-    )  # fmt: skip
+        None,
+        "A size for what a model file leaves open: of a named dimension (batch=4), or all sizes of an argument "
+        "by name or number (arg0=4x16). Given several times or as a,b.",
+        "NAME=SIZE",
+        Decides.PROGRAM,
+        column="sizes that open dimensions of the model were given",
+        repeated=True,
+    )
     mesh: Mesh | None = row(
-        None, "Split the model over a mesh of devices, such as 2x4, by its own shardings or those of its @model, and "
-        "run the ops of each device's program.", "RxC", Decides.PROGRAM,
+        None,
+        "Split the model over a mesh of devices, such as 2x4, by its own shardings or those of its @model, and "
+        "run the ops of each device's program.",
+        "RxC",
+        Decides.PROGRAM,
         column="mesh of devices that the model was split over",
-    )  # fmt: skip
+    )
     seed: Integer = row(0, "Seed of weights and inputs.", "N", Decides.PROGRAM)
     training: Flag = row(
-        False, "Run the model's training step (forward, backward, Adam) instead of its forward pass.",
+        False,
+        "Run the model's training step (forward, backward, Adam) instead of its forward pass.",
         decides=Decides.PROGRAM,
         series=False,
-    )  # fmt: skip
+    )
     dtype: DType = row("float32", "Float type of the model: float32 or bfloat16.", "TYPE", Decides.PROGRAM)
     until: LastStage | None = row(
-        None, "Stop each op after this stage, or after this compile depth of backend buda; the op counts as stopped.",
+        None,
+        "Stop each op after this stage, or after this compile depth of backend buda; the op counts as stopped.",
         "STAGE",
-        Decides.CLIMB, series=False,
-    )  # fmt: skip
+        Decides.CLIMB,
+        series=False,
+    )
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
@@ -225,8 +273,10 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
 
     def recorded(self) -> dict[str, Any]:
         """The values of these options as records hold them."""
-        values = {name: default if (value := getattr(self, name)) is None else value
-                  for name, (_, default) in record_fields().items()}  # fmt: skip
+        values = {
+            name: default if (value := getattr(self, name)) is None else value
+            for name, (_, default) in record_fields().items()
+        }
         if values["system_desc"]:
             values["system_desc"] = path_of(values["system_desc"]).name + values["system_desc"][-17:]
         return values
@@ -243,11 +293,12 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
 
 OPTIONS: dict[str, Option] = {
     name: Option(
-        None if field.default_factory is not None else field.default, field.description or "",
+        None if field.default_factory is not None else field.default,
+        field.description or "",
         **cast("dict[str, Any]", field.json_schema_extra),
     )
     for name, field in ResultOptions.model_fields.items()
-}  # fmt: skip
+}
 """The row of each option by its name."""
 
 

@@ -80,8 +80,9 @@ def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
     usual = ResultOptions()
     keywords = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=getattr(usual, name), annotation=kind)
-        for name, kind in get_type_hints(ResultOptions).items() if name in OPTIONS
-    ]  # fmt: skip
+        for name, kind in get_type_hints(ResultOptions).items()
+        if name in OPTIONS
+    ]
     first, *rest = [parameter for parameter in own.parameters.values() if parameter.name != "options"]
     function.__signature__ = own.replace(parameters=[first, *keywords, *rest])  # type: ignore[attr-defined]
     return function
@@ -127,12 +128,21 @@ def run_op_by_op(
     names = tuple(backends) or (backend,)
     result_options = _options(options)
     stored = {
-        **result_options.model_dump(), "backend": ",".join(names), "keep_ir": keep_ir, "op_timeout": op_timeout,
+        **result_options.model_dump(),
+        "backend": ",".join(names),
+        "keep_ir": keep_ir,
+        "op_timeout": op_timeout,
         "dump_tensors": dump_tensors,
-        "op_memory": op_memory, "golden_memory": golden_memory, "prepare_timeout": prepare_timeout,
-        "prepare_memory": prepare_memory, "cache_dir": _text(cache_dir), "no_cache": no_cache,
-        "limitations": _text(limitations), "reruns": reruns, "repro_size": repro_size,
-    }  # fmt: skip
+        "op_memory": op_memory,
+        "golden_memory": golden_memory,
+        "prepare_timeout": prepare_timeout,
+        "prepare_memory": prepare_memory,
+        "cache_dir": _text(cache_dir),
+        "no_cache": no_cache,
+        "limitations": _text(limitations),
+        "reruns": reruns,
+        "repro_size": repro_size,
+    }
     BY_NAME["dump_tensors"].read("dump_tensors", dump_tensors)
     for backend_name in names:
         registry.check_name(backend_name)
@@ -146,9 +156,13 @@ def run_op_by_op(
     run_id = f"{started:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
     models = (str(_kept(source, folder, name)) if in_memory else str(source),)
     request = Preparation(
-        models, **result_options.values(Decides.PROGRAM), cache_dir=_text(cache_dir), max_tensor_bytes=golden_memory,
-        seconds=prepare_timeout, memory=prepare_memory,
-    )  # fmt: skip
+        models,
+        **result_options.values(Decides.PROGRAM),
+        cache_dir=_text(cache_dir),
+        max_tensor_bytes=golden_memory,
+        seconds=prepare_timeout,
+        memory=prepare_memory,
+    )
     named = tasks(request)
     if (own := own_mesh.of_files(named, result_options, names, "arch" in options)) is not None:
         damage.say(own.line)
@@ -181,18 +195,22 @@ def run_op_by_op(
             lane.start()  # its imports overlap with the export; if the backend refuses the board, the run ends
         header, rows = prepare_models.prepare(request, _loaded(lanes), claims, folder / store.ARTIFACT_DIR)
         for failure in header.failed:
-            raise InputError(f"--model {failure.model}", "a model that can be exported",
-                             f"{failure.status.value}: {failure.error}")  # fmt: skip
+            raise InputError(
+                f"--model {failure.model}", "a model that can be exported", f"{failure.status.value}: {failure.error}"
+            )
         checks = [judged_import(check, expected) for check in hold.hold(named, header, claims, lambda event: None)]
         for check in checks:
             if check.fails_run:
                 warnings.warn(f"{check.model}: {check.text}", stacklevel=2)
         header = header.model_copy(update={"imports": tuple(checks)})
         record = RunRecord(
-            run_id=run_id, models=header.models, backend=",".join(map(backend_label, names)),
-            arch=result_options.arch, started=started,
+            run_id=run_id,
+            models=header.models,
+            backend=",".join(map(backend_label, names)),
+            arch=result_options.arch,
+            started=started,
             origin=origin(("opscope.harness.run.api.run_op_by_op", label), {**stored, "models": list(models)}),
-        )  # fmt: skip
+        )
         store.write_manifest(folder, export_folder.below(caches, header), rows)
         store.write_run(folder, record)
         outcome = "interrupted"

@@ -42,7 +42,7 @@ def can_wait(specs: Sequence[Any]) -> bool:
     return all(spec.popen and not (spec.via or spec.chdir) for spec in specs)
 
 
-class NoOrders(Exception):  # noqa: N818 - the run has ended, which is no error of the worker
+class NoOrders(Exception):
     """There will be no orders: the controller has refused the run, or has ended."""
 
 

@@ -22,12 +22,26 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.settings.settings import project_folder, resolve
 
 OF_TESTS = (
-    "pytest_cmdline_main", "pytest_collection", "pytest_collection_modifyitems", "pytest_collection_finish",
-    "pytest_report_collectionfinish", "pytest_collectstart", "pytest_collectreport", "pytest_make_collect_report",
-    "pytest_itemcollected", "pytest_deselected", "pytest_runtestloop", "pytest_runtest_protocol",
-    "pytest_runtest_setup", "pytest_runtest_call", "pytest_runtest_teardown", "pytest_runtest_makereport",
-    "pytest_exception_interact", "pytest_xdist_make_scheduler", "pytest_xdist_node_collection_finished",
-)  # fmt: skip
+    "pytest_cmdline_main",
+    "pytest_collection",
+    "pytest_collection_modifyitems",
+    "pytest_collection_finish",
+    "pytest_report_collectionfinish",
+    "pytest_collectstart",
+    "pytest_collectreport",
+    "pytest_make_collect_report",
+    "pytest_itemcollected",
+    "pytest_deselected",
+    "pytest_runtestloop",
+    "pytest_runtest_protocol",
+    "pytest_runtest_setup",
+    "pytest_runtest_call",
+    "pytest_runtest_teardown",
+    "pytest_runtest_makereport",
+    "pytest_exception_interact",
+    "pytest_xdist_make_scheduler",
+    "pytest_xdist_node_collection_finished",
+)
 """Hooks that are called with what is collected, or that could take its place."""
 
 PYTESTS_OWN = ("PYTEST_", "COLUMNS", "LINES")
@@ -121,9 +135,10 @@ def put_back(config: pytest.Config) -> None:
     if known is None:
         return
     names = sorted(
-        name for name in {*known.environment, *os.environ}
+        name
+        for name in {*known.environment, *os.environ}
         if known.environment.get(name) != os.environ.get(name) and not name.startswith(PYTESTS_OWN)
-    )  # fmt: skip
+    )
     for name in names:
         if name in known.environment:
             os.environ[name] = known.environment[name]

@@ -161,12 +161,16 @@ def page_of(run: StoredRun, run_dir: Path) -> Run:
     backends = run.record.backend.split(",")
     options = ResultOptions.of_run(run.record)
     lost = [
-        unrun_test(row, RunContext(run.record.run_id, str(run_dir), backend, options), Status.NOT_RUN,
-                   "the run ended before this op")
+        unrun_test(
+            row,
+            RunContext(run.record.run_id, str(run_dir), backend, options),
+            Status.NOT_RUN,
+            "the run ended before this op",
+        )
         for backend in backends
         for row in run.rows
         if row.module is not None and (row.op_id, backend) not in recorded
-    ]  # fmt: skip
+    ]
     tests = [*run.tests, *lost]
     books = ledger.by_backend(run.header, run.rows, tests, backends)
     models = store.whole_models(run_dir, tests)

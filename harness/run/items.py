@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from opscope.harness.run.session import OpByOp
 
 
-class OpFailed(Exception):  # noqa: N818 - it is the outcome of a test, not an error of ours
+class OpFailed(Exception):
     """An op failed and no limitation names the failure, or it passed although a limitation says that it fails."""
 
     def __init__(self, test: OpTest, why: str = "") -> None:
@@ -128,7 +128,7 @@ class WholeItem(pytest.Item):
         return self.path, None, one_line(f"{self._test.model_name}: as one program on {self._test.backend}")
 
 
-class ModelFailed(Exception):  # noqa: N818 - it is the outcome of a test, not an error of ours
+class ModelFailed(Exception):
     """A model was not exported."""
 
 

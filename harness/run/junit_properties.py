@@ -13,10 +13,27 @@ from opscope.harness.record.stages import Status
 
 STATUS, EXPECTED = "status", "expected"
 NAMES = (
-    "op_id", "op_name", "op_kind", "backend", "stage_reached", "failed_stage", "error_message", "error_signature",
-    "crash_kind", "hypothesis", "second_authority", "pcc", "z_max", "cycles", "ran_on", "uses", "stability",
-    "artifact", "repro", "run_id",
-)  # fmt: skip
+    "op_id",
+    "op_name",
+    "op_kind",
+    "backend",
+    "stage_reached",
+    "failed_stage",
+    "error_message",
+    "error_signature",
+    "crash_kind",
+    "hypothesis",
+    "second_authority",
+    "pcc",
+    "z_max",
+    "cycles",
+    "ran_on",
+    "uses",
+    "stability",
+    "artifact",
+    "repro",
+    "run_id",
+)
 """Fields of a record that a test has as properties under their own names, where they have a value."""
 
 Properties = list[tuple[str, object]]

@@ -96,8 +96,12 @@ def _check(parts: Sequence[Part]) -> None:
     for part in parts[1:]:
         differing = _difference(first, part)
         if differing:
-            raise InputError(WHERE, "shares of one sweep", f"{first.folder} and {part.folder}, {differing}",
-                             "running one of them again")  # fmt: skip
+            raise InputError(
+                WHERE,
+                "shares of one sweep",
+                f"{first.folder} and {part.folder}, {differing}",
+                "running one of them again",
+            )
 
 
 def _difference(first: Part, other: Part) -> str:

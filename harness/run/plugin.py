@@ -85,13 +85,26 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         if not setting.option or foreign_options.owned(setting.name, pluginmanager):
             continue
         if setting.repeated:
-            group.addoption(setting.flag, action="append", dest=setting.dest, default=None, metavar=setting.metavar,
-                            help=setting.help)  # fmt: skip
+            group.addoption(
+                setting.flag,
+                action="append",
+                dest=setting.dest,
+                default=None,
+                metavar=setting.metavar,
+                help=setting.help,
+            )
         elif not setting.metavar:
             group.addoption(setting.flag, action="store_true", dest=setting.dest, default=None, help=setting.help)
         elif setting.optional:
-            group.addoption(setting.flag, nargs="?", const="", dest=setting.dest, default=None,
-                            metavar=setting.metavar, help=setting.help)  # fmt: skip
+            group.addoption(
+                setting.flag,
+                nargs="?",
+                const="",
+                dest=setting.dest,
+                default=None,
+                metavar=setting.metavar,
+                help=setting.help,
+            )
         else:
             group.addoption(setting.flag, dest=setting.dest, default=None, metavar=setting.metavar, help=setting.help)
 

@@ -39,9 +39,15 @@ class Preparing:
     """The preparation of a run's models, from now until `finish` or `stop`."""
 
     def __init__(
-        self, preparation: Preparation, claims: Claims, run_dir: Path, artifacts: Path, at_once: int, imports: Imports,
+        self,
+        preparation: Preparation,
+        claims: Claims,
+        run_dir: Path,
+        artifacts: Path,
+        at_once: int,
+        imports: Imports,
         elsewhere: Elsewhere | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """With `elsewhere`, models are walked there, and `at_once` are exported and split here.
 
         Raises InputError as `prepare_models.prepare` does, OSError for a run folder that cannot be written."""
@@ -157,12 +163,15 @@ class Preparing:
     def _broken_off(self) -> Manifest:
         """The manifest of a preparation that an error has ended, which is that of each model that it had not made."""
         outcomes = [
-            self._models.outcome(task.name) or ModelFailure(
-                model=task.name, framework=task.export.framework if task.export else "",
-                status=ModelStatus.PREPARE_FAILED, error=str(self._error),
+            self._models.outcome(task.name)
+            or ModelFailure(
+                model=task.name,
+                framework=task.export.framework if task.export else "",
+                status=ModelStatus.PREPARE_FAILED,
+                error=str(self._error),
             )
             for task in self._models.tasks
-        ]  # fmt: skip
+        ]
         return merge_all(outcomes)
 
     def _completed(self, early: Manifest, late: Manifest) -> Manifest:
@@ -189,10 +198,15 @@ class Preparing:
                 unfinished.append(model)
                 continue
             reason = f"no goldens of {model}: {failure.error}"
-            lost.append((own, [
-                announced.get(row.op_id) or row.model_copy(update={"no_golden": row.no_golden or reason})
-                for row in rows
-            ]))  # fmt: skip
+            lost.append(
+                (
+                    own,
+                    [
+                        announced.get(row.op_id) or row.model_copy(update={"no_golden": row.no_golden or reason})
+                        for row in rows
+                    ],
+                )
+            )
         joined, all_rows = merge([*made, *lost])
         kept = {"failed": header.failed, "imports": header.imports, "unfinished": tuple(unfinished)}
         return joined.model_copy(update=kept), all_rows

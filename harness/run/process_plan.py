@@ -80,8 +80,11 @@ class Orders:
 
 def orders_from_json(values: dict[str, Any]) -> Orders:
     """Orders from their JSON."""
-    words = {name: tuple(values[name]) for name in ("order", "globs", "op_ids", "nodeids", "share", "whole")
-             if values[name] is not None}  # fmt: skip
+    words = {
+        name: tuple(values[name])
+        for name in ("order", "globs", "op_ids", "nodeids", "share", "whole")
+        if values[name] is not None
+    }
     ready = values["ready"]
     if ready is not None:
         ready = Ready(**{**ready, "stages": tuple(Stage(stage) for stage in ready["stages"])})
@@ -89,8 +92,9 @@ def orders_from_json(values: dict[str, Any]) -> Orders:
     context = RunContext.from_json(values["context"])
     slots = tuple(values["slots"]) if values["slots"] else None
     scratch = Place(*values["scratch"]) if values["scratch"] else None
-    return Orders(**{**values, **words, "ready": ready, "context": context, "others": others, "slots": slots,
-                     "scratch": scratch})  # fmt: skip
+    return Orders(
+        **{**values, **words, "ready": ready, "context": context, "others": others, "slots": slots, "scratch": scratch}
+    )
 
 
 def orders_of(request: Request, run_id: str, run_dir: Path, settings: dict[str, Any]) -> Orders:

@@ -21,11 +21,21 @@ Event = Mapping[str, Any]
 """A message from the preparation: `event` (`models`, `stage`, `op`, `done`, ...), `model`, `stage`, `done`, `total`."""
 
 
-PHASES = {"export": "exported", "split": "split into single ops", "golden": "goldens of {total} ops evaluated",
-          "import": "held to its own framework", "whole": "run as one program"}  # fmt: skip
+PHASES = {
+    "export": "exported",
+    "split": "split into single ops",
+    "golden": "goldens of {total} ops evaluated",
+    "import": "held to its own framework",
+    "whole": "run as one program",
+}
 """The words of a plain line for each phase of the preparation."""
-NOW = {"export": "exporting", "split": "splitting", "golden": "golden", "import": "holding it to its own framework",
-       "whole": "running it as one program"}  # fmt: skip
+NOW = {
+    "export": "exporting",
+    "split": "splitting",
+    "golden": "golden",
+    "import": "holding it to its own framework",
+    "whole": "running it as one program",
+}
 """The words of the line that lives while a phase of the preparation is under way."""
 PREPARED = frozenset({"done", "failed"})
 """Events that end the preparation of a model."""
@@ -157,10 +167,12 @@ class State:
             running = list(self._running.items())
             op, since = min(running, key=lambda pair: pair[1]) if running else ("", 0.0)
             parts = [
-                f"model {min(through + 1, self._models)}/{self._models}", f"op {self._ended}/{self._asked}",
-                f"{_op_name(op)} {duration(now - since)}" if op else "", self._estimate.text(self._asked),
+                f"model {min(through + 1, self._models)}/{self._models}",
+                f"op {self._ended}/{self._asked}",
+                f"{_op_name(op)} {duration(now - since)}" if op else "",
+                self._estimate.text(self._asked),
                 f"{self._failed} failed" if self._failed else "",
-            ]  # fmt: skip
+            ]
         return one_line(" · ".join(filter(None, parts)))
 
 

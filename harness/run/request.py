@@ -171,9 +171,11 @@ def _models(request: Request) -> Sequence[Task]:
 
 
 def to_prepare(
-    request: Request, settings: Mapping[str, Any] | None = None, models: Sequence[str] = (),
+    request: Request,
+    settings: Mapping[str, Any] | None = None,
+    models: Sequence[str] = (),
     started: float | None = None,
-) -> Preparation:  # fmt: skip
+) -> Preparation:
     """The part of the request that `opscope.harness.prepare.prepare_models` prepares.
 
     If settings and models of another run are given, they replace those of the request. The budget counts from
@@ -205,9 +207,11 @@ def refuse_without_model(config: pytest.Config) -> None:
     if asked:
         named = next(iter(config.option.file_or_dir or ()), "NAME")
         raise InputError(
-            "command line", "--model, --op or --resume with --op-by-op", f"{asked[0]!r} without them",
+            "command line",
+            "--model, --op or --resume with --op-by-op",
+            f"{asked[0]!r} without them",
             f"--model {named}, or --op-by-op alone, which lists the models",
-        )  # fmt: skip
+        )
 
 
 def model_list() -> str:

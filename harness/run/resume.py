@@ -32,9 +32,16 @@ ANEW = frozenset(
 """Settings that belong not to the run but to each command line that starts or resumes it."""
 
 FREE = ANEW | {
-    "op_timeout", "op_memory", "prepare_timeout", "prepare_memory", "keep_ir", "dump_tensors", "limitations",
-    "repro_size", "reruns",
-}  # fmt: skip
+    "op_timeout",
+    "op_memory",
+    "prepare_timeout",
+    "prepare_memory",
+    "keep_ir",
+    "dump_tensors",
+    "limitations",
+    "repro_size",
+    "reruns",
+}
 """Settings that may be given with `--resume`."""
 
 
@@ -73,8 +80,12 @@ def publish_again(run: StoredRun, settings: Resolved) -> None:
     if not url or stored.get("no_report") or settings.is_set("publish") or settings["no_report"]:
         return
     if MASK in url:
-        raise InputError("--resume", f"--publish with the password of {url}, which the run was to be published to",
-                         "none", "--publish URL, or --no-report")  # fmt: skip
+        raise InputError(
+            "--resume",
+            f"--publish with the password of {url}, which the run was to be published to",
+            "none",
+            "--publish URL, or --no-report",
+        )
     settings.values["publish"], settings.sources["publish"] = url, "the run"
 
 
@@ -127,12 +138,15 @@ def prepared(run: StoredRun, make: Callable[[], tuple[Sequence[str], ManifestHea
         model: Path(folder)
         for model, folder in zip(header.models, header.export_dirs, strict=True)
         if model not in header.lost or (split and KILLED.search(header.lost[model].error))
-    }  # fmt: skip
+    }
     skipped = {
-        failure.model for failure in header.failed
+        failure.model
+        for failure in header.failed
         if (failure.status is ModelStatus.NOT_RUN or KILLED.search(failure.error))
-        and failure.model not in header.models and split and not some
-    }  # fmt: skip
+        and failure.model not in header.models
+        and split
+        and not some
+    }
     if not (skipped or header.unfinished) and all(map(export_folder.complete, folders.values())):
         return run
     names, made = make()

@@ -38,9 +38,10 @@ MADE = frozenset({"stage", "done", "failed"})
 def begin(request: Request) -> None:
     """Begins for a new run: with what makes models that are not in the cache, else with lanes if all ops will run."""
     unmade = [
-        task for task in request.named
+        task
+        for task in request.named
         if not (task.missing or task.unreadable or export_folder.complete(Path(task.folder)))
-    ]  # fmt: skip
+    ]
     if unmade:
         packages = {
             packages_ahead.for_all_children(frontends.get(task.export.framework))
@@ -85,9 +86,11 @@ def lanes_may_load(event: Mapping[str, Any]) -> bool:
 
 
 def loading_lanes(
-    lanes: Sequence[AnyLane], recalled: Sequence[Ready | None], report: Callable[[Event], None],
+    lanes: Sequence[AnyLane],
+    recalled: Sequence[Ready | None],
+    report: Callable[[Event], None],
     exporters_first: bool = False,
-) -> Callable[[Event], None]:  # fmt: skip
+) -> Callable[[Event], None]:
     """Returns a listener for events of the export. Lanes load backends meanwhile; a refused option ends the run.
 
     With `exporters_first`, it waits a little at the first model that is made.

@@ -124,9 +124,11 @@ class OpByOp:
             terminal.guard_pytest(reporter._tw)
             damage.show_by(lambda line: reporter.write_line(f"opscope: {line}"))
             self.display = progress.display(
-                terminal=reporter.isatty(), verbosity=config.get_verbosity(), file=sys.stdout,
+                terminal=reporter.isatty(),
+                verbosity=config.get_verbosity(),
+                file=sys.stdout,
                 write_line=reporter.write_line,
-            )  # fmt: skip
+            )
             if config.option.reportchars == PYTESTS_REPORTCHARS:
                 reporter.reportchars = ""  # the page lists failures, with full reasons and commands that repeat them
             if self.display.replaces_letters:
@@ -173,10 +175,13 @@ class OpByOp:
         if self._making is None:
             self.display.doing("preparing")
             self._making = start_run.make(
-                self.config.stash[request.KEY], self._prepared,
+                self.config.stash[request.KEY],
+                self._prepared,
                 command_line=("pytest", *map(str, self.config.invocation_params.args)),
-                dry=self.config.option.collectonly, claims=self._claims, at_once=workers_of(self.config),
-            )  # fmt: skip
+                dry=self.config.option.collectonly,
+                claims=self._claims,
+                at_once=workers_of(self.config),
+            )
         try:
             next(self._making)
         except StopIteration as made:
@@ -470,14 +475,19 @@ class OpByOp:
         places = {"run": str(self.plan.run_dir), **getattr(self.config, "opscope_places", {})}
         writer = terminalreporter._tw
         console = terminal.console(
-            file=writer._file, force_terminal=bool(writer.hasmarkup), no_color=not writer.hasmarkup,
+            file=writer._file,
+            force_terminal=bool(writer.hasmarkup),
+            no_color=not writer.hasmarkup,
             width=max(writer.fullwidth, 80),
-        )  # fmt: skip
+        )
         terminalreporter.write_sep("=", "op by op")
         page = replace(
-            self.closed.run, places=places, folder=self.config.invocation_params.dir,
-            again=frozenset(self.plan.orders.op_ids), listed_above=self._listed_above(terminalreporter),
-        )  # fmt: skip
+            self.closed.run,
+            places=places,
+            folder=self.config.invocation_params.dir,
+            again=frozenset(self.plan.orders.op_ids),
+            listed_above=self._listed_above(terminalreporter),
+        )
         summary.show(page, console)
         if self.waited >= LONG and self.config.get_verbosity() >= 0:
             terminalreporter.write_line(f"lanes waited {self.waited:.1f} s for goldens, which were made meanwhile")

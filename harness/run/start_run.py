@@ -51,9 +51,13 @@ Making: TypeAlias = Generator[None, None, tuple[RunPlan, list[AnyLane]]]
 
 
 def make(
-    request: Request, report: Callable[[Event], None], command_line: Sequence[str], dry: bool, claims: Claims,
+    request: Request,
+    report: Callable[[Event], None],
+    command_line: Sequence[str],
+    dry: bool,
+    claims: Claims,
     at_once: int = 1,
-) -> Making:  # fmt: skip
+) -> Making:
     """Prepares the requested run, `at_once` models side by side, and writes the run folder; with `dry`, writes nothing.
 
     It yields once, as soon as exporters are at work if there are any: what is to start beside them starts then. Closing
@@ -85,9 +89,13 @@ def make(
 
 
 def _from_models(
-    request: Request, report: Callable[[Event], None], command_line: Sequence[str], dry: bool, claims: Claims,
+    request: Request,
+    report: Callable[[Event], None],
+    command_line: Sequence[str],
+    dry: bool,
+    claims: Claims,
     at_once: int,
-) -> Making:  # fmt: skip
+) -> Making:
     """Makes the plan of a new run, while lanes load their backends if these are needed."""
     from opscope.harness.prepare import prepare_models
     from opscope.harness.prepare.preparation import tasks
@@ -200,9 +208,12 @@ def _preparing(
         walks = Walks(orders.cluster, orders.context.run_id, at_once)
 
     def imports(
-        named: Sequence[Task], header: ManifestHeader, report: Callable[[Event], None], stop: Callable[[], bool],
+        named: Sequence[Task],
+        header: ManifestHeader,
+        report: Callable[[Event], None],
+        stop: Callable[[], bool],
         slots: SlotFile | None,
-    ) -> tuple[ImportCheck, ...]:  # fmt: skip
+    ) -> tuple[ImportCheck, ...]:
         return _imports(named, header, claims, report, orders.limitations, at_once, stop, slots) if checks else ()
 
     try:
@@ -224,19 +235,29 @@ def completed(plan: RunPlan, report: Callable[[Event], None]) -> RunPlan:
 
 
 def _imports(
-    named: Sequence[Task], header: ManifestHeader, claims: Claims, report: Callable[[Event], None],
-    own_limitations: str | None, at_once: int, stop: Callable[[], bool] = lambda: False,
+    named: Sequence[Task],
+    header: ManifestHeader,
+    claims: Claims,
+    report: Callable[[Event], None],
+    own_limitations: str | None,
+    at_once: int,
+    stop: Callable[[], bool] = lambda: False,
     slots: SlotFile | None = None,
-) -> tuple[ImportCheck, ...]:  # fmt: skip
+) -> tuple[ImportCheck, ...]:
     """Each model's check against its own framework, and whether a limitation names it."""
     rows = limitation_file.all_rows(own_limitations)
     return tuple(judged_import(check, rows) for check in hold.hold(named, header, claims, report, at_once, stop, slots))
 
 
 def _by_workflow(
-    orders: Orders, ready: Sequence[Ready], header: ManifestHeader, rows: list[OpRow],
-    report: Callable[[Event], None], claims: Claims, allowance: Callable[[], Allowance],
-) -> tuple[ManifestHeader, list[OpRow]]:  # fmt: skip
+    orders: Orders,
+    ready: Sequence[Ready],
+    header: ManifestHeader,
+    rows: list[OpRow],
+    report: Callable[[Event], None],
+    claims: Claims,
+    allowance: Callable[[], Allowance],
+) -> tuple[ManifestHeader, list[OpRow]]:
     """Returns the manifest for the run's workflow, derived from the models' own within an `allowance` for each."""
     workflow = orders.context.options.workflow
     if workflow == FULL:
@@ -249,9 +270,14 @@ def _by_workflow(
 
 
 def _whole(
-    orders: Orders, ready: Sequence[Ready], header: ManifestHeader, run_dir: Path, report: Callable[[Event], None],
-    settings: Mapping[str, Any], cached: bool,
-) -> Orders:  # fmt: skip
+    orders: Orders,
+    ready: Sequence[Ready],
+    header: ManifestHeader,
+    run_dir: Path,
+    report: Callable[[Event], None],
+    settings: Mapping[str, Any],
+    cached: bool,
+) -> Orders:
     """Runs the models as whole programs, and returns the orders for the ops of those that failed."""
     sides = RunPlan(orders, header, ()).sides()
     options = ResultOptions.of({**settings, "workflow": FULL})
@@ -290,8 +316,12 @@ def _unseal(run_dir: Path, run_id: str) -> None:
 
 
 def _taken(run_dir: Path) -> InputError:
-    return InputError("--run-dir", "a new folder with --model", f"{run_dir}, which contains a run",
-                      "another folder, or --op to run its ops again")  # fmt: skip
+    return InputError(
+        "--run-dir",
+        "a new folder with --model",
+        f"{run_dir}, which contains a run",
+        "another folder, or --op to run its ops again",
+    )
 
 
 def _abandon(run_dir: Path) -> None:
@@ -411,9 +441,10 @@ def _resumed(
     orders = mending(orders_of(request, run.record.run_id, run_dir, settings), preparation)
     run = run._replace(header=_located(run, orders))
     rest: dict[str, Any] = {
-        "resumed": True, "attempts": resume.attempts(store.read_journal(run_dir)),
+        "resumed": True,
+        "attempts": resume.attempts(store.read_journal(run_dir)),
         "op_ids": resume.selection(run_dir) or (),
-    }  # fmt: skip
+    }
     orders = replace(orders, **rest, others=tuple(replace(other, **rest) for other in orders.others))
     share = shard.read(run_dir)
     plan = RunPlan(shared(orders, share), run.header, run.rows)
@@ -474,9 +505,11 @@ def _write(
     from opscope.harness.record import origin
 
     options = {
-        **request.settings.masked(), "models": list(request.models), "ops": list(request.ops),
+        **request.settings.masked(),
+        "models": list(request.models),
+        "ops": list(request.ops),
         "fingerprint": _fingerprint(ready),
-    }  # fmt: skip
+    }
     if options.get("publish"):
         options["publish"] = _anywhere(options["publish"], request.folder)
     if versions := _versions(plan, ready):

@@ -31,9 +31,15 @@ SPARED = "its models ran whole"
 
 
 def run(
-    sides: Sequence[RunPlan], ready: Sequence[Ready], header: ManifestHeader, run_dir: Path,
-    report: Callable[[Any], None], options: ResultOptions, *, cached: bool,
-) -> None:  # fmt: skip
+    sides: Sequence[RunPlan],
+    ready: Sequence[Ready],
+    header: ManifestHeader,
+    run_dir: Path,
+    report: Callable[[Any], None],
+    options: ResultOptions,
+    *,
+    cached: bool,
+) -> None:
     """Runs each model whole on each backend, unless the run folder already has its record. Raises a lane's InputError.
 
     `options` are those of whole models, which may use the host even if their single ops may not. `ready` is each

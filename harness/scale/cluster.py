@@ -179,8 +179,12 @@ class ClusterLane:
             except queue.Empty:
                 workerless = None if slots else workerless or time.monotonic()
                 if workerless is not None and time.monotonic() - workerless > WORKERLESS_SECONDS:
-                    raise InputError(f"--cluster {self._address}", "workers with devices", "no worker any more",
-                                     "--resume when workers are back") from None  # fmt: skip
+                    raise InputError(
+                        f"--cluster {self._address}",
+                        "workers with devices",
+                        "no worker any more",
+                        "--resume when workers are back",
+                    ) from None
                 continue
             finally:
                 if ops:
@@ -332,8 +336,12 @@ class ClusterLane:
         ready = _ready_of(answer["ready"])
         if ready.fingerprint != self.ready().fingerprint:
             expected = f"one backend on all workers ({self.ready().fingerprint})"
-            why = InputError(f"--cluster {self._address}", expected, f"{ready.fingerprint} on {batch.worker}",
-                             "the same versions on all workers")  # fmt: skip
+            why = InputError(
+                f"--cluster {self._address}",
+                expected,
+                f"{ready.fingerprint} on {batch.worker}",
+                "the same versions on all workers",
+            )
             self._connected().leave_out(batch.worker, why)
             self._work.back([op])
             return

@@ -136,8 +136,12 @@ class Connection:
             if json.loads(answer)["sources"] == self._sources:
                 self._same_code.add(worker)
                 return True
-            why = InputError(self._where, "the same opscope on every worker", f"a different one on {worker}",
-                             "installing the same revision there")  # fmt: skip
+            why = InputError(
+                self._where,
+                "the same opscope on every worker",
+                f"a different one on {worker}",
+                "installing the same revision there",
+            )
         self.leave_out(worker, why)
         return False
 
@@ -145,8 +149,9 @@ class Connection:
         """Asks each device one question; `answer` has the first answer."""
         self._answers = [
             self._client.submit(function, message, pure=False, workers=[worker], resources={RESOURCE: 1})
-            for worker, devices in self.slots().items() for _ in range(devices)
-        ]  # fmt: skip
+            for worker, devices in self.slots().items()
+            for _ in range(devices)
+        ]
 
     def answer(self, seconds: float) -> dict[str, Any]:
         """The first answer to what was asked, once a worker has one."""
@@ -168,14 +173,26 @@ class Connection:
         self._client.subscribe_topic(topic, handler)
 
     def submit(
-        self, function: Callable[..., str], message: str, files: dict[str, bytes], key: str, worker: str,
-        priority: int = 0, devices: int = 1,
-    ) -> Any:  # fmt: skip
+        self,
+        function: Callable[..., str],
+        message: str,
+        files: dict[str, bytes],
+        key: str,
+        worker: str,
+        priority: int = 0,
+        devices: int = 1,
+    ) -> Any:
         """A future of a function's answer: on `worker`, on so many of its devices; it never comes if that one dies."""
         return self._client.submit(
-            function, message, files, key=key, pure=False, workers=[worker], resources={RESOURCE: devices},
+            function,
+            message,
+            files,
+            key=key,
+            pure=False,
+            workers=[worker],
+            resources={RESOURCE: devices},
             priority=priority,
-        )  # fmt: skip
+        )
 
     def call_on(self, worker: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """What a function returns on a worker, without a device; None if it raises there, or the worker is gone."""

@@ -38,8 +38,9 @@ class Devices:
         """Workers and their devices, without those that walks have."""
         with self._lock:
             self._slots = dict(slots)
-            return {worker: count - self._walks[worker] for worker, count in slots.items()
-                    if count > self._walks[worker]}  # fmt: skip
+            return {
+                worker: count - self._walks[worker] for worker, count in slots.items() if count > self._walks[worker]
+            }
 
     def admit(self, key: str, worker: str, busy: int) -> bool:
         """Whether a batch may be sent to a worker, where a lane has `busy` batches already; it counts as sent then."""

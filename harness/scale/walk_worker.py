@@ -129,8 +129,11 @@ class Walks:
         except FileNotFoundError:
             return {"missing": digests}  # cleared away a moment ago
         (own / "making").mkdir()
-        request = {**task["request"], **{name: str(own / "sent" / path) for name, path in task["brought"].items()},
-                   "cache_dir": str(self._folder / "cache")}  # fmt: skip
+        request = {
+            **task["request"],
+            **{name: str(own / "sent" / path) for name, path in task["brought"].items()},
+            "cache_dir": str(self._folder / "cache"),
+        }
         folder = own / "made" / Path(task["folder"]).name
         folder.parent.mkdir()
         exported, kept = (str(own / "sent" / task[name]) for name in ("exported", "kept"))
@@ -138,9 +141,14 @@ class Walks:
         return self._walked(order, exported, own / "making", str(folder), tell, stopped)
 
     def _walked(
-        self, task: Json, exported: str, temporary: Path, folder: str, tell: Callable[[Json], None],
+        self,
+        task: Json,
+        exported: str,
+        temporary: Path,
+        folder: str,
+        tell: Callable[[Json], None],
         stopped: Callable[[], bool],
-    ) -> Json:  # fmt: skip
+    ) -> Json:
         if not all(is_seen(Path(path), expected) for path, expected in task.get("seen", ())):
             return {"blind": True}
         if not (os.access(temporary, os.W_OK) and os.access(Path(folder).parent, os.W_OK)):
@@ -171,8 +179,11 @@ class Walks:
             return {"refused": [True, error.where, error.expected, error.got, error.hint]}
         except InputError as error:
             own = "seen" not in task and error.where == CACHE
-            return {"full": str(error)} if own else {"refused": [False, error.where, error.expected, error.got,
-                                                                 error.hint]}  # fmt: skip
+            return (
+                {"full": str(error)}
+                if own
+                else {"refused": [False, error.where, error.expected, error.got, error.hint]}
+            )
         except Unpreparable as error:
             return {"unpreparable": str(error)}
         except BudgetSpent as error:

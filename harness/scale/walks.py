@@ -82,9 +82,13 @@ class Walks:
     # --- make_folder.Elsewhere
 
     def walk(
-        self, task: Task, module: str, temporary: Callable[[], Path], allowance: Allowance,
+        self,
+        task: Task,
+        module: str,
+        temporary: Callable[[], Path],
+        allowance: Allowance,
         report: Callable[[Event], None],
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """Has a model walked on a worker; False if none can. Raises what `make_folder.walked` raises."""
         lost, why = 0, ""
         while lost < MOST_LOST:
@@ -219,9 +223,16 @@ class _Walk:
     """One try to have one model walked on one worker."""
 
     def __init__(
-        self, walks: Walks, task: Task, module: str, temporary: Path, allowance: Allowance,
-        report: Callable[[Event], None], worker: str, count: int,
-    ) -> None:  # fmt: skip
+        self,
+        walks: Walks,
+        task: Task,
+        module: str,
+        temporary: Path,
+        allowance: Allowance,
+        report: Callable[[Event], None],
+        worker: str,
+        count: int,
+    ) -> None:
         """`count` devices of the worker wait for it."""
         self._count = count
         self._walks, self._task, self._module, self._temporary = walks, task, module, temporary
@@ -262,11 +273,19 @@ class _Walk:
         brought = argument_files.files(task.request.inputs, task.request.weights)
         paths = self._needed()
         message = {
-            "walk": self._key, "name": task.name, "path": task.path, "entry": task.entry, "exported": self._module,
-            "folder": task.folder, "request": asdict(task.request), "allowance": self._allowance.as_json(),
-            "packages": export_folder.sources_digest(), "temporary": str(self._temporary),
-            "processes": self._count, "devices": max(1, self._walks.slots().get(self._worker, 1)),
-        }  # fmt: skip
+            "walk": self._key,
+            "name": task.name,
+            "path": task.path,
+            "entry": task.entry,
+            "exported": self._module,
+            "folder": task.folder,
+            "request": asdict(task.request),
+            "allowance": self._allowance.as_json(),
+            "packages": export_folder.sources_digest(),
+            "temporary": str(self._temporary),
+            "processes": self._count,
+            "devices": max(1, self._walks.slots().get(self._worker, 1)),
+        }
         if not self._apart:  # a worker that does not see the file of the split makes one itself
             seen = [*paths.values(), *map(Path, brought.values())]
             return message | {"kept": task.kept, "seen": [(str(path), mark(path)) for path in seen]}, {}

@@ -88,61 +88,153 @@ def _of_options() -> list[Setting]:
 
 
 SETTINGS: tuple[Setting, ...] = (
-    Setting("backend", "Compiler that takes the ops, with what runs its output: a name, pjrt:NAME or pjrt:FILE.so "
-            "for a PJRT plugin, a .py file, or a .yaml file with the commands of its stages. Given several "
-            "times (or as a,b), each op runs on each backend.",
-            DEFAULT_BACKEND, metavar="NAME", repeated=True),
+    Setting(
+        "backend",
+        "Compiler that takes the ops, with what runs its output: a name, pjrt:NAME or pjrt:FILE.so "
+        "for a PJRT plugin, a .py file, or a .yaml file with the commands of its stages. Given several "
+        "times (or as a,b), each op runs on each backend.",
+        DEFAULT_BACKEND,
+        metavar="NAME",
+        repeated=True,
+    ),
     *_of_options(),
     Setting("op_timeout", "Time limit of one op, in seconds.", 120.0, Seconds, "SECONDS"),
-    Setting("op_memory", "Memory limit of one op's process, such as 8GiB; default: three quarters of the machine's "
-            "memory.", type=Size, metavar="SIZE"),
-    Setting("prepare_timeout", "Time limit of preparing one model (export, split, goldens), in seconds.", 900.0,
-            Seconds, "SECONDS"),
-    Setting("prepare_memory", "Memory limit of the process that prepares a model, such as 8GiB; default: three "
-            "quarters of the machine's memory.", type=Size, metavar="SIZE"),
-    Setting("golden_memory", "Largest tensor for which a golden is computed; an op with a larger result has no "
-            "golden.", 2 << 30, Size, "SIZE"),
-    Setting("budget", "Start no op and prepare no model after this time, such as 30m; --resume does the rest. Of the "
-            "ops whose goldens are there, those that failed last and are used most run first.", type=Duration,
-            metavar="TIME"),
-    Setting("budget_history", "File with the last result of each op, as `opscope gate` writes it; orders the ops of "
-            "--budget along with the runs here.", type=File, metavar="FILE"),
+    Setting(
+        "op_memory",
+        "Memory limit of one op's process, such as 8GiB; default: three quarters of the machine's memory.",
+        type=Size,
+        metavar="SIZE",
+    ),
+    Setting(
+        "prepare_timeout",
+        "Time limit of preparing one model (export, split, goldens), in seconds.",
+        900.0,
+        Seconds,
+        "SECONDS",
+    ),
+    Setting(
+        "prepare_memory",
+        "Memory limit of the process that prepares a model, such as 8GiB; default: three "
+        "quarters of the machine's memory.",
+        type=Size,
+        metavar="SIZE",
+    ),
+    Setting(
+        "golden_memory",
+        "Largest tensor for which a golden is computed; an op with a larger result has no golden.",
+        2 << 30,
+        Size,
+        "SIZE",
+    ),
+    Setting(
+        "budget",
+        "Start no op and prepare no model after this time, such as 30m; --resume does the rest. Of the "
+        "ops whose goldens are there, those that failed last and are used most run first.",
+        type=Duration,
+        metavar="TIME",
+    ),
+    Setting(
+        "budget_history",
+        "File with the last result of each op, as `opscope gate` writes it; orders the ops of "
+        "--budget along with the runs here.",
+        type=File,
+        metavar="FILE",
+    ),
     Setting("limitations", "Your expected failures (YAML), in addition to the project's own.", metavar="FILE"),
-    Setting("reruns", "How often to run a failed op again, to tell deterministic, flaky and infrastructure failures "
-            "apart.", 2, Count, "N"),
-    Setting("shard", "Run one share of the ops, such as 2/4; all shares cost the same, and `opscope merge` joins "
-            "their runs.", type=Share, metavar="I/N"),
-    Setting("shard_costs", "Times of ops for --shard, the same for all shares: a run folder, or a file from `opscope "
-            "costs`.", metavar="PATH"),
-    Setting("cluster", "Make goldens and run ops on the workers of this Dask scheduler, one model or op at a time per "
-            "resource `device`.", type=Scheduler, metavar="ADDRESS"),
-    Setting("repro_size", "Largest total size of the values in a run's repro folders; 0: no repro folders.", 256 << 20,
-            SizeOrNone, "SIZE"),
+    Setting(
+        "reruns",
+        "How often to run a failed op again, to tell deterministic, flaky and infrastructure failures apart.",
+        2,
+        Count,
+        "N",
+    ),
+    Setting(
+        "shard",
+        "Run one share of the ops, such as 2/4; all shares cost the same, and `opscope merge` joins their runs.",
+        type=Share,
+        metavar="I/N",
+    ),
+    Setting(
+        "shard_costs",
+        "Times of ops for --shard, the same for all shares: a run folder, or a file from `opscope costs`.",
+        metavar="PATH",
+    ),
+    Setting(
+        "cluster",
+        "Make goldens and run ops on the workers of this Dask scheduler, one model or op at a time per "
+        "resource `device`.",
+        type=Scheduler,
+        metavar="ADDRESS",
+    ),
+    Setting(
+        "repro_size",
+        "Largest total size of the values in a run's repro folders; 0: no repro folders.",
+        256 << 20,
+        SizeOrNone,
+        "SIZE",
+    ),
     Setting("op_by_op_on_fail", "Run each model as one program first, and op by op only if that failed.", False, Flag),
-    Setting("ignore_conftest", "Load no conftest file of the project; by default, their options and hooks work "
-            "beside a run.", False, Flag),
+    Setting(
+        "ignore_conftest",
+        "Load no conftest file of the project; by default, their options and hooks work beside a run.",
+        False,
+        Flag,
+    ),
     Setting("no_cache", "Run every op, even if the verdict of an earlier run still holds.", False, Flag),
     Setting("keep_ir", "Keep the IR after each stage in the run folder.", False, Flag),
-    Setting("dump_tensors", "Keep inputs, results and goldens of ops in the run folder: none, failing or all.", "none",
-            DumpedOps, "WHICH"),
-    Setting("artifact_url", "Artifact server that will serve this run's folder (`opscope artifacts serve`); the "
-            "database remembers it, and `opscope repro ID --from DATABASE` fetches from it.",
-            type=Server, metavar="URL"),
-    Setting("publish", "Database to publish the run to; default: .opscope/opscope.sqlite.", metavar="URL",
-            optional=True),
-    Setting("publish_timeout", "Time limit of writing the report, and of publishing the run, in seconds.", 900.0,
-            Seconds, "SECONDS"),
+    Setting(
+        "dump_tensors",
+        "Keep inputs, results and goldens of ops in the run folder: none, failing or all.",
+        "none",
+        DumpedOps,
+        "WHICH",
+    ),
+    Setting(
+        "artifact_url",
+        "Artifact server that will serve this run's folder (`opscope artifacts serve`); the "
+        "database remembers it, and `opscope repro ID --from DATABASE` fetches from it.",
+        type=Server,
+        metavar="URL",
+    ),
+    Setting(
+        "publish", "Database to publish the run to; default: .opscope/opscope.sqlite.", metavar="URL", optional=True
+    ),
+    Setting(
+        "publish_timeout",
+        "Time limit of writing the report, and of publishing the run, in seconds.",
+        900.0,
+        Seconds,
+        "SECONDS",
+    ),
     Setting("no_report", "Write neither report.html nor the database.", False, Flag),
-    Setting("cache_dir", "Folder of exports and golden executables; default: the user's cache folder.", metavar="DIR",
-            option=False),
-    Setting("dashboard_home", "Folder of the dashboard server; default: in the user's state folder.", metavar="DIR",
-            option=False),
-    Setting("alerts_to", "Mail addresses for the alerts and reports of `opscope dashboard up`, joined by commas.",
-            metavar="ADDRESSES", option=False),
+    Setting(
+        "cache_dir",
+        "Folder of exports and golden executables; default: the user's cache folder.",
+        metavar="DIR",
+        option=False,
+    ),
+    Setting(
+        "dashboard_home",
+        "Folder of the dashboard server; default: in the user's state folder.",
+        metavar="DIR",
+        option=False,
+    ),
+    Setting(
+        "alerts_to",
+        "Mail addresses for the alerts and reports of `opscope dashboard up`, joined by commas.",
+        metavar="ADDRESSES",
+        option=False,
+    ),
     Setting("mail_server", "Mail server for them, such as smtp://mail.example.org.", metavar="URL", option=False),
-    Setting("max_cache", "Largest size of all caches together; above it, what has been unused the longest is removed.",
-            20 << 30, Size, "SIZE", option=False),
-)  # fmt: skip
+    Setting(
+        "max_cache",
+        "Largest size of all caches together; above it, what has been unused the longest is removed.",
+        20 << 30,
+        Size,
+        "SIZE",
+        option=False,
+    ),
+)
 """The settings of a run. What it runs (--model, --op, --ops, --run-dir) is not a setting."""
 
 BY_NAME = {setting.name: setting for setting in SETTINGS}

@@ -35,9 +35,15 @@ class ModuleVerdict:
         inputs = [np.asarray(values[number]) for number in node.inputs]
         operands = Operands(op.op_name, op.bytecode, lambda: inputs, op.op_params.get("body"))
         return compare(
-            wanted, got, op.op_name, target, inputs=op.inputs, outputs=op.outputs, params=op.op_params,
+            wanted,
+            got,
+            op.op_name,
+            target,
+            inputs=op.inputs,
+            outputs=op.outputs,
+            params=op.op_params,
             operands=operands,
-        )  # fmt: skip
+        )
 
     @cached_property
     def _split(self) -> SplitModule:

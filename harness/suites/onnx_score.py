@@ -33,7 +33,7 @@ NAN_IS_LOST = (
 LOSES_NAN = ("float16", "bfloat16", "float8_e5m2", "float8_e4m3fn")
 
 
-class _AtFault(Exception):  # noqa: N818 - the score of a case
+class _AtFault(Exception):
     """Ends a case."""
 
     def __init__(self, fault: Fault, why: object) -> None:

@@ -67,9 +67,13 @@ def scores(
 
 
 def _score(
-    names: list[str], folder: Path, index: dict[str, Any], backend: str, options: dict[str, Any],
+    names: list[str],
+    folder: Path,
+    index: dict[str, Any],
+    backend: str,
+    options: dict[str, Any],
     add: Callable[[Score], None],
-) -> None:  # fmt: skip
+) -> None:
     """Scores some cases. If a case ends its child, the part that was at work is at fault.
 
     Raises RuntimeError for an error of the child itself.
@@ -88,8 +92,13 @@ def _score(
                 now |= message
 
         task = {"folder": str(folder), "names": left, "backend": backend, "options": options}
-        outcome = call("opscope.harness.suites.onnx_score:score", task, on_message=take,
-                       seconds=CASE_SECONDS + 20.0 * len(left), memory=MEMORY)  # fmt: skip
+        outcome = call(
+            "opscope.harness.suites.onnx_score:score",
+            task,
+            on_message=take,
+            seconds=CASE_SECONDS + 20.0 * len(left),
+            memory=MEMORY,
+        )
         if outcome.ending.ok:
             return
         name = now["begins"]

@@ -88,8 +88,16 @@ def share(folder: Path, test: OpTest, index: int, rounding: str) -> Path:
     """A run of a share of one op, or of none."""
     row = add_row(folder, test.op_id)
     origin = Origin(options={"backend": "rounds", "rounding": rounding, "shard": f"{index}/2"})
-    record = RunRecord(run_id=f"run{index}", models=("toy",), backend="rounds", arch="n150", started=NOW, ended=NOW,
-                       outcome="complete", origin=origin)  # fmt: skip
+    record = RunRecord(
+        run_id=f"run{index}",
+        models=("toy",),
+        backend="rounds",
+        arch="n150",
+        started=NOW,
+        ended=NOW,
+        outcome="complete",
+        origin=origin,
+    )
     header = ManifestHeader(models=("toy",), export_dirs=("/gone",), module_ops={"toy": 1}, structural={"toy": 0})
     store.write_manifest(folder, header, [row])
     shard.write(folder, shard.share([row], f"{index}/2", None))

@@ -55,7 +55,7 @@ class Example(Reference):
 OPTION = """
     rounding: Annotated[str, one_of(("nearest", "down"))] = row(
         "nearest", "How results are rounded: nearest or down.", "WORD", column="how results were rounded",
-    )  # fmt: skip
+    )
 """
 LAST_OPTION = "    @classmethod\n    def of("
 """What follows the last row."""
@@ -85,8 +85,11 @@ def test_an_op_a_model_and_a_backend(copy: Path, tmp_path: Path):
     environment = {k: v for k, v in environment.items() if not k.startswith("PYTEST_")}
     done = subprocess.run(
         [sys.executable, "-P", *command, "--run-dir", run, "--no-report"],
-        cwd=tmp_path, env=environment, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     (record,) = (json.loads(line) for path in (run / "journal").iterdir() for line in path.read_text().splitlines())
     assert (record["op_name"], record["status"], record["backend"]) == ("chlo.lgamma", "success", "example_backend")
@@ -97,9 +100,12 @@ def test_an_op_a_model_and_a_backend(copy: Path, tmp_path: Path):
 def run_in(copy: Path, *words: str | Path) -> str:
     """What a Python program prints that has the copy for its rooms."""
     done = subprocess.run(
-        [sys.executable, "-P", *words], cwd=copy, env=os.environ | {"PYTHONPATH": str(copy)}, capture_output=True,
+        [sys.executable, "-P", *words],
+        cwd=copy,
+        env=os.environ | {"PYTHONPATH": str(copy)},
+        capture_output=True,
         text=True,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -121,7 +127,16 @@ def test_an_option(copy: Path, tmp_path: Path):
     assert "with rounding 'down' and 'nearest'" in places.pop("other shares")
     assert places.pop("resumed otherwise").startswith("--rounding: expected the run's own value with --resume")
     assert places == {
-        "command line": "down", "environment": "down", "project": "down", "default": "nearest", "signature": "nearest",
-        "record": "down", "status": "wrong_result", "keys": 2, "resumed": "down", "repro folder": "down",
-        "column": "down", "series": "rounds n150 rounding=down",
-    }  # fmt: skip
+        "command line": "down",
+        "environment": "down",
+        "project": "down",
+        "default": "nearest",
+        "signature": "nearest",
+        "record": "down",
+        "status": "wrong_result",
+        "keys": 2,
+        "resumed": "down",
+        "repro folder": "down",
+        "column": "down",
+        "series": "rounds n150 rounding=down",
+    }

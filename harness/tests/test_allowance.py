@@ -17,10 +17,13 @@ from opscope.harness.prepare.allowance import Allowance
         (Ending(Cause.SIGNAL, "", signal.SIGSEGV), "x" * 201, f"signal SIGSEGV at split: {'x' * 200}"),
         (Ending(Cause.EXIT, "", 3), "", "exit 3 at split: no output"),
         (Ending(Cause.MEMORY, "more than 2 GB"), "Killed", "memory at split: more than 2 GB; try --prepare-memory"),
-        (Ending(Cause.TIMEOUT, ""), "working",
-         "timeout at split: more than 90 s for all steps of the model; try --prepare-timeout"),
+        (
+            Ending(Cause.TIMEOUT, ""),
+            "working",
+            "timeout at split: more than 90 s for all steps of the model; try --prepare-timeout",
+        ),
     ],
-)  # fmt: skip
+)
 def test_how_a_child_ended_at_a_step(ending: Ending, line: str, said: str) -> None:
     assert Allowance(90).reason(ending, "split", line) == said
 

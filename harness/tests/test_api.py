@@ -42,8 +42,10 @@ def cache(tmp_path_factory):
 def test_split_gives_one_module_per_unique_op():
     ops = split(MODULE)
     assert [(op.op_name, len(op.uses)) for op in ops] == [
-        ("stablehlo.dot_general", 1), ("stablehlo.tanh", 2), ("stablehlo.compare", 1),
-    ]  # fmt: skip
+        ("stablehlo.dot_general", 1),
+        ("stablehlo.tanh", 2),
+        ("stablehlo.compare", 1),
+    ]
     with pytest.raises(InputError):
         split("func.func @main( {")
 
@@ -147,9 +149,14 @@ def test_what_the_hardware_cannot_is_expected_with_its_reason(cache, tmp_path):
 
 def test_options_reach_the_backend(cache, tmp_path):
     (test, *_) = run_op_by_op(
-        MODULE, cache_dir=cache, run_dir=tmp_path / "run", arch="wormhole_b0", math_fidelity="LoFi", until="run",
+        MODULE,
+        cache_dir=cache,
+        run_dir=tmp_path / "run",
+        arch="wormhole_b0",
+        math_fidelity="LoFi",
+        until="run",
         keep_ir=True,
-    )  # fmt: skip
+    )
     assert (test.status, test.stage_reached, test.math_fidelity) == (Status.STOPPED, Stage.RUN, "LoFi")
     dumped = {path.name for path in (tmp_path / "run" / "artifacts" / test.op_id / "ir-reference").iterdir()}
     assert any("ttnn" in name for name in dumped)
@@ -191,8 +198,9 @@ def test_several_backends_and_values_of_ones_own(cache, tmp_path):
         MODULE, backends=("reference", "xla"), inputs=tmp_path / "in.npz", cache_dir=cache, run_dir=tmp_path / "run"
     )
     assert [(test.op_name, test.backend) for test in tests[:2]] == [
-        ("stablehlo.dot_general", "reference"), ("stablehlo.dot_general", "xla"),
-    ]  # fmt: skip
+        ("stablehlo.dot_general", "reference"),
+        ("stablehlo.dot_general", "xla"),
+    ]
     assert {test.status for test in tests} == {Status.SUCCESS}
     assert tests[0].results[0].max_abs == 0, "8 is exact in every format"
     stored = store.load_run(tmp_path / "run")

@@ -12,14 +12,22 @@ from opscope.harness.prepare.mlir.attribute_text import integers, is_array, with
     [
         ("array<i64: 1, -2>", (1, -2), [3], "array<i64: 3>"),
         ("array<i32: 7>", (7,), [], "array<i32>"),
-        ("dense<[[1, 2, 3], [4, -5, 6]]> : tensor<2x3xi64>", (1, 2, 3, 4, -5, 6), [9, 8, 7, 6, 5, 4],
-         "dense<[[9, 8, 7], [6, 5, 4]]> : tensor<2x3xi64>"),
+        (
+            "dense<[[1, 2, 3], [4, -5, 6]]> : tensor<2x3xi64>",
+            (1, 2, 3, 4, -5, 6),
+            [9, 8, 7, 6, 5, 4],
+            "dense<[[9, 8, 7], [6, 5, 4]]> : tensor<2x3xi64>",
+        ),
         ("dense<0> : tensor<2x2xi64>", (0, 0, 0, 0), [1, 2, 3, 4], "dense<[[1, 2], [3, 4]]> : tensor<2x2xi64>"),
-        ("dense<[[[1, 2]], [[3, 4]], [[5, 6]]]> : tensor<3x1x2xi64>", (1, 2, 3, 4, 5, 6), [6, 5, 4, 3, 2, 1],
-         "dense<[[[6, 5]], [[4, 3]], [[2, 1]]]> : tensor<3x1x2xi64>"),
+        (
+            "dense<[[[1, 2]], [[3, 4]], [[5, 6]]]> : tensor<3x1x2xi64>",
+            (1, 2, 3, 4, 5, 6),
+            [6, 5, 4, 3, 2, 1],
+            "dense<[[[6, 5]], [[4, 3]], [[2, 1]]]> : tensor<3x1x2xi64>",
+        ),
         ("-3 : i32", (-3,), [4], "4 : i32"),
     ],
-)  # fmt: skip
+)
 def test_integers_are_read_and_put_back(text: str, values: tuple[int, ...], others: list[int], again: str) -> None:
     assert integers(text) == values
     assert with_integers(text, others) == again

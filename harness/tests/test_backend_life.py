@@ -85,8 +85,10 @@ def test_no_other_child_is_a_fork_of_what_has_loaded_it(tmp_path: Path, notes: P
         lane.ready(), other.ready()
         assert lane._child is not None
         assert other._child is not None
-        parents = {Path(f"/proc/{child.pid}/stat").read_text().rsplit(")", 1)[1].split()[1]
-                   for child in (lane._child, other._child)}  # fmt: skip
+        parents = {
+            Path(f"/proc/{child.pid}/stat").read_text().rsplit(")", 1)[1].split()[1]
+            for child in (lane._child, other._child)
+        }
         assert len(parents) == 2
 
 

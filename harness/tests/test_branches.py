@@ -112,19 +112,30 @@ def test_a_called_function_may_branch_and_a_scalar_argument_decides() -> None:
 @pytest.mark.parametrize(
     ("body", "line"),
     [
-        ("cf.br ^l\n^l:\n  cf.cond_br %c, ^l, ^o\n^o:\n  return %a : tensor<2xf32>",
-         "expected branches that lead forward, got a loop by cf.br, cf.cond_br"),
-        ("cf.cond_br %c, ^s, ^n\n^s:\n  cf.cond_br %d, ^o, ^n\n^n:\n  cf.br ^o\n^o:\n  return %a : tensor<2xf32>",
-         "expected branches whose sides have blocks of their own, got a block that several sides share .by cf.cond_br"),
-        ("%n = arith.constant 1 : i32\n  cf.switch %n : i32, [default: ^o, 1: ^p]\n"
-         "^p:\n  cf.br ^o\n^o:\n  return %a : tensor<2xf32>",
-         "expected blocks that end in cf.br, cf.cond_br or func.return, got cf.switch"),
-        ("%e = arith.andi %c, %d : i1\n  cf.cond_br %e, ^o, ^p\n^p:\n  cf.br ^o\n^o:\n  return %a : tensor<2xf32>",
-         r"expected conditions that are read from a tensor<i1> \(tensor.extract\), got one from arith.andi"),
-        ("cf.cond_br %c, ^o(%c : i1), ^p\n^p:\n  cf.br ^o(%d : i1)\n^o(%x: i1):\n  return %a : tensor<2xf32>",
-         "expected tensors as arguments of blocks, got i1"),
+        (
+            "cf.br ^l\n^l:\n  cf.cond_br %c, ^l, ^o\n^o:\n  return %a : tensor<2xf32>",
+            "expected branches that lead forward, got a loop by cf.br, cf.cond_br",
+        ),
+        (
+            "cf.cond_br %c, ^s, ^n\n^s:\n  cf.cond_br %d, ^o, ^n\n^n:\n  cf.br ^o\n^o:\n  return %a : tensor<2xf32>",
+            "expected branches whose sides have blocks of their own, "
+            "got a block that several sides share .by cf.cond_br",
+        ),
+        (
+            "%n = arith.constant 1 : i32\n  cf.switch %n : i32, [default: ^o, 1: ^p]\n"
+            "^p:\n  cf.br ^o\n^o:\n  return %a : tensor<2xf32>",
+            "expected blocks that end in cf.br, cf.cond_br or func.return, got cf.switch",
+        ),
+        (
+            "%e = arith.andi %c, %d : i1\n  cf.cond_br %e, ^o, ^p\n^p:\n  cf.br ^o\n^o:\n  return %a : tensor<2xf32>",
+            r"expected conditions that are read from a tensor<i1> \(tensor.extract\), got one from arith.andi",
+        ),
+        (
+            "cf.cond_br %c, ^o(%c : i1), ^p\n^p:\n  cf.br ^o(%d : i1)\n^o(%x: i1):\n  return %a : tensor<2xf32>",
+            "expected tensors as arguments of blocks, got i1",
+        ),
     ],
-)  # fmt: skip
+)
 def test_other_branches_are_refused_by_name(body: str, line: str) -> None:
     with pytest.raises(InputError, match=f"net: @main: {line}.*; try exporting its control flow as stablehlo.if"):
         split_module(function(body), "net")

@@ -83,5 +83,6 @@ def test_what_the_planner_has_not_is_expected_and_what_it_has_passes(tmp_path: P
     assert least.expected.startswith("notimpl: the Buda route lowers no such op"), least
     reduces = [test for test in tests if test.op_name == "stablehlo.reduce"]
     assert sorted((str(test.status), test.expected[:8], test.fails_run) for test in reduces) == [
-        ("compile_failed", "notimpl:", False), ("success", "", False)
-    ]  # fmt: skip
+        ("compile_failed", "notimpl:", False),
+        ("success", "", False),
+    ]

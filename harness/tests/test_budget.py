@@ -44,10 +44,15 @@ def context(tmp_path: Path) -> RunContext:
 def test_the_order(tmp_path: Path, context: RunContext) -> None:
     past(tmp_path, "20260101-a", ("flop", Status.SUCCESS, 1.0), ("cheap", Status.CRASHED, 9.0))
     past(
-        tmp_path, "20260102-b",
-        ("cheap", Status.SUCCESS, 0.1), ("dear", Status.SUCCESS, 10.0), ("used", Status.SUCCESS, 10.0),
-        ("flop", Status.RUN_FAILED, 1.0), ("late", Status.TIMEOUT, 120.0), ("kept", Status.SUCCESS, 5.0),
-    )  # fmt: skip
+        tmp_path,
+        "20260102-b",
+        ("cheap", Status.SUCCESS, 0.1),
+        ("dear", Status.SUCCESS, 10.0),
+        ("used", Status.SUCCESS, 10.0),
+        ("flop", Status.RUN_FAILED, 1.0),
+        ("late", Status.TIMEOUT, 120.0),
+        ("kept", Status.SUCCESS, 5.0),
+    )
     past(tmp_path, "20260103-c", ("cheap", Status.SKIPPED, 0.0), ("dear", Status.NOT_RUN, 0.0))
     past(tmp_path, "20260104-d", ("cheap", Status.CRASHED, 0.1), ("dear", Status.CRASHED, 0.1), backend="xla")
     rows = [row("dear"), row("late", 3), row("cheap"), row("new"), row("used", 300), row("flop"), row("kept")]
@@ -127,8 +132,10 @@ def test_an_op_that_took_less_than_a_second_is_no_cheaper_than_it_was(tmp_path: 
 
 def test_only_the_budget_leaves_an_op_out(context: RunContext) -> None:
     for status, reason, out in (
-        (Status.NOT_RUN, "budget", True), (Status.NOT_RUN, "interrupted", False), (Status.SKIPPED, "budget", False),
-    ):  # fmt: skip
+        (Status.NOT_RUN, "budget", True),
+        (Status.NOT_RUN, "interrupted", False),
+        (Status.SKIPPED, "budget", False),
+    ):
         test = build_test(row("x"), context, status=status, started=START, error=reason)
         assert budget.left_out(test) is out
 

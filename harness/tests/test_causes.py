@@ -13,8 +13,12 @@ def test_each_cause_is_there_once_with_all_its_failures() -> None:
     causes = by_cause(FAILURES, lambda failure: failure[0], lambda failure: failure[1])
     assert [(cause.first[0], cause.ops, cause.uses) for cause in causes] == [("a", 3, 7), ("b", 1, 5), ("c", 1, 4)]
     assert [failure for cause in causes for failure in cause.failures] == [
-        ("a", 1), ("a", 2), ("a", 4), ("b", 5), ("c", 4)
-    ]  # fmt: skip
+        ("a", 1),
+        ("a", 2),
+        ("a", 4),
+        ("b", 5),
+        ("c", 4),
+    ]
     assert [cause.with_counts("why") for cause in causes] == ["3 ops, 7 uses: why", "why", "why"]
 
 

@@ -50,33 +50,56 @@ def varied(first: float, second: float, count: int = 64) -> np.ndarray:
         (np.zeros(4), wide(0, -0.25, 0, 0), QUARTER, ""),
         (np.zeros(4), wide(0, -0.3, 0, 0), QUARTER, "golden is all zero: expected at most 0.25, got 0.3"),
         (outlier(4096, 1), outlier(4096, 2), QUARTER, ""),
-        (outlier(4096, 1), outlier(4096, 2.125), QUARTER,
-         "relative L2 without outliers: expected at most 1, got 1.12"),
+        (outlier(4096, 1), outlier(4096, 2.125), QUARTER, "relative L2 without outliers: expected at most 1, got 1.12"),
         (outlier(4096, 1), outlier(4096, 2.125), replace(QUARTER, by_element=False), ""),
         # The error of single elements is asked for first; at its limit it is right.
         (outlier(4096, 1), outlier(4096, 3.5), QUARTER, "relative L2 without outliers: expected at most 1, got 2.5"),
-        (outlier(4096, 1), outlier(4096, 3.625), QUARTER,
-         "relative error of 95% of the elements: expected at most 2.5, got 2.62"),
+        (
+            outlier(4096, 1),
+            outlier(4096, 3.625),
+            QUARTER,
+            "relative error of 95% of the elements: expected at most 2.5, got 2.62",
+        ),
         (outlier(4096, 1), outlier(4096, 3.5), replace(QUARTER, by_element=False), ""),
-        (outlier(4096, 1), outlier(4096, 3.625), replace(QUARTER, by_element=False),
-         "relative error of 50% of the elements: expected at most 2.5, got 2.62"),
+        (
+            outlier(4096, 1),
+            outlier(4096, 3.625),
+            replace(QUARTER, by_element=False),
+            "relative error of 50% of the elements: expected at most 2.5, got 2.62",
+        ),
         # A block's small values may be off by half of its largest; what is no whole block is not looked at.
         (np.repeat([4096.0, 1.0], 16), np.repeat([4096.0, 1.5], 16), BLOCK, ""),
-        (np.repeat([4096.0, 1.0], [16, 32]), np.repeat([4096.0, 1.625], [16, 32]), BLOCK,
-         "relative error of 50% of the elements: expected at most 0.5, got 0.625"),
+        (
+            np.repeat([4096.0, 1.0], [16, 32]),
+            np.repeat([4096.0, 1.625], [16, 32]),
+            BLOCK,
+            "relative error of 50% of the elements: expected at most 0.5, got 0.625",
+        ),
         (np.repeat([4096.0, 1.0], [1, 14]), np.repeat([4096.0, 9.0], [1, 14]), BLOCK, ""),
         (np.repeat([0.0, 1.0], [16, 15]), np.repeat([0.0, 1.125], [16, 15]), BLOCK, ""),
         # Half of the norm of what varies is 1 - (limit / spread)^2 / 4 of its correlation; the spread is 1 / sqrt(101).
-        (varied(1, 0), varied(1, 0.875), Tolerance("t", 0.09, 0.99, by_element=False),
-         "PCC: expected at least 0.795475, got 0.752577"),
+        (
+            varied(1, 0),
+            varied(1, 0.875),
+            Tolerance("t", 0.09, 0.99, by_element=False),
+            "PCC: expected at least 0.795475, got 0.752577",
+        ),
         (varied(1, 0), varied(1, 0.625), Tolerance("t", 0.09, 0.99, by_element=False), ""),
-        (varied(1, 0), varied(1, 0.5), Tolerance("t", 0.05, 0.9, by_element=False),
-         "PCC: expected at least 0.9, got 0.894427"),
-        (wide(3, 5, 7, 9), wide(3, 5, 7.5, 8), TABLE["exact"],
-         "2 of 4 values differ: expected 7.0, got 7.5 at element 2"),
+        (
+            varied(1, 0),
+            varied(1, 0.5),
+            Tolerance("t", 0.05, 0.9, by_element=False),
+            "PCC: expected at least 0.9, got 0.894427",
+        ),
+        (
+            wide(3, 5, 7, 9),
+            wide(3, 5, 7.5, 8),
+            TABLE["exact"],
+            "2 of 4 values differ: expected 7.0, got 7.5 at element 2",
+        ),
         (wide(3, 5), wide(3, 5), TABLE["exact"], ""),
     ],
-)  # fmt: skip
+)
 def test_the_limits_of_a_whole_and_what_is_said_beyond_them(
     golden: np.ndarray, got: np.ndarray, row: Tolerance, reason: str
 ) -> None:
@@ -136,10 +159,15 @@ def test_discrete_values_are_counted_and_the_first_that_differs_is_named() -> No
     golden = np.array([[1, 2, 3], [4, 5, 6]], np.int32)
     result = check(golden, golden + np.array([[0, 3, 0], [0, 0, -7]], np.int32), TABLE["exact"])
     assert result == ResultCheck(
-        passed=False, pcc=None, relative_l2=None, max_abs=7.0, tolerance="exact",
+        passed=False,
+        pcc=None,
+        relative_l2=None,
+        max_abs=7.0,
+        tolerance="exact",
         reason="2 of 6 values differ: expected 2, got 5 at (0, 1), tile (0, 0, 0), face 0, row 0",
-        z_index=(0, 1), z_place="tile (0, 0, 0), face 0, row 0",
-    )  # fmt: skip
+        z_index=(0, 1),
+        z_place="tile (0, 0, 0), face 0, row 0",
+    )
     equal = ResultCheck(passed=True, pcc=None, relative_l2=0.0, max_abs=0.0, tolerance="exact")
     assert check(golden, golden.copy(), TABLE["exact"]) == equal
     nibbles = np.arange(-8, 8).astype(ml_dtypes.int4)

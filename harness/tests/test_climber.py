@@ -100,8 +100,12 @@ def test_an_op_runs_once_unless_its_failure_is_news(context: RunContext) -> None
     test, outcome, lines = climbed(context, lane, Terms(reruns=2, attempts={"x1": 4}))
     assert lane.did == ["x1 4", "fresh", "x1 4", "fresh", "x1 4", "close"]
     assert (test.status, test.stability, test.attempt, outcome, lines) == (
-        Status.COMPILE_FAILED, "flaky", 4, "fail", 1,
-    )  # fmt: skip
+        Status.COMPILE_FAILED,
+        "flaky",
+        4,
+        "fail",
+        1,
+    )
     lane = FakeLane(Status.COMPILE_FAILED)
     test, outcome, _ = climbed(context, lane, Terms(reruns=2, limitations=[KNOWN]))
     assert (lane.did, test.stability, outcome) == (["x1 1", "close"], "", "xfail")
@@ -156,9 +160,11 @@ def test_a_kept_verdict_is_taken_unless_it_is_news_that_has_no_label(context: Ru
     cache = ResultCache(tmp_path / "cache", context, READY)
     cache.keep(ROW, ended(Status.COMPILE_FAILED), READY)
     for terms, taken in (
-        (Terms(cache), True), (Terms(cache, reruns=1, limitations=[KNOWN]), True), (Terms(cache, reruns=1), False),
+        (Terms(cache), True),
+        (Terms(cache, reruns=1, limitations=[KNOWN]), True),
+        (Terms(cache, reruns=1), False),
         (Terms(reruns=1), False),
-    ):  # fmt: skip
+    ):
         lane = FakeLane(Status.COMPILE_FAILED, Status.COMPILE_FAILED)
         test, _, _ = climbed(context, lane, terms)
         assert (test.cached_from == "old") is taken
@@ -212,8 +218,9 @@ def test_files_beside_an_explanation_are_kept_up_to_a_megabyte_in_all(
     entry = cache._store.get(key(ROW, context, READY))
     assert entry is not None
     assert {name: base64.b64decode(text) for name, text in entry["files"].items()} == {
-        "a.svg": b"xxxx", "c.json": b"xxxxxx",
-    }  # fmt: skip
+        "a.svg": b"xxxx",
+        "c.json": b"xxxxxx",
+    }
     other = RunContext("other", str(tmp_path / "other"))
     found = ResultCache(tmp_path / "cache", other, READY).find(ROW)
     assert found is not None
@@ -225,9 +232,11 @@ def test_files_beside_an_explanation_are_kept_up_to_a_megabyte_in_all(
 def test_what_is_flaky_or_the_machines_doing_is_not_kept(context: RunContext, tmp_path: Path) -> None:
     cache = ResultCache(tmp_path / "cache", context, READY)
     for test in (
-        ended(Status.RUN_FAILED, flaky=True), ended(Status.RUN_FAILED, error="MemoryError"), ended(Status.CRASHED),
+        ended(Status.RUN_FAILED, flaky=True),
+        ended(Status.RUN_FAILED, error="MemoryError"),
+        ended(Status.CRASHED),
         ended(Status.RUN_FAILED, artifact="artifacts/x1/gone.txt"),
-    ):  # fmt: skip
+    ):
         cache.keep(ROW, test, READY)
         assert not cache.has(ROW)
     assert len(key(ROW, context, READY)) == 32

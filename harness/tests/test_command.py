@@ -174,25 +174,37 @@ STAGE = "stages: [{name: pack, command: [cp, '{input}', '{output}']}%s]"
         ("a: [", "mine.yaml: expected YAML, got "),
         ("card: x", "mine.yaml: expected a list `stages`, got none; try docs/backends.md"),
         ("stags: []", "mine.yaml: expected a known key, got 'stags'; try stages"),
-        (STAGE.replace("{output}", "{outptu}") % "",
-         "mine.yaml: stage 1 (pack): expected a placeholder, got {outptu}; try output"),
-        (STAGE.replace("{output}", "out") % "",
-         "mine.yaml: stage 1 (pack): expected a word with {output}, got none; try -o {output}, or stdout: true"),
+        (
+            STAGE.replace("{output}", "{outptu}") % "",
+            "mine.yaml: stage 1 (pack): expected a placeholder, got {outptu}; try output",
+        ),
+        (
+            STAGE.replace("{output}", "out") % "",
+            "mine.yaml: stage 1 (pack): expected a word with {output}, got none; try -o {output}, or stdout: true",
+        ),
         (STAGE.replace("{input}", "in") % "", "mine.yaml: stage 1 (pack): expected a word with {input}, got none"),
-        (STAGE.replace("{input}", "{input}{inputs_npz}") % "",
-         "mine.yaml: stage 1 (pack): expected a placeholder (only `run` has values), got {inputs_npz}"),
-        (STAGE % ", {name: run, command: [x, '{input}', '{inputs_npz}']}",
-         "mine.yaml: stage 2 (run): expected a placeholder for the results, got none; try {outputs_npz} or"),
-        (STAGE % ", {name: run, command: [x, '{input}', '{outputs_npz}']}",
-         "mine.yaml: stage 2 (run): expected a placeholder for the inputs, got none; try {inputs_npz} or"),
-        (STAGE % ", {name: pack, command: [cp, '{input}', '{output}']}",
-         "mine.yaml: expected stages of different names, got pack, pack"),
+        (
+            STAGE.replace("{input}", "{input}{inputs_npz}") % "",
+            "mine.yaml: stage 1 (pack): expected a placeholder (only `run` has values), got {inputs_npz}",
+        ),
+        (
+            STAGE % ", {name: run, command: [x, '{input}', '{inputs_npz}']}",
+            "mine.yaml: stage 2 (run): expected a placeholder for the results, got none; try {outputs_npz} or",
+        ),
+        (
+            STAGE % ", {name: run, command: [x, '{input}', '{outputs_npz}']}",
+            "mine.yaml: stage 2 (run): expected a placeholder for the inputs, got none; try {inputs_npz} or",
+        ),
+        (
+            STAGE % ", {name: pack, command: [cp, '{input}', '{output}']}",
+            "mine.yaml: expected stages of different names, got pack, pack",
+        ),
         (STAGE.replace("pack", "compare") % "", "mine.yaml: stage 1 (compare): expected a name that the harness"),
         (STAGE.replace("pack", "Pack It") % "", "mine.yaml: stage 1: expected a `name` of small letters"),
         ("stages: [{name: pack, command: cp}]", "mine.yaml: stage 1 (pack): command: expected a list of words"),
         (STAGE % "" + "\nmodule: txt", "mine.yaml: module: expected one of bytecode, text, portable, got 'txt'"),
     ],
-)  # fmt: skip
+)
 def test_a_file_that_cannot_work_is_one_line(tmp_path, text, line):
     with pytest.raises(InputError) as refusal:
         backend_of(tmp_path, text)
@@ -248,8 +260,11 @@ def test_a_file_may_require_nothing(tmp_path, monkeypatch):
 def test_tt_mlirs_tools_are_a_file_of_their_own(monkeypatch):
     backend = registry.load("ttmlir")
     assert [str(stage) for stage in backend.stages] == [
-        "stablehlo-to-ttir", "ttir-to-ttnn", "ttnn-to-flatbuffer", "run",
-    ]  # fmt: skip
+        "stablehlo-to-ttir",
+        "ttir-to-ttnn",
+        "ttnn-to-flatbuffer",
+        "run",
+    ]
     assert backend.target(ResultOptions(arch="n150")).card_type == "n150"
     monkeypatch.setenv("PATH", "")
     assert "not on PATH: ttmlir-opt, ttmlir-translate, ttrt" in backend.available()

@@ -101,9 +101,14 @@ SITUATIONS = [
     ("int, one off by one", INTS, flip(INTS), {INT: False}, None),
     ("index 5 vs 6", np.array([5]), np.array([6]), {INT: False}, None),
     ("denormals vs zeros", DENORMALS, ZEROS, {F32: True, BF16: True, INT: True}, "denormal_flush"),
-    ("half denormals flushed", np.where(BOOLS, NORMAL, DENORMALS), np.where(BOOLS, NORMAL, 0).astype(np.float32),
-     {F32: True, BF16: True, INT: True}, "denormal_flush"),
-]  # fmt: skip
+    (
+        "half denormals flushed",
+        np.where(BOOLS, NORMAL, DENORMALS),
+        np.where(BOOLS, NORMAL, 0).astype(np.float32),
+        {F32: True, BF16: True, INT: True},
+        "denormal_flush",
+    ),
+]
 
 
 def test_there_are_41_situations():

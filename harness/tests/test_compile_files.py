@@ -103,7 +103,7 @@ def test_blocks_that_branch_are_compiled(net: Path) -> None:
         ("hello", [], "{net}: expected StableHLO as text, MLIR bytecode or portable artifact, got a text"),
         ("", ["--shape", "0=4"], "{net}: expected StableHLO as text, MLIR bytecode or portable artifact, got an"),
     ],
-)  # fmt: skip
+)
 def test_bad_files_and_sizes_are_one_line_and_exit_2(net: Path, text: str, words: list[str], line: str) -> None:
     net.write_text(text)
     result = compiled(net, *words, "--to", "ttir")

@@ -70,7 +70,11 @@ def test_bash_gets_it(run: Path) -> None:
     if bash is None or not opscope.is_file():
         pytest.skip("no bash, or opscope is not installed beside this Python")
     done = subprocess.run(
-        [bash, "-c", SCRIPT.format(words="opscope reduce dot_general")], capture_output=True, text=True, timeout=120,
-        check=False, env={"PATH": f"{opscope.parent}:/usr/bin:/bin", "HOME": str(run)},
-    )  # fmt: skip
+        [bash, "-c", SCRIPT.format(words="opscope reduce dot_general")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={"PATH": f"{opscope.parent}:/usr/bin:/bin", "HOME": str(run)},
+    )
     assert (done.stdout.split(), done.stderr) == ([list(NAMES)[1]], "")

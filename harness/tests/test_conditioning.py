@@ -135,8 +135,12 @@ def test_a_check_says_whether_rounding_explains_the_difference(tmp_path: Path, m
     assert near.status is ImportStatus.AGREES
     assert near.text.startswith("agrees with torch 2, within 8 times what rounding makes of it: one unit in the last")
     assert near.output is None
-    for change in (lambda v: v + 0.1 * signs, lambda v: np.where(np.arange(256) == 9, np.nan, v), lambda v: v[:128],
-                   lambda v: v.astype(np.int32)):  # fmt: skip
+    for change in (
+        lambda v: v + 0.1 * signs,
+        lambda v: np.where(np.arange(256) == 9, np.nan, v),
+        lambda v: v[:128],
+        lambda v: v.astype(np.int32),
+    ):
         assert explain(0, change) == check
     jumped = explain(1, lambda values: values - 1)
     assert jumped.status is ImportStatus.NOT_CHECKED

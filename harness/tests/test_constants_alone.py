@@ -11,9 +11,15 @@ from opscope.harness.prepare.split import split_module
 from opscope.harness.record.stages import Status
 
 TYPES = {
-    "2x2xf64": "[[1.0, 2.0], [3.0, 4.0]]", "2xbf16": "[1.5, 2.5]", "3xi1": "[true, false, true]", "3xi4": "[1, -2, 3]",
-    "2xf8E4M3FN": "[1.0, 2.0]", "2xcomplex<f32>": "[(1.0, 2.0), (3.0, 4.0)]", "0xf32": "[]", "i64": "7",
-}  # fmt: skip
+    "2x2xf64": "[[1.0, 2.0], [3.0, 4.0]]",
+    "2xbf16": "[1.5, 2.5]",
+    "3xi1": "[true, false, true]",
+    "3xi4": "[1, -2, 3]",
+    "2xf8E4M3FN": "[1.0, 2.0]",
+    "2xcomplex<f32>": "[(1.0, 2.0), (3.0, 4.0)]",
+    "0xf32": "[]",
+    "i64": "7",
+}
 OTHER_COMPLEX = "[(1.0, 2.0), (3.0, 5.0)]"
 
 

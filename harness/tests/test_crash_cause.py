@@ -14,20 +14,28 @@ STACK = 'Fatal Python error: Aborted\n\nCurrent thread 0x1 (most recent call fir
 @pytest.mark.parametrize(
     ("output", "cause"),
     [
-        (f"loading\nLLVM ERROR: initValue_ must be a stablehlo.constant\n{STACK}",
-         "LLVM ERROR: initValue_ must be a stablehlo.constant"),
-        ("terminate called after throwing an instance of 'std::runtime_error'\n  what():  no chip\n" + STACK,
-         "std::runtime_error: no chip"),
-        ("\x1b[31mTT_FATAL: No chips detected\x1b[0m\nbacktrace:\n --- /lib/x.so(+0x1)\n" + STACK,
-         "TT_FATAL: No chips detected"),
+        (
+            f"loading\nLLVM ERROR: initValue_ must be a stablehlo.constant\n{STACK}",
+            "LLVM ERROR: initValue_ must be a stablehlo.constant",
+        ),
+        (
+            "terminate called after throwing an instance of 'std::runtime_error'\n  what():  no chip\n" + STACK,
+            "std::runtime_error: no chip",
+        ),
+        (
+            "\x1b[31mTT_FATAL: No chips detected\x1b[0m\nbacktrace:\n --- /lib/x.so(+0x1)\n" + STACK,
+            "TT_FATAL: No chips detected",
+        ),
         ("LLVM ERROR: the first\nLLVM ERROR: the last\n", "LLVM ERROR: the last"),
         ("free(): double free detected in tcache 2\n" + STACK, "free(): double free detected in tcache 2"),
-        ("Fatal Python error: PyThreadState_Get: no current thread\n",
-         "Fatal Python error: PyThreadState_Get: no current thread"),
+        (
+            "Fatal Python error: PyThreadState_Get: no current thread\n",
+            "Fatal Python error: PyThreadState_Get: no current thread",
+        ),
         ("an error of an earlier op was told\n" + STACK, ""),
         ("", ""),
     ],
-)  # fmt: skip
+)
 def test_the_last_line_that_names_a_cause(output: str, cause: str) -> None:
     assert crash_cause.of(ABORT, output) == cause
 

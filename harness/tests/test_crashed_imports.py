@@ -22,11 +22,14 @@ CRASHED = ImportCheck(
 @pytest.mark.parametrize(
     ("ending", "crashed"),
     [
-        (Ending(Cause.SIGNAL, "killed by SIGSEGV", 11), True), (Ending(Cause.SIGNAL, "killed by SIGABRT", 6), True),
-        (Ending(Cause.SIGNAL, "killed by SIGKILL", 9), False), (Ending(Cause.SIGNAL, "killed by SIGTERM", 15), False),
-        (Ending(Cause.EXIT, "left with exit code 11", 11), False), (Ending(Cause.MEMORY, "took too much", 9), False),
+        (Ending(Cause.SIGNAL, "killed by SIGSEGV", 11), True),
+        (Ending(Cause.SIGNAL, "killed by SIGABRT", 6), True),
+        (Ending(Cause.SIGNAL, "killed by SIGKILL", 9), False),
+        (Ending(Cause.SIGNAL, "killed by SIGTERM", 15), False),
+        (Ending(Cause.EXIT, "left with exit code 11", 11), False),
+        (Ending(Cause.MEMORY, "took too much", 9), False),
     ],
-)  # fmt: skip
+)
 def test_a_crash_is_a_signal_that_nobody_sent(ending: Ending, crashed: bool) -> None:
     assert ending.crashed is crashed
 

@@ -100,8 +100,11 @@ def test_nothing_is_said_of_a_run_whose_record_is_damaged(run: Path, name: str) 
 
 def test_a_run_from_before_is_read_and_said_to_be_unverified(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for path in [*run.rglob("*.jsonl"), run / "run.json"]:
-        values = [json.loads(line) for line in path.read_text().splitlines()] if path.suffix == ".jsonl" else [
-            json.loads(path.read_text())]  # fmt: skip
+        values = (
+            [json.loads(line) for line in path.read_text().splitlines()]
+            if path.suffix == ".jsonl"
+            else [json.loads(path.read_text())]
+        )
         old = [{name: item for name, item in value.items() if name not in ("digest", "lines")} for value in values]
         path.write_text("".join(json.dumps(value) + "\n" for value in old))
     assert ids(run) == LINES

@@ -36,9 +36,11 @@ def rows() -> dict[tuple[str, str], list[str]]:
 
     batch, length, other = export.symbolic_shape("batch, length, other")
     shapes = [
-        SHAPE((batch, length), jnp.int32), SHAPE((50, 8), jnp.float32), SHAPE((8, 16), jnp.float32),
+        SHAPE((batch, length), jnp.int32),
+        SHAPE((50, 8), jnp.float32),
+        SHAPE((8, 16), jnp.float32),
         SHAPE((other, 3), jnp.float32),
-    ]  # fmt: skip
+    ]
     split = split_module(export.export(jax.jit(net))(*shapes).mlir_module_serialized)
     dims: dict[tuple[str, str], list[str]] = {}
     for op in split.ops.values():

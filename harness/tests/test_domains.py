@@ -24,10 +24,17 @@ def drawn(op: str, index: int = 0, name: str = "f32", dtype: str = "float32") ->
 @pytest.mark.parametrize(
     ("op", "function"),
     [
-        ("log", np.log), ("sqrt", np.sqrt), ("rsqrt", lambda x: 1 / np.sqrt(x)), ("log_plus_one", np.log1p),
-        ("acos", np.arccos), ("asin", np.arcsin), ("atanh", np.arctanh), ("erf_inv", np.arctanh), ("acosh", np.arccosh),
+        ("log", np.log),
+        ("sqrt", np.sqrt),
+        ("rsqrt", lambda x: 1 / np.sqrt(x)),
+        ("log_plus_one", np.log1p),
+        ("acos", np.arccos),
+        ("asin", np.arcsin),
+        ("atanh", np.arctanh),
+        ("erf_inv", np.arctanh),
+        ("acosh", np.arccosh),
     ],
-)  # fmt: skip
+)
 def test_functions_have_a_value(op: str, function: Callable[[np.ndarray], np.ndarray]) -> None:
     with np.errstate(all="raise"):
         assert np.isfinite(function(drawn(op))).all()
@@ -118,8 +125,15 @@ def test_counters_start_at_zero_and_other_values_anywhere() -> None:
     assert laws == ["zeros", "zeros", "int:-8:8", "normal:1"]
     names = ("i1", "ui2", "ui8", "i2", "i64", "f8E8M0FNU", "bf16", "complex<f32>")
     assert [distribution_of("stablehlo.add", 0, descs(((8,), name)), {}) for name in names] == [
-        "bool:0.5", "int:0:4", "int:0:8", "int:-2:2", "int:-8:8", "uniform:1:4", "normal:1", "normal:1",
-    ]  # fmt: skip
+        "bool:0.5",
+        "int:0:4",
+        "int:0:8",
+        "int:-2:2",
+        "int:-8:8",
+        "uniform:1:4",
+        "normal:1",
+        "normal:1",
+    ]
 
 
 def test_every_law_in_the_tables_can_be_drawn() -> None:

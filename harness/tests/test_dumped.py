@@ -28,8 +28,10 @@ def test_a_run_keeps_the_tensors_of_its_ops(tmp_path):
     assert OpTest.model_validate(old).limiter is None
     folder = tmp_path / "run" / "artifacts" / test.op_id / "tensors-reference"
     index = json.loads((folder / "index.json").read_text())
-    read = {name: np.load(folder / name).view(np.uint16).astype(np.uint32) << 16 for name in
-            ("input-0.npy", "input-1.npy", "result-0.npy", "golden-0.npy")}  # fmt: skip
+    read = {
+        name: np.load(folder / name).view(np.uint16).astype(np.uint32) << 16
+        for name in ("input-0.npy", "input-1.npy", "result-0.npy", "golden-0.npy")
+    }
     a, b, result, golden = (array.view(np.float32) for array in read.values())
     np.testing.assert_allclose(golden, a + b, rtol=2**-8)
     np.testing.assert_allclose(result, golden, rtol=2**-7)

@@ -15,11 +15,19 @@ from opscope.harness.record.element_types import NUMPY_NAMES, byte_size, load, n
 @pytest.mark.parametrize(
     ("size", "text"),
     [
-        (0, "0 bytes"), (1023, "1023 bytes"), (1024, "1 KiB"), (1536, "1.5 KiB"), (2**20 - 1024, "1023 KiB"),
-        (2**20, "1 MiB"), (3 * 2**19, "1.5 MiB"), (2**30 - 2**20, "1023 MiB"), (2**30, "1 GiB"),
-        (5 * 2**40, "5120 GiB"), (16_428_000_000, "15.3 GiB"),
+        (0, "0 bytes"),
+        (1023, "1023 bytes"),
+        (1024, "1 KiB"),
+        (1536, "1.5 KiB"),
+        (2**20 - 1024, "1023 KiB"),
+        (2**20, "1 MiB"),
+        (3 * 2**19, "1.5 MiB"),
+        (2**30 - 2**20, "1023 MiB"),
+        (2**30, "1 GiB"),
+        (5 * 2**40, "5120 GiB"),
+        (16_428_000_000, "15.3 GiB"),
     ],
-)  # fmt: skip
+)
 def test_sizes_as_text(size: int, text: str) -> None:
     assert size_text(size) == text
 
@@ -78,9 +86,10 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
             load(file, (2,), "f64")
         assert said in str(caught.value)
     for header, said in (
-        (b"(", "EOF in multi-line statement"), (b"  x\n y", "unindent does not match"),
+        (b"(", "EOF in multi-line statement"),
+        (b"  x\n y", "unindent does not match"),
         (b"[" + b"1, " * 200 + b"]", "Header"),
-    ):  # fmt: skip
+    ):
         file.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
         with pytest.raises(ValueError, match="expected an array that opscope stored") as caught:
             load(file, (2,), "f64")

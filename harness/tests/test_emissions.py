@@ -94,6 +94,11 @@ def test_tt_mlir_differs_from_this_compiler_only_for_reasons_that_are_written_do
     assert ttir["both"] > 900
     assert [group["difference"] for group in told["groups"] if not group["reason"]] == []
     assert {stop["name"] for stop in told["stops"] if not stop["here"]} <= {
-        "stablehlo.cholesky", "stablehlo.if", "stablehlo.map", "stablehlo.reduce", "stablehlo.rng",
-        "stablehlo.select_and_scatter", "stablehlo.triangular_solve",
-    }  # fmt: skip
+        "stablehlo.cholesky",
+        "stablehlo.if",
+        "stablehlo.map",
+        "stablehlo.reduce",
+        "stablehlo.rng",
+        "stablehlo.select_and_scatter",
+        "stablehlo.triangular_solve",
+    }

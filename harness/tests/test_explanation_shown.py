@@ -32,9 +32,20 @@ TERM = Term(
 )
 WORST = WorstElement(index=(3, 4), place="tile (0, 0, 0)", expected="1", got="7", z=48.0, terms=(TERM,), terms_note="!")
 FULL = ResultExplanation(
-    number=1, shape=(64, 64), data_type="f32", reason="too large", wrong=3, count=4096, z_limit=2.5, worst=(WORST,),
-    heat=HEAT, histogram=SPREAD, hypothesis="a guess", file="result-1.npy", note="no more",
-)  # fmt: skip
+    number=1,
+    shape=(64, 64),
+    data_type="f32",
+    reason="too large",
+    wrong=3,
+    count=4096,
+    z_limit=2.5,
+    worst=(WORST,),
+    heat=HEAT,
+    histogram=SPREAD,
+    hypothesis="a guess",
+    file="result-1.npy",
+    note="no more",
+)
 BARE = ResultExplanation(number=0, shape=(4,), data_type="i32", reason="another shape")
 
 
@@ -52,13 +63,17 @@ def test_cells_lie_in_a_grid_with_a_gap_between_batch_entries() -> None:
     ]
     # Half of the largest is half-way between (255, 214, 102) and (207, 19, 34), a quarter a quarter of the way.
     assert drawn(svg, "rect", "x", "y", "width", "height", "fill") == [
-        ("0", "22", "21", "21", "#e77444", ""), ("22", "22", "21", "21", "#8884", ""),
-        ("0", "48", "21", "21", "#f3a555", ""), ("22", "48", "21", "21", "#cf1322", ""),
-    ]  # fmt: skip
+        ("0", "22", "21", "21", "#e77444", ""),
+        ("22", "22", "21", "21", "#8884", ""),
+        ("0", "48", "21", "21", "#f3a555", ""),
+        ("22", "48", "21", "21", "#cf1322", ""),
+    ]
     assert drawn(svg, "title") == [
-        ("row 0, column 0: 50.00%",), ("row 0, column 1: 0.00%",), ("row 1, column 0: 25.00%",),
+        ("row 0, column 0: 50.00%",),
+        ("row 0, column 1: 0.00%",),
+        ("row 1, column 0: 25.00%",),
         ("row 1, column 1: 100.00%",),
-    ]  # fmt: skip
+    ]
     assert 'viewBox="0 0 640 82" width="640" height="82"' in svg  # 22 + 22 + 4 + 22 + 2, and half a line
 
 
@@ -83,15 +98,19 @@ def test_bars_grow_from_the_middle_to_both_sides() -> None:
     svg = result_picture(FULL.model_copy(update={"heat": None}))
     low, high, soft = "#4269d0", "#cf1322", "var(--soft, #57606a)"
     assert drawn(svg, "rect", "x", "y", "width", "height", "fill") == [
-        ("215.0", "40", "45.0", "13", low, ""), ("380.0", "72", "180.0", "13", high, ""),
-    ]  # fmt: skip
+        ("215.0", "40", "45.0", "13", low, ""),
+        ("380.0", "72", "180.0", "13", high, ""),
+    ]
     assert drawn(svg, "text", "x", "y", "fill", "text-anchor") == [
         ("0", "14", soft, "start", "elements by |z|, error over scale (at most 2.5 is right)"),
-        ("260", "32", low, "end", "too small"), ("380", "32", high, "start", "too large"),
-        ("211", "51", soft, "end", "1"), ("320", "51", soft, "middle", "1 to 2"),
+        ("260", "32", low, "end", "too small"),
+        ("380", "32", high, "start", "too large"),
+        ("211", "51", soft, "end", "1"),
+        ("320", "51", soft, "middle", "1 to 2"),
         ("320", "67", soft, "middle", "2 to 4"),
-        ("564", "83", soft, "start", "4"), ("320", "83", soft, "middle", "4 to 8"),
-    ]  # fmt: skip
+        ("564", "83", soft, "start", "4"),
+        ("320", "83", soft, "middle", "4 to 8"),
+    ]
     assert 'viewBox="0 0 640 102"' in svg
     crowd = Histogram(edges=(0.0, 1.0), low=(1_000_000, 0), high=(0, 1))
     widths = drawn(result_picture(BARE.model_copy(update={"histogram": crowd})), "rect", "x", "width")
@@ -157,18 +176,32 @@ def test_what_is_not_known_is_not_said() -> None:
 @pytest.mark.parametrize(
     ("part", "whole", "said"),
     [
-        (0, 7, "0 %"), (7, 7, "100 %"), (1, 3, "33.3 %"), (1, 10_000, "0.01 %"), (1, 15_000, "0.007 %"),
-        (999, 1000, "99.9 %"), (9995, 10_000, "99.95 %"), (999_999, 1_000_000, "99.99 %"),
+        (0, 7, "0 %"),
+        (7, 7, "100 %"),
+        (1, 3, "33.3 %"),
+        (1, 10_000, "0.01 %"),
+        (1, 15_000, "0.007 %"),
+        (999, 1000, "99.9 %"),
+        (9995, 10_000, "99.95 %"),
+        (999_999, 1_000_000, "99.99 %"),
     ],
-)  # fmt: skip
+)
 def test_a_share_is_all_or_nothing_only_if_it_is(part: int, whole: int, said: str) -> None:
     assert percent(part, whole) == said
 
 
 def test_shades_are_fourths_of_the_largest_and_neighbours_of_one_shade_one_piece() -> None:
     assert [level(value, 4.0) for value in (0.0, 1e-9, 1.0, 1.1, 2.0, 2.1, 3.0, 3.1, 4.0)] == [
-        0, 1, 1, 2, 2, 3, 3, 4, 4
-    ]  # fmt: skip
+        0,
+        1,
+        1,
+        2,
+        2,
+        3,
+        3,
+        4,
+        4,
+    ]
     heat = HeatMap(cells=((0.0, 0.0, 4.0, 4.0, 1.0),), what="root mean square of z", cell="row", batch_rows=1)
     told = lines(Explanation(op_id="", op_name="", backend="", results=(BARE.model_copy(update={"heat": heat}),)))
     assert list(told)[1:] == [
@@ -195,9 +228,12 @@ def test_only_a_comparison_leads_to_an_explanation(tmp_path: Path, capsys: pytes
     folder.mkdir(parents=True)
     (folder / record.JSON).write_bytes(stored.sealed(known.model_dump_json(), record.JSON))
     for artifact, found in (
-        ("artifacts/1/compare-null/compare.txt", known), ("artifacts/1/compare-xla/compare.txt", None),
-        ("artifacts/1/compare-null/other.txt", None), ("artifacts/1/other/compare.txt", None), (None, None),
-    ):  # fmt: skip
+        ("artifacts/1/compare-null/compare.txt", known),
+        ("artifacts/1/compare-xla/compare.txt", None),
+        ("artifacts/1/compare-null/other.txt", None),
+        ("artifacts/1/other/compare.txt", None),
+        (None, None),
+    ):
         test = record_of(tmp_path, next(iter(NAMES)), Status.WRONG_RESULT, artifact=artifact)
         assert record.of(tmp_path, test) == record.shown(tmp_path, test) == found
     assert (known.hypothesis, known.model_copy(update={"results": (BARE,)}).hypothesis) == ("a guess", "")

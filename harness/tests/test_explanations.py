@@ -101,10 +101,14 @@ def test_a_systematic_error_has_a_map_of_z() -> None:
 
 def test_structures_are_named_by_the_fewest() -> None:
     for place, said in (
-        (np.s_[:], "the whole result"), (np.s_[1], "batch entry 1"), (np.s_[0, :, 5], "column (0, 5)"),
-        (np.s_[1, 7, 16:32], "face row (1, 7, 1)"), (np.s_[0, 32:, :], "2 tiles: (0, 1, 0), (0, 1, 1)"),
-        (np.s_[0, ::2], "32 of 128 rows"), (np.s_[0, :3, :3], ""),
-    ):  # fmt: skip
+        (np.s_[:], "the whole result"),
+        (np.s_[1], "batch entry 1"),
+        (np.s_[0, :, 5], "column (0, 5)"),
+        (np.s_[1, 7, 16:32], "face row (1, 7, 1)"),
+        (np.s_[0, 32:, :], "2 tiles: (0, 1, 0), (0, 1, 1)"),
+        (np.s_[0, ::2], "32 of 128 rows"),
+        (np.s_[0, :3, :3], ""),
+    ):
         mask = np.zeros((2, 64, 64), bool)
         mask[place] = True
         assert region(mask, mask) == said
@@ -133,10 +137,11 @@ def test_an_element_is_the_sum_of_its_terms(monkeypatch: pytest.MonkeyPatch) -> 
     x = RANDOM.standard_normal((2, 7, 6, 4)).astype(np.float32)
     kernel = RANDOM.standard_normal((3, 2, 2, 6)).astype(np.float32)
     params = {
-        "dimension_numbers": "#stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>", "padding":
-        "dense<[[1, 1], [0, 1]]> : tensor<2x2xi64>", "window_strides": "array<i64: 2, 1>",
+        "dimension_numbers": "#stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>",
+        "padding": "dense<[[1, 1], [0, 1]]> : tensor<2x2xi64>",
+        "window_strides": "array<i64: 2, 1>",
         "feature_group_count": "2 : i64",
-    }  # fmt: skip
+    }
     at = (1, 0, 5, 4)  # rows -1, 0, 1 of which the first is padding; columns 5, 6, the last padding; the second group
     expected = sum(float(x[1, r - 1, 5, 2 + c]) * float(kernel[r, 0, c, 4]) for r in (1, 2) for c in (0, 1))
     found, _ = terms("stablehlo.convolution", params, x, kernel).of(at, 0)

@@ -65,12 +65,14 @@ def test_an_exporter_is_a_fork_that_has_its_framework_and_no_model(tmp_path: Pat
     """Two models in turn: what the first one did to JAX and to its own process is not there for the second."""
     seen = tmp_path / "seen.txt"
     facts = "os.getppid(), jax.config.jax_enable_x64, hasattr(jax, 'spoiled'), len(os.listdir('/proc/self/task'))"
-    before = "; ".join([
-        "import jax, os",
-        f"print({facts}, file=open({str(seen)!r}, 'a'))",
-        "jax.config.update('jax_enable_x64', True)",
-        "jax.spoiled = True",
-    ])  # fmt: skip
+    before = "; ".join(
+        [
+            "import jax, os",
+            f"print({facts}, file=open({str(seen)!r}, 'a'))",
+            "jax.config.update('jax_enable_x64', True)",
+            "jax.spoiled = True",
+        ]
+    )
     for number in range(2):
         made(tmp_path, f'w["x"] + {number}', before)
     first, second = seen.read_text().splitlines()

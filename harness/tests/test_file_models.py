@@ -29,9 +29,11 @@ def function(name: str, op: str = "", size: int = 2, how: str = "", body: str = 
 
 
 SEVERAL = (
-    function("encode", body=CALL) + function("decode", "tanh", 4) + function("part", "exponential")
+    function("encode", body=CALL)
+    + function("decode", "tanh", 4)
+    + function("part", "exponential")
     + function("unused", "abs", how="private ")
-)  # fmt: skip
+)
 MODULES = f"module @first {{\n{function('main', 'tanh')}}}\nmodule {{\n{function('main', 'abs')}}}\n"
 
 

@@ -127,13 +127,15 @@ def test_what_belongs_to_an_op_or_stands_among_others_is_kept_as_text(tmp_path: 
     [
         (MARKED.replace("stablehlo.multiply %0, %x", "ttir.multiply %0, %x"), "got the unknown dialect `ttir`"),
         (OF_TTIR, r"net.mlir:11:10: expected .* artifact, got the unknown dialect `ttir` \(ttir.multiply\)"),
-        (MARKED.replace("%x: tensor<4xf32> {", "%y: tensor<4x!tt.bfp8<3>>, %x: tensor<4xf32> {"),
-         "got the unknown dialect `tt`"),
+        (
+            MARKED.replace("%x: tensor<4xf32> {", "%y: tensor<4x!tt.bfp8<3>>, %x: tensor<4xf32> {"),
+            "got the unknown dialect `tt`",
+        ),
         (MARKED.replace("%x : tensor<4xf32>", "%x : tensor<5xf32>"), "net.mlir:11:29: expected valid StableHLO"),
         (MARKED.replace("%0, %x", "%0, %nope"), "use of undeclared SSA value name"),
         ("ttcore.device_module {\n}", "unknown dialect `ttcore`"),
     ],
-)  # fmt: skip
+)
 def test_ops_types_and_errors_beside_such_attributes_are_refused_in_one_line(
     tmp_path: Path, broken: str, part: str, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -29,15 +29,16 @@ def row(number: int, *models: str, golden: bool = True) -> OpRow:
     op_id = f"{number:016x}"
     known = {"golden": (f"values/{number}.npy",), "sources": (Source(kind="captured", path="values/in.npy"),)}
     return OpRow(
-        op_id=op_id, op_name="stablehlo.add", module=f"ops/{op_id}.mlirbc",
-        uses=tuple(Use(model=model, path=f"main/{number}") for model in models), **(known if golden else {}),
-    )  # fmt: skip
+        op_id=op_id,
+        op_name="stablehlo.add",
+        module=f"ops/{op_id}.mlirbc",
+        uses=tuple(Use(model=model, path=f"main/{number}") for model in models),
+        **(known if golden else {}),
+    )
 
 
 def header(model: str, folder: Path) -> ManifestHeader:
-    return ManifestHeader(
-        models=(model,), export_dirs=(str(folder),), module_ops={model: 2}, structural={model: 0}
-    )  # fmt: skip
+    return ManifestHeader(models=(model,), export_dirs=(str(folder),), module_ops={model: 2}, structural={model: 0})
 
 
 def filled(folder: Path, *rows: OpRow) -> Path:
@@ -286,9 +287,11 @@ def test_what_is_made_already_is_known_before_others_are_split_and_evaluated(tmp
 
     models._elsewhere = None
     models.__dict__.update(
-        _report=lambda event: None, _stop=lambda: False, _at_once=1,
+        _report=lambda event: None,
+        _stop=lambda: False,
+        _at_once=1,
         _one=SimpleNamespace(split=note("split"), prepared=note("prepared"), outcomes={}),
-    )  # fmt: skip
+    )
     models.prepared()
     assert did[:4] == ["prepared none", "prepared made", "split new", "split other"]
     assert did[4:6] == ["prepared new", "prepared other"]

@@ -89,8 +89,15 @@ def targets(models: tuple[str, ...], run_dir: Path) -> Iterator[Target]:
                 test = climb(row, backend, context=context, export_dir=folders[row.uses[0].model])
             if test.status == Status.SUCCESS:
                 executable, result = runs[-1]
-                yield Target(row, folders[row.uses[0].model], backend, context, executable, result.outputs,
-                             result.profile.total_cycles)  # fmt: skip
+                yield Target(
+                    row,
+                    folders[row.uses[0].model],
+                    backend,
+                    context,
+                    executable,
+                    result.outputs,
+                    result.profile.total_cycles,
+                )
 
 
 def suits(kind: str, target: Target) -> bool:

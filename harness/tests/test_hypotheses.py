@@ -86,10 +86,15 @@ def ran() -> dict[str, Ran]:
     masked = rng.uniform(-6, 0, (64, 64)).astype(np.float32)
     masked[:, ::7] = -1e4
     return {
-        "dot": Ran(DOT), "exp": Ran(EXP), "convert": Ran(CONVERT), "divide": Ran(DIVIDE),
-        "reverse": Ran(REVERSE), "special": Ran(EXP, special), "sum": Ran(SUM),
+        "dot": Ran(DOT),
+        "exp": Ran(EXP),
+        "convert": Ran(CONVERT),
+        "divide": Ran(DIVIDE),
+        "reverse": Ran(REVERSE),
+        "special": Ran(EXP, special),
+        "sum": Ran(SUM),
         "masked": Ran(EXP, masked, target=BLOCKS),
-    }  # fmt: skip
+    }
 
 
 def changed(got: np.ndarray, place: object, value: object) -> np.ndarray:
@@ -116,44 +121,86 @@ FAULTS: list[tuple[str, Callable[[Ran, np.ndarray], np.ndarray], str]] = [
     ("dot", lambda op, y: abs(y), "sign: every value lost its minus sign"),
     ("dot", lambda op, y: changed(y, (0, 3, 4), -y[0, 3, 4]), "sign: the sign is turned in 1 of 8,192 elements"),
     ("dot", lambda op, y: y.swapaxes(1, 2), "transposed: the matrix of its last two dims is transposed"),
-    ("dot", lambda op, y: y.reshape(2, 2, 32, 2, 32).transpose(0, 1, 4, 3, 2).reshape(y.shape),
-     "transposed: each tile is transposed"),
-    ("dot", lambda op, y: y[::-1],
-     "another entry: batch entries of dim 0 stand in another's place: 0 holds 1, 1 holds 0"),
-    ("dot", lambda op, y: y[:, [1, 0, *range(2, 64)]],
-     "another entry: entries of dim 1 stand in another's place: 0 holds 1"),
-    ("exp", lambda op, y: changed(np.roll(y, 3, 1), np.s_[:, :3], 9),
-     "shifted: every value is 3 places too far along dim 1"),
-    ("dot", lambda op, y: changed(y, np.s_[0, 32:], y[0, :32]),
-     "stale: what belongs in the tile before it stands in 2 tiles"),
-    ("exp", lambda op, y: changed(y, np.s_[32:, 32:], op.inputs[0][32:, 32:]),
-     "stale: input 0 stands unchanged in tile (1, 1)"),
+    (
+        "dot",
+        lambda op, y: y.reshape(2, 2, 32, 2, 32).transpose(0, 1, 4, 3, 2).reshape(y.shape),
+        "transposed: each tile is transposed",
+    ),
+    (
+        "dot",
+        lambda op, y: y[::-1],
+        "another entry: batch entries of dim 0 stand in another's place: 0 holds 1, 1 holds 0",
+    ),
+    (
+        "dot",
+        lambda op, y: y[:, [1, 0, *range(2, 64)]],
+        "another entry: entries of dim 1 stand in another's place: 0 holds 1",
+    ),
+    (
+        "exp",
+        lambda op, y: changed(np.roll(y, 3, 1), np.s_[:, :3], 9),
+        "shifted: every value is 3 places too far along dim 1",
+    ),
+    (
+        "dot",
+        lambda op, y: changed(y, np.s_[0, 32:], y[0, :32]),
+        "stale: what belongs in the tile before it stands in 2 tiles",
+    ),
+    (
+        "exp",
+        lambda op, y: changed(y, np.s_[32:, 32:], op.inputs[0][32:, 32:]),
+        "stale: input 0 stands unchanged in tile (1, 1)",
+    ),
     ("dot", lambda op, y: y * np.float32(0.125), "factor: everything is 0.125 (2^-3) times what it should be"),
     ("dot", lambda op, y: y / np.float32(48), "factor: everything is 0.020833 (1/48) times what it should be"),
     ("exp", lambda op, y: y * np.float32(1.003), "factor: everything is 1.003 times what it should be"),
     ("dot", lambda op, y: y + 1, "offset: everything is 1 too large"),
     ("exp", lambda op, y: cut(y), "truncated: rounded toward zero to 7 bits behind the leading one (bfloat16)"),
-    ("dot", lambda op, y: cut(y, 13),
-     "truncated: rounded toward zero to 10 bits behind the leading one (TF32 or float16)"),
+    (
+        "dot",
+        lambda op, y: cut(y, 13),
+        "truncated: rounded toward zero to 10 bits behind the leading one (TF32 or float16)",
+    ),
     ("convert", lambda op, y: cut(op.inputs[0]).astype(y.dtype), "truncated: rounded toward zero to 7 bits"),
-    ("exp", lambda op, y: (cut(y).view(np.uint32) + np.uint32(1 << 16)).view(np.float32),
-     "rounded away: rounded away from"),
-    ("exp", lambda op, y: y.astype(ml_dtypes.bfloat16).astype(np.float32),
-     "narrower format: rounded to 7 bits behind the leading one, as in bfloat16"),
-    ("special", lambda op, y: np.where(np.isnan(y), np.float32(np.inf), y),
-     "not finite: +Inf stands where NaN is expected: 80 of 4,096 elements"),
-    ("special", lambda op, y: np.where(np.isinf(y), np.float32(3e38), y),
-     "not finite: a number stands where +Inf is expected: 8 of 4,096 elements, 3e+38 in all of them"),
-    ("special", lambda op, y: np.where(y > 9, np.float32(np.inf), y),
-     "not finite: +Inf stands where a number is expected"),
+    (
+        "exp",
+        lambda op, y: (cut(y).view(np.uint32) + np.uint32(1 << 16)).view(np.float32),
+        "rounded away: rounded away from",
+    ),
+    (
+        "exp",
+        lambda op, y: y.astype(ml_dtypes.bfloat16).astype(np.float32),
+        "narrower format: rounded to 7 bits behind the leading one, as in bfloat16",
+    ),
+    (
+        "special",
+        lambda op, y: np.where(np.isnan(y), np.float32(np.inf), y),
+        "not finite: +Inf stands where NaN is expected: 80 of 4,096 elements",
+    ),
+    (
+        "special",
+        lambda op, y: np.where(np.isinf(y), np.float32(3e38), y),
+        "not finite: a number stands where +Inf is expected: 8 of 4,096 elements, 3e+38 in all of them",
+    ),
+    (
+        "special",
+        lambda op, y: np.where(y > 9, np.float32(np.inf), y),
+        "not finite: +Inf stands where a number is expected",
+    ),
     ("divide", lambda op, y: op.inputs[1] / op.inputs[0], "operands exchanged: its two operands are exchanged"),
     ("reverse", lambda op, y: op.inputs[0][:, ::-1], "another axis: computed with dimensions 1 instead of 0"),
     ("sum", lambda op, y: op.inputs[0].sum(axis=0), "another axis: computed with dimensions 0 instead of 1"),
-    ("exp", lambda op, y: in_blocks(y, 2, True),
-     "stored in blocks: the result was stored in blocks of 16 that keep 2 bits"),
-    ("masked", lambda op, y: np.exp(in_blocks(op.inputs[0], 2, True)),
-     "block format: its operands were stored in blocks of 16 that keep 2 bits of the largest (Bfp4): "),
-]  # fmt: skip
+    (
+        "exp",
+        lambda op, y: in_blocks(y, 2, True),
+        "stored in blocks: the result was stored in blocks of 16 that keep 2 bits",
+    ),
+    (
+        "masked",
+        lambda op, y: np.exp(in_blocks(op.inputs[0], 2, True)),
+        "block format: its operands were stored in blocks of 16 that keep 2 bits of the largest (Bfp4): ",
+    ),
+]
 
 
 @pytest.mark.parametrize(("name", "fault", "said"), FAULTS, ids=[f"{name}: {said[:44]}" for name, _, said in FAULTS])

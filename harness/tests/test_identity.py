@@ -236,6 +236,8 @@ def test_a_changed_function_changes_the_id_of_what_calls_it() -> None:
     attribute = set(split_module(text.replace("1.0e-5", "1.0e-6")).ops)
     assert attribute.isdisjoint(first)
     loop = RUNNABLE["while_captures_inside_nested_if_and_calls"]
-    ids = [next(n.op_id for n in split_module(t).program.nodes if n.name == "stablehlo.while")
-           for t in (loop, loop.replace("stablehlo.sine", "stablehlo.cosine"))]  # fmt: skip
+    ids = [
+        next(n.op_id for n in split_module(t).program.nodes if n.name == "stablehlo.while")
+        for t in (loop, loop.replace("stablehlo.sine", "stablehlo.cosine"))
+    ]
     assert ids[0] != ids[1]

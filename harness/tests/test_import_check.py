@@ -30,9 +30,15 @@ from opscope.models.frontends import child, own_results
 from opscope.models.frontends.base import Source
 
 DIFFERS = ImportCheck(
-    model="net", framework="onnx", status=ImportStatus.DIFFERS, importer="torch-mlir 1", held_to="reference 2",
-    output=0, error="4 of 6 values differ", node="node_0/Mod",
-)  # fmt: skip
+    model="net",
+    framework="onnx",
+    status=ImportStatus.DIFFERS,
+    importer="torch-mlir 1",
+    held_to="reference 2",
+    output=0,
+    error="4 of 6 values differ",
+    node="node_0/Mod",
+)
 AGREES = DIFFERS.model_copy(update={"status": ImportStatus.AGREES, "output": None, "error": "", "node": ""})
 UNCHECKED = AGREES.model_copy(update={"model": "big", "status": ImportStatus.NOT_CHECKED, "error": "above the cap"})
 ROW = Limitation(("ne*",), "onnx", Stage("import"), "notyet", "torch-mlir's Mod", message="*Mod*")
@@ -80,19 +86,28 @@ def test_a_difference_does_not_call_the_frameworks_number_the_expected_one() -> 
 @pytest.mark.parametrize(
     ("answer", "status", "words"),
     [
-        ([9.0, 2.0], ImportStatus.NOT_CHECKED, "golden in doubt: XLA computes something else of the import than an "
-         "authority; an authority agrees with reference 2: 4 of 6"),
+        (
+            [9.0, 2.0],
+            ImportStatus.NOT_CHECKED,
+            "golden in doubt: XLA computes something else of the import than an "
+            "authority; an authority agrees with reference 2: 4 of 6",
+        ),
         ([1.0, 2.0], ImportStatus.DIFFERS, "4 of 6 values differ (an authority computes of the import what XLA does)"),
         ([5.0, 2.0], ImportStatus.NOT_CHECKED, "an authority does not agree with reference 2 either"),
         (None, ImportStatus.DIFFERS, "4 of 6 values differ (no second authority: too large)"),
     ],
-)  # fmt: skip
+)
 def test_an_import_differs_only_where_no_second_authority_contradicts_xla(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: list[float] | None, status: ImportStatus, words: str
 ) -> None:
     np.save(tmp_path / "golden.npy", np.array([1, 2], np.float32))
-    row = OpRow(op_id="0", op_name="model", module="m", outputs=(TensorDesc(shape=(2,), data_type="f32"),),
-                golden=("golden.npy",))  # fmt: skip
+    row = OpRow(
+        op_id="0",
+        op_name="model",
+        module="m",
+        outputs=(TensorDesc(shape=(2,), data_type="f32"),),
+        golden=("golden.npy",),
+    )
     values = () if answer is None else (np.array(answer, np.float32),)
     given = Answer("an authority", values, "" if values else "too large")
     monkeypatch.setattr(second_authority, "ask", lambda *_: given)
@@ -105,19 +120,30 @@ def test_an_import_differs_only_where_no_second_authority_contradicts_xla(
 @pytest.mark.parametrize(
     ("answer", "status", "words"),
     [
-        ([1.0, 2.0], ImportStatus.NOT_CHECKED, "golden in doubt: ONNX Runtime 1 computes what the import does, "
-         "reference 2 something else: 4 of 6"),
+        (
+            [1.0, 2.0],
+            ImportStatus.NOT_CHECKED,
+            "golden in doubt: ONNX Runtime 1 computes what the import does, reference 2 something else: 4 of 6",
+        ),
         ([9.0, 2.0], ImportStatus.DIFFERS, "4 of 6 values differ (ONNX Runtime 1 contradicts the import too)"),
-        (None, ImportStatus.DIFFERS, "4 of 6 values differ (no second authority: the framework did not run it: "
-         "ValueError: no kernel)"),
+        (
+            None,
+            ImportStatus.DIFFERS,
+            "4 of 6 values differ (no second authority: the framework did not run it: ValueError: no kernel)",
+        ),
     ],
-)  # fmt: skip
+)
 def test_an_import_is_not_to_blame_where_onnx_runtime_computes_what_it_does(
     tmp_path: Path, answer: list[float] | None, status: ImportStatus, words: str
 ) -> None:
     np.save(tmp_path / "golden.npy", np.array([1, 2], np.float32))
-    row = OpRow(op_id="0", op_name="model", module="m", outputs=(TensorDesc(shape=(2,), data_type="f32"),),
-                golden=("golden.npy",))  # fmt: skip
+    row = OpRow(
+        op_id="0",
+        op_name="model",
+        module="m",
+        outputs=(TensorDesc(shape=(2,), data_type="f32"),),
+        golden=("golden.npy",),
+    )
 
     def results() -> tuple[str, list[np.ndarray]]:
         if answer is None:
@@ -131,8 +157,10 @@ def test_an_import_is_not_to_blame_where_onnx_runtime_computes_what_it_does(
 
 
 def test_numbers_that_each_implementation_draws_for_itself_are_not_compared() -> None:
-    add, rng, bits = (OpRow(op_id="0", op_name=f"stablehlo.{name}", module=None, inputs=(), outputs=(), uses=())
-                      for name in ("add", "rng", "rng_bit_generator"))  # fmt: skip
+    add, rng, bits = (
+        OpRow(op_id="0", op_name=f"stablehlo.{name}", module=None, inputs=(), outputs=(), uses=())
+        for name in ("add", "rng", "rng_bit_generator")
+    )
     assert drawing([add, bits]) == ""
     assert drawing([add, rng]).startswith("stablehlo.rng draws numbers")
 
@@ -260,13 +288,23 @@ def test_a_model_agrees_and_is_not_checked_above_the_cap_or_on_random_inputs(tmp
 
 NODES = {
     "mod": ("Mod", {}, [("a", "INT32", (6,)), ("b", "INT32", (6,))], ("INT32", (6,)), "node_0/Mod"),
-    "ceil": ("MaxPool", {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}, [("x", "FLOAT", (1, 1, 4, 4))],
-             ("FLOAT", (1, 1, 2, 2)), "node_0/MaxPool"),
+    "ceil": (
+        "MaxPool",
+        {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1},
+        [("x", "FLOAT", (1, 1, 4, 4))],
+        ("FLOAT", (1, 1, 2, 2)),
+        "node_0/MaxPool",
+    ),
     "any": ("ReduceMax", {"keepdims": 0}, [("x", "BOOL", (6,))], ("BOOL", ()), "node_0/ReduceMax"),
     "all": ("ReduceMin", {"keepdims": 0}, [("x", "BOOL", (6,))], ("BOOL", ()), "node_0/ReduceMin"),
-    "right": ("MaxPool", {"kernel_shape": [2, 2], "strides": [2, 2]}, [("x", "FLOAT", (1, 1, 4, 4))],
-              ("FLOAT", (1, 1, 2, 2)), ""),
-}  # fmt: skip
+    "right": (
+        "MaxPool",
+        {"kernel_shape": [2, 2], "strides": [2, 2]},
+        [("x", "FLOAT", (1, 1, 4, 4))],
+        ("FLOAT", (1, 1, 2, 2)),
+        "",
+    ),
+}
 """torch-mlir's own errors, beside what it does right: op, attributes, inputs, result, the node that is to blame."""
 VALUES = {
     "mod": {"a": np.array([-4, 7, 5, 4, -7, 8], np.int32), "b": np.array([2, -3, 8, -2, 3, 5], np.int32)},

@@ -26,19 +26,24 @@ WINDOW = """func.func @main(%x: tensor<1x64xf32>, %i: tensor<f32>) -> tensor<1x1
 @pytest.mark.parametrize(
     ("element", "dtype"),
     [
-        ("f32", np.float32), ("bf16", ml_dtypes.bfloat16), ("f64", np.float64), ("i32", np.int32),
+        ("f32", np.float32),
+        ("bf16", ml_dtypes.bfloat16),
+        ("f64", np.float64),
+        ("i32", np.int32),
         ("complex<f32>", np.complex64),
     ],
-)  # fmt: skip
+)
 def test_an_initial_value_enters_once(element: str, dtype: type):
     ones, three = np.ones((100, 3), dtype), np.array(3, dtype)
     for body, expected in (("add", 103), ("multiply", 3)):
         module = REDUCE.format(element, body)
         (got,) = compile_module(module, widen=True)([ones, three])
         assert got.astype(np.complex64).tolist() == [expected] * 3, body
-    written = REDUCE.format(element, "add").replace(
-        "%i: ", "%unused: "
-    ).replace("{\n", "{\n  %i = stablehlo.constant dense<3> : tensor<" + element + ">\n", 1)  # fmt: skip
+    written = (
+        REDUCE.format(element, "add")
+        .replace("%i: ", "%unused: ")
+        .replace("{\n", "{\n  %i = stablehlo.constant dense<3> : tensor<" + element + ">\n", 1)
+    )
     if dtype is np.int32:
         assert compile_module(written, widen=True)([ones, three])[0].tolist() == [103] * 3, "a constant is no identity"
 

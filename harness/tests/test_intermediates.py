@@ -92,8 +92,11 @@ def test_the_op_that_is_wrong_is_told_from_those_that_pass_its_error_on(arrays: 
     device = {"main/0": dot, "main/1": wrong, "main/2": np.exp(wrong), "main/3": np.abs(np.exp(wrong))}
     watch = verdicts(arrays, device)
     assert {one.path: one.verdict for one in watch.in_order()} == {
-        "main/0": "right", "main/1": "jump", "main/2": "right", "main/3": "right",
-    }  # fmt: skip
+        "main/0": "right",
+        "main/1": "jump",
+        "main/2": "right",
+        "main/3": "right",
+    }
     jump = watch.first_jump()
     assert jump is not None
     assert (jump.path, jump.op_name, jump.confirmed) == ("main/1", "stablehlo.tanh", True)
@@ -315,9 +318,10 @@ def test_a_fused_sum_whose_terms_cancel_is_judged_by_their_size() -> None:
     x[:, 0] += 1
     off = np.where(np.arange(8) % 2, np.float32(1e-3), np.float32(-1e-3))
     for body, right, verdict, unit in (
-        ("add", x.sum(axis=1), "amplifies", 1), ("add", x.sum(axis=1), "amplifies", 2.0**-12),
+        ("add", x.sum(axis=1), "amplifies", 1),
+        ("add", x.sum(axis=1), "amplifies", 2.0**-12),
         ("maximum", x.max(axis=1), "jump", 1),
-    ):  # fmt: skip
+    ):
         off_here = (right + (off if body == "add" else off * right)) * np.float32(unit)
         watch = watched_by_hand(SCALED_SUM.replace("BODY", body), [x * np.float32(unit)], {"main/2": -off_here})
         (one,) = watch.in_order()

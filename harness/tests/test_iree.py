@@ -116,12 +116,15 @@ def test_an_op_that_writes_into_its_input_is_flagged_and_still_judged(iree, tmp_
         np.save(tmp_path / f"{name}.npy", value)
     kinds = (((4, 8), "f32"), ((1, 1), "i32"), ((1, 8), "f32"))
     row = OpRow(
-        op_id="s", op_name="stablehlo.scatter", module="op.mlir",
+        op_id="s",
+        op_name="stablehlo.scatter",
+        module="op.mlir",
         inputs=tuple(TensorDesc(shape=shape, data_type=kind) for shape, kind in kinds),
         outputs=(TensorDesc(shape=(4, 8), data_type="f32"),),
         sources=tuple(Source(kind="captured", path=f"{name}.npy") for name in "aiu"),
-        golden=("golden.npy",), uses=(Use(model="toy", path="main/0"),),
-    )  # fmt: skip
+        golden=("golden.npy",),
+        uses=(Use(model="toy", path="main/0"),),
+    )
     context = RunContext("r", str(tmp_path / "run"), "iree")
     for _ in range(2):  # what the first run wrote must not be the second one's input
         test = climb(row, iree, context=context, export_dir=tmp_path)

@@ -24,32 +24,62 @@ def alone(op_id: str, status: Status) -> OpTest:
 
 def model(run_dir: Path, verdicts: list[tuple[str, str]]) -> OpTest:
     lines = [
-        {"path": f"main/{n}", "op_id": op_id, "op_name": "stablehlo.tanh", "location": "net (a.py:1)", "pcc": 1.0,
-         "error": 0.5, "pcc_before": 1.0, "error_before": 0.0, "verdict": verdict}
+        {
+            "path": f"main/{n}",
+            "op_id": op_id,
+            "op_name": "stablehlo.tanh",
+            "location": "net (a.py:1)",
+            "pcc": 1.0,
+            "error": 0.5,
+            "pcc_before": 1.0,
+            "error_before": 0.0,
+            "verdict": verdict,
+        }
         for n, (op_id, verdict) in enumerate(verdicts)
-    ]  # fmt: skip
+    ]
     (run_dir / "values.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     test = alone("model", Status.SUCCESS)
     return test.model_copy(update={"op_name": "model", "intermediates": len(lines), "artifact": "values.jsonl"})
 
 
 def test_both_kinds_are_labelled_and_nothing_else(tmp_path: Path) -> None:
-    whole = model(tmp_path, [("fine", "right"), ("only_alone", "right"), ("only_alone", "amplifies"), ("both", "jump"),
-                             ("only_inside", "right"), ("only_inside", "jump"), ("unsure", "suspect")])  # fmt: skip
+    whole = model(
+        tmp_path,
+        [
+            ("fine", "right"),
+            ("only_alone", "right"),
+            ("only_alone", "amplifies"),
+            ("both", "jump"),
+            ("only_inside", "right"),
+            ("only_inside", "jump"),
+            ("unsure", "suspect"),
+        ],
+    )
     tests = [
-        alone("fine", Status.SUCCESS), alone("only_alone", Status.WRONG_RESULT), alone("both", Status.RUN_FAILED),
-        alone("only_inside", Status.SUCCESS), alone("unsure", Status.WRONG_RESULT), alone("absent", Status.CRASHED),
-    ]  # fmt: skip
+        alone("fine", Status.SUCCESS),
+        alone("only_alone", Status.WRONG_RESULT),
+        alone("both", Status.RUN_FAILED),
+        alone("only_inside", Status.SUCCESS),
+        alone("unsure", Status.WRONG_RESULT),
+        alone("absent", Status.CRASHED),
+    ]
     found = isolation.of_run(tmp_path, [whole], tests)
     assert {(one.op_id, one.label, one.path) for one in found} == {
-        ("only_alone", isolation.ONLY_ALONE, "main/2"), ("only_inside", isolation.ONLY_INSIDE, "main/5"),
-    }  # fmt: skip
+        ("only_alone", isolation.ONLY_ALONE, "main/2"),
+        ("only_inside", isolation.ONLY_INSIDE, "main/5"),
+    }
     assert isolation.lines(found) == [
-        (isolation.ONLY_ALONE, "stablehlo.tanh [only_alone] in net on reference, main/2 (net (a.py:1)): "
-         "alone: wrong_result: off; in the model: amplifies"),
-        (isolation.ONLY_INSIDE, "stablehlo.tanh [only_inside] in net on reference, main/5 (net (a.py:1)): "
-         "alone: success; in the model: jump"),
-    ]  # fmt: skip
+        (
+            isolation.ONLY_ALONE,
+            "stablehlo.tanh [only_alone] in net on reference, main/2 (net (a.py:1)): "
+            "alone: wrong_result: off; in the model: amplifies",
+        ),
+        (
+            isolation.ONLY_INSIDE,
+            "stablehlo.tanh [only_inside] in net on reference, main/5 (net (a.py:1)): "
+            "alone: success; in the model: jump",
+        ),
+    ]
     isolation.write(tmp_path, found[:1])
     assert isolation.of_run(tmp_path, [whole], tests) == found[:1], "what the run wrote counts"
 
@@ -64,10 +94,12 @@ def test_an_op_without_a_golden_or_another_backend_says_nothing_of_its_model(tmp
     """Nor is anything said of a model that did not show its values."""
     whole = model(tmp_path, [("b", "right"), ("a", "right"), ("c", "right")])
     tests = [
-        alone("a", Status.CRASHED), alone("b", Status.WRONG_RESULT), alone("c", Status.NO_GOLDEN),
+        alone("a", Status.CRASHED),
+        alone("b", Status.WRONG_RESULT),
+        alone("c", Status.NO_GOLDEN),
         alone("a", Status.SUCCESS).model_copy(update={"backend": "other"}),
         alone("b", Status.SUCCESS).model_copy(update={"workflow": "full"}),
-    ]  # fmt: skip
+    ]
     found = isolation.of_run(tmp_path, [whole], tests)
     assert [(one.op_id, one.backend) for one in found] == [("a", "reference"), ("b", "reference")]
     for change in ({"intermediates": 0}, {"intermediates": None}, {"artifact": None}):

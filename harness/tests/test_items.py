@@ -21,9 +21,16 @@ def test_a_wrong_result_is_told_with_its_numbers(tmp_path: Path) -> None:
     good = ResultCheck(passed=True, pcc=1.0, relative_l2=0.0, max_abs=0.0, tolerance="exact")
     bad = ResultCheck(passed=False, pcc=0.5, relative_l2=0.25, max_abs=None, tolerance="matmul-bf16", reason="pcc low")
     test = run_folder.record_of(
-        tmp_path, SECOND, Status.WRONG_RESULT, 3, stage_reached=Stage.RUN, failed_stage=Stage.COMPARE,
-        error="result 1: pcc low", results=(good, bad), artifact=f"artifacts/{SECOND}/compare.txt",
-    )  # fmt: skip
+        tmp_path,
+        SECOND,
+        Status.WRONG_RESULT,
+        3,
+        stage_reached=Stage.RUN,
+        failed_stage=Stage.COMPARE,
+        error="result 1: pcc low",
+        results=(good, bad),
+        artifact=f"artifacts/{SECOND}/compare.txt",
+    )
     lines = failure_lines(test, "expected to fail at run")
     assert lines[0] == "wrong_result at compare: result 1: pcc low"
     assert lines[1] == f"stablehlo.dot_general [{SECOND}] (2x3xf32)"

@@ -14,9 +14,7 @@ CONTEXT = RunContext("r1", "run")
 def parts(tmp_path):
     rows = [add_row(tmp_path, "a", uses=3), add_row(tmp_path, "b", uses=1)]
     rows.append(add_row(tmp_path, "c", uses=2).model_copy(update={"module": None, "unsplittable": "a token"}))
-    header = ManifestHeader(
-        models=("toy",), export_dirs=("x",), module_ops={"toy": 11}, structural={"toy": 5}
-    )  # fmt: skip
+    header = ManifestHeader(models=("toy",), export_dirs=("x",), module_ops={"toy": 11}, structural={"toy": 5})
     tests = [build_test(row, CONTEXT, status=Status.SUCCESS, started=now()) for row in rows[:2]]
     return header, rows, tests
 

@@ -43,10 +43,19 @@ def test_fields_and_lines(tmp_path: Path) -> None:
     file = parse(GOOD.replace("backend: null", "backend: 'null'"), tmp_path / "l.yaml")
     first, second = file.rows
     assert first == Limitation(
-        ("stablehlo.fft", "chlo.*"), "mine", Stage.RUN, "notyet", "no transform: see there", signature="0123456789ab",
-        op_ids=("aaaa000000000001",), params={"fft_type": "*RFFT*"}, arch="n150", link="https://example.org/1",
-        since=date(2026, 1, 2), expires=date(2026, 12, 31),
-    )  # fmt: skip
+        ("stablehlo.fft", "chlo.*"),
+        "mine",
+        Stage.RUN,
+        "notyet",
+        "no transform: see there",
+        signature="0123456789ab",
+        op_ids=("aaaa000000000001",),
+        params={"fft_type": "*RFFT*"},
+        arch="n150",
+        link="https://example.org/1",
+        since=date(2026, 1, 2),
+        expires=date(2026, 12, 31),
+    )
     assert second.op == ("stablehlo.add",)
     assert [(placed.start, placed.end) for placed in file.placed] == [(2, 14), (16, 22)]
     assert first.where == f"{tmp_path}/l.yaml:3"

@@ -69,9 +69,15 @@ def test_without_a_row_a_failure_fails_and_the_rest_passes(tmp_path):
         assert verdict(outcome(tmp_path, status), None).outcome == "pass"
 
 
-@pytest.mark.parametrize(("kind", "place", "said"), [
-    ("never", "host", "pass"), ("never", "mixed", "pass"), ("never", "simulator", "fail"), ("notimpl", "host", "fail"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "place", "said"),
+    [
+        ("never", "host", "pass"),
+        ("never", "mixed", "pass"),
+        ("never", "simulator", "fail"),
+        ("notimpl", "host", "fail"),
+    ],
+)
 def test_what_the_hardware_cannot_the_host_may(tmp_path, kind, place, said):
     row = dataclasses.replace(ROW, kind=kind)
     assert judged(outcome(tmp_path, Status.SUCCESS, ran_on=place), [row])[1].outcome == said
@@ -132,9 +138,13 @@ def test_grayskull_computes_with_16_bits(tmp_path, op, element, forced, named):
     )
     for card, hit in (("sim-e150", named), ("sim-n150", False)):
         test = build_test(
-            row, RunContext("r", "run", "reference"), status=Status.SUCCESS, started=now(), card_type=card,
+            row,
+            RunContext("r", "run", "reference"),
+            status=Status.SUCCESS,
+            started=now(),
+            card_type=card,
             data_format=forced,
-        )  # fmt: skip
+        )
         assert (match(test, rows=project_rows()) is not None) is hit
 
 

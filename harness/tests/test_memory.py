@@ -19,7 +19,13 @@ def row(elements: int, data_type: str = "f32") -> OpRow:
 def test_estimates() -> None:
     assert memory.estimate(row(10)) == 8 * 2 * 40
     assert [memory.estimate(row(1, t)) // 16 for t in ("i1", "i4", "bf16", "f8E4M3FN", "i64", "complex<f32>")] == [
-        1, 1, 2, 1, 8, 8]  # fmt: skip
+        1,
+        1,
+        2,
+        1,
+        8,
+        8,
+    ]
     assert memory_limit(5) == 5
     assert memory_limit(None) == machine_memory() * 3 // 4
 

@@ -29,7 +29,8 @@ CASES = {
     ),
     "all_gather": (f'"stablehlo.all_gather"(%x) <{{all_gather_dim = 1 : i64, {PAIRS}, {GLOBAL}}}>', "4x12"),
     "reduce_scatter": (
-        f'"stablehlo.reduce_scatter"(%x) <{{scatter_dimension = 0 : i64, {PAIRS}, {GLOBAL}}}> {SUM}', "2x6"
+        f'"stablehlo.reduce_scatter"(%x) <{{scatter_dimension = 0 : i64, {PAIRS}, {GLOBAL}}}> {SUM}',
+        "2x6",
     ),
     "all_to_all": (
         '"stablehlo.all_to_all"(%x) <{split_dimension = 0 : i64, concat_dimension = 1 : i64, split_count = 2 : i64, '
@@ -45,11 +46,16 @@ CASES = {
         f'"stablehlo.collective_broadcast"(%x) <{{replica_groups = dense<[[2, 1]]> : tensor<1x2xi64>, {CHANNEL}}}>',
         "4x6",
     ),
-}  # fmt: skip
+}
 LINK_BYTES = {
-    "all_reduce": 96, "all_reduce, one and three": 128, "all_gather": 96, "reduce_scatter": 48, "all_to_all": 48,
-    "collective_permute": 96, "collective_broadcast": 96,
-}  # fmt: skip
+    "all_reduce": 96,
+    "all_reduce, one and three": 128,
+    "all_gather": 96,
+    "reduce_scatter": 48,
+    "all_to_all": 48,
+    "collective_permute": 96,
+    "collective_broadcast": 96,
+}
 """What a chip receives in a ring, of tensors of 96 bytes: in a group of n, 2 (n - 1) / n of one to reduce it."""
 X, Y = "{sdy.sharding = #sdy.sharding<@m, [{}, {}]>}", '{sdy.sharding = #sdy.sharding<@m, [{"d"}, {}]>}'
 RESHARDED = f"""sdy.mesh @m = <["d"=4]>
@@ -87,15 +93,17 @@ FORMULAS: dict[str, tuple[Collective, Callable[[list[np.ndarray]], list[np.ndarr
     "maximum, scattered": (
         Collective("reduce_scatter", ((1, 0), (2, 3)), 4, 4, dim=0, body="stablehlo.maximum"),
         lambda x: [
-            np.maximum(x[0], x[1])[2:], np.maximum(x[0], x[1])[:2],
-            np.maximum(x[2], x[3])[:2], np.maximum(x[2], x[3])[2:],
+            np.maximum(x[0], x[1])[2:],
+            np.maximum(x[0], x[1])[:2],
+            np.maximum(x[2], x[3])[:2],
+            np.maximum(x[2], x[3])[2:],
         ],
     ),
     "places": (
         Collective("partition_id", (), 4, 2),
         lambda x: [np.array(place, np.uint32) for place in (0, 1, 0, 1)],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FORMULAS)

@@ -50,7 +50,7 @@ LATER = {
     "one of two operands": """
       %1 = stablehlo.multiply %x, %n : tensor<4xf32>
       %2 = stablehlo.negate %1 : tensor<4xf32>""",
-}  # fmt: skip
+}
 
 
 def module(body: str) -> str:

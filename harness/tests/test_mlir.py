@@ -186,11 +186,23 @@ def test_a_resource_that_the_file_does_not_hold_is_refused() -> None:
 @pytest.mark.parametrize(
     ("element", "bits"),
     [
-        ("f32", 0xFF800000), ("f32", 0x80000000), ("f32", 0x3DCCCCCD), ("bf16", 0x7FC0), ("bf16", 0x3E99),
-        ("f16", 0x3555), ("f64", 0x3FB999999999999A), ("f8E4M3FN", 0x35), ("f4E2M1FN", 0x3), ("i4", 0xF), ("ui4", 0xF),
-        ("i8", 0x80), ("ui64", 2**64 - 1), ("i1", 1), ("complex<f32>", 0x3F8000007F800000),
+        ("f32", 0xFF800000),
+        ("f32", 0x80000000),
+        ("f32", 0x3DCCCCCD),
+        ("bf16", 0x7FC0),
+        ("bf16", 0x3E99),
+        ("f16", 0x3555),
+        ("f64", 0x3FB999999999999A),
+        ("f8E4M3FN", 0x35),
+        ("f4E2M1FN", 0x3),
+        ("i4", 0xF),
+        ("ui4", 0xF),
+        ("i8", 0x80),
+        ("ui64", 2**64 - 1),
+        ("i1", 1),
+        ("complex<f32>", 0x3F8000007F800000),
     ],
-)  # fmt: skip
+)
 def test_embedded_splats_are_written_bit_for_bit(element: str, bits: int) -> None:
     dtype = np.dtype(DTYPES[element])
     raw = np.frombuffer(bits.to_bytes(dtype.itemsize, "little"), np.uint8)
@@ -243,8 +255,10 @@ def test_files_are_shown_without_what_is_this_machines_own(file: str, text: str)
 
 def test_ops_of_a_text_come_from_its_file(tmp_path: Path) -> None:
     path = tmp_path / "net.mlir"
-    path.write_text("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n  %0 = stablehlo.abs %x : tensor<2xf32>\n"
-                    "  return %0 : tensor<2xf32>\n}\n")  # fmt: skip
+    path.write_text(
+        "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n  %0 = stablehlo.abs %x : tensor<2xf32>\n"
+        "  return %0 : tensor<2xf32>\n}\n"
+    )
     module = load(path)
     assert str(place_of(first_op(module).location)) == "net.mlir:2"
     # And the module of a single op says so itself, without the rest of the path.
@@ -267,12 +281,18 @@ def test_a_process_that_splits_does_not_import_jax_and_has_one_thread() -> None:
 @pytest.mark.parametrize(
     ("array", "splat"),
     [
-        (np.ones(5, np.float32), True), (np.float32([1, 2, 1]), False), (np.float32([1, 1, 2]), False),
-        (np.float32([1, 2, 2]), False), (np.float32([1, 1, 2, 1]), False),
-        (np.float32([0.0, -0.0]), False), (np.ones((2, 3), np.int8)[:, ::2], True),
-        (np.broadcast_to(np.float32(3), (4, 4)), True), (np.float32(3).reshape(()), True), (np.zeros(0), False),
+        (np.ones(5, np.float32), True),
+        (np.float32([1, 2, 1]), False),
+        (np.float32([1, 1, 2]), False),
+        (np.float32([1, 2, 2]), False),
+        (np.float32([1, 1, 2, 1]), False),
+        (np.float32([0.0, -0.0]), False),
+        (np.ones((2, 3), np.int8)[:, ::2], True),
+        (np.broadcast_to(np.float32(3), (4, 4)), True),
+        (np.float32(3).reshape(()), True),
+        (np.zeros(0), False),
     ],
-)  # fmt: skip
+)
 def test_a_splat_has_the_same_bits_everywhere(array: np.ndarray, splat: bool) -> None:
     assert is_splat(array) is splat
 

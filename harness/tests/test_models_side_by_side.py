@@ -19,8 +19,10 @@ from opscope.harness.tests.test_prepare import FINE
 def contents(cache: Path, header: ManifestHeader) -> dict[str, Any]:
     """Size and digest of each file of the models' exports, without manifests: those say where the cache is."""
     marks = {Path(folder).name: stored.marks(Path(folder)) or {} for folder in header.export_dirs}
-    return {folder: {path: files[path] for path in files if path != export_folder.MANIFEST}
-            for folder, files in marks.items()}  # fmt: skip
+    return {
+        folder: {path: files[path] for path in files if path != export_folder.MANIFEST}
+        for folder, files in marks.items()
+    }
 
 
 def prepared(

@@ -51,13 +51,18 @@ def test_a_module_of_another_context_is_refused_by_its_name() -> None:
     [
         (b"\x89PNG\r\n\x1a\n\x00\x01", "got bytes that begin 89 50 4e 47 0d 0a 1a 0a; try another file"),
         ("x" * 40, f"got a text that is no MLIR ('{'x' * 30}'); try another file"),
-        ("func.func @main(%x: tensor<4x!bar.a<3>>) {\n return }",
-         "net:1:35: expected StableHLO as text, MLIR bytecode or portable artifact, got the unknown dialect `bar`; "
-         "try exporting the model to StableHLO"),
-        ("module {\n  baz.one foo.bar\n}", "net:2:3: expected StableHLO as text, MLIR bytecode or portable artifact, "
-         "got the unknown dialect `baz`; try exporting the model to StableHLO"),
+        (
+            "func.func @main(%x: tensor<4x!bar.a<3>>) {\n return }",
+            "net:1:35: expected StableHLO as text, MLIR bytecode or portable artifact, got the unknown dialect `bar`; "
+            "try exporting the model to StableHLO",
+        ),
+        (
+            "module {\n  baz.one foo.bar\n}",
+            "net:2:3: expected StableHLO as text, MLIR bytecode or portable artifact, "
+            "got the unknown dialect `baz`; try exporting the model to StableHLO",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_module_is_told_in_full(source: bytes | str, line: str) -> None:
     with pytest.raises(InputError) as caught:
         load(source, "net")
@@ -92,12 +97,13 @@ def test_what_mlir_says_of_a_module_becomes_one_line(message: str, text: str | N
 @pytest.mark.parametrize(
     ("notes", "error", "reason"),
     [
-        ([], "x error: too small\nmore", "too small"), ([], "plain\nmore", "plain"),
+        ([], "x error: too small\nmore", "too small"),
+        ([], "plain\nmore", "plain"),
         (["first\nmore", "b"], "x", "first"),
         (['loc("shape_assertion"): at least 2. Using the following polymorphic shapes'], "x", "at least 2."),
         (["y" * 300], "x", "y" * 200),
     ],
-)  # fmt: skip
+)
 def test_why_sizes_do_not_fit_is_one_line(notes: list[str], error: str, reason: str) -> None:
     assert open_shapes._reason(notes, Exception(error)) == reason
 
@@ -105,13 +111,16 @@ def test_why_sizes_do_not_fit_is_one_line(notes: list[str], error: str, reason: 
 def test_a_place_inside_a_call() -> None:
     call = Place("net/layer", "net.py", 9)
     for inner, place in (
-        (Place("neg", "f.py", 3), "net/layer/neg (f.py:3)"), (Place("neg"), "net/layer/neg (net.py:9)"),
-        (Place("", "f.py", 3), "net/layer (f.py:3)"), (Place(), "net/layer (net.py:9)"),
-    ):  # fmt: skip
+        (Place("neg", "f.py", 3), "net/layer/neg (f.py:3)"),
+        (Place("neg"), "net/layer/neg (net.py:9)"),
+        (Place("", "f.py", 3), "net/layer (f.py:3)"),
+        (Place(), "net/layer (net.py:9)"),
+    ):
         assert str(inner.inside(call)) == place
     assert (str(Place("neg").inside(Place("", "net.py", 9))), str(Place("neg").inside(Place()))) == (
-        "neg (net.py:9)", "neg",
-    )  # fmt: skip
+        "neg (net.py:9)",
+        "neg",
+    )
     assert [Place(name).framework_op for name in ("a/b:", "a", "")] == ["b", "a", ""]
 
 
@@ -121,13 +130,20 @@ def test_a_place_inside_a_call() -> None:
 @pytest.mark.parametrize(
     ("array", "text"),
     [
-        (np.float32([1, 1.5]), "[1.0, 1.5]"), (np.array([True, False]), "[true, false]"), (np.array(True), "true"),
-        (np.float32(1), "0x3F800000"), (np.broadcast_to(np.float64(1), (3,)), "0x3FF0000000000000"),
-        (np.array([1], ml_dtypes.bfloat16), "0x3F80"), (np.array([1], ml_dtypes.float8_e4m3fn), "0x38"),
-        (np.complex64(1 - 2j), "(0x3F800000, 0xC0000000)"), (np.int8(-3), "-3"), (np.array([3], ml_dtypes.int4), "3"),
-        (np.zeros((1, 1), np.float32), "0x00000000"), (np.uint64(2**64 - 1), str(2**64 - 1)),
+        (np.float32([1, 1.5]), "[1.0, 1.5]"),
+        (np.array([True, False]), "[true, false]"),
+        (np.array(True), "true"),
+        (np.float32(1), "0x3F800000"),
+        (np.broadcast_to(np.float64(1), (3,)), "0x3FF0000000000000"),
+        (np.array([1], ml_dtypes.bfloat16), "0x3F80"),
+        (np.array([1], ml_dtypes.float8_e4m3fn), "0x38"),
+        (np.complex64(1 - 2j), "(0x3F800000, 0xC0000000)"),
+        (np.int8(-3), "-3"),
+        (np.array([3], ml_dtypes.int4), "3"),
+        (np.zeros((1, 1), np.float32), "0x00000000"),
+        (np.uint64(2**64 - 1), str(2**64 - 1)),
     ],
-)  # fmt: skip
+)
 def test_the_literal_of_a_constant(array: np.ndarray, text: str) -> None:
     assert literal(np.asarray(array)) == text
 
@@ -208,12 +224,14 @@ def test_what_the_verifier_infers() -> None:
         ("stablehlo.compare", "compare_type", "ComparisonTypeAttr<FLOAT>", "i8", False),
         ("stablehlo.compare", "compare_type", "ComparisonTypeAttr<NOTYPE>", "f32", True),
         ("stablehlo.compare", "compare_type", "ComparisonTypeAttr<TOTALORDER>", "f32", False),
-        ("stablehlo.sort", "is_stable", "b0", "f32", True), ("stablehlo.sort", "is_stable", "b1", "f32", False),
-        ("stablehlo.add", "is_stable", "b0", "f32", False), ("stablehlo.sort", "dimension", "-1:i64", "f32", True),
+        ("stablehlo.sort", "is_stable", "b0", "f32", True),
+        ("stablehlo.sort", "is_stable", "b1", "f32", False),
+        ("stablehlo.add", "is_stable", "b0", "f32", False),
+        ("stablehlo.sort", "dimension", "-1:i64", "f32", True),
         ("stablehlo.add", "channel_handle", "ChannelHandle<0;0>", "f32", True),
         ("stablehlo.sort", "dimension", "-1:i64x", "f32", False),
     ],
-)  # fmt: skip
+)
 def test_what_the_specification_takes_for_granted(
     op: str, attribute: str, token: str, element: str, default: bool
 ) -> None:
@@ -259,8 +277,14 @@ def test_operands_are_squared_in_their_type_and_stay_finite() -> None:
         [4],
         [4],
     ]
-    kinds = {np.float32: True, np.complex64: True, ml_dtypes.bfloat16: True, np.int32: False, np.bool_: False,
-             ml_dtypes.int4: False}  # fmt: skip
+    kinds = {
+        np.float32: True,
+        np.complex64: True,
+        ml_dtypes.bfloat16: True,
+        np.int32: False,
+        np.bool_: False,
+        ml_dtypes.int4: False,
+    }
     assert {kind: operand_sizes.is_float(np.zeros(1, kind)) for kind in kinds} == kinds
     roots = operand_sizes.root_sizes(
         "stablehlo.reduce", lambda inputs: [inputs[0].sum(keepdims=True)], [np.float32([3, 4])]
@@ -329,8 +353,13 @@ def test_each_place_of_a_call_has_its_own_copy_with_paths() -> None:
     assert (paths["case"], paths["while"], paths["composite"]) == (["main/3"], ["main/4"], ["main/2"])
     assert paths["constant"] == ["main/4.cond/0"]
     assert sorted(paths["call"]) == [
-        "main/0", "main/1", "main/3.branch0/0", "main/5", "main/5@endless/0", "part of main/2",
-    ]  # fmt: skip
+        "main/0",
+        "main/1",
+        "main/3.branch0/0",
+        "main/5",
+        "main/5@endless/0",
+        "part of main/2",
+    ]
     called = [str(op.attributes["callee"]) for op in _ops(module) if op.name == "func.call"]
     assert {name for name in called if called.count(name) > 1} == {"@endless"}, "each call has a copy of its own"
     # The splitter counts the same places.
@@ -387,12 +416,15 @@ def test_a_file_and_its_model_in_one_word(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "several"),
     [
-        ("func.func @a()\nfunc.func @b()", True), ("func.func @a()\nfunc.func private @b()", False),
-        ("func.func public @a()\nfunc.func public @b()", True), ("module {\n}\nmodule {\n}", True),
+        ("func.func @a()\nfunc.func @b()", True),
+        ("func.func @a()\nfunc.func private @b()", False),
+        ("func.func public @a()\nfunc.func public @b()", True),
+        ("module {\n}\nmodule {\n}", True),
         ("module {\n}", False),
-        ("", False), ("func.func @a()\nmodule {\n}", False),
+        ("", False),
+        ("func.func @a()\nmodule {\n}", False),
     ],
-)  # fmt: skip
+)
 def test_a_look_at_a_text_says_whether_it_may_hold_several_models(text: str, several: bool) -> None:
     assert file_models._may_have_several(text.encode()) is several
 
@@ -414,10 +446,11 @@ def test_the_table_of_sizes_is_a_line_a_model(tmp_path: Path) -> None:
     zoo.write(sizes, path)
     assert zoo.table(path) == sizes
     lines = [
-        "{", '  "a": {"parameters": 6, "ops": 5, "unique_ops": 4},',
+        "{",
+        '  "a": {"parameters": 6, "ops": 5, "unique_ops": 4},',
         '  "b": {"parameters": 3, "ops": 2, "unique_ops": 1}',
         "}",
-    ]  # fmt: skip
+    ]
     assert path.read_text().splitlines() == lines
     (tmp_path / "a.py").write_text('"""First\n  line.\n\nSecond."""')
     (tmp_path / "b.py").write_text("x = 1")
@@ -448,14 +481,19 @@ EXPORT = exporting.Export("jax", Source("m", "m.py", "float32"), ())
 @pytest.mark.parametrize(
     ("events", "ending", "error", "told"),
     [
-        ([{"event": "refused", "where": "m", "expected": "a", "got": "b", "hint": ""}], DONE, ModelRefused,
-         "m: expected a, got b"),
+        (
+            [{"event": "refused", "where": "m", "expected": "a", "got": "b", "hint": ""}],
+            DONE,
+            ModelRefused,
+            "m: expected a, got b",
+        ),
         ([{"event": "failed", "stage": "export", "error": "e", "traceback": "t"}], DONE, exporting.ExportFailed, "e"),
         ([BUILD], FELL, exporting.ExportFailed, "signal SIGSEGV at export: last"),
         ([], FELL, exporting.ExportFailed, "signal SIGSEGV at build: last"),
-        ([BUILD], DONE, None, ""), ([{"event": "exported"}], FELL, None, ""),
+        ([BUILD], DONE, None, ""),
+        ([{"event": "exported"}], FELL, None, ""),
     ],
-)  # fmt: skip
+)
 def test_how_an_exporter_ends(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, events: list[Any], ending: Ending, error: Any, told: str
 ) -> None:

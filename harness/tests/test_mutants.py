@@ -56,11 +56,21 @@ class Op:
         """The verdict of a sweep."""
         row = self.row
         checks = compare(
-            row_golden(row, self.folder), outputs, row.op_name, Reference().target(ResultOptions(arch=BOARD)),
-            inputs=row.inputs, outputs=row.outputs, params=row.op_params,
-            operands=Operands(row.op_name, self.module, lambda: row_inputs(row, self.folder), row.op_params.get("body"),
-                              (lambda: row_term_sizes(row, self.folder)) if row.term_sizes else None),
-        )  # fmt: skip
+            row_golden(row, self.folder),
+            outputs,
+            row.op_name,
+            Reference().target(ResultOptions(arch=BOARD)),
+            inputs=row.inputs,
+            outputs=row.outputs,
+            params=row.op_params,
+            operands=Operands(
+                row.op_name,
+                self.module,
+                lambda: row_inputs(row, self.folder),
+                row.op_params.get("body"),
+                (lambda: row_term_sizes(row, self.folder)) if row.term_sizes else None,
+            ),
+        )
         return all(check.passed for check in checks)
 
 

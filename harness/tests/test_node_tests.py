@@ -65,11 +65,13 @@ def test_other_words_do_not_name_the_suite(word: str) -> None:
 @pytest.mark.parametrize(
     ("word", "line"),
     [
-        ("suite:onnx/test_acoss", "--model suite:onnx: expected a name or glob of its cases, got 'test_acoss'; "
-                                  "try test_acos, "),
+        (
+            "suite:onnx/test_acoss",
+            "--model suite:onnx: expected a name or glob of its cases, got 'test_acoss'; try test_acos, ",
+        ),
         ("suite:onnx/test_text", "expected a case that can be a model, got test_text: text, and StableHLO has none"),
     ],
-)  # fmt: skip
+)
 def test_what_names_no_case_is_one_line(cache: Path, word: str, line: str) -> None:
     with pytest.raises(InputError, match=line):
         tasks(Preparation((word,), cache_dir=str(cache)))

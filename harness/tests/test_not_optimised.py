@@ -60,8 +60,12 @@ def test_a_walk_with_threads_finds_what_one_without_finds(tmp_path: Path) -> Non
         task = WalkTask(split, argument_distributions(split), 0, folder, "captured:m:0", compile_threads=threads)
         walked = walk(task)
         assert [row.op_name.partition(".")[2] for row in walked.rows if row.golden] == [
-            "add", "multiply", "tanh", "add", "subtract",
-        ]  # fmt: skip
+            "add",
+            "multiply",
+            "tanh",
+            "add",
+            "subtract",
+        ]
         folders.append({path.name: path.read_bytes() for path in sorted((folder / "values").iterdir())})
     assert folders[0] == folders[1] != {}
 
@@ -78,8 +82,12 @@ def test_small_ops_are_optimised_as_little_as_their_bits_allow(tmp_path: Path, m
         levels[name, size] = walker.begin_compiling(op)
         walker.close()
     assert levels == {
-        ("add", 8): 0, ("tanh", 8): 1, ("cbrt", 8): None, ("add", SMALL[0]): None, ("tanh", SMALL[1]): None,
-    }  # fmt: skip
+        ("add", 8): 0,
+        ("tanh", 8): 1,
+        ("cbrt", 8): None,
+        ("add", SMALL[0]): None,
+        ("tanh", SMALL[1]): None,
+    }
     assert level_of("stablehlo.multiply", ["complex<f32>"], 8) is None
     assert level_of("stablehlo.sort", ["f32"], 8) is None
 

@@ -56,10 +56,13 @@ def file_of(folder: Path, text: str) -> Path:
 @pytest.mark.parametrize(
     ("text", "shape"),
     [
-        (NET.format(name="main"), "arg0=4x16"), (NET.format(name="forward"), "0=4"), (NAMED, "batch=4,n=8"),
-        (NAMED, "arg0=4x8,n=8"), (NAMED, "arg1=8,0=4"),
+        (NET.format(name="main"), "arg0=4x16"),
+        (NET.format(name="forward"), "0=4"),
+        (NAMED, "batch=4,n=8"),
+        (NAMED, "arg0=4x8,n=8"),
+        (NAMED, "arg1=8,0=4"),
     ],
-)  # fmt: skip
+)
 def test_sizes_by_argument_number_and_name_give_every_op_its_shape(tmp_path: Path, text: str, shape: str) -> None:
     exported = export_file(file_of(tmp_path, text), shape=shape)
     ops = {op.op_name: op for op in split_module(exported.bytecode, "net").ops.values()}
@@ -71,20 +74,31 @@ def test_sizes_by_argument_number_and_name_give_every_op_its_shape(tmp_path: Pat
 @pytest.mark.parametrize(
     ("text", "shape", "line"),
     [
-        (NAMED, "bathc=4", r"expected an argument or an open dimension \(arg0: \[batch, 8\], arg1: \[8, n\]\), "
-                           r"got 'bathc'; try --shape batch=1 --shape n=1"),
+        (
+            NAMED,
+            "bathc=4",
+            r"expected an argument or an open dimension \(arg0: \[batch, 8\], arg1: \[8, n\]\), "
+            r"got 'bathc'; try --shape batch=1 --shape n=1",
+        ),
         (NAMED, "batch=4", r"expected sizes for all open dimensions, got arg1: \[8, n\]; try --shape n=1"),
         (NAMED, "arg0=4x9", r"--shape arg0=4x9: expected sizes of \[batch, 8\], got \[4, 9\]"),
         (NAMED, "arg0=4x8x1", r"expected sizes of \[batch, 8\], got \[4, 8, 1\]"),
         (NAMED, "batch=4x4,n=1", r"expected one size for the dimension 'batch', got 2"),
         (NAMED, "arg0=4,batch=5", r"--shape batch=5: expected one size for 'batch', got 4 and 5"),
-        (NAMED, "arg0=1,n=8", r"expected sizes that fit the model's ops, got Expected 'batch' to be at least 2, but "
-                              r"found 1.$"),
+        (
+            NAMED,
+            "arg0=1,n=8",
+            r"expected sizes that fit the model's ops, got Expected 'batch' to be at least 2, but "
+            r"found 1.$",
+        ),
         (NET.format(name="main"), "arg2=16x9", r"expected sizes of \[16, 8\], got \[16, 9\]"),
-        (NET.format(name="forward") + NET.format(name="b").replace("@part", "@main").partition("}\n")[2], "0=4",
-         r"expected no other function @main beside the entry, got @main; try naming the entry @main"),
+        (
+            NET.format(name="forward") + NET.format(name="b").replace("@part", "@main").partition("}\n")[2],
+            "0=4",
+            r"expected no other function @main beside the entry, got @main; try naming the entry @main",
+        ),
     ],
-)  # fmt: skip
+)
 def test_wrong_names_and_sizes_are_one_line(tmp_path: Path, text: str, shape: str, line: str) -> None:
     with pytest.raises(InputError, match=line) as caught:
         export_file(file_of(tmp_path, text), shape=shape)

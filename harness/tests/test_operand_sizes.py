@@ -64,8 +64,12 @@ def test_squares_that_would_overflow_are_clipped_and_excuse_less():
 
 
 PLAIN = {
-    "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum,
-}  # fmt: skip
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+}
 
 
 @pytest.mark.parametrize("name", PLAIN)

@@ -37,8 +37,9 @@ class Growing:
 
     def to_come(self, kept: str = "") -> OpsToCome:
         """As the split knows the ops."""
-        bare = [row(number, *(use.model for use in each.uses), golden=False)
-                for number, each in enumerate(self.rows, 1)]  # fmt: skip
+        bare = [
+            row(number, *(use.model for use in each.uses), golden=False) for number, each in enumerate(self.rows, 1)
+        ]
         return OpsToCome(bare, self.goldens, lambda each: each.op_id != kept)
 
     def announce(self, number: int, model: str) -> None:

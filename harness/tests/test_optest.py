@@ -30,9 +30,11 @@ def test_a_record_says_where_its_op_comes_from() -> None:
     assert (test.amp_level, test.data_format, test.pcc, test.stage_reached) == (1, "", 0.5, Stage.COMPARE)
     assert (test.success, test.skipped, test.error_message, test.error_signature) == (True, False, None, None)
     bare = build_test(
-        ROW.model_copy(update={"uses": (), "held_to": "stablehlo.dot_general"}), CONTEXT, status=Status.STOPPED,
+        ROW.model_copy(update={"uses": (), "held_to": "stablehlo.dot_general"}),
+        CONTEXT,
+        status=Status.STOPPED,
         started=START,
-    )  # fmt: skip
+    )
     assert (bare.full_test_name, bare.model_name, bare.framework_op_name) == ("stablehlo.add[x1]", "", "")
     assert (bare.op_kind, bare.success, bare.skipped, bare.stage_reached) == ("matmul", False, False, Stage.SPLIT)
 
@@ -40,8 +42,10 @@ def test_a_record_says_where_its_op_comes_from() -> None:
 def test_an_end_is_never_before_its_start() -> None:
     later = START + timedelta(seconds=9)
     for started, ended, times in (
-        (START, later, (START, later)), (later, START, (later, later)), (None, START, (START, START)),
-    ):  # fmt: skip
+        (START, later, (START, later)),
+        (later, START, (later, later)),
+        (None, START, (START, START)),
+    ):
         test = build_test(ROW, CONTEXT, status=Status.SUCCESS, started=started, ended=ended)
         assert (test.test_start_ts, test.test_end_ts) == times
     assert build_test(ROW, CONTEXT, status=Status.SUCCESS, started=START).test_end_ts > later
@@ -53,10 +57,11 @@ def test_only_a_failure_has_a_fingerprint() -> None:
         assert test.error_message == "no kernel"
         assert (test.error_signature is not None) is signed
     signatures = [
-        build_test(ROW, CONTEXT, status=Status.CRASHED, started=START, error="no", stage_reached=reached,
-                   failed_stage=failed).error_signature
+        build_test(
+            ROW, CONTEXT, status=Status.CRASHED, started=START, error="no", stage_reached=reached, failed_stage=failed
+        ).error_signature
         for reached, failed in ((Stage.RUN, None), (Stage.COMPILE, Stage.RUN), (Stage.RUN, Stage.COMPARE))
-    ]  # fmt: skip
+    ]
     assert signatures[0] == signatures[1] != signatures[2]
     for status in (Status.SKIPPED, Status.NOT_RUN):
         unrun = unrun_test(ROW, CONTEXT, status, "deselected")
@@ -115,8 +120,16 @@ def test_a_backend_is_called_by_its_files_name(backend: str, label: str) -> None
     ],
 )
 def test_an_import_in_one_line(status: ImportStatus, expected: str, red: bool, text: str) -> None:
-    check = ImportCheck(model="m", status=status, importer="torchax 1", held_to="torch 2", output=0, node="n/Mod",
-                        error="off", expected=expected)  # fmt: skip
+    check = ImportCheck(
+        model="m",
+        status=status,
+        importer="torchax 1",
+        held_to="torch 2",
+        output=0,
+        node="n/Mod",
+        error="off",
+        expected=expected,
+    )
     assert (check.fails_run, check.text) == (red, text)
     bare = check.model_copy(update={"output": None, "node": ""})
     assert bare.text == text.replace(", result 0 at n/Mod", "")
@@ -127,10 +140,13 @@ def test_an_import_in_one_line(status: ImportStatus, expected: str, red: bool, t
 @pytest.mark.parametrize(
     ("status", "expected", "red"),
     [
-        (Status.CRASHED, "", True), (Status.CRASHED, "known: x", False), (Status.SUCCESS, "", False),
-        (Status.SUCCESS, "unexpected pass: x", True), (Status.STOPPED, "", False),
+        (Status.CRASHED, "", True),
+        (Status.CRASHED, "known: x", False),
+        (Status.SUCCESS, "", False),
+        (Status.SUCCESS, "unexpected pass: x", True),
+        (Status.STOPPED, "", False),
     ],
-)  # fmt: skip
+)
 def test_an_op_is_red_if_its_end_is_not_what_was_expected(status: Status, expected: str, red: bool) -> None:
     test = build_test(ROW, CONTEXT, status=status, started=START, expected=expected)
     assert test.fails_run is red

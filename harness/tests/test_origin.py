@@ -74,11 +74,16 @@ def test_the_ci_job_is_githubs():
     assert ci_job({}) == ("", "", "")
     job = ci_job(
         {
-            "GITHUB_ACTIONS": "true", "GITHUB_WORKFLOW": "nightly", "GITHUB_JOB": "sweep", "GITHUB_RUN_ID": "7",
-            "GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "a/b", "GITHUB_REF_NAME": "main",
+            "GITHUB_ACTIONS": "true",
+            "GITHUB_WORKFLOW": "nightly",
+            "GITHUB_JOB": "sweep",
+            "GITHUB_RUN_ID": "7",
+            "GITHUB_SERVER_URL": "https://github.com",
+            "GITHUB_REPOSITORY": "a/b",
+            "GITHUB_REF_NAME": "main",
             "GITHUB_RUN_ATTEMPT": "2",
         }
-    )  # fmt: skip
+    )
     assert job == ("nightly/sweep/7", "https://github.com/a/b/actions/runs/7/attempts/2", "main")
     ci = {"GITHUB_ACTIONS": "true", "GITHUB_JOB": "sweep", "GITHUB_HEAD_REF": "mine", "GITHUB_REF_NAME": "2/merge"}
     assert ci_job(ci) == ("sweep", "", "mine")
@@ -112,8 +117,10 @@ def test_a_processor_is_named_by_the_system_or_else_by_python(tmp_path, monkeypa
     monkeypatch.setattr(module, "Path", lambda name: file)
     monkeypatch.setattr("platform.machine", lambda: "x86")
     for text, processor, name in (
-        ("flags: a b\nmodel name\t: A CPU: 3 GHz\n", "p", "A CPU: 3 GHz"), ("flags: a\n", "p", "p"), (None, "", "x86"),
-    ):  # fmt: skip
+        ("flags: a b\nmodel name\t: A CPU: 3 GHz\n", "p", "A CPU: 3 GHz"),
+        ("flags: a\n", "p", "p"),
+        (None, "", "x86"),
+    ):
         file.unlink(missing_ok=True) if text is None else file.write_text(text)
         monkeypatch.setattr("platform.processor", lambda processor=processor: processor)
         assert module.cpu_name.__wrapped__() == name

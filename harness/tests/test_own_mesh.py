@@ -69,11 +69,14 @@ def found(
 @pytest.mark.parametrize(
     ("text", "mesh", "option"),
     [
-        (SHARDED, "1x2", "--mesh 1x2"), (ON_FOUR, "2x2", "--mesh 2x2"), (GSPMD, "", "--mesh 4"),
-        (TUPLED, "", "--mesh 8"), (COMPILED, "1x2", "--mesh 1x2"),
+        (SHARDED, "1x2", "--mesh 1x2"),
+        (ON_FOUR, "2x2", "--mesh 2x2"),
+        (GSPMD, "", "--mesh 4"),
+        (TUPLED, "", "--mesh 8"),
+        (COMPILED, "1x2", "--mesh 1x2"),
         (SHARDED.replace("sdy.mesh", 'sdy.mesh @one = <["z"=1]>\nsdy.mesh'), "1x2", "--mesh 1x2"),
     ],
-)  # fmt: skip
+)
 def test_each_refusal_names_the_option_that_runs_the_file(text: str, mesh: str, option: str) -> None:
     from opscope.compiler.api import StageFailure, stablehlo_to_ttir
 
@@ -189,8 +192,9 @@ def test_a_compiled_file_runs_on_its_devices_and_gives_the_whole_product(tmp_pat
         tmp_path / "net.mlir", cache_dir=tmp_path / "cache", run_dir=tmp_path / "run", keep_ir=False, reruns=0
     )
     assert {test.op_name: test.status.value for test in tests} == {
-        "stablehlo.dot": "success", "stablehlo.all_reduce": "success"
-    }  # fmt: skip
+        "stablehlo.dot": "success",
+        "stablehlo.all_reduce": "success",
+    }
     assert {(test.mesh, test.arch) for test in tests} == {("1x2", "n300")}
     [whole] = (tmp_path / "cache" / "exports").rglob(WHOLE)
     row = OpRow.model_validate_json(whole.read_text())

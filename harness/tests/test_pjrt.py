@@ -286,8 +286,16 @@ def test_a_product_in_tf32_is_right_there_and_one_in_bfloat16_is_not() -> None:
     operands = Operands("stablehlo.dot_general", module, lambda: [left, right])
 
     def passes(got: np.ndarray, target: Target) -> bool:
-        [check] = compare([exact], [got.astype(np.float32)], operands.op_name, target, inputs=descs[:2],
-                          outputs=descs[2:], params=params, operands=operands)  # fmt: skip
+        [check] = compare(
+            [exact],
+            [got.astype(np.float32)],
+            operands.op_name,
+            target,
+            inputs=descs[:2],
+            outputs=descs[2:],
+            params=params,
+            operands=operands,
+        )
         return check.passed
 
     host, gpu = Target("host", None, "exact"), Target("gpu", None, "exact", tf32_products=True)

@@ -34,11 +34,24 @@ GIB = 2**30
 
 def test_what_a_request_leaves_out() -> None:
     assert asdict(Preparation(("m",))) == {
-        "models": ("m",), "dtype": "float32", "inputs": "captured", "weights": None, "shape": None, "mesh": None,
-        "seed": 0, "cache_dir": None, "max_cache": upkeep.MAX_CACHE, "folders": (), "training": False,
-        "max_tensor_bytes": 2 * GIB, "max_live_bytes": 8 * GIB, "op_seconds": 300.0, "seconds": 900.0, "memory": None,
+        "models": ("m",),
+        "dtype": "float32",
+        "inputs": "captured",
+        "weights": None,
+        "shape": None,
+        "mesh": None,
+        "seed": 0,
+        "cache_dir": None,
+        "max_cache": upkeep.MAX_CACHE,
+        "folders": (),
+        "training": False,
+        "max_tensor_bytes": 2 * GIB,
+        "max_live_bytes": 8 * GIB,
+        "op_seconds": 300.0,
+        "seconds": 900.0,
+        "memory": None,
         "until": None,
-    }  # fmt: skip
+    }
     assert request_of({"models": ["a", "b"], "folders": ["c"], "seed": 3}) == Preparation(
         ("a", "b"), folders=("c",), seed=3
     )
@@ -69,16 +82,24 @@ def test_another_rooms_error_keeps_its_words(text: str, said: tuple[str, ...]) -
         ({"seed": "one"}, "--seed: expected an integer, got 'one'; try 0"),
         ({"models": ()}, "--model: expected at least one model, got none; try "),
         ({"training": True}, "--training: expected a model that can be trained, got '{}/a.mlir', a StableHLO file"),
-        ({"models": ("{}/mnist_mlp.mlir", "mnist_mlp")},
-         "--model: expected models with different names, got two named 'mnist_mlp'; try renaming a file"),
-        ({"models": ("{}/none.mlir",)},
-         "--model: expected the path of a StableHLO file, got '{}/none.mlir', which is not a file"),
-        ({"models": ("{}/none.py",)},
-         "--model: expected the path of a Python file, got '{}/none.py', which is not a file"),
-        ({"models": ("mnist_mlp",), "shape": "arg0=4"},
-         "--shape: expected a model file that leaves sizes open, got the model mnist_mlp; try leaving it out"),
+        (
+            {"models": ("{}/mnist_mlp.mlir", "mnist_mlp")},
+            "--model: expected models with different names, got two named 'mnist_mlp'; try renaming a file",
+        ),
+        (
+            {"models": ("{}/none.mlir",)},
+            "--model: expected the path of a StableHLO file, got '{}/none.mlir', which is not a file",
+        ),
+        (
+            {"models": ("{}/none.py",)},
+            "--model: expected the path of a Python file, got '{}/none.py', which is not a file",
+        ),
+        (
+            {"models": ("mnist_mlp",), "shape": "arg0=4"},
+            "--shape: expected a model file that leaves sizes open, got the model mnist_mlp; try leaving it out",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_prepared_is_one_line(tmp_path: Path, options: dict[str, Any], line: str) -> None:
     for name in ("a.mlir", "mnist_mlp.mlir"):
         (tmp_path / name).write_text(FINE)
@@ -101,8 +122,11 @@ def test_a_model_named_twice_is_one_and_its_place_is_not_part_of_its_key(tmp_pat
     assert task.folder == moved.folder
     assert Path(task.folder).parent == tmp_path / "cache" / "exports"
     changes: tuple[dict[str, Any], ...] = (
-        {"seed": 1}, {"max_live_bytes": 1}, {"max_tensor_bytes": 1}, {"inputs": "random"},
-    )  # fmt: skip
+        {"seed": 1},
+        {"max_live_bytes": 1},
+        {"max_tensor_bytes": 1},
+        {"inputs": "random"},
+    )
     seeds = [tasks(Preparation((task.path,), cache_dir=cache, **more))[0].folder for more in changes]
     assert len({task.folder, *seeds}) == 5
 
@@ -260,15 +284,24 @@ def test_a_child_that_an_op_ends_is_followed_by_one_without_that_op(
     task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # With ops compiled beside the one that is evaluated, any of them may have ended the first child.
-    got = played(monkeypatch, evaluating("00 stablehlo.abs", FELL), evaluating("0a stablehlo.add at net.py:7", FELL),
-                 evaluating("0b stablehlo.exp", LATE), evaluating("", DONE))  # fmt: skip
+    got = played(
+        monkeypatch,
+        evaluating("00 stablehlo.abs", FELL),
+        evaluating("0a stablehlo.add at net.py:7", FELL),
+        evaluating("0b stablehlo.exp", LATE),
+        evaluating("", DONE),
+    )
     told: list[dict[str, Any]] = []
     make_folder.make(task, Allowance(60), told.append)
     assert [each["fatal_ops"] for each in got] == [
-        {}, {}, {"0a": "XLA gave no value (signal SIGSEGV): Fatal: it fell"},
-        {"0a": "XLA gave no value (signal SIGSEGV): Fatal: it fell",
-         "0b": "XLA gave no value (more than 2.5 s): Fatal: it fell"},
-    ]  # fmt: skip
+        {},
+        {},
+        {"0a": "XLA gave no value (signal SIGSEGV): Fatal: it fell"},
+        {
+            "0a": "XLA gave no value (signal SIGSEGV): Fatal: it fell",
+            "0b": "XLA gave no value (more than 2.5 s): Fatal: it fell",
+        },
+    ]
     assert told == [BEGIN] * 4
     assert [bool(each["compile_threads"]) for each in got] == [True, False, False, False]
     assert {each["exported"] for each in got} == {""}
@@ -280,10 +313,9 @@ def test_a_child_that_an_op_ends_is_followed_by_one_without_that_op(
     [
         ([evaluating("", FELL)], "signal SIGSEGV at export: Fatal: it fell"),
         ([evaluating("0a stablehlo.add", FELL)] * 3, "signal SIGSEGV at golden of stablehlo.add: Fatal: it fell"),
-        ([evaluating("", LATE)],
-         "timeout at export: more than 60 s for all steps of the model; try --prepare-timeout"),
+        ([evaluating("", LATE)], "timeout at export: more than 60 s for all steps of the model; try --prepare-timeout"),
     ],
-)  # fmt: skip
+)
 def test_a_child_that_ends_elsewhere_ends_its_model(
     task: Task, monkeypatch: pytest.MonkeyPatch, plays: list[Play], line: str
 ) -> None:
@@ -416,10 +448,24 @@ def task_of(folder: Path, text: str, **more: Any) -> dict[str, Any]:
     (folder / "fine.mlir").write_text(text)
     (folder / "making").mkdir()
     request = asdict(Preparation(("fine",), cache_dir=str(folder / "cache"), **more))
-    return {"request": request, "name": "fine", "path": str(folder / "fine.mlir"), "entry": "", "exported": "",
-            "temporary": str(folder / "making"), "folder": str(folder / "cache" / "exports" / "key"),
-            "fatal_ops": {}, "compile_threads": 1, "announcements": "", "slots": None, "only_split": False, "tell": "",
-            "hand_over": False, "hand_over_to": "", "kept": ""}  # fmt: skip
+    return {
+        "request": request,
+        "name": "fine",
+        "path": str(folder / "fine.mlir"),
+        "entry": "",
+        "exported": "",
+        "temporary": str(folder / "making"),
+        "folder": str(folder / "cache" / "exports" / "key"),
+        "fatal_ops": {},
+        "compile_threads": 1,
+        "announcements": "",
+        "slots": None,
+        "only_split": False,
+        "tell": "",
+        "hand_over": False,
+        "hand_over_to": "",
+        "kept": "",
+    }
 
 
 def test_a_child_tells_its_steps(tmp_path: Path) -> None:
@@ -427,9 +473,11 @@ def test_a_child_tells_its_steps(tmp_path: Path) -> None:
     task = task_of(tmp_path, FINE)
     prepare_child.make(task, lambda event, **more: told.append((event, *more.values())))
     assert told == [
-        ("stage", "fine", "export", 1, 1), ("stage", "fine", "split", 0, 1), ("stage", "fine", "split", 1, 1),
+        ("stage", "fine", "export", 1, 1),
+        ("stage", "fine", "split", 0, 1),
+        ("stage", "fine", "split", 1, 1),
         ("stage", "fine", "golden", 1, 1),
-    ]  # fmt: skip
+    ]
     header, [row] = export_folder.read_manifest(Path(task["folder"]))
     assert (header.models, header.export_dirs) == (("fine",), (task["folder"],))
     assert (header.module_ops, header.structural) == ({"fine": 2}, {"fine": 1})
@@ -501,8 +549,9 @@ def test_as_much_may_live_as_four_of_the_largest_values(tmp_path: Path) -> None:
     lines = "\n".join(f"%{n + 1} = stablehlo.tanh %{n} : tensor<4xf32>" for n in range(5)).replace("%0 ", "%a ")
     names, types = ", ".join(f"%{n + 1}" for n in range(5)), ", ".join(["tensor<4xf32>"] * 5)
     text = f"func.func @main(%a: tensor<4xf32>) -> ({types}) {{\n{lines}\nreturn {names} : {types} }}"
-    task = task_of(tmp_path, text.replace("%5 = stablehlo.tanh", "%5 = stablehlo.cosine"), max_tensor_bytes=16,
-                   max_live_bytes=0)  # fmt: skip
+    task = task_of(
+        tmp_path, text.replace("%5 = stablehlo.tanh", "%5 = stablehlo.cosine"), max_tensor_bytes=16, max_live_bytes=0
+    )
     prepare_child.make(task, lambda event, **more: None)
     rows = export_folder.read_manifest(Path(task["folder"]))[1]
     assert [row.no_golden for row in rows] == ["", "80 bytes of values alive at once are above the cap of 64 bytes"]
@@ -543,14 +592,21 @@ def test_a_programs_digest_is_of_all_that_its_values_depend_on() -> None:
       return %0 : tensor<4xf32> }"""
     splat = own.replace("[1.0, 2.0, 3.0, 4.0]", "1.0")
     others = [
-        digest(own, ("normal:2",)), digest(own.replace("add", "multiply")), digest(own.replace("4.0]", "5.0]")),
-        digest(splat), digest(splat.replace("dense<1.0>", "dense<2.0>")), digest(own.replace("%a, %c", "%c, %a")),
-        digest(own, values={0: FileValue("a.npy", "01")}), digest(own, values={0: FileValue("a.npy", "02")}),
-        digest(own, values={1: FileValue("a.npy", "01")}), digest(own.replace("tensor<4xf32>", "tensor<4xf64>")),
-    ]  # fmt: skip
+        digest(own, ("normal:2",)),
+        digest(own.replace("add", "multiply")),
+        digest(own.replace("4.0]", "5.0]")),
+        digest(splat),
+        digest(splat.replace("dense<1.0>", "dense<2.0>")),
+        digest(own.replace("%a, %c", "%c, %a")),
+        digest(own, values={0: FileValue("a.npy", "01")}),
+        digest(own, values={0: FileValue("a.npy", "02")}),
+        digest(own, values={1: FileValue("a.npy", "01")}),
+        digest(own.replace("tensor<4xf32>", "tensor<4xf64>")),
+    ]
     assert len({digest(own), *others}) == 1 + len(others)
-    assert digest(own) == digest(own.replace("stablehlo.add %a, %c : tensor<4xf32>",
-                                             'stablehlo.add %a, %c : tensor<4xf32> loc("here")'))  # fmt: skip
+    assert digest(own) == digest(
+        own.replace("stablehlo.add %a, %c : tensor<4xf32>", 'stablehlo.add %a, %c : tensor<4xf32> loc("here")')
+    )
     assert {len(each) for each in others} == {12}
 
 

@@ -74,7 +74,10 @@ def test_export_folder_is_whole_and_used_again(tmp_path: Path) -> None:
     events: list[dict[str, Any]] = []
     header, rows = prepare(request_for(cache, "mnist_mlp"), events.append)
     assert [e["stage"] for e in events if e["event"] == "stage" and e["done"] == e["total"]] == [
-        "export", "split", "golden"]  # fmt: skip
+        "export",
+        "split",
+        "golden",
+    ]
     assert events[-1] == {"event": "done", "model": "mnist_mlp", "export_dir": header.export_dirs[0], "cached": False}
     folder = Path(header.export_dirs[0])
     files = {"module.mlirbc", "manifest.jsonl", "whole.json", "ops", "values", DIGESTS}
@@ -251,7 +254,9 @@ def test_several_models_share_rows(cache: Path, tmp_path: Path) -> None:
     header, rows = prepare(request_for(cache, str(tmp_path / "one.mlir"), str(tmp_path / "two.mlir")))
     assert header.models == ("one", "two")
     assert [(r.op_name, [u.model for u in r.uses]) for r in rows] == [
-        ("stablehlo.tanh", ["one", "one", "two"]), ("stablehlo.sine", ["two"])]  # fmt: skip
+        ("stablehlo.tanh", ["one", "one", "two"]),
+        ("stablehlo.sine", ["two"]),
+    ]
     assert header.module_ops == {"one": 3, "two": 3}
     assert merge([(header, rows)]) == (header, rows)
     (tmp_path / "[one].mlir").write_bytes((tmp_path / "one.mlir").read_bytes())

@@ -140,9 +140,7 @@ def test_live_leaves_a_line_for_each_model() -> None:
         shown.close()
     text = "".join(piece for _, piece in screen.drawn())
     os.close(screen.master)
-    assert lines == [
-        "mnist: 2 ops in 0 s: 1 known limitation, 1 success", "resnet: 1 ops in 0 s: 1 unexpected pass"
-    ]  # fmt: skip
+    assert lines == ["mnist: 2 ops in 0 s: 1 known limitation, 1 success", "resnet: 1 ops in 0 s: 1 unexpected pass"]
     assert "m · exporting · 0 s" in text
     assert "model 2/2 · op 2/3 · stablehlo.convolution 0 s" in text
     assert "\n" not in text, "nothing scrolls"
@@ -171,8 +169,20 @@ def test_run_on_a_terminal_ticks_each_second_in_one_row(tmp_path: Path, more: li
     The model takes longer than some ticks wherever it runs.
     """
     screen = Terminal()
-    command = [sys.executable, "-m", "pytest", "-p", "no:benchmark", "-p", "no:randomly", "--model", "resnet50",
-               "--op-by-op", "--no-cache", *more]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:benchmark",
+        "-p",
+        "no:randomly",
+        "--model",
+        "resnet50",
+        "--op-by-op",
+        "--no-cache",
+        *more,
+    ]
     environment: dict[str, Any] = {**os.environ, "TERM": "xterm", "OPSCOPE_CACHE_DIR": str(tmp_path / "cache")}
     for name in ("COLUMNS", "OPSCOPE_PLAIN", "NO_COLOR", "CI", "PYTEST_ADDOPTS"):
         environment.pop(name, None)

@@ -44,9 +44,15 @@ def verdict(got: np.ndarray) -> ResultCheck:
     dot = op("dot_general")
     operands = Operands(dot.op_name, dot.bytecode, lambda: [INPUT, WEIGHTS])
     return compare(
-        [np.rint(exact()).astype(np.int8)], [got], dot.op_name, DEVICE,
-        inputs=dot.inputs, outputs=dot.outputs, params=dot.op_params, operands=operands,
-    )[0]  # fmt: skip
+        [np.rint(exact()).astype(np.int8)],
+        [got],
+        dot.op_name,
+        DEVICE,
+        inputs=dot.inputs,
+        outputs=dot.outputs,
+        params=dot.op_params,
+        operands=operands,
+    )[0]
 
 
 def test_quantised_ops_are_split_and_take_their_integers():
@@ -88,10 +94,15 @@ def test_what_lies_at_a_half_may_go_either_way():
     x = np.array([1.0, 3.0, 4.0], np.float32)
     for got, passed in (([0, 2, 2], True), ([1, 1, 2], True), ([0, 2, 3], False), ([-1, 2, 2], False)):
         (result,) = compare(
-            [np.array([0, 2, 2], np.int8)], [np.array(got, np.int8)], quantise.op_name, DEVICE,
-            inputs=quantise.inputs, outputs=quantise.outputs, params=quantise.op_params,
+            [np.array([0, 2, 2], np.int8)],
+            [np.array(got, np.int8)],
+            quantise.op_name,
+            DEVICE,
+            inputs=quantise.inputs,
+            outputs=quantise.outputs,
+            params=quantise.op_params,
             operands=Operands(quantise.op_name, quantise.bytecode, lambda: [x]),
-        )  # fmt: skip
+        )
         assert result.passed == passed, got
         assert ("half" in result.flags) == (got == [1, 1, 2])
 

@@ -107,9 +107,17 @@ def test_a_normal_scale_of_a_hundredth_fails_among_many() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [lambda w: w * 0, lambda w: w * 0 + 12345, lambda w: np.tile(w[:100], 100), lambda w: w & 0xFFFF,
-               lambda w: w | 1, np.sort, lambda w: np.tile(w[:5000], 2)],
-)  # fmt: skip
+    "change",
+    [
+        lambda w: w * 0,
+        lambda w: w * 0 + 12345,
+        lambda w: np.tile(w[:100], 100),
+        lambda w: w & 0xFFFF,
+        lambda w: w | 1,
+        np.sort,
+        lambda w: np.tile(w[:5000], 2),
+    ],
+)
 def test_wrong_bits_fail(change: Change) -> None:
     words = np.random.default_rng(0).integers(0, 2**32, MANY, dtype=np.uint32)
     assert not bits(change(words)).passed
@@ -190,8 +198,9 @@ def test_ops_that_draw_are_judged(tmp_path: Path) -> None:
     assert {test.status for test in right.values()} == {Status.SUCCESS}
     own = [test for name, test in right.items() if name == "stablehlo.rng" or "DEFAULT" in name]
     assert [[check.tolerance for check in test.results] for test in own] == [
-        ["random numbers"], ["random numbers", "random numbers"]
-    ]  # fmt: skip
+        ["random numbers"],
+        ["random numbers", "random numbers"],
+    ]
     # Threefry and Philox have one right answer, to the bit.
     exact = [test for test in right.values() if test not in own]
     assert {check.tolerance for test in exact for check in test.results} == {"exact"}

@@ -59,9 +59,11 @@ class Sweep:
     def begin(self) -> ReadyScheduling:
         options = {"tx": ["popen"] * self.workers, "maxschedchunk": None}
         config = SimpleNamespace(
-            getvalue=options.get, getoption=options.get, hook=None,
+            getvalue=options.get,
+            getoption=options.get,
+            hook=None,
             pluginmanager=SimpleNamespace(getplugin=lambda name: self.session),
-        )  # fmt: skip
+        )
         log: Any = SimpleNamespace(loadsched=lambda *words: None)
         self.sched = ReadyScheduling(cast("pytest.Config", config), log, self.plan)
         for _ in range(self.workers):

@@ -93,8 +93,15 @@ def test_the_cache_keeps_labels_and_no_flaky_verdict(climb) -> None:
 
 def record(tmp_path: Path, op_id: str, message: str = "no kernel", **fields) -> OpTest:
     status = fields.pop("status", Status.COMPILE_FAILED)
-    return build_test(add_row(tmp_path, op_id), RunContext("r", "run"), status=status, started=now(), error=message,
-                      failed_stage=Stage.COMPILE, **fields)  # fmt: skip
+    return build_test(
+        add_row(tmp_path, op_id),
+        RunContext("r", "run"),
+        status=status,
+        started=now(),
+        error=message,
+        failed_stage=Stage.COMPILE,
+        **fields,
+    )
 
 
 def test_a_refusal_proved_often_enough_is_not_run_again(tmp_path: Path) -> None:
@@ -124,9 +131,13 @@ def test_only_runs_that_all_failed_by_the_machine_are_put_down_to_it(tmp_path: P
     full = record(tmp_path, "op", "OSError: [Errno 28] No space left on device")
     refused, right = record(tmp_path, "op"), record(tmp_path, "op", "", status=Status.SUCCESS)
     for first, again, label in (
-        (killed, [full], "infrastructure"), (killed, [right, right], "infrastructure"), (killed, [refused], "flaky"),
-        (refused, [killed], "flaky"), (killed, [right, refused], "flaky"), (refused, [right], "flaky"),
-    ):  # fmt: skip
+        (killed, [full], "infrastructure"),
+        (killed, [right, right], "infrastructure"),
+        (killed, [refused], "flaky"),
+        (refused, [killed], "flaky"),
+        (killed, [right, refused], "flaky"),
+        (refused, [right], "flaky"),
+    ):
         runs = iter(again)
         test = Reruns(len(again)).label(first, lambda runs=runs: next(runs))
         assert (test.stability, test.flaky) == (label, True)
@@ -161,9 +172,13 @@ def test_what_is_put_down_to_the_machine(tmp_path: Path, fields: dict, lacking: 
     ],
 )
 def test_pressure_is_twice_a_load_per_processor_or_less_than_a_twentieth_of_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, load: float, processors: int | None, available: int | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    load: float,
+    processors: int | None,
+    available: int | None,
     said: str,
-) -> None:  # fmt: skip
+) -> None:
     file = tmp_path / "meminfo"
     file.write_text("MemTotal: 100 kB\nMemFree: 1 kB\n" + (f"MemAvailable: {available} kB\n" if available else ""))
     monkeypatch.setattr(os, "getloadavg", lambda: (load, 77.0, 77.0))
@@ -197,8 +212,14 @@ def test_another_plugins_option_of_that_name_is_read_and_left_to_it(tmp_path: Pa
     )
     words = ["--model", "net.mlir", "--op-by-op", "--no-report", "--no-cache"] if ops else ["--collect-only", "-q"]
     command = [sys.executable, "-P", "-m", "pytest", *WITHOUT_PLUGINS, "-p", "pytest_rerunfailures", *words]
-    run = subprocess.run([*command, "--reruns", "1"], cwd=tmp_path, capture_output=True, text=True, check=False,
-                         env={**os.environ, "PYTHONPATH": str(tmp_path)})  # fmt: skip
+    run = subprocess.run(
+        [*command, "--reruns", "1"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
     assert f"they see {'None' if ops else '1'}" in run.stdout, run.stdout + run.stderr
     if ops:
         assert "deterministic: so in each of 2 runs" in run.stdout

@@ -43,7 +43,9 @@ CHANGES = {
     "op": lambda row, asked, ready: (row.model_copy(update={"op_id": "x"}), asked, ready),
     "values": lambda row, asked, ready: (row.model_copy(update={"provenance": "captured:other:0:0"}), asked, ready),
     "seed": lambda row, asked, ready: (
-        row.model_copy(update={"sources": tuple(s.model_copy(update={"seed": 1}) for s in row.sources)}), asked, ready,
+        row.model_copy(update={"sources": tuple(s.model_copy(update={"seed": 1}) for s in row.sources)}),
+        asked,
+        ready,
     ),
     "golden": lambda row, asked, ready: (row.model_copy(update={"golden": ()}), asked, ready),
     "backend": lambda row, asked, ready: (row, replace(asked, backend="xla"), ready),
@@ -54,7 +56,7 @@ CHANGES = {
     "compiler": lambda row, asked, ready: (row, asked, replace(ready, fingerprint="reference-2")),
     "verdict_fingerprint": lambda row, asked, ready: (row, asked, replace(ready, verdict_fingerprint="2-abc")),
     "card": lambda row, asked, ready: (row, asked, replace(ready, card_type="sim-p150")),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -65,10 +67,14 @@ def test_what_could_change_a_verdict_is_in_its_key(tmp_path: Path, change: str) 
 
 def test_what_cannot_change_a_verdict_is_not(tmp_path: Path) -> None:
     row, asked = add_row(tmp_path, "a"), context(tmp_path)
-    moved = row.model_copy(update={
-        "uses": row.uses * 2, "frontend": "other", "module": "elsewhere",
-        "sources": tuple(s.model_copy(update={"path": "elsewhere"}) for s in row.sources),
-    })  # fmt: skip
+    moved = row.model_copy(
+        update={
+            "uses": row.uses * 2,
+            "frontend": "other",
+            "module": "elsewhere",
+            "sources": tuple(s.model_copy(update={"path": "elsewhere"}) for s in row.sources),
+        }
+    )
     assert key(moved, replace(asked, run_id="r9", run_dir="/elsewhere"), READY) == key(row, asked, READY)
 
 
@@ -78,8 +84,15 @@ def test_a_hit_is_this_runs_record_with_the_verdict_of_that_one(tmp_path: Path) 
     diagnostic = tmp_path / "run" / "artifacts" / "a" / "compile.mlir"
     diagnostic.parent.mkdir(parents=True)
     diagnostic.write_text("the whole story\n")
-    found = verdict(row, first, Status.COMPILE_FAILED, error="no kernel", failed_stage=Stage.COMPILE,
-                    artifact="artifacts/a/compile.mlir", attempt=3)  # fmt: skip
+    found = verdict(
+        row,
+        first,
+        Status.COMPILE_FAILED,
+        error="no kernel",
+        failed_stage=Stage.COMPILE,
+        artifact="artifacts/a/compile.mlir",
+        attempt=3,
+    )
     ResultCache(tmp_path / "cache", first, READY).keep(row, found, READY)
     used_more = add_row(tmp_path, "a", uses=2)
     hit = ResultCache(tmp_path / "cache", second, READY).find(used_more)
@@ -145,9 +158,15 @@ def test_a_damaged_entry_and_kept_ir_are_misses(tmp_path: Path) -> None:
 
 
 def test_lane_and_kept_verdicts_agree_and_a_crash_is_never_kept(tmp_path: Path) -> None:
-    rows = [add_row(tmp_path, name, text) for name, text in (
-        ("good", b"fine"), ("wrong", b"run:wrong"), ("refused", b"compile:refuse"), ("dead", b"run:sigkill"),
-    )]  # fmt: skip
+    rows = [
+        add_row(tmp_path, name, text)
+        for name, text in (
+            ("good", b"fine"),
+            ("wrong", b"run:wrong"),
+            ("refused", b"compile:refuse"),
+            ("dead", b"run:sigkill"),
+        )
+    ]
     runs = []
     for name in ("one", "two"):
         asked = RunContext(name, str(tmp_path / name), FAULTY)
@@ -206,8 +225,13 @@ def test_one_op_id_with_other_values_in_another_model_keeps_its_own_verdict(tmp_
     backend.write_text(PICKY)
 
     def tanh(run: str, operation: str) -> OpTest:
-        tests = run_op_by_op(module(operation), backend=str(backend), cache_dir=tmp_path / "cache",
-                             run_dir=tmp_path / f"{run}-{operation}", name="same_name")  # fmt: skip
+        tests = run_op_by_op(
+            module(operation),
+            backend=str(backend),
+            cache_dir=tmp_path / "cache",
+            run_dir=tmp_path / f"{run}-{operation}",
+            name="same_name",
+        )
         return next(test for test in tests if test.op_name == "stablehlo.tanh")
 
     first = {word: tanh("one", word) for word in ("abs", "negate")}

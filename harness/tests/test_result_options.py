@@ -12,11 +12,24 @@ from opscope.harness.record.field_types import Int
 from opscope.harness.record.result_options import OPTIONS, Decides, ResultOptions, record_fields
 
 DEFAULTS: dict[str, Any] = {
-    "arch": "n150", "data_format": None, "math_fidelity": None, "workflow": "split", "unsupported_types": "fail",
-    "optimization_level": 0, "amp_level": 0, "backend_option": None, "system_desc": None,
-    "inputs": "captured", "weights": None, "shape": None, "mesh": None,
-    "seed": 0, "training": False, "dtype": "float32", "until": None,
-}  # fmt: skip
+    "arch": "n150",
+    "data_format": None,
+    "math_fidelity": None,
+    "workflow": "split",
+    "unsupported_types": "fail",
+    "optimization_level": 0,
+    "amp_level": 0,
+    "backend_option": None,
+    "system_desc": None,
+    "inputs": "captured",
+    "weights": None,
+    "shape": None,
+    "mesh": None,
+    "seed": 0,
+    "training": False,
+    "dtype": "float32",
+    "until": None,
+}
 
 
 def test_what_nobody_sets_has_its_default() -> None:
@@ -38,9 +51,17 @@ def test_every_option_decides_one_thing() -> None:
 
 def test_a_record_holds_empty_text_for_what_was_not_given() -> None:
     recorded = {
-        "arch": "n150", "data_format": "", "math_fidelity": "", "workflow": "split", "optimization_level": 0,
-        "amp_level": 0, "backend_option": "", "system_desc": "", "shape": "", "mesh": "",
-    }  # fmt: skip
+        "arch": "n150",
+        "data_format": "",
+        "math_fidelity": "",
+        "workflow": "split",
+        "optimization_level": 0,
+        "amp_level": 0,
+        "backend_option": "",
+        "system_desc": "",
+        "shape": "",
+        "mesh": "",
+    }
     assert ResultOptions().recorded() == recorded
     assert {name: default for name, (_, default) in record_fields().items()} == recorded
     assert [kind for kind, _ in record_fields().values()] == [str, str, str, str, int, int, str, str, str, str]
@@ -52,8 +73,16 @@ def test_the_words_that_set_what_differs() -> None:
     assert ResultOptions(arch="e150").flags(usual) == []
     options = ResultOptions(seed=3, training=True, math_fidelity="lofi", amp_level=2)
     assert options.flags(usual) == [
-        "--arch", "n150", "--math-fidelity", "LoFi", "--amp-level", "2", "--seed", "3", "--training",
-    ]  # fmt: skip
+        "--arch",
+        "n150",
+        "--math-fidelity",
+        "LoFi",
+        "--amp-level",
+        "2",
+        "--seed",
+        "3",
+        "--training",
+    ]
     # What is not given cannot be set back by a word.
     assert ResultOptions().flags(ResultOptions(data_format="Bfp8_b")) == []
 

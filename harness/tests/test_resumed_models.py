@@ -26,18 +26,18 @@ OPS = {"a": [1, 2], "b": [2, 3], "c": [4], "d": [5]}
 def row(number: int, *models: str, golden: bool = False) -> OpRow:
     op_id = f"{number:016x}"
     return OpRow(
-        op_id=op_id, op_name="stablehlo.add", module=f"ops/{op_id}.mlirbc",
+        op_id=op_id,
+        op_name="stablehlo.add",
+        module=f"ops/{op_id}.mlirbc",
         golden=(f"values/{number}.npy",) if golden else (),
         uses=tuple(Use(model=model, path=f"main/{number}") for model in models),
-    )  # fmt: skip
+    )
 
 
 def header_of(cache: Path, *models: str) -> ManifestHeader:
     folders = tuple(str(cache / "exports" / model) for model in models)
     counts = {model: len(OPS[model]) for model in models}
-    return ManifestHeader(
-        models=models, export_dirs=folders, module_ops=counts, structural=dict.fromkeys(models, 0)
-    )  # fmt: skip
+    return ManifestHeader(models=models, export_dirs=folders, module_ops=counts, structural=dict.fromkeys(models, 0))
 
 
 def exported(cache: Path, *models: str) -> None:
@@ -61,7 +61,7 @@ def cut_run(cache: Path, run_dir: Path, **header: object) -> StoredRun:
     origin = Origin(options={"backend": "null", "models": ["a", "b", "c", "d"]})
     record = RunRecord(
         run_id="run-1", models=("a", "b", "c"), backend="null", arch="n150", started=run_folder.START, origin=origin
-    )  # fmt: skip
+    )
     stored = header_of(cache, "a", "b", "c").model_copy(update=header)
     store.write_manifest(run_dir, stored, rows)
     store.write_run(run_dir, record)
@@ -94,9 +94,12 @@ def test_the_rest_of_a_run_is_that_of_a_whole_one(tmp_path: Path) -> None:
     run = resume.prepared(run, making(tmp_path, "a", "c", "d"), some=False)
     assert run.header == header_of(tmp_path, "a", "b", "c", "d")
     assert run.rows == [
-        row(1, "a", golden=True), row(2, "a", "b", golden=True), row(3, "b", golden=True), row(4, "c", golden=True),
+        row(1, "a", golden=True),
+        row(2, "a", "b", golden=True),
+        row(3, "b", golden=True),
+        row(4, "c", golden=True),
         row(5, "d", golden=True),
-    ]  # fmt: skip
+    ]
     assert resume.prepared(run, never, some=False) is run
 
 
@@ -122,8 +125,11 @@ def test_a_model_whose_goldens_fail_is_lost_and_costs_no_other_its_ops(tmp_path:
     run = resume.prepared(run, making(tmp_path, failed=[now, LOST]), some=False)
     assert (run.header.models, run.header.failed, run.header.unfinished) == (("b", "c", "a"), (LOST, now), ())
     assert [(row.op_id[-1], row.uses[0].model, row.no_golden) for row in run.rows] == [
-        ("2", "b", ""), ("3", "b", ""), ("4", "c", "no goldens of c: timeout"), ("1", "a", "no goldens of a: killed"),
-    ]  # fmt: skip
+        ("2", "b", ""),
+        ("3", "b", ""),
+        ("4", "c", "no goldens of c: timeout"),
+        ("1", "a", "no goldens of a: killed"),
+    ]
     assert resume.prepared(run, never, some=False) is run, "nor is it made again"
 
 

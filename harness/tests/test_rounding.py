@@ -22,8 +22,12 @@ def array(*values, dtype=np.float32):
         (array(1 + 2**-8), array(1, dtype=BF16), array(1 + 2**-7, dtype=BF16), ""),
         (array(1 + 2**-8), array(1, dtype=BF16), array(1 - 2**-8, dtype=BF16), "1 of 1 values are not"),
         (array(1, -3.5, 2.5), array(1, -4, 2), array(1, -3, 3), ""),
-        (array(1, -3.5, 2.5), array(1, -4, 2), array(1, -2, 4),
-         "2 of 3 values are not rounded to nearest: -3.5 became -2, expected -4, at element 1"),
+        (
+            array(1, -3.5, 2.5),
+            array(1, -4, 2),
+            array(1, -2, 4),
+            "2 of 3 values are not rounded to nearest: -3.5 became -2, expected -4, at element 1",
+        ),
         (array(1e-39), array(1e-39), array(0), ""),
         (array(2e-38), array(2e-38), array(0), "1 of 1 values"),
         (array(1e-39), array(1e-39), array(2e-39), "1 of 1 values"),
@@ -35,7 +39,7 @@ def array(*values, dtype=np.float32):
         (np.array([1], np.int64), array(1), array(2), None),
         (np.array([1j], np.complex64), np.array([1j], np.complex64), np.array([2j], np.complex64), None),
     ],
-)  # fmt: skip
+)
 def test_no_element_is_farther_than_the_golden(x, golden, got, said):
     reason = legal_conversion(x, golden, got)
     assert reason == said if not said else reason.startswith(said)
@@ -47,8 +51,10 @@ def test_denormals_of_operands_become_zero():
     flushed = without_denormals(inputs)
     assert flushed is not None
     assert [each.tolist() for each in flushed] == [
-        array(0, 0, 2e-38).tolist(), array(0, 7e-5, dtype=np.float16).tolist(), [1],
-    ]  # fmt: skip
+        array(0, 0, 2e-38).tolist(),
+        array(0, 7e-5, dtype=np.float16).tolist(),
+        [1],
+    ]
     assert [each.dtype for each in flushed] == [each.dtype for each in inputs]
     assert without_denormals([array(1), array(1e-39, dtype=BF16)]) is not None
     assert without_denormals([np.array([1e-39 + 1j], np.complex64)]) is None
@@ -61,8 +67,11 @@ def test_the_smallest_normal_number_is_no_denormal():
     # Of a complex number neither part is made zero.
     assert without_denormals([np.array([1e-39 + 0j], np.complex64)]) is None
     for values, found in (
-        ([0.0, 1.0, double, -double], False), ([1.0, 5e-324], True), ([-double / 2], True), ([np.inf, np.nan], False),
-    ):  # fmt: skip
+        ([0.0, 1.0, double, -double], False),
+        ([1.0, 5e-324], True),
+        ([-double / 2], True),
+        ([np.inf, np.nan], False),
+    ):
         assert has_double_denormals([array(1), np.array(values)]) is found
     assert has_double_denormals([np.array([1 + 1e-310j])])
     assert not has_double_denormals([array(1e-39), np.array([1e-39], np.complex64), np.array([1], np.int64)])

@@ -352,11 +352,18 @@ def test_a_batch_entry_is_a_place_too():
         ((1, 2), {"face row": [2], "face": [2], "tile": [2], "last column": [1]}),
         ((2, 1), {"face row": [1, 1], "face": [2], "tile": [2], "last row": [1]}),
         ((2, 1, 1), {"face row": [1, 1], "face": [1, 1], "tile": [1, 1], "batch": [1, 1]}),
-        ((1, 34, 33),
-         {"face row": [16, 16, 1] * 34, "face": [256, 256, 16] * 2 + [32, 32, 2],
-          "tile": [1024, 32, 64, 2], "last row": [33], "last column": [34]}),
+        (
+            (1, 34, 33),
+            {
+                "face row": [16, 16, 1] * 34,
+                "face": [256, 256, 16] * 2 + [32, 32, 2],
+                "tile": [1024, 32, 64, 2],
+                "last row": [33],
+                "last column": [34],
+            },
+        ),
     ],
-)  # fmt: skip
+)
 def test_structures_and_their_numbers_of_elements(shape, structures):
     """Of z that is 1 everywhere each structure sums to its number of elements."""
     ones = np.ones(shape or (1,)).reshape(-1, shape[-1] if shape else 1)

@@ -48,12 +48,16 @@ def op(
     for number, array in enumerate(results):
         np.save(folder / "values" / f"golden{number}.npy", array)
     return OpRow(
-        op_id="op", op_name=name, module="op.mlirbc", outputs=tuple(outputs), op_params=params or {},
+        op_id="op",
+        op_name=name,
+        module="op.mlirbc",
+        outputs=tuple(outputs),
+        op_params=params or {},
         inputs=tuple(TensorDesc(shape=a.shape, data_type=kind) for a, kind in zip(inputs, kinds.split(), strict=True)),
         sources=tuple(Source(kind="captured", path=f"values/{number}.npy") for number in range(len(inputs))),
         golden=tuple(f"values/golden{number}.npy" for number in range(len(results))),
         uses=(Use(model="m", path="main/0"),),
-    )  # fmt: skip
+    )
 
 
 def unary(folder: Path, name: str, x: np.ndarray, kind: str) -> OpRow:
@@ -92,23 +96,42 @@ def test_every_formula_is_the_ops(tmp_path: Path, name: str) -> None:
     ]
     t = "tensor<64xf32>"
     signature = ", ".join(f"{each}: {t}" for each in names)
-    module = (f'func.func @main({signature}) -> {t} {{ %0 = "{name}"({", ".join(names)}) : '
-              f'({", ".join([t] * len(names))}) -> {t} return %0 : {t} }}')  # fmt: skip
-    row = op(tmp_path, name, module, inputs[: len(names)], "f32 f32"[: 3 if len(names) == 1 else 7],
-             [TensorDesc(shape=(64,), data_type="f32")])  # fmt: skip
+    module = (
+        f'func.func @main({signature}) -> {t} {{ %0 = "{name}"({", ".join(names)}) : '
+        f"({', '.join([t] * len(names))}) -> {t} return %0 : {t} }}"
+    )
+    row = op(
+        tmp_path,
+        name,
+        module,
+        inputs[: len(names)],
+        "f32 f32"[: 3 if len(names) == 1 else 7],
+        [TensorDesc(shape=(64,), data_type="f32")],
+    )
     np.testing.assert_allclose(ask.ask(row, tmp_path, None).values[0], np.load(tmp_path / row.golden[0]), rtol=3e-6)
 
 
 def test_a_product_is_summed_over_its_own_dimensions(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     left, right = rng.normal(size=(5, 2, 7, 3)).astype(np.float32), rng.normal(size=(2, 3, 4, 5)).astype(np.float32)
-    numbers = ("#stablehlo.dot<lhs_batching_dimensions = [1], rhs_batching_dimensions = [0], "
-               "lhs_contracting_dimensions = [0, 3], rhs_contracting_dimensions = [3, 1]>")  # fmt: skip
-    module = (f'func.func @main(%a: tensor<5x2x7x3xf32>, %b: tensor<2x3x4x5xf32>) -> tensor<2x7x4xf32> {{ '
-              f'%0 = "stablehlo.dot_general"(%a, %b) <{{dot_dimension_numbers = {numbers}}}> : (tensor<5x2x7x3xf32>, '
-              f'tensor<2x3x4x5xf32>) -> tensor<2x7x4xf32> return %0 : tensor<2x7x4xf32> }}')  # fmt: skip
-    row = op(tmp_path, "stablehlo.dot_general", module, [left, right], "f32 f32",
-             [TensorDesc(shape=(2, 7, 4), data_type="f32")], {"dot_dimension_numbers": numbers})  # fmt: skip
+    numbers = (
+        "#stablehlo.dot<lhs_batching_dimensions = [1], rhs_batching_dimensions = [0], "
+        "lhs_contracting_dimensions = [0, 3], rhs_contracting_dimensions = [3, 1]>"
+    )
+    module = (
+        f"func.func @main(%a: tensor<5x2x7x3xf32>, %b: tensor<2x3x4x5xf32>) -> tensor<2x7x4xf32> {{ "
+        f'%0 = "stablehlo.dot_general"(%a, %b) <{{dot_dimension_numbers = {numbers}}}> : (tensor<5x2x7x3xf32>, '
+        f"tensor<2x3x4x5xf32>) -> tensor<2x7x4xf32> return %0 : tensor<2x7x4xf32> }}"
+    )
+    row = op(
+        tmp_path,
+        "stablehlo.dot_general",
+        module,
+        [left, right],
+        "f32 f32",
+        [TensorDesc(shape=(2, 7, 4), data_type="f32")],
+        {"dot_dimension_numbers": numbers},
+    )
     assert formulas.steps(row) == 2 * 7 * 4 * 15
     answer = ask.ask(row, tmp_path, None)
     assert answer.by == formulas.BY

@@ -27,10 +27,17 @@ ROWS.append(OpRow(op_id="gone", op_name="stablehlo.custom_call:Foo", module=None
 @pytest.mark.parametrize(
     ("globs", "matched"),
     [
-        (["stablehlo.dot_general"], True), (["dot_*"], True), (["matmul"], True), (["abc1"], True),
-        (["add", "abc?"], True), (["general"], False), (["stablehlo"], False), (["MATMUL"], False), ([], False),
+        (["stablehlo.dot_general"], True),
+        (["dot_*"], True),
+        (["matmul"], True),
+        (["abc1"], True),
+        (["add", "abc?"], True),
+        (["general"], False),
+        (["stablehlo"], False),
+        (["MATMUL"], False),
+        ([], False),
     ],
-)  # fmt: skip
+)
 def test_a_pattern_is_of_a_name_with_or_without_dialect_a_family_or_an_id(globs: list[str], matched: bool) -> None:
     assert matches_globs(OpRow(op_id="abc1", op_name="stablehlo.dot_general", module="m"), globs) is matched
 

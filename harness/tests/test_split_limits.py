@@ -41,9 +41,15 @@ def test_only_the_operands_that_decide_a_shape_stay_inside_as_constants() -> Non
     names = dict(zip(split.program.arguments, "xikls", strict=True))
     found = {node.name: "".join(names[n] for n in node.inputs) for node in split.program.nodes if node.kind == "op"}
     assert {name.removeprefix("stablehlo."): arguments for name, arguments in found.items()} == {
-        "dynamic_broadcast_in_dim": "x", "dynamic_reshape": "x", "dynamic_iota": "", "rng": "s", "dynamic_pad": "xs",
-        "dynamic_gather": "xi", "dynamic_conv": "lk", "real_dynamic_slice": "x",
-    }  # fmt: skip
+        "dynamic_broadcast_in_dim": "x",
+        "dynamic_reshape": "x",
+        "dynamic_iota": "",
+        "rng": "s",
+        "dynamic_pad": "xs",
+        "dynamic_gather": "xi",
+        "dynamic_conv": "lk",
+        "real_dynamic_slice": "x",
+    }
     # Such a constant is an argument of any other op.
     text = """func.func @main(%x: tensor<2xi32>) -> tensor<2xi32> {
       %a = stablehlo.constant dense<[4, 6]> : tensor<2xi32>

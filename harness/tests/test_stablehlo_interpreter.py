@@ -107,17 +107,26 @@ def test_an_op_that_would_take_too_long_is_declined(interpreter, side):
     [
         # Operands and results, and as many terms for each element of the result.
         ("%0 = stablehlo.add %a, %a : tensor<4x6xf32>", 3 * 24),
-        ("%0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<4x6xf32>, tensor<6x5xf32>) -> "
-         "tensor<4x5xf32>", 24 + 30 + 20 + 20 * 6),
-        ("%0 = stablehlo.convolution(%c, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {} "
-         "{batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x8x2xf32>, tensor<3x2x7xf32>) -> "
-         "tensor<1x6x7xf32>", 16 + 42 + 42 + 42 * 6),
-        ('%0 = "stablehlo.reduce_window"(%a, %s) ({ ^bb0(%x: tensor<f32>, %y: tensor<f32>): '
-         "stablehlo.return %x : tensor<f32> }) {window_dimensions = array<i64: 2, 3>} : "
-         "(tensor<4x6xf32>, tensor<f32>) -> tensor<3x4xf32>", 24 + 1 + 12 + 12 * 6 + 1),
+        (
+            "%0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<4x6xf32>, tensor<6x5xf32>) -> "
+            "tensor<4x5xf32>",
+            24 + 30 + 20 + 20 * 6,
+        ),
+        (
+            "%0 = stablehlo.convolution(%c, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {} "
+            "{batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x8x2xf32>, tensor<3x2x7xf32>) -> "
+            "tensor<1x6x7xf32>",
+            16 + 42 + 42 + 42 * 6,
+        ),
+        (
+            '%0 = "stablehlo.reduce_window"(%a, %s) ({ ^bb0(%x: tensor<f32>, %y: tensor<f32>): '
+            "stablehlo.return %x : tensor<f32> }) {window_dimensions = array<i64: 2, 3>} : "
+            "(tensor<4x6xf32>, tensor<f32>) -> tensor<3x4xf32>",
+            24 + 1 + 12 + 12 * 6 + 1,
+        ),
     ],
     ids=["add", "dot_general", "convolution", "reduce_window"],
-)  # fmt: skip
+)
 def test_work_counts_each_term_of_each_element(body, elements):
     arguments = (
         "%a: tensor<4x6xf32>, %b: tensor<6x5xf32>, %c: tensor<1x8x2xf32>, %k: tensor<3x2x7xf32>, %s: tensor<f32>"

@@ -40,10 +40,12 @@ def test_own_stages_stand_where_ops_climbed_them():
 @pytest.mark.parametrize(
     ("stage", "status"),
     [
-        (Stage.RUN, Status.RUN_FAILED), (Stage.COMPARE, Status.WRONG_RESULT), (Stage.COMPILE, Status.COMPILE_FAILED),
+        (Stage.RUN, Status.RUN_FAILED),
+        (Stage.COMPARE, Status.WRONG_RESULT),
+        (Stage.COMPILE, Status.COMPILE_FAILED),
         (Stage("link"), Status.COMPILE_FAILED),
     ],
-)  # fmt: skip
+)
 def test_what_fails_before_the_run_did_not_compile(stage, status):
     assert failed_status(stage) is status
 

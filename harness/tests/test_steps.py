@@ -32,9 +32,16 @@ def held(name: str, fidelity: str = "HiFi4") -> Target:
 
 def test_units_are_half_the_distance_of_numbers_or_the_whole_where_bits_are_cut():
     assert {name: unit(name) for name in FRACTION_BITS} == {
-        "Float64": p(-53), "Float32": p(-24), "Tf32": p(-11), "Float16_b": p(-8), "Float16": p(-11),
-        "Bfp8": p(-7), "Bfp4": p(-2), "Bfp2": 1.0, "Float8": p(-3),
-    }  # fmt: skip
+        "Float64": p(-53),
+        "Float32": p(-24),
+        "Tf32": p(-11),
+        "Float16_b": p(-8),
+        "Float16": p(-11),
+        "Bfp8": p(-7),
+        "Bfp4": p(-2),
+        "Bfp2": 1.0,
+        "Float8": p(-3),
+    }
 
 
 def costs(steps: Steps | None) -> Steps | None:
@@ -60,20 +67,35 @@ F32_SUM = {"added": 2 * p(-24), "function": 2 * p(-24)}
         (lambda: of(DEVICE, "tanh", "bf16"), Steps("bound", function=1e-5 + 8 * p(-8), **BF16)),
         (lambda: of(held("Bfp8_b"), "tanh", "f32"), Steps("bound", function=1e-5 + 8 * p(-7) + p(-8), **BFP8)),
         (lambda: of(held("Bfp8_b"), "transpose", "f32"), Steps("bound", **BFP8)),
-        (lambda: of(held("Bfp4_b"), "transpose", "bf16"),
-         Steps("bound", stored=p(-2), packed=p(-2), declared=p(-8), block=True)),
+        (
+            lambda: of(held("Bfp4_b"), "transpose", "bf16"),
+            Steps("bound", stored=p(-2), packed=p(-2), declared=p(-8), block=True),
+        ),
         (lambda: of(held("Float32"), "tanh", "bf16"), Steps("bound", function=1e-5, declared=p(-8))),
         (lambda: of(DEVICE, "multiply", "f32"), Steps("bound", function=1e-5)),
         (lambda: of(DEVICE, "multiply", "bf16"), Steps("bound", function=1e-5 + 8 * p(-8), **BF16)),
-        (lambda: of(held("Float16", "HiFi2"), "multiply", "f16"),
-         Steps("bound", cut=(p(-6) - p(-10), p(-9) - p(-10)), function=1e-5 + 8 * p(-11), packed=p(-11),
-               declared=p(-11))),
-        (lambda: of(held("Float16_b", "HiFi3"), "multiply", "bf16"),
-         Steps("bound", left_out=p(-10), function=1e-5 + 8 * p(-8), **BF16)),
-        (lambda: of(held("Float16_b", "LoFi"), "multiply", "bf16"),
-         Steps("bound", cut=(p(-6) - p(-7), p(-4) - p(-7)), function=1e-5 + 8 * p(-8), **BF16)),
-        (lambda: of(replace(HOST, float_format="Float16_b"), "multiply", "bf16"),
-         Steps("bound", function=4 * p(-24), **BF16)),
+        (
+            lambda: of(held("Float16", "HiFi2"), "multiply", "f16"),
+            Steps(
+                "bound",
+                cut=(p(-6) - p(-10), p(-9) - p(-10)),
+                function=1e-5 + 8 * p(-11),
+                packed=p(-11),
+                declared=p(-11),
+            ),
+        ),
+        (
+            lambda: of(held("Float16_b", "HiFi3"), "multiply", "bf16"),
+            Steps("bound", left_out=p(-10), function=1e-5 + 8 * p(-8), **BF16),
+        ),
+        (
+            lambda: of(held("Float16_b", "LoFi"), "multiply", "bf16"),
+            Steps("bound", cut=(p(-6) - p(-7), p(-4) - p(-7)), function=1e-5 + 8 * p(-8), **BF16),
+        ),
+        (
+            lambda: of(replace(HOST, float_format="Float16_b"), "multiply", "bf16"),
+            Steps("bound", function=4 * p(-24), **BF16),
+        ),
         (lambda: of(HOST, "add", "f32"), Steps("bound", function=4 * p(-24))),
         (lambda: of(HOST, "add", "f64"), Steps("bound", function=4 * p(-53), packed=p(-53))),
         (lambda: of(HOST, "add", "complex<f32>"), Steps("bound", function=1e-5)),
@@ -83,48 +105,74 @@ F32_SUM = {"added": 2 * p(-24), "function": 2 * p(-24)}
         (lambda: of(DEVICE, "cosine", "f32", ulp=4), Steps("bound", function=4 * 4 * p(-23))),
         (lambda: of(held("Float16_b", "LoFi"), "add", "bf16"), Steps("bound", function=1e-5 + 8 * p(-8), **BF16)),
         (lambda: of(HOST, "dot_general", "f32"), Steps("sum", **F32_SUM)),
-        (lambda: of(replace(HOST, sums_in_own_type=True), "dot_general", "bf16", 8),
-         Steps("sum", added=0.5 * p(-8) * 3, function=2 * p(-24), **BF16)),
-        (lambda: of(replace(HOST, sums_in_own_type=True), "dot_general", "f32", 4),
-         Steps("sum", added=4 * p(-24), function=2 * p(-24))),
+        (
+            lambda: of(replace(HOST, sums_in_own_type=True), "dot_general", "bf16", 8),
+            Steps("sum", added=0.5 * p(-8) * 3, function=2 * p(-24), **BF16),
+        ),
+        (
+            lambda: of(replace(HOST, sums_in_own_type=True), "dot_general", "f32", 4),
+            Steps("sum", added=4 * p(-24), function=2 * p(-24)),
+        ),
         (lambda: of(HOST, "dot_general", "f64", 9), Steps("sum", added=6 * p(-53), function=2 * p(-53), packed=p(-53))),
         (lambda: of(HOST, "dot_general", "bf16"), Steps("sum", **F32_SUM, **BF16)),
         (lambda: of(DEVICE, "dot_general", "f32"), Steps("sum", cut=F32_CUT, **F32_SUM)),
         (lambda: of(replace(DEVICE, matrix_format=None), "dot_general", "f32"), Steps("sum", **F32_SUM)),
-        (lambda: of(replace(DEVICE, matrix_format=None), "dot_general", "f16"),
-         Steps("sum", cut=(0.0, p(-9) - p(-10)), packed=p(-11), declared=p(-11), **F32_SUM)),
-        (lambda: of(DEVICE, "dot_general", "f32", 25),
-         Steps("sum", cut=F32_CUT, added=10 * p(-24), function=2 * p(-24))),
-        (lambda: of(replace(DEVICE, math_fidelity="HiFi3"), "dot_general", "f32"),
-         Steps("sum", cut=F32_CUT, left_out=p(-10), **F32_SUM)),
-        (lambda: of(replace(DEVICE, math_fidelity="LoFi"), "dot_general", "f32"),
-         Steps("sum", cut=(p(-6) - p(-23), p(-4) - p(-23)), **F32_SUM)),
+        (
+            lambda: of(replace(DEVICE, matrix_format=None), "dot_general", "f16"),
+            Steps("sum", cut=(0.0, p(-9) - p(-10)), packed=p(-11), declared=p(-11), **F32_SUM),
+        ),
+        (
+            lambda: of(DEVICE, "dot_general", "f32", 25),
+            Steps("sum", cut=F32_CUT, added=10 * p(-24), function=2 * p(-24)),
+        ),
+        (
+            lambda: of(replace(DEVICE, math_fidelity="HiFi3"), "dot_general", "f32"),
+            Steps("sum", cut=F32_CUT, left_out=p(-10), **F32_SUM),
+        ),
+        (
+            lambda: of(replace(DEVICE, math_fidelity="LoFi"), "dot_general", "f32"),
+            Steps("sum", cut=(p(-6) - p(-23), p(-4) - p(-23)), **F32_SUM),
+        ),
         (lambda: of(DEVICE, "reduce", "f32", 1, SUM), Steps("sum", cut=(p(-9) - p(-23), 0.0), **F32_SUM)),
-        (lambda: of(replace(DEVICE, math_fidelity="LoFi"), "reduce", "f32", 1, SUM),
-         Steps("sum", cut=(p(-4) - p(-23), 0.0), **F32_SUM)),
-        (lambda: of(replace(DEVICE, narrow_dst=True), "dot_general", "bf16", 33),
-         Steps("sum", added=0.5 * p(-8) * math.sqrt(4 * 3), function=2 * p(-24), **BF16)),
-        (lambda: of(replace(HOST, narrow_dst=True), "dot_general", "bf16", 4), Steps("sum", added=4 * p(-24),
-         function=2 * p(-24), **BF16)),
-        (lambda: of(held("Bfp8_b"), "dot_general", "f32"),
-         Steps("sum", added=2 * p(-24), function=2 * p(-24) + p(-8), **BFP8)),
+        (
+            lambda: of(replace(DEVICE, math_fidelity="LoFi"), "reduce", "f32", 1, SUM),
+            Steps("sum", cut=(p(-4) - p(-23), 0.0), **F32_SUM),
+        ),
+        (
+            lambda: of(replace(DEVICE, narrow_dst=True), "dot_general", "bf16", 33),
+            Steps("sum", added=0.5 * p(-8) * math.sqrt(4 * 3), function=2 * p(-24), **BF16),
+        ),
+        (
+            lambda: of(replace(HOST, narrow_dst=True), "dot_general", "bf16", 4),
+            Steps("sum", added=4 * p(-24), function=2 * p(-24), **BF16),
+        ),
+        (
+            lambda: of(held("Bfp8_b"), "dot_general", "f32"),
+            Steps("sum", added=2 * p(-24), function=2 * p(-24) + p(-8), **BFP8),
+        ),
         (lambda: of(DEVICE, "reduce", "f32", 4, PRODUCT), Steps("sum", added=8 * p(-24), function=4 * p(-24))),
-        (lambda: of(held("Bfp8_b"), "reduce", "f32", 4, PRODUCT),
-         Steps("sum", added=8 * p(-24), function=4 * p(-24) + p(-8), **BFP8)),
+        (
+            lambda: of(held("Bfp8_b"), "reduce", "f32", 4, PRODUCT),
+            Steps("sum", added=8 * p(-24), function=4 * p(-24) + p(-8), **BFP8),
+        ),
         (lambda: of(DEVICE, "cholesky", "f32"), Steps("part", function=4e-3)),
         (lambda: of(DEVICE, "scatter", "f32", 4, PRODUCT), Steps("part", function=1e-5)),
-        (lambda: of(HOST, "scatter", "bf16", 4, SUM),
-         Steps("sum", added=4 * p(-24), joined=p(-8), function=2 * p(-24), **BF16)),
+        (
+            lambda: of(HOST, "scatter", "bf16", 4, SUM),
+            Steps("sum", added=4 * p(-24), joined=p(-8), function=2 * p(-24), **BF16),
+        ),
         (lambda: of(HOST, "scatter", "f32", 4, SUM), Steps("sum", added=4 * p(-24), function=2 * p(-24))),
         (lambda: of(DEVICE, "reduce", "f32", 4, "stablehlo.divide"), Steps("part", function=1e-5)),
         (lambda: steps_of(HOST, "matmul", "f32", op_name="stablehlo.dot_general"), Steps("sum", **F32_SUM)),
         (lambda: of(DEVICE, "batch_norm_inference", "f32"), Steps("bound", function=1e-5)),
         (lambda: of(DEVICE, "transpose", "f32"), None),
         (lambda: of(DEVICE, "reduce", "f32", 4, "stablehlo.maximum"), None),
-        (lambda: of(held("Float16_b"), "reduce", "f32", 4, "stablehlo.maximum"),
-         Steps("bound", stored=p(-8), packed=p(-8))),
+        (
+            lambda: of(held("Float16_b"), "reduce", "f32", 4, "stablehlo.maximum"),
+            Steps("bound", stored=p(-8), packed=p(-8)),
+        ),
     ],
-)  # fmt: skip
+)
 def test_steps(found: Callable[[], Steps | None], steps: Steps | None):
     got = costs(found())
     if steps is None or got is None:
@@ -143,10 +191,12 @@ def _numbers(steps: Steps) -> list[float]:
 def test_how_many_bits_of_a_term_are_read():
     """Of a sum; a product has two operands, and a host reads all bits."""
     for steps, bits in (
-        (of(DEVICE, "reduce", "f32", 4, SUM), 9), (of(held("Float16_b", "LoFi"), "reduce", "bf16", 4, SUM), 4),
-        (of(DEVICE, "reduce", "bf16", 4, SUM), None), (of(DEVICE, "dot_general", "f32", 4), None),
+        (of(DEVICE, "reduce", "f32", 4, SUM), 9),
+        (of(held("Float16_b", "LoFi"), "reduce", "bf16", 4, SUM), 4),
+        (of(DEVICE, "reduce", "bf16", 4, SUM), None),
+        (of(DEVICE, "dot_general", "f32", 4), None),
         (of(HOST, "reduce", "f32", 4, SUM), None),
-    ):  # fmt: skip
+    ):
         assert steps is not None
         assert steps.reads == bits
 
@@ -155,16 +205,23 @@ def test_how_many_bits_of_a_term_are_read():
     ("target", "op", "element", "ulp", "between"),
     [
         # One kernel, or a library's function: a value is rounded to float32 at most, whatever its own error.
-        (DEVICE, "log", "f32", 4, p(-24)), (DEVICE, "log", "bf16", 4, p(-24)), (HOST, "log", "f32", None, p(-24)),
-        (HOST, "log", "bf16", None, p(-24)), (HOST, "add", "bf16", None, p(-24)), (HOST, "log", "f64", None, p(-53)),
-        (HOST, "add", "f64", None, p(-53)), (DEVICE, "log", "f32", None, p(-24)),
+        (DEVICE, "log", "f32", 4, p(-24)),
+        (DEVICE, "log", "bf16", 4, p(-24)),
+        (HOST, "log", "f32", None, p(-24)),
+        (HOST, "log", "bf16", None, p(-24)),
+        (HOST, "add", "bf16", None, p(-24)),
+        (HOST, "log", "f64", None, p(-53)),
+        (HOST, "add", "f64", None, p(-53)),
+        (DEVICE, "log", "f32", None, p(-24)),
         # Several, each rounded to the op's type: so are formulas on a host, and all on one that computes in 16 bits.
-        (DEVICE, "log", "bf16", None, 1e-5 + 8 * p(-8)), (HOST, "chlo.tan", "bf16", None, 1e-5 + 8 * p(-8)),
+        (DEVICE, "log", "bf16", None, 1e-5 + 8 * p(-8)),
+        (HOST, "chlo.tan", "bf16", None, 1e-5 + 8 * p(-8)),
         (replace(HOST, sums_in_own_type=True), "log", "f16", None, 1e-5 + 8 * p(-11)),
         # A formula in float32, of golden and device: lgamma near its zeros is off by the roundings of its steps.
-        (DEVICE, "chlo.lgamma", "f32", None, 16 * p(-24)), (HOST, "chlo.lgamma", "f32", None, 16 * p(-24)),
+        (DEVICE, "chlo.lgamma", "f32", None, 16 * p(-24)),
+        (HOST, "chlo.lgamma", "f32", None, 16 * p(-24)),
     ],
-)  # fmt: skip
+)
 def test_a_functions_error_is_no_operands(target: Target, op: str, element: str, ulp: float | None, between: float):
     steps = of(target, op, element, ulp=ulp)
     assert steps is not None
@@ -201,7 +258,7 @@ CUTS = replace(DEVICE, cuts_result=lambda name: name == "chlo.erf")
         ("Lf8", "transpose", "f32", Steps("bound", stored=p(-3), packed=p(-3), short=p(-3))),
         (None, "convert", "f8E5M2", Steps("bound", function=4 * 2 * p(-23), packed=p(-3), declared=p(-3), short=p(-3))),
     ],
-)  # fmt: skip
+)
 def test_what_a_store_or_a_packer_cuts(data_format: str | None, op: str, element: str, steps: Steps | None):
     got = costs(of(replace(CUTS, float_format=data_format), op, element, ulp=2))
     assert got == steps

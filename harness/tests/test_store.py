@@ -177,8 +177,11 @@ def test_an_upgrader_brings_an_old_record_up(run, monkeypatch):
     folder, rows = run
 
     def rename(values):
-        return {**{key: value for key, value in values.items() if key != "pcc_min"},
-                "pcc": values["pcc_min"], "schema_version": 1}  # fmt: skip
+        return {
+            **{key: value for key, value in values.items() if key != "pcc_min"},
+            "pcc": values["pcc_min"],
+            "schema_version": 1,
+        }
 
     monkeypatch.setitem(store.UPGRADERS[OpTest], 0, rename)
     with store.Journal(folder, "w") as journal:
@@ -372,8 +375,11 @@ def test_a_run_without_digests_is_said_to_be_unverified_once(run, capsys) -> Non
         journal.append(result(rows[0]))
     for path in (folder / "manifest.jsonl", folder / "journal" / "w.jsonl"):
         lines = [json.loads(line) for line in path.read_text().splitlines()]
-        path.write_text("".join(json.dumps({k: v for k, v in line.items() if k != "digest"}) + "\n" for line in lines)
-                        .replace('"lines": 2, ', ""))  # fmt: skip
+        path.write_text(
+            "".join(json.dumps({k: v for k, v in line.items() if k != "digest"}) + "\n" for line in lines).replace(
+                '"lines": 2, ', ""
+            )
+        )
     assert [test.op_id for test in store.load_run(folder).tests] == ["b"]
     unverified = f"opscope: {folder}: unverified (written without digests, by an older opscope)\n"
     assert capsys.readouterr().err == unverified

@@ -23,7 +23,7 @@ TEXTS = {
     f"contracting_dims = [1] x [0] : ({TYPE}, {TYPE}) -> {TYPE} return %0 : {TYPE} }}",
     "constant": f"func.func @main(%a: {TYPE}) -> {TYPE} {{ %c = stablehlo.constant dense<1.0038281679153442> : {TYPE} "
     f"%0 = stablehlo.multiply %a, %c : {TYPE} return %0 : {TYPE} }}",
-}  # fmt: skip
+}
 SHARED = np.float32(1.0038281679153442)
 """Almost in the middle of two numbers of bfloat16: stored, it is 0.38 % too small."""
 
@@ -43,8 +43,9 @@ def judged(name: str, operands: list[np.ndarray], factor: float = 1.0):
     golden = combine(*(x.astype(np.float64) for x in operands)).astype(np.float32)
     got = away(combine(*narrow) * factor)
     known = Operands(op.op_name, op.bytecode, lambda: given)
-    return compare([golden], [got], op.op_name, TARGET, inputs=op.inputs, outputs=op.outputs, params=op.op_params,
-                   operands=known)[0]  # fmt: skip
+    return compare(
+        [golden], [got], op.op_name, TARGET, inputs=op.inputs, outputs=op.outputs, params=op.op_params, operands=known
+    )[0]
 
 
 @pytest.mark.parametrize("name", TEXTS)

@@ -93,8 +93,10 @@ def test_a_case_that_raises_costs_its_own_row_alone(tmp_path: Path, monkeypatch:
     onnx_score.score(Parent())  # type: ignore[arg-type]
     rows = [Score(**message["score"]) for message in Parent.sent if "score" in message]
     assert [(row.name, row.fault) for row in rows] == [
-        ("test_deep", "device"), ("test_fine", "none"), ("test_unequal", "comparison"),
-    ]  # fmt: skip
+        ("test_deep", "device"),
+        ("test_fine", "none"),
+        ("test_unequal", "comparison"),
+    ]
     assert rows[0].why == "RecursionError: maximum recursion depth exceeded"
 
 

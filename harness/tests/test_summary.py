@@ -59,8 +59,9 @@ def test_what_pytest_has_listed_is_not_listed_again(page: summary.Run) -> None:
 
 def test_known_limitations_are_apart(tmp_path: Path) -> None:
     folder = run_folder.write(tmp_path / "run", tests=False)
-    expected = run_folder.record_of(folder, list(NAMES)[1], Status.RUN_FAILED, failed_stage=Stage.RUN, error="no",
-                                  expected="never: no such unit")  # fmt: skip
+    expected = run_folder.record_of(
+        folder, list(NAMES)[1], Status.RUN_FAILED, failed_stage=Stage.RUN, error="no", expected="never: no such unit"
+    )
     with store.Journal(folder, "main") as journal:
         journal.append(expected)
     text = shown(finish_run.stored_page(folder))

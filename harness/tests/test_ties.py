@@ -60,8 +60,10 @@ def test_pairs_stay_together():
     other = PAYLOAD + 100
     assert asked([KEYS, PAYLOAD, other], [KEYS, SWAPPED, SWAPPED + 100]) == [True, True, True]
     assert asked([KEYS, PAYLOAD, other], [KEYS, SWAPPED, SWAPPED[:, [1, 0, 2, 3]] + 100]) == [
-        True, False, False,
-    ]  # fmt: skip
+        True,
+        False,
+        False,
+    ]
 
 
 def test_two_keys_change_together_or_one_by_one():

@@ -173,8 +173,13 @@ def test_goldens_by_formula_get_a_wider_margin():
         ("dot", [(8, 1), (1, 16)], (8, 16), {}, 1),
         ("convolution", [(1, 56, 56, 64), (3, 3, 64, 128)], (1, 56, 56, 128), CONV, 576),
         ("convolution", [(1, 28, 28, 256), (3, 3, 1, 256)], (1, 28, 28, 256), CONV, 9),
-        ("convolution", [(1, 64, 9, 9), (64, 32, 3, 3)], (1, 64, 7, 7),
-         {"dimension_numbers": "#stablehlo.conv<[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]>"}, 288),
+        (
+            "convolution",
+            [(1, 64, 9, 9), (64, 32, 3, 3)],
+            (1, 64, 7, 7),
+            {"dimension_numbers": "#stablehlo.conv<[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]>"},
+            288,
+        ),
         ("reduce_window", [(1, 8, 8, 3), ()], (1, 4, 4, 3), {"window_dimensions": "array<i64: 1, 3, 3, 1>"}, 9),
         ("add", [(8,), (8,)], (8,), {}, 1),
         ("reduce", [(8,), ()], (8,), {}, 1),
@@ -189,7 +194,7 @@ def test_goldens_by_formula_get_a_wider_margin():
         ("reduce_window", [(8, 8), ()], (8, 8), {"window_dimensions": "array<i64: 1, 1>"}, 1),
         ("reduce_window", [(8, 8), ()], (8, 8), {}, 1),
     ],
-)  # fmt: skip
+)
 def test_inner_sizes(op, shapes, out, params, inner):
     descs = [TensorDesc(shape=shape, data_type="f32") for shape in shapes]
     result = [] if out is None else [TensorDesc(shape=out, data_type="f32")]

@@ -54,11 +54,19 @@ def names(things: list[upkeep.CacheEntry]) -> list[str]:
 def test_everything_is_seen_with_its_size_and_in_the_order_of_its_last_use(cache: Path) -> None:
     there = upkeep.cached(cache)
     assert [(t.kind, t.path.name, t.size) for t in there] == [
-        ("exports", "old", 2000), ("executables", "a.bin", 500), ("javascript", "v.js", 100),
-        ("results", "abc.json", 300), ("exports", "new", 2000), ("results", "cde.json", 200),
-    ]  # fmt: skip
-    du = subprocess.run(["du", "-sb", "--apparent-size", cache / "exports" / "old" / "values" / "1.npy"],
-                        capture_output=True, text=True, check=True)  # fmt: skip
+        ("exports", "old", 2000),
+        ("executables", "a.bin", 500),
+        ("javascript", "v.js", 100),
+        ("results", "abc.json", 300),
+        ("exports", "new", 2000),
+        ("results", "cde.json", 200),
+    ]
+    du = subprocess.run(
+        ["du", "-sb", "--apparent-size", cache / "exports" / "old" / "values" / "1.npy"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert int(du.stdout.split()[0]) == there[0].size
 
 

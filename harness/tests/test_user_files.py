@@ -38,8 +38,9 @@ def test_a_function_and_its_example_inputs(tmp_path: Path) -> None:
     assert header.models == ("net",)
     product = next(row for row in rows if row.op_name == "stablehlo.dot_general")
     assert [v.tolist() for v in row_inputs(product, header.export_dirs[0])] == [
-        np.arange(8.0).reshape(2, 4).tolist(), np.eye(4).tolist(),
-    ]  # fmt: skip
+        np.arange(8.0).reshape(2, 4).tolist(),
+        np.eye(4).tolist(),
+    ]
     assert product.frontend.startswith("jax ")
     header, _ = prepare_models.prepare(request_for(tmp_path, f"{path}:other"))
     assert header.models == ("net.other",)
@@ -71,10 +72,13 @@ def test_a_file_without_a_model_is_one_line(tmp_path: Path, word: str, text: str
 @pytest.mark.parametrize(
     ("word", "line"),
     [
-        ("gone.onnx", "a .onnx file"), ("gone.py:model", "a Python file"), ("gone.tflite", "a .tflite file"),
-        ("folder", "a SavedModel"), ("net.onnx:main", "without a name after it"),
+        ("gone.onnx", "a .onnx file"),
+        ("gone.py:model", "a Python file"),
+        ("gone.tflite", "a .tflite file"),
+        ("folder", "a SavedModel"),
+        ("net.onnx:main", "without a name after it"),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_there_is_one_line(tmp_path: Path, word: str, line: str) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "net.onnx").write_bytes(b"")
@@ -90,9 +94,14 @@ def test_each_format_has_its_framework(tmp_path: Path) -> None:
     words = ("a.onnx", "b.tflite", "c.pb", "d.py", "saved", "saved:serve", "saved/saved_model.pb")
     found = [user_files.named(str(tmp_path / word)) for word in words]
     assert [(f.name, f.framework, f.entry) for f in found if f] == [
-        ("a", "onnx", ""), ("b", "tflite", ""), ("c", "graphdef", ""), ("d", "python", ""), ("saved", "tf", ""),
-        ("saved.serve", "tf", "serve"), ("saved", "tf", ""),
-    ]  # fmt: skip
+        ("a", "onnx", ""),
+        ("b", "tflite", ""),
+        ("c", "graphdef", ""),
+        ("d", "python", ""),
+        ("saved", "tf", ""),
+        ("saved.serve", "tf", "serve"),
+        ("saved", "tf", ""),
+    ]
     assert [user_files.named(word) for word in ("resnet50", "suite:ops", "net.mlir", "all")] == [None] * 4
 
 
@@ -101,11 +110,12 @@ def test_tensors_beside_an_onnx_file_are_part_of_it(tmp_path: Path) -> None:
     from onnx import TensorProto, helper, numpy_helper
 
     graph = helper.make_graph(
-        [helper.make_node("Add", ["x", "w"], ["y"])], "net",
+        [helper.make_node("Add", ["x", "w"], ["y"])],
+        "net",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2048])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2048])],
         [numpy_helper.from_array(np.zeros(2048, np.float32), "w")],
-    )  # fmt: skip
+    )
     onnx.save(helper.make_model(graph), tmp_path / "net.onnx", save_as_external_data=True, location="net.weights")
     found = user_files.named(str(tmp_path / "net.onnx"))
     assert found is not None

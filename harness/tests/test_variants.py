@@ -52,9 +52,15 @@ SWAPPED = main(
 def test_a_form_is_what_the_op_says() -> None:
     form = read(SUM)
     assert form == Form(
-        "stablehlo.reduce", ((8, 16), ()), ("f32", "f32"), ((8,),), ("f32",), (("dimensions", "array<i64: 1>"),),
-        (0, -1), 2,
-    )  # fmt: skip
+        "stablehlo.reduce",
+        ((8, 16), ()),
+        ("f32", "f32"),
+        ((8,),),
+        ("f32",),
+        (("dimensions", "array<i64: 1>"),),
+        (0, -1),
+        2,
+    )
     assert form.elements == 8 * 16 + 1 + 8
     assert read(ADD).arguments == (-1, 0)
     assert (read(SWAPPED).arguments, read(SWAPPED).types) == ((1, 0), ("bf16", "f32"))
@@ -93,8 +99,11 @@ def test_what_stablehlo_refuses_is_no_variant(source: bytes, changes: dict, said
 
 
 def test_a_module_of_several_ops_or_of_open_shapes_has_no_form() -> None:
-    two = main("%1 = stablehlo.abs %x : tensor<2xf32>\n%0 = stablehlo.abs %1 : tensor<2xf32>", "%x: tensor<2xf32>",
-               "tensor<2xf32>")  # fmt: skip
+    two = main(
+        "%1 = stablehlo.abs %x : tensor<2xf32>\n%0 = stablehlo.abs %1 : tensor<2xf32>",
+        "%x: tensor<2xf32>",
+        "tensor<2xf32>",
+    )
     with pytest.raises(InvalidVariantError, match=r"expected one op in @main, got 2"):
         main_op(load(two))
     with pytest.raises(InvalidVariantError, match=r"got 0"):

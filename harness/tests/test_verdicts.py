@@ -222,8 +222,9 @@ def test_an_op_whose_denormal_operands_are_zero_is_held_to_its_golden_on_zeros(g
         golden = 1 / x
         device = np.float32([got, 0.5, 0.25, np.inf])
     assert np.isfinite(golden[0])
-    result = judged("stablehlo.divide", DEVICE, golden, device, inputs=[np.ones_like(x), x],
-                    run=lambda values: [_divided(*values)])  # fmt: skip
+    result = judged(
+        "stablehlo.divide", DEVICE, golden, device, inputs=[np.ones_like(x), x], run=lambda values: [_divided(*values)]
+    )
     assert result.passed is right, result
     assert ("denormal_flush" in result.flags) is right
 
@@ -441,9 +442,17 @@ def test_one_element_of_one_result_of_a_composite_is_wrong(name, target):
     def passed(got):
         return [
             check.passed
-            for check in compare(golden, got, op.op_name, target, inputs=op.inputs, outputs=op.outputs,
-                                 params=op.op_params, operands=known)
-        ]  # fmt: skip
+            for check in compare(
+                golden,
+                got,
+                op.op_name,
+                target,
+                inputs=op.inputs,
+                outputs=op.outputs,
+                params=op.op_params,
+                operands=known,
+            )
+        ]
 
     near = [result * np.float32(1 + 2.0**-23) for result in golden]
     assert passed(near) == [True] * len(golden)

@@ -165,8 +165,10 @@ def test_what_was_not_computed_is_not_alive(tmp_path: Path) -> None:
     }"""
     _, found = walked(text, tmp_path, limits=Limits(live_bytes=100))
     assert [row.no_golden for row in found.rows] == [
-        "7.812 KiB of values alive at once are above the cap of 100 bytes", "", ""
-    ]  # fmt: skip
+        "7.812 KiB of values alive at once are above the cap of 100 bytes",
+        "",
+        "",
+    ]
     # Nor is a random input made in the place of a value that is beyond reason.
     (tmp_path / "small").mkdir()
     _, found = walked(text, tmp_path / "small", limits=Limits(live_bytes=100, input_bytes=1000))
@@ -243,8 +245,9 @@ def programs() -> dict[str, tuple[Callable[..., object], tuple[tuple[tuple[int, 
     }
 
 
-@pytest.mark.parametrize("name", ["svd", "fft", "sort", "scatter", "composite", "scan", "grad", "int4", "float8",
-                                  "complex", "switch"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name", ["svd", "fft", "sort", "scatter", "composite", "scan", "grad", "int4", "float8", "complex", "switch"]
+)
 def test_many_kinds_of_ops_equal_jax(name: str, tmp_path: Path) -> None:
     import jax
 

@@ -60,9 +60,13 @@ def named(parts: list[Part]) -> list[tuple[str, tuple[int, ...]]]:
 
 def test_parts_are_what_no_value_and_no_generator_connects() -> None:
     assert named(walking.parts(split_module(PARTS, "m"), random=False)) == [
-        ("exponential tanh", (0,)), ("rng rng sine", (3, 4)), ("abs tanh", (1,)), ("while", (2,)), ("add", (7,)),
+        ("exponential tanh", (0,)),
+        ("rng rng sine", (3, 4)),
+        ("abs tanh", (1,)),
+        ("while", (2,)),
+        ("add", (7,)),
         ("", (5, 6)),
-    ]  # fmt: skip
+    ]
 
 
 def test_with_random_inputs_each_op_is_a_part_but_those_that_draw() -> None:
@@ -175,9 +179,11 @@ def in_child(parent: Parent) -> list[Any]:
     plan = plan_of(split, folder, random=task["random"], cache_dir=folder.parent / "cache")
     told: list[str] = []
     plan = replace(
-        plan, on_row=lambda row: told.append(row.op_id), slots=Slots(folder.parent / "slots", 2),
+        plan,
+        on_row=lambda row: told.append(row.op_id),
+        slots=Slots(folder.parent / "slots", 2),
         provenance="captured:m:0",
-    )  # fmt: skip
+    )
     assert plan.slots is not None
     plan.slots.take()
     parts = walking.parts(split, plan.random)

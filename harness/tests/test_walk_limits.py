@@ -106,14 +106,26 @@ def test_inputs_at_the_limit_are_drawn(tmp_path: Path) -> None:
 
 
 def test_arguments_and_constants_above_all_that_may_live_are_not_made(tmp_path: Path) -> None:
-    large = CHAIN.replace("%0 = stablehlo.exponential %a : tensor<8xf32>", """
+    large = (
+        CHAIN.replace(
+            "%0 = stablehlo.exponential %a : tensor<8xf32>",
+            """
       %c = stablehlo.constant dense<[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]> : tensor<8xf32>
       %s = stablehlo.add %a, %c : tensor<8xf32>
-      %0 = stablehlo.slice %s [0:1] : (tensor<8xf32>) -> tensor<1xf32>""").replace(
-        "%0 : tensor<8xf32>", "%0 : tensor<1xf32>").replace("%1 : tensor<8xf32>", "%1 : tensor<1xf32>").replace(
-        "%2 : tensor<8xf32>", "%2 : tensor<1xf32>").replace("-> tensor<8xf32> {", "-> tensor<1xf32> {")  # fmt: skip
-    kinds = {limit: [source.kind for source in walked(large, tmp_path / str(limit), limits=Limits(live_bytes=limit))
-                     .rows[0].sources] for limit in (31, 32)}  # fmt: skip
+      %0 = stablehlo.slice %s [0:1] : (tensor<8xf32>) -> tensor<1xf32>""",
+        )
+        .replace("%0 : tensor<8xf32>", "%0 : tensor<1xf32>")
+        .replace("%1 : tensor<8xf32>", "%1 : tensor<1xf32>")
+        .replace("%2 : tensor<8xf32>", "%2 : tensor<1xf32>")
+        .replace("-> tensor<8xf32> {", "-> tensor<1xf32> {")
+    )
+    kinds = {
+        limit: [
+            source.kind
+            for source in walked(large, tmp_path / str(limit), limits=Limits(live_bytes=limit)).rows[0].sources
+        ]
+        for limit in (31, 32)
+    }
     assert kinds == {31: ["random", "random"], 32: ["seeded", "captured"]}
 
 
@@ -266,10 +278,15 @@ def test_a_walk_in_steps_has_the_results_of_wanted_nodes_once(tmp_path: Path) ->
 
 
 def test_in_steps_what_follows_a_missing_value_is_missing(tmp_path: Path) -> None:
-    text = CHAIN.replace("stablehlo.abs %0 : tensor<8xf32>",
-                         "stablehlo.custom_call @nobody(%0) : (tensor<8xf32>) -> tensor<8xf32>")  # fmt: skip
-    live = LiveGolden(split_module(text, "m"), [draw("normal:1", (8,), numpy_dtype("f32"), 0, 0)],
-                      frozenset({"main/1", "main/2"}), tmp_path)  # fmt: skip
+    text = CHAIN.replace(
+        "stablehlo.abs %0 : tensor<8xf32>", "stablehlo.custom_call @nobody(%0) : (tensor<8xf32>) -> tensor<8xf32>"
+    )
+    live = LiveGolden(
+        split_module(text, "m"),
+        [draw("normal:1", (8,), numpy_dtype("f32"), 0, 0)],
+        frozenset({"main/1", "main/2"}),
+        tmp_path,
+    )
     [first], [second] = live.results("main/1"), live.results("main/2")
     assert isinstance(first, Missing)
     assert first == second

@@ -130,8 +130,9 @@ def test_the_body_of_a_function_and_a_row_of_a_table_count_too(
     monkeypatch.setitem(tolerance.TABLE, name, None)
     monkeypatch.setattr(compare.compare, "__kwdefaults__", {})
     assert {change.detail for change in state.changes() if change.verdict} == {
-        "opscope.harness.verdict.tolerance.TABLE replaced", "opscope.harness.verdict.compare.compare replaced",
-    }  # fmt: skip
+        "opscope.harness.verdict.tolerance.TABLE replaced",
+        "opscope.harness.verdict.compare.compare replaced",
+    }
 
 
 def test_the_comparison_computes_as_before(connection: int) -> None:

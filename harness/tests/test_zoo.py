@@ -39,9 +39,22 @@ def test_the_zoo_is_wide() -> None:
     assert {m["framework"] for m in listed} >= {"jax", "torch", "flax", "equinox"}
     families = {m["family"] for m in listed if m["framework"] == "torch"}
     assert families >= {
-        "cnn", "vision_transformer", "detection", "segmentation", "depth", "encoder", "decoder", "encoder_decoder",
-        "mixture_of_experts", "state_space", "audio", "diffusion", "recommender", "graph", "time_series",
-    }  # fmt: skip
+        "cnn",
+        "vision_transformer",
+        "detection",
+        "segmentation",
+        "depth",
+        "encoder",
+        "decoder",
+        "encoder_decoder",
+        "mixture_of_experts",
+        "state_space",
+        "audio",
+        "diffusion",
+        "recommender",
+        "graph",
+        "time_series",
+    }
     assert {m["size"] for m in listed} == {"full", "reduced"}
     assert [m["name"] for m in listed if m["giant"]] == ["llama3_8b", "sd15_unet"]
     assert not {m.name for m in registry.match("all")} & {"llama3_8b", "sd15_unet"}

@@ -31,18 +31,20 @@ def _reduced(op: str, element: str, start: str, rows: int = 4) -> str:
     dimension = 1 if rows else 0
     kind, made = f"tensor<{rows}x8x{element}>", f"tensor<{rows or 8}x{element}>"
     return _function(
-        f"%a: {kind}", made,
+        f"%a: {kind}",
+        made,
         f"%c = stablehlo.constant dense<{start}> : tensor<{element}>\n  %0 = stablehlo.reduce(%a init: %c) applies "
         f"stablehlo.{op} across dimensions = [{dimension}] : ({kind}, tensor<{element}>) -> {made}",
-    )  # fmt: skip
+    )
 
 
 def _product(element: str) -> str:
     left, right, made = f"tensor<4x8x{element}>", f"tensor<8x6x{element}>", f"tensor<4x6x{element}>"
     return _function(
-        f"%a: {left}, %b: {right}", made,
+        f"%a: {left}, %b: {right}",
+        made,
         f"%0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : ({left}, {right}) -> {made}",
-    )  # fmt: skip
+    )
 
 
 def _function(arguments: str, result: str, body: str) -> str:
@@ -101,13 +103,25 @@ ROWS = (
     Row("zero_size_add", _binary("add", "f32", "0x8x")),
     Row("zero_size_reduce", _reduced("add", "f32", "0.0", rows=0)),
     Row("scalar_add", _binary("add", "f32", "")),
-    Row("constant", _function("", "tensor<2x2xf32>",
-                              "%0 = stablehlo.constant dense<[[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xf32>")),
+    Row(
+        "constant",
+        _function("", "tensor<2x2xf32>", "%0 = stablehlo.constant dense<[[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xf32>"),
+    ),
     Row("two_results", _SORT),
-    Row("custom_call", _function("%a: tensor<4x8xf32>", "tensor<4x8xf32>", f"%0 = {_UNKNOWN}"), "compile_failed",
-        TO_TTNN, "failed to legalize operation 'stablehlo.custom_call'"),
+    Row(
+        "custom_call",
+        _function("%a: tensor<4x8xf32>", "tensor<4x8xf32>", f"%0 = {_UNKNOWN}"),
+        "compile_failed",
+        TO_TTNN,
+        "failed to legalize operation 'stablehlo.custom_call'",
+    ),
     Row("dynamic_add", _binary("add", "f32", "?x8x"), UNSPLITTABLE, None, "--shape arg0=1x8"),
-    Row("dynamic_reshape", _function("%a: tensor<4x8xf32>, %s: tensor<1xi32>", "tensor<?xf32>",
-                                     f"%0 = {_TO_NOWHERE}"), UNSPLITTABLE, None, "has a dynamic shape in dim 0"),
-)  # fmt: skip
+    Row(
+        "dynamic_reshape",
+        _function("%a: tensor<4x8xf32>, %s: tensor<1xi32>", "tensor<?xf32>", f"%0 = {_TO_NOWHERE}"),
+        UNSPLITTABLE,
+        None,
+        "has a dynamic shape in dim 0",
+    ),
+)
 """Dynamic shapes are refused before any backend: no op of an open shape has a module of its own."""

@@ -65,9 +65,15 @@ class Ran:
     def verdict(self, got: list[np.ndarray]) -> ResultCheck:
         """The verdict on the first result, as a lane gives it."""
         return compare(
-            self.golden, got, self.row.op_name, Reference().target(self.options), inputs=self.row.inputs,
-            outputs=self.row.outputs, params=self.row.op_params, operands=self.operands,
-        )[0]  # fmt: skip
+            self.golden,
+            got,
+            self.row.op_name,
+            Reference().target(self.options),
+            inputs=self.row.inputs,
+            outputs=self.row.outputs,
+            params=self.row.op_params,
+            operands=self.operands,
+        )[0]
 
     def scale(self) -> np.ndarray:
         """The scale of each element of the first result, all of its operands evaluated."""

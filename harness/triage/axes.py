@@ -71,8 +71,9 @@ def _clipped(form: Form, operands: tuple[Shape, ...]) -> tuple[tuple[str, str], 
         values = attribute_text.integers(text)
         if name in INSIDE and attribute_text.is_array(text) and len(values) == len(after):
             # An entry that reached to the end still does; others stay inside.
-            clipped = [new if value == old else min(value, new)
-                       for value, old, new in zip(values, before, after, strict=True)]  # fmt: skip
+            clipped = [
+                new if value == old else min(value, new) for value, old, new in zip(values, before, after, strict=True)
+            ]
             text = attribute_text.with_integers(text, clipped)
         kept.append((name, text))
     return tuple(kept)
@@ -158,8 +159,11 @@ def _groups(
     yield from ((own, (each, 1)) for each in equal if each[0] == "r")
     yield (own, *((each, 1) for each in equal))
     # A reshape: a dimension that is a multiple of this one.
-    multiples = [(e, extent // size) for e, extent in places
-                 if e[0] == "r" and place[0] == "o" and size > 1 and extent % size == 0 and extent > size]  # fmt: skip
+    multiples = [
+        (e, extent // size)
+        for e, extent in places
+        if e[0] == "r" and place[0] == "o" and size > 1 and extent % size == 0 and extent > size
+    ]
     yield from ((own, each) for each in multiples)
     for other, extent in places:
         if other[0] == "r" and place[0] == "o" and extent > 1 and size % extent == 0 and size > extent:

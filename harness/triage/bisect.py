@@ -41,9 +41,18 @@ class Bisected:
 
 
 def bisect(
-    folder: Path, repo: Path, *, good: str, bad: str, build: str = "", backend: str = "", system_desc: str = "",
-    python: str = "", any_failure: bool = False, report: Callable[[str], None] = lambda text: None,
-) -> Bisected:  # fmt: skip
+    folder: Path,
+    repo: Path,
+    *,
+    good: str,
+    bad: str,
+    build: str = "",
+    backend: str = "",
+    system_desc: str = "",
+    python: str = "",
+    any_failure: bool = False,
+    report: Callable[[str], None] = lambda text: None,
+) -> Bisected:
     """The first revision of `repo` between `good` and `bad` at which the op of a repro folder fails as recorded.
 
     `build` is a shell command that runs at the top of each revision. `backend` and `system_desc` are files in the
@@ -89,10 +98,23 @@ class _Trial:
 
     def __call__(self) -> tuple[int, str]:
         """What git bisect takes the checked out revision for, and why."""
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(self.tree), str(PACKAGE.parent)]),
-                       "OPSCOPE_WORKTREE": str(self.tree), "PYTHONDONTWRITEBYTECODE": "1"}  # fmt: skip
-        if self.build and subprocess.run(self.build, shell=True, cwd=self.tree, env=environment,
-                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:  # fmt: skip
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(self.tree), str(PACKAGE.parent)]),
+            "OPSCOPE_WORKTREE": str(self.tree),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        if (
+            self.build
+            and subprocess.run(
+                self.build,
+                shell=True,
+                cwd=self.tree,
+                env=environment,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            ).returncode
+        ):
             return SKIP, "cannot be built"
         command = [self.python, "-P", "-m", self._replay(), str(self.folder), "--json"]
         for option, value in (("--backend", self.backend), ("--system-desc", self.system_desc)):

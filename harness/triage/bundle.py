@@ -65,10 +65,14 @@ class Failure(Record):
     def of(cls, test: OpTest) -> Failure:
         """The failure in a record."""
         return cls(
-            status=test.status, stage=test.failed_stage, message=test.error_message or "",
-            signature=test.error_signature or "", crash_kind=test.crash_kind or "", question=test.question,
+            status=test.status,
+            stage=test.failed_stage,
+            message=test.error_message or "",
+            signature=test.error_signature or "",
+            crash_kind=test.crash_kind or "",
+            question=test.question,
             stability=test.stability,
-        )  # fmt: skip
+        )
 
     def same(self, test: OpTest) -> bool:
         """Whether a record has this failure: equal status, stage, kind of crash, fingerprint and question."""
@@ -76,8 +80,11 @@ class Failure(Record):
         if self.question and self.question != other.question:
             return False
         return (self.status, self.stage, self.crash_kind, self.signature) == (
-            other.status, other.stage, other.crash_kind, other.signature
-        )  # fmt: skip
+            other.status,
+            other.stage,
+            other.crash_kind,
+            other.signature,
+        )
 
 
 class Options(ResultOptions, frozen=True):
@@ -121,9 +128,14 @@ class Origin:
 
 
 def write(
-    folder: Path, row: OpRow, test: OpTest, origin: Origin, *, values: bool = True,
+    folder: Path,
+    row: OpRow,
+    test: OpTest,
+    origin: Origin,
+    *,
+    values: bool = True,
     known: MutableMapping[str, Path] | None = None,
-) -> int:  # fmt: skip
+) -> int:
     """Writes the repro folder of a failure in the place of an older one; returns the bytes of values that it took.
 
     `values`: whether inputs and goldens are stored. `known` holds files written before by what is in them: equal
@@ -140,27 +152,50 @@ def write(
         for shard in row.shards:
             of_shard = store.all_of(row.on(shard), f"d{shard.devices[0]}.") if row.devices > 1 else (sources, golden)
             shards.append(Shard(devices=shard.devices, sources=of_shard[0], golden=of_shard[1]))
-        bundled = row.model_copy(update={
-            "module": MODULE, "sources": sources, "golden": golden, "term_sizes": (), "second": None,
-            "shards": tuple(shards),
-            "no_golden": row.no_golden if values else "its values were left out",
-            "uses": tuple(Use(model=MODEL, path=use.path, location=use.location, framework_op=use.framework_op)
-                          for use in row.uses[:1]) or (Use(model=MODEL, path="main/0"),),
-        })  # fmt: skip
+        bundled = row.model_copy(
+            update={
+                "module": MODULE,
+                "sources": sources,
+                "golden": golden,
+                "term_sizes": (),
+                "second": None,
+                "shards": tuple(shards),
+                "no_golden": row.no_golden if values else "its values were left out",
+                "uses": tuple(
+                    Use(model=MODEL, path=use.path, location=use.location, framework_op=use.framework_op)
+                    for use in row.uses[:1]
+                )
+                or (Use(model=MODEL, path="main/0"),),
+            }
+        )
         module = checked(origin.export_dir, row.module or "").read_bytes()
         (part / MODULE).write_bytes(module)
         (part / TEXT).write_text(bundle_texts.module_text(module), encoding="utf-8")
         repro = Repro(
-            row=bundled, options=_with_backend_file(part, origin.options), failure=Failure.of(test),
-            run_id=origin.run_id, seed=origin.seed, revision=origin.revision, backend_revision=origin.backend_revision,
-            versions=dict(origin.versions or {}), note=store.note,
-        )  # fmt: skip
+            row=bundled,
+            options=_with_backend_file(part, origin.options),
+            failure=Failure.of(test),
+            run_id=origin.run_id,
+            seed=origin.seed,
+            revision=origin.revision,
+            backend_revision=origin.backend_revision,
+            versions=dict(origin.versions or {}),
+            note=store.note,
+        )
         (part / FILE).write_text(repro.model_dump_json(indent=1) + "\n", encoding="utf-8")
         own = _of_backend(part, origin.options, row, module)
         issue_facts.write(part, test, own.build, own.files)
         explained = store.explanation(origin.explanation) if origin.explanation is not None else []
-        bundle_texts.write(part, test, repro.options.backend, repro.note, inputs=len(sources), golden=len(golden),
-                           explained=explained, lines=own.lines)  # fmt: skip
+        bundle_texts.write(
+            part,
+            test,
+            repro.options.backend,
+            repro.note,
+            inputs=len(sources),
+            golden=len(golden),
+            explained=explained,
+            lines=own.lines,
+        )
         shutil.rmtree(folder, ignore_errors=True)
         part.rename(folder)
         written_files = {name: folder / path.relative_to(part) for name, path in store.written.items()}

@@ -29,8 +29,17 @@ def module_text(module: bytes) -> str:
         return f"// this version cannot read the module: {error}\n"
 
 
-def write(folder: Path, test: OpTest, backend: str, note: str, *, inputs: int, golden: int,
-          explained: Sequence[str] = (), lines: Sequence[str] = ()) -> None:  # fmt: skip
+def write(
+    folder: Path,
+    test: OpTest,
+    backend: str,
+    note: str,
+    *,
+    inputs: int,
+    golden: int,
+    explained: Sequence[str] = (),
+    lines: Sequence[str] = (),
+) -> None:
     """Writes run.sh, test_repro.py and README.md; `explained` names the files that explain wrong numbers, `lines` show
     the failure with the backend alone."""
     shutil.copyfile(TEMPLATES / "run.sh", folder / "run.sh")

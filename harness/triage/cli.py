@@ -25,14 +25,20 @@ LANES = click.option(
     help="How many variants to try at the same time.",
 )
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-RUN = click.option("--run", "run_dir", type=click.Path(path_type=Path), metavar="DIR",
-                   help="The run that contains the op: its folder or its id; default: the newest in .opscope/runs in "
-                        "which it failed.")  # fmt: skip
+RUN = click.option(
+    "--run",
+    "run_dir",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="The run that contains the op: its folder or its id; default: the newest in .opscope/runs in which it failed.",
+)
 
 FROM = click.option(
-    "--from", "source", metavar="URL|DATABASE",
-    help="Fetch it from this artifact server (opscope artifacts serve), or from a run that this database knows."
-)  # fmt: skip
+    "--from",
+    "source",
+    metavar="URL|DATABASE",
+    help="Fetch it from this artifact server (opscope artifacts serve), or from a run that this database knows.",
+)
 
 
 @click.command(short_help="Write a folder that reproduces an op's failure anywhere.")
@@ -69,8 +75,12 @@ def repro(op_id: str, run_dir: Path | None, out: Path | None, source: str | None
         return
     run_dir, run, row, test = found
     if as_issue and not narrowing.narrowable(test):
-        raise InputError("--as-issue", "an op that failed", f"{test.op_name} [{test.op_id}], which is {test.status}",
-                         "opscope repro ID")  # fmt: skip
+        raise InputError(
+            "--as-issue",
+            "an op that failed",
+            f"{test.op_name} [{test.op_id}], which is {test.status}",
+            "opscope repro ID",
+        )
     folder = out or after_run.place_to_write(run_dir, test)
     in_child.write(folder, row, test, from_run.origin(run_dir, run, row, test), "opscope repro")
     if as_issue:
@@ -198,16 +208,29 @@ def probe_command(op_id: str, run_dir: Path | None, source: str | None, budget: 
     metavar="PATH",
     help="Path of the backend's file in the repository; tt:PATH.so for a plugin.",
 )
-@click.option("--system-desc", default="", metavar="PATH",
-              help="Path of the system descriptor there, if each build takes another one.")  # fmt: skip
+@click.option(
+    "--system-desc",
+    default="",
+    metavar="PATH",
+    help="Path of the system descriptor there, if each build takes another one.",
+)
 @click.option("--python", default="", metavar="PATH", help="The interpreter that runs opscope; default: this one.")
 @click.option("--any-failure", is_flag=True, help="Count every failure, not only the recorded one.")
 @RUN
 @FROM
 def bisect_command(
-    op_id: str, good: str, bad: str, repo: Path, build: str, backend: str, system_desc: str, python: str,
-    any_failure: bool, run_dir: Path | None, source: str | None,
-) -> None:  # fmt: skip
+    op_id: str,
+    good: str,
+    bad: str,
+    repo: Path,
+    build: str,
+    backend: str,
+    system_desc: str,
+    python: str,
+    any_failure: bool,
+    run_dir: Path | None,
+    source: str | None,
+) -> None:
     """Find the revision of a backend that broke an op, with git bisect in a separate worktree.
 
     ID is an op of a run, FOLDER a repro folder. A revision is skipped if it cannot be built or started, or if the op
@@ -216,7 +239,17 @@ def bisect_command(
     from opscope.harness.triage import bisect
 
     folder = narrowing.folder_of(op_id, run_dir, "opscope bisect", source)
-    bisected = bisect.bisect(folder, repo, good=good, bad=bad, build=build, backend=backend, system_desc=system_desc,
-                             python=python, any_failure=any_failure, report=click.echo)  # fmt: skip
+    bisected = bisect.bisect(
+        folder,
+        repo,
+        good=good,
+        bad=bad,
+        build=build,
+        backend=backend,
+        system_desc=system_desc,
+        python=python,
+        any_failure=any_failure,
+        report=click.echo,
+    )
     several = len(bisected.candidates) > 1
     click.echo(f"\n{'one of these is the first bad commit:' if several else 'the first bad commit:'}\n{bisected.text}")

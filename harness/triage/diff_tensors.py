@@ -63,8 +63,14 @@ class Compared:
 @click.option(
     "--type", "element_type", default="", metavar="TYPE", help="Element type of .npy files that NumPy has not: bf16."
 )
-@click.option("--above", default=0.0, show_default=True, type=click.FloatRange(min=0), metavar="X",
-              help="Only elements that are farther apart.")  # fmt: skip
+@click.option(
+    "--above",
+    default=0.0,
+    show_default=True,
+    type=click.FloatRange(min=0),
+    metavar="X",
+    help="Only elements that are farther apart.",
+)
 @click.option("--worst", default=8, show_default=True, type=click.IntRange(1, 1000), help="Elements to show.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
@@ -115,11 +121,14 @@ def compare(name: str, left: np.ndarray, right: np.ndarray, above: float = 0.0, 
     chosen = flat[np.lexsort((flat, -distance.ravel()[flat]))][:worst]
     differences = tuple(
         Difference(
-            index_of(int(at), left.shape), name_of(int(at), left.shape), number_text(left.ravel()[at]),
-            number_text(right.ravel()[at]), float(distance.ravel()[at]),
+            index_of(int(at), left.shape),
+            name_of(int(at), left.shape),
+            number_text(left.ravel()[at]),
+            number_text(right.ravel()[at]),
+            float(distance.ravel()[at]),
         )
         for at in chosen
-    )  # fmt: skip
+    )
     ratio = error / norm if norm and np.isfinite(norm) else None
     return Compared(name, left.shape, len(flat), ratio, differences, _fullest(flat, left.shape))
 
@@ -221,8 +230,13 @@ def _show(compared: list[Compared], apart: list[Compared]) -> None:
     _show_one(page, apart[0])
     rest = sorted(apart[1:], key=lambda one: -(one.worst[0].size if one.worst else np.inf))
     if rest:
-        columns = [("result", "left"), ("elements", "right"), ("relative L2", "right"), ("worst", "left"),
-                   ("place", "left")]  # fmt: skip
+        columns = [
+            ("result", "left"),
+            ("elements", "right"),
+            ("relative L2", "right"),
+            ("worst", "left"),
+            ("place", "left"),
+        ]
         rows = []
         for one in rest[:MOST_LATER]:
             ratio = "" if one.relative_l2 is None else f"{one.relative_l2:.3g}"
@@ -242,9 +256,17 @@ def _show_one(page: Page, one: Compared) -> None:
     tiles = ", ".join(f"{name}: {count:,}" for name, count in one.tiles)
     page.prose(f"{one.name}, {shape}: {one.differing:,} of {int(np.prod(one.shape)):,} elements differ{ratio}")
     page.prose(f"most in {tiles}")
-    columns = [("index", "left"), ("tile (batch, row, column), face, row", "left"), ("A", "right"), ("B", "right"),
-               ("apart", "right")]  # fmt: skip
-    page.table(columns, [
-        (f"({', '.join(map(str, item.index))})", item.place, item.left, item.right, f"{item.size:.4g}")
-        for item in one.worst
-    ])  # fmt: skip
+    columns = [
+        ("index", "left"),
+        ("tile (batch, row, column), face, row", "left"),
+        ("A", "right"),
+        ("B", "right"),
+        ("apart", "right"),
+    ]
+    page.table(
+        columns,
+        [
+            (f"({', '.join(map(str, item.index))})", item.place, item.left, item.right, f"{item.size:.4g}")
+            for item in one.worst
+        ],
+    )

@@ -79,7 +79,8 @@ def fetched(places: list[Place], out: Path | None, where: str) -> Path:
     first = places[0]
     machine = "this machine, where it is no more" if first.host == platform.node() else first.host or "another machine"
     raise InputError(
-        where, f"the run folder of {first.op_id} here, or a run with --artifact-url",
+        where,
+        f"the run folder of {first.op_id} here, or a run with --artifact-url",
         f"run {first.run_id} in {first.run_dir or 'an unknown folder'} on {machine}",
         f"opscope artifacts serve there, and opscope repro {first.op_id} --from http://HOST:PORT",
-    )  # fmt: skip
+    )

@@ -66,8 +66,9 @@ def _find(server: str, op_id: str, run_id: str, where: str) -> str:
                 return place + quote(name)
     wanted = f"a repro folder of {op_id}" + (f" in run {run_id}" if run_id else "")
     runs_there = f"none in {len(runs)} runs" if not run_id else "none"
-    raise InputError(where, f"{wanted} at {server}", runs_there,
-                     "opscope repro ID on the machine that has the run folder")  # fmt: skip
+    raise InputError(
+        where, f"{wanted} at {server}", runs_there, "opscope repro ID on the machine that has the run folder"
+    )
 
 
 def _folder(address: str, to: Path, where: str, left: list[int]) -> None:
@@ -128,9 +129,14 @@ def _open(address: str, where: str) -> http.client.HTTPResponse:
     except urllib.error.HTTPError as error:
         error.close()
         kind = _AbsentError if error.code == 404 else InputError
-        raise kind(where, f"an artifact server at {address}", f"{error.code} {error.reason}",
-                   "the address that opscope artifacts serve prints") from None  # fmt: skip
+        raise kind(
+            where,
+            f"an artifact server at {address}",
+            f"{error.code} {error.reason}",
+            "the address that opscope artifacts serve prints",
+        ) from None
     except (OSError, ValueError, http.client.HTTPException) as error:
         got = str(getattr(error, "reason", "") or error)
-        raise InputError(where, f"an artifact server at {address}", got,
-                         "opscope artifacts serve on the machine that has the run") from None  # fmt: skip
+        raise InputError(
+            where, f"an artifact server at {address}", got, "opscope artifacts serve on the machine that has the run"
+        ) from None

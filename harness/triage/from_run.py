@@ -26,8 +26,12 @@ def find(word: str, run_dir: Path | None, where: str) -> tuple[Path, StoredRun, 
         return _of_run(word, _named(run_dir), where)
     newest = run_folders.newest_run()
     if newest is None:
-        raise InputError(where, "a run that contains the op", "no run in .opscope/runs",
-                         "--run DIR, or opscope repro ID --from URL of an artifact server")  # fmt: skip
+        raise InputError(
+            where,
+            "a run that contains the op",
+            "no run in .opscope/runs",
+            "--run DIR, or opscope repro ID --from URL of an artifact server",
+        )
     found: list[tuple[Path, StoredRun, OpRow, OpTest]] = []
     problem: InputError | None = None
     for folder in [*run_folders.runs_with_ops([word])] or [newest]:
@@ -99,7 +103,12 @@ def origin(run_dir: Path, run: StoredRun, row: OpRow, test: OpTest) -> bundle.Or
     folder = explanation.folder_of(test)
     of_backend = (run_options.get("versions") or {}).get(test.backend) or {}
     return bundle.Origin(
-        export_dir=export_dir(run, row), options=options, run_id=record.run_id, seed=int(run_options.get("seed") or 0),
-        revision=record.origin.revision, backend_revision=record.origin.backend_revision,
-        versions={**record.origin.versions, **of_backend}, explanation=None if folder is None else run_dir / folder,
-    )  # fmt: skip
+        export_dir=export_dir(run, row),
+        options=options,
+        run_id=record.run_id,
+        seed=int(run_options.get("seed") or 0),
+        revision=record.origin.revision,
+        backend_revision=record.origin.backend_revision,
+        versions={**record.origin.versions, **of_backend},
+        explanation=None if folder is None else run_dir / folder,
+    )

@@ -29,9 +29,11 @@ Report = Callable[[str], None]
 def write(folder: Path, row: OpRow, test: OpTest, origin: bundle.Origin, where: str) -> None:
     """`bundle.write` in a child; `where` is the command. Raises InputError."""
     task = {
-        "folder": str(folder), "row": row.model_dump(mode="json"), "test": test.model_dump(mode="json"),
+        "folder": str(folder),
+        "row": row.model_dump(mode="json"),
+        "test": test.model_dump(mode="json"),
         "origin": _origin_as_json(origin),
-    }  # fmt: skip
+    }
     _ask(where, "write_in_child", task, SECONDS, memory_limit(None))
 
 
@@ -127,10 +129,14 @@ def _probed(lab: Any, report: Report) -> dict[str, Any]:
 
     probed = probe.probe(lab, report)
     return {
-        "op": asdict(probed.form), "op_text": reduce.form_text(probed.form), "rules": probed.statements,
+        "op": asdict(probed.form),
+        "op_text": reduce.form_text(probed.form),
+        "rules": probed.statements,
         "blame": probed.blame,
-        "tried": probed.count, "complete": probed.complete, "findings": [asdict(each) for each in probed.findings],
-    }  # fmt: skip
+        "tried": probed.count,
+        "complete": probed.complete,
+        "findings": [asdict(each) for each in probed.findings],
+    }
 
 
 def _reduced(lab: Any, folder: Path, target: Path, report: Report) -> dict[str, Any]:
@@ -140,16 +146,22 @@ def _reduced(lab: Any, folder: Path, target: Path, report: Report) -> dict[str, 
     assert reduced.tried.test is not None
     repro = lab.repro
     options = repro.options.model_copy(update={"backend": bundle.backend_of(folder, repro.options)})
-    origin = bundle.Origin(lab.place, options, repro.run_id, repro.seed, repro.revision, repro.backend_revision,
-                           repro.versions)  # fmt: skip
+    origin = bundle.Origin(
+        lab.place, options, repro.run_id, repro.seed, repro.revision, repro.backend_revision, repro.versions
+    )
     row = lab.row_of(reduced.tried)
     bundle.write(target, row.model_copy(update={"uses": repro.row.uses}), reduced.tried.test, origin)
     return {
-        "folder": str(target), "module": (target / bundle.TEXT).read_text(encoding="utf-8"),
-        "before": asdict(reduced.before), "after": asdict(reduced.after), "steps": reduced.steps,
-        "tried": reduced.count, "complete": reduced.complete,
-        "before_text": _sized(reduced.before), "after_text": _sized(reduced.after),
-    }  # fmt: skip
+        "folder": str(target),
+        "module": (target / bundle.TEXT).read_text(encoding="utf-8"),
+        "before": asdict(reduced.before),
+        "after": asdict(reduced.after),
+        "steps": reduced.steps,
+        "tried": reduced.count,
+        "complete": reduced.complete,
+        "before_text": _sized(reduced.before),
+        "after_text": _sized(reduced.after),
+    }
 
 
 def _sized(form: Any) -> str:
@@ -160,11 +172,15 @@ def _sized(form: Any) -> str:
 
 def _origin_as_json(origin: bundle.Origin) -> dict[str, Any]:
     return {
-        "export_dir": str(origin.export_dir), "options": origin.options.model_dump(mode="json"),
-        "run_id": origin.run_id, "seed": origin.seed, "revision": origin.revision,
-        "backend_revision": origin.backend_revision, "versions": dict(origin.versions or {}),
+        "export_dir": str(origin.export_dir),
+        "options": origin.options.model_dump(mode="json"),
+        "run_id": origin.run_id,
+        "seed": origin.seed,
+        "revision": origin.revision,
+        "backend_revision": origin.backend_revision,
+        "versions": dict(origin.versions or {}),
         "explanation": None if origin.explanation is None else str(origin.explanation),
-    }  # fmt: skip
+    }
 
 
 def _origin_of_json(document: dict[str, Any]) -> bundle.Origin:

@@ -138,8 +138,11 @@ def _versions(repro: bundle.Repro, facts: Facts) -> Iterator[str]:
     yield f"backend `{one_line(repro.options.backend)}`, board {repro.options.arch}"
     usual = ResultOptions().model_dump(mode="json")
     chosen = ResultOptions.of(repro.options.model_dump()).model_dump(mode="json")
-    others = [f"{name}={one_line(str(value))}" for name, value in chosen.items()
-              if value != usual.get(name) and name != "arch"]  # fmt: skip
+    others = [
+        f"{name}={one_line(str(value))}"
+        for name, value in chosen.items()
+        if value != usual.get(name) and name != "arch"
+    ]
     yield f"options: {', '.join(others) or 'the usual ones'}"
 
 

@@ -34,9 +34,15 @@ class Facts(Record):
 def write(folder: Path, test: OpTest, build: str, files: Iterable[str]) -> None:
     """Writes the facts in a record, and what its backend says, into a repro folder."""
     facts = Facts(
-        uses=test.uses, models=test.models, card_type=test.card_type, ran_on=test.ran_on, compiled_by=test.compiled_by,
-        narrowed=test.narrowed, build=build, files=tuple(files),
-    )  # fmt: skip
+        uses=test.uses,
+        models=test.models,
+        card_type=test.card_type,
+        ran_on=test.ran_on,
+        compiled_by=test.compiled_by,
+        narrowed=test.narrowed,
+        build=build,
+        files=tuple(files),
+    )
     (folder / FILE).write_text(facts.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
 

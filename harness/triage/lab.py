@@ -151,10 +151,16 @@ class Lab:
             save(self.place / f"{name}-{number}.npy", array)
             sources.append(Source(kind="captured", path=f"{name}-{number}.npy"))
         row = OpRow(
-            op_id=single.op_id, op_name=single.op_name, module=f"{name}.mlirbc", inputs=single.inputs,
-            outputs=single.outputs, sources=tuple(sources), op_params=single.op_params, no_golden="not needed",
+            op_id=single.op_id,
+            op_name=single.op_name,
+            module=f"{name}.mlirbc",
+            inputs=single.inputs,
+            outputs=single.outputs,
+            sources=tuple(sources),
+            op_params=single.op_params,
+            no_golden="not needed",
             uses=(Use(model=bundle.MODEL, path="main/0"),),
-        )  # fmt: skip
+        )
         if self.stage is not Stage.COMPARE:
             return row
         # Beside the inputs, so that all of a variant goes at once.
@@ -168,10 +174,16 @@ class Lab:
             if self.stage is not None and self.stage is not Stage.COMPARE:
                 context = replace(context, options=context.options.changed(until=str(self.stage)))
             options = self.repro.options
-            self._lanes.append(Lane(LaneConfig(
-                context, {bundle.MODEL: str(self.place)}, op_timeout=options.op_timeout,
-                memory_limit=options.op_memory,
-            )))  # fmt: skip
+            self._lanes.append(
+                Lane(
+                    LaneConfig(
+                        context,
+                        {bundle.MODEL: str(self.place)},
+                        op_timeout=options.op_timeout,
+                        memory_limit=options.op_memory,
+                    )
+                )
+            )
             self._free.put(self._lanes[-1])
 
     def row_of(self, tried: Tried) -> OpRow:

@@ -26,8 +26,12 @@ def find(word: str, run_dir: Path | None, source: str | None, where: str, out: P
     if source is not None and fetch.is_server(source):
         return fetch.fetch(source, word, str(run_dir or ""), out or results_folder() / "repro" / word, where)
     if source is not None and not elsewhere.is_database(source):
-        raise InputError("--from", "http://HOST:PORT of an artifact server or the URL of a database", source,
-                         "opscope artifacts serve on the machine that has the run")  # fmt: skip
+        raise InputError(
+            "--from",
+            "http://HOST:PORT of an artifact server or the URL of a database",
+            source,
+            "opscope artifacts serve on the machine that has the run",
+        )
     if source is None:
         try:
             return from_run.find(word, run_dir, where)
@@ -62,8 +66,9 @@ def folder_of(word: str, run_dir: Path | None, where: str, source: str | None = 
         return found
     run_dir, run, row, test = found
     if not narrowable(test):
-        raise InputError(where, "an op that failed", f"{test.op_name} [{test.op_id}], which is {test.status}",
-                         "opscope show")  # fmt: skip
+        raise InputError(
+            where, "an op that failed", f"{test.op_name} [{test.op_id}], which is {test.status}", "opscope show"
+        )
     folder = after_run.place(run_dir, test)
     if not _whole(folder, test):
         in_child.write(

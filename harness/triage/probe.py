@@ -191,8 +191,9 @@ class _Search:
             for place in [*together, *range(len(values))]:
                 own = values[0] if place is None else values[place]
                 label = name if place is None or len(values) == 1 else f"{name}[{place}]"
-                finding = self._numbers(label, own, list(range(9)), 16,
-                                        lambda size, n=name, p=place: self._with(n, p, size))  # fmt: skip
+                finding = self._numbers(
+                    label, own, list(range(9)), 16, lambda size, n=name, p=place: self._with(n, p, size)
+                )
                 if len(finding.points) > 1:
                     attributes_found.append(finding)
                 if place is None and finding.rule:
@@ -245,9 +246,14 @@ class _Search:
         return {name: _end(end) for name, end in zip(valid, tried, strict=True) if end is not None}
 
     def _numbers(
-        self, name: str, own: int, first: list[int], furthest: int,
-        make: Callable[[int], tuple[bytes, Form] | None], axis: axes.Axis | None = None,
-    ) -> Finding:  # fmt: skip
+        self,
+        name: str,
+        own: int,
+        first: list[int],
+        furthest: int,
+        make: Callable[[int], tuple[bytes, Form] | None],
+        axis: axes.Axis | None = None,
+    ) -> Finding:
         """The finding for an integer that `make` gives variants of."""
         points: dict[int, bool] = {own: True}
         end_of_size = {own: "fails"}
@@ -307,9 +313,10 @@ def _elements(form: Form) -> int:
 def _typed(form: Form, own: str, kind: str) -> Form:
     """The form with another element type wherever the first operand's stands."""
     return dataclasses.replace(
-        form, types=tuple(kind if each == own else each for each in form.types),
+        form,
+        types=tuple(kind if each == own else each for each in form.types),
         result_types=tuple(kind if each == own else each for each in form.result_types),
-    )  # fmt: skip
+    )
 
 
 def _numbers_dimensions(name: str) -> bool:

@@ -63,15 +63,25 @@ class Replayed:
 
 
 def replay(
-    folder: Path, *, backend: str | None = None, arch: str | None = None, data_format: str | None = None,
-    math_fidelity: str | None = None, system_desc: str | None = None, op_timeout: float | None = None,
-) -> Replayed:  # fmt: skip
+    folder: Path,
+    *,
+    backend: str | None = None,
+    arch: str | None = None,
+    data_format: str | None = None,
+    math_fidelity: str | None = None,
+    system_desc: str | None = None,
+    op_timeout: float | None = None,
+) -> Replayed:
     """Runs the op of a repro folder, as it was run but for what is given. Raises InputError."""
     repro = bundle.read(folder)
     with TemporaryFolder("replay") as scratch:
         context = bundle.context_of(folder, repro, Path(scratch))
-        overrides = {"arch": arch, "data_format": data_format, "math_fidelity": math_fidelity,
-                     "system_desc": system_desc}  # fmt: skip
+        overrides = {
+            "arch": arch,
+            "data_format": data_format,
+            "math_fidelity": math_fidelity,
+            "system_desc": system_desc,
+        }
         changed = {name: value for name, value in overrides.items() if value is not None}
         if backend is not None and backend_label(backend) != backend_label(repro.options.backend):
             # Formats and fidelity are the recorded backend's own words.
@@ -83,9 +93,11 @@ def replay(
             with Evaluator() as evaluator:
                 row = evaluator.with_golden(row, export_dir)
         config = LaneConfig(
-            context, {bundle.MODEL: str(export_dir)}, op_timeout=op_timeout or repro.options.op_timeout,
+            context,
+            {bundle.MODEL: str(export_dir)},
+            op_timeout=op_timeout or repro.options.op_timeout,
             memory_limit=repro.options.op_memory,
-        )  # fmt: skip
+        )
         with Lane(config) as lane:
             test = lane.run(row)
         artifact = Path(scratch) / test.artifact if test.artifact else None
@@ -113,15 +125,28 @@ def _linked(folder: Path, to: Path) -> Path:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the record.")
 def command(
-    folder: Path, backend: str | None, arch: str | None, data_format: str | None, math_fidelity: str | None,
-    system_desc: str | None, op_timeout: float | None, as_json: bool,
-) -> None:  # fmt: skip
+    folder: Path,
+    backend: str | None,
+    arch: str | None,
+    data_format: str | None,
+    math_fidelity: str | None,
+    system_desc: str | None,
+    op_timeout: float | None,
+    as_json: bool,
+) -> None:
     """Run the op of a repro folder again.
 
     Exit code 0: it passes; 1: it fails as recorded; 2: it could not be run; 3: it fails in another way.
     """
-    replayed = replay(folder, backend=backend, arch=arch, data_format=data_format, math_fidelity=math_fidelity,
-                      system_desc=system_desc, op_timeout=op_timeout)  # fmt: skip
+    replayed = replay(
+        folder,
+        backend=backend,
+        arch=arch,
+        data_format=data_format,
+        math_fidelity=math_fidelity,
+        system_desc=system_desc,
+        op_timeout=op_timeout,
+    )
     click.echo(json.dumps(replayed.test.model_dump(mode="json"), indent=2) if as_json else replayed.text)
     raise SystemExit(replayed.code)
 

@@ -25,8 +25,9 @@ order are no such kind: a result that is transposed is right for ones."""
 Change = Callable[[np.ndarray], np.ndarray]
 
 
-def variants(op_name: str, descs: Sequence[TensorDesc], params: dict[str, str],
-             inputs: Sequence[np.ndarray]) -> Iterator[tuple[str, tuple[np.ndarray, ...]]]:  # fmt: skip
+def variants(
+    op_name: str, descs: Sequence[TensorDesc], params: dict[str, str], inputs: Sequence[np.ndarray]
+) -> Iterator[tuple[str, tuple[np.ndarray, ...]]]:
     """Kinds of values and the inputs that have them; none that are as they were."""
     if not any(is_float(x) and x.size for x in inputs):
         return
@@ -46,8 +47,9 @@ def _changed(inputs: Sequence[np.ndarray], change: Change) -> tuple[np.ndarray, 
     return tuple(change(x) if is_float(x) and x.size else x for x in inputs)
 
 
-def _random(op_name: str, descs: Sequence[TensorDesc], params: dict[str, str],
-            inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:  # fmt: skip
+def _random(
+    op_name: str, descs: Sequence[TensorDesc], params: dict[str, str], inputs: Sequence[np.ndarray]
+) -> tuple[np.ndarray, ...]:
     """Seeded values in the op's domain."""
     drawn = []
     for index, x in enumerate(inputs):

@@ -112,9 +112,14 @@ def _as_bits(golden: np.ndarray, got: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def _judged(
-    golden: Sequence[np.ndarray], got: Sequence[np.ndarray], index: int, row: Tolerance, steps: Steps | None,
-    op_name: str, operands: Operands | None,
-) -> ResultCheck:  # fmt: skip
+    golden: Sequence[np.ndarray],
+    got: Sequence[np.ndarray],
+    index: int,
+    row: Tolerance,
+    steps: Steps | None,
+    op_name: str,
+    operands: Operands | None,
+) -> ResultCheck:
     """The verdict on one result: by the golden first, then by its operands."""
     g, d = golden[index], got[index]
     if steps is None or g.shape != d.shape or g.dtype != d.dtype:
@@ -209,9 +214,13 @@ def _converted(
 
 
 def _in_blocks(
-    golden: Sequence[np.ndarray], got: Sequence[np.ndarray], index: int, row: Tolerance, steps: Steps,
+    golden: Sequence[np.ndarray],
+    got: Sequence[np.ndarray],
+    index: int,
+    row: Tolerance,
+    steps: Steps,
     operands: Operands,
-) -> ResultCheck | None:  # fmt: skip
+) -> ResultCheck | None:
     """The verdict on an elementwise result whose operands are rounded to blocks, which the golden alone never excuses;
     None where XLA does not evaluate them, or nothing was rounded."""
     rounded = steps.block and steps.stored and steps.law == "bound" and op_family(operands.op_name) == "eltwise"
@@ -224,9 +233,13 @@ def _in_blocks(
 
 
 def _by_operands(
-    golden: Sequence[np.ndarray], got: Sequence[np.ndarray], index: int, row: Tolerance, steps: Steps,
+    golden: Sequence[np.ndarray],
+    got: Sequence[np.ndarray],
+    index: int,
+    row: Tolerance,
+    steps: Steps,
     operands: Operands,
-) -> ResultCheck:  # fmt: skip
+) -> ResultCheck:
     """The verdict on a result whose error the golden alone does not excuse: by the sizes of its operands."""
     g, d = golden[index], got[index]
     terms = operands.term_sizes[index] if operands.sums else None
@@ -381,9 +394,15 @@ def _check_discrete(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> Resu
     index, place = index_of(first, golden.shape), name_of(first, golden.shape)
     reason = f"{count} of {golden.size} values differ: expected {g}, got {d} at {index}, {place}"
     return ResultCheck(
-        passed=False, pcc=None, relative_l2=None, max_abs=largest, tolerance=row.name, reason=reason, z_index=index,
+        passed=False,
+        pcc=None,
+        relative_l2=None,
+        max_abs=largest,
+        tolerance=row.name,
+        reason=reason,
+        z_index=index,
         z_place=place,
-    )  # fmt: skip
+    )
 
 
 # --- floats

@@ -207,9 +207,15 @@ class Watch:
             return "amplifies" if all(result_check.passed for result_check in checks) else "jump"
         op = self.split.ops[node.op_id]
         checks = compare(
-            right, got, op.op_name, self.target, inputs=op.inputs, outputs=op.outputs, params=op.op_params,
+            right,
+            got,
+            op.op_name,
+            self.target,
+            inputs=op.inputs,
+            outputs=op.outputs,
+            params=op.op_params,
             operands=self._operands(op, [values[value] for value in node.inputs]),
-        )  # fmt: skip
+        )
         return "amplifies" if all(result_check.passed for result_check in checks) else "jump"
 
     def _operands(self, op: SingleOp, inputs: Sequence[np.ndarray]) -> Operands:

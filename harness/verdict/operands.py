@@ -315,8 +315,10 @@ def _multiplied(a: np.ndarray, b: np.ndarray, off_a: np.ndarray, off_b: np.ndarr
 
 
 _EXACT: dict[str, Callable[..., np.ndarray]] = {
-    "stablehlo.add": np.add, "stablehlo.subtract": np.subtract, "stablehlo.multiply": np.multiply,
-}  # fmt: skip
+    "stablehlo.add": np.add,
+    "stablehlo.subtract": np.subtract,
+    "stablehlo.multiply": np.multiply,
+}
 """Op -> the same in float64, where it is exact for operands of 16 bits, or as good as exact."""
 _CHOOSING = ("stablehlo.maximum", "stablehlo.minimum")
 _WIDTHS: dict[str, Callable[..., np.ndarray]] = {

@@ -57,9 +57,14 @@ def distribution(got: np.ndarray, kind: str, low: float, high: float, target: Ta
 def failed(reason: str) -> ResultCheck:
     """The check of a result that fails for a reason; one that passes where there is none."""
     return ResultCheck(
-        passed=not reason, pcc=None, relative_l2=None, max_abs=None, tolerance=NAME, reason=reason,
+        passed=not reason,
+        pcc=None,
+        relative_l2=None,
+        max_abs=None,
+        tolerance=NAME,
+        reason=reason,
         question="distribution" if reason else "",
-    )  # fmt: skip
+    )
 
 
 def other_type(got: np.ndarray, desc: TensorDesc) -> str:

@@ -20,9 +20,16 @@ from opscope.harness.verdict import tolerance as table
 from opscope.harness.verdict.target import Target
 
 FRACTION_BITS = {
-    "Float64": 52, "Float32": 23, "Tf32": 10, "Float16_b": 7, "Float16": 10,
-    "Bfp8": 6, "Bfp4": 2, "Bfp2": 0, "Float8": 2,
-}  # fmt: skip
+    "Float64": 52,
+    "Float32": 23,
+    "Tf32": 10,
+    "Float16_b": 7,
+    "Float16": 10,
+    "Bfp8": 6,
+    "Bfp4": 2,
+    "Bfp2": 0,
+    "Float8": 2,
+}
 """Fraction bits behind the leading one; of a block format behind that of the block's largest value."""
 TRUNCATED_BLOCKS = frozenset({"Bfp4", "Bfp2"})
 """Block formats that are cut from Bfp8 instead of rounded."""
@@ -140,9 +147,15 @@ def unit(name: str) -> float:
 
 
 def steps_of(
-    target: Target, kind: str, element_type: str, inner: int = 1, *, op_name: str = "", body: str | None = None,
+    target: Target,
+    kind: str,
+    element_type: str,
+    inner: int = 1,
+    *,
+    op_name: str = "",
+    body: str | None = None,
     ulp: float | None = None,
-) -> Steps | None:  # fmt: skip
+) -> Steps | None:
     """The steps of one result, by the arguments of `tolerance.tolerance`; None if it is held to exact values."""
     row = table.tolerance(target, kind, element_type, inner, op_name=op_name, body=body, ulp=ulp)
     if row.exact:
@@ -184,8 +197,16 @@ def steps_of(
         joined = 0.0
         if kind == "scatter" and FRACTION_BITS[held] < FRACTION_BITS["Float32"]:
             joined = dst or unit(held)
-        return Steps("sum", cut=cut, left_out=left_out, reads=reads, added=added, joined=joined,
-                     function=2 * floor + dst, **common)  # fmt: skip
+        return Steps(
+            "sum",
+            cut=cut,
+            left_out=left_out,
+            reads=reads,
+            added=added,
+            joined=joined,
+            function=2 * floor + dst,
+            **common,
+        )
     if kind in ("reduce", "pool") and body == "stablehlo.multiply":
         return Steps("sum", added=4 * floor * math.sqrt(inner), function=4 * floor + dst, **common)
     if kind == "eltwise" or op_name == "stablehlo.batch_norm_inference":
@@ -244,10 +265,24 @@ def _function(own: str, held: str, op_name: str, ulp: float | None, several: boo
 IEEE_ROUNDED = frozenset(
     f"stablehlo.{name}"
     for name in (
-        "abs", "add", "ceil", "clamp", "divide", "floor", "maximum", "minimum", "multiply", "negate", "remainder",
-        "round_nearest_afz", "round_nearest_even", "sign", "sqrt", "subtract",
+        "abs",
+        "add",
+        "ceil",
+        "clamp",
+        "divide",
+        "floor",
+        "maximum",
+        "minimum",
+        "multiply",
+        "negate",
+        "remainder",
+        "round_nearest_afz",
+        "round_nearest_even",
+        "sign",
+        "sqrt",
+        "subtract",
     )
-)  # fmt: skip
+)
 """Elementwise ops whose result IEEE 754 says to the last bit: a host has no other, however it computes. Its functions
 (exp, tanh) are each library's own approximation, and its sums have an order of their own."""
 PERIODIC = frozenset(("stablehlo.sine", "stablehlo.cosine", "stablehlo.tan", "chlo.tan"))

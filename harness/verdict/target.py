@@ -39,5 +39,13 @@ class Target:
     def on_host(self) -> Target:
         """The target of what was asked of a card and computed on its host: in the op's own types, exactly; what comes
         back to the card is stored in the card's format."""
-        return replace(self, beside_card=True, product_format=None, math_fidelity="exact", matrix_format=None,
-                       narrow_dst=False, error_bound=None, cuts_result=None)  # fmt: skip
+        return replace(
+            self,
+            beside_card=True,
+            product_format=None,
+            math_fidelity="exact",
+            matrix_format=None,
+            narrow_dst=False,
+            error_bound=None,
+            cuts_result=None,
+        )

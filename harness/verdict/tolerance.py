@@ -121,9 +121,14 @@ _FLOAT32_ULP = 2.0**-23
 
 _FORMAT_OF = {"f64": "Float64", "f32": "Float32", "bf16": "Float16_b", "f16": "Float16"}
 ROW_OF_FORMAT = {
-    "Tf32": "Float32 matrix HiFi4", "Bfp8_b": "Bfp8", "Bfp4_b": "Bfp4", "Bfp2_b": "Bfp2",
-    "Lf8": "Float8", "Fp8_e5m2": "Float8", "Fp8_e4m3": "Float8",
-}  # fmt: skip
+    "Tf32": "Float32 matrix HiFi4",
+    "Bfp8_b": "Bfp8",
+    "Bfp4_b": "Bfp4",
+    "Bfp2_b": "Bfp2",
+    "Lf8": "Float8",
+    "Fp8_e5m2": "Float8",
+    "Fp8_e4m3": "Float8",
+}
 LOSSLESS = {"Float32": {"f32", "bf16", "f16"}, "Float16_b": {"bf16"}, "Float16": {"f16"}, "Float64": set(_FORMAT_OF)}
 
 
@@ -168,8 +173,13 @@ def tolerance(
         # The result is rounded to the declared type whatever the device computes in.
         row = TABLE[own]
     if kind == "whole_model":
-        return replace(row, name=f"{row.name}, whole model", relative_l2=WHOLE_MARGIN * row.relative_l2,
-                       pcc=1 - (1 - row.pcc) * WHOLE_MARGIN, by_element=False)  # fmt: skip
+        return replace(
+            row,
+            name=f"{row.name}, whole model",
+            relative_l2=WHOLE_MARGIN * row.relative_l2,
+            pcc=1 - (1 - row.pcc) * WHOLE_MARGIN,
+            by_element=False,
+        )
     if kind in WHOLE_KINDS:
         return replace(row, by_element=False)
     if ulp is not None and own == stored == "Float32" and kind not in SUMMING_KINDS:
@@ -179,8 +189,9 @@ def tolerance(
         return replace(row, name=f"{row.name} {ulp:g} ulp", relative_l2=margin * ulp * _FLOAT32_ULP)
     if kind in SUMMING_KINDS and inner > REFERENCE_INNER:
         factor = math.sqrt(inner / REFERENCE_INNER)
-        row = replace(row, name=f"{row.name} K={inner}", relative_l2=row.relative_l2 * factor,
-                      pcc=1 - (1 - row.pcc) * factor**2)  # fmt: skip
+        row = replace(
+            row, name=f"{row.name} K={inner}", relative_l2=row.relative_l2 * factor, pcc=1 - (1 - row.pcc) * factor**2
+        )
     return row
 
 

@@ -93,11 +93,11 @@ class Frontend(Protocol):
         ...
 
 
-class NoOwnResults(Exception):  # noqa: N818 - a limit, which the model's row states
+class NoOwnResults(Exception):
     """A model's own framework cannot compute what was exported; the text says why."""
 
 
-class Refused(ValueError):  # noqa: N818 - an answer to wrong input, shown in one line and without a traceback
+class Refused(ValueError):
     """Wrong input, with the message `<where>: expected X, got Y; try Z`."""
 
     def __init__(self, where: str, expected: str, got: str, hint: str = "") -> None:

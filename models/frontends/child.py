@@ -128,6 +128,11 @@ def read(folder: Path) -> ExportResult:
     files = {name: str(folder / file) for name, file in document["files"].items()}
     bound = tuple(document.get("bound", ()))
     return ExportResult(
-        (folder / MODULE).read_bytes(), specs, document["frontend"], bound=bound, files=files,
-        shardings=document.get("shardings", {}), roles=tuple(document.get("roles", ())),
-    )  # fmt: skip
+        (folder / MODULE).read_bytes(),
+        specs,
+        document["frontend"],
+        bound=bound,
+        files=files,
+        shardings=document.get("shardings", {}),
+        roles=tuple(document.get("roles", ())),
+    )

@@ -56,10 +56,16 @@ Distributions = Sequence[tuple[str, str]]
 """Pairs of a glob over variable names and a distribution; the first that matches counts."""
 
 BY_LAST_WORD = {
-    "gamma": "normal:1:0.1", "beta": "normal:0.05", "bias": "normal:0.05", "moving_mean": "normal:0.1",
-    "moving_variance": "uniform:0.5:1.5", "mean": "normal:0.1", "variance": "uniform:0.5:1.5",
-    "embeddings": "normal:0.5", "scale": "normal:1:0.1",
-}  # fmt: skip
+    "gamma": "normal:1:0.1",
+    "beta": "normal:0.05",
+    "bias": "normal:0.05",
+    "moving_mean": "normal:0.1",
+    "moving_variance": "uniform:0.5:1.5",
+    "mean": "normal:0.1",
+    "variance": "uniform:0.5:1.5",
+    "embeddings": "normal:0.5",
+    "scale": "normal:1:0.1",
+}
 """Last word of a variable's name -> distribution near, but not at, the neutral value, so that a lost one is noticed."""
 
 

@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from opscope.models.frontends.through_python.convert import Converted
 
 PACKAGES = {
-    "jax": ("jax",), "flax": ("flax", "jax"), "equinox": ("equinox", "jax"), "keras": ("keras", "jax"),
+    "jax": ("jax",),
+    "flax": ("flax", "jax"),
+    "equinox": ("equinox", "jax"),
+    "keras": ("keras", "jax"),
     "torch": ("torch", "torchax"),
-}  # fmt: skip
+}
 """Framework -> the packages whose versions records show."""
 
 

@@ -42,8 +42,12 @@ class TfLite:
             raise Refused(str(path), "a TFLite file", f"a file without {MAGIC.decode()} in bytes 4 to 8")
         with TemporaryFolder("tflite") as folder:
             output = Path(folder) / "model.onnx"
-            task = {"path": str(path), "name": source.entry or source.name, "dtype": source.dtype,
-                    "output": str(output)}  # fmt: skip
+            task = {
+                "path": str(path),
+                "name": source.entry or source.name,
+                "dtype": source.dtype,
+                "output": str(output),
+            }
             outcome = call("opscope.models.frontends.through_onnx.from_tflite:write_onnx", task)
             sys.stderr.write(outcome.log.tail())
             if not output.is_file():
@@ -67,8 +71,13 @@ class TfLite:
             place = Path(folder)
             inputs = [spec.name for spec in built.arguments if spec.role == "input"]
             np.savez(place / "inputs.npz", **{name: values[name] for name in inputs})
-            task = {"path": source.path, "name": source.entry or source.name, "dtype": source.dtype, "folder": folder,
-                    "inputs": inputs}  # fmt: skip
+            task = {
+                "path": source.path,
+                "name": source.entry or source.name,
+                "dtype": source.dtype,
+                "folder": folder,
+                "inputs": inputs,
+            }
             outcome = call("opscope.models.frontends.through_onnx.from_tflite:interpret", task)
             sys.stderr.write(outcome.log.tail())
             if not isinstance(outcome.result, int):

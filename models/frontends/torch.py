@@ -54,10 +54,12 @@ class Torch:
     environment: Mapping[str, str] = field(default_factory=dict)
     forkable_packages: tuple[str, ...] = ("opscope.models.frontends.torch_trace",)
     # Not torch_geometric: pyarrow, which it imports, starts a thread.
-    forkable_libraries: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {
-        "transformers": ("transformers.activations", "transformers.modeling_utils"),
-        "diffusers": ("diffusers.models.modeling_utils",),
-    })  # fmt: skip
+    forkable_libraries: Mapping[str, tuple[str, ...]] = field(
+        default_factory=lambda: {
+            "transformers": ("transformers.activations", "transformers.modeling_utils"),
+            "diffusers": ("diffusers.models.modeling_utils",),
+        }
+    )
 
     def build(self, source: Source) -> TorchBuilt:
         """What the registered `build` returns."""

@@ -66,9 +66,13 @@ def build(dtype: str) -> Built:
         side = weight.shape[0] // 2
         with jax.named_scope(name):
             x = lax.conv_general_dilated(
-                x, weight, (stride, stride), ((side, side), (side, side)),
-                dimension_numbers=("NHWC", "HWIO", "NHWC"), feature_group_count=groups,
-            )  # fmt: skip
+                x,
+                weight,
+                (stride, stride),
+                ((side, side), (side, side)),
+                dimension_numbers=("NHWC", "HWIO", "NHWC"),
+                feature_group_count=groups,
+            )
         with jax.named_scope(f"{name}.bn"):
             factor = w[f"{name}.bn.scale"] * lax.rsqrt(w[f"{name}.bn.variance"] + EPSILON)
             return (x - w[f"{name}.bn.mean"]) * factor + w[f"{name}.bn.offset"]

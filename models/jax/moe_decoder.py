@@ -20,12 +20,15 @@ EPSILON = 1e-5
 
 # Experts over axis `model`, heads as in Megatron's layers where they are as many.
 @model(
-    name="moe_decoder", family="mixture_of_experts", size="reduced",
+    name="moe_decoder",
+    family="mixture_of_experts",
+    size="reduced",
     shardings={
         r"layer\d+\.(gate|up|down)\.weight": "model",
-        r"layer\d+\.q\.weight": ",model", r"layer\d+\.o\.weight": "model",
+        r"layer\d+\.q\.weight": ",model",
+        r"layer\d+\.o\.weight": "model",
     },
-)  # fmt: skip
+)
 def build(dtype: str) -> Built:
     """The decoder of one sequence; returns the logits of the next token, (1, SEQUENCE, VOCABULARY)."""
     import jax

@@ -23,7 +23,7 @@ def build(dtype: str) -> Built:
     import jax
     from jax import lax
 
-    from opscope.models.layers import (  # fmt: skip
+    from opscope.models.layers import (
         attention,
         dense,
         dense_arguments,

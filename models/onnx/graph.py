@@ -65,8 +65,9 @@ class Graph:
         self._nodes.append(helper.make_node(kind, list(inputs), outputs, name=name, **attributes))
         return outputs
 
-    def conv(self, name: str, x: str, shape: Sequence[int], *, bias: bool = True, gain: float = 2.0,
-             **attributes: Any) -> str:  # fmt: skip
+    def conv(
+        self, name: str, x: str, shape: Sequence[int], *, bias: bool = True, gain: float = 2.0, **attributes: Any
+    ) -> str:
         """A convolution with weights of `shape` (out, in / groups, *window), scaled by He's rule times `gain`/2."""
         deviation = math.sqrt(gain / math.prod(shape[1:]))
         names = [self.weight(f"{name}.weight", shape, f"normal:{deviation:.6g}")]
@@ -78,9 +79,11 @@ class Graph:
     def batch_norm(self, name: str, x: str, channels: int, gain: float = 1.0) -> str:
         """Batch normalisation by running statistics over axis 1."""
         laws = {
-            "weight": f"normal:{gain:g}:{0.1 * gain:g}", "bias": "normal:0.1", "running_mean": "normal:0.1",
+            "weight": f"normal:{gain:g}:{0.1 * gain:g}",
+            "bias": "normal:0.1",
+            "running_mean": "normal:0.1",
             "running_var": "uniform:0.5:1.5",
-        }  # fmt: skip
+        }
         names = [
             self.weight(f"{name}.{part}", (channels,), law, "state" if "running" in part else "parameter")
             for part, law in laws.items()

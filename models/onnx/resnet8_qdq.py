@@ -57,9 +57,17 @@ def _quantised(g: Graph, name: str, x: str, relu: bool) -> str:
 
 
 def _conv(
-    g: Graph, name: str, x: str, inputs: int, outputs: int, size: int, stride: int = 1, *, relu: bool = False,
+    g: Graph,
+    name: str,
+    x: str,
+    inputs: int,
+    outputs: int,
+    size: int,
+    stride: int = 1,
+    *,
+    relu: bool = False,
     gain: float = 2.0,
-) -> str:  # fmt: skip
+) -> str:
     """A convolution of dequantised weights and bias, quantised again."""
     import numpy as np
 
@@ -69,9 +77,12 @@ def _conv(
     read = SCALE if name == "conv1" else RELU_SCALE
     steps = draw("normal:0.1", (outputs,), "float32", 0, len(name)) / (read * scales)
     bias = g.op(
-        "DequantizeLinear", g.constant(np.rint(steps), "int32"), g.constant(read * scales, "float32"),
-        name=f"{name}.bias", axis=0,
-    )  # fmt: skip
+        "DequantizeLinear",
+        g.constant(np.rint(steps), "int32"),
+        g.constant(read * scales, "float32"),
+        name=f"{name}.bias",
+        axis=0,
+    )
     pads = [(size - 1) // 2] * 4
     y = g.op("Conv", x, weight, bias, name=name, kernel_shape=[size, size], strides=[stride] * 2, pads=pads)
     return _quantised(g, name, y, relu)
@@ -87,6 +98,7 @@ def _weight(g: Graph, name: str, shape: tuple[int, ...], deviation: float) -> tu
     flat = np.abs(values).reshape(shape[0], -1).max(1)
     scales = (flat / 127).astype(np.float32)
     stored = np.rint(values / scales.reshape(-1, *[1] * (len(shape) - 1)))
-    made = g.op("DequantizeLinear", g.constant(stored, "int8"), g.constant(scales, "float32"), name=f"{name}.weight",
-                axis=0)  # fmt: skip
+    made = g.op(
+        "DequantizeLinear", g.constant(stored, "int8"), g.constant(scales, "float32"), name=f"{name}.weight", axis=0
+    )
     return made, scales

@@ -28,11 +28,25 @@ def build(dtype: str) -> OnnxBuilt:
     frames, width = FRAMES // 4, 8 * BANDS // 4
     # (batch, channels, frames, bands) to (frames, batch, features): ONNX's layout of sequences.
     x = g.reshape(g.op("Transpose", x, perm=[2, 0, 1, 3]), (frames, 1, width))
-    both = g.ops("LSTM", x, *_weights(g, "lstm", 2, 4, width, HIDDEN), results=3, hidden_size=HIDDEN,
-                 direction="bidirectional", name="lstm")[0]  # fmt: skip
+    both = g.ops(
+        "LSTM",
+        x,
+        *_weights(g, "lstm", 2, 4, width, HIDDEN),
+        results=3,
+        hidden_size=HIDDEN,
+        direction="bidirectional",
+        name="lstm",
+    )[0]
     x = g.reshape(g.op("Transpose", both, perm=[0, 2, 1, 3]), (frames, 1, 2 * HIDDEN))
-    x = g.ops("GRU", x, *_weights(g, "gru", 1, 3, 2 * HIDDEN, STATE), results=2, hidden_size=STATE,
-              linear_before_reset=1, name="gru")[0]  # fmt: skip
+    x = g.ops(
+        "GRU",
+        x,
+        *_weights(g, "gru", 1, 3, 2 * HIDDEN, STATE),
+        results=2,
+        hidden_size=STATE,
+        linear_before_reset=1,
+        name="gru",
+    )[0]
     x = g.layer_norm("norm", g.op("Squeeze", x, g.constant([1])), STATE, 1e-5)
     return g.finish(g.op("LogSoftmax", g.dense("characters", x, STATE, CHARACTERS), axis=-1))
 

@@ -96,8 +96,11 @@ def of_tflite(name: str, arrays: Arrays) -> Sequence[Any]:
 
 
 FRAMEWORKS: dict[str, Callable[[str, Arrays], Sequence[Any]]] = {
-    "keras": of_keras, "tf": of_tf, "graphdef": of_graphdef, "tflite": of_tflite,
-}  # fmt: skip
+    "keras": of_keras,
+    "tf": of_tf,
+    "graphdef": of_graphdef,
+    "tflite": of_tflite,
+}
 
 
 def main(name: str, folder: str, output: str) -> None:

@@ -17,10 +17,13 @@ SMALL = {
     "bert": ("--layers", "1", "--hidden", "64", "--heads", "2", "--sequence", "32"),
 }
 FILES = (
-    "hlks/*.yaml", "graph_fwd_0_0*/op_*/tensix_thread0.yaml", "graph_fwd_0_0*/op_*/tensix_thread1.yaml",
-    "graph_fwd_0_0*/op_*/tensix_thread2.yaml", "temporal_epoch_0/overlay/pipegen.yaml",
+    "hlks/*.yaml",
+    "graph_fwd_0_0*/op_*/tensix_thread0.yaml",
+    "graph_fwd_0_0*/op_*/tensix_thread1.yaml",
+    "graph_fwd_0_0*/op_*/tensix_thread2.yaml",
+    "temporal_epoch_0/overlay/pipegen.yaml",
     "temporal_epoch_0/overlay/blobs/*.yaml",
-)  # fmt: skip
+)
 
 pytestmark = [
     pytest.mark.slow,

@@ -15,16 +15,22 @@ HEAD = "Failure while executing pass pipeline:\n"
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (f'{HEAD}error: "node_1/Foo": failed to legalize operation \'torch.operator\' {OPERATOR}\n note: "n": x',
-         "node_1/Foo: failed to legalize onnx.Foo"),
-        (f"{HEAD}error: \"axis\": failed to legalize operation 'torch.vtensor.literal': %0",
-         "axis: failed to legalize torch.vtensor.literal"),
-        (f"{HEAD}error: unknown: failed to legalize operation 'torch.constant.int': %0 = 2",
-         "failed to legalize torch.constant.int"),
+        (
+            f'{HEAD}error: "node_1/Foo": failed to legalize operation \'torch.operator\' {OPERATOR}\n note: "n": x',
+            "node_1/Foo: failed to legalize onnx.Foo",
+        ),
+        (
+            f"{HEAD}error: \"axis\": failed to legalize operation 'torch.vtensor.literal': %0",
+            "axis: failed to legalize torch.vtensor.literal",
+        ),
+        (
+            f"{HEAD}error: unknown: failed to legalize operation 'torch.constant.int': %0 = 2",
+            "failed to legalize torch.constant.int",
+        ),
         (f'{HEAD}error: "a/Pool": inferred types differ\nerror: "b": later', "a/Pool: inferred types differ"),
         ("no diagnostic at all", "no diagnostic at all"),
     ],
-)  # fmt: skip
+)
 def test_the_importers_first_diagnostic(text: str, told: str) -> None:
     lower = pytest.importorskip("opscope.models.frontends.through_onnx.lower", reason="pip install -e '.[onnx]'")
     assert lower.first_diagnostic(text) == told

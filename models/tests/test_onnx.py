@@ -69,18 +69,22 @@ def conv_file(path: Path, shape: Sequence[object] = (1, 3, 8, 8)) -> Path:
     held = {
         "conv.weight": rng.normal(size=(4, 3, 3, 3)).astype(np.float32),
         "conv.bias": rng.normal(size=4).astype(np.float32),
-        "low": np.float32(0), "high": np.float32(1.5), "scales": np.array([1, 1, 2, 2], np.float32),
-    }  # fmt: skip
+        "low": np.float32(0),
+        "high": np.float32(1.5),
+        "scales": np.array([1, 1, 2, 2], np.float32),
+    }
     nodes = [
         helper.make_node("Conv", ["x", "conv.weight", "conv.bias"], ["c"], name="conv", pads=[1] * 4),
         helper.make_node("Clip", ["c", "low", "high"], ["r"]),
         helper.make_node("Resize", ["r", "", "scales"], ["y"], mode="linear"),
     ]
     graph = helper.make_graph(
-        nodes, "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, list(shape))],
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, list(shape))],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [shape[0], 4, 16, 16])],
         [numpy_helper.from_array(np.asarray(v), k) for k, v in held.items()],
-    )  # fmt: skip
+    )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
     return path
 
@@ -90,8 +94,10 @@ def test_a_file_keeps_its_weights_and_only_weights_become_arguments(tmp_path: Pa
     model = lift.read(conv_file(tmp_path / "net.onnx"))
     proto, specs, values = lift.lift(model, lift.fix_inputs(model, "net.onnx", {}))
     assert [(s.name, s.shape, s.role) for s in specs] == [
-        ("x", (1, 3, 8, 8), "input"), ("conv.weight", (4, 3, 3, 3), "parameter"), ("conv.bias", (4,), "parameter"),
-    ]  # fmt: skip
+        ("x", (1, 3, 8, 8), "input"),
+        ("conv.weight", (4, 3, 3, 3), "parameter"),
+        ("conv.bias", (4,), "parameter"),
+    ]
     x = np.random.default_rng(1).normal(size=(1, 3, 8, 8)).astype(np.float32)
     agree(by_xla(proto, [x, *values.values()]), by_the_standard(model, [x]))
 
@@ -191,25 +197,47 @@ def test_an_if_that_shapes_decide_is_the_branch_that_is_taken() -> None:
         weight = onnx.numpy_helper.from_array(np.arange(1, 4, dtype=np.float32), "w")
         return helper.make_graph(nodes, "b", [], [helper.make_tensor_value_info(result, float_, None)], [weight])
 
-    half = [node("Cast", ["length"], ["real"], to=float_), node("Div", ["real", "two"], ["ratio"]),
-            node("Greater", ["ratio", "two"], ["is_long"])]  # fmt: skip
-    inner = node("If", ["is_long"], ["z"], then_branch=branch([node("Neg", ["t"], ["u"])], "u"),
-                 else_branch=branch([node("Mul", ["t", "w"], ["u"])], "u"))  # fmt: skip
+    half = [
+        node("Cast", ["length"], ["real"], to=float_),
+        node("Div", ["real", "two"], ["ratio"]),
+        node("Greater", ["ratio", "two"], ["is_long"]),
+    ]
+    inner = node(
+        "If",
+        ["is_long"],
+        ["z"],
+        then_branch=branch([node("Neg", ["t"], ["u"])], "u"),
+        else_branch=branch([node("Mul", ["t", "w"], ["u"])], "u"),
+    )
     nodes = [
         node("Shape", ["x"], ["extent"], start=1, end=2),
         node("Squeeze", ["extent"], ["length"]),
         node("Equal", ["length", "one"], ["is_one"]),
         *half,
-        node("If", ["is_one"], ["s"], then_branch=branch([node("Squeeze", ["x", "axis"], ["t"])], "t"),
-             else_branch=branch([node("Exp", ["x"], ["t"]), inner], "z")),
-        node("If", ["is_one"], ["y"], then_branch=branch([node("Abs", ["s"], ["t"])], "t"),
-             else_branch=branch([node("Tanh", ["s"], ["t"])], "t")),
-    ]  # fmt: skip
-    constants = [onnx.numpy_helper.from_array(np.asarray(n, kind), name) for n, kind, name in
-                 ((1, np.int64, "one"), ([1], np.int64, "axis"), (2, np.float32, "two"))]  # fmt: skip
+        node(
+            "If",
+            ["is_one"],
+            ["s"],
+            then_branch=branch([node("Squeeze", ["x", "axis"], ["t"])], "t"),
+            else_branch=branch([node("Exp", ["x"], ["t"]), inner], "z"),
+        ),
+        node(
+            "If",
+            ["is_one"],
+            ["y"],
+            then_branch=branch([node("Abs", ["s"], ["t"])], "t"),
+            else_branch=branch([node("Tanh", ["s"], ["t"])], "t"),
+        ),
+    ]
+    constants = [
+        onnx.numpy_helper.from_array(np.asarray(n, kind), name)
+        for n, kind, name in ((1, np.int64, "one"), ([1], np.int64, "axis"), (2, np.float32, "two"))
+    ]
     for shape, kinds in (
-        ((2, 1, 3), ["Squeeze", "Abs"]), ((2, 4, 3), ["Exp", "Mul", "Tanh"]), ((2, 5, 3), ["Exp", "Neg", "Tanh"]),
-    ):  # fmt: skip
+        ((2, 1, 3), ["Squeeze", "Abs"]),
+        ((2, 4, 3), ["Exp", "Mul", "Tanh"]),
+        ((2, 5, 3), ["Exp", "Neg", "Tanh"]),
+    ):
         x = helper.make_tensor_value_info("x", float_, shape)
         graph = helper.make_graph(nodes, "ifs", [x], [helper.make_tensor_value_info("y", float_, None)], constants)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
@@ -219,9 +247,17 @@ def test_an_if_that_shapes_decide_is_the_branch_that_is_taken() -> None:
         agree(by_xla(model, inputs), by_the_standard(model, inputs))
     # One that the data decide stays.
     data = helper.make_graph(
-        [node("If", ["c"], ["y"], then_branch=branch([node("Abs", ["x"], ["t"])], "t"),
-              else_branch=branch([node("Neg", ["x"], ["t"])], "t"))], "data",
+        [
+            node(
+                "If",
+                ["c"],
+                ["y"],
+                then_branch=branch([node("Abs", ["x"], ["t"])], "t"),
+                else_branch=branch([node("Neg", ["x"], ["t"])], "t"),
+            )
+        ],
+        "data",
         [helper.make_tensor_value_info("c", bool_, ()), helper.make_tensor_value_info("x", float_, (3,))],
         [helper.make_tensor_value_info("y", float_, (3,))],
-    )  # fmt: skip
+    )
     assert [n.op_type for n in expand(helper.make_model(data)).graph.node] == ["If"]

@@ -17,15 +17,33 @@ from opscope.models.op_cases import FLOAT, cases
 from opscope.models.seeding import draw
 
 NOT_SINGLE = {
-    "stablehlo.constant", "stablehlo.return",
-    "stablehlo.after_all", "stablehlo.create_token", "stablehlo.async_start", "stablehlo.async_done",
-    "stablehlo.tuple", "stablehlo.get_tuple_element",
-    "stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo.all_to_all", "stablehlo.reduce_scatter",
-    "stablehlo.collective_broadcast", "stablehlo.collective_permute", "stablehlo.partition_id", "stablehlo.replica_id",
-    "stablehlo.dynamic_broadcast_in_dim", "stablehlo.dynamic_conv", "stablehlo.dynamic_gather",
-    "stablehlo.dynamic_iota", "stablehlo.dynamic_pad", "stablehlo.dynamic_reshape", "stablehlo.real_dynamic_slice",
-    "stablehlo.uniform_quantize", "stablehlo.uniform_dequantize", "stablehlo.custom_call",
-}  # fmt: skip
+    "stablehlo.constant",
+    "stablehlo.return",
+    "stablehlo.after_all",
+    "stablehlo.create_token",
+    "stablehlo.async_start",
+    "stablehlo.async_done",
+    "stablehlo.tuple",
+    "stablehlo.get_tuple_element",
+    "stablehlo.all_gather",
+    "stablehlo.all_reduce",
+    "stablehlo.all_to_all",
+    "stablehlo.reduce_scatter",
+    "stablehlo.collective_broadcast",
+    "stablehlo.collective_permute",
+    "stablehlo.partition_id",
+    "stablehlo.replica_id",
+    "stablehlo.dynamic_broadcast_in_dim",
+    "stablehlo.dynamic_conv",
+    "stablehlo.dynamic_gather",
+    "stablehlo.dynamic_iota",
+    "stablehlo.dynamic_pad",
+    "stablehlo.dynamic_reshape",
+    "stablehlo.real_dynamic_slice",
+    "stablehlo.uniform_quantize",
+    "stablehlo.uniform_dequantize",
+    "stablehlo.custom_call",
+}
 """What no run of one op with random inputs can hold: a constant is part of its user, a return ends a region; tokens and
 tuples pass through; collectives need a mesh of chips; dynamic sizes must be constants; quantised types are no inputs;
 custom calls are as many ops as there are targets. compiler/tests has each of them."""
@@ -87,9 +105,20 @@ def test_results_are_finite(dtype: str) -> None:
 
 
 NEW = (
-    "smollm_135m", "t5_small", "moe_decoder", "mamba_reduced", "lstm_ptb", "diffusion_unet", "mobilenet_v2",
-    "dlrm_reduced", "gcn_cora", "whisper_tiny_encoder", "tcn", "mnist_mlp_train", "suite:ops",
-)  # fmt: skip
+    "smollm_135m",
+    "t5_small",
+    "moe_decoder",
+    "mamba_reduced",
+    "lstm_ptb",
+    "diffusion_unet",
+    "mobilenet_v2",
+    "dlrm_reduced",
+    "gcn_cora",
+    "whisper_tiny_encoder",
+    "tcn",
+    "mnist_mlp_train",
+    "suite:ops",
+)
 
 
 @pytest.mark.slow

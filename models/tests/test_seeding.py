@@ -14,8 +14,18 @@ from opscope.base import passes
 from opscope.models.arguments import GENERATOR
 from opscope.models.seeding import BLOCK, DISTRIBUTIONS, draw, parse_distribution
 
-SAMPLES = ["normal:2", "normal:3:0.5", "uniform:-1:4", "magnitude:0.5:2", "int:-3:9", "bool:0.3", "ones", "zeros",
-           "const:2.5", "range"]  # fmt: skip
+SAMPLES = [
+    "normal:2",
+    "normal:3:0.5",
+    "uniform:-1:4",
+    "magnitude:0.5:2",
+    "int:-3:9",
+    "bool:0.3",
+    "ones",
+    "zeros",
+    "const:2.5",
+    "range",
+]
 
 
 @pytest.mark.parametrize("law", SAMPLES)

@@ -29,9 +29,18 @@ def test_the_export_computes_what_the_framework_computes(name: str, tmp_path: Pa
     if any(needed):
         pytest.skip("; ".join(filter(None, needed)))
     result = child.read(exported(name, tmp_path))
-    run([sys.executable, "-P", "-m", "opscope.models.tests.framework_results", name, str(tmp_path),
-         str(tmp_path / "own.npz")],
-        tmp_path)  # fmt: skip
+    run(
+        [
+            sys.executable,
+            "-P",
+            "-m",
+            "opscope.models.tests.framework_results",
+            name,
+            str(tmp_path),
+            str(tmp_path / "own.npz"),
+        ],
+        tmp_path,
+    )
     expected = list(np.load(tmp_path / "own.npz").values())
     got = golden.compile_module(result.bytecode)(list(values(result).values()))
     assert [g.shape for g in got] == [e.shape for e in expected]

@@ -46,9 +46,10 @@ def exported(name: str, folder: Path) -> Path:
     model = registry.get(name)
     task = {"framework": model.framework, "name": name, "path": str(model.path), "dtype": "float32"}
     outcome = call(
-        "opscope.models.frontends.child:export", {**task, "folder": str(folder)},
+        "opscope.models.frontends.child:export",
+        {**task, "folder": str(folder)},
         environment=frontends.get(model.framework).environment,
-    )  # fmt: skip
+    )
     assert outcome.ending.ok, outcome.log.tail()
     return folder
 
@@ -75,8 +76,10 @@ def test_the_export_computes_what_torch_computes(name: str, tmp_path: Path) -> N
     got = executable(values)
     assert [g.shape for g in got] == [e.shape for e in expected]
     # Other inputs, same weights.
-    others = [draw(s.law, s.shape, s.dtype, 1, i) if s.role == "input" else v
-              for i, (s, v) in enumerate(zip(result.arguments, values, strict=True))]  # fmt: skip
+    others = [
+        draw(s.law, s.shape, s.dtype, 1, i) if s.role == "input" else v
+        for i, (s, v) in enumerate(zip(result.arguments, values, strict=True))
+    ]
     moved = executable(others)
     for ours, theirs, elsewhere in zip(got, expected, moved, strict=True):
         assert np.isfinite(ours).all()

@@ -19,9 +19,16 @@ def build(dtype: str) -> TorchBuilt:
 
     def make() -> transformers.PreTrainedModel:
         config = transformers.DebertaV2Config(
-            vocab_size=8000, hidden_size=768, num_hidden_layers=2, num_attention_heads=12, intermediate_size=3072,
-            relative_attention=True, pos_att_type=["p2c", "c2p"], max_relative_positions=-1, position_buckets=256,
-        )  # fmt: skip
+            vocab_size=8000,
+            hidden_size=768,
+            num_hidden_layers=2,
+            num_attention_heads=12,
+            intermediate_size=3072,
+            relative_attention=True,
+            pos_att_type=["p2c", "c2p"],
+            max_relative_positions=-1,
+            position_buckets=256,
+        )
         return transformers.DebertaV2Model(config)
 
     return TorchBuilt(make, (tokens(8000, 64), whole_mask(64)), outputs=("last_hidden_state",))

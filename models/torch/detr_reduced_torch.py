@@ -22,9 +22,13 @@ def build(dtype: str) -> TorchBuilt:
             hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2], layer_type="basic", out_features=["stage4"]
         )
         config = transformers.DetrConfig(
-            use_timm_backbone=False, backbone_config=backbone, backbone=None, use_pretrained_backbone=False,
-            encoder_layers=2, decoder_layers=2,
-        )  # fmt: skip
+            use_timm_backbone=False,
+            backbone_config=backbone,
+            backbone=None,
+            use_pretrained_backbone=False,
+            encoder_layers=2,
+            decoder_layers=2,
+        )
         return transformers.DetrForObjectDetection(config)
 
     mask = values("pixel_mask", (1, 128, 128), "int32", "ones")

@@ -19,10 +19,17 @@ def build(dtype: str) -> TorchBuilt:
 
     def make() -> transformers.PreTrainedModel:
         config = transformers.DPTConfig(
-            image_size=96, patch_size=16, hidden_size=192, num_hidden_layers=4, num_attention_heads=3,
-            intermediate_size=768, backbone_out_indices=[0, 1, 2, 3], neck_hidden_sizes=[48, 96, 192, 192],
-            fusion_hidden_size=64, is_hybrid=False,
-        )  # fmt: skip
+            image_size=96,
+            patch_size=16,
+            hidden_size=192,
+            num_hidden_layers=4,
+            num_attention_heads=3,
+            intermediate_size=768,
+            backbone_out_indices=[0, 1, 2, 3],
+            neck_hidden_sizes=[48, 96, 192, 192],
+            fusion_hidden_size=64,
+            is_hybrid=False,
+        )
         return transformers.DPTForDepthEstimation(config)
 
     return TorchBuilt(make, (image(96, dtype),), outputs=("predicted_depth",))

@@ -19,10 +19,15 @@ def build(dtype: str) -> TorchBuilt:
 
     def make() -> diffusers.UNet2DConditionModel:
         return diffusers.UNet2DConditionModel(
-            sample_size=32, block_out_channels=(64, 128), layers_per_block=1, cross_attention_dim=128,
-            attention_head_dim=8, norm_num_groups=16, down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
+            sample_size=32,
+            block_out_channels=(64, 128),
+            layers_per_block=1,
+            cross_attention_dim=128,
+            attention_head_dim=8,
+            norm_num_groups=16,
+            down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
             up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
-        )  # fmt: skip
+        )
 
     latent = values("sample", (1, 4, 32, 32), dtype)
     step = values("timestep", (1,), "int32", "int:0:1000")

@@ -24,9 +24,13 @@ def build(dtype: str) -> TorchBuilt:
         def __init__(self) -> None:
             super().__init__()
             self.vae = diffusers.AutoencoderKL(
-                block_out_channels=(32, 64), layers_per_block=1, norm_num_groups=16, latent_channels=4,
-                down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2,
-            )  # fmt: skip
+                block_out_channels=(32, 64),
+                layers_per_block=1,
+                norm_num_groups=16,
+                latent_channels=4,
+                down_block_types=("DownEncoderBlock2D",) * 2,
+                up_block_types=("UpDecoderBlock2D",) * 2,
+            )
 
         def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
             """(latent, image)."""

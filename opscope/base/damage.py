@@ -13,7 +13,7 @@ MOST_LINES = 20
 """Lines about run folders that one process shows; the rest is counted."""
 
 
-class Damaged(ValueError):  # noqa: N818 - what a file is, and seldom an error of anybody
+class Damaged(ValueError):
     """A stored file is gone, or holds something else than what was written."""
 
     def __init__(self, where: object, got: str, hint: str = "making it again") -> None:

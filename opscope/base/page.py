@@ -107,8 +107,9 @@ class Page:
             self.line(title, "italic")
         if plain():
             for row in rows:
-                self.line("; ".join(f"{heading} {cell}".strip() for heading, cell in zip(headings, row, strict=True)
-                                    if cell))  # fmt: skip
+                self.line(
+                    "; ".join(f"{heading} {cell}".strip() for heading, cell in zip(headings, row, strict=True) if cell)
+                )
             return
         for row in rows:
             grid = Table.grid(padding=(0, 2))

@@ -15,8 +15,11 @@ def _questions(_: click.Context, __: click.Parameter, incomplete: str) -> list[C
     """The stored questions that begin so."""
     from opscope.reports.database import ask
 
-    return [CompletionItem(question.name, help=question.asks) for question in ask.questions().values()
-            if question.name.startswith(incomplete)]  # fmt: skip
+    return [
+        CompletionItem(question.name, help=question.asks)
+        for question in ask.questions().values()
+        if question.name.startswith(incomplete)
+    ]
 
 
 @click.command(short_help="Query the results database, in SQL or by a stored question.")
@@ -25,8 +28,15 @@ def _questions(_: click.Context, __: click.Parameter, incomplete: str) -> list[C
 @JSON
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @LIMIT
-@click.option("--timeout", "seconds", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True,
-              metavar="SECONDS", help="Time limit of the query.")  # fmt: skip
+@click.option(
+    "--timeout",
+    "seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time limit of the query.",
+)
 def sql(query: str | None, url: str | None, as_json: bool, as_csv: bool, limit: int, seconds: float) -> None:
     """Query the results database, in SQL or by the name of a stored question.
 

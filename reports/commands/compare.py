@@ -23,8 +23,13 @@ def print_json(value: Any) -> None:
 
 
 OWNER = click.option("--owner", "team", metavar="TEAM", help="Only failures that TEAM owns (ci/owners.yaml).")
-OWNERS = click.option("--owners", "owners_file", type=click.Path(path_type=Path), metavar="FILE",
-                      help="Rules of owners; default: ci/owners.yaml, or else the rules in the database.")  # fmt: skip
+OWNERS = click.option(
+    "--owners",
+    "owners_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Rules of owners; default: ci/owners.yaml, or else the rules in the database.",
+)
 
 
 @click.command(short_help="Compare two runs or two nights, op by op.")
@@ -39,9 +44,15 @@ OWNERS = click.option("--owners", "owners_file", type=click.Path(path_type=Path)
 @LIMIT
 @JSON
 def diff(
-    run_a: str | None, run_b: str | None, url: str | None, check: bool, team: str | None, owners_file: Path | None,
-    limit: int, as_json: bool,
-) -> None:  # fmt: skip
+    run_a: str | None,
+    run_b: str | None,
+    url: str | None,
+    check: bool,
+    team: str | None,
+    owners_file: Path | None,
+    limit: int,
+    as_json: bool,
+) -> None:
     """Compare two runs or two nights, op by op.
 
     Each op gets one label: NEW, FIXED, PERSISTING, REASON-CHANGED, PCC-DROP, SLOWER, VANISHED, NEVER-RUN. RUN_A and
@@ -89,7 +100,7 @@ def diff(
 @JSON
 def unblock(
     run: str | None, url: str | None, by: str, team: str | None, owners_file: Path | None, limit: int, as_json: bool
-) -> None:  # fmt: skip
+) -> None:
     """Rank fixes by the models and uses that they help, and list the fixes that complete models fastest.
 
     With RUN (a folder, an id or a night), look at the models of that run, or at each series of that night. Without it,
@@ -141,7 +152,7 @@ def unblock(
 @JSON
 def readiness(
     model: str, run: str | None, url: str | None, team: str | None, owners_file: Path | None, limit: int, as_json: bool
-) -> None:  # fmt: skip
+) -> None:
     """List the ops that keep MODEL from running as a whole, and how many there were in each earlier run.
 
     A later run of selected ops (--ops, -k) is left out.
@@ -166,7 +177,15 @@ def readiness(
         rules = rules_here(runs.connection, owners_file, team=team)
     rows = own_missing(missing(view, model), model, rules, team)
     if as_json:
-        print_json({"model": model, "run_id": view.run_id, "missing": rows, "history": earlier, "nights": nights,
-                    "left_out": [run.run_id for run in left_out]})  # fmt: skip
+        print_json(
+            {
+                "model": model,
+                "run_id": view.run_id,
+                "missing": rows,
+                "history": earlier,
+                "nights": nights,
+                "left_out": [run.run_id for run in left_out],
+            }
+        )
     else:
         show_readiness(view, model, rows, earlier, Page(), limit, nights, left_out_line(left_out))

@@ -13,12 +13,23 @@ import click
 @click.option(
     "--to", "url", default=None, help="Database URL (SQLite or PostgreSQL); default: .opscope/opscope.sqlite."
 )
-@click.option("--night", "night_file", type=click.Path(path_type=Path), metavar="FILE",
-              help="Add the runs to the night that FILE describes (docs/nights.md).")  # fmt: skip
+@click.option(
+    "--night",
+    "night_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Add the runs to the night that FILE describes (docs/nights.md).",
+)
 @click.option("--shard", type=click.IntRange(0), default=0, help="Number of the shard that the runs belong to.")
-@click.option("--publish-timeout", "seconds", type=click.FloatRange(min=0, min_open=True), default=900.0,
-              show_default=True, metavar="SECONDS",
-              help="Time limit of one run; beyond it, the run is kept in the spool.")  # fmt: skip
+@click.option(
+    "--publish-timeout",
+    "seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=900.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time limit of one run; beyond it, the run is kept in the spool.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 def publish(
     run_dirs: tuple[Path, ...], url: str | None, night_file: Path | None, shard: int, seconds: float, as_json: bool

@@ -12,16 +12,30 @@ from opscope.reports.commands.compare import DB, OWNER, OWNERS
 @click.command(short_help="Write the HTML report of a night or a run.")
 @click.argument("what", metavar="[NIGHT|RUN]", required=False)
 @DB
-@click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FILE",
-              help="File to write; default: report.html in the run's folder, or report-NAME.html.")  # fmt: skip
-@click.option("--runs", "runs_dir", type=click.Path(path_type=Path), metavar="DIR",
-              help="Folder of run folders that the page links to; default: .opscope/runs.")  # fmt: skip
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="File to write; default: report.html in the run's folder, or report-NAME.html.",
+)
+@click.option(
+    "--runs",
+    "runs_dir",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder of run folders that the page links to; default: .opscope/runs.",
+)
 @OWNER
 @OWNERS
 def report(
-    what: str | None, url: str | None, out: Path | None, runs_dir: Path | None, team: str | None,
+    what: str | None,
+    url: str | None,
+    out: Path | None,
+    runs_dir: Path | None,
+    team: str | None,
     owners_file: Path | None,
-) -> None:  # fmt: skip
+) -> None:
     """Write the HTML report of a night, a run folder or a published run; it opens without a network.
 
     Default: the newest night of the database. A published run is shown on the page of its night, with every series,

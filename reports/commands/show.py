@@ -43,14 +43,35 @@ def _op(details: Details, page: Page) -> None:
     page.prose(f"is in {len(models)} models: {shown_models}{more}")
     for place in details["places"]:
         page.line(place, "dim", indent=2)
-    columns = [("night", ""), ("on", ""), ("status", ""), ("at", ""), ("z", "right"), ("PCC", "right"),
-               ("cycles", "right"), ("compile ms", "right"), ("owner", "")]  # fmt: skip
-    page.table(columns, [
-        (night["label"], " ".join(filter(None, (night["backend"], night["arch"], night["data_format"]))),
-         night["status"] + (" (flaky)" if night["flaky"] else "") + (" (known)" if night["expected"] else ""),
-         night["failed_stage"], night["z_max"], night["pcc"], night["cycles"], night["compile_ms"], night["owner"])
-        for night in details["history"]
-    ], spare=("compile ms", "cycles", "PCC"))  # fmt: skip
+    columns = [
+        ("night", ""),
+        ("on", ""),
+        ("status", ""),
+        ("at", ""),
+        ("z", "right"),
+        ("PCC", "right"),
+        ("cycles", "right"),
+        ("compile ms", "right"),
+        ("owner", ""),
+    ]
+    page.table(
+        columns,
+        [
+            (
+                night["label"],
+                " ".join(filter(None, (night["backend"], night["arch"], night["data_format"]))),
+                night["status"] + (" (flaky)" if night["flaky"] else "") + (" (known)" if night["expected"] else ""),
+                night["failed_stage"],
+                night["z_max"],
+                night["pcc"],
+                night["cycles"],
+                night["compile_ms"],
+                night["owner"],
+            )
+            for night in details["history"]
+        ],
+        spare=("compile ms", "cycles", "PCC"),
+    )
     failed = [night for night in details["history"] if night["error_message"]]
     for error in by_cause(failed, lambda night: night["error_message"], lambda _: 1):
         others = len(error.failures) - 1
@@ -101,18 +122,32 @@ def _model(details: Details, page: Page) -> None:
         if newest["outcome"] != "ran":
             page.line(f"{newest['outcome']} {newest['reason']}")
             continue
-        page.prose(f"{newest['right_ops']} of {newest['ops']} ops right ({percent(newest['readiness'])}), "
-                  f"{newest['bad_ops']} wrong, {newest['not_attempted']} not attempted")  # fmt: skip
-        page.table([("furthest stage", ""), ("ops", "right"), ("uses", "right")],
-                   [(rung["stage"], rung["ops"], rung["uses"]) for rung in series["ladder"]])  # fmt: skip
+        page.prose(
+            f"{newest['right_ops']} of {newest['ops']} ops right ({percent(newest['readiness'])}), "
+            f"{newest['bad_ops']} wrong, {newest['not_attempted']} not attempted"
+        )
+        page.table(
+            [("furthest stage", ""), ("ops", "right"), ("uses", "right")],
+            [(rung["stage"], rung["ops"], rung["uses"]) for rung in series["ladder"]],
+        )
         _causes(series["blockers"], page, ("label", "status", "stage"), "message", "signature")
         if len(series["blockers"]) > SHOWN:
             page.line(f"and {len(series['blockers']) - SHOWN} more; see opscope readiness {details['model']}", indent=2)
     page.line()
-    page.table([("night", ""), ("on", ""), ("outcome", ""), ("ops", "right"), ("right", "right"), ("wrong", "right")], [
-        (entry["label"], " ".join(filter(None, (entry["backend"], entry["arch"], entry["data_format"]))),
-         entry["outcome"], entry["ops"], entry["right_ops"], entry["bad_ops"]) for entry in details["trend"]
-    ])  # fmt: skip
+    page.table(
+        [("night", ""), ("on", ""), ("outcome", ""), ("ops", "right"), ("right", "right"), ("wrong", "right")],
+        [
+            (
+                entry["label"],
+                " ".join(filter(None, (entry["backend"], entry["arch"], entry["data_format"]))),
+                entry["outcome"],
+                entry["ops"],
+                entry["right_ops"],
+                entry["bad_ops"],
+            )
+            for entry in details["trend"]
+        ],
+    )
 
 
 def _run(details: Details, page: Page) -> None:

@@ -54,12 +54,14 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
         print_json({**nights, "spool": waiting, "late": late})
     else:
         for line in (
-            f"newest complete night: {complete.night_id}, {age_text(complete.age(now))} old" if complete else
-            "newest complete night: none",
+            f"newest complete night: {complete.night_id}, {age_text(complete.age(now))} old"
+            if complete
+            else "newest complete night: none",
             f"newest night: {newest.night_id}, {age_text(newest.age(now))} old, partial: {newest.missing}"
-            if newest and not newest.complete else "",
+            if newest and not newest.complete
+            else "",
             f"late: no complete night is younger than {max_age}" if late else "",
-        ):  # fmt: skip
+        ):
             if line:
                 click.echo(line)
     if late:

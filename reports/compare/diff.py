@@ -127,8 +127,9 @@ class Diff:
     @property
     def in_both(self) -> int:
         """Number of ops that both runs attempted."""
-        return sum(op.attempted and op_id in self.a.ops and self.a.ops[op_id].attempted
-                   for op_id, op in self.b.ops.items())  # fmt: skip
+        return sum(
+            op.attempted and op_id in self.a.ops and self.a.ops[op_id].attempted for op_id, op in self.b.ops.items()
+        )
 
 
 def compare(a: RunView, b: RunView, slower: Slower | None = None) -> Diff:
@@ -148,9 +149,15 @@ def compare(a: RunView, b: RunView, slower: Slower | None = None) -> Diff:
         if run.deselected:
             notes.append(f"{run.deselected} of {len(run.ops)} ops were deselected in the {which} run (--ops, -k)")
     return Diff(
-        a, b, tuple(rows), {str(label): counts[label] for label in Label if counts[label]}, tuple(rates(a, b)),
-        tuple(clusters(rows)), tuple(changes(a, b)), tuple(notes),
-    )  # fmt: skip
+        a,
+        b,
+        tuple(rows),
+        {str(label): counts[label] for label in Label if counts[label]},
+        tuple(rates(a, b)),
+        tuple(clusters(rows)),
+        tuple(changes(a, b)),
+        tuple(notes),
+    )
 
 
 def labelled_rows(a: RunView, b: RunView, slower: Slower | None, without: Collection[Label] = ()) -> list[Row]:
@@ -310,8 +317,11 @@ def _counted(run: RunView, only: Collection[str] | None, weighed: RunView) -> _C
 
 
 def _share(name: str, right: int, attempted: int) -> dict[str, Any]:
-    return {f"right_{name}": right, f"attempted_{name}": attempted,
-            f"rate_{name}": right / attempted if attempted else None}  # fmt: skip
+    return {
+        f"right_{name}": right,
+        f"attempted_{name}": attempted,
+        f"rate_{name}": right / attempted if attempted else None,
+    }
 
 
 # --- errors
@@ -358,8 +368,9 @@ def changes(a: RunView, b: RunView) -> list[dict[str, Any]]:
         ("versions", _versions(a), _versions(b)),
         ("options", a.origin["options"], b.origin["options"]),
     ):
-        pairs += [(f"{kind[:-1]} {name}", old.get(name), new.get(name)) for name in sorted({*old, *new})
-                  if name != "versions"]  # fmt: skip
+        pairs += [
+            (f"{kind[:-1]} {name}", old.get(name), new.get(name)) for name in sorted({*old, *new}) if name != "versions"
+        ]
     return [{"what": what, "a": old, "b": new} for what, old, new in pairs if old != new]
 
 
@@ -367,8 +378,12 @@ def _versions(run: RunView) -> dict[str, Any]:
     """The versions of packages, and of what the backends consist of (`Backend.versions`)."""
     of_backends = run.origin["options"].get("versions")
     parts = of_backends.values() if isinstance(of_backends, dict) else ()
-    return {name: version for part in (*parts, run.origin["versions"]) if isinstance(part, dict)
-            for name, version in part.items()}  # fmt: skip
+    return {
+        name: version
+        for part in (*parts, run.origin["versions"])
+        if isinstance(part, dict)
+        for name, version in part.items()
+    }
 
 
 def _revision(run: RunView, prefix: str = "") -> str:
@@ -397,5 +412,13 @@ def as_json(diff: Diff) -> dict[str, Any]:
 
 
 def _named(run: RunView) -> dict[str, Any]:
-    return {"run_id": run.run_id, "place": run.place, "started": run.started.isoformat(), "backend": run.backend,
-            "arch": run.arch, "models": list(run.models), "outcome": run.outcome, "ops": len(run.ops)}  # fmt: skip
+    return {
+        "run_id": run.run_id,
+        "place": run.place,
+        "started": run.started.isoformat(),
+        "backend": run.backend,
+        "arch": run.arch,
+        "models": list(run.models),
+        "outcome": run.outcome,
+        "ops": len(run.ops),
+    }

@@ -86,9 +86,13 @@ MEASURES = (
 
 
 def _slower_in(
-    connection: sa.Connection, a: RunView, b: RunView, order: Sequence[str], key: sa.Column[str],
+    connection: sa.Connection,
+    a: RunView,
+    b: RunView,
+    order: Sequence[str],
+    key: sa.Column[str],
     which: sa.ColumnElement[bool],
-) -> Slower | None:  # fmt: skip
+) -> Slower | None:
     """The function for `slower_between`. `order`: runs or nights up to `b`, oldest first, as named in column `key`."""
     if len(order) < NEEDED or a.run_id not in order:
         return None
@@ -118,9 +122,14 @@ def _slower_in(
 
 
 def _histories(
-    connection: sa.Connection, a: RunView, b: RunView, order: Sequence[str], key: sa.Column[str],
-    which: sa.ColumnElement[bool], measure: Measure,
-) -> dict[str, dict[str, float]]:  # fmt: skip
+    connection: sa.Connection,
+    a: RunView,
+    b: RunView,
+    order: Sequence[str],
+    key: sa.Column[str],
+    which: sa.ColumnElement[bool],
+    measure: Measure,
+) -> dict[str, dict[str, float]]:
     """Op -> run or night -> value, for the ops that took more in `b` than before."""
     common = [op_id for op_id in b.ops if op_id in a.ops]
     before = {op_id: measure.get(a.ops[op_id]) or 0.0 for op_id in common}

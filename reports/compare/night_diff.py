@@ -49,8 +49,9 @@ def diffs(runs: Runs, a: str | None, b: str | None) -> tuple[list[Diff], bool]:
     named = [name for name in (a, b) if name is not None]
     if runs.connection is not None and (
         all(runs.folder(name) is None and names_night(runs.connection, name) for name in named)
-        if named else newest_night(runs.connection) is not None
-    ):  # fmt: skip
+        if named
+        else newest_night(runs.connection) is not None
+    ):
         return compared_nights(runs.connection, a, b), True
     return [compared(runs, a, b)], False
 

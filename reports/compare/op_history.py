@@ -26,13 +26,57 @@ PLACES = 10
 
 Details = dict[str, Any]
 
-HISTORY = ("label", "night_id", "backend", "arch", "data_format", "status", "failed_stage", "z_max", "pcc", "cycles",
-           "compile_ms", "ran_on", "flaky", "expected", "error_signature", "error_message", "artifact", "run_id",
-           "repro")  # fmt: skip
-READY = ("label", "night_id", "backend", "arch", "data_format", "outcome", "reason", "ops", "right_ops", "bad_ops",
-         "not_attempted", "whole", "readiness")  # fmt: skip
-BLOCKS = ("op_id", "op_name", "signature", "uses", "status", "stage", "depth", "cluster", "message", "known", "flaky",
-          "label", "repro")  # fmt: skip
+HISTORY = (
+    "label",
+    "night_id",
+    "backend",
+    "arch",
+    "data_format",
+    "status",
+    "failed_stage",
+    "z_max",
+    "pcc",
+    "cycles",
+    "compile_ms",
+    "ran_on",
+    "flaky",
+    "expected",
+    "error_signature",
+    "error_message",
+    "artifact",
+    "run_id",
+    "repro",
+)
+READY = (
+    "label",
+    "night_id",
+    "backend",
+    "arch",
+    "data_format",
+    "outcome",
+    "reason",
+    "ops",
+    "right_ops",
+    "bad_ops",
+    "not_attempted",
+    "whole",
+    "readiness",
+)
+BLOCKS = (
+    "op_id",
+    "op_name",
+    "signature",
+    "uses",
+    "status",
+    "stage",
+    "depth",
+    "cluster",
+    "message",
+    "known",
+    "flaky",
+    "label",
+    "repro",
+)
 
 
 def find(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str | None) -> Details:
@@ -51,10 +95,17 @@ def find(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str 
 
 def _similar_ids(connection: sa.Connection, name: str) -> str:
     """Ids of ops with that name, with or without its dialect, or whose id begins with it."""
-    query = sa.select(OPS.c.op_id).where(
-        sa.or_(OPS.c.op_name == name, OPS.c.op_name.endswith(f".{name}", autoescape=True),
-               OPS.c.op_id.startswith(name, autoescape=True))
-    ).order_by(OPS.c.op_id)  # fmt: skip
+    query = (
+        sa.select(OPS.c.op_id)
+        .where(
+            sa.or_(
+                OPS.c.op_name == name,
+                OPS.c.op_name.endswith(f".{name}", autoescape=True),
+                OPS.c.op_id.startswith(name, autoescape=True),
+            )
+        )
+        .order_by(OPS.c.op_id)
+    )
     ids = connection.scalars(query).all()
     more = f" ... ({len(ids)} ops)" if len(ids) > MOST_IDS else ""
     return ", ".join(ids[:MOST_IDS]) + more
@@ -84,8 +135,9 @@ def op(connection: sa.Connection, op_id: str, rules: Sequence[Rule], team: str |
         failing = night["error_signature"] or night["failed_stage"]
         night["owner"] = (
             owner(rules, [row["op_name"]], night["failed_stage"] or "", night["error_signature"] or "", list(uses))
-            if failing else ""
-        )  # fmt: skip
+            if failing
+            else ""
+        )
     _say_whose_program(connection, ids, history)
     return {
         "what": "op",
@@ -158,21 +210,36 @@ def run(view: RunView, rules: Sequence[Rule], team: str | None) -> Details:
     """A published run: counts by status, and the ops that go wrong."""
     bad = [
         {
-            "op_id": op.op_id, "op_name": op.op_name, "types": op.types, "status": op.status, "stage": op.failed_stage,
-            "error": op.error, "cluster": op.cluster,
-            "known": op.expected, "uses": op.uses, "models": sorted(op.uses_of), "repro": op.repro,
+            "op_id": op.op_id,
+            "op_name": op.op_name,
+            "types": op.types,
+            "status": op.status,
+            "stage": op.failed_stage,
+            "error": op.error,
+            "cluster": op.cluster,
+            "known": op.expected,
+            "uses": op.uses,
+            "models": sorted(op.uses_of),
+            "repro": op.repro,
             "owner": owner(rules, [op.op_name], op.failed_stage, op.cluster, list(op.uses_of)),
         }
-        for op in view.ops.values() if op.bad
-    ]  # fmt: skip
+        for op in view.ops.values()
+        if op.bad
+    ]
     return {
         "what": "run",
-        "run_id": view.run_id, "backend": view.backend, "arch": view.arch, "started": view.started.isoformat(),
-        "outcome": view.outcome, "models": list(view.models),
+        "run_id": view.run_id,
+        "backend": view.backend,
+        "arch": view.arch,
+        "started": view.started.isoformat(),
+        "outcome": view.outcome,
+        "models": list(view.models),
         "statuses": dict(sorted(Counter(op.status for op in view.ops.values()).items())),
-        "failing": sorted((op_of_run for op_of_run in bad if team is None or op_of_run["owner"] == team),
-                          key=lambda op_of_run: (-op_of_run["uses"], op_of_run["op_id"])),
-    }  # fmt: skip
+        "failing": sorted(
+            (op_of_run for op_of_run in bad if team is None or op_of_run["owner"] == team),
+            key=lambda op_of_run: (-op_of_run["uses"], op_of_run["op_id"]),
+        ),
+    }
 
 
 def _rows(

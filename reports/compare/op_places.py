@@ -37,10 +37,16 @@ def places(word: str, url: str | None, run_id: str = "") -> list[dict[str, str]]
         rows = connection.execute(query.limit(4 * MOST)).all()
     known: dict[tuple[str, str], dict[str, str]] = {}
     for op_id, run, repro, host, options in rows:
-        known.setdefault((run, op_id), {
-            "op_id": op_id, "run_id": run, "run_dir": _run_dir(repro), "host": host or "",
-            "artifact_url": str((options or {}).get("artifact_url") or ""),
-        })  # fmt: skip
+        known.setdefault(
+            (run, op_id),
+            {
+                "op_id": op_id,
+                "run_id": run,
+                "run_dir": _run_dir(repro),
+                "host": host or "",
+                "artifact_url": str((options or {}).get("artifact_url") or ""),
+            },
+        )
     return list(known.values())[:MOST]
 
 

@@ -29,10 +29,27 @@ UNSPLITTABLE = "unsplittable"
 """Used instead of a status if no module could be made of the op."""
 
 TAKEN = (
-    "op_id", "op_name", "op_kind", "status", "stage_reached", "failed_stage", "compile_seconds", "error_signature",
-    "error_message", "crash_kind", "pcc", "cycles", "run_ns", "run_spread_ns", "l1_peak_bytes", "ran_on", "expected",
-    "flaky", "artifact", "repro",
-)  # fmt: skip
+    "op_id",
+    "op_name",
+    "op_kind",
+    "status",
+    "stage_reached",
+    "failed_stage",
+    "compile_seconds",
+    "error_signature",
+    "error_message",
+    "crash_kind",
+    "pcc",
+    "cycles",
+    "run_ns",
+    "run_spread_ns",
+    "l1_peak_bytes",
+    "ran_on",
+    "expected",
+    "flaky",
+    "artifact",
+    "repro",
+)
 """Columns of `op_tests` that an outcome is made from."""
 
 NUMBERS = tuple(name for name in TAKEN if isinstance(OP_TESTS.c[name].type, sa.Double | sa.Integer))
@@ -148,8 +165,18 @@ class RunView:
         return str(self.origin["options"].get("workflow") or "split")
 
 
-ORIGIN = ("revision", "dirty", "branch", "backend_revision", "backend_dirty", "host", "python", "versions", "options",
-          "compiler")  # fmt: skip
+ORIGIN = (
+    "revision",
+    "dirty",
+    "branch",
+    "backend_revision",
+    "backend_dirty",
+    "host",
+    "python",
+    "versions",
+    "options",
+    "compiler",
+)
 """Fields of a run's origin that a view keeps."""
 
 
@@ -191,17 +218,33 @@ def from_stored(run: StoredRun, place: str) -> RunView:
     ]
     tested = {test.op_id for test in run.tests}
     untested = [
-        {"op_id": row.op_id, "op_name": plain(row.op_name), "op_kind": "", "unsplittable": plain(row.unsplittable),
-         "signature": signature(row.inputs, row.outputs)}
-        for row in run.rows if row.op_id not in tested
-    ]  # fmt: skip
+        {
+            "op_id": row.op_id,
+            "op_name": plain(row.op_name),
+            "op_kind": "",
+            "unsplittable": plain(row.unsplittable),
+            "signature": signature(row.inputs, row.outputs),
+        }
+        for row in run.rows
+        if row.op_id not in tested
+    ]
     record = run.record
     return _view(
-        RunFacts(record.run_id, place, record.backend, record.arch, record.started, record.outcome,
-             plain({**record.origin.model_dump(), "compiler": compiler_of(record)}),
-             imports=plain({check.model: check.text for check in run.header.imports if check.fails_run})),
-        plain(list(run.header.module_ops)), tests, untested, uses,
-    )  # fmt: skip
+        RunFacts(
+            record.run_id,
+            place,
+            record.backend,
+            record.arch,
+            record.started,
+            record.outcome,
+            plain({**record.origin.model_dump(), "compiler": compiler_of(record)}),
+            imports=plain({check.model: check.text for check in run.header.imports if check.fails_run}),
+        ),
+        plain(list(run.header.module_ops)),
+        tests,
+        untested,
+        uses,
+    )
 
 
 # --- from the database
@@ -222,9 +265,15 @@ def from_database(connection: sa.Connection, run_id: str, where: str = "RUN") ->
     if not isinstance(run["options"], dict):
         raise InputError(where, f"the options of run `{run_id}`", str(run["options"])[:80], "publishing the run again")
     facts = RunFacts(
-        run_id, "database", run["backend"], run["arch"], run["started"], run["outcome"], run,
+        run_id,
+        "database",
+        run["backend"],
+        run["arch"],
+        run["started"],
+        run["outcome"],
+        run,
         imports=imports_of(connection, [run_id]),
-    )  # fmt: skip
+    )
     return view_of(connection, facts, modules, which)
 
 
@@ -304,26 +353,42 @@ def pieces_of(names: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _view(
-    facts: RunFacts, models: Iterable[str], tests: Iterable[Mapping[Any, Any]], untested: Iterable[Mapping[Any, Any]],
+    facts: RunFacts,
+    models: Iterable[str],
+    tests: Iterable[Mapping[Any, Any]],
+    untested: Iterable[Mapping[Any, Any]],
     uses: Mapping[str, Mapping[str, int]],
-) -> RunView:  # fmt: skip
+) -> RunView:
     """The view. `untested` ops have no test: no module could be made of them, or they were not reached (yet)."""
     outcomes = {test["op_id"]: _outcome(test, dict(uses.get(test["op_id"], {}))) for test in tests}
     for op in untested:
         fields = {
-            "op_id": op["op_id"], "op_name": op["op_name"], "op_kind": op["op_kind"] or "other",
-            "types": op["signature"], "stage": str(Stage.SPLIT), "uses_of": dict(uses.get(op["op_id"], {})),
-        }  # fmt: skip
+            "op_id": op["op_id"],
+            "op_name": op["op_name"],
+            "op_kind": op["op_kind"] or "other",
+            "types": op["signature"],
+            "stage": str(Stage.SPLIT),
+            "uses_of": dict(uses.get(op["op_id"], {})),
+        }
         if op["unsplittable"]:
             fields |= {"status": UNSPLITTABLE, "failed_stage": str(Stage.SPLIT), "error": op["unsplittable"]}
         else:
             fields |= {"status": str(Status.NOT_RUN)}
         outcomes[op["op_id"]] = Outcome(**fields)
     return RunView(
-        facts.run_id, facts.place, tuple(sorted(models)), facts.backend, facts.arch, facts.started, facts.outcome,
-        {name: facts.origin[name] for name in ORIGIN}, outcomes, facts.series or
-        series_text(facts.backend, facts.arch, facts.origin["options"]), facts.missing, facts.imports,
-    )  # fmt: skip
+        facts.run_id,
+        facts.place,
+        tuple(sorted(models)),
+        facts.backend,
+        facts.arch,
+        facts.started,
+        facts.outcome,
+        {name: facts.origin[name] for name in ORIGIN},
+        outcomes,
+        facts.series or series_text(facts.backend, facts.arch, facts.origin["options"]),
+        facts.missing,
+        facts.imports,
+    )
 
 
 def _outcome(test: Mapping[Any, Any], uses: Mapping[str, int]) -> Outcome:

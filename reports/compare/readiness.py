@@ -76,13 +76,26 @@ def history(runs: Runs, view: RunView, model: str) -> list[dict[str, Any]]:
 
 def _counts(view: RunView, model: str) -> dict[str, Any]:
     ops = [op for op in view.ops.values() if model in op.uses_of]
-    return _row(view.run_id, view.started, view.origin["backend_revision"], len(ops), sum(op.bad for op in ops),
-                sum(not op.attempted for op in ops))  # fmt: skip
+    return _row(
+        view.run_id,
+        view.started,
+        view.origin["backend_revision"],
+        len(ops),
+        sum(op.bad for op in ops),
+        sum(not op.attempted for op in ops),
+    )
 
 
 def _row(run_id: str, started: Any, revision: str, ops: int, missing: int, unattempted: int) -> dict[str, Any]:
-    return {"run_id": run_id, "started": started.isoformat(), "revision": revision, "ops": ops, "missing": missing,
-            "not_attempted": unattempted, "right": ops - missing - unattempted}  # fmt: skip
+    return {
+        "run_id": run_id,
+        "started": started.isoformat(),
+        "revision": revision,
+        "ops": ops,
+        "missing": missing,
+        "not_attempted": unattempted,
+        "right": ops - missing - unattempted,
+    }
 
 
 def _counted(connection: sa.Connection, run_ids: Sequence[str], model: str) -> list[dict[str, Any]]:

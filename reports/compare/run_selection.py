@@ -78,9 +78,10 @@ class Runs:
         return self.connection
 
     def _published(self, run: str) -> bool:
-        return self.connection is not None and run in self.connection.scalars(
-            sa.select(RUNS.c.run_id).where(RUNS.c.run_id == run)
-        ).all()  # fmt: skip
+        return (
+            self.connection is not None
+            and run in self.connection.scalars(sa.select(RUNS.c.run_id).where(RUNS.c.run_id == run)).all()
+        )
 
     def read(self, listed: Listed) -> RunView:
         """The ops of a listed run. A shard gives those of its whole night, since it left out what the others ran."""
@@ -169,10 +170,17 @@ def _in_database(connection: sa.Connection) -> list[Listed]:
     rows = connection.execute(query.where(RUNS.c.outcome != "running")).all()
     of_night = Counter((row.night_id, row.series) for row in rows)
     return [
-        Listed(run_id, started, series, frozenset(models.get(run_id, ())), None,
-               night_id if of_night[night_id, series] > 1 else "", kind == SELECTION)
+        Listed(
+            run_id,
+            started,
+            series,
+            frozenset(models.get(run_id, ())),
+            None,
+            night_id if of_night[night_id, series] > 1 else "",
+            kind == SELECTION,
+        )
         for run_id, started, series, night_id, kind in rows
-    ]  # fmt: skip
+    ]
 
 
 def _in_folders(root: Path) -> Iterator[Listed]:

@@ -106,15 +106,17 @@ def plan(views: Mapping[str, RunView], by: str = "cluster") -> FixPlan:
     weight = {fix.fix: fix.uses for fix in fixes}
     runs_used = {view.run_id: view for view in views.values()}
     return FixPlan(
-        runs=tuple({"run_id": view.run_id, "started": view.started.isoformat(), "backend": view.backend,
-                    "arch": view.arch} for view in runs_used.values()),
+        runs=tuple(
+            {"run_id": view.run_id, "started": view.started.isoformat(), "backend": view.backend, "arch": view.arch}
+            for view in runs_used.values()
+        ),
         models=tuple(sorted(views)),
         whole=tuple(sorted(model for model, view in views.items() if view.whole(model))),
         unknown={model: count for model, count in sorted(unknown.items()) if count},
         by=by,
         fixes=tuple(fixes),
         curve=tuple(_known(curve(needs, weight), tried)),
-    )  # fmt: skip
+    )
 
 
 def _known(steps: Sequence[Step], tried: Collection[str]) -> list[Step]:

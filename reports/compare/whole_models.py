@@ -19,9 +19,18 @@ from opscope.reports.database.schema import METADATA, RUNS, text
 from opscope.reports.records.columns import plain
 
 OF_THE_TEST = (
-    "op_id", "status", "stage_reached", "failed_stage", "error_message", "error_signature", "expected", "pcc",
-    "ran_on", "cycles", "intermediates",
-)  # fmt: skip
+    "op_id",
+    "status",
+    "stage_reached",
+    "failed_stage",
+    "error_message",
+    "error_signature",
+    "expected",
+    "pcc",
+    "ran_on",
+    "cycles",
+    "intermediates",
+)
 """Fields that are told as the record has them."""
 
 
@@ -69,10 +78,16 @@ WHOLE_MODELS = sa.Table(
 goldens (the worst of them), how many values on the way were compared, and the first op at which the error jumps."""
 
 JUMP = {
-    "jump_path": "path", "jump_op_id": "op_id", "jump_op_name": "op_name", "jump_location": "location",
-    "jump_pcc_before": "pcc_before", "jump_pcc": "pcc", "jump_error_before": "error_before", "jump_error": "error",
+    "jump_path": "path",
+    "jump_op_id": "op_id",
+    "jump_op_name": "op_name",
+    "jump_location": "location",
+    "jump_pcc_before": "pcc_before",
+    "jump_pcc": "pcc",
+    "jump_error_before": "error_before",
+    "jump_error": "error",
     "jump_confirmed": "confirmed",
-}  # fmt: skip
+}
 """Column -> field of Jump."""
 
 
@@ -141,9 +156,15 @@ def _shown(row: Row, owner: str) -> dict[str, Any]:
             where += f": PCC {row['jump_pcc_before']:.6f} before, {row['jump_pcc']:.6f} after"
     return plain(
         {
-            "model": row["model"], "backend": row["backend"], "status": str(row["status"]), "jump": where,
-            "error": row["error_message"] or "", "pcc": "" if row["pcc"] is None else f"{row['pcc']:.7f}",
-            "l2": "" if row["relative_l2"] is None else f"{row['relative_l2']:.2g}", "ran_on": row["ran_on"],
-            "compared": "" if row["intermediates"] is None else f"{row['intermediates']:,}", "owner": owner,
+            "model": row["model"],
+            "backend": row["backend"],
+            "status": str(row["status"]),
+            "jump": where,
+            "error": row["error_message"] or "",
+            "pcc": "" if row["pcc"] is None else f"{row['pcc']:.7f}",
+            "l2": "" if row["relative_l2"] is None else f"{row['relative_l2']:.2g}",
+            "ran_on": row["ran_on"],
+            "compared": "" if row["intermediates"] is None else f"{row['intermediates']:,}",
+            "owner": owner,
         }
-    )  # fmt: skip
+    )

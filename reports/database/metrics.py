@@ -94,13 +94,21 @@ SHARED = {
     "flaky_ops": "unique ops whose repeated attempts disagreed",
     "cycles_of_all_uses": "device cycles of one execution times uses",
     "changed": "what else changed since the previous night: compiler, jaxlib or models",
-    **{f"{what}_changed": f"whether {of} changed since the previous night" for what, of in
-       (("compiler", "the compiler"), ("jaxlib", "jaxlib"), ("models", "the set of models"))},
-    **{f"{what}_{when}": f"{meaning} in {night}" for what, meaning in
-       (("status", "how the op ended"), ("pcc", "correlation with the golden"), ("cycles", "device cycles"),
-        ("compile_ms", "milliseconds of compiling")) for when, night in
-       (("before", "the previous night"), ("now", "this night"))},
-}  # fmt: skip
+    **{
+        f"{what}_changed": f"whether {of} changed since the previous night"
+        for what, of in (("compiler", "the compiler"), ("jaxlib", "jaxlib"), ("models", "the set of models"))
+    },
+    **{
+        f"{what}_{when}": f"{meaning} in {night}"
+        for what, meaning in (
+            ("status", "how the op ended"),
+            ("pcc", "correlation with the golden"),
+            ("cycles", "device cycles"),
+            ("compile_ms", "milliseconds of compiling"),
+        )
+        for when, night in (("before", "the previous night"), ("now", "this night"))
+    },
+}
 """Column -> its meaning in every view whose comment does not explain it."""
 
 _COLUMN = re.compile(r"--   (\w+): (.*)")

@@ -97,10 +97,16 @@ def store_owners(connection: sa.Connection, rules: Sequence[Rule]) -> None:
     """Replaces the rules in the database."""
     connection.execute(sa.delete(OWNERS))
     rows = [
-        {"position": place, "team": rule.team, "op": _listed(rule.op), "stage": _like(rule.stage),
-         "cluster": _like(rule.cluster), "model": _listed(rule.model)}
+        {
+            "position": place,
+            "team": rule.team,
+            "op": _listed(rule.op),
+            "stage": _like(rule.stage),
+            "cluster": _like(rule.cluster),
+            "model": _listed(rule.model),
+        }
         for place, rule in enumerate(rules, 1)
-    ]  # fmt: skip
+    ]
     if rows:
         connection.execute(sa.insert(OWNERS), rows)
 

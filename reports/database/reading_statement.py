@@ -32,8 +32,19 @@ CURSORS = ("SELECT", "WITH", "VALUES", "TABLE")
 READ_ALL = "pg_read_all_data"
 """PostgreSQL's role (14 and later) that reads all tables, and neither writes, reads files nor runs programs."""
 
-HARMLESS = ("random", "clock_timestamp", "timeofday", "gen_random_uuid", "bernoulli", "system", "pg_relation_size",
-            "pg_table_size", "pg_indexes_size", "pg_total_relation_size", "pg_database_size")  # fmt: skip
+HARMLESS = (
+    "random",
+    "clock_timestamp",
+    "timeofday",
+    "gen_random_uuid",
+    "bernoulli",
+    "system",
+    "pg_relation_size",
+    "pg_table_size",
+    "pg_indexes_size",
+    "pg_total_relation_size",
+    "pg_database_size",
+)
 """Functions of PostgreSQL that are VOLATILE and only return something."""
 
 SECRETS = ("pg_authid", "pg_shadow", "pg_user_mapping", "pg_user_mappings", "pg_subscription")
@@ -45,9 +56,22 @@ WHERE (provolatile = 'v' AND proname <> ALL (:harmless)) OR proname LIKE '%\_to\
 """
 """Functions with effects, and those that take the name of anything to read, or SQL."""
 
-PRAGMAS = frozenset({"table_info", "table_xinfo", "table_list", "index_list", "index_info", "index_xinfo",
-                     "foreign_key_list", "database_list", "compile_options", "function_list", "integrity_check",
-                     "quick_check"})  # fmt: skip
+PRAGMAS = frozenset(
+    {
+        "table_info",
+        "table_xinfo",
+        "table_list",
+        "index_list",
+        "index_info",
+        "index_xinfo",
+        "foreign_key_list",
+        "database_list",
+        "compile_options",
+        "function_list",
+        "integrity_check",
+        "quick_check",
+    }
+)
 """Pragmas of SQLite that describe or check something."""
 
 INNOCUOUS = 0x200000

@@ -13,10 +13,21 @@ UNTIL = "0.2.0"
 
 VIEWS = {
     "night_lanes": "night_places",
-    **{f"board_{what}": f"dashboard_{what}" for what in (
-        "changes", "counts", "curve", "fixes", "history", "models", "nights", "ops", "pairs",
-    )},
-}  # fmt: skip
+    **{
+        f"board_{what}": f"dashboard_{what}"
+        for what in (
+            "changes",
+            "counts",
+            "curve",
+            "fixes",
+            "history",
+            "models",
+            "nights",
+            "ops",
+            "pairs",
+        )
+    },
+}
 """Old name of a view -> its new name."""
 
 _NIGHT = {"label": "night"}
@@ -27,7 +38,10 @@ COLUMNS: dict[str, dict[str, str]] = {
     "coverage": {"passed_ops": "right_ops", "passed_uses": "right_uses", "coverage": "pass_rate"},
     "dashboard_changes": {**_PLATFORM, "stage": "failed_stage", "error": "error_message", "known": "expected"},
     "dashboard_counts": {
-        **_PLATFORM, "lane": "place", "stage": "furthest_stage", "known_ops": "expected_ops",
+        **_PLATFORM,
+        "lane": "place",
+        "stage": "furthest_stage",
+        "known_ops": "expected_ops",
         "cycles": "cycles_of_all_uses",
     },
     "dashboard_fixes": {**_PLATFORM, "stage": "failed_stage", "error": "error_message", "known_ops": "expected_ops"},
@@ -41,7 +55,10 @@ COLUMNS: dict[str, dict[str, str]] = {
     "model_readiness": _NIGHT,
     "newest_ops": {"cause": "cluster", "error": "error_message"},
     "night_clusters": {
-        **_NIGHT, "stage": "failed_stage", "message": "error_message", "known_ops": "expected_ops",
+        **_NIGHT,
+        "stage": "failed_stage",
+        "message": "error_message",
+        "known_ops": "expected_ops",
     },
     "night_costs": {**_NIGHT, "cycles": "cycles_of_all_uses", "measured_ops": "right_ops"},
     "night_coverage": {**_NIGHT, "coverage": "pass_rate"},
@@ -51,13 +68,16 @@ COLUMNS: dict[str, dict[str, str]] = {
     "night_ops": _NIGHT,
     "night_places": {"lane": "place"},
     "night_rates": {
-        **_NIGHT, "rate": "pass_rate", "rate_before": "pass_rate_before", "rate_of_uses": "pass_rate_of_uses",
+        **_NIGHT,
+        "rate": "pass_rate",
+        "rate_before": "pass_rate_before",
+        "rate_of_uses": "pass_rate_of_uses",
     },
     "night_status": {**_NIGHT, "status": "night_status"},
     "night_statuses": {**_NIGHT, "known": "is_expected"},
     "night_unlock": {**_NIGHT, "models": "all_models", "message": "error_message"},
     "pass_rate": {"passed_ops": "right_ops", "passed_uses": "right_uses"},
-}  # fmt: skip
+}
 """View -> old name of a column -> its new name."""
 
 

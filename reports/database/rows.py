@@ -29,8 +29,7 @@ AFTER_COMPILE = frozenset({Stage.RUN, Stage.COMPARE})
 UNNAMED = ("dtype", "data_format", "math_fidelity", "inputs", "seed")
 """Options whose values appear in the text of a series without their names, in this order."""
 
-NAMED = tuple(name for name, option in OPTIONS.items()
-              if option.series and name not in (*UNNAMED, "arch", "workflow"))  # fmt: skip
+NAMED = tuple(name for name, option in OPTIONS.items() if option.series and name not in (*UNNAMED, "arch", "workflow"))
 """All other options that affect an op's numbers. The text names those that differ from their default."""
 
 _DIGESTED = re.compile(r".*(@[0-9a-f]{16})")
@@ -95,8 +94,11 @@ def series_text(backend: str, arch: str, options: dict[str, Any]) -> str:
         raise InputError("options of a run", "names and values", str(options)[:80], "publishing the run again")
     workflow = options.get("workflow")
     unnamed = (*(options.get(name) for name in UNNAMED), workflow if workflow != OPTIONS["workflow"].default else None)
-    named = (f"{name}={_without_folder(plain(options[name]))}" for name in NAMED
-             if options.get(name) not in (None, OPTIONS[name].default))  # fmt: skip
+    named = (
+        f"{name}={_without_folder(plain(options[name]))}"
+        for name in NAMED
+        if options.get(name) not in (None, OPTIONS[name].default)
+    )
     return " ".join([backend, arch, *(str(plain(value)) for value in unnamed if value is not None), *named])
 
 
@@ -127,11 +129,22 @@ def night_row(published: Published) -> Row:
     kind = SELECTION if count_deselected(latest(published.attempts)) else "run"
     return plain(
         {
-            "night_id": record.run_id, "kind": kind, "name": record.run_id, "started": record.started, "zone": "UTC",
-            "label": f"{record.started:%Y-%m-%d %H:%M}", "config": {}, "config_hash": "", "models": [], "backends": [],
-            "archs": [], "data_formats": [], "shards": 0, "demo": False,
+            "night_id": record.run_id,
+            "kind": kind,
+            "name": record.run_id,
+            "started": record.started,
+            "zone": "UTC",
+            "label": f"{record.started:%Y-%m-%d %H:%M}",
+            "config": {},
+            "config_hash": "",
+            "models": [],
+            "backends": [],
+            "archs": [],
+            "data_formats": [],
+            "shards": 0,
+            "demo": False,
         }
-    )  # fmt: skip
+    )
 
 
 def run_row(published: Published) -> Row:
@@ -178,33 +191,55 @@ def model_rows(published: Published, modules_of_models: dict[str, Module]) -> It
     """The rows of `models`: one per requested model."""
     header = published.header
     run_id = published.record.run_id
-    counts = {kind: {plain(model): count for model, count in getattr(header, kind).items()}
-              for kind in ("module_ops", "structural")}  # fmt: skip
+    counts = {
+        kind: {plain(model): count for model, count in getattr(header, kind).items()}
+        for kind in ("module_ops", "structural")
+    }
     imports = {
-        plain(check.model): {"import_status": check.status, "import_text": check.text,
-                             "import_expected": check.expected} for check in header.imports
-    }  # fmt: skip
+        plain(check.model): {
+            "import_status": check.status,
+            "import_text": check.text,
+            "import_expected": check.expected,
+        }
+        for check in header.imports
+    }
     failures = {plain(failure.model): failure for failure in header.failed}
     for position, (model, module) in enumerate(modules_of_models.items()):
         # One whose goldens failed has ops that ran.
         yield {
-            "run_id": run_id, "model": model, **_outcome(failures.pop(model, None)),
-            "module_id": module.module_id, "position": position, **plain(imports.get(model, NO_IMPORT)),
+            "run_id": run_id,
+            "model": model,
+            **_outcome(failures.pop(model, None)),
+            "module_id": module.module_id,
+            "position": position,
+            **plain(imports.get(model, NO_IMPORT)),
             **{kind: count.get(model, 0) for kind, count in counts.items()},
-        }  # fmt: skip
+        }
     for position, (model, failure) in enumerate(failures.items(), len(modules_of_models)):
         yield {
-            "run_id": run_id, "model": model, **_outcome(failure), "module_id": None, "module_ops": 0, "structural": 0,
-            "position": position, **NO_IMPORT,
-        }  # fmt: skip
+            "run_id": run_id,
+            "model": model,
+            **_outcome(failure),
+            "module_id": None,
+            "module_ops": 0,
+            "structural": 0,
+            "position": position,
+            **NO_IMPORT,
+        }
 
 
 def _outcome(failure: ModelFailure | None) -> Row:
     """What became of a model; None for one that ran."""
     if failure is None:
         return {"framework": "", "outcome": RAN, "reason": "", "artifact": ""}
-    return plain({"framework": failure.framework, "outcome": failure.status, "reason": failure.error,
-                  "artifact": failure.artifact or ""})  # fmt: skip
+    return plain(
+        {
+            "framework": failure.framework,
+            "outcome": failure.status,
+            "reason": failure.error,
+            "artifact": failure.artifact or "",
+        }
+    )
 
 
 def use_rows(module: Module) -> Iterator[tuple[Any, ...]]:
@@ -234,10 +269,17 @@ def op_rows(published: Published) -> Iterator[list[Any]]:
 def _op(row: OpRow | OpTest, kind: str) -> list[Any]:
     tensors = (*row.inputs, *row.outputs)
     return [
-        row.op_id, row.op_name, kind, row.inputs, row.outputs, row.op_params, signature(row.inputs, row.outputs),
-        tensors[0].data_type if tensors else "", len(tensors[0].shape) if tensors else 0,
+        row.op_id,
+        row.op_name,
+        kind,
+        row.inputs,
+        row.outputs,
+        row.op_params,
+        signature(row.inputs, row.outputs),
+        tensors[0].data_type if tensors else "",
+        len(tensors[0].shape) if tensors else 0,
         getattr(row, "unsplittable", ""),
-    ]  # fmt: skip
+    ]
 
 
 def op_test_rows(published: Published, run: Row) -> Iterator[list[Any]]:

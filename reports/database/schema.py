@@ -229,11 +229,19 @@ BENCHMARKS = sa.Table(
     *(count(name) for name in ("microbatch", "loop_count", "inputs")),
     sa.Column("timing_only", sa.Boolean(), nullable=False),
     *(sa.Column(name, sa.BigInteger(), nullable=True) for name in ("epochs", "simulated_cycles_per_input")),
-    *(sa.Column(name, sa.Double(), nullable=True) for name in (
-        "push_seconds", "device_seconds", "pop_seconds", "total_seconds", "inputs_per_second",
-        "simulated_seconds_per_input", "simulated_inputs_per_second",
-    )),
+    *(
+        sa.Column(name, sa.Double(), nullable=True)
+        for name in (
+            "push_seconds",
+            "device_seconds",
+            "pop_seconds",
+            "total_seconds",
+            "inputs_per_second",
+            "simulated_seconds_per_input",
+            "simulated_inputs_per_second",
+        )
+    ),
     sa.Index(None, "model", "device"),
-)  # fmt: skip
+)
 """`benchmark_id` is the digest of the report, so that publishing it again changes nothing. A figure is NULL where it
 was not measured: the host's with `--timing-only`, the simulated card's on another device."""

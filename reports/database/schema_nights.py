@@ -12,8 +12,15 @@ from opscope.reports.database.schema import METADATA, count, text
 from opscope.reports.records.columns import Utc
 
 LEDGER = (
-    "asked", "ran", "build_failed", "export_failed", "prepare_failed", "framework_missing", "not_run", "models_missing",
-)  # fmt: skip
+    "asked",
+    "ran",
+    "build_failed",
+    "export_failed",
+    "prepare_failed",
+    "framework_missing",
+    "not_run",
+    "models_missing",
+)
 """Columns of the ledger of models: the first is the sum of the others."""
 
 
@@ -168,6 +175,13 @@ NIGHT_CURVE = sa.Table(
 """The unlock curve: how many of the models are whole after each number of fixes."""
 
 COUNTED = (
-    NIGHT_SERIES, NIGHT_MODELS, NIGHT_COUNTS, NIGHT_KINDS, NIGHT_PAIRS, NIGHT_CHANGES, NIGHT_CHANGE_MODELS, NIGHT_FIXES,
+    NIGHT_SERIES,
+    NIGHT_MODELS,
+    NIGHT_COUNTS,
+    NIGHT_KINDS,
+    NIGHT_PAIRS,
+    NIGHT_CHANGES,
+    NIGHT_CHANGE_MODELS,
+    NIGHT_FIXES,
     NIGHT_CURVE,
-)  # fmt: skip
+)

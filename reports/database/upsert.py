@@ -12,9 +12,14 @@ BATCH = 200
 
 
 def upsert(
-    connection: sa.Connection, table: sa.Table, rows: Sequence[dict[str, Any]], *, least: Sequence[str] = (),
-    most: Sequence[str] = (), keep: Sequence[str] = (),
-) -> None:  # fmt: skip
+    connection: sa.Connection,
+    table: sa.Table,
+    rows: Sequence[dict[str, Any]],
+    *,
+    least: Sequence[str] = (),
+    most: Sequence[str] = (),
+    keep: Sequence[str] = (),
+) -> None:
     """Inserts `rows`; a row that is already there gets the new values.
 
     Columns in `least` and `most` keep the smaller and the larger value; columns in `keep` do not change. Rows are

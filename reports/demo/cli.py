@@ -11,8 +11,13 @@ import click
 
 @click.command()
 @click.option("--to", "url", metavar="URL", help="Database to fill; default: .opscope/demo/opscope.sqlite.")
-@click.option("--runs", "folder", type=click.Path(path_type=Path), metavar="DIR",
-              help="Folder for the run folders; default: .opscope/demo/runs.")  # fmt: skip
+@click.option(
+    "--runs",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder for the run folders; default: .opscope/demo/runs.",
+)
 @click.option("--nights", "count", default=30, show_default=True, type=click.IntRange(1, 30), help="Number of nights.")
 @click.option("--until", type=click.DateTime(["%Y-%m-%d"]), help="Day of the last night; default: today.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the story; another one breaks other ops.")
@@ -48,7 +53,11 @@ def demo(url: str | None, folder: Path | None, count: int, until: datetime | Non
     click.echo(f"{count} nights, {tests:,} op tests of demo data (seed {seed}) in {database}")
     click.echo("to look at them:")
     for line in (
-        "opscope dashboard up", "opscope diff", "opscope unblock", "opscope unblock --owner kernels",
-        f"opscope report --runs {shlex.quote(str(place))}", "opscope sql top_errors",
-    ):  # fmt: skip
+        "opscope dashboard up",
+        "opscope diff",
+        "opscope unblock",
+        "opscope unblock --owner kernels",
+        f"opscope report --runs {shlex.quote(str(place))}",
+        "opscope sql top_errors",
+    ):
         click.echo(f"  {line} --db {database}")

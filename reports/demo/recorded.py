@@ -23,10 +23,30 @@ from opscope.harness.record.store import load_run
 FILE = Path(__file__).with_name("recorded.jsonl.xz")
 ROW_WITHOUT = {"module", "sources", "golden", "provenance"}
 TEST_WITHOUT = {
-    "run_id", "op_id", "op_name", "inputs", "outputs", "op_params", "uses", "locations", "models", "attempt",
-    "artifact", "repro", "filepath", "full_test_name", "test_start_ts", "test_end_ts", "cached_from", "provenance",
-    "config", "schema_version", "pipeline", "frontend", "framework_op_name",
-}  # fmt: skip
+    "run_id",
+    "op_id",
+    "op_name",
+    "inputs",
+    "outputs",
+    "op_params",
+    "uses",
+    "locations",
+    "models",
+    "attempt",
+    "artifact",
+    "repro",
+    "filepath",
+    "full_test_name",
+    "test_start_ts",
+    "test_end_ts",
+    "cached_from",
+    "provenance",
+    "config",
+    "schema_version",
+    "pipeline",
+    "frontend",
+    "framework_op_name",
+}
 """Fields of OpTest that each night sets again, or that follow from the row."""
 OPTIONS = ("dtype", "seed", "inputs", "data_format", "math_fidelity", "fingerprint", "versions")
 """Options of a run that affect its results; the others are paths on the machine that it ran on."""
@@ -59,12 +79,14 @@ def record(run_dirs: Sequence[Path], models: Sequence[str]) -> None:
         options = run.record.origin.options
         lines = of_run[run.record.backend, run.record.arch] = []
         head = {
-            "backend": run.record.backend, "arch": run.record.arch, "models": models_of_run,
+            "backend": run.record.backend,
+            "arch": run.record.arch,
+            "models": models_of_run,
             "versions": run.record.origin.versions,
             "options": {name: options[name] for name in OPTIONS if name in options},
             "module_ops": {m: run.header.module_ops[m] for m in models_of_run},
             "structural": {m: run.header.structural[m] for m in models_of_run},
-        }  # fmt: skip
+        }
         lines.append(json.dumps({"run": head}))
         tests = {test.op_id: test for test in run.tests}
         for row in run.rows:
@@ -102,21 +124,37 @@ def _runs(lines: Iterable[str]) -> Iterator[RecordedRun]:
 
 def _run(head: Line, ops: Sequence[tuple[OpRow, Line]]) -> RecordedRun:
     origin = {"versions": head["versions"], "options": head["options"]}
-    record = RunRecord.model_validate({
-        "run_id": "recorded", "models": head["models"], "backend": head["backend"], "arch": head["arch"],
-        "started": "2026-01-01T00:00:00Z", "origin": origin,
-    })  # fmt: skip
+    record = RunRecord.model_validate(
+        {
+            "run_id": "recorded",
+            "models": head["models"],
+            "backend": head["backend"],
+            "arch": head["arch"],
+            "started": "2026-01-01T00:00:00Z",
+            "origin": origin,
+        }
+    )
     return RecordedRun(record, head["module_ops"], head["structural"], tuple(ops))
 
 
 def test_of(recorded: Line, row: OpRow, **fields: Any) -> OpTest:
     """Builds an OpTest from its recorded fields and its row; `fields` set the rest."""
-    return OpTest.model_validate({
-        **recorded, "op_id": row.op_id, "op_name": row.op_name, "inputs": row.inputs, "outputs": row.outputs,
-        "op_params": row.op_params, "uses": len(row.uses), "frontend": row.frontend,
-        "locations": tuple(dict.fromkeys(use.location for use in row.uses if use.location)),
-        "models": tuple(dict.fromkeys(use.model for use in row.uses)), "model_name": row.uses[0].model, **fields,
-    })  # fmt: skip
+    return OpTest.model_validate(
+        {
+            **recorded,
+            "op_id": row.op_id,
+            "op_name": row.op_name,
+            "inputs": row.inputs,
+            "outputs": row.outputs,
+            "op_params": row.op_params,
+            "uses": len(row.uses),
+            "frontend": row.frontend,
+            "locations": tuple(dict.fromkeys(use.location for use in row.uses if use.location)),
+            "models": tuple(dict.fromkeys(use.model for use in row.uses)),
+            "model_name": row.uses[0].model,
+            **fields,
+        }
+    )
 
 
 if __name__ == "__main__":

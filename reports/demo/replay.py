@@ -48,10 +48,14 @@ class Night:
         """The record of the night in one series; each series has its own night record, with its own models."""
         run = recorded.record
         return NightRecord(
-            name=f"demo-{run.backend}-{run.arch}", started=self.started, demo=True,
-            models=present(self.number, recorded), backends=(run.backend,), archs=(run.arch,),
+            name=f"demo-{run.backend}-{run.arch}",
+            started=self.started,
+            demo=True,
+            models=present(self.number, recorded),
+            backends=(run.backend,),
+            archs=(run.arch,),
             config={"note": MARK, "seed": self.seed},
-        )  # fmt: skip
+        )
 
 
 def nights(last: datetime, seed: int, count: int = NIGHTS) -> list[Night]:
@@ -84,13 +88,21 @@ def _write_run(folder: Path, night: Night, recorded: RecordedRun, models: Sequen
             rows.append(row.model_copy(update={"uses": uses}))
             tests.append(_test(run_dir, run_id, night, recorded, rows[-1], recorded_test))
     header = ManifestHeader(
-        models=tuple(models), export_dirs=("",) * len(models), structural={m: recorded.structural[m] for m in models},
+        models=tuple(models),
+        export_dirs=("",) * len(models),
+        structural={m: recorded.structural[m] for m in models},
         module_ops={m: recorded.module_ops[m] for m in models},
-    )  # fmt: skip
+    )
     record = RunRecord(
-        run_id=run_id, models=tuple(models), backend=backend, arch=arch, started=night.started, outcome="complete",
-        ended=night.started + timedelta(minutes=20 + 3 * len(models)), origin=_origin(night, recorded),
-    )  # fmt: skip
+        run_id=run_id,
+        models=tuple(models),
+        backend=backend,
+        arch=arch,
+        started=night.started,
+        outcome="complete",
+        ended=night.started + timedelta(minutes=20 + 3 * len(models)),
+        origin=_origin(night, recorded),
+    )
     write_manifest(run_dir, header, rows)
     (run_dir / "journal" / "demo.jsonl").unlink(missing_ok=True)
     with Journal(run_dir, "demo") as journal:
@@ -110,9 +122,13 @@ def _origin(night: Night, recorded: RecordedRun) -> Origin:
     options = recorded.record.origin.options
     if recorded.record.backend in AS_RECORDED:
         return Origin(
-            host="demo", cpu="none", ci_job=MARK, versions=versions,
-            command_line=("opscope", "demo", "--seed", str(night.seed)), options=options,
-        )  # fmt: skip
+            host="demo",
+            cpu="none",
+            ci_job=MARK,
+            versions=versions,
+            command_line=("opscope", "demo", "--seed", str(night.seed)),
+            options=options,
+        )
     if night.number < JAXLIB_CHANGES:
         versions |= {"jax": JAXLIB_BEFORE, "jaxlib": JAXLIB_BEFORE}
     revision = words_digest(f"{night.seed} {night.number} {recorded.record.backend}", digits=40)
@@ -121,9 +137,16 @@ def _origin(night: Night, recorded: RecordedRun) -> Origin:
     fingerprint = f"{recorded.record.backend}-{revision[:16] or versions['jaxlib']}"
     options = {**options, "fingerprint": fingerprint}
     return Origin(
-        revision=revision, branch="main", backend_revision=revision, host="demo", cpu="none", ci_job=MARK,
-        versions=versions, command_line=("opscope", "demo", "--seed", str(night.seed)), options=options,
-    )  # fmt: skip
+        revision=revision,
+        branch="main",
+        backend_revision=revision,
+        host="demo",
+        cpu="none",
+        ci_job=MARK,
+        versions=versions,
+        command_line=("opscope", "demo", "--seed", str(night.seed)),
+        options=options,
+    )
 
 
 def _test(run_dir: Path, run_id: str, night: Night, recorded: RecordedRun, row: OpRow, recorded_test: Line) -> OpTest:
@@ -131,10 +154,14 @@ def _test(run_dir: Path, run_id: str, night: Night, recorded: RecordedRun, row: 
     change = episode(row.op_name, row.op_id, night.number, backend, arch, night.seed)
     started = night.started + timedelta(seconds=int(600 * draw(row.op_id)))
     fields: dict[str, Any] = {
-        "run_id": run_id, "full_test_name": f"{row.uses[0].model}::{row.op_name}[{row.op_id}]",
-        "test_start_ts": started, "test_end_ts": started + timedelta(seconds=1), "config": {"note": MARK},
-        "stages": _stages(recorded_test, night, row.op_id, backend), "repro": _line(row, backend, arch),
-    }  # fmt: skip
+        "run_id": run_id,
+        "full_test_name": f"{row.uses[0].model}::{row.op_name}[{row.op_id}]",
+        "test_start_ts": started,
+        "test_end_ts": started + timedelta(seconds=1),
+        "config": {"note": MARK},
+        "stages": _stages(recorded_test, night, row.op_id, backend),
+        "repro": _line(row, backend, arch),
+    }
     if change is not None:
         fields |= _changed(change, recorded_test, recorded, fields["stages"])
     if fields.get("error_message"):
@@ -153,10 +180,14 @@ def _stages(recorded_test: Line, night: Night, op_id: str, backend: str) -> list
     noise = random.Random(f"{night.seed} {night.number} {op_id}")
     step = STEP if backend == "reference" and night.number >= STEP_NIGHT else 1.0
     return [
-        {**stage, "seconds": stage["seconds"] * noise.lognormvariate(0, 0.07)
-         * (step if stage["stage"] not in (Stage.RUN, Stage.COMPARE) else 1.0)}
+        {
+            **stage,
+            "seconds": stage["seconds"]
+            * noise.lognormvariate(0, 0.07)
+            * (step if stage["stage"] not in (Stage.RUN, Stage.COMPARE) else 1.0),
+        }
         for stage in recorded_test.get("stages", ())
-    ]  # fmt: skip
+    ]
 
 
 def _changed(
@@ -174,16 +205,37 @@ def _changed(
     passed = [stage for stage in stages if not _from(stage["stage"], change.failed, stages)]
     text = change.error
     fields |= {
-        "status": change.status, "success": False, "failed_stage": change.failed, "error_message": text,
-        "stages": passed, "stage_reached": passed[-1]["stage"] if passed else Stage.SPLIT, "expected": change.expected,
-        "crash_kind": change.crash, "error_signature": signature(change.failed, text) if change.status in FAILED
-        else None,
-    }  # fmt: skip
+        "status": change.status,
+        "success": False,
+        "failed_stage": change.failed,
+        "error_message": text,
+        "stages": passed,
+        "stage_reached": passed[-1]["stage"] if passed else Stage.SPLIT,
+        "expected": change.expected,
+        "crash_kind": change.crash,
+        "error_signature": signature(change.failed, text) if change.status in FAILED else None,
+    }
     if change.status is not Status.WRONG_RESULT:
-        fields |= {"pcc": None, "z_max": None, "z_place": "", "question": "", "results": (), "cycles": None,
-                   "device_ns": None, "l1_peak_bytes": None, "dram_peak_bytes": None, "limiter": None,
-                   "utilisation": None, "dram_bytes": None, "noc_bytes": None, "link_bytes": None, "link_ns": None,
-                   "run_ns": None, "run_spread_ns": None, "ran_on": "none"}  # fmt: skip
+        fields |= {
+            "pcc": None,
+            "z_max": None,
+            "z_place": "",
+            "question": "",
+            "results": (),
+            "cycles": None,
+            "device_ns": None,
+            "l1_peak_bytes": None,
+            "dram_peak_bytes": None,
+            "limiter": None,
+            "utilisation": None,
+            "dram_bytes": None,
+            "noc_bytes": None,
+            "link_bytes": None,
+            "link_ns": None,
+            "run_ns": None,
+            "run_spread_ns": None,
+            "ran_on": "none",
+        }
     return fields
 
 

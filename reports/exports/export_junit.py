@@ -27,8 +27,12 @@ ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 FAILED_IN = {Stage.RUN: "runtime", Stage.COMPARE: "golden"}
 """Stage -> the value of `failure_stage` that the reader expects; every other stage is `compile`."""
 
-BY_STATUS = {Status.RUN_FAILED: "runtime", Status.WRONG_RESULT: "golden", Status.NO_GOLDEN: "",
-             Status.SUCCESS: "success"}  # fmt: skip
+BY_STATUS = {
+    Status.RUN_FAILED: "runtime",
+    Status.WRONG_RESULT: "golden",
+    Status.NO_GOLDEN: "",
+    Status.SUCCESS: "success",
+}
 """Status -> `failure_stage`, where the status decides it; for a timeout or a crash the stage decides."""
 
 
@@ -65,9 +69,11 @@ def render(run: Exported, for_builder: bool = False) -> str:
 
 def _case(test: OpTest, for_builder: bool) -> Xml.Element:
     case = Xml.Element(
-        "testcase", classname=_legal(test.model_name or "opscope"), name=_legal(f"{test.op_name}[{test.op_id}]"),
+        "testcase",
+        classname=_legal(test.model_name or "opscope"),
+        name=_legal(f"{test.op_name}[{test.op_id}]"),
         time=f"{_seconds(test):.6f}",
-    )  # fmt: skip
+    )
     properties: dict[str, Any] = {
         "backend": test.backend,
         "op_name": test.op_name,

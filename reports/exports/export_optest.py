@@ -66,9 +66,14 @@ def render(run: Exported, job_id: int) -> str:
         "exitcode": int(red),
         "environment": {},
         "summary": {"total": 1, "collected": 1, ("failed" if red else "passed"): 1},
-        "tests": [{"nodeid": f"opscope::{_text(run.run_id)}", "outcome": "failed" if red else "passed",
-                   "user_properties": properties}],
-    }  # fmt: skip
+        "tests": [
+            {
+                "nodeid": f"opscope::{_text(run.run_id)}",
+                "outcome": "failed" if red else "passed",
+                "user_properties": properties,
+            }
+        ],
+    }
     return json.dumps(report, indent=1, allow_nan=False) + "\n"
 
 

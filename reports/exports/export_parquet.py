@@ -45,9 +45,13 @@ def render(run: Exported) -> bytes:
 
 def _type(pa: Any, name: str) -> pa.DataType:
     kinds = {
-        TEXT: pa.string(), COUNT: pa.int64(), NUMBER: pa.float64(), TRUTH: pa.bool_(),
-        TIME: pa.timestamp("us", tz="UTC"), LIST: pa.list_(pa.string()),
-    }  # fmt: skip
+        TEXT: pa.string(),
+        COUNT: pa.int64(),
+        NUMBER: pa.float64(),
+        TRUTH: pa.bool_(),
+        TIME: pa.timestamp("us", tz="UTC"),
+        LIST: pa.list_(pa.string()),
+    }
     return kinds[COLUMNS["op_tests"][name].dtype]
 
 

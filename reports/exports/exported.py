@@ -105,9 +105,14 @@ def _exported(
     tested = {test.op_id for test in tests}
     untested = [_untested(view, op, tensors[op.op_id]) for op in view.ops.values() if op.op_id not in tested]
     return Exported(
-        view.run_id, view.started, view.origin["backend_revision"], view.origin["host"], tuple(tests), tuple(untested),
+        view.run_id,
+        view.started,
+        view.origin["backend_revision"],
+        view.origin["host"],
+        tuple(tests),
+        tuple(untested),
         tuple(models),
-    )  # fmt: skip
+    )
 
 
 def _untested(view: RunView, op: Outcome, tensors: Mapping[str, Any]) -> OpTest:
@@ -116,12 +121,25 @@ def _untested(view: RunView, op: Outcome, tensors: Mapping[str, Any]) -> OpTest:
     name = f"{op.op_name}[{op.op_id}]"
     return OpTest.model_validate(
         {
-            "run_id": view.run_id, "op_id": op.op_id, "test_case_name": name, "full_test_name": name,
-            "test_start_ts": view.started, "test_end_ts": view.started, "success": False, "skipped": not broken,
-            "error_message": op.error or "the run has not reached it", "model_name": next(iter(op.uses_of), ""),
-            "op_kind": op.op_kind, "op_name": op.op_name,
-            "status": Status.COMPILE_FAILED if broken else Status.NOT_RUN, "backend": view.backend,
-            "stage_reached": Stage.SPLIT, "failed_stage": Stage.SPLIT if broken else None, "uses": op.uses,
-            "models": tuple(op.uses_of), "arch": view.arch, **tensors,
+            "run_id": view.run_id,
+            "op_id": op.op_id,
+            "test_case_name": name,
+            "full_test_name": name,
+            "test_start_ts": view.started,
+            "test_end_ts": view.started,
+            "success": False,
+            "skipped": not broken,
+            "error_message": op.error or "the run has not reached it",
+            "model_name": next(iter(op.uses_of), ""),
+            "op_kind": op.op_kind,
+            "op_name": op.op_name,
+            "status": Status.COMPILE_FAILED if broken else Status.NOT_RUN,
+            "backend": view.backend,
+            "stage_reached": Stage.SPLIT,
+            "failed_stage": Stage.SPLIT if broken else None,
+            "uses": op.uses,
+            "models": tuple(op.uses_of),
+            "arch": view.arch,
+            **tensors,
         }
-    )  # fmt: skip
+    )

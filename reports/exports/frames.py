@@ -79,8 +79,11 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "ran_on": Column(TEXT, "`simulator`, `silicon`, `host`, `mixed` or `none`"),
         "data_format": Column(TEXT, "format the device computed floats in"),
         "math_fidelity": Column(TEXT, "passes of the matrix unit"),
-        **{name: Column(OF_TYPE[kind], OPTIONS[name].column) for name, (kind, _) in record_fields().items()
-           if name not in ("arch", "data_format", "math_fidelity")},
+        **{
+            name: Column(OF_TYPE[kind], OPTIONS[name].column)
+            for name, (kind, _) in record_fields().items()
+            if name not in ("arch", "data_format", "math_fidelity")
+        },
         "provenance": Column(TEXT, "where its inputs came from"),
         "attempt": Column(COUNT, "which attempt this was"),
         "repro": Column(TEXT, "the line that runs just this op again"),
@@ -114,7 +117,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "repro": Column(TEXT, "the line that runs just this op again"),
         "news": Column(TRUTH, "whether the row fails `opscope diff --check`"),
     },
-}  # fmt: skip
+}
 """Frame that is not a view -> its columns."""
 
 

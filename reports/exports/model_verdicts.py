@@ -28,8 +28,11 @@ EXPORT, IMPORT, LEDGER = "model.export", "model.import", "run.ledger"
 
 FAMILY = "whole_model"
 
-BY_IMPORT = {ImportStatus.AGREES: Status.SUCCESS, ImportStatus.DIFFERS: failed_status(Stage.COMPARE),
-             ImportStatus.NOT_CHECKED: Status.SKIPPED}  # fmt: skip
+BY_IMPORT = {
+    ImportStatus.AGREES: Status.SUCCESS,
+    ImportStatus.DIFFERS: failed_status(Stage.COMPARE),
+    ImportStatus.NOT_CHECKED: Status.SKIPPED,
+}
 
 BY_MODEL = {ModelStatus.FRAMEWORK_MISSING: Status.SKIPPED, ModelStatus.NOT_RUN: Status.NOT_RUN}
 """Status of a model that was not prepared -> that of its row; every other one has failed."""
@@ -53,10 +56,16 @@ def from_database(view: RunView, connection: sa.Connection, tested: Collection[s
     whole = connection.execute(sa.select(WHOLE_MODELS).where(WHOLE_MODELS.c.run_id == view.run_id)).mappings()
     return [
         *_exports(view, ((row["model"], row["outcome"], row["reason"]) for row in models if row["outcome"] != RAN)),
-        *_imports(view, ((row["model"], row["import_status"], row["import_text"], row["import_expected"])
-                         for row in models if row["import_status"])),
+        *_imports(
+            view,
+            (
+                (row["model"], row["import_status"], row["import_text"], row["import_expected"])
+                for row in models
+                if row["import_status"]
+            ),
+        ),
         *(_whole(view, row) for row in whole if row["op_id"] not in tested),
-    ]  # fmt: skip
+    ]
 
 
 def _adds_up(books: Any) -> bool:
@@ -91,12 +100,24 @@ def _row(view: RunView, what: str, model: str, status: Status, error: str, **mor
     """A row of `model`, with an id that it has in every run."""
     failed, name = status in FAILED, f"{what}[{model}]"
     fields = {
-        "run_id": view.run_id, "op_id": words_digest(what, model, digits=16), "test_case_name": name,
-        "full_test_name": name, "test_start_ts": view.started, "test_end_ts": view.started,
-        "success": status is Status.SUCCESS, "skipped": status is Status.SKIPPED, "model_name": model,
-        "models": (model,) if model else (), "op_kind": FAMILY, "op_name": what, "status": status,
-        "error_message": None if status is Status.SUCCESS else error, "backend": view.backend, "arch": view.arch,
-        "stage_reached": Stage.SPLIT, **more,
-    }  # fmt: skip
+        "run_id": view.run_id,
+        "op_id": words_digest(what, model, digits=16),
+        "test_case_name": name,
+        "full_test_name": name,
+        "test_start_ts": view.started,
+        "test_end_ts": view.started,
+        "success": status is Status.SUCCESS,
+        "skipped": status is Status.SKIPPED,
+        "model_name": model,
+        "models": (model,) if model else (),
+        "op_kind": FAMILY,
+        "op_name": what,
+        "status": status,
+        "error_message": None if status is Status.SUCCESS else error,
+        "backend": view.backend,
+        "arch": view.arch,
+        "stage_reached": Stage.SPLIT,
+        **more,
+    }
     fields["failed_stage"] = fields.get("failed_stage") if failed else None
     return OpTest.model_validate(plain(fields))

@@ -67,9 +67,10 @@ def write_history(connection: sa.Connection, night: RunView, path: Path) -> Path
         .limit(MEMORY)
     )
     changed = sa.select(NIGHT_CHANGES.c.op_id).where(
-        NIGHT_CHANGES.c.series == night.series, NIGHT_CHANGES.c.night_id.in_(connection.scalars(lately).all()),
+        NIGHT_CHANGES.c.series == night.series,
+        NIGHT_CHANGES.c.night_id.in_(connection.scalars(lately).all()),
         NIGHT_CHANGES.c.label.not_in(["VANISHED", "NEVER-RUN"]),
-    )  # fmt: skip
+    )
     risky = set(connection.scalars(changed))
     pasts = {
         op.op_id: history.Past(op.op_id in risky or op.status != Status.SUCCESS, op.compile_seconds)

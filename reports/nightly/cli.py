@@ -17,21 +17,43 @@ INTERRUPTED = 130
 
 @click.command(short_help="Run, publish, compare and report a night.")
 @click.argument("config", required=False, type=click.Path(path_type=Path))
-@click.option("--backend", "backends", metavar="NAME,...",
-              help="Run these backends, each in a sweep of its own, in place of those in CONFIG.")  # fmt: skip
+@click.option(
+    "--backend",
+    "backends",
+    metavar="NAME,...",
+    help="Run these backends, each in a sweep of its own, in place of those in CONFIG.",
+)
 @click.option("--shard", metavar="I/N", help="Run only this shard; a later --join collects its runs.")
-@click.option("--join", "places", multiple=True, metavar="DIR", type=click.Path(path_type=Path),
-              help="Run nothing; publish the runs of all shards that CI collected in DIR.")  # fmt: skip
+@click.option(
+    "--join",
+    "places",
+    multiple=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Run nothing; publish the runs of all shards that CI collected in DIR.",
+)
 @click.option("--started", metavar="TIME", help="Start of the night (ISO 8601), the same in all of its jobs.")
 @click.option("--new", is_flag=True, help="Start a new night even if the last one was interrupted.")
 @click.option("--database", metavar="URL", help="Database to publish to; default: the one in CONFIG.")
-@click.option("--summary", "summary_file", type=click.Path(path_type=Path), metavar="FILE",
-              help="Also append the summary to FILE; default: the summary of the GitHub job.")  # fmt: skip
+@click.option(
+    "--summary",
+    "summary_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Also append the summary to FILE; default: the summary of the GitHub job.",
+)
 @click.option("--dry-run", is_flag=True, help="Only check CONFIG and print the commands of its sweeps.")
 def nightly(
-    config: Path | None, backends: str | None, shard: str | None, places: tuple[Path, ...], started: str | None,
-    new: bool, database: str | None, summary_file: Path | None, dry_run: bool,
-) -> None:  # fmt: skip
+    config: Path | None,
+    backends: str | None,
+    shard: str | None,
+    places: tuple[Path, ...],
+    started: str | None,
+    new: bool,
+    database: str | None,
+    summary_file: Path | None,
+    dry_run: bool,
+) -> None:
     """Run the night that CONFIG (default: ci/nightly.yaml) describes, publish it, compare it, and report it.
 
     A night that was killed continues where it stopped. Exit code 1 if the policy of CONFIG fails the night (by default:

@@ -9,21 +9,40 @@ import click
 
 
 @click.command(short_help="Check whether a change makes an op worse than last night.")
-@click.option("--baseline", default="main", show_default=True, metavar="BRANCH",
-              help="Branch whose newest complete night to compare with; or the name or id of a night.")  # fmt: skip
+@click.option(
+    "--baseline",
+    default="main",
+    show_default=True,
+    metavar="BRANCH",
+    help="Branch whose newest complete night to compare with; or the name or id of a night.",
+)
 @click.option("--budget", default="10m", show_default=True, metavar="TIME", help="Start no op after this time.")
-@click.option("--config", "config_file", type=click.Path(path_type=Path), metavar="FILE",
-              help="Configuration of the night; default: ci/nightly.yaml.")  # fmt: skip
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Configuration of the night; default: ci/nightly.yaml.",
+)
 @click.option(
     "--model", "models", multiple=True, metavar="MODEL", help="Only these models of the configuration; names or globs."
 )
 @click.option("--database", metavar="URL", help="Database with the night; default: the one in the configuration.")
-@click.option("--summary", "summary_file", type=click.Path(path_type=Path), metavar="FILE",
-              help="Also append the table to FILE; default: the summary of the GitHub job.")  # fmt: skip
+@click.option(
+    "--summary",
+    "summary_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Also append the table to FILE; default: the summary of the GitHub job.",
+)
 def gate(
-    baseline: str, budget: str, config_file: Path | None, models: tuple[str, ...], database: str | None,
+    baseline: str,
+    budget: str,
+    config_file: Path | None,
+    models: tuple[str, ...],
+    database: str | None,
     summary_file: Path | None,
-) -> None:  # fmt: skip
+) -> None:
     """Check whether a change makes an op worse than in the last complete night of a branch.
 
     Only ops whose verdict may have changed are run, the riskiest first: a verdict holds while op, values, compiler,

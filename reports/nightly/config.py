@@ -22,8 +22,15 @@ from opscope.reports.nightly.notices import Notices, read_notices
 CONFIG_FILE = Path("ci") / "nightly.yaml"
 """The default file."""
 
-POLICY = {"no_data": "fail", "regression": "fail", "failure": "pass", "import": "fail", "partial": "pass",
-          "spooled": "pass", "refused": "fail"}  # fmt: skip
+POLICY = {
+    "no_data": "fail",
+    "regression": "fail",
+    "failure": "pass",
+    "import": "fail",
+    "partial": "pass",
+    "spooled": "pass",
+    "refused": "fail",
+}
 """Default policy: what fails a night.
 
 - `no_data`: a backend, board and format of which no op was attempted, or nothing at all

@@ -65,9 +65,7 @@ def publish(runs: Sequence[Path], url: str, root: Path) -> Delivered:
         else:
             published.append(run_id)
             from_spool += delivered_late
-    return Delivered(
-        shown(parse_url(url)), tuple(published), tuple(from_spool), tuple(spooled), tuple(refused), away
-    )  # fmt: skip
+    return Delivered(shown(parse_url(url)), tuple(published), tuple(from_spool), tuple(spooled), tuple(refused), away)
 
 
 def name_owners(rules: Sequence[Rule], url: str) -> list[str]:
@@ -98,8 +96,16 @@ def merge(runs: Sequence[Path], night: NightRecord, root: Path) -> tuple[dict[st
     for cell, shard_dirs in shards.items():
         into = _free(folder, cell)
         # A process of its own: joining belongs to another room.
-        command = [sys.executable, "-P", "-m", "opscope.harness.cli.main", "merge", *map(str, shard_dirs),
-                   "--into", str(into)]  # fmt: skip
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "opscope.harness.cli.main",
+            "merge",
+            *map(str, shard_dirs),
+            "--into",
+            str(into),
+        ]
         done = subprocess.run([*command, "--partial"], cwd=root, capture_output=True, text=True, check=False)
         log = folder / LOGS / f"merge-{into.name}.txt"
         make_folder(log.parent)

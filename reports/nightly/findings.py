@@ -95,7 +95,7 @@ def read_night_of(connection: sa.Connection, night_id: str, rules: Sequence[Rule
 
 def from_folders(
     merged: Mapping[str, Path], night: NightRecord, root: Path, rules: Sequence[Rule] = ()
-) -> list[SeriesResult]:  # fmt: skip
+) -> list[SeriesResult]:
     """The night from the run folders of its cells, each compared with the newest earlier night in this folder.
 
     `merged` maps a cell to the run folder of all its shards.

@@ -92,9 +92,15 @@ def run(
 
 
 def _run_sweep(
-    sweep: Sweep, config: Config, night: RunView | None, root: Path, folder: Path, budget: float | None,
-    rules: Sequence[Rule], watch: Watch,
-) -> SweepComparison:  # fmt: skip
+    sweep: Sweep,
+    config: Config,
+    night: RunView | None,
+    root: Path,
+    folder: Path,
+    budget: float | None,
+    rules: Sequence[Rule],
+    watch: Watch,
+) -> SweepComparison:
     """Runs one sweep and compares it."""
     run_dir = runs_root(root) / f"{folder.name}-gate-{sweep.cell}"
     command = first_command(sweep, config, run_dir, budget)

@@ -58,8 +58,10 @@ def text(page: Page) -> str:
         count = len(page.delivered.from_spool)
         notes.append(f"{count} {'run' if count == 1 else 'runs'} arrived that had waited for the database")
     parts += ["\n".join(f"- {escaped(note)}" for note in notes)] if notes else []
-    links = [f"[{escaped(word)}]({place})" if re.match(r"https?://", place) else f"{escaped(word)}: {code(place)}"
-             for word, place in page.links]  # fmt: skip
+    links = [
+        f"[{escaped(word)}]({place})" if re.match(r"https?://", place) else f"{escaped(word)}: {code(place)}"
+        for word, place in page.links
+    ]
     parts += ["  \n".join(links)] if links else []
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -71,8 +73,10 @@ def _notes(result: SeriesResult) -> Iterable[str]:
 
 
 def _verdict(verdict: Verdict) -> list[str]:
-    lines = [f"- {'❌' if problem.fails else '⚠️'} {problem.kind.replace('_', ' ')}: {escaped(problem.text)}"
-            for problem in verdict.problems]  # fmt: skip
+    lines = [
+        f"- {'❌' if problem.fails else '⚠️'} {problem.kind.replace('_', ' ')}: {escaped(problem.text)}"
+        for problem in verdict.problems
+    ]
     return ["\n".join(lines)] if lines else ["✅ nothing needs attention"]
 
 
@@ -80,8 +84,17 @@ def _verdict(verdict: Verdict) -> list[str]:
 
 
 def _series(results: Sequence[SeriesResult]) -> str:
-    heads = ("backend, board, options", "status", "models", "ops right", "like for like", "worse", "fixed", "known",
-             "compared with")  # fmt: skip
+    heads = (
+        "backend, board, options",
+        "status",
+        "models",
+        "ops right",
+        "like for like",
+        "worse",
+        "fixed",
+        "known",
+        "compared with",
+    )
     return table(heads, [_series_row(result) for result in results])
 
 
@@ -91,8 +104,11 @@ def _series_row(result: SeriesResult) -> list[str]:
     like_for_like = ""
     if result.diff is not None:
         rates = [row for row in result.diff.rates if row["scope"] == "like for like"]
-        like_for_like = ", ".join(f"{percent(row['rate_ops_a'])} → {percent(row['rate_ops_b'])}"
-                          + (f" on {row['ran_on']}" if len(rates) > 1 else "") for row in rates)  # fmt: skip
+        like_for_like = ", ".join(
+            f"{percent(row['rate_ops_a'])} → {percent(row['rate_ops_b'])}"
+            + (f" on {row['ran_on']}" if len(rates) > 1 else "")
+            for row in rates
+        )
     return [
         escaped(result.series),
         "complete" if result.status == "complete" else "**partial**",
@@ -121,8 +137,16 @@ def _rows(label: Label, rows: Sequence[tuple[SeriesResult, Row]], page: Page) ->
     if news:
         several = len(page.results) > 1
         owned = any(row.owner for _, row in news)
-        heads = ["op", "types", *(["on"] if several else []), "models", "at", "error message",
-                 *(["owner"] if owned else []), "command"]  # fmt: skip
+        heads = [
+            "op",
+            "types",
+            *(["on"] if several else []),
+            "models",
+            "at",
+            "error message",
+            *(["owner"] if owned else []),
+            "command",
+        ]
         cells = [_row(row, _lane(result) if several else "", owned) for result, row in news[:MOST_ROWS]]
         parts.append(table(heads, cells))
     if len(news) > MOST_ROWS:
@@ -172,8 +196,17 @@ def _fixes(results: Sequence[SeriesResult]) -> list[str]:
         if series.view is None:
             continue
         best: Sequence[Fix] = plan(dict.fromkeys(series.view.models, series.view)).fixes[:MOST_FIXES]
-        rows += [[escaped(series.series), escaped(fix.fix), ", ".join(map(code, fix.op_names[:3])),
-                  str(len(fix.models)), str(fix.uses), escaped(shortened(fix.error))] for fix in best]  # fmt: skip
+        rows += [
+            [
+                escaped(series.series),
+                escaped(fix.fix),
+                ", ".join(map(code, fix.op_names[:3])),
+                str(len(fix.models)),
+                str(fix.uses),
+                escaped(shortened(fix.error)),
+            ]
+            for fix in best
+        ]
     if not rows:
         return []
     heads = ("backend, board, options", "cause", "ops", "models blocked", "uses", "error message")

@@ -44,10 +44,17 @@ class NightResult:
 
 
 def deliver(
-    config: Config, night: NightRecord, runs: Sequence[Path], url: str, root: Path, rules: Sequence[Rule],
-    sweep_results: Sequence[SweepResult] = (), say: Callable[[str], None] = lambda line: None,
-    environment: Mapping[str, str] = os.environ, reports: bool = True,
-) -> NightResult:  # fmt: skip
+    config: Config,
+    night: NightRecord,
+    runs: Sequence[Path],
+    url: str,
+    root: Path,
+    rules: Sequence[Rule],
+    sweep_results: Sequence[SweepResult] = (),
+    say: Callable[[str], None] = lambda line: None,
+    environment: Mapping[str, str] = os.environ,
+    reports: bool = True,
+) -> NightResult:
     """Publishes the runs, joins their shards, compares, writes summary and reports, and sends the notices.
 
     `reports`: whether to write report.html. Whatever fails becomes a line of the summary. Raises InputError if the
@@ -78,14 +85,30 @@ def deliver(
     summary = markdown.text(page)
     path = write_whole(folder_of(root, night) / SUMMARY, summary, "a writable folder")
     message = Message(
-        title=title, summary=summary, short=_short(title, verdict, job), name=night.name, night=night.night_id,
-        date=night.label, status="failed" if verdict.fails else "passed", url=job,
-    )  # fmt: skip
+        title=title,
+        summary=summary,
+        short=_short(title, verdict, job),
+        name=night.name,
+        night=night.night_id,
+        date=night.label,
+        status="failed" if verdict.fails else "passed",
+        url=job,
+    )
     unsent = notify(config.notices, message, verdict.changed, environment)
     for line in unsent:
         say(line)
-    end(root, night, {"title": title, "fails": verdict.fails, "problems": list(map(asdict, verdict.problems)),
-                      "published": delivered.published, "spooled": delivered.spooled, "unsent": unsent})  # fmt: skip
+    end(
+        root,
+        night,
+        {
+            "title": title,
+            "fails": verdict.fails,
+            "problems": list(map(asdict, verdict.problems)),
+            "published": delivered.published,
+            "spooled": delivered.spooled,
+            "unsent": unsent,
+        },
+    )
     return NightResult(night, results, delivered, verdict, title, summary, path)
 
 

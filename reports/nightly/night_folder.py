@@ -38,10 +38,16 @@ def folder_of(root: Path, night: NightRecord) -> Path:
 def record_of(config: Config, started: datetime) -> NightRecord:
     """The night that starts at `started`. Raises InputError for a model that does not exist."""
     return NightRecord(
-        name=config.name, started=started, zone=config.zone, config=dict(config.content),
-        models=expected_models(config), backends=labels(config.backends), archs=config.archs,
-        data_formats=config.data_formats, shards=config.shards if config.shards > 1 else 0,
-    )  # fmt: skip
+        name=config.name,
+        started=started,
+        zone=config.zone,
+        config=dict(config.content),
+        models=expected_models(config),
+        backends=labels(config.backends),
+        archs=config.archs,
+        data_formats=config.data_formats,
+        shards=config.shards if config.shards > 1 else 0,
+    )
 
 
 def begin(config: Config, root: Path, started: datetime | None, new: bool = False) -> NightRecord:
@@ -99,8 +105,14 @@ def run_folders(places: list[Path]) -> Iterator[Path]:
     """Yields every run folder that is one of `places` or lies below one, as CI stores artifacts."""
     seen: set[Path] = set()
     for place in places:
-        for path in sorted([place / RUN_FILE, *place.glob(f"*/{RUN_FILE}"), *place.glob(f"*/*/{RUN_FILE}"),
-                            *place.glob(f"*/*/*/{RUN_FILE}")]):  # fmt: skip
+        for path in sorted(
+            [
+                place / RUN_FILE,
+                *place.glob(f"*/{RUN_FILE}"),
+                *place.glob(f"*/*/{RUN_FILE}"),
+                *place.glob(f"*/*/*/{RUN_FILE}"),
+            ]
+        ):
             run_dir = path.parent.resolve()
             if path.is_file() and run_dir not in seen:
                 seen.add(run_dir)

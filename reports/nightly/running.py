@@ -84,7 +84,7 @@ def run(
 
 def _run(
     sweep: Sweep, config: Config, night: NightRecord, root: Path, budget: float | None, watch: Watch
-) -> SweepResult:  # fmt: skip
+) -> SweepResult:
     run_dir = sweep.run_dir(root, night.night_id)
     if outcome_of(run_dir) in FINISHED:
         join(run_dir, night, sweep.shard)
@@ -149,8 +149,11 @@ def last_line(log: Path) -> str:
             lines = file.read().decode("utf-8", "replace").splitlines()
     except OSError:
         return ""
-    shown = [" ".join(line.strip(" =!").split()).removeprefix("_pytest.outcomes.").removeprefix("Exit: ")
-            for line in lines if line.strip(" =!")]  # fmt: skip
+    shown = [
+        " ".join(line.strip(" =!").split()).removeprefix("_pytest.outcomes.").removeprefix("Exit: ")
+        for line in lines
+        if line.strip(" =!")
+    ]
     return next((line for line in reversed(shown) if ": expected " in line), shown[-1] if shown else "")[:300]
 
 

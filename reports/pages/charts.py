@@ -93,18 +93,29 @@ def _heat(rows: Sequence[Row]) -> Spec | None:
     if not cells:
         return None
     data = [
-        {"model": model, "kind": kind, "right": right, "attempted": attempted, "ops": ops, "share": right / ops,
-         "told": f"{right}/{ops}"}
+        {
+            "model": model,
+            "kind": kind,
+            "right": right,
+            "attempted": attempted,
+            "ops": ops,
+            "share": right / ops,
+            "told": f"{right}/{ops}",
+        }
         for (model, kind), (right, attempted, ops) in sorted(cells.items())
-    ]  # fmt: skip
+    ]
     height = _bar_height(len({model for model, _ in cells}))
     both = {
         "x": channel("kind:N", title=None, axis={"labelAngle": -40}),
         "y": channel("model:N", title=None),
         "tooltip": tooltip("model:N", "kind:N", "right:Q", "attempted:Q", "ops:Q", channel("share:Q", format=".1%")),
     }
-    colour = channel("share:Q", title="right, of all ops", legend={"format": ".0%"},
-                     scale={"domain": [0, 0.5, 1], "range": WORST_TO_BEST})  # fmt: skip
+    colour = channel(
+        "share:Q",
+        title="right, of all ops",
+        legend={"format": ".0%"},
+        scale={"domain": [0, 0.5, 1], "range": WORST_TO_BEST},
+    )
     cell = layer("rect", {**both, "color": colour}, cornerRadius=2)
     text = layer("text", {**both, "text": channel("told:N"), "color": {"value": "#1b1f24"}}, fontSize=10)
     return chart(height, cell, text, rows=data)
@@ -135,9 +146,14 @@ def _time(rows: Sequence[Row]) -> Spec | None:
         "x": channel("ms:Q", title="milliseconds"),
         "color": channel("stage:N", title=None, scale=_scale(stage_colours(shown), set(shown))),
         "order": channel("step:Q"),
-        "tooltip": tooltip("op:N", "types:N", "stage:N", channel("ms:Q", format=".3~f"),
-                           channel("all:Q", title="all stages, ms", format=".3~f")),
-    }  # fmt: skip
+        "tooltip": tooltip(
+            "op:N",
+            "types:N",
+            "stage:N",
+            channel("ms:Q", format=".3~f"),
+            channel("all:Q", title="all stages, ms", format=".3~f"),
+        ),
+    }
     return chart(_bar_height(len(slow)), layer("bar", bars, data, cornerRadius=1))
 
 
@@ -145,15 +161,29 @@ def _cycles(rows: Sequence[Row]) -> Spec | None:
     heavy = sorted((row for row in rows if row["cycles"]), key=lambda row: -row["cycles"])[:MOST]
     if not heavy:
         return None
-    data = [{**_op_fields(row), "cycles": row["cycles"], "all": row["cycles"] * row["uses"], "kind": row["kind"],
-             "us": row["device_us"]} for row in heavy]  # fmt: skip
+    data = [
+        {
+            **_op_fields(row),
+            "cycles": row["cycles"],
+            "all": row["cycles"] * row["uses"],
+            "kind": row["kind"],
+            "us": row["device_us"],
+        }
+        for row in heavy
+    ]
     bars = {
         "y": channel("op:N", title=None, sort=[_label(row) for row in heavy]),
         "x": channel("cycles:Q", title="device cycles of one execution", axis={"format": "~s"}),
         "color": channel("kind:N", title=None, scale={"scheme": "tableau10"}),
-        "tooltip": tooltip("op:N", "types:N", channel("cycles:Q", format=","), channel("us:Q", title="µs"), "uses:Q",
-                           channel("all:Q", title="cycles of all uses", format=",")),
-    }  # fmt: skip
+        "tooltip": tooltip(
+            "op:N",
+            "types:N",
+            channel("cycles:Q", format=","),
+            channel("us:Q", title="µs"),
+            "uses:Q",
+            channel("all:Q", title="cycles of all uses", format=","),
+        ),
+    }
     return chart(_bar_height(len(heavy)), layer("bar", bars, data, cornerRadius=1))
 
 
@@ -168,8 +198,11 @@ def _z(rows: Sequence[Row]) -> Spec | None:
         return None
     what = next(kind for kind in TITLES if any(kind == other for _, other, _ in measured))
     # A logarithmic axis cannot show an exact result: it stands at its left edge.
-    data = [{**_op_fields(row), "kind": row["kind"], "status": row["status"], "z": row["z"], "share": max(value, LEAST)}
-            for row, kind, value in measured if kind == what]  # fmt: skip
+    data = [
+        {**_op_fields(row), "kind": row["kind"], "status": row["status"], "z": row["z"], "share": max(value, LEAST)}
+        for row, kind, value in measured
+        if kind == what
+    ]
     data = sorted(data, key=lambda row: -row["share"])[:MOST_POINTS]
     title = TITLES[what]
     points = {
@@ -177,9 +210,10 @@ def _z(rows: Sequence[Row]) -> Spec | None:
         "yOffset": channel("id:N"),
         "x": channel("share:Q", title=title, scale={"type": "log"}, axis={"format": "~g", "tickCount": 8}),
         "color": channel("status:N", title=None, scale=_scale(status_colours(), {row["status"] for row in data})),
-        "tooltip": tooltip("op:N", "types:N", channel("z:Q", format=".4~g"),
-                           channel("share:Q", title=title, format=".4~g"), "status:N"),
-    }  # fmt: skip
+        "tooltip": tooltip(
+            "op:N", "types:N", channel("z:Q", format=".4~g"), channel("share:Q", title=title, format=".4~g"), "status:N"
+        ),
+    }
     layers = [layer("circle", points, data, size=70, opacity=0.75)]
     if what == "z":
         colour = STATUSES["wrong_result"].colour

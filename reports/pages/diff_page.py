@@ -55,14 +55,25 @@ def _changes(diff: Diff, page: Page) -> None:
 
 
 def _rates(diff: Diff, page: Page) -> None:
-    columns = [("right of attempted", ""), ("on", ""), ("ops A", "right"), ("ops B", "right"), ("uses A", "right"),
-               ("uses B", "right")]  # fmt: skip
+    columns = [
+        ("right of attempted", ""),
+        ("on", ""),
+        ("ops A", "right"),
+        ("ops B", "right"),
+        ("uses A", "right"),
+        ("uses B", "right"),
+    ]
     rows = [
-        (rate["scope"], rate["ran_on"],
-         *(f"{rate[f'right_{figure}']} / {rate[f'attempted_{figure}']}  {percent(rate[f'rate_{figure}']):>7}"
-           for figure in ("ops_a", "ops_b", "uses_a", "uses_b")))
+        (
+            rate["scope"],
+            rate["ran_on"],
+            *(
+                f"{rate[f'right_{figure}']} / {rate[f'attempted_{figure}']}  {percent(rate[f'rate_{figure}']):>7}"
+                for figure in ("ops_a", "ops_b", "uses_a", "uses_b")
+            ),
+        )
         for rate in diff.rates
-    ]  # fmt: skip
+    ]
     page.table(columns, rows)
 
 

@@ -54,11 +54,17 @@ def _why(result: explanation.ResultExplanation, folder: Path, run_dir: Path) -> 
         percent = explanation_text.percent(result.wrong, result.count)
         share = f"{result.wrong:,} of {result.count:,} elements {limit} ({percent})"
     worst = [
-        {"index": explanation_text.index_text(each.index), "expected": each.expected, "got": each.got,
-         "z": "" if each.z is None else f"{each.z:.3g}", "place": each.place,
-         "terms": [term.text for term in each.terms], "note": each.terms_note}
+        {
+            "index": explanation_text.index_text(each.index),
+            "expected": each.expected,
+            "got": each.got,
+            "z": "" if each.z is None else f"{each.z:.3g}",
+            "place": each.place,
+            "terms": [term.text for term in each.terms],
+            "note": each.terms_note,
+        }
         for each in result.worst[:MOST_WORST]
-    ]  # fmt: skip
+    ]
     file = (folder / result.file).as_posix() if result.file and (run_dir / folder / result.file).is_file() else ""
     picture = explanation_picture.result_picture(result)
     return Why(result.number, result.reason, result.hypothesis, share, worst, picture, result.note, file)

@@ -61,10 +61,12 @@ def filled(context: dict[str, Any]) -> str:
 
     options: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
     environment = Environment(
-        loader=FileSystemLoader(PAGE), undefined=StrictUndefined, bytecode_cache=CompiledTemplates(options),
+        loader=FileSystemLoader(PAGE),
+        undefined=StrictUndefined,
+        bytecode_cache=CompiledTemplates(options),
         finalize=lambda value: visible(value) if type(value) is str else value,  # not what is HTML or a script
         **options,
-    )  # fmt: skip
+    )
     return environment.get_template("report.html.j2").render(context)
 
 
@@ -170,7 +172,7 @@ def chips(run: StoredRun) -> list[tuple[str, str]]:
         ("started", f"{record.started:%Y-%m-%d %H:%M:%S} UTC"),
         ("took", took),
         ("run", record.run_id),
-    ]  # fmt: skip
+    ]
     return [(label, value) for label, value in pairs if value]
 
 

@@ -68,8 +68,10 @@ def render_night(connection: sa.Connection, night_id: str, runs: Path, out: Path
         "warnings": [
             f"{series.name or 'This night'} is partial: {series.row['missing']} missing. Ops that did not run are not "
             "gone."
-            for series in all_series if series.row["status"] != "complete"
-        ] + (["Demo data: these results are made up."] if night["demo"] else []),
+            for series in all_series
+            if series.row["status"] != "complete"
+        ]
+        + (["Demo data: these results are made up."] if night["demo"] else []),
         "since": "Since the previous night",
         "chips": _chips(night, all_series, models),
         "tiles": page_rows.tiles(tests, models, rows),
@@ -77,11 +79,13 @@ def render_night(connection: sa.Connection, night_id: str, runs: Path, out: Path
         "adds_up": all(right for _, right in ledgers),
         "splits": page_rows.splits(tests) if len(all_series) > 1 else None,
         "whole": night_section(connection, night_id, {series.view.series: series.name for series in all_series}, owned),
-        "unsplittable": [{"id": op.op_id, "name": op.op_name, "why": op.error, "uses": op.uses}
-                         for op in unsplit.values()
-                         if owned.lists(owned.owner_of_unsplittable(op.op_name, op.uses_of))],
+        "unsplittable": [
+            {"id": op.op_id, "name": op.op_name, "why": op.error, "uses": op.uses}
+            for op in unsplit.values()
+            if owned.lists(owned.owner_of_unsplittable(op.op_name, op.uses_of))
+        ],
         "origin": _origin(connection, night),
-    }  # fmt: skip
+    }
     return filled(context)
 
 
@@ -166,7 +170,11 @@ def _origin(connection: sa.Connection, night: Any) -> list[tuple[str, str]]:
         sa.select(RUNS).where(RUNS.c.night_id == night["night_id"]).order_by(RUNS.c.started, RUNS.c.run_id)
     ).mappings()
     return [
-        (run["run_id"], f"{run['outcome']}, {run['backend']} on {run['arch']}"
-         + (f", shard {run['shard']}" if run["shard"] else "") + f", {run['host']}, {run['backend_revision'][:12]}")
+        (
+            run["run_id"],
+            f"{run['outcome']}, {run['backend']} on {run['arch']}"
+            + (f", shard {run['shard']}" if run["shard"] else "")
+            + f", {run['host']}, {run['backend_revision'][:12]}",
+        )
         for run in runs
-    ]  # fmt: skip
+    ]

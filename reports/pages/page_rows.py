@@ -39,13 +39,17 @@ def splits(tests: Sequence[OpTest]) -> list[Row]:
             "uses": split.first.uses,
             "alone": split.alone,
             "votes": [
-                {"backend": name, "status": str(test.status), "failed": str(test.failed_stage or ""),
-                 "error": test.error_message or ""}
+                {
+                    "backend": name,
+                    "status": str(test.status),
+                    "failed": str(test.failed_stage or ""),
+                    "error": test.error_message or "",
+                }
                 for name, test in sorted(split.tests.items(), key=lambda vote: vote[0] != split.alone)
             ],
         }
         for split in disagreements(tests)
-    ]  # fmt: skip
+    ]
 
 
 def _op_row(test: OpTest, owned: Owned) -> Row:
@@ -76,9 +80,20 @@ def _op_row(test: OpTest, owned: Owned) -> Row:
         "params": test.op_params,
         "layouts": [_layout(tensor) for tensor in (*test.inputs, *test.outputs)],
         "results": [
-            {"passed": check.passed, "pcc": check.pcc, "l2": check.relative_l2, "max": check.max_abs,
-             "z": check.z_max, "z_limit": check.z_limit, "place": check.z_place, "question": check.question,
-             "device": check.device, "tolerance": check.tolerance, "reason": check.reason, "flags": list(check.flags)}
+            {
+                "passed": check.passed,
+                "pcc": check.pcc,
+                "l2": check.relative_l2,
+                "max": check.max_abs,
+                "z": check.z_max,
+                "z_limit": check.z_limit,
+                "place": check.z_place,
+                "question": check.question,
+                "device": check.device,
+                "tolerance": check.tolerance,
+                "reason": check.reason,
+                "flags": list(check.flags),
+            }
             for check in test.results
         ],
         "ran_on": test.ran_on,
@@ -99,7 +114,7 @@ def _op_row(test: OpTest, owned: Owned) -> Row:
         "attempt": test.attempt,
         "ir": [],
         "why": [],
-    }  # fmt: skip
+    }
 
 
 def _layout(tensor: Any) -> str:
@@ -133,13 +148,20 @@ def ladder(rows: Sequence[Row]) -> Row:
     body = [
         {
             "kind": kind,
-            "cells": [{"ops": ops[kind][stage], "uses": uses[kind][stage], "stage": stage,
-                       "share": ops[kind][stage] / ops[kind].total()} for stage in stages],
+            "cells": [
+                {
+                    "ops": ops[kind][stage],
+                    "uses": uses[kind][stage],
+                    "stage": stage,
+                    "share": ops[kind][stage] / ops[kind].total(),
+                }
+                for stage in stages
+            ],
             "ops": ops[kind].total(),
             "uses": uses[kind].total(),
         }
         for kind in kinds
-    ]  # fmt: skip
+    ]
     total = [(sum(ops[kind][stage] for kind in kinds), sum(uses[kind][stage] for kind in kinds)) for stage in stages]
     return {"stages": stages, "rows": body, "total": total, "ops": len(rows), "uses": sum(row["uses"] for row in rows)}
 
@@ -161,8 +183,12 @@ def tiles(tests: Sequence[OpTest], models: Sequence[str], rows: Sequence[Row]) -
             "known" if expected else "idle",
         ),
     ]
-    scored = [(result["z"] / result["z_limit"], result["z"], row) for row in rows for result in row["results"]
-              if result["z"] is not None]  # fmt: skip
+    scored = [
+        (result["z"] / result["z_limit"], result["z"], row)
+        for row in rows
+        for result in row["results"]
+        if result["z"] is not None
+    ]
     if scored:
         share, z, worst = max(scored, key=lambda figure: figure[0])
         below = f"{share:.2g} of its limit, {worst['name']} {worst['id'][:6]}"
@@ -179,10 +205,14 @@ def _rates(attempted: Sequence[OpTest]) -> list[Row]:
     total = len(attempted)
     places = sorted(right, key=lambda place: -right[place]) or ["device"]
     return [
-        _tile(f"pass rate on {place}", f"{100 * right[place] / total:.1f} %" if total else "-",
-              f"{right[place]:,} of {total:,} attempted", "good" if right[place] == total else "")
+        _tile(
+            f"pass rate on {place}",
+            f"{100 * right[place] / total:.1f} %" if total else "-",
+            f"{right[place]:,} of {total:,} attempted",
+            "good" if right[place] == total else "",
+        )
         for place in places
-    ]  # fmt: skip
+    ]
 
 
 def _tile(label: str, value: str, below: str, tone: str = "") -> Row:

@@ -88,14 +88,26 @@ def unlock_chart(fix_plan: FixPlan) -> Spec | None:
     if len(fix_plan.models) < 2 or len(fix_plan.curve) < 2:
         return None
     error = {fix.fix: fix.error for fix in fix_plan.fixes}
-    data = [{"fixes": step.fixes, "whole": step.whole, "fix": step.fix, "error": error.get(step.fix, ""),
-             "models": ", ".join(step.unlocked)} for step in fix_plan.curve]  # fmt: skip
+    data = [
+        {
+            "fixes": step.fixes,
+            "whole": step.whole,
+            "fix": step.fix,
+            "error": error.get(step.fix, ""),
+            "models": ", ".join(step.unlocked),
+        }
+        for step in fix_plan.curve
+    ]
     steps = {
         "x": channel("fixes:Q", title="fixes, the best first", axis={"format": "d", "tickCount": _ticks(len(data))}),
-        "y": channel("whole:Q", title="whole models", scale={"domain": [0, len(fix_plan.models)]},
-                     axis={"format": "d", "tickCount": _ticks(len(fix_plan.models))}),
+        "y": channel(
+            "whole:Q",
+            title="whole models",
+            scale={"domain": [0, len(fix_plan.models)]},
+            axis={"format": "d", "tickCount": _ticks(len(fix_plan.models))},
+        ),
         "tooltip": tooltip("fixes:Q", "whole:Q", "fix:N", "error:N", "models:N"),
-    }  # fmt: skip
+    }
     style = {"interpolate": "step-after", "point": True, "color": STATUSES["success"].colour}
     return chart(220, layer("line", steps, data, **style))
 

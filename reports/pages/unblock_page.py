@@ -32,27 +32,52 @@ def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None, lef
         return
     page.line()
     page.line(f"What blocks the most models, by {plan.by}", "bold")
-    columns = [(plan.by, ""), ("models", "right"), ("alone", "right"), ("uses", "right"), ("ops", "right"),
-               ("known", "right"), ("fails at", ""), ("its ops", ""), ("owner", ""), ("error message", "")]  # fmt: skip
+    columns = [
+        (plan.by, ""),
+        ("models", "right"),
+        ("alone", "right"),
+        ("uses", "right"),
+        ("ops", "right"),
+        ("known", "right"),
+        ("fails at", ""),
+        ("its ops", ""),
+        ("owner", ""),
+        ("error message", ""),
+    ]
     page.table(
         columns,
         [
-            (fix.fix, len(fix.models), fix.alone, fix.uses, fix.ops, fix.known or "", fix.stage,
-             ", ".join(fix.op_names[:3]) + (" ..." if len(fix.op_names) > 3 else ""), fix.owner, fix.error[:90])
+            (
+                fix.fix,
+                len(fix.models),
+                fix.alone,
+                fix.uses,
+                fix.ops,
+                fix.known or "",
+                fix.stage,
+                ", ".join(fix.op_names[:3]) + (" ..." if len(fix.op_names) > 3 else ""),
+                fix.owner,
+                fix.error[:90],
+            )
             for fix in plan.fixes[:most]
         ],
-    )  # fmt: skip
+    )
     if len(plan.fixes) > most:
         page.line(f"and {len(plan.fixes) - most} more; see --limit, --json")
     page.line("Fixes that complete models fastest", "bold")
     page.table(
         [("fixes", "right"), ("whole models", "right"), ("", ""), ("models completed", ""), ("by the fix", "")],
         [
-            (step.fixes, f"{step.whole} / {len(plan.models)}", _bar(step.whole, len(plan.models)),
-             ", ".join(step.unlocked[:6]) + (" ..." if len(step.unlocked) > 6 else ""), step.fix)
+            (
+                step.fixes,
+                f"{step.whole} / {len(plan.models)}",
+                _bar(step.whole, len(plan.models)),
+                ", ".join(step.unlocked[:6]) + (" ..." if len(step.unlocked) > 6 else ""),
+                step.fix,
+            )
             for step in plan.curve[: most + 1]
         ],
-    )  # fmt: skip
+    )
 
 
 def _bar(part: int, whole: int, width: int = 20) -> str:
@@ -73,8 +98,16 @@ def _heading(row: dict[str, Any]) -> str:
     return f"{row['status']}{where}, after {row['stage']} (depth {row['depth']}){remark}{error}"
 
 
-def show_readiness(view: RunView, model: str, rows: list[dict[str, Any]], earlier: list[dict[str, Any]], page: Page,
-                   most: int, nights: Sequence[dict[str, Any]] = (), left_out: str = "") -> None:  # fmt: skip
+def show_readiness(
+    view: RunView,
+    model: str,
+    rows: list[dict[str, Any]],
+    earlier: list[dict[str, Any]],
+    page: Page,
+    most: int,
+    nights: Sequence[dict[str, Any]] = (),
+    left_out: str = "",
+) -> None:
     """Prints which failures keep one model from being whole, and how their number changed."""
     last = earlier[-1]
     page.line(f"{model} on {view.backend} ({view.arch}), run {view.run_id}", "bold")
@@ -106,21 +139,53 @@ def show_readiness(view: RunView, model: str, rows: list[dict[str, Any]], earlie
     if len(earlier) > 1:
         page.line()
         page.line("Run by run", "bold")
-        columns = [("run", ""), ("started (UTC)", ""), ("compiler", ""), ("ops", "right"), ("right", "right"),
-                   ("missing", "right"), ("not attempted", "right")]  # fmt: skip
+        columns = [
+            ("run", ""),
+            ("started (UTC)", ""),
+            ("compiler", ""),
+            ("ops", "right"),
+            ("right", "right"),
+            ("missing", "right"),
+            ("not attempted", "right"),
+        ]
         page.table(
             columns,
-            [(entry["run_id"], entry["started"][:16], entry["revision"][:12], entry["ops"],
-              entry["right"], entry["missing"], entry["not_attempted"]) for entry in earlier],
+            [
+                (
+                    entry["run_id"],
+                    entry["started"][:16],
+                    entry["revision"][:12],
+                    entry["ops"],
+                    entry["right"],
+                    entry["missing"],
+                    entry["not_attempted"],
+                )
+                for entry in earlier
+            ],
             spare=("compiler", "started (UTC)"),
-        )  # fmt: skip
+        )
     if nights:
         page.line()
         page.line("Night by night", "bold")
-        columns = [("night", ""), ("outcome", ""), ("ops", "right"), ("right", "right"), ("missing", "right"),
-                   ("not attempted", "right")]  # fmt: skip
+        columns = [
+            ("night", ""),
+            ("outcome", ""),
+            ("ops", "right"),
+            ("right", "right"),
+            ("missing", "right"),
+            ("not attempted", "right"),
+        ]
         page.table(
             columns,
-            [(entry["label"], f"{entry['outcome']} {entry['reason']}".strip(), entry["ops"], entry["right_ops"],
-              entry["bad_ops"], entry["not_attempted"]) for entry in nights],
-        )  # fmt: skip
+            [
+                (
+                    entry["label"],
+                    f"{entry['outcome']} {entry['reason']}".strip(),
+                    entry["ops"],
+                    entry["right_ops"],
+                    entry["bad_ops"],
+                    entry["not_attempted"],
+                )
+                for entry in nights
+            ],
+        )

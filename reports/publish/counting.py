@@ -26,8 +26,17 @@ from opscope.reports.publish.night_changes import count_changes, count_fixes
 
 Row = dict[str, Any]
 
-COUNTS = ("ops", "attempted_ops", "right_ops", "bad_ops", "flaky_ops", "uses", "attempted_uses", "right_uses",
-          "bad_uses")  # fmt: skip
+COUNTS = (
+    "ops",
+    "attempted_ops",
+    "right_ops",
+    "bad_ops",
+    "flaky_ops",
+    "uses",
+    "attempted_uses",
+    "right_uses",
+    "bad_uses",
+)
 MISSING = "missing"
 """Outcome of a model that was expected but is in no run."""
 OUTCOMES = (RAN, *map(str, ModelStatus))

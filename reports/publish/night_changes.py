@@ -37,13 +37,28 @@ def count_changes(connection: sa.Connection, now: RunView, before: RunView | Non
 def _change(night_id: str, series: str, row: Row) -> list[Any]:
     fixed = row.label == Label.FIXED
     values = {
-        "night_id": night_id, "series": series, "op_id": row.op_id, "label": row.label, "note": row.note,
-        "known": row.known, "cluster": row.cluster, "stage": row.failed_stage,
-        "message": row.error_a if fixed else row.error_b, "status_before": row.status_a, "status_now": row.status_b,
-        "models": ", ".join(row.models), "model_count": len(row.models), "uses": row.uses, "flaky": row.flaky,
-        "pcc_before": row.pcc_a, "pcc_now": row.pcc_b, "cycles_before": row.cycles_a, "cycles_now": row.cycles_b,
-        "compile_ms_before": row.compile_ms_a, "compile_ms_now": row.compile_ms_b,
-    }  # fmt: skip
+        "night_id": night_id,
+        "series": series,
+        "op_id": row.op_id,
+        "label": row.label,
+        "note": row.note,
+        "known": row.known,
+        "cluster": row.cluster,
+        "stage": row.failed_stage,
+        "message": row.error_a if fixed else row.error_b,
+        "status_before": row.status_a,
+        "status_now": row.status_b,
+        "models": ", ".join(row.models),
+        "model_count": len(row.models),
+        "uses": row.uses,
+        "flaky": row.flaky,
+        "pcc_before": row.pcc_a,
+        "pcc_now": row.pcc_b,
+        "cycles_before": row.cycles_a,
+        "cycles_now": row.cycles_b,
+        "compile_ms_before": row.compile_ms_a,
+        "compile_ms_now": row.compile_ms_b,
+    }
     return [values[column.name] for column in NIGHT_CHANGES.columns]
 
 
@@ -54,10 +69,24 @@ def count_fixes(connection: sa.Connection, view: RunView) -> None:
         _clear(connection, table, night_id, series)
     fix_plan = plan(dict.fromkeys(view.models, view))
     fixes = [
-        [night_id, series, place, fix.fix, fix.stage, fix.error, ", ".join(fix.op_names), ", ".join(fix.models),
-         len(fix.models), fix.alone, fix.uses, fix.ops, fix.known, fix.repro]
+        [
+            night_id,
+            series,
+            place,
+            fix.fix,
+            fix.stage,
+            fix.error,
+            ", ".join(fix.op_names),
+            ", ".join(fix.models),
+            len(fix.models),
+            fix.alone,
+            fix.uses,
+            fix.ops,
+            fix.known,
+            fix.repro,
+        ]
         for place, fix in enumerate(fix_plan.fixes, 1)
-    ]  # fmt: skip
+    ]
     bulk.insert(connection, NIGHT_FIXES, fixes)
     curve = [
         [night_id, series, step.fixes, step.fix, step.whole, len(fix_plan.models), ", ".join(step.unlocked)]

@@ -58,9 +58,19 @@ def models(view: RunView) -> dict[str, dict[str, int]]:
             row = rows_by_model.get(model)
             if row is None:
                 row = rows_by_model[model] = dict.fromkeys(
-                    ("ops", "attempted_ops", "right_ops", "bad_ops", "flaky_ops", "uses", "attempted_uses",
-                     "right_uses", "bad_uses"), 0,
-                )  # fmt: skip
+                    (
+                        "ops",
+                        "attempted_ops",
+                        "right_ops",
+                        "bad_ops",
+                        "flaky_ops",
+                        "uses",
+                        "attempted_uses",
+                        "right_uses",
+                        "bad_uses",
+                    ),
+                    0,
+                )
             row["ops"] += 1
             row["uses"] += uses
             row["flaky_ops"] += op.flaky

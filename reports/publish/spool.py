@@ -80,9 +80,13 @@ def drain(url: str, root: Path, where: str = "--to", seconds: float = SECONDS) -
 
 
 def deliver(
-    run_dir: Path, url: str, root: Path, where: str = "--to",
-    records: tuple[StoredRun, Sequence[OpTest]] | None = None, seconds: float = SECONDS,
-) -> tuple[dict[str, int], list[str]]:  # fmt: skip
+    run_dir: Path,
+    url: str,
+    root: Path,
+    where: str = "--to",
+    records: tuple[StoredRun, Sequence[OpTest]] | None = None,
+    seconds: float = SECONDS,
+) -> tuple[dict[str, int], list[str]]:
     """Publishes a run, and what waited before it: the run's rows per table, and the ids that arrived from the spool.
 
     A run whose database is away, refuses the login, or takes more than `seconds` is kept in the spool. Raises

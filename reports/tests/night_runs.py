@@ -41,14 +41,24 @@ def copy_of(url: str, path: Path) -> str:
 def record(number: int, **more: Any) -> NightRecord:
     """The night of that number: one backend, one board, the models `a` and `b`."""
     told: dict[str, Any] = {
-        "started": START + timedelta(days=number), "models": ("a", "b"), "backends": ("reference",), "archs": ("n150",),
+        "started": START + timedelta(days=number),
+        "models": ("a", "b"),
+        "backends": ("reference",),
+        "archs": ("n150",),
         "config": {"budget": "30m"},
-    } | more  # fmt: skip
+    } | more
     return NightRecord(**told)
 
 
-def shard_run(folder: Path, night_record: NightRecord, number: int, ops: Mapping[str, Op], shard: int = 0,
-              models: tuple[str, ...] = (), **more: Any) -> Path:  # fmt: skip
+def shard_run(
+    folder: Path,
+    night_record: NightRecord,
+    number: int,
+    ops: Mapping[str, Op],
+    shard: int = 0,
+    models: tuple[str, ...] = (),
+    **more: Any,
+) -> Path:
     """A run of that night; `number` tells runs apart and sets when it started."""
     run_dir = night(folder, number, ops, models, **more)
     join(run_dir, night_record, shard)

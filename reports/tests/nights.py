@@ -52,25 +52,47 @@ def night(folder: Path, number: int, ops: Mapping[str, Op], models: tuple[str, .
             Use(model=model, path=f"main/{name}.{place}") for model, count in op.uses.items() for place in range(count)
         )
         broken = op.error if op.status == "unsplittable" else ""
-        row = OpRow(op_id=op_id(name), op_name=f"stablehlo.{name}", module=None if broken else "m.mlirbc",
-                    inputs=(tensor,), outputs=(tensor,), uses=uses, unsplittable=broken)  # fmt: skip
+        row = OpRow(
+            op_id=op_id(name),
+            op_name=f"stablehlo.{name}",
+            module=None if broken else "m.mlirbc",
+            inputs=(tensor,),
+            outputs=(tensor,),
+            uses=uses,
+            unsplittable=broken,
+        )
         rows.append(row)
         if not broken:
             tests.append(_test(row, op, context, started))
     all_models = models or tuple(sorted({use.model for row in rows for use in row.uses}))
     header = ManifestHeader(
-        models=all_models, export_dirs=("/nowhere",) * len(all_models), structural=dict.fromkeys(all_models, 0),
+        models=all_models,
+        export_dirs=("/nowhere",) * len(all_models),
+        structural=dict.fromkeys(all_models, 0),
         module_ops={model: sum(use.model == model for row in rows for use in row.uses) for model in all_models},
-        failed=record.pop("failed", ()), imports=record.pop("imports", ()),
-    )  # fmt: skip
+        failed=record.pop("failed", ()),
+        imports=record.pop("imports", ()),
+    )
     revision = f"{number:02}" * 20
-    origin = {"revision": revision, "backend_revision": revision, "host": "laptop", "python": "3.11",
-              "versions": {"jaxlib": "0.10.2"}, "options": {"dtype": "float32", "seed": 0}}  # fmt: skip
+    origin = {
+        "revision": revision,
+        "backend_revision": revision,
+        "host": "laptop",
+        "python": "3.11",
+        "versions": {"jaxlib": "0.10.2"},
+        "options": {"dtype": "float32", "seed": 0},
+    }
     origin |= record.pop("origin", {})
     values: dict[str, Any] = {
-        "run_id": run_id, "models": all_models, "backend": "reference", "arch": "n150", "started": started,
-        "ended": started + timedelta(minutes=5), "outcome": "complete", "origin": Origin.model_validate(origin),
-    } | record  # fmt: skip
+        "run_id": run_id,
+        "models": all_models,
+        "backend": "reference",
+        "arch": "n150",
+        "started": started,
+        "ended": started + timedelta(minutes=5),
+        "outcome": "complete",
+        "origin": Origin.model_validate(origin),
+    } | record
     write_run(run_dir, RunRecord.model_validate(values))
     write_manifest(run_dir, header, rows)
     with Journal(run_dir, "main") as journal:
@@ -83,12 +105,24 @@ def _test(row: OpRow, op: Op, context: RunContext, started: datetime) -> Any:
     status = Status(op.status)
     right = status is Status.SUCCESS
     fields = {
-        "pcc": op.pcc, "cycles": op.cycles, "ran_on": "simulator" if right else "none",
-        "stages": (StageTime(stage=Stage.STABLEHLO_TO_TTIR, seconds=op.compile_ms / 1000),
-                   StageTime(stage=Stage.RUN, seconds=9.0)) if right else (),
-    } | dict(op.more)  # fmt: skip
+        "pcc": op.pcc,
+        "cycles": op.cycles,
+        "ran_on": "simulator" if right else "none",
+        "stages": (
+            StageTime(stage=Stage.STABLEHLO_TO_TTIR, seconds=op.compile_ms / 1000),
+            StageTime(stage=Stage.RUN, seconds=9.0),
+        )
+        if right
+        else (),
+    } | dict(op.more)
     return build_test(
-        row, context, status=status, stage_reached=Stage.COMPARE if right else Stage.SPLIT, started=started,
-        ended=started + timedelta(seconds=1), error=op.error if status in FAILED | {Status.GOLDEN_IN_DOUBT} else None,
-        failed_stage=(op.failed or Stage.STABLEHLO_TO_TTIR) if status in FAILED else None, **fields,
-    )  # fmt: skip
+        row,
+        context,
+        status=status,
+        stage_reached=Stage.COMPARE if right else Stage.SPLIT,
+        started=started,
+        ended=started + timedelta(seconds=1),
+        error=op.error if status in FAILED | {Status.GOLDEN_IN_DOUBT} else None,
+        failed_stage=(op.failed or Stage.STABLEHLO_TO_TTIR) if status in FAILED else None,
+        **fields,
+    )

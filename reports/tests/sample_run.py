@@ -25,14 +25,46 @@ LADDER = (Stage.STABLEHLO_TO_TTIR, Stage.TTIR_TO_TTNN, Stage.TTNN_TO_FLATBUFFER,
 
 # op name, kind, status, stage reached, uses, more fields
 OPS: tuple[tuple[str, str, Status, Stage, int, dict[str, Any]], ...] = (
-    ("stablehlo.add", "eltwise", Status.SUCCESS, Stage.COMPARE, 16,
-     {"pcc": 0.99999, "cycles": 4_096, "limiter": "launch", "utilisation": 0.25, "dram_bytes": 6_144, "noc_bytes": 0}),
-    ("stablehlo.dot_general", "matmul", Status.SUCCESS, Stage.COMPARE, 3,
-     {"pcc": 0.9991, "cycles": 120_000, "limiter": "math", "utilisation": 0.75, "dram_bytes": 9_216, "noc_bytes": 512}),
+    (
+        "stablehlo.add",
+        "eltwise",
+        Status.SUCCESS,
+        Stage.COMPARE,
+        16,
+        {
+            "pcc": 0.99999,
+            "cycles": 4_096,
+            "limiter": "launch",
+            "utilisation": 0.25,
+            "dram_bytes": 6_144,
+            "noc_bytes": 0,
+        },
+    ),
+    (
+        "stablehlo.dot_general",
+        "matmul",
+        Status.SUCCESS,
+        Stage.COMPARE,
+        3,
+        {
+            "pcc": 0.9991,
+            "cycles": 120_000,
+            "limiter": "math",
+            "utilisation": 0.75,
+            "dram_bytes": 9_216,
+            "noc_bytes": 512,
+        },
+    ),
     ("stablehlo.tanh", "eltwise", Status.WRONG_RESULT, Stage.RUN, 2, {"pcc": 0.42, "cycles": 9_000}),
     ("stablehlo.fft", "fft", Status.COMPILE_FAILED, Stage.SPLIT, 1, {"failed_stage": Stage.STABLEHLO_TO_TTIR}),
-    ("stablehlo.sort", "sort", Status.COMPILE_FAILED, Stage.STABLEHLO_TO_TTIR, 1,
-     {"failed_stage": Stage.TTIR_TO_TTNN, "expected": "notyet: sorting on the device"}),
+    (
+        "stablehlo.sort",
+        "sort",
+        Status.COMPILE_FAILED,
+        Stage.STABLEHLO_TO_TTIR,
+        1,
+        {"failed_stage": Stage.TTIR_TO_TTNN, "expected": "notyet: sorting on the device"},
+    ),
     ("stablehlo.gather", "data_movement", Status.RUN_FAILED, Stage.TTNN_TO_FLATBUFFER, 1, {"failed_stage": Stage.RUN}),
     ("stablehlo.rng", "rng", Status.NO_GOLDEN, Stage.RUN, 1, {}),
     ("stablehlo.convolution", "conv", Status.TIMEOUT, Stage.TTNN_TO_FLATBUFFER, 1, {"failed_stage": Stage.RUN}),
@@ -40,11 +72,16 @@ OPS: tuple[tuple[str, str, Status, Stage, int, dict[str, Any]], ...] = (
     ("stablehlo.exponential", "eltwise", Status.STOPPED, Stage.TTIR_TO_TTNN, 1, {}),
     ("stablehlo.log", "eltwise", Status.SKIPPED, Stage.SPLIT, 1, {}),
     ("stablehlo.sine", "eltwise", Status.NOT_RUN, Stage.SPLIT, 1, {}),
-    ("stablehlo.floor", "eltwise", Status.SUCCESS, Stage.COMPARE, 1,
-     {"pcc": 1.0, "ran_on": "host", "cycles": None}),
-    ("stablehlo.scatter", "scatter", Status.GOLDEN_IN_DOUBT, Stage.COMPARE, 1,
-     {"second_authority": "golden in doubt: XLA has 1, StableHLO's interpreter 2"}),
-)  # fmt: skip
+    ("stablehlo.floor", "eltwise", Status.SUCCESS, Stage.COMPARE, 1, {"pcc": 1.0, "ran_on": "host", "cycles": None}),
+    (
+        "stablehlo.scatter",
+        "scatter",
+        Status.GOLDEN_IN_DOUBT,
+        Stage.COMPARE,
+        1,
+        {"second_authority": "golden in doubt: XLA has 1, StableHLO's interpreter 2"},
+    ),
+)
 
 NASTY = "</script><script>alert('x')</script> & \"quoted\" \x00 <b>%s</b>"
 """What a location or an error may hold and no report may execute."""
@@ -66,20 +103,40 @@ def make_run(run_dir: Path, *, run_id: str = "20261120-120000-demo", repeat: int
             for use in range(uses)
         )
         rows.append(
-            OpRow(op_id=op_id(number), op_name=name, module=f"ops/{number}.mlirbc", inputs=(tensor, scalar),
-                  outputs=(tensor,), op_params={"axis": NASTY}, uses=places)
-        )  # fmt: skip
+            OpRow(
+                op_id=op_id(number),
+                op_name=name,
+                module=f"ops/{number}.mlirbc",
+                inputs=(tensor, scalar),
+                outputs=(tensor,),
+                op_params={"axis": NASTY},
+                uses=places,
+            )
+        )
         tests.append(_test(run_id, number, name, kind, status, reached, places, more, tensor))
     total = sum(len(row.uses) for row in rows)
-    header = ManifestHeader(models=("demo",), export_dirs=("/nowhere",), module_ops={"demo": total + 7},
-                            structural={"demo": 7})  # fmt: skip
+    header = ManifestHeader(
+        models=("demo",), export_dirs=("/nowhere",), module_ops={"demo": total + 7}, structural={"demo": 7}
+    )
     record = RunRecord(
-        run_id=run_id, models=("demo",), backend="reference", arch="n150", started=START,
-        ended=START + timedelta(seconds=9), outcome="complete",
-        origin=Origin(revision="0123abc", branch="main", host="laptop", cpu="a CPU", python="3.11.7",
-                      versions={"jax": "0.10.2"}, command_line=("pytest", "--model", "demo", NASTY),
-                      options={"seed": 0}),
-    )  # fmt: skip
+        run_id=run_id,
+        models=("demo",),
+        backend="reference",
+        arch="n150",
+        started=START,
+        ended=START + timedelta(seconds=9),
+        outcome="complete",
+        origin=Origin(
+            revision="0123abc",
+            branch="main",
+            host="laptop",
+            cpu="a CPU",
+            python="3.11.7",
+            versions={"jax": "0.10.2"},
+            command_line=("pytest", "--model", "demo", NASTY),
+            options={"seed": 0},
+        ),
+    )
     write_run(run_dir, record)
     write_manifest(run_dir, header, rows)
     with Journal(run_dir, "main") as journal:
@@ -89,9 +146,16 @@ def make_run(run_dir: Path, *, run_id: str = "20261120-120000-demo", repeat: int
 
 
 def _test(
-    run_id: str, number: int, name: str, kind: str, status: Status, reached: Stage, places: tuple[Use, ...],
-    more: dict[str, Any], tensor: TensorDesc,
-) -> OpTest:  # fmt: skip
+    run_id: str,
+    number: int,
+    name: str,
+    kind: str,
+    status: Status,
+    reached: Stage,
+    places: tuple[Use, ...],
+    more: dict[str, Any],
+    tensor: TensorDesc,
+) -> OpTest:
     passed = LADDER[: LADDER.index(reached) + 1] if reached in LADDER else ()
     ran = Stage.RUN in passed
     bad = status not in (Status.SUCCESS, Status.STOPPED, Status.SKIPPED, Status.NOT_RUN)
@@ -101,19 +165,36 @@ def _test(
         "error_message": f"{name}: expected a kernel, got {NASTY}" if bad else None,
         "error_signature": f"{kind}-0001" if bad else None,
         "results": (ResultCheck(passed=not bad, pcc=pcc, relative_l2=0.01, max_abs=float("inf"), tolerance="f32"),)
-        if ran else (),
+        if ran
+        else (),
         "device_ns": more["cycles"] / 1.0 if more.get("cycles") else None,
         **more,
-    }  # fmt: skip
+    }
     return OpTest(
-        run_id=run_id, op_id=op_id(number), test_case_name=name, full_test_name=f"demo::{name}[{op_id(number)}]",
-        test_start_ts=START + timedelta(seconds=number), test_end_ts=START + timedelta(seconds=number + 1),
-        success=status is Status.SUCCESS, skipped=status is Status.SKIPPED, model_name="demo", op_kind=kind,
-        op_name=name, inputs=(tensor,), outputs=(tensor,), op_params={"axis": NASTY},
-        status=status, card_type="sim-n150", backend="reference",
-        stage_reached=reached, stages=tuple(StageTime(stage=stage, seconds=0.01 * (i + 1)) for i, stage in
-                                            enumerate(passed)),
-        uses=len(places), locations=tuple(use.location for use in places), models=("demo",), arch="n150",
-        repro=f"pytest --op-by-op --op {op_id(number)} --run-dir 'a run'", artifact=f"artifacts/{op_id(number)}/e.txt"
-        if bad else None, **fields,
-    )  # fmt: skip
+        run_id=run_id,
+        op_id=op_id(number),
+        test_case_name=name,
+        full_test_name=f"demo::{name}[{op_id(number)}]",
+        test_start_ts=START + timedelta(seconds=number),
+        test_end_ts=START + timedelta(seconds=number + 1),
+        success=status is Status.SUCCESS,
+        skipped=status is Status.SKIPPED,
+        model_name="demo",
+        op_kind=kind,
+        op_name=name,
+        inputs=(tensor,),
+        outputs=(tensor,),
+        op_params={"axis": NASTY},
+        status=status,
+        card_type="sim-n150",
+        backend="reference",
+        stage_reached=reached,
+        stages=tuple(StageTime(stage=stage, seconds=0.01 * (i + 1)) for i, stage in enumerate(passed)),
+        uses=len(places),
+        locations=tuple(use.location for use in places),
+        models=("demo",),
+        arch="n150",
+        repro=f"pytest --op-by-op --op {op_id(number)} --run-dir 'a run'",
+        artifact=f"artifacts/{op_id(number)}/e.txt" if bad else None,
+        **fields,
+    )

@@ -27,8 +27,13 @@ RUN = "20261120-120000-demo"
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("runs")
     run = make_run(root / "called otherwise")
-    files = {"log.txt": b"hello \xe2\x9c\x93\n", "page.html": b"<script>alert(1)</script>", "op.mlirbc": b"ML\xefR\0\1",
-             "a b <c>.txt": b"spaces", "big.txt": b"x" * 200_000 + "✓".encode()}  # fmt: skip
+    files = {
+        "log.txt": b"hello \xe2\x9c\x93\n",
+        "page.html": b"<script>alert(1)</script>",
+        "op.mlirbc": b"ML\xefR\0\1",
+        "a b <c>.txt": b"spaces",
+        "big.txt": b"x" * 200_000 + "✓".encode(),
+    }
     (run / "artifacts" / "0a").mkdir(parents=True)
     for name, content in files.items():
         (run / "artifacts" / "0a" / name).write_bytes(content)
@@ -109,12 +114,25 @@ def test_a_long_log_is_whole_text(server: ArtifactServer) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        f"/{RUN}/../secret.txt", f"/{RUN}/%2e%2e/secret.txt", f"/{RUN}/..%2fsecret.txt", f"/{RUN}//etc/passwd",
-        f"/{RUN}/artifacts/out", f"/{RUN}/artifacts/up/../../secret.txt", f"/{RUN}/artifacts/pipe", "/../secret.txt",
-        "/secret.txt", "/nowhere/x", f"/{RUN}/none.txt", f"/{RUN}/%00", f"/{RUN}/%ff", "/lanes/one/run.json",
-        f"/{RUN}/artifacts/up/up/up/../secret.txt", f"/{RUN}/%252e%252e/secret.txt", f"/{RUN}/..\\secret.txt",
+        f"/{RUN}/../secret.txt",
+        f"/{RUN}/%2e%2e/secret.txt",
+        f"/{RUN}/..%2fsecret.txt",
+        f"/{RUN}//etc/passwd",
+        f"/{RUN}/artifacts/out",
+        f"/{RUN}/artifacts/up/../../secret.txt",
+        f"/{RUN}/artifacts/pipe",
+        "/../secret.txt",
+        "/secret.txt",
+        "/nowhere/x",
+        f"/{RUN}/none.txt",
+        f"/{RUN}/%00",
+        f"/{RUN}/%ff",
+        "/lanes/one/run.json",
+        f"/{RUN}/artifacts/up/up/up/../secret.txt",
+        f"/{RUN}/%252e%252e/secret.txt",
+        f"/{RUN}/..\\secret.txt",
     ],
-)  # fmt: skip
+)
 def test_nothing_outside_of_a_run_is_reached(server: ArtifactServer, path: str) -> None:
     status, headers, got = ask(server, path)
     assert status in (400, 404)

@@ -42,47 +42,101 @@ BAD_TWIN = {"add": Op("run_failed", uses={"e": 1}, failed=Stage.RUN, error="L1 i
 
 # Question -> columns, and the rows that they must hold, in order. `...` is not looked at.
 EXPECTED: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
-    "ops_by_stage": ("arch op_kind stage_reached ops uses", [
-        ("n150", "data_movement", "split", 1, 3), ("n150", "eltwise", "compare", 1, 4),
-        ("n150", "linalg", "split", 1, 1),
-        ("n150", "other", "split", 3, 4), ("n150", "other", "compare", 2, 6), ("p150", "eltwise", "split", 1, 1)]),
-    "not_compiling": ("op_name failed_stage models uses error_message", [
-        ("stablehlo.sort", "stablehlo-to-ttir", 2, 3, "no sort"),
-        ("stablehlo.fft", "stablehlo-to-ttir", 1, 1, "no fft"),
-        ("stablehlo.lost", "split", 1, 1, "no body")]),
-    "top_errors": ("arch models ops uses error_message", [
-        ("n150", 2, 1, 3, "no sort"), ("n150", 1, 1, 2, "PCC 0.1 below 0.99"), (..., 1, 1, 1, ...), (..., 1, 1, 1, ...),
-        (..., 1, 1, 1, ...)]),
-    "model_coverage": ("model ops bad not_attempted right_ops share share_of_uses", [
-        ("c", 2, 1, 0, 0, 0.0, 0.0), ("d", 3, 3, 0, 0, 0.0, 0.0), ("a", 2, 0, 1, 1, 0.5, 0.75),
-        ("b", 3, 1, 0, 2, 2 / 3, 0.5), ("e", 1, 1, 0, 0, 0.0, 0.0)]),
-    "one_fix_away": ("arch model ops uses error_message", [
-        ("n150", "b", 1, 2, "PCC 0.1 below 0.99"), ("n150", "c", 1, 1, "no sort"), ("p150", "e", 1, 1, "L1 is full")]),
-    "coverage_by_dtype": ("arch dtype ops attempted right_ops bad", [
-        ("n150", "f32", 8, 7, 3, 4), ("p150", "f32", 1, 1, 0, 1)]),
-    "coverage_by_op": ("arch op_name dtype supported fails known_gaps never_tried", [
-        ("n150", "stablehlo.add", "f32", 1, 0, 0, 0), ("n150", "stablehlo.exp", "f32", 0, 1, 0, 0),
-        ("n150", "stablehlo.fft", "f32", 0, 0, 1, 0), ("n150", "stablehlo.host", "f32", 1, 0, 0, 0),
-        ("n150", "stablehlo.idle", "f32", 0, 0, 0, 1), ("n150", "stablehlo.mul", "f32", 1, 0, 0, 0),
-        ("n150", "stablehlo.old", "f32", 1, 0, 0, 0), ("n150", "stablehlo.sort", "f32", 0, 1, 0, 0),
-        ("p150", "stablehlo.add", "f32", 0, 1, 0, 0), ("p150", "stablehlo.exp", "f32", 0, 0, 0, 1)]),
+    "ops_by_stage": (
+        "arch op_kind stage_reached ops uses",
+        [
+            ("n150", "data_movement", "split", 1, 3),
+            ("n150", "eltwise", "compare", 1, 4),
+            ("n150", "linalg", "split", 1, 1),
+            ("n150", "other", "split", 3, 4),
+            ("n150", "other", "compare", 2, 6),
+            ("p150", "eltwise", "split", 1, 1),
+        ],
+    ),
+    "not_compiling": (
+        "op_name failed_stage models uses error_message",
+        [
+            ("stablehlo.sort", "stablehlo-to-ttir", 2, 3, "no sort"),
+            ("stablehlo.fft", "stablehlo-to-ttir", 1, 1, "no fft"),
+            ("stablehlo.lost", "split", 1, 1, "no body"),
+        ],
+    ),
+    "top_errors": (
+        "arch models ops uses error_message",
+        [
+            ("n150", 2, 1, 3, "no sort"),
+            ("n150", 1, 1, 2, "PCC 0.1 below 0.99"),
+            (..., 1, 1, 1, ...),
+            (..., 1, 1, 1, ...),
+            (..., 1, 1, 1, ...),
+        ],
+    ),
+    "model_coverage": (
+        "model ops bad not_attempted right_ops share share_of_uses",
+        [
+            ("c", 2, 1, 0, 0, 0.0, 0.0),
+            ("d", 3, 3, 0, 0, 0.0, 0.0),
+            ("a", 2, 0, 1, 1, 0.5, 0.75),
+            ("b", 3, 1, 0, 2, 2 / 3, 0.5),
+            ("e", 1, 1, 0, 0, 0.0, 0.0),
+        ],
+    ),
+    "one_fix_away": (
+        "arch model ops uses error_message",
+        [("n150", "b", 1, 2, "PCC 0.1 below 0.99"), ("n150", "c", 1, 1, "no sort"), ("p150", "e", 1, 1, "L1 is full")],
+    ),
+    "coverage_by_dtype": (
+        "arch dtype ops attempted right_ops bad",
+        [("n150", "f32", 8, 7, 3, 4), ("p150", "f32", 1, 1, 0, 1)],
+    ),
+    "coverage_by_op": (
+        "arch op_name dtype supported fails known_gaps never_tried",
+        [
+            ("n150", "stablehlo.add", "f32", 1, 0, 0, 0),
+            ("n150", "stablehlo.exp", "f32", 0, 1, 0, 0),
+            ("n150", "stablehlo.fft", "f32", 0, 0, 1, 0),
+            ("n150", "stablehlo.host", "f32", 1, 0, 0, 0),
+            ("n150", "stablehlo.idle", "f32", 0, 0, 0, 1),
+            ("n150", "stablehlo.mul", "f32", 1, 0, 0, 0),
+            ("n150", "stablehlo.old", "f32", 1, 0, 0, 0),
+            ("n150", "stablehlo.sort", "f32", 0, 1, 0, 0),
+            ("p150", "stablehlo.add", "f32", 0, 1, 0, 0),
+            ("p150", "stablehlo.exp", "f32", 0, 0, 0, 1),
+        ],
+    ),
     "shape_dependent": ("op_name right_ops bad_ops", []),
-    "worst_numbers": ("op_name pcc models uses", [
-        ("stablehlo.mul", 0.9, 1, 1), ("stablehlo.add", 0.999, 2, 4)]),
+    "worst_numbers": ("op_name pcc models uses", [("stablehlo.mul", 0.9, 1, 1), ("stablehlo.add", 0.999, 2, 4)]),
     "wrong_numbers": ("op_name signature pcc models uses", [("stablehlo.exp", F, 0.1, 1, 2)]),
-    "heaviest_ops": ("model op_name uses cycles cycles_of_all_uses", [
-        ("b", "stablehlo.mul", 1, 1000, 1000), ("a", "stablehlo.add", 3, 100, 300),
-        ("b", "stablehlo.add", 1, 100, 100)]),
+    "heaviest_ops": (
+        "model op_name uses cycles cycles_of_all_uses",
+        [
+            ("b", "stablehlo.mul", 1, 1000, 1000),
+            ("a", "stablehlo.add", 3, 100, 300),
+            ("b", "stablehlo.add", 1, 100, 100),
+        ],
+    ),
     "ran_on_host": ("op_name ran_on models uses", [("stablehlo.host", "host", 1, 5)]),
     "cost_of_limitations": ("limitation ops models uses", [("never: no fft", 1, 1, 1)]),
-    "shared_ops": ("arch op_name status models uses", [
-        ("n150", "stablehlo.add", "success", 2, 4), ("n150", "stablehlo.sort", "compile_failed", 2, 3),
-        ("n150", "stablehlo.host", "success", 1, 5), ("n150", "stablehlo.exp", "wrong_result", 1, 2)]),
-    "pass_rate_by_run": ("run_id ran_on attempted_ops right_ops", [
-        ("night01", "simulator", 2, 1), ("night02", "host", 6, 1), ("night02", "simulator", 6, 2),
-        ("night03", "none", 1, 0)]),
+    "shared_ops": (
+        "arch op_name status models uses",
+        [
+            ("n150", "stablehlo.add", "success", 2, 4),
+            ("n150", "stablehlo.sort", "compile_failed", 2, 3),
+            ("n150", "stablehlo.host", "success", 1, 5),
+            ("n150", "stablehlo.exp", "wrong_result", 1, 2),
+        ],
+    ),
+    "pass_rate_by_run": (
+        "run_id ran_on attempted_ops right_ops",
+        [
+            ("night01", "simulator", 2, 1),
+            ("night02", "host", 6, 1),
+            ("night02", "simulator", 6, 2),
+            ("night03", "none", 1, 0),
+        ],
+    ),
     "flipping_ops": ("arch op_name runs endings right_runs", [("n150", "stablehlo.add", 3, 2, 1)]),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -105,10 +159,12 @@ def check(url: str, name: str) -> None:
     answer = ask(url, name)
     got = [tuple(record[column] for column in columns.split()) for record in answer.records()][: len(rows) or None]
     expected = [
-        tuple(have if want is ... else pytest.approx(want) if isinstance(want, float) else want
-              for have, want in zip(mine, row, strict=True))
+        tuple(
+            have if want is ... else pytest.approx(want) if isinstance(want, float) else want
+            for have, want in zip(mine, row, strict=True)
+        )
         for mine, row in zip(got, rows, strict=True)
-    ]  # fmt: skip
+    ]
     assert got == expected
 
 
@@ -212,8 +268,10 @@ def test_values_of_either_database_become_json_and_csv() -> None:
     now = datetime(2026, 11, 20, tzinfo=UTC)
     answer = Answer(("a", "b"), ((Decimal(3), now), (Decimal("0.5"), None), (float("nan"), ["x", 'say "y", z'])))
     assert json.loads(json.dumps(answer.records(), allow_nan=False)) == [
-        {"a": 3, "b": "2026-11-20T00:00:00+00:00"}, {"a": 0.5, "b": None}, {"a": None, "b": ["x", 'say "y", z']},
-    ]  # fmt: skip
+        {"a": 3, "b": "2026-11-20T00:00:00+00:00"},
+        {"a": 0.5, "b": None},
+        {"a": None, "b": ["x", 'say "y", z']},
+    ]
     rows = list(csv.reader(io.StringIO(as_csv(answer))))
     assert rows[:3] == [["a", "b"], ["3", "2026-11-20T00:00:00+00:00"], ["0.5", ""]]
     assert json.loads(rows[3][1]) == ["x", 'say "y", z']

@@ -26,8 +26,14 @@ class Example(BaseModel):
 def test_a_column_per_field() -> None:
     made = {column.name: column for column in columns(Example, keys=("name",), without=("share",))}
     kinds = {name: type(column.type) for name, column in made.items()}
-    assert kinds == {"name": sa.Text, "status": sa.Text, "count": sa.BigInteger, "good": sa.Boolean, "when": Utc,
-                     "many": sa.JSON}  # fmt: skip
+    assert kinds == {
+        "name": sa.Text,
+        "status": sa.Text,
+        "count": sa.BigInteger,
+        "good": sa.Boolean,
+        "when": Utc,
+        "many": sa.JSON,
+    }
     assert [name for name, column in made.items() if column.nullable] == ["count"]
     assert [name for name, column in made.items() if column.primary_key] == ["name"]
 

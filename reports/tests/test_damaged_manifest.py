@@ -13,17 +13,26 @@ from opscope.reports.database.ask import ask
 from opscope.reports.tests.sample_run import make_run
 
 
-@pytest.mark.parametrize("words", [
-    ("publish", "RUN", "--to", "URL"), pytest.param(("show", "RUN"), marks=pytest.mark.slow),
-    pytest.param(("report", "RUN"), marks=pytest.mark.slow),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("publish", "RUN", "--to", "URL"),
+        pytest.param(("show", "RUN"), marks=pytest.mark.slow),
+        pytest.param(("report", "RUN"), marks=pytest.mark.slow),
+    ],
+)
 def test_a_line_that_stands_twice_is_said_and_the_exit_code_is_not_0(tmp_path: Path, words: tuple[str, ...]) -> None:
     run, url = make_run(tmp_path / "run"), f"sqlite:///{tmp_path}/db.sqlite"
     manifest = run / MANIFEST_FILE
     text = manifest.read_text(encoding="utf-8").splitlines(keepends=True)
     manifest.write_text("".join([*text, text[-1]]), encoding="utf-8")
-    command = [sys.executable, "-P", "-m", "opscope.harness.cli.main",
-               *(word.replace("RUN", str(run)).replace("URL", url) for word in words)]  # fmt: skip
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "opscope.harness.cli.main",
+        *(word.replace("RUN", str(run)).replace("URL", url) for word in words),
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stdout + done.stderr
     assert f"{MANIFEST_FILE}: damaged (a second row of " in done.stderr

@@ -36,8 +36,11 @@ TABLE: dict[str, tuple[Op | None, Op | None, Label]] = {
     "fixed": (BAD, OK, Label.FIXED),
     "fixed_no_golden": (Op("no_golden"), OK, Label.FIXED),
     "persisting": (BAD, BAD, Label.PERSISTING),
-    "persisting_elsewhere": (Op("compile_failed", error="%1 of tensor<4x4xf32> at /a/b.cc:7"),
-                             Op("compile_failed", error="%92 of tensor<8x1xbf16> at /c/d.cc:9"), Label.PERSISTING),
+    "persisting_elsewhere": (
+        Op("compile_failed", error="%1 of tensor<4x4xf32> at /a/b.cc:7"),
+        Op("compile_failed", error="%92 of tensor<8x1xbf16> at /c/d.cc:9"),
+        Label.PERSISTING,
+    ),
     "other_text": (BAD, Op("compile_failed", error="another"), Label.REASON_CHANGED),
     "other_stage": (BAD, Op("compile_failed", failed=Stage.TTIR_TO_TTNN), Label.REASON_CHANGED),
     "other_status": (BAD, Op("timeout"), Label.REASON_CHANGED),
@@ -65,14 +68,15 @@ TABLE: dict[str, tuple[Op | None, Op | None, Label]] = {
     "added": (None, OK, Label.ADDED),
     "added_after_stop": (Op("stopped"), OK, Label.ADDED),
     "same": (OK, OK, Label.SAME),
-}  # fmt: skip
+}
 
 
 @pytest.fixture
 def nights(tmp_path: Path) -> tuple[Path, Path]:
     early = night(tmp_path, 1, {name: row[0] for name, row in TABLE.items() if row[0]})
-    late = night(tmp_path, 2, {name: row[1] for name, row in TABLE.items() if row[1]},
-                 origin={"versions": {"jaxlib": "0.11.0"}})  # fmt: skip
+    late = night(
+        tmp_path, 2, {name: row[1] for name, row in TABLE.items() if row[1]}, origin={"versions": {"jaxlib": "0.11.0"}}
+    )
     return early, late
 
 
@@ -140,8 +144,9 @@ def test_a_run_of_another_workflow_has_not_the_ops_that_it_lacks(tmp_path: Path)
     b = from_folder(night(tmp_path, 2, {"stays": BAD}, origin={"options": options}))
     labels = {row.op_name: (row.label, row.note) for row in compare(a, b).rows}
     assert labels == {
-        "stablehlo.gone": (Label.NEVER_RUN, "the later run is of workflow full"), "stablehlo.stays": (Label.NEW, ""),
-    }  # fmt: skip
+        "stablehlo.gone": (Label.NEVER_RUN, "the later run is of workflow full"),
+        "stablehlo.stays": (Label.NEW, ""),
+    }
 
 
 def test_runs_alone_and_in_a_model_say_which_folder_is_missing(tmp_path: Path) -> None:
@@ -216,8 +221,10 @@ def test_another_version_of_the_plugin_is_a_change(tmp_path: Path) -> None:
 
 
 def test_flaky_and_known_failures_fail_no_gate(tmp_path: Path) -> None:
-    ops = {"known": Op("run_failed", more={"expected": "notyet: no kernel"}), "flaky": Op("crashed", more={
-        "flaky": True})}  # fmt: skip
+    ops = {
+        "known": Op("run_failed", more={"expected": "notyet: no kernel"}),
+        "flaky": Op("crashed", more={"flaky": True}),
+    }
     a = from_folder(night(tmp_path, 1, dict.fromkeys(ops, OK)))
     b = from_folder(night(tmp_path, 2, ops))
     diff = compare(a, b)
@@ -237,8 +244,11 @@ def six_nights(tmp_path_factory: pytest.TempPathFactory) -> str:
     for number in range(1, 7):
         slow = 20.0 if number < 5 else 40.0
         spike = 90.0 if number == 6 else 20.0
-        ops = {"slow": Op(compile_ms=slow + number % 2), "spike": Op(compile_ms=spike + number % 3),
-               "breaks": OK if number < 6 else BAD}  # fmt: skip
+        ops = {
+            "slow": Op(compile_ms=slow + number % 2),
+            "spike": Op(compile_ms=spike + number % 3),
+            "breaks": OK if number < 6 else BAD,
+        }
         publish(night(folder, number, ops), url)
     return url
 
@@ -256,8 +266,10 @@ def test_a_compile_time_is_slower_once_a_second_run_confirms_it(history: str) ->
         across = compared(runs, "night02", "night06")
     for found in (last, across):
         assert {row.op_name: row.label for row in found.rows} == {
-            "stablehlo.breaks": Label.NEW, "stablehlo.slow": Label.SLOWER, "stablehlo.spike": Label.SAME,
-        }  # fmt: skip
+            "stablehlo.breaks": Label.NEW,
+            "stablehlo.slow": Label.SLOWER,
+            "stablehlo.spike": Label.SAME,
+        }
         assert next(row.note for row in found.rows if row.label == Label.SLOWER).endswith("ms since night05")
     assert dict(before.counts) == {"SAME": 3}  # one slow run proves nothing
 
@@ -301,7 +313,7 @@ ACROSS: dict[str, tuple[tuple[float, ...], str]] = {
     "came_after": ((100, 100, 100, 100, 140, 200, 200), "compile time 100.0 -> 200.0 ms since night06"),
     # A run that took no time at all says nothing.
     "no_time": ((100, 100, 100, 100, None, 200, 200), "compile time 100.0 -> 200.0 ms since night06"),
-}  # fmt: skip
+}
 """Op -> its compile times (None: zero) and what the seventh run says of it beside the fifth."""
 
 

@@ -11,24 +11,47 @@ from opscope.reports.compare.diff import Diff, Label, Row, as_json, compare, lab
 from opscope.reports.compare.outcomes import Outcome, RunView
 from opscope.reports.tests.nights import START
 
-ORIGIN = {"revision": "0123456789abcdef", "dirty": False, "branch": "main", "backend_revision": "", "host": "laptop",
-          "backend_dirty": False, "python": "3.11", "compiler": "buda 1", "versions": {"jax": "1"},
-          "options": {"dtype": "float32"}}  # fmt: skip
+ORIGIN = {
+    "revision": "0123456789abcdef",
+    "dirty": False,
+    "branch": "main",
+    "backend_revision": "",
+    "host": "laptop",
+    "backend_dirty": False,
+    "python": "3.11",
+    "compiler": "buda 1",
+    "versions": {"jax": "1"},
+    "options": {"dtype": "float32"},
+}
 
 
 def op(name: str, status: str = "success", **more: Any) -> Outcome:
     values: dict[str, Any] = {
-        "op_id": name, "op_name": f"stablehlo.{name}", "op_kind": "eltwise", "types": "f32[8]", "status": status,
-        "stage": "compare", "uses_of": {"m": 1}, "ran_on": "simulator" if status == "success" else "none",
-    }  # fmt: skip
+        "op_id": name,
+        "op_name": f"stablehlo.{name}",
+        "op_kind": "eltwise",
+        "types": "f32[8]",
+        "status": status,
+        "stage": "compare",
+        "uses_of": {"m": 1},
+        "ran_on": "simulator" if status == "success" else "none",
+    }
     return Outcome(**values | more)
 
 
 def run(*ops: Outcome, **more: Any) -> RunView:
     values: dict[str, Any] = {
-        "run_id": "run", "place": "folder", "models": ("m",), "backend": "reference", "arch": "n150", "started": START,
-        "outcome": "complete", "origin": ORIGIN, "ops": {each.op_id: each for each in ops}, "series": "s",
-    }  # fmt: skip
+        "run_id": "run",
+        "place": "folder",
+        "models": ("m",),
+        "backend": "reference",
+        "arch": "n150",
+        "started": START,
+        "outcome": "complete",
+        "origin": ORIGIN,
+        "ops": {each.op_id: each for each in ops},
+        "series": "s",
+    }
     return RunView(**values | more)
 
 
@@ -43,16 +66,48 @@ def told(old: Outcome | None, new: Outcome | None) -> tuple[str, str]:
 
 
 def test_a_row_has_both_sides() -> None:
-    old = op("add", "run_failed", failed_stage="run", error="no kernel", pcc=0.5, cycles=7, compile_seconds=0.25,
-             expected="notyet: before", uses_of={"n": 2}, repro="before", signature="abc")  # fmt: skip
+    old = op(
+        "add",
+        "run_failed",
+        failed_stage="run",
+        error="no kernel",
+        pcc=0.5,
+        cycles=7,
+        compile_seconds=0.25,
+        expected="notyet: before",
+        uses_of={"n": 2},
+        repro="before",
+        signature="abc",
+    )
     new = op("add", pcc=0.75, cycles=9, compile_seconds=0.5, expected="notyet: now", uses_of={"m": 3}, repro="now")
     assert asdict(row_of(old, new)) == {
-        "label": "FIXED", "op_id": "add", "op_name": "stablehlo.add", "op_kind": "eltwise", "types": "f32[8]",
-        "models": ("m", "n"), "uses": 3, "status_a": "run_failed", "status_b": "success", "stage_a": "compare",
-        "stage_b": "compare", "failed_stage": "run", "error_a": "no kernel", "error_b": "", "cluster": "abc",
-        "pcc_a": 0.5, "pcc_b": 0.75, "cycles_a": 7, "cycles_b": 9, "compile_ms_a": 250.0, "compile_ms_b": 500.0,
-        "known": "", "flaky": False, "note": "a limitation still names it: notyet: now", "repro": "now", "owner": "",
-    }  # fmt: skip
+        "label": "FIXED",
+        "op_id": "add",
+        "op_name": "stablehlo.add",
+        "op_kind": "eltwise",
+        "types": "f32[8]",
+        "models": ("m", "n"),
+        "uses": 3,
+        "status_a": "run_failed",
+        "status_b": "success",
+        "stage_a": "compare",
+        "stage_b": "compare",
+        "failed_stage": "run",
+        "error_a": "no kernel",
+        "error_b": "",
+        "cluster": "abc",
+        "pcc_a": 0.5,
+        "pcc_b": 0.75,
+        "cycles_a": 7,
+        "cycles_b": 9,
+        "compile_ms_a": 250.0,
+        "compile_ms_b": 500.0,
+        "known": "",
+        "flaky": False,
+        "note": "a limitation still names it: notyet: now",
+        "repro": "now",
+        "owner": "",
+    }
     gone = asdict(row_of(old, None))
     assert (gone["label"], gone["status_a"], gone["repro"], gone["uses"]) == ("NEVER-RUN", "run_failed", "before", 2)
     assert {gone[f"{name}_b"] for name in ("status", "stage", "error")} == {""}
@@ -67,8 +122,9 @@ def test_a_row_has_both_sides() -> None:
     both = row_of(old, op("add", "crashed", failed_stage="run", signature="def"))
     assert (both.cluster, both.note) == ("def", "run_failed at run before")
     assert told(old, op("add", "run_failed", failed_stage="run", signature="def")) == (
-        "REASON-CHANGED", "a different error at the same stage",
-    )  # fmt: skip
+        "REASON-CHANGED",
+        "a different error at the same stage",
+    )
 
 
 @pytest.mark.parametrize("before", [False, True, None])
@@ -96,10 +152,14 @@ RIGHT = {"pcc": 1 - 2**-14, "cycles": 1000}
         ({"cycles": None}, {"cycles": 1000}, Label.SAME, ""),
         ({"cycles": 0}, {"cycles": 1000}, Label.SAME, ""),
         ({"cycles": 1000}, {"cycles": 2500}, Label.SLOWER, "150 % more cycles"),
-        ({"pcc": 0.9, "cycles": 1000}, {"pcc": 0.5, "cycles": 2000}, Label.PCC_DROP,
-         "1 - PCC: 1.0e-01 before, 5.0e-01 now"),
+        (
+            {"pcc": 0.9, "cycles": 1000},
+            {"pcc": 0.5, "cycles": 2000},
+            Label.PCC_DROP,
+            "1 - PCC: 1.0e-01 before, 5.0e-01 now",
+        ),
     ],
-)  # fmt: skip
+)
 def test_two_right_results(before: dict[str, Any], now: dict[str, Any], label: Label, note: str) -> None:
     assert told(op("add", **before), op("add", **now)) == (label, note)
 
@@ -144,8 +204,13 @@ def test_an_op_that_the_later_run_lacks(uses: dict[str, int], missing: tuple[str
 
 
 def test_rows_are_sorted_by_urgency_models_uses_and_id() -> None:
-    bad = [op("d", "crashed"), op("c", "crashed"), op("b", "crashed", uses_of={"m": 4}),
-           op("a", "crashed", uses_of={"m": 1, "n": 1}), op("right")]  # fmt: skip
+    bad = [
+        op("d", "crashed"),
+        op("c", "crashed"),
+        op("b", "crashed", uses_of={"m": 4}),
+        op("a", "crashed", uses_of={"m": 1, "n": 1}),
+        op("right"),
+    ]
     found = compare(run(), run(*bad))
     assert [row.op_id for row in found.rows] == ["a", "b", "c", "d", "right"]
     assert (dict(found.counts), found.news) == ({"NEW": 4, "ADDED": 1}, 4)
@@ -160,14 +225,21 @@ def test_notes_say_what_is_partial() -> None:
     assert compare(run(), run()).notes == (NOT_JUDGED,)
     assert compare(run(), run(), lambda _, new: "").notes == ()
     assert compare(night, run(outcome="stopped")).notes == (
-        NOT_JUDGED, f"the earlier {partial}", "the later run is stopped; ops without a result count as not run",
-    )  # fmt: skip
+        NOT_JUDGED,
+        f"the earlier {partial}",
+        "the later run is stopped; ops without a result count as not run",
+    )
 
 
 def test_rates_by_place_and_like_for_like() -> None:
     a = run(op("add", uses_of={"m": 2}), op("exp", "run_failed", uses_of={"m": 3}), op("idle", "not_run"), op("fell"))
-    b = run(op("add", uses_of={"m": 5}), op("exp", uses_of={"m": 7}, ran_on="host"), op("idle"), op("new", "crashed"),
-            op("fell", "skipped"))  # fmt: skip
+    b = run(
+        op("add", uses_of={"m": 5}),
+        op("exp", uses_of={"m": 7}, ran_on="host"),
+        op("idle"),
+        op("new", "crashed"),
+        op("fell", "skipped"),
+    )
 
     def rate(name: str, right: int, attempted: int) -> dict[str, Any]:
         return {f"right_{name}": right, f"attempted_{name}": attempted, f"rate_{name}": right / attempted}
@@ -196,32 +268,78 @@ def test_rates_by_place_and_like_for_like() -> None:
 def test_causes_are_sorted_by_the_models_that_they_block_and_flaky_ones_stand_last() -> None:
     bad = {"signature": "one", "stage": "split", "error": "it broke"}
     a = run(op("gone", "run_failed", signature="two", error="before", uses_of={"m": 9}))
-    b = run(op("x", "run_failed", uses_of={"m": 2, "n": 1}, **bad), op("y", "crashed", uses_of={"o": 1}, **bad),
-            op("f", "crashed", flaky=True, uses_of={"m": 1, "n": 1, "o": 1, "p": 1}, **bad),
-            op("z", "timeout", uses_of={"m": 1}))  # fmt: skip
+    b = run(
+        op("x", "run_failed", uses_of={"m": 2, "n": 1}, **bad),
+        op("y", "crashed", uses_of={"o": 1}, **bad),
+        op("f", "crashed", flaky=True, uses_of={"m": 1, "n": 1, "o": 1, "p": 1}, **bad),
+        op("z", "timeout", uses_of={"m": 1}),
+    )
     assert compare(a, b).clusters == (
-        {"cluster": "one", "flaky": False, "stage": "split", "error": "it broke", "labels": {"NEW": 2}, "ops": 2,
-         "uses": 4, "models": ["m", "n", "o"]},
-        {"cluster": "two", "flaky": False, "stage": "compare", "error": "before", "labels": {"VANISHED": 1}, "ops": 1,
-         "uses": 9, "models": ["m"]},
-        {"cluster": "timeout compare stablehlo.z", "flaky": False, "stage": "compare", "error": "",
-         "labels": {"NEW": 1}, "ops": 1, "uses": 1, "models": ["m"]},
-        {"cluster": "one", "flaky": True, "stage": "split", "error": "it broke", "labels": {"NEW": 1}, "ops": 1,
-         "uses": 4, "models": ["m", "n", "o", "p"]},
-    )  # fmt: skip
+        {
+            "cluster": "one",
+            "flaky": False,
+            "stage": "split",
+            "error": "it broke",
+            "labels": {"NEW": 2},
+            "ops": 2,
+            "uses": 4,
+            "models": ["m", "n", "o"],
+        },
+        {
+            "cluster": "two",
+            "flaky": False,
+            "stage": "compare",
+            "error": "before",
+            "labels": {"VANISHED": 1},
+            "ops": 1,
+            "uses": 9,
+            "models": ["m"],
+        },
+        {
+            "cluster": "timeout compare stablehlo.z",
+            "flaky": False,
+            "stage": "compare",
+            "error": "",
+            "labels": {"NEW": 1},
+            "ops": 1,
+            "uses": 1,
+            "models": ["m"],
+        },
+        {
+            "cluster": "one",
+            "flaky": True,
+            "stage": "split",
+            "error": "it broke",
+            "labels": {"NEW": 1},
+            "ops": 1,
+            "uses": 4,
+            "models": ["m", "n", "o", "p"],
+        },
+    )
 
 
 def test_what_else_changed() -> None:
-    other = ORIGIN | {"dirty": True, "backend_revision": "fedcba9876543210", "host": "server", "compiler": "buda 2",
-                      "versions": {"jax": "1", "torch": "2"}, "options": {"dtype": "bfloat16"}}  # fmt: skip
+    other = ORIGIN | {
+        "dirty": True,
+        "backend_revision": "fedcba9876543210",
+        "host": "server",
+        "compiler": "buda 2",
+        "versions": {"jax": "1", "torch": "2"},
+        "options": {"dtype": "bfloat16"},
+    }
     b = run(origin=other, models=("n", "o"), arch="p150", backend="xla")
     assert compare(run(), run()).changes == ()
     assert {change["what"]: (change["a"], change["b"]) for change in compare(run(), b).changes} == {
-        "compiler": ("buda 1", "buda 2"), "compiler revision": ("", "fedcba987654"),
-        "opscope revision": ("0123456789ab", "0123456789ab (changed since)"), "backend": ("reference", "xla"),
-        "arch": ("n150", "p150"), "models": ("m", "n, o"), "host": ("laptop", "server"),
-        "version torch": (None, "2"), "option dtype": ("float32", "bfloat16"),
-    }  # fmt: skip
+        "compiler": ("buda 1", "buda 2"),
+        "compiler revision": ("", "fedcba987654"),
+        "opscope revision": ("0123456789ab", "0123456789ab (changed since)"),
+        "backend": ("reference", "xla"),
+        "arch": ("n150", "p150"),
+        "models": ("m", "n, o"),
+        "host": ("laptop", "server"),
+        "version torch": (None, "2"),
+        "option dtype": ("float32", "bfloat16"),
+    }
 
 
 def test_a_gate_fails_for_news_that_nobody_knows() -> None:
@@ -234,8 +352,15 @@ def test_a_gate_fails_for_news_that_nobody_knows() -> None:
     assert news(op("b", "timeout", expected="notyet: slow")).news == 0
     assert news(op("b", "crashed")).news == 0
     answer = as_json(news(op("a", pcc=0.5)))
-    side = {"run_id": "run", "place": "folder", "started": "2026-11-01T02:00:00+00:00", "backend": "reference",
-            "arch": "n150", "models": ["m"], "outcome": "complete"}  # fmt: skip
+    side = {
+        "run_id": "run",
+        "place": "folder",
+        "started": "2026-11-01T02:00:00+00:00",
+        "backend": "reference",
+        "arch": "n150",
+        "models": ["m"],
+        "outcome": "complete",
+    }
     assert (answer["a"], answer["b"]) == (side | {"ops": 2}, side | {"ops": 1})
     assert (answer["news"], answer["counts"], answer["isolation"]) == (1, {"PCC-DROP": 1, "VANISHED": 1}, [])
     assert [row["news"] for row in answer["rows"]] == [True, False]

@@ -106,9 +106,13 @@ class Desk:
         """Runs a program of this interpreter's; `codes` are the exit codes that it may have."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
         done = subprocess.run(
-            [BIN / words[0], *words[1:]], cwd=self.folder, capture_output=True, timeout=seconds, check=False,
+            [BIN / words[0], *words[1:]],
+            cwd=self.folder,
+            capture_output=True,
+            timeout=seconds,
+            check=False,
             env=environment | {"COLUMNS": "120", "PYTEST_ADDOPTS": "-p no:benchmark -p no:randomly"},
-        )  # fmt: skip
+        )
         text = (done.stdout + done.stderr).decode()  # what is no UTF-8 raises
         assert done.returncode in codes, (words, done.returncode, text[-3000:])
         assert "Traceback (most recent call last)" not in text, text[-3000:]
@@ -126,8 +130,21 @@ class Desk:
 
     def sweep(self, name: str, *words: str, codes: tuple[int, ...] = (1,)) -> Path:
         """A run of the model."""
-        self.call("pytest", "--model", "m.mlir", "--op-by-op", "--backend", "words.py", "--repro-size", "0",
-                  "--no-report", "--run-dir", name, *words, codes=codes)  # fmt: skip
+        self.call(
+            "pytest",
+            "--model",
+            "m.mlir",
+            "--op-by-op",
+            "--backend",
+            "words.py",
+            "--repro-size",
+            "0",
+            "--no-report",
+            "--run-dir",
+            name,
+            *words,
+            codes=codes,
+        )
         return self.folder / name
 
 
@@ -175,10 +192,11 @@ def check_records(run_dir: Path, ops: int) -> dict[str, OpTest]:
     run = store.load_run(run_dir)
     assert len(run.tests) == len(run.rows) >= ops
     expected = {
-        "stablehlo.add": ("success", "compare", None), "stablehlo.subtract": ("success", "compare", None),
+        "stablehlo.add": ("success", "compare", None),
+        "stablehlo.subtract": ("success", "compare", None),
         "stablehlo.tanh": ("compile_failed", "split", "lower"),
         "stablehlo.sine": ("compile_failed", "lower", "link.it"),
-    }  # fmt: skip
+    }
     assert {(t.op_name, (t.status.value, t.stage_reached, t.failed_stage)) for t in run.tests} == set(expected.items())
     assert {stage.stage for t in run.tests if t.success for stage in t.stages} == {*STAGES, "compare"}
     return {test.op_name.partition(".")[2]: test for test in reversed(run.tests)}

@@ -90,8 +90,13 @@ def test_every_op_is_a_record_of_texts(optest: Path, run_dir: Path) -> None:
 
 def test_each_model_keeps_its_ops_and_unsplittable_ones_are_there(tmp_path: Path) -> None:
     ops = {"add": Op(uses={"a": 2, "b": 1}), "lost": Op("unsplittable", uses={"b": 1}, error="no body")}
-    op_records = records(Path(export(str(night(tmp_path, 1, ops)), "--format", "optest-json", "--job-id", "7", "-o",
-                                str(tmp_path / "out")).strip()))  # fmt: skip
+    op_records = records(
+        Path(
+            export(
+                str(night(tmp_path, 1, ops)), "--format", "optest-json", "--job-id", "7", "-o", str(tmp_path / "out")
+            ).strip()
+        )
+    )
     assert Counter((record["model_name"], record["op_id"]) for _, record in op_records) == Counter(
         [("a", op_id("add")), ("b", op_id("add")), ("b", op_id("lost"))]
     )
@@ -110,8 +115,9 @@ def test_each_model_keeps_its_ops_and_unsplittable_ones_are_there(tmp_path: Path
     ],
 )
 def test_a_value_that_its_pattern_cuts_is_replaced_alone(data_type: str, told: str) -> None:
-    bad = TensorDesc.model_construct(shape=(1, -1), data_type=data_type, buffer_type=None, layout="tile",
-                                     grid_shape=(8, 8))  # fmt: skip
+    bad = TensorDesc.model_construct(
+        shape=(1, -1), data_type=data_type, buffer_type=None, layout="tile", grid_shape=(8, 8)
+    )
     good = TensorDesc(shape=(), data_type="bf16")
     text = tensors([bad, good])
     parts = re.findall(r"TensorDesc\(([^)]*)\)", text)
@@ -150,9 +156,14 @@ def test_junit_counts_as_pytest_does(run_dir: Path, tmp_path: Path) -> None:
     failing = sum(is_failure(test) for test in tests)
     assert (root.tag, suite.get("name"), suite.get("tests")) == ("testsuites", "pytest", str(len(tests)))
     errors, failures = suite.findall("testcase/error"), suite.findall("testcase/failure")
-    assert (suite.get("errors"), suite.get("failures")) == ("1", str(failing - 1)) == (
-        str(len(errors)), str(len(failures)),
-    )  # fmt: skip
+    assert (
+        (suite.get("errors"), suite.get("failures"))
+        == ("1", str(failing - 1))
+        == (
+            str(len(errors)),
+            str(len(failures)),
+        )
+    )
     assert suite.get("skipped") == "5" == str(len(suite.findall("testcase/skipped")))
     assert [element.get("type") for element in suite.findall("testcase/skipped")].count("pytest.xfail") == 1
     card = {element.get("name"): element.get("value") for element in suite.iterfind("properties/property")}
@@ -229,12 +240,15 @@ NOT_JUDGED = "no golden: XLA refuses it"
             ("builder-xml", "--job-id", "5"),
             {
                 "right": (True, False, "success", None),
-                "gap": (False, False, "compile_failed",
-                        "expected failure (notyet: no such kernel): expected a kernel, got none"),
+                "gap": (
+                    False,
+                    False,
+                    "compile_failed",
+                    "expected failure (notyet: no such kernel): expected a kernel, got none",
+                ),
                 "surprise": (True, False, "success", None),
                 "wrong": (False, False, "wrong_result", "relative L2"),
-                "known wrong": (False, False, "wrong_result",
-                                "expected failure (notyet: no such kernel): relative L2"),
+                "known wrong": (False, False, "wrong_result", "expected failure (notyet: no such kernel): relative L2"),
                 "unknown": (True, True, None, NOT_JUDGED),
                 "known unknown": (True, True, None, f"expected failure (notyet: no such kernel): {NOT_JUDGED}"),
                 "aside": (True, True, None, "skipped"),
@@ -245,8 +259,12 @@ NOT_JUDGED = "no golden: XLA refuses it"
             {
                 "right": (True, False, "success", None),
                 "gap": (True, True, "compile_failed", "expected a kernel, got none"),
-                "surprise": (False, False, "success",
-                             "passed, though a limitation says unexpected pass: notimpl: since fixed"),
+                "surprise": (
+                    False,
+                    False,
+                    "success",
+                    "passed, though a limitation says unexpected pass: notimpl: since fixed",
+                ),
                 "wrong": (False, False, "wrong_result", "relative L2"),
                 "known wrong": (True, True, "wrong_result", "relative L2"),
                 # Red, as in the run, but by the reader's word for what ended without a verdict.
@@ -256,7 +274,7 @@ NOT_JUDGED = "no golden: XLA refuses it"
             },
         ),
     ],
-)  # fmt: skip
+)
 def test_the_reader_of_builder_tests_gets_each_op_as_it_ended(
     tmp_path: Path, words: tuple[str, ...], read: dict[str, tuple[bool, bool, str | None, str | None]]
 ) -> None:

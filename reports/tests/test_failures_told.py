@@ -29,11 +29,15 @@ from opscope.reports.tests.nights import Op, night, op_id
 from opscope.reports.tests.test_diff_rows import compare, op, run
 
 MANY = {
-    "add": Op(uses={"a": 12}), "x.add": Op(uses={"b": 1}), "y.add": Op("crashed", uses={"c": 1}),
+    "add": Op(uses={"a": 12}),
+    "x.add": Op(uses={"b": 1}),
+    "y.add": Op("crashed", uses={"c": 1}),
     "z.add": Op("crashed", uses={"d": 1}, error="", more={"crash_kind": "SIGSEGV", "expected": "notyet: soon"}),
-    "w.sub": Op(uses={"a": 1}, more={"expected": "never: unneeded"}), "lost": Op("unsplittable", uses={"a": 3}),
-    "idle": Op("not_run", uses={"a": 1}), "slow": Op("timeout", uses={"b": 1}, error=""),
-}  # fmt: skip
+    "w.sub": Op(uses={"a": 1}, more={"expected": "never: unneeded"}),
+    "lost": Op("unsplittable", uses={"a": 3}),
+    "idle": Op("not_run", uses={"a": 1}),
+    "slow": Op("timeout", uses={"b": 1}, error=""),
+}
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +61,23 @@ def test_an_outcome_without_a_test_has_nothing_to_tell(built: Path, connection: 
         lost, idle = view.ops[op_id("lost")], view.ops[op_id("idle")]
         nothing = (None, None, None, 0.0, "none", "", False, "")
         for each in (lost, idle):
-            assert (each.pcc, each.cycles, each.l1_peak_bytes, each.compile_seconds, each.ran_on, each.expected,
-                    each.flaky, each.artifact) == nothing  # fmt: skip
+            assert (
+                each.pcc,
+                each.cycles,
+                each.l1_peak_bytes,
+                each.compile_seconds,
+                each.ran_on,
+                each.expected,
+                each.flaky,
+                each.artifact,
+            ) == nothing
         assert (lost.failed_stage, lost.error, lost.stage, lost.bad, lost.attempted) == (
-            "split", "it broke", "split", True, True,
-        )  # fmt: skip
+            "split",
+            "it broke",
+            "split",
+            True,
+            True,
+        )
         assert (idle.failed_stage, idle.error, idle.bad, idle.attempted) == ("", "", False, False)
         assert lost.cluster == "unsplittable split stablehlo.lost"
         fell = view.ops[op_id("z.add")]
@@ -109,10 +125,15 @@ def test_an_op_is_told_with_its_places_and_uses(connection: sa.Connection) -> No
     failing = op_history.find(connection, "night01", [Rule("d", model="d"), Rule("rest")], None)["failing"]
     assert [(row["op_name"], row["owner"], row["known"], row["uses"]) for row in failing] == [
         ("stablehlo.lost", "rest", "", 3),
-        *sorted((("stablehlo.y.add", "rest", "", 1), ("stablehlo.z.add", "d", "notyet: soon", 1),
-                 ("stablehlo.slow", "rest", "", 1)),
-                key=lambda row: op_id(row[0].partition(".")[2])),
-    ]  # fmt: skip
+        *sorted(
+            (
+                ("stablehlo.y.add", "rest", "", 1),
+                ("stablehlo.z.add", "d", "notyet: soon", 1),
+                ("stablehlo.slow", "rest", "", 1),
+            ),
+            key=lambda row: op_id(row[0].partition(".")[2]),
+        ),
+    ]
     told = op_history.find(connection, "night01", (), None)
     assert told["statuses"] == {"crashed": 2, "not_run": 1, "success": 3, "timeout": 1, "unsplittable": 1}
 
@@ -139,10 +160,12 @@ def test_names_are_asked_for_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ("status = 'odd'", "expected one of a record, got 'odd'"), ("cycles = 'many'", "expected a number, got 'many'"),
-        ("pcc = 'x'", "expected a number, got 'x'"), ("compile_seconds = 'x'", "expected a number, got 'x'"),
+        ("status = 'odd'", "expected one of a record, got 'odd'"),
+        ("cycles = 'many'", "expected a number, got 'many'"),
+        ("pcc = 'x'", "expected a number, got 'x'"),
+        ("compile_seconds = 'x'", "expected a number, got 'x'"),
     ],
-)  # fmt: skip
+)
 def test_a_value_that_is_none_of_its_column_is_told(connection: sa.Connection, change: str, told: str) -> None:
     connection.execute(sa.text(f"UPDATE op_tests SET {change} WHERE op_id = '{op_id('add')}'"))
     with pytest.raises(DamagedValueError, match=told):
@@ -152,16 +175,27 @@ def test_a_value_that_is_none_of_its_column_is_told(connection: sa.Connection, c
 
 # --- owners
 
-RULES = [Rule("crashes", cluster="SIGSEGV run *"), Rule("exp", op="*.exp"), Rule("split", stage="split"),
-         Rule("zoo", model="zoo*")]  # fmt: skip
+RULES = [
+    Rule("crashes", cluster="SIGSEGV run *"),
+    Rule("exp", op="*.exp"),
+    Rule("split", stage="split"),
+    Rule("zoo", model="zoo*"),
+]
 
 
 def test_each_kind_of_failure_has_its_owner() -> None:
     owned = Owned(RULES)
 
     def of(**more: Any) -> str:
-        test = {"failed_stage": None, "stage_reached": Stage.RUN, "error_signature": None, "crash_kind": None,
-                "status": "crashed", "op_name": "stablehlo.add", "models": ("a",)}  # fmt: skip
+        test = {
+            "failed_stage": None,
+            "stage_reached": Stage.RUN,
+            "error_signature": None,
+            "crash_kind": None,
+            "status": "crashed",
+            "op_name": "stablehlo.add",
+            "models": ("a",),
+        }
         return owned.owner_of(SimpleNamespace(**test | more))  # type: ignore[arg-type]
 
     assert of(crash_kind="SIGSEGV") == "crashes"
@@ -206,20 +240,43 @@ def test_a_fix_tells_its_first_op_and_what_it_blocks() -> None:
     view = run(x, y, op("z", "timeout"), fine, models=("m", "n", "o", "of which no op was attempted"))
     fixes = plan(dict.fromkeys(view.models, view))
     first, second = fixes.fixes
-    assert (first.fix, first.op_names, first.stage, first.error, first.ops, first.uses, first.models, first.alone,
-            first.known, first.repro) == (
-        "s", ("stablehlo.x", "stablehlo.y"), "compare", "crashed", 2, 12, ("m", "n"), 1, 1, "y",
-    )  # fmt: skip
+    assert (
+        first.fix,
+        first.op_names,
+        first.stage,
+        first.error,
+        first.ops,
+        first.uses,
+        first.models,
+        first.alone,
+        first.known,
+        first.repro,
+    ) == (
+        "s",
+        ("stablehlo.x", "stablehlo.y"),
+        "compare",
+        "crashed",
+        2,
+        12,
+        ("m", "n"),
+        1,
+        1,
+        "y",
+    )
     assert (second.alone, second.models, second.uses) == (0, ("m",), 1)
     assert (fixes.whole, fixes.unknown, fixes.by) == (("o",), {}, "cluster")
     rows = missing(view, "m")
     assert [(row["op_id"], row["uses"], row["depth"], row["cluster"]) for row in rows] == [
-        ("y", 9, 0, "s"), ("x", 2, 0, "s"), ("z", 1, 0, "timeout compare stablehlo.z"),
-    ]  # fmt: skip
+        ("y", 9, 0, "s"),
+        ("x", 2, 0, "s"),
+        ("z", 1, 0, "timeout compare stablehlo.z"),
+    ]
     deep = run(op("a", "timeout", stage="split"), op("b", "timeout", stage="run"), op("c", "not_run", stage="odd"))
     assert [(row["op_id"], row["depth"], row["cluster"]) for row in missing(deep, "m")] == [
-        ("a", 0, "timeout split stablehlo.a"), ("b", 1, "timeout run stablehlo.b"), ("c", 2, ""),
-    ]  # fmt: skip
+        ("a", 0, "timeout split stablehlo.a"),
+        ("b", 1, "timeout run stablehlo.b"),
+        ("c", 2, ""),
+    ]
 
 
 def test_of_equally_good_bundles_the_smaller_and_then_the_more_used_one_goes_first() -> None:
@@ -238,16 +295,40 @@ def test_of_equally_good_bundles_the_smaller_and_then_the_more_used_one_goes_fir
 
 def test_a_model_as_one_program_is_shown_in_words() -> None:
     row: dict[str, Any] = {
-        "model": "m", "backend": "xla", "status": "success", "error_message": None, "pcc": None, "relative_l2": None,
-        "ran_on": "host", "intermediates": None, "jump_op_id": None, "jump_op_name": "stablehlo.add",
-        "jump_path": "main/3", "jump_location": "net.py:7", "jump_pcc": None, "jump_pcc_before": 0.5,
-    }  # fmt: skip
+        "model": "m",
+        "backend": "xla",
+        "status": "success",
+        "error_message": None,
+        "pcc": None,
+        "relative_l2": None,
+        "ran_on": "host",
+        "intermediates": None,
+        "jump_op_id": None,
+        "jump_op_name": "stablehlo.add",
+        "jump_path": "main/3",
+        "jump_location": "net.py:7",
+        "jump_pcc": None,
+        "jump_pcc_before": 0.5,
+    }
     assert whole_models._shown(row, "team") == {
-        "model": "m", "backend": "xla", "status": "success", "jump": "", "error": "", "pcc": "", "l2": "",
-        "ran_on": "host", "compared": "", "owner": "team",
-    }  # fmt: skip
-    row |= {"error_message": "low", "pcc": 0.98765432, "relative_l2": 0.01234, "intermediates": 12345,
-            "jump_op_id": "0a"}  # fmt: skip
+        "model": "m",
+        "backend": "xla",
+        "status": "success",
+        "jump": "",
+        "error": "",
+        "pcc": "",
+        "l2": "",
+        "ran_on": "host",
+        "compared": "",
+        "owner": "team",
+    }
+    row |= {
+        "error_message": "low",
+        "pcc": 0.98765432,
+        "relative_l2": 0.01234,
+        "intermediates": 12345,
+        "jump_op_id": "0a",
+    }
     shown = whole_models._shown(row, "")
     assert (shown["error"], shown["pcc"], shown["l2"], shown["compared"]) == ("low", "0.9876543", "0.012", "12,345")
     assert shown["jump"] == "stablehlo.add [0a] main/3 net.py:7"

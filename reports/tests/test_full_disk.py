@@ -94,8 +94,12 @@ def test_a_device_that_is_full_takes_no_export(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-c", code, "export", "night01", "--format", "csv", "-o", "-", "--db", url],
-            cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=full,
-            stderr=subprocess.PIPE, text=True, check=False,
-        )  # fmt: skip
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
     assert done.returncode != 0
     assert "No space left on device" in done.stderr

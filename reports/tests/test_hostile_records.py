@@ -20,26 +20,74 @@ from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import fresh
 from opscope.reports.tests.sample_run import make_run, op_id
 
-HOSTILE = ("\x1b]0;t\x07\x1b[2J\x9b31m\x00\x7f\u202eevil\u2066\ud800\r\b\n\tx\U000e0041 %s %n {} {0} [red]x[/red] [/] "
-           "<b>&amp; |`")  # fmt: skip
+HOSTILE = (
+    "\x1b]0;t\x07\x1b[2J\x9b31m\x00\x7f\u202eevil\u2066\ud800\r\b\n\tx\U000e0041 %s %n {} {0} [red]x[/red] [/] "
+    "<b>&amp; |`"
+)
 OWN_STAGES = {"stablehlo-to-ttir": "lower", "ttir-to-ttnn": "assemble", "ttnn-to-flatbuffer": "link.it"}
 """Stage of the sample -> the word of somebody else's backend, as in docs/backends.md."""
-KEPT = frozenset({
-    "schema_version", "run_id", "op_id", "test_start_ts", "test_end_ts", "status", "stage_reached",
-    "failed_stage", "backend", "artifact", "module", "golden", "started", "ended", "outcome", "stages", "arch",
-    "kind", "export_dirs", "models", "model", "model_name", "path", "workflow", "options",
-})  # fmt: skip
+KEPT = frozenset(
+    {
+        "schema_version",
+        "run_id",
+        "op_id",
+        "test_start_ts",
+        "test_end_ts",
+        "status",
+        "stage_reached",
+        "failed_stage",
+        "backend",
+        "artifact",
+        "module",
+        "golden",
+        "started",
+        "ended",
+        "outcome",
+        "stages",
+        "arch",
+        "kind",
+        "export_dirs",
+        "models",
+        "model",
+        "model_name",
+        "path",
+        "workflow",
+        "options",
+    }
+)
 """Fields that are checked, or by which commands find the run; every other text is made hostile."""
 TENSOR = op_id(2)
 
 COMMANDS = (
-    "show one", "show one --json", "publish one", "publish two", f"show {TENSOR}", f"show {TENSOR} --json",
-    "show demo", "diff one two", "diff --json one two", "unblock", "unblock --json", "readiness demo", "report one",
-    "sql top_errors", "sql top_errors --csv", "sql top_errors --json", "status", "costs one", "db stats",
-    "export one --format csv -o -", "export one --format junit -o -", "export one --format optest-json --job-id 5 -o -",
-    "export one --format builder-xml --job-id 5 -o out", "limitations update one", f"repro {TENSOR} --run one",
-    f"reduce {TENSOR} --run one", "merge one two --into joined", "clean --dry-run",
-)  # fmt: skip
+    "show one",
+    "show one --json",
+    "publish one",
+    "publish two",
+    f"show {TENSOR}",
+    f"show {TENSOR} --json",
+    "show demo",
+    "diff one two",
+    "diff --json one two",
+    "unblock",
+    "unblock --json",
+    "readiness demo",
+    "report one",
+    "sql top_errors",
+    "sql top_errors --csv",
+    "sql top_errors --json",
+    "status",
+    "costs one",
+    "db stats",
+    "export one --format csv -o -",
+    "export one --format junit -o -",
+    "export one --format optest-json --job-id 5 -o -",
+    "export one --format builder-xml --job-id 5 -o out",
+    "limitations update one",
+    f"repro {TENSOR} --run one",
+    f"reduce {TENSOR} --run one",
+    "merge one two --into joined",
+    "clean --dry-run",
+)
 
 
 def invoke(command: str) -> Result:

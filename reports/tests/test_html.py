@@ -81,9 +81,15 @@ def test_the_page_holds_every_op_and_its_numbers(page: Page) -> None:
     ladders = {"chart-ladder-ops", "chart-ladder-uses", "chart-heat"}
     assert set(data["charts"]) == ladders | {"chart-time", "chart-cycles", "chart-z"}
     text = " ".join(" ".join(page.texts).split())
-    for told in ("pass rate on simulator 20.0 %", "2 of 10 attempted", "pass rate on host 10.0 %", "0.4200000",
-                 "14 unique ops = 3 success", "notyet: sorting on the device",
-                 f"pytest --op-by-op --op {op_id(2)} --run-dir 'a run'"):  # fmt: skip
+    for told in (
+        "pass rate on simulator 20.0 %",
+        "2 of 10 attempted",
+        "pass rate on host 10.0 %",
+        "0.4200000",
+        "14 unique ops = 3 success",
+        "notyet: sorting on the device",
+        f"pytest --op-by-op --op {op_id(2)} --run-dir 'a run'",
+    ):
         assert told in text
 
 
@@ -208,9 +214,19 @@ def test_a_folder_that_is_no_run_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium to open the page in")
 def test_a_browser_draws_it_without_a_complaint(report: Path, tmp_path: Path) -> None:
     assert BROWSER is not None
-    command = [BROWSER, "--no-sandbox", "--disable-gpu", "--headless", "--disable-background-networking",
-               "--enable-logging=stderr", f"--user-data-dir={tmp_path}", "--window-size=1000,2000",
-               "--virtual-time-budget=8000", "--dump-dom", report.as_uri()]  # fmt: skip
+    command = [
+        BROWSER,
+        "--no-sandbox",
+        "--disable-gpu",
+        "--headless",
+        "--disable-background-networking",
+        "--enable-logging=stderr",
+        f"--user-data-dir={tmp_path}",
+        "--window-size=1000,2000",
+        "--virtual-time-budget=8000",
+        "--dump-dom",
+        report.as_uri(),
+    ]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=60, env={**os.environ, "HOME": str(tmp_path)}
     )

@@ -35,9 +35,22 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a run with an op that a stage refused, with its IR, and one whose numbers are explained."""
     run_dir = make_run(tmp_path_factory.mktemp("browser") / "run", repeat=30)
     artifacts.write(run_dir, FFT, "ir-reference/0-stablehlo.mlir", IR)
-    known = Explanation(op_id=TANH, op_name="stablehlo.tanh", backend="reference", results=(
-        ResultExplanation(number=0, shape=(4,), data_type="f32", reason="pcc low", wrong=1, count=4, worst=(
-            WorstElement(index=(2,), place="tile (0, 0)", expected="1.5", got="-7.25", z=8.0),)),))  # fmt: skip
+    known = Explanation(
+        op_id=TANH,
+        op_name="stablehlo.tanh",
+        backend="reference",
+        results=(
+            ResultExplanation(
+                number=0,
+                shape=(4,),
+                data_type="f32",
+                reason="pcc low",
+                wrong=1,
+                count=4,
+                worst=(WorstElement(index=(2,), place="tile (0, 0)", expected="1.5", got="-7.25", z=8.0),),
+            ),
+        ),
+    )
     text = artifacts.write(run_dir, TANH, f"{folder_name('reference')}/compare.txt", "pcc low\n")
     place = run_dir / "artifacts" / TANH / folder_name("reference") / "compare.json"
     place.write_bytes(stored.sealed(known.model_dump_json(), place.name) + b"\n")

@@ -12,9 +12,15 @@ from opscope.reports.database.rows import model_rows, modules, read
 from opscope.reports.pages import html
 
 DIFFERS = ImportCheck(
-    model="m", framework="onnx", status=ImportStatus.DIFFERS, importer="torch-mlir 1", held_to="reference 2", output=0,
-    error="4 of 6 values differ", node="node_0/<Mod>",
-)  # fmt: skip
+    model="m",
+    framework="onnx",
+    status=ImportStatus.DIFFERS,
+    importer="torch-mlir 1",
+    held_to="reference 2",
+    output=0,
+    error="4 of 6 values differ",
+    node="node_0/<Mod>",
+)
 
 
 def test_a_model_row_and_a_line_of_the_report(tmp_path: Path) -> None:

@@ -38,6 +38,8 @@ def test_slower_is_what_takes_longer_than_its_spread(
 
 
 def test_a_host_and_a_device_are_not_compared() -> None:
-    old, new = (op("add", ran_on=place, run_ns=time, run_spread_ns=1.0)
-                for place, time in (("silicon", 50 * US), ("host", 500 * US)))  # fmt: skip
+    old, new = (
+        op("add", ran_on=place, run_ns=time, run_spread_ns=1.0)
+        for place, time in (("silicon", 50 * US), ("host", 500 * US))
+    )
     assert told(old, new) == (Label.SAME, "")

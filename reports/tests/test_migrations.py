@@ -46,8 +46,15 @@ def test_every_row_of_before_is_there_and_counted(url: str) -> None:
         )
         assert set(connection.scalars(compile_ms)) == {5.0, 60.0}
         assert connection.execute(sa.text("PRAGMA foreign_key_check")).all() == []
-    assert counts == {"runs": 3, "nights": 3, "models": 5, "ops": 15, "op_tests": 17, "night_series": 3,
-                      "night_changes": 9}  # fmt: skip
+    assert counts == {
+        "runs": 3,
+        "nights": 3,
+        "models": 5,
+        "ops": 15,
+        "op_tests": 17,
+        "night_series": 3,
+        "night_changes": 9,
+    }
 
 
 def test_a_run_of_before_reads_as_its_folder_and_goes_on(url: str, tmp_path: Path) -> None:
@@ -71,8 +78,13 @@ def test_statuses_of_before_have_their_names_of_today(url: str) -> None:
 
 def test_a_status_is_renamed_wherever_one_stands(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/db.sqlite"
-    wrong = Op("wrong_result", uses={"a": 1}, failed=Stage.COMPARE, error="PCC 0.1",
-               more={"flaky": True, "outcomes": ("wrong_result at compare", "crashed at run")})  # fmt: skip
+    wrong = Op(
+        "wrong_result",
+        uses={"a": 1},
+        failed=Stage.COMPARE,
+        error="PCC 0.1",
+        more={"flaky": True, "outcomes": ("wrong_result at compare", "crashed at run")},
+    )
     publish(night(tmp_path, 0, {"exp": Op("crashed", uses={"a": 1})}), url)
     publish(night(tmp_path, 1, {"exp": wrong}), url)
     publish(night(tmp_path, 2, {"exp": Op("crashed", uses={"a": 1})}), url)
@@ -80,9 +92,14 @@ def test_a_status_is_renamed_wherever_one_stands(tmp_path: Path) -> None:
         expected = _all_rows(connection)
         assert sum("wrong_result" in rows for rows in expected.values()) >= 3  # tests, counts, changes
     with sqlite3.connect(tmp_path / "db.sqlite") as connection:
-        for table, column in [("op_tests", "status"), ("op_tests", "outcomes"), ("night_counts", "status"),
-                              ("night_changes", "status_before"),
-                              ("night_changes", "status_now"), ("night_changes", "note")]:  # fmt: skip
+        for table, column in [
+            ("op_tests", "status"),
+            ("op_tests", "outcomes"),
+            ("night_counts", "status"),
+            ("night_changes", "status_before"),
+            ("night_changes", "status_now"),
+            ("night_changes", "note"),
+        ]:
             connection.execute(f"UPDATE {table} SET {column} = REPLACE({column}, 'wrong_result', 'golden_failed')")
         for (view,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'").fetchall():
             connection.execute(f"DROP VIEW {view}")
@@ -99,9 +116,11 @@ def _all_rows(connection: sa.Connection) -> dict[str, str]:
     """Table -> its rows as text."""
     tables = ("op_tests", "night_counts", "night_kinds", "night_changes", "whole_models")
     return {
-        table: str(sorted(str(sorted(row.items())) for row in connection.execute(sa.text(f"SELECT * FROM {table}"))
-                          .mappings())) for table in tables
-    }  # fmt: skip
+        table: str(
+            sorted(str(sorted(row.items())) for row in connection.execute(sa.text(f"SELECT * FROM {table}")).mappings())
+        )
+        for table in tables
+    }
 
 
 def test_what_an_upgrade_counts_is_what_publishing_counts(tmp_path: Path) -> None:

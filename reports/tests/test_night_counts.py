@@ -54,34 +54,75 @@ def test_ops_of_one_name_and_end_are_one_row_for_each_model_and_one_for_all(tmp_
 
 def test_a_model_has_its_ops_and_uses_by_how_they_ended(tmp_path: Path) -> None:
     ops = {
-        "right": Op(uses={"a": 2, "b": 3}, more={"flaky": True}), "wrong": Op("wrong_result", uses={"a": 5}),
-        "idle": Op("not_run", uses={"a": 7}), "lost": Op("unsplittable", uses={"a": 11}),
+        "right": Op(uses={"a": 2, "b": 3}, more={"flaky": True}),
+        "wrong": Op("wrong_result", uses={"a": 5}),
+        "idle": Op("not_run", uses={"a": 7}),
+        "lost": Op("unsplittable", uses={"a": 11}),
         "more": Op(uses={"a": 13}),
-    }  # fmt: skip
+    }
     assert night_counts.models(view(tmp_path, 1, ops)) == {
-        "a": {"ops": 5, "attempted_ops": 4, "right_ops": 2, "bad_ops": 2, "flaky_ops": 1, "uses": 38,
-              "attempted_uses": 31, "right_uses": 15, "bad_uses": 16},
-        "b": {"ops": 1, "attempted_ops": 1, "right_ops": 1, "bad_ops": 0, "flaky_ops": 1, "uses": 3,
-              "attempted_uses": 3, "right_uses": 3, "bad_uses": 0},
-    }  # fmt: skip
+        "a": {
+            "ops": 5,
+            "attempted_ops": 4,
+            "right_ops": 2,
+            "bad_ops": 2,
+            "flaky_ops": 1,
+            "uses": 38,
+            "attempted_uses": 31,
+            "right_uses": 15,
+            "bad_uses": 16,
+        },
+        "b": {
+            "ops": 1,
+            "attempted_ops": 1,
+            "right_ops": 1,
+            "bad_ops": 0,
+            "flaky_ops": 1,
+            "uses": 3,
+            "attempted_uses": 3,
+            "right_uses": 3,
+            "bad_uses": 0,
+        },
+    }
 
 
 def test_what_two_nights_share_is_weighed_by_the_later_uses(tmp_path: Path) -> None:
     bad = Op("run_failed", uses={"a": 1})
-    before = view(tmp_path, 1, {
-        "stays": Op(uses={"a": 9}), "breaks": Op(uses={"a": 9}), "mended": bad, "moves": Op(uses={"a": 9}),
-        "idle": Op(uses={"a": 9}), "was_idle": Op("skipped", uses={"a": 9}), "gone": Op(uses={"a": 9}),
-        "was_lost": Op("unsplittable", uses={"a": 9}),
-    })  # fmt: skip
-    now = view(tmp_path, 2, {
-        "stays": Op(uses={"a": 2, "b": 1}), "breaks": Op("run_failed", uses={"a": 3}), "mended": Op(uses={"a": 5}),
-        "moves": Op(uses={"b": 7}, more={"ran_on": "host"}), "idle": Op("not_run", uses={"a": 1}),
-        "was_idle": Op(uses={"a": 1}), "new": Op(uses={"a": 1}), "was_lost": Op(uses={"a": 1}),
-    })  # fmt: skip
+    before = view(
+        tmp_path,
+        1,
+        {
+            "stays": Op(uses={"a": 9}),
+            "breaks": Op(uses={"a": 9}),
+            "mended": bad,
+            "moves": Op(uses={"a": 9}),
+            "idle": Op(uses={"a": 9}),
+            "was_idle": Op("skipped", uses={"a": 9}),
+            "gone": Op(uses={"a": 9}),
+            "was_lost": Op("unsplittable", uses={"a": 9}),
+        },
+    )
+    now = view(
+        tmp_path,
+        2,
+        {
+            "stays": Op(uses={"a": 2, "b": 1}),
+            "breaks": Op("run_failed", uses={"a": 3}),
+            "mended": Op(uses={"a": 5}),
+            "moves": Op(uses={"b": 7}, more={"ran_on": "host"}),
+            "idle": Op("not_run", uses={"a": 1}),
+            "was_idle": Op(uses={"a": 1}),
+            "new": Op(uses={"a": 1}),
+            "was_lost": Op(uses={"a": 1}),
+        },
+    )
     assert op_id("new") not in before.ops
     # Model, place, ops in both, right before and now, uses in both, of those right before and now.
     assert night_counts.pairs(before, now) == [
-        ["", "host", 4, 0, 1, 18, 0, 7], ["", "simulator", 4, 3, 2, 18, 13, 8],
-        ["a", "host", 3, 0, 0, 10, 0, 0], ["a", "simulator", 3, 2, 2, 10, 5, 7],
-        ["b", "host", 2, 0, 1, 8, 0, 7], ["b", "simulator", 2, 2, 1, 8, 8, 1],
-    ]  # fmt: skip
+        ["", "host", 4, 0, 1, 18, 0, 7],
+        ["", "simulator", 4, 3, 2, 18, 13, 8],
+        ["a", "host", 3, 0, 0, 10, 0, 0],
+        ["a", "simulator", 3, 2, 2, 10, 5, 7],
+        ["b", "host", 2, 0, 1, 8, 0, 7],
+        ["b", "simulator", 2, 2, 1, 8, 8, 1],
+    ]

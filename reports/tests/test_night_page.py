@@ -53,8 +53,10 @@ def test_a_night_with_two_lanes_a_missing_model_and_news(tmp_path: Path, monkeyp
     assert "n150: 2 models = 1 ran + 1 models missing; 1 unique ops = 1 compile_failed" in warnings
     assert HOSTILE not in text
     assert {(row["id"], row["backend"]) for row in data(text)["ops"]} == {
-        (op_id("add"), "n150"), (op_id("add"), "p150"), (op_id("exp"), "p150")
-    }  # fmt: skip
+        (op_id("add"), "n150"),
+        (op_id("add"), "p150"),
+        (op_id("exp"), "p150"),
+    }
 
 
 def test_a_run_by_its_folder_by_its_id_and_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

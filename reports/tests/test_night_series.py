@@ -25,9 +25,16 @@ NIGHT = {"night_id": "n", "shards": 0, "started": START}
 
 def run(run_id: str, **more: Any) -> dict[str, Any]:
     values: dict[str, Any] = {
-        "run_id": run_id, "backend": "xla", "arch": "n150", "options": {"dtype": "float32", "math_fidelity": "LoFi"},
-        "shard": 0, "outcome": "complete", "compiler": "c1", "jaxlib": "0.1", "backend_revision": "0123456789abcdef",
-    }  # fmt: skip
+        "run_id": run_id,
+        "backend": "xla",
+        "arch": "n150",
+        "options": {"dtype": "float32", "math_fidelity": "LoFi"},
+        "shard": 0,
+        "outcome": "complete",
+        "compiler": "c1",
+        "jaxlib": "0.1",
+        "backend_revision": "0123456789abcdef",
+    }
     return values | more
 
 
@@ -37,15 +44,43 @@ def model(name: str, outcome: str = "ran") -> dict[str, Any]:
 
 def test_a_series_is_one_row_with_its_ledger() -> None:
     runs = [run("r2", compiler="c2", jaxlib=""), run("r1")]
-    models = [model("a"), model("b"), model("c", "build_failed"), model("d", "export_failed"), model("e", "missing"),
-              model("f", "not_run"), model("g", "prepare_failed"), model("h", "framework_missing")]  # fmt: skip
+    models = [
+        model("a"),
+        model("b"),
+        model("c", "build_failed"),
+        model("d", "export_failed"),
+        model("e", "missing"),
+        model("f", "not_run"),
+        model("g", "prepare_failed"),
+        model("h", "framework_missing"),
+    ]
     assert counting._series_row(NIGHT, "xla n150 float32", runs, models, runs) == {
-        "night_id": "n", "series": "xla n150 float32", "backend": "xla", "arch": "n150", "dtype": "float32",
-        "data_format": "", "math_fidelity": "LoFi", "started": START, "previous_night": "", "compiler": "c1, c2",
-        "jaxlib": "0.1", "revision": "0123456789ab", "compiler_changed": False, "jaxlib_changed": False,
-        "models_changed": False, "status": "partial", "missing": "model e", "asked": 8, "ran": 2, "build_failed": 1,
-        "export_failed": 1, "prepare_failed": 1, "framework_missing": 1, "not_run": 1, "models_missing": 1,
-    }  # fmt: skip
+        "night_id": "n",
+        "series": "xla n150 float32",
+        "backend": "xla",
+        "arch": "n150",
+        "dtype": "float32",
+        "data_format": "",
+        "math_fidelity": "LoFi",
+        "started": START,
+        "previous_night": "",
+        "compiler": "c1, c2",
+        "jaxlib": "0.1",
+        "revision": "0123456789ab",
+        "compiler_changed": False,
+        "jaxlib_changed": False,
+        "models_changed": False,
+        "status": "partial",
+        "missing": "model e",
+        "asked": 8,
+        "ran": 2,
+        "build_failed": 1,
+        "export_failed": 1,
+        "prepare_failed": 1,
+        "framework_missing": 1,
+        "not_run": 1,
+        "models_missing": 1,
+    }
 
 
 @pytest.mark.parametrize(
@@ -62,15 +97,18 @@ def test_a_series_without_a_run_is_named_by_its_words(series: str, backend: str,
         (0, [run("a")], ""),
         (3, [run("a", shard=2)], "shard 1, shard 3"),
         (1, [run("a", shard=1)], ""),
-        (0, [run("a", outcome="running"), run("b", outcome="interrupted"), run("c", outcome="failed")],
-         "run a is running, run b is interrupted"),
+        (
+            0,
+            [run("a", outcome="running"), run("b", outcome="interrupted"), run("c", outcome="failed")],
+            "run a is running, run b is interrupted",
+        ),
         # Shares of --shard: the highest number tells how many there are; what the night says is not said twice.
         (0, [run("a", options={"shard": "1/3"}), run("b", options={"shard": "2/4"})], "shard 3, shard 4"),
         (2, [run("a", options={"shard": "1/2"}, shard=1)], "shard 2"),
         (2, [run("a", options={"shard": "1/3"}, shard=2)], "shard 1, shard 2, shard 3"),
         (2, [run("a", options={"shard": "2/3"}, shard=2)], "shard 1, shard 3"),
     ],
-)  # fmt: skip
+)
 def test_what_is_missing_of_a_night(shards: int, runs: list[dict[str, Any]], missing: str) -> None:
     row = counting._series_row({**NIGHT, "shards": shards}, "xla n150", runs, [model("a")], runs)
     assert (row["missing"], row["status"]) == (missing, "partial" if missing else "complete")
@@ -85,10 +123,14 @@ def test_a_shard_of_another_series_is_there() -> None:
 @pytest.mark.parametrize(
     ("cell", "fits"),
     [
-        ({}, True), ({"data_format": "bf16"}, True), ({"data_format": "bfp8"}, False), ({"arch": "p150"}, False),
-        ({"backend": "reference"}, False), ({"arch": "p150", "data_format": "bf16"}, False),
+        ({}, True),
+        ({"data_format": "bf16"}, True),
+        ({"data_format": "bfp8"}, False),
+        ({"arch": "p150"}, False),
+        ({"backend": "reference"}, False),
+        ({"arch": "p150", "data_format": "bf16"}, False),
     ],
-)  # fmt: skip
+)
 def test_a_run_fits_what_was_expected(cell: dict[str, str], fits: bool) -> None:
     told: Any = type("Cell", (), {"backend": "xla", "arch": "n150", "data_format": ""} | cell)
     assert counting._fits(run("a", options={"data_format": "bf16"}), told) is fits
@@ -157,8 +199,13 @@ def test_a_name_is_of_a_night_or_of_a_run(url: str, tmp_path: Path) -> None:
         assert {name: names_night(runs.connection, name) for name in names} == names
         assert {name: is_night(runs.connection, name) for name in (FIRST, "night00")} == {FIRST: True, "night00": False}
         assert not names_night(None, FIRST)
-        for a, b, nights in ((None, None, True), (FIRST, SECOND, True), (SECOND, None, True),
-                             ("night10", "night20", False), ("night10", SECOND, None)):  # fmt: skip
+        for a, b, nights in (
+            (None, None, True),
+            (FIRST, SECOND, True),
+            (SECOND, None, True),
+            ("night10", "night20", False),
+            ("night10", SECOND, None),
+        ):
             if nights is None:
                 with pytest.raises(InputError, match=f"expected a run folder or the id of a published run, got `{b}`"):
                     diffs(runs, a, b)

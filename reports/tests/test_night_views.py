@@ -51,56 +51,97 @@ def rows(url: str, query: str) -> list[tuple[Any, ...]]:
 
 EXPECTED: dict[str, list[tuple[Any, ...]]] = {
     "SELECT night_status, missing, asked, ran, models_missing, changed, nights_ago FROM night_status "
-    "ORDER BY started": [
-        ("complete", "", 2, 2, 0, "", 1), ("partial", "model c", 3, 2, 1, "compiler", 0)],
+    "ORDER BY started": [("complete", "", 2, 2, 0, "", 1), ("partial", "model c", 3, 2, 1, "compiler", 0)],
     # Of five attempted ops two are right now; of the three in both nights add and exp are, add and host were.
     "SELECT scope, ran_on, attempted_ops, right_ops, attempted_uses, right_uses FROM night_rates "
     f"WHERE night_id = '{NIGHT}' ORDER BY scope, ran_on": [
-        ("all", "simulator", 5, 2, 12, 4), ("like for like", "host", 3, 0, 8, 0),
-        ("like for like", "simulator", 3, 2, 8, 4)],
+        ("all", "simulator", 5, 2, 12, 4),
+        ("like for like", "host", 3, 0, 8, 0),
+        ("like for like", "simulator", 3, 2, 8, 4),
+    ],
     f"SELECT status, is_expected, ops, uses FROM night_statuses WHERE night_id = '{NIGHT}' ORDER BY status": [
-        ("compile_failed", 1, 1, 4), ("crashed", 0, 1, 3), ("not_run", 0, 1, 1), ("success", 0, 2, 4),
-        ("unsplittable", 0, 1, 1)],
+        ("compile_failed", 1, 1, 4),
+        ("crashed", 0, 1, 3),
+        ("not_run", 0, 1, 1),
+        ("success", 0, 2, 4),
+        ("unsplittable", 0, 1, 1),
+    ],
     "SELECT model, op_kind, attempted_ops, right_ops, host_ops, bad_ops FROM night_coverage "
     f"WHERE night_id <> '{NIGHT}' ORDER BY model, op_kind": [
-        ("a", "eltwise", 1, 1, 0, 0), ("a", "other", 1, 0, 1, 0), ("b", "eltwise", 1, 1, 0, 0),
-        ("b", "other", 1, 0, 0, 1)],
+        ("a", "eltwise", 1, 1, 0, 0),
+        ("a", "other", 1, 0, 1, 0),
+        ("b", "eltwise", 1, 1, 0, 0),
+        ("b", "other", 1, 0, 0, 1),
+    ],
     # Of four ops of a one is right; one was not attempted, and is not right for that.
     "SELECT model, op_kind, ops, attempted_ops, right_ops, bad_ops, uses, attempted_uses, right_uses, pass_rate "
     f"FROM night_coverage WHERE night_id = '{NIGHT}' ORDER BY model, op_kind": [
-        ("a", "eltwise", 1, 1, 1, 0, 2, 2, 2, 1.0), ("a", "other", 3, 2, 0, 2, 6, 5, 0, 0.0),
-        ("b", "data_movement", 1, 1, 0, 1, 3, 3, 0, 0.0), ("b", "eltwise", 1, 1, 1, 0, 1, 1, 1, 1.0),
-        ("b", "other", 1, 1, 1, 0, 1, 1, 1, 1.0)],
+        ("a", "eltwise", 1, 1, 1, 0, 2, 2, 2, 1.0),
+        ("a", "other", 3, 2, 0, 2, 6, 5, 0, 0.0),
+        ("b", "data_movement", 1, 1, 0, 1, 3, 3, 0, 0.0),
+        ("b", "eltwise", 1, 1, 1, 0, 1, 1, 1, 1.0),
+        ("b", "other", 1, 1, 1, 0, 1, 1, 1, 1.0),
+    ],
     f"SELECT op_name, stage_reached, depth, ops, uses FROM night_ladder WHERE model = 'all models' "
     f"AND night_id = '{NIGHT}' AND status = 'success' ORDER BY op_name": [
-        ("stablehlo.add", "compare", 6, 1, 3), ("stablehlo.exp", "compare", 6, 1, 1)],
+        ("stablehlo.add", "compare", 6, 1, 3),
+        ("stablehlo.exp", "compare", 6, 1, 1),
+    ],
     f"SELECT label, op_name, expected <> '', news, now_bad, models, uses FROM night_diff WHERE night_id = '{NIGHT}' "
     "ORDER BY label, op_name": [
-        ("FIXED", "stablehlo.exp", 0, 0, 0, "b", 1), ("NEVER-RUN", "stablehlo.idle", 0, 0, 0, "a", 1),
-        ("NEW", "stablehlo.host", 1, 0, 1, "a", 4), ("NEW", "stablehlo.lost", 0, 1, 1, "a", 1),
-        ("NEW", "stablehlo.sort", 0, 1, 1, "b", 3), ("SLOWER", "stablehlo.add", 0, 0, 0, "a, b", 3)],
+        ("FIXED", "stablehlo.exp", 0, 0, 0, "b", 1),
+        ("NEVER-RUN", "stablehlo.idle", 0, 0, 0, "a", 1),
+        ("NEW", "stablehlo.host", 1, 0, 1, "a", 4),
+        ("NEW", "stablehlo.lost", 0, 1, 1, "a", 1),
+        ("NEW", "stablehlo.sort", 0, 1, 1, "b", 3),
+        ("SLOWER", "stablehlo.add", 0, 0, 0, "a, b", 3),
+    ],
     "SELECT label, op_name, status, artifact FROM night_failures ORDER BY started, op_name": [
-        ("FIRST", "stablehlo.exp", "wrong_result", ""), ("NEW", "stablehlo.host", "compile_failed", ""),
-        ("NEW", "stablehlo.lost", "unsplittable", ""), ("NEW", "stablehlo.sort", "crashed", "artifacts/x/e.txt")],
+        ("FIRST", "stablehlo.exp", "wrong_result", ""),
+        ("NEW", "stablehlo.host", "compile_failed", ""),
+        ("NEW", "stablehlo.lost", "unsplittable", ""),
+        ("NEW", "stablehlo.sort", "crashed", "artifacts/x/e.txt"),
+    ],
     f"SELECT position, op_names, model_count, uses, expected_ops FROM night_clusters WHERE night_id = '{NIGHT}' "
     "ORDER BY position": [
-        (1, "stablehlo.host", 1, 4, 1), (2, "stablehlo.sort", 1, 3, 0), (3, "stablehlo.lost", 1, 1, 0)],
+        (1, "stablehlo.host", 1, 4, 1),
+        (2, "stablehlo.sort", 1, 3, 0),
+        (3, "stablehlo.lost", 1, 1, 0),
+    ],
     f"SELECT fixes, whole, all_models, unlocked FROM night_unlock WHERE night_id = '{NIGHT}' ORDER BY fixes": [
-        (0, 0, 2, ""), (1, 1, 2, "b"), (2, 1, 2, ""), (3, 1, 2, "")],  # one op of a was not attempted
+        (0, 0, 2, ""),
+        (1, 1, 2, "b"),
+        (2, 1, 2, ""),
+        (3, 1, 2, ""),
+    ],  # one op of a was not attempted
     "SELECT model, outcome, ops, right_ops, bad_ops, not_attempted, whole, right_before, right_now, nights_ago "
     "FROM model_readiness ORDER BY started, model": [
-        ("a", "ran", 2, 2, 0, 0, 1, None, None, 1), ("b", "ran", 2, 1, 1, 0, 0, None, None, 1),
-        ("a", "ran", 4, 1, 2, 1, 0, 1, 1, 0), ("b", "ran", 3, 2, 1, 0, 0, 1, 2, 0),
-        ("c", "missing", 0, 0, 0, 0, 0, None, None, 0)],
+        ("a", "ran", 2, 2, 0, 0, 1, None, None, 1),
+        ("b", "ran", 2, 1, 1, 0, 0, None, None, 1),
+        ("a", "ran", 4, 1, 2, 1, 0, 1, 1, 0),
+        ("b", "ran", 3, 2, 1, 0, 0, 1, 2, 0),
+        ("c", "missing", 0, 0, 0, 0, 0, None, None, 0),
+    ],
     "SELECT model, op_name, uses, depth FROM model_blockers ORDER BY started, model, op_name": [
-        ("b", "stablehlo.exp", 1, 1), ("a", "stablehlo.host", 4, 1), ("a", "stablehlo.lost", 1, 1),
-        ("b", "stablehlo.sort", 3, 1)],
+        ("b", "stablehlo.exp", 1, 1),
+        ("a", "stablehlo.host", 4, 1),
+        ("a", "stablehlo.lost", 1, 1),
+        ("b", "stablehlo.sort", 3, 1),
+    ],
     f"SELECT cycles, cycles_of_all_uses, compile_ms FROM night_ops WHERE op_id = '{op_id('add')}' ORDER BY started": [
-        (100, 300, 10.0), (200, 600, 10.0)],
+        (100, 300, 10.0),
+        (200, 600, 10.0),
+    ],
     "SELECT model, SUM(cycles_of_all_uses), SUM(right_ops) FROM night_costs "
     "GROUP BY night_id, model ORDER BY night_id, model": [
-        ("a", 200, 2), ("all models", 300, 2), ("b", 100, 1), ("a", 400, 1), ("all models", 610, 2), ("b", 210, 2)],
-}  # fmt: skip
+        ("a", 200, 2),
+        ("all models", 300, 2),
+        ("b", 100, 1),
+        ("a", 400, 1),
+        ("all models", 610, 2),
+        ("b", 210, 2),
+    ],
+}
 """Query -> its rows."""
 
 

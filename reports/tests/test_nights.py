@@ -65,21 +65,24 @@ def test_the_ledger_of_models_adds_up(url: str, tmp_path: Path) -> None:
     failed = tuple(
         ModelFailure(model=model, framework="torch", status=status, error="it broke")
         for model, status in (
-            ("b", ModelStatus.BUILD_FAILED), ("c", ModelStatus.FRAMEWORK_MISSING),
+            ("b", ModelStatus.BUILD_FAILED),
+            ("c", ModelStatus.FRAMEWORK_MISSING),
             *((f"e{number}", ModelStatus.EXPORT_FAILED) for number in range(2)),
             *((f"p{number}", ModelStatus.PREPARE_FAILED) for number in range(3)),
             *((f"n{number}", ModelStatus.NOT_RUN) for number in range(4)),
         )
-    )  # fmt: skip
+    )
     night_record = record(1, models=("a", "b", "c", "d"))
     publish(shard_run(tmp_path, night_record, 1, {"add": Op(uses={"a": 1})}, failed=failed), url)
     for view in ("night_series", "night_status", "dashboard_nights"):
         assert rows(url, f"SELECT {', '.join(LEDGER)} FROM {view}") == [(13, 1, 1, 2, 3, 1, 4, 1)], view
     outcomes = "SELECT model, outcome, reason FROM night_models WHERE model < 'e' ORDER BY model"
     assert rows(url, outcomes) == [
-        ("a", "ran", ""), ("b", "build_failed", "it broke"), ("c", "framework_missing", "it broke"),
+        ("a", "ran", ""),
+        ("b", "build_failed", "it broke"),
+        ("c", "framework_missing", "it broke"),
         ("d", "missing", ""),
-    ]  # fmt: skip
+    ]
     assert rows(url, "SELECT missing FROM night_series") == [("model d",)]
 
 
@@ -135,8 +138,9 @@ def test_a_run_again_supersedes_and_both_are_kept(url: str, tmp_path: Path) -> N
     with open_database(url) as connection:
         view = night_view(connection, night_record.night_id, SERIES)
     assert {op.op_name: op.status for op in view.ops.values()} == {
-        "stablehlo.add": "success", "stablehlo.exp": "success",
-    }  # fmt: skip
+        "stablehlo.add": "success",
+        "stablehlo.exp": "success",
+    }
 
 
 def test_the_order_of_arrival_changes_nothing(tmp_path: Path) -> None:
@@ -202,8 +206,9 @@ def test_a_run_by_itself_is_a_night_of_its_own(url: str, tmp_path: Path) -> None
     publish(night(tmp_path, 1, OPS), url)
     publish_night(url, tmp_path, 2, OPS)
     assert rows(url, "SELECT night_id, kind FROM nights ORDER BY started") == [
-        ("night01", "run"), ("nightly-20261103-020000", "night"),
-    ]  # fmt: skip
+        ("night01", "run"),
+        ("nightly-20261103-020000", "night"),
+    ]
     assert rows(url, "SELECT previous_night FROM night_series") == [("",), ("",)]
     join(tmp_path / "night01", record(0))
     publish(tmp_path / "night01", url)
@@ -219,14 +224,16 @@ def test_backends_of_one_run_are_series_of_their_own(url: str, tmp_path: Path) -
     reseal(journal, lambda line: line.replace(*on_xla).replace("wrong_result", "success"), journal.parent / "xla.jsonl")
     publish(run, url)
     assert rows(url, "SELECT series, status FROM night_series ORDER BY series") == [
-        (SERIES, "complete"), (SERIES.replace("reference", "xla"), "complete"),
-    ]  # fmt: skip
+        (SERIES, "complete"),
+        (SERIES.replace("reference", "xla"), "complete"),
+    ]
     assert rows(url, "SELECT COUNT(*) FROM op_tests WHERE superseded_by = ''") == [(4,)]
     right = "SELECT backend, SUM(right_ops) FROM night_rates WHERE scope = 'all' GROUP BY backend ORDER BY backend"
     assert rows(url, right) == [("reference", 1), ("xla", 2)]
     assert rows(url, "SELECT backend, SUM(bad) FROM newest_ops GROUP BY backend ORDER BY backend") == [
-        ("reference", 1), ("xla", 0),
-    ]  # fmt: skip
+        ("reference", 1),
+        ("xla", 0),
+    ]
 
 
 def test_runs_that_disagree_on_their_night_are_refused(url: str, tmp_path: Path) -> None:

@@ -46,8 +46,9 @@ def test_every_cell_shows_what_its_heading_promises(tmp_path: Path, monkeypatch:
     assert list(causes.uses) == [3, 1]
     assert re.search(r"\b[0-9a-f]{16}\b", line)
     assert list(changes[["label", "op_name"]].itertuples(index=False, name=None)) == [
-        ("NEW", "stablehlo.add"), ("PERSISTING", "stablehlo.exp")
-    ]  # fmt: skip
+        ("NEW", "stablehlo.add"),
+        ("PERSISTING", "stablehlo.exp"),
+    ]
     spec = chart.to_dict()
     assert (spec["mark"]["type"], spec["encoding"]["color"]["field"]) == ("bar", "status")
     (data,) = spec["datasets"].values()

@@ -18,14 +18,22 @@ NO_DATABASE = "sqlite:///not_there.sqlite"
 CALLS: dict[str, tuple[str, ...]] = {
     "doctor": (f"doctor --backend {NOT_THERE}",),
     "ops": (
-        f"ops {NOT_THERE}", f"ops add {NOT_THERE}", "ops softmax", "ops *softmax*", "ops add --kind never",
-        "ops --family quant --kind device", f"ops --against {NOT_THERE}",
+        f"ops {NOT_THERE}",
+        f"ops add {NOT_THERE}",
+        "ops softmax",
+        "ops *softmax*",
+        "ops add --kind never",
+        "ops --family quant --kind device",
+        f"ops --against {NOT_THERE}",
     ),
     "compile": (f"compile {NOT_THERE}", f"compile MODEL --shape {NOT_THERE}=4"),
     "opt": (f"opt {NOT_THERE}", f"opt MODEL -p {NOT_THERE}"),
     "plan": (
-        f"plan {NOT_THERE}", f"plan MODEL --op {NOT_THERE}", f"plan MODEL --epoch-break {NOT_THERE}",
-        f"plan MODEL --op-size {NOT_THERE}=1x1", f"plan MODEL --set {NOT_THERE}=1",
+        f"plan {NOT_THERE}",
+        f"plan MODEL --op {NOT_THERE}",
+        f"plan MODEL --epoch-break {NOT_THERE}",
+        f"plan MODEL --op-size {NOT_THERE}=1x1",
+        f"plan MODEL --set {NOT_THERE}=1",
     ),
     "netlist": (f"netlist {NOT_THERE}",),
     "simulate": (f"simulate {NOT_THERE}",),
@@ -56,12 +64,15 @@ CALLS: dict[str, tuple[str, ...]] = {
     "merge": (f"merge {NOT_THERE} --into FILE", "merge RUN --into FILE"),
     "publish": (f"publish {NOT_THERE}",),
     "db": (
-        f"db prune --keep 1d --db {NO_DATABASE}", f"db stats --db {NO_DATABASE}", f"db alias a b --db {NO_DATABASE}",
-        f"db owners {NOT_THERE}", "db alias a b --db DATABASE",
+        f"db prune --keep 1d --db {NO_DATABASE}",
+        f"db stats --db {NO_DATABASE}",
+        f"db alias a b --db {NO_DATABASE}",
+        f"db owners {NOT_THERE}",
+        "db alias a b --db DATABASE",
     ),
     "artifacts": (f"artifacts serve {NOT_THERE}",),
     "dashboard": ("dashboard check", f"dashboard restore {NOT_THERE}"),
-}  # fmt: skip
+}
 """Verb -> calls of it that name something which is not there."""
 
 NAMES_NOTHING = {"models", "config", "clean", "demo"}
@@ -86,8 +97,13 @@ def things(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     with pytest.raises(SystemExit) as ended:
         main(["publish", str(run), "--to", database])
     assert not ended.value.code
-    return {"MODEL": str(folder / "m.mlir"), "RUN": str(run), "OTHER_RUN": str(other), "DATABASE": database,
-           "FILE": str(folder / "written")}  # fmt: skip
+    return {
+        "MODEL": str(folder / "m.mlir"),
+        "RUN": str(run),
+        "OTHER_RUN": str(other),
+        "DATABASE": database,
+        "FILE": str(folder / "written"),
+    }
 
 
 def test_every_verb_is_tried() -> None:
@@ -97,9 +113,12 @@ def test_every_verb_is_tried() -> None:
 
 @pytest.mark.parametrize("verb", sorted(CALLS))
 def test_what_is_not_there_is_refused(
-    verb: str, things: dict[str, str], capsys: pytest.CaptureFixture[str], tmp_path: Path,
+    verb: str,
+    things: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.chdir(tmp_path)
     for call in CALLS[verb]:
         with pytest.raises(SystemExit) as ended:

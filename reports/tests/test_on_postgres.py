@@ -96,9 +96,14 @@ def test_every_view_of_nights_counts_as_on_sqlite(url: str, tmp_path: Path) -> N
 
 
 KINDS = {
-    "bigint": {COUNT}, "integer": {COUNT}, "numeric": {COUNT, NUMBER}, "double precision": {NUMBER},
-    "text": {TEXT}, "boolean": {TRUTH}, "timestamp with time zone": {TIME},
-}  # fmt: skip
+    "bigint": {COUNT},
+    "integer": {COUNT},
+    "numeric": {COUNT, NUMBER},
+    "double precision": {NUMBER},
+    "text": {TEXT},
+    "boolean": {TRUTH},
+    "timestamp with time zone": {TIME},
+}
 """Type of a column in PostgreSQL -> types that it may have in a frame; sums and quotients are both `numeric`."""
 
 
@@ -111,8 +116,11 @@ def test_the_frame_of_every_view_is_that_of_sqlite(url: str, tmp_path: Path) -> 
         publish(make_run(tmp_path / "run"), target)
         for night_run in nights:
             publish(night_run, target)
-    types = ask(url, "SELECT table_name, column_name, data_type FROM information_schema.columns "
-                     "WHERE table_schema = 'public' ORDER BY ordinal_position").rows  # fmt: skip
+    types = ask(
+        url,
+        "SELECT table_name, column_name, data_type FROM information_schema.columns "
+        "WHERE table_schema = 'public' ORDER BY ordinal_position",
+    ).rows
     for name in views():
         theirs, ours = (getattr(frames, name)(target) for target in (url, other))
         assert list(theirs.columns) == [column for view, column, _ in types if view == name]
@@ -242,8 +250,12 @@ def test_the_role_reads_and_does_nothing_else(url: str, tmp_path: Path, monkeypa
     reader = url.replace("postgres@", "opscope_reader@")
     assert ask(reader, "SELECT COUNT(*) FROM op_tests").rows == ((len(OPS),),)
     engine = sa.create_engine(reader, poolclass=sa.NullPool)
-    for statement in ("DELETE FROM runs", "CREATE TABLE mine (x int)", "DROP VIEW ledger",
-                      "SET default_transaction_read_only = off; DELETE FROM runs"):  # fmt: skip
+    for statement in (
+        "DELETE FROM runs",
+        "CREATE TABLE mine (x int)",
+        "DROP VIEW ledger",
+        "SET default_transaction_read_only = off; DELETE FROM runs",
+    ):
         with engine.connect() as connection, pytest.raises(sa.exc.DBAPIError):
             connection.exec_driver_sql(statement)
     with open_database(url):
@@ -283,9 +295,15 @@ def test_a_wrong_password_is_one_line_that_does_not_tell_it(
             main(list(words))
         return int(end.value.code or 0), "".join(capsys.readouterr())
 
-    for words in (("sql", "SELECT 1", "--db"), ("unblock", "--db"), ("report", "--db"), ("db", "stats", "--db"),
-                  ("db", "upgrade", "--db"), ("dashboard", "up", "--home", str(tmp_path / "home"), "--db"),
-                  ("publish", str(tmp_path / "run"), "--to")):  # fmt: skip
+    for words in (
+        ("sql", "SELECT 1", "--db"),
+        ("unblock", "--db"),
+        ("report", "--db"),
+        ("db", "stats", "--db"),
+        ("db", "upgrade", "--db"),
+        ("dashboard", "up", "--home", str(tmp_path / "home"), "--db"),
+        ("publish", str(tmp_path / "run"), "--to"),
+    ):
         code, output = says(*words, wrong)
         assert code == 2, output
         assert "password authentication failed" in output, output
@@ -313,9 +331,13 @@ def test_a_run_waits_for_the_right_password(
             main(["publish", *words])
         return int(end.value.code or 0), "".join(capsys.readouterr())
 
-    for target, code, reason in ((wrong, 2, "password authentication failed"), (none, 2, "no password supplied"),
-                                 (nobody, 2, 'role "nobody" does not exist'), (away, 1, "onnection refused"),
-                                 (nowhere, 2, 'database "nowhere" does not exist')):  # fmt: skip
+    for target, code, reason in (
+        (wrong, 2, "password authentication failed"),
+        (none, 2, "no password supplied"),
+        (nobody, 2, 'role "nobody" does not exist'),
+        (away, 1, "onnection refused"),
+        (nowhere, 2, 'database "nowhere" does not exist'),
+    ):
         got, output = says(str(run), "--to", target)
         assert (got, reason in output, output.count("\n"), "hunter2" in output) == (code, True, 1, False), output
         assert ("; try the user, password and database" in output) == (code == 2), output

@@ -27,9 +27,12 @@ owners:
   - {team: rest}
 """
 RULES = [
-    Rule("giants", model="llama*"), Rule("conv", op="stablehlo.convolution", stage="ttir-to-ttnn"),
-    Rule("fifty-percent", op="100%_*"), Rule("lowering", stage="stablehlo-*"), Rule("rest"),
-]  # fmt: skip
+    Rule("giants", model="llama*"),
+    Rule("conv", op="stablehlo.convolution", stage="ttir-to-ttnn"),
+    Rule("fifty-percent", op="100%_*"),
+    Rule("lowering", stage="stablehlo-*"),
+    Rule("rest"),
+]
 OPS = {
     "sort": Op("compile_failed", uses={"a": 1}, error="no sort"),
     "exp": Op("compile_failed", uses={"llama_b": 1, "a": 2}, error="no exp"),

@@ -37,21 +37,25 @@ class Server:
 
 
 READS = [
-    'ALTER ROLE "reader" SET default_transaction_read_only = on', 'ALTER ROLE "reader" SET statement_timeout = \'60s\'',
-    'GRANT CONNECT ON DATABASE "results" TO "reader"', 'GRANT USAGE ON SCHEMA "public" TO "reader"',
+    'ALTER ROLE "reader" SET default_transaction_read_only = on',
+    "ALTER ROLE \"reader\" SET statement_timeout = '60s'",
+    'GRANT CONNECT ON DATABASE "results" TO "reader"',
+    'GRANT USAGE ON SCHEMA "public" TO "reader"',
     'GRANT SELECT ON ALL TABLES IN SCHEMA "public" TO "reader"',
     'ALTER DEFAULT PRIVILEGES IN SCHEMA "public" GRANT SELECT ON TABLES TO "reader"',
-]  # fmt: skip
+]
 NEW, PASSWORD = 'CREATE ROLE "reader" LOGIN', "ALTER ROLE \"reader\" PASSWORD 'a%b'"
 
 
 @pytest.mark.parametrize(
     ("exists", "password", "told"),
     [
-        (None, None, [NEW, *READS]), (1, None, READS), (None, "a%b", [NEW, PASSWORD, *READS]),
+        (None, None, [NEW, *READS]),
+        (1, None, READS),
+        (None, "a%b", [NEW, PASSWORD, *READS]),
         (1, "a%b", [PASSWORD, *READS]),
     ],
-)  # fmt: skip
+)
 def test_a_role_may_read_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch, exists: int | None, password: str | None, told: list[str]
 ) -> None:

@@ -71,9 +71,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_two_sweeps_say_what_changed(folder: Path) -> None:
     by_database = json.loads(command(folder, "opscope", "diff", "--json"))
     assert {row["op_name"]: row["label"] for row in by_database["rows"]} == {
-        "stablehlo.exponential": "FIXED", "stablehlo.tanh": "REASON-CHANGED", "stablehlo.abs": "NEW",
+        "stablehlo.exponential": "FIXED",
+        "stablehlo.tanh": "REASON-CHANGED",
+        "stablehlo.abs": "NEW",
         "stablehlo.add": "SAME",
-    }  # fmt: skip
+    }
     assert by_database["changes"] == []
     report = (folder / "night1" / "report.html").read_text(encoding="utf-8")
     assert f"Compared with <code>{load_run(folder / 'night0').record.run_id}</code>" in report
@@ -85,8 +87,9 @@ def test_what_to_fix_and_how_ready(folder: Path) -> None:
     plan = json.loads(command(folder, "opscope", "unblock", "--json"))
     assert plan["whole"] == ["m_exp"]
     assert sorted((fix["error"], fix["models"]) for fix in plan["fixes"]) == [
-        ("cannot tile tanh", ["m_tanh"]), ("kernel stuck", ["m_abs"]),
-    ]  # fmt: skip
+        ("cannot tile tanh", ["m_tanh"]),
+        ("kernel stuck", ["m_abs"]),
+    ]
     assert [step["whole"] for step in plan["curve"]] == [1, 2, 3]
     ready = json.loads(command(folder, "opscope", "readiness", "m_tanh", "--json"))
     assert [(row["op_name"], row["failed_stage"]) for row in ready["missing"]] == [

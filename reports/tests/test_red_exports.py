@@ -42,8 +42,15 @@ def with_whole_model(folder: Path) -> None:
 
 
 def import_check(status: ImportStatus, expected: str = "") -> ImportCheck:
-    return ImportCheck(model="m", framework="onnx", status=status, importer="a 1", held_to="b 2", error="4 of 6 differ",
-                       expected=expected)  # fmt: skip
+    return ImportCheck(
+        model="m",
+        framework="onnx",
+        status=status,
+        importer="a 1",
+        held_to="b 2",
+        error="4 of 6 differ",
+        expected=expected,
+    )
 
 
 def failure(status: ModelStatus) -> ModelFailure:
@@ -107,12 +114,12 @@ def exports(folder: Path, tmp_path: Path, published: bool = True) -> dict[tuple[
         publish(folder, url)
         names["database"] = store.read_run(folder).run_id
     return {
-        (kind, where): CliRunner().invoke(
-            export, (name, "--db", url, "--format", kind, "--job-id", "7", "-o", "-"), catch_exceptions=False
-        ).output
+        (kind, where): CliRunner()
+        .invoke(export, (name, "--db", url, "--format", kind, "--job-id", "7", "-o", "-"), catch_exceptions=False)
+        .output
         for where, name in names.items()
         for kind in FORMATS
-    }  # fmt: skip
+    }
 
 
 SILENT = {("builder-xml", "unexpected pass"), ("builder-xml", "import agrees"), ("builder-xml", Status.NO_GOLDEN)}

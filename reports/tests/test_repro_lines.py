@@ -65,9 +65,14 @@ class Place:
     def call(self, *words: str, at: Path | None = None, code: int = 0) -> str:
         """What a command prints; it ends with `code`."""
         done = subprocess.run(
-            [BIN / words[0], *words[1:]], cwd=at or self.folder, capture_output=True, text=True, check=False,
-            env=self.environment(), timeout=300,
-        )  # fmt: skip
+            [BIN / words[0], *words[1:]],
+            cwd=at or self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=self.environment(),
+            timeout=300,
+        )
         assert done.returncode == code, (words, done.returncode, done.stdout[-2000:] + done.stderr[-2000:])
         return done.stdout + done.stderr
 
@@ -97,8 +102,10 @@ def server(tmp_path: Path, place: Place) -> Iterator[str]:
     (tmp_path / "moved").mkdir()
     process = subprocess.Popen(
         [BIN / "opscope", "artifacts", "serve", str(tmp_path / "moved"), "--port", "0"],
-        stdout=subprocess.PIPE, text=True, env=place.environment(),
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        text=True,
+        env=place.environment(),
+    )
     assert process.stdout is not None
     yield process.stdout.readline().split(" ")[0].rstrip("/")
     process.terminate()
@@ -148,9 +155,13 @@ def test_one_line_in_five_places_that_runs_in_an_empty_folder(place: Place, tmp_
     assert time.monotonic() - begun < 60
     assert folder == at / ".opscope" / "repro" / op_id
     run_sh = subprocess.run(
-        [folder / "run.sh"], cwd=tmp_path, env={**place.environment(), "PATH": f"{BIN}:{os.environ['PATH']}"},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [folder / "run.sh"],
+        cwd=tmp_path,
+        env={**place.environment(), "PATH": f"{BIN}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert run_sh.returncode == 1, run_sh.stdout + run_sh.stderr
     assert "it fails as recorded" in run_sh.stdout
     for verb in ("probe", "reduce"):  # in the project's folder, whose own database knows the op, though no run is there

@@ -43,8 +43,9 @@ SECONDS = 120.0
 
 def pytest_process(folder: Path, *options: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-P", "-m", "pytest", *WITHOUT_PLUGINS, "--op-by-op", *options]
-    return subprocess.Popen(command, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                            start_new_session=True)  # fmt: skip
+    return subprocess.Popen(
+        command, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    )
 
 
 def killed_after(records: int, folder: Path, *options: str) -> Path:
@@ -88,11 +89,16 @@ def test_a_resumed_run_goes_to_its_own_database(tmp_path: Path, url: str) -> Non
 ABSOLUTE = "sqlite:////somewhere/own.sqlite"
 
 
-@pytest.mark.parametrize(("given", "stored"), [
-    ("sqlite:///own.sqlite", "sqlite:////folder/own.sqlite"),
-    ("sqlite+pysqlite:///a/own.sqlite", "sqlite+pysqlite:////folder/a/own.sqlite"),
-    (ABSOLUTE, ABSOLUTE), ("sqlite:///:memory:", "sqlite:///:memory:"), ("sqlite://", "sqlite://"),
-    ("postgresql://me@host/own", "postgresql://me@host/own"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        ("sqlite:///own.sqlite", "sqlite:////folder/own.sqlite"),
+        ("sqlite+pysqlite:///a/own.sqlite", "sqlite+pysqlite:////folder/a/own.sqlite"),
+        (ABSOLUTE, ABSOLUTE),
+        ("sqlite:///:memory:", "sqlite:///:memory:"),
+        ("sqlite://", "sqlite://"),
+        ("postgresql://me@host/own", "postgresql://me@host/own"),
+    ],
+)
 def test_a_run_keeps_a_url_that_means_the_same_everywhere(given: str, stored: str) -> None:
     assert start_run._anywhere(given, Path("/folder")) == stored

@@ -92,8 +92,10 @@ def test_a_run_that_is_named_is_shown_as_it_is(url: str) -> None:
 
 def test_what_dashboards_read_keeps_to_it_too(url: str) -> None:
     assert asked(url, "SELECT night_id, kind FROM nights ORDER BY night_id") == [
-        ("night01", "run"), ("night02", "run"), ("night03", "selection"),
-    ]  # fmt: skip
+        ("night01", "run"),
+        ("night02", "run"),
+        ("night03", "selection"),
+    ]
     assert asked(url, COUNTED) == [("night01",), ("night02",)]
     newest = [("night02", "compile_failed", 1), ("night02", "success", 1)]
     assert asked(url, "SELECT night_id, status, attempted FROM newest_ops ORDER BY status") == newest

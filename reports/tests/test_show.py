@@ -72,8 +72,9 @@ def test_a_model_with_its_ladder_its_blockers_and_its_trend(url: str) -> None:
     [lane] = model["lanes"]
     assert [row["ops"] for row in lane["ladder"]] == [2]
     assert {(row["op_name"], row["label"], row["owner"]) for row in lane["blockers"]} == {
-        ("stablehlo.add", "NEW", "lowering"), ("stablehlo.exp", "PERSISTING", "models")
-    }  # fmt: skip
+        ("stablehlo.add", "NEW", "lowering"),
+        ("stablehlo.exp", "PERSISTING", "models"),
+    }
     assert [(row["right_ops"], row["bad_ops"]) for row in model["trend"]] == [(0, 2), (1, 1)]
     [lane] = shown(url, "b", "--owner", "models")["lanes"]
     assert [row["op_name"] for row in lane["blockers"]] == ["stablehlo.exp"]

@@ -50,8 +50,9 @@ def test_what_waited_arrives_with_the_next_run(tmp_path: Path, away: tuple[Path,
     done = publish(str(night(tmp_path, 2, OPS)), "--to", url, "--json")
     assert (done.exit_code, json.loads(done.output)["from_spool"]) == (0, ["night01"])
     assert ask(url, "SELECT run_id, night_id FROM runs ORDER BY run_id").rows == (
-        ("night01", "nightly-20261102-020000"), ("night02", "night02"),
-    )  # fmt: skip
+        ("night01", "nightly-20261102-020000"),
+        ("night02", "night02"),
+    )
     assert waiting(url, tmp_path) == []
 
 

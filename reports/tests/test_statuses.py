@@ -73,8 +73,10 @@ def test_every_consumer_of_statuses_does_what_the_table_says(tmp_path: Path) -> 
     labels = {row.op_name.partition(".")[2]: row for row in compare(*views_of_runs).rows}
     plan = unblock.plan(dict.fromkeys(statuses.EFFECTS, views_of_runs[1]))
     blocked = {model for fix in plan.fixes for model in fix.models}
-    cases = {case.get("classname"): {child.tag for child in case} & {"failure", "error", "skipped"}
-             for case in Xml.fromstring(export_junit.render(exported)).iter("testcase")}  # fmt: skip
+    cases = {
+        case.get("classname"): {child.tag for child in case} & {"failure", "error", "skipped"}
+        for case in Xml.fromstring(export_junit.render(exported)).iter("testcase")
+    }
     table = export_csv.table(exported)
     lines = {row[table.columns.index("op_id")]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
     records = {test.op_id: export_optest.record(test, "m", exported, 1) for test in run.tests}
@@ -98,9 +100,10 @@ def test_every_consumer_of_statuses_does_what_the_table_says(tmp_path: Path) -> 
     with open_database(url) as connection:
         attempted = connection.exec_driver_sql("SELECT status, attempted, bad FROM night_ops").all()
     assert {(status, bool(tried), bool(bad)) for status, tried, bad in attempted} == {
-        (status, word.tone != "idle", word.tone == "bad") for status, word in statuses.STATUSES.items()
+        (status, word.tone != "idle", word.tone == "bad")
+        for status, word in statuses.STATUSES.items()
         if status != "unsplittable"
-    }  # fmt: skip
+    }
 
 
 def test_what_went_through_is_not_known_to_be_wrong() -> None:

@@ -24,8 +24,10 @@ texts = st.lists(words, max_size=6).map(" ".join)
 
 
 @UNHURRIED
-@given(st.integers(1, 5).flatmap(lambda n: st.lists(st.lists(texts, min_size=n, max_size=n), min_size=1, max_size=4)),
-       st.integers(10, 120))  # fmt: skip
+@given(
+    st.integers(1, 5).flatmap(lambda n: st.lists(st.lists(texts, min_size=n, max_size=n), min_size=1, max_size=4)),
+    st.integers(10, 120),
+)
 def test_columns_fit_and_hold_their_longest_word(cells: list[list[str]], room: int) -> None:
     widths = column_widths(cells, room)
     columns = list(zip(*cells, strict=True))
@@ -98,8 +100,13 @@ def test_a_table_that_does_not_fit_is_a_list(
         "for it",
     ]
     assert told["27"] == [
-        "op   stablehlo.convolution", "ops  3", "op     add", "ops    1", "error  no kernel at all for", "it",
-    ]  # fmt: skip
+        "op   stablehlo.convolution",
+        "ops  3",
+        "op     add",
+        "ops    1",
+        "error  no kernel at all for",
+        "it",
+    ]
 
 
 def test_no_color_means_none(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,21 +38,33 @@ COMMANDS = {
     "limitations": "limitations list --backend reference",
 }
 LISTED = [
-    {"name": name, "framework": framework, "family": family, "size": "reduced", "giant": giant,
-     "parameters": parameters, "ops": 1234, "unique_ops": 99, "missing_packages": []}
+    {
+        "name": name,
+        "framework": framework,
+        "family": family,
+        "size": "reduced",
+        "giant": giant,
+        "parameters": parameters,
+        "ops": 1234,
+        "unique_ops": 99,
+        "missing_packages": [],
+    }
     for name, framework, family, giant, parameters in (
         ("mask2former_reduced_torch", "torch", "segmentation", False, 1_402_563),
-        ("mnist_mlp", "jax", "mlp", False, None), ("llama3_8b", "torch", "mixture_of_experts", True, 8_030_261_248))
-]  # fmt: skip
+        ("mnist_mlp", "jax", "mlp", False, None),
+        ("llama3_8b", "torch", "mixture_of_experts", True, 8_030_261_248),
+    )
+]
 STAGES = {"stablehlo-to-ttir", "ttir-to-ttnn", "ttnn-to-flatbuffer"}
 """Words that a wide ladder breaks on purpose, in its headings."""
 FOUND = [
     doctor.Finding("machine", "Python", True, "3.11.7"),
     doctor.Finding("machine", "memory", False, "1.0 of 2.0 GiB free", "free 4 GiB, or lower --op-memory"),
-    doctor.Finding("backend", "reference", True,
-                   "stages stablehlo-to-ttir, ttir-to-ttnn, ttnn-to-flatbuffer, run, compare"),
+    doctor.Finding(
+        "backend", "reference", True, "stages stablehlo-to-ttir, ttir-to-ttnn, ttnn-to-flatbuffer, run, compare"
+    ),
     doctor.Finding("framework", "keras", False, "keras not installed", "pip install 'opscope[keras]'", needed=False),
-]  # fmt: skip
+]
 
 
 @pytest.fixture(scope="module")

@@ -52,8 +52,12 @@ def test_the_ranking_counts_models_uses_and_ops(tmp_path: Path) -> None:
     assert fix_plan.unknown == {"e": 1}
     names = {fix.fix: fix.error for fix in fix_plan.fixes}
     assert [(step.fixes, names.get(step.fix), step.whole) for step in fix_plan.curve] == [
-        (0, None, 0), (1, "no exp", 1), (2, "no sort", 3), (3, "no body", 3), (4, "no fft", 4),
-    ]  # fmt: skip
+        (0, None, 0),
+        (1, "no exp", 1),
+        (2, "no sort", 3),
+        (3, "no body", 3),
+        (4, "no fft", 4),
+    ]
     by_op = plan(views_of(from_folder(tmp_path / "night01")), "op")
     assert {fix.fix for fix in by_op.fixes} == {op_id(name) for name in ("exp", "exp2", "sort", "fft", "lost")}
 
@@ -85,8 +89,14 @@ def test_where_models_need_several_fixes_the_pair_that_frees_most_comes_first() 
     needs = {"p": {"a", "b"}, "q": {"a", "b"}, "r": {"a", "b"}, "s": {"c"}, "t": {"d", "e", "f"}}
     steps = curve(needs)
     assert [(step.fix, step.whole) for step in steps] == [
-        ("", 0), ("a", 0), ("b", 3), ("c", 4), ("d", 4), ("e", 4), ("f", 5),
-    ]  # fmt: skip
+        ("", 0),
+        ("a", 0),
+        ("b", 3),
+        ("c", 4),
+        ("d", 4),
+        ("e", 4),
+        ("f", 5),
+    ]
     # One fix that frees a model goes before three that free two.
     assert [step.fix for step in curve({"p": {"x", "y", "z"}, "q": {"x", "y", "z"}, "r": {"w"}})][1] == "w"
     # Inside a bundle the model that lacks least comes first.
@@ -118,8 +128,10 @@ def test_readiness_lists_what_is_missing(tmp_path: Path) -> None:
     view = from_folder(night(tmp_path, 1, OPS))
     rows = missing(view, "b")
     assert [(row["op_name"], row["uses"], row["stage"], row["depth"]) for row in rows] == [
-        ("stablehlo.exp", 4, "split", 0), ("stablehlo.exp2", 2, "split", 0), ("stablehlo.sort", 1, "split", 0),
-    ]  # fmt: skip
+        ("stablehlo.exp", 4, "split", 0),
+        ("stablehlo.exp2", 2, "split", 0),
+        ("stablehlo.sort", 1, "split", 0),
+    ]
     assert [row["status"] for row in missing(view, "d")] == ["unsplittable", "compile_failed"]
     assert [row["status"] for row in missing(view, "e")] == ["not_run"]
 

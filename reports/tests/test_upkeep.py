@@ -157,7 +157,9 @@ def test_an_alias_joins_two_histories(url: str) -> None:
     joined = f"SELECT status FROM night_ops WHERE op_id = '{op_id('sum')}' ORDER BY started"
     assert ask(url, joined) == [("crashed",), ("success",)]
     assert ("FIXED",) in ask(url, f"SELECT label FROM night_changes WHERE op_id = '{op_id('sum')}'")
-    wrong = {"OLD_ID: expected an op of the database": ("f" * 16, op_id("sum")),
-             "NEW_ID: expected an id that has no alias itself": (op_id("add"), op_id("gone"))}  # fmt: skip
+    wrong = {
+        "OLD_ID: expected an op of the database": ("f" * 16, op_id("sum")),
+        "NEW_ID: expected an id that has no alias itself": (op_id("add"), op_id("gone")),
+    }
     for problem, (old, new) in wrong.items():
         assert str(run("alias", old, new, "--db", url).exception).startswith(problem)

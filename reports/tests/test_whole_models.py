@@ -24,8 +24,16 @@ from opscope.reports.tests.sample_run import make_run
 
 def test_a_model_is_a_row_with_where_its_error_jumps(tmp_path: Path) -> None:
     run_dir = make_run(tmp_path / "run")
-    jump = Jump(path="main/7", op_id="0" * 16, op_name="stablehlo.tanh", location="net (a.py:3)", pcc=0.8, error=0.6,
-                pcc_before=0.999, error_before=0.01)  # fmt: skip
+    jump = Jump(
+        path="main/7",
+        op_id="0" * 16,
+        op_name="stablehlo.tanh",
+        location="net (a.py:3)",
+        pcc=0.8,
+        error=0.6,
+        pcc_before=0.999,
+        error_before=0.01,
+    )
     (_, dot, *_) = load_run(run_dir).tests
     whole = dot.model_copy(update={"op_name": WHOLE_MODEL, "op_id": "f" * 16, "jump": jump, "intermediates": 9})
     (run_dir / WHOLE_FILE).write_text(f"{whole.model_dump_json()}\n{{torn")
@@ -35,8 +43,11 @@ def test_a_model_is_a_row_with_where_its_error_jumps(tmp_path: Path) -> None:
     with open_database(url) as connection:
         row = connection.execute(sa.select(WHOLE_MODELS)).mappings().one()
     assert (row["model"], row["backend"], row["status"], row["stage_reached"]) == (
-        "demo", "reference", "success", "compare",
-    )  # fmt: skip
+        "demo",
+        "reference",
+        "success",
+        "compare",
+    )
     assert (row["pcc"], row["relative_l2"], row["intermediates"], row["cycles"]) == (0.9991, 0.01, 9, 120_000)
     assert (row["jump_path"], row["jump_op_name"], row["jump_location"]) == ("main/7", "stablehlo.tanh", "net (a.py:3)")
     assert (row["jump_pcc_before"], row["jump_pcc"], row["jump_confirmed"]) == (0.999, 0.8, True)
@@ -60,10 +71,17 @@ def test_a_night_shows_its_models_as_one_program_with_owners(tmp_path: Path, mon
     url = fresh(tmp_path / "db.sqlite")
     (_, dot, *_) = load_run(make_run(tmp_path / "of")).tests
     whole = dot.model_copy(update={"op_name": WHOLE_MODEL, "op_id": "f" * 16, "backend": "reference"})
-    broken = whole.model_copy(update={
-        "status": Status.RUN_FAILED, "success": False, "failed_stage": Stage.RUN, "error_message": "no <b>kernel</b>",
-        "error_signature": "abc", "pcc": None, "results": (),
-    })  # fmt: skip
+    broken = whole.model_copy(
+        update={
+            "status": Status.RUN_FAILED,
+            "success": False,
+            "failed_stage": Stage.RUN,
+            "error_message": "no <b>kernel</b>",
+            "error_signature": "abc",
+            "pcc": None,
+            "results": (),
+        }
+    )
     idle = whole.model_copy(update={"status": Status.SKIPPED, "pcc": None, "results": ()})
     night = record(1, shards=2)
     ops = {"add": Op(uses={"a": 1, "b": 1})}
@@ -104,8 +122,11 @@ def test_runs_of_different_workflows_are_not_compared() -> None:
 def test_a_series_names_a_file_by_its_name_and_digest_wherever_it_lies() -> None:
     one, same, other = (
         series_text("tt", "n150", {"seed": 0, "system_desc": value})
-        for value in ("/here/mine.ttsys@0123456789abcdef", "/there/mine.ttsys@0123456789abcdef",
-                      "/here/mine.ttsys@fedcba9876543210")
-    )  # fmt: skip
+        for value in (
+            "/here/mine.ttsys@0123456789abcdef",
+            "/there/mine.ttsys@0123456789abcdef",
+            "/here/mine.ttsys@fedcba9876543210",
+        )
+    )
     assert one == same == "tt n150 0 system_desc=mine.ttsys@0123456789abcdef"
     assert one != other

@@ -16,9 +16,13 @@ FILES = (".yaml", ".yml")
 @click.command("system-desc")
 @click.argument("board")
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="File to write, .ttsys.")
-@click.option("--for", "build", metavar="BUILD",
-              help="DISTRIBUTION==VERSION of the compiler, such as jax-tt-plugin==0.1.3, or the 64 digits of its "
-                   "schema hash; default: what is installed, else the newest that is known.")  # fmt: skip
+@click.option(
+    "--for",
+    "build",
+    metavar="BUILD",
+    help="DISTRIBUTION==VERSION of the compiler, such as jax-tt-plugin==0.1.3, or the 64 digits of its "
+    "schema hash; default: what is installed, else the newest that is known.",
+)
 def system_desc(board: str, output: Path, build: str | None) -> None:
     """Write tt-mlir's system descriptor of BOARD: n150, n300, t3000, galaxy, p150, p100, or n150-harvested-2052.
 

@@ -39,14 +39,25 @@ class InputProblem(click.ClickException):
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Draws the inputs not given.")
 @click.option("--outputs", type=click.Path(path_type=Path), help=".npz to write the results to.")
 @click.option("--board", help="Board to simulate; default: the one that the binary was compiled for.")
-@click.option("--profile", type=click.Choice(["ttnn", "buda"]), help="Whose figures of grid and memory hold; default: "
-              "ttnn's, and buda's for what a plan places.")  # fmt: skip
+@click.option(
+    "--profile",
+    type=click.Choice(["ttnn", "buda"]),
+    help="Whose figures of grid and memory hold; default: ttnn's, and buda's for what a plan places.",
+)
 @click.option("--per-core", is_flag=True, help="Make each result core by core, by the plan if there is one.")
 @click.option("--exact-order", is_flag=True, help="Add products in the matrix unit's own order (slow).")
-@click.option("--stochastic-rounding", type=click.IntRange(min=0), metavar="SEED",
-              help="The packer rounds by random bits; NumPy's, of this seed.")  # fmt: skip
-@click.option("--memory-map", type=click.Path(path_type=Path), metavar="STEM",
-              help="If it does not fit: write STEM.txt and STEM.svg, what lies where.")  # fmt: skip
+@click.option(
+    "--stochastic-rounding",
+    type=click.IntRange(min=0),
+    metavar="SEED",
+    help="The packer rounds by random bits; NumPy's, of this seed.",
+)
+@click.option(
+    "--memory-map",
+    type=click.Path(path_type=Path),
+    metavar="STEM",
+    help="If it does not fit: write STEM.txt and STEM.svg, what lies where.",
+)
 @click.option("--dump", type=click.Path(path_type=Path), help="New folder for the results of each operation, as .npy.")
 @click.option(
     "--golden",
@@ -62,10 +73,14 @@ class InputProblem(click.ClickException):
     "dead-core@ROW-COL, stuck-link@ROW-COL,east|south, slow-channel@CHANNEL=xN.",
 )
 @click.option("--timed", is_flag=True, help="Time the program by events: threads, buffers, NoC, DRAM channels.")
-@click.option("--trace", type=click.Path(path_type=Path), help="With --timed: file for a trace that Perfetto opens; "
-              "a page is written beside it, as .html.")  # fmt: skip
-@click.option("--max-events", type=click.IntRange(min=1), help="With --timed: stop after so many events. "
-              "[default: 20000000]")  # fmt: skip
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path),
+    help="With --timed: file for a trace that Perfetto opens; a page is written beside it, as .html.",
+)
+@click.option(
+    "--max-events", type=click.IntRange(min=1), help="With --timed: stop after so many events. [default: 20000000]"
+)
 @click.option("--all", "every", is_flag=True, help="Show every operation, in order.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
@@ -126,8 +141,13 @@ def simulate(
 
         def card() -> Device:
             """A card of its own draws the same random bits."""
-            return Device(board or binary.board, profile=profile, exact_order=exact_order,
-                          stochastic_seed=stochastic_rounding, timing=model)  # fmt: skip
+            return Device(
+                board or binary.board,
+                profile=profile,
+                exact_order=exact_order,
+                stochastic_seed=stochastic_rounding,
+                timing=model,
+            )
 
         device = card()
         executable = device.load_decoded(binary)
@@ -170,9 +190,11 @@ def simulate(
         found["non_finite"].append(DRAWN)
     if recording is not None:
         found |= {
-            "partial": recording.partial, "events": recording.events, "event_seconds": round(recording.seconds, 3),
+            "partial": recording.partial,
+            "events": recording.events,
+            "event_seconds": round(recording.seconds, 3),
             "notes": recording.notes,
-        }  # fmt: skip
+        }
     if as_json:
         click.echo(json.dumps(found))
     else:
@@ -273,9 +295,14 @@ def _save(path: Path, arrays: list[np.ndarray]) -> None:
 
 
 def _summary(
-    card: str, result: RunResult | None, watch: NonFinite, injection: Injection | None, right: RunResult | None,
-    hang: str, writer: Dump | None,
-) -> dict[str, Any]:  # fmt: skip
+    card: str,
+    result: RunResult | None,
+    watch: NonFinite,
+    injection: Injection | None,
+    right: RunResult | None,
+    hang: str,
+    writer: Dump | None,
+) -> dict[str, Any]:
     """What the run gave, as JSON."""
     found: dict[str, Any] = {"card_type": card, "non_finite": watch.lines()}
     if writer is not None:
@@ -288,11 +315,13 @@ def _summary(
         return found
     profile = result.profile
     found |= {
-        "cycles": profile.total_cycles, "device_ns": profile.device_ns, "l1_peak_bytes": profile.l1_peak_bytes,
+        "cycles": profile.total_cycles,
+        "device_ns": profile.device_ns,
+        "l1_peak_bytes": profile.l1_peak_bytes,
         "dram_peak_bytes": profile.dram_peak_bytes,
         "results": [{"shape": list(a.shape), "element_type": a.dtype.name} for a in result.outputs],
         "ops": [op.figures() for op in profile.ops],
-    }  # fmt: skip
+    }
     if right is not None:
         found["changed"] = [_changed(a, b) for a, b in zip(right.outputs, result.outputs, strict=True)]
     return found
@@ -318,12 +347,31 @@ def _show(executable: Executable, result: RunResult | None, found: dict[str, Any
             title += f": {len(shown)} of the {len(timed)} that take cycles (--all shows each)"
         numbers = ("cores", "cycles", "compute", "transfer", "DRAM read", "DRAM written", "NoC")
         columns = [("#", "right"), ("operation", "left"), *((name, "right") for name in numbers), ("location", "left")]
-        page.table(columns, [
-            (str(number), op.kernel, *(f"{n:,}" for n in (op.cores, op.cycles, op.compute_cycles, op.transfer_cycles,
-                                                          op.dram_read_bytes, op.dram_written_bytes, op.noc_bytes)),
-             op.location)
-            for number, op in sorted(shown)
-        ], title, spare=("transfer", "compute", "NoC", "DRAM written", "DRAM read"))  # fmt: skip
+        page.table(
+            columns,
+            [
+                (
+                    str(number),
+                    op.kernel,
+                    *(
+                        f"{n:,}"
+                        for n in (
+                            op.cores,
+                            op.cycles,
+                            op.compute_cycles,
+                            op.transfer_cycles,
+                            op.dram_read_bytes,
+                            op.dram_written_bytes,
+                            op.noc_bytes,
+                        )
+                    ),
+                    op.location,
+                )
+                for number, op in sorted(shown)
+            ],
+            title,
+            spare=("transfer", "compute", "NoC", "DRAM written", "DRAM read"),
+        )
         changed = found.get("changed", ())
         for number, (array, tensor) in enumerate(zip(result.outputs, executable.program.outputs, strict=True)):
             element = executable.program.tensors[tensor].element_type

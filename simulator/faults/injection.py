@@ -170,9 +170,11 @@ class Injection:
             if fault.kind == "l1-bit" and placed is not None and placed.chip == self.chip:
                 last = step.program.operations[placed.operation] is step.operation
                 if last and fault.core in set(placed.cores()):
-                    found.append(in_output_buffer(
-                        placed, self.system, self.plan.pipe_reserve, fault.core, fault.address, matrices
-                    ))  # fmt: skip
+                    found.append(
+                        in_output_buffer(
+                            placed, self.system, self.plan.pipe_reserve, fault.core, fault.address, matrices
+                        )
+                    )
             for queue in (
                 self.plan.queues if fault.kind == "dram-bit" and step.program is self.executable.program else ()
             ):

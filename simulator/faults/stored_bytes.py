@@ -99,8 +99,10 @@ def inverted(image: np.ndarray, desc: TensorDesc, profile: Profile, where: PageB
         lead, rest = divmod(where.page, rows * columns)
         row, column = divmod(rest, columns)
         part = (
-            slice(lead, lead + 1), slice(row * TILE, (row + 1) * TILE), slice(column * TILE, (column + 1) * TILE),
-        )  # fmt: skip
+            slice(lead, lead + 1),
+            slice(row * TILE, (row + 1) * TILE),
+            slice(column * TILE, (column + 1) * TILE),
+        )
         old, new = _tile_values(matrix[part], fmt, layout_of(profile), where.byte, bit)
     else:
         lead, row = divmod(where.page, matrix.shape[1])

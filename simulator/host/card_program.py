@@ -50,9 +50,15 @@ class CardProgram:
         self.values: dict[str, np.ndarray] = dict(exported.values)
         self._held = dict(exported.held)
         self.compilation = Compilation(
-            exported.bytecode, board, configuration, exported.name,
-            parameters=exported.parameters, fallback=True, chip_ids=tuple(chip_ids), epoch_type=epoch_type,
-        )  # fmt: skip
+            exported.bytecode,
+            board,
+            configuration,
+            exported.name,
+            parameters=exported.parameters,
+            fallback=True,
+            chip_ids=tuple(chip_ids),
+            epoch_type=epoch_type,
+        )
         try:
             compile_to(self.compilation)
             self.parts: PlannedParts = planned_parts(self.compilation)

@@ -81,8 +81,9 @@ class CompiledModule:
         """
         names = list(results) or [f"output_{i}" for i in range(len(planned.results))]
         for what, given, described in (
-            ("arguments", [name for name, _ in arguments], planned.arguments), ("results", names, planned.results)
-        ):  # fmt: skip
+            ("arguments", [name for name, _ in arguments], planned.arguments),
+            ("results", names, planned.results),
+        ):
             if len(given) != len(described) or len(set(given)) < len(given):
                 raise ImageError(
                     f"{planned.name}.{what}: expected {len(described)} different names, got {', '.join(given[:8])}"
@@ -204,8 +205,11 @@ class LoadedModule:
                 f"{module.name}.contents: expected {len(held)} with the results of the host's part, "
                 f"got {len(module.contents)} and {len(module.host_results)}"
             )
-        _same(f"{module.name}.host_results", [_result(module, i) for i in module.host_results],
-              held[len(module.contents) :])  # fmt: skip
+        _same(
+            f"{module.name}.host_results",
+            [_result(module, i) for i in module.host_results],
+            held[len(module.contents) :],
+        )
         for content, desc in zip(module.contents, held, strict=False):
             if not content.holds(desc.shape):
                 raise ImageError(

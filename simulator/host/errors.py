@@ -7,15 +7,15 @@ class PyBudaError(RuntimeError):
     """Bad input, or a call that does not fit what was called before."""
 
 
-class NoMeaningHere(PyBudaError):  # noqa: N818 - an answer, which says why
+class NoMeaningHere(PyBudaError):
     """A name of TT-Buda's that has no meaning for a simulated card."""
 
 
-class NotThereYet(PyBudaError):  # noqa: N818 - an answer, which says what to use
+class NotThereYet(PyBudaError):
     """A name of TT-Buda's that will have a meaning here and has none so far."""
 
 
-class DeviceDied(PyBudaError):  # noqa: N818 - what happened to a device
+class DeviceDied(PyBudaError):
     """The process of a device has ended; outputs of the inputs before are in the queue of outputs."""
 
     def __init__(self, message: str, device: str = "", ending: str = "") -> None:

@@ -167,9 +167,15 @@ def check_name(path: Path, name: str) -> None:
     """Raises ImageError for a name that leaves the archive, or that another system could read as one that does."""
     parts = PurePosixPath(name).parts
     if (
-        not name or name.startswith("/") or "\\" in name or "\0" in name or ":" in name or not name.isprintable()
-        or any(part in (".", "..") for part in (*parts, *name.split("/"))) or "//" in name
-    ):  # fmt: skip
+        not name
+        or name.startswith("/")
+        or "\\" in name
+        or "\0" in name
+        or ":" in name
+        or not name.isprintable()
+        or any(part in (".", "..") for part in (*parts, *name.split("/")))
+        or "//" in name
+    ):
         raise ImageError(f"{path}: expected a name inside the image, got {name[:100]!r}; {_TRY}")
 
 

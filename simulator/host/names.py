@@ -65,7 +65,7 @@ NAMES: dict[str, tuple[str, str]] = {
     "NoMeaningHere": ("errors", "a name or value without a meaning for a simulated card"),
     "DeviceDied": ("errors", "a device's process has ended; outputs of earlier inputs are in their queue"),
     "NotThereYet": ("errors", "a name that will have a meaning here"),
-}  # fmt: skip
+}
 """Name -> its module in `simulator/host`, and what it does here."""
 
 PARTS = {"op": "op", "query": "query", "optimizers": "optimizers"}

@@ -25,9 +25,12 @@ class Parameter:
     """
 
     def __init__(
-        self, *values: Any, requires_grad: bool = True, name: str | None = None,
+        self,
+        *values: Any,
+        requires_grad: bool = True,
+        name: str | None = None,
         dev_data_format: DataFormat | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Raises PyBudaError if `values` are neither one array nor the sizes of a shape, or for no format."""
         if (len(values) == 1 and is_tensor(values[0])) or (len(values) == 1 and isinstance(values[0], Tensor)):
             self._held: Any = values[0]

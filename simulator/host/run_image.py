@@ -72,14 +72,17 @@ def run_image(
     profile = image.loaded[0].profile
     assert profile is not None
     summary = {
-        "card_type": image.loaded[0].device.card_type, "cycles": profile.total_cycles, "device_ns": profile.device_ns,
+        "card_type": image.loaded[0].device.card_type,
+        "cycles": profile.total_cycles,
+        "device_ns": profile.device_ns,
         "results": {value.name: list(value.shape) for value in image.modules[0].results},
-    }  # fmt: skip
+    }
     if as_json:
         click.echo(json.dumps(summary))
         return
-    click.echo("  ".join(f"{key} {value:,}" if isinstance(value, int) else f"{key} {value}"
-                         for key, value in summary.items()))  # fmt: skip
+    click.echo(
+        "  ".join(f"{key} {value:,}" if isinstance(value, int) else f"{key} {value}" for key, value in summary.items())
+    )
 
 
 def _described(image: TTDeviceImage) -> dict[str, Any]:
@@ -99,9 +102,22 @@ def read_inputs(path: Path | None, wanted: tuple[Value, ...]) -> dict[str, np.nd
         with open(path, "rb", opener=regular_file.opener) as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files} if hasattr(archive, "files") else {}
     except (
-        OSError, ValueError, KeyError, EOFError, MemoryError, OverflowError, RecursionError, NotImplementedError,
-        TypeError, AttributeError, SyntaxError, RuntimeError, zipfile.BadZipFile, zlib.error, struct.error,
-    ) as error:  # fmt: skip
+        OSError,
+        ValueError,
+        KeyError,
+        EOFError,
+        MemoryError,
+        OverflowError,
+        RecursionError,
+        NotImplementedError,
+        TypeError,
+        AttributeError,
+        SyntaxError,
+        RuntimeError,
+        zipfile.BadZipFile,
+        zlib.error,
+        struct.error,
+    ) as error:
         raise ImageError(f"--inputs {path}: expected an .npz file of arrays, got: {str(error)[:200]}") from error
     if list(arrays) == [f"arr_{i}" for i in range(len(names))]:
         arrays = dict(zip(names, arrays.values(), strict=True))

@@ -23,10 +23,22 @@ LARGEST_HEADER = 100_000_000
 ALIGNMENT = 8
 """Headers are filled up with spaces to a multiple of it."""
 TYPES = {
-    "f64": "F64", "f32": "F32", "f16": "F16", "bf16": "BF16", "i64": "I64", "i32": "I32", "i16": "I16", "i8": "I8",
-    "ui64": "U64", "ui32": "U32", "ui16": "U16", "ui8": "U8", "i1": "BOOL",
-    "f8E4M3FN": "F8_E4M3", "f8E5M2": "F8_E5M2",
-}  # fmt: skip
+    "f64": "F64",
+    "f32": "F32",
+    "f16": "F16",
+    "bf16": "BF16",
+    "i64": "I64",
+    "i32": "I32",
+    "i16": "I16",
+    "i8": "I8",
+    "ui64": "U64",
+    "ui32": "U32",
+    "ui16": "U16",
+    "ui8": "U8",
+    "i1": "BOOL",
+    "f8E4M3FN": "F8_E4M3",
+    "f8E5M2": "F8_E5M2",
+}
 """MLIR element type -> the format's name."""
 _ELEMENT_TYPES = {word: name for name, word in TYPES.items()}
 
@@ -46,8 +58,10 @@ def encode(tensors: Mapping[str, tuple[str, np.ndarray]]) -> list[bytes | memory
             )
         data: Any = np.ascontiguousarray(array, host_dtype(element_type))
         header[name] = {
-            "dtype": TYPES[element_type], "shape": list(np.shape(array)), "data_offsets": [at, at + data.nbytes],
-        }  # fmt: skip
+            "dtype": TYPES[element_type],
+            "shape": list(np.shape(array)),
+            "data_offsets": [at, at + data.nbytes],
+        }
         pieces.append(memoryview(data.reshape(-1).view(np.uint8)))
         at += data.nbytes
     text = json.dumps(header, separators=(",", ":")).encode()

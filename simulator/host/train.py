@@ -35,9 +35,11 @@ def run_training(
     queue of losses gets an entry per microbatch. `_perf_trace` and `_verify_cfg` are ignored. Raises PyBudaError.
     """
     counts = {
-        "epochs": epochs, "steps": steps, "accumulation_steps": accumulation_steps,
+        "epochs": epochs,
+        "steps": steps,
+        "accumulation_steps": accumulation_steps,
         "microbatch_count": microbatch_count,
-    }  # fmt: skip
+    }
     for what, value in counts.items():
         count(f"run_training: {what}", value, 1)
     count("run_training: checkpoint_interval", checkpoint_interval, 0)

@@ -228,9 +228,18 @@ def _module(path: Path, row: ModuleDescription, entries: Mapping[str, bytes]) ->
         raise ImageError(f"{path}: {row.netlist}: expected text, got {error.reason}") from error
     files = {name: _entry(path, entries, name) for name in (row.host, row.program)}
     return CompiledModule(
-        row.name, row.kind, files[row.host], files[row.program], row.arguments, row.results, row.contents,
-        row.queues, row.device_results, row.host_results, netlist,
-    )  # fmt: skip
+        row.name,
+        row.kind,
+        files[row.host],
+        files[row.program],
+        row.arguments,
+        row.results,
+        row.contents,
+        row.queues,
+        row.device_results,
+        row.host_results,
+        netlist,
+    )
 
 
 def _check_device(path: Path, device: DeviceDescription, module: LoadedModule) -> None:

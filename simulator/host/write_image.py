@@ -72,9 +72,16 @@ def write_image(
     descriptions = [_add_module(entries, number, module) for number, module in enumerate(modules)]
     board = _one_device(path, loaded)
     device = DeviceDescription(
-        versions(), device_name, board.arch, board.board, *_chips(loaded[0]), devtype, training,
-        ("jaxlib",) if any(module.needs_jaxlib for module in loaded) else (), tuple(descriptions),
-    )  # fmt: skip
+        versions(),
+        device_name,
+        board.arch,
+        board.board,
+        *_chips(loaded[0]),
+        devtype,
+        training,
+        ("jaxlib",) if any(module.needs_jaxlib for module in loaded) else (),
+        tuple(descriptions),
+    )
     entries[PARAMETERS] = safetensors_file.encode(_tensors(modules, values))
     configuration = {module.kind: module.options for module in modules}
     whole = {
@@ -116,9 +123,18 @@ def _add_module(entries: dict[str, Any], number: int, module: CompiledModule) ->
         elif name.startswith(_FOLDERS):
             entries[f"{BUILD}epoch_programs{tail}/{name}"] = text.encode()
     return ModuleDescription(
-        module.name, module.kind, host, program, netlist, module.arguments, module.results, module.contents,
-        module.queues, module.device_results, module.host_results,
-    )  # fmt: skip
+        module.name,
+        module.kind,
+        host,
+        program,
+        netlist,
+        module.arguments,
+        module.results,
+        module.contents,
+        module.queues,
+        module.device_results,
+        module.host_results,
+    )
 
 
 def _chips(module: LoadedModule) -> tuple[tuple[int, ...], tuple[int, ...]]:

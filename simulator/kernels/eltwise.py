@@ -32,10 +32,23 @@ SRC_B_HIGH, SRC_B_FULL = 0xFFFE0000, 0xFFFFE000
 
 ROUNDS_BEFORE_STORE = frozenset(
     (
-        "exp", "expm1", "tanh", "sigmoid", "silu", "asin", "acos", "atan", "sinh", "cosh", "pow_tensor", "divide",
-        "reciprocal", "sqrt", "rsqrt",
+        "exp",
+        "expm1",
+        "tanh",
+        "sigmoid",
+        "silu",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "pow_tensor",
+        "divide",
+        "reciprocal",
+        "sqrt",
+        "rsqrt",
     )
-)  # fmt: skip
+)
 """Functions that tt-metal's kernels round to bfloat16 themselves where Dst has 16 bits (`float_to_fp16b`: nearest,
 ties away), because SFPSTORE would cut them (SFPSTORE.md). Results of all others are cut."""
 

@@ -37,8 +37,10 @@ def only_places(op: Operation, program: Program) -> bool:
         return False
     source, target = program.tensors[op.inputs[0]], program.tensors[op.outputs[0]]
     return (source.shape, source.data_format, source.element_type) == (
-        target.shape, target.data_format, target.element_type,
-    )  # fmt: skip
+        target.shape,
+        target.data_format,
+        target.element_type,
+    )
 
 
 @kernel("split_words", LayoutParams, unit="move")

@@ -97,15 +97,24 @@ def product_of(left: np.ndarray, right: np.ndarray, call: Call, *, is_left: bool
         exact = np.matmul(left.astype(np.float64), right.astype(np.float64))
         return np.clip(exact, -INT32_MAX, INT32_MAX).astype(np.int64)
     return matrix_product(
-        left, right, call.numerics, source=call.inputs[0].data_format, exact_order=call.arithmetic.exact_order,
+        left,
+        right,
+        call.numerics,
+        source=call.inputs[0].data_format,
+        exact_order=call.arithmetic.exact_order,
         is_left=is_left,
-    )  # fmt: skip
+    )
 
 
 def matrix_product(
-    left: np.ndarray, right: np.ndarray, numerics: Numerics, *, source: str = "Float32", exact_order: bool = False,
+    left: np.ndarray,
+    right: np.ndarray,
+    numerics: Numerics,
+    *,
+    source: str = "Float32",
+    exact_order: bool = False,
     is_left: bool = False,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """left (..., M, K) times right (..., K, N) as the unit computes it; leading dims broadcast.
 
     `source`: the number format of the operands, which says what their Inf and NaN stand for. `is_left`: `left` is what

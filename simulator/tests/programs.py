@@ -14,9 +14,17 @@ from opscope.simulator.api import Device, RunResult
 
 DEFAULT = Numerics()
 NAMES = {
-    "float32": "f32", "bfloat16": "bf16", "float16": "f16", "int32": "i32", "uint32": "ui32", "int16": "i16",
-    "int8": "i8", "uint16": "ui16", "uint8": "ui8", "bool": "i1",
-}  # fmt: skip
+    "float32": "f32",
+    "bfloat16": "bf16",
+    "float16": "f16",
+    "int32": "i32",
+    "uint32": "ui32",
+    "int16": "i16",
+    "int8": "i8",
+    "uint16": "ui16",
+    "uint8": "ui8",
+    "bool": "i1",
+}
 
 
 def desc(shape: Sequence[int], element_type: str, data_format: str | None = None, *, host: bool = False) -> TensorDesc:

@@ -61,9 +61,14 @@ def test_gathered_windows_times_weights_are_a_convolution(stride: int, padding: 
     image, weights = rng.standard_normal((1, 9, 11, 32)), rng.standard_normal((3, 3, 32, 5))
     image, weights = image.astype(np.float32), weights.astype(np.float32)
     golden = jax.lax.conv_general_dilated(
-        image, weights, (stride, stride), (padding[:2], padding[2:]), rhs_dilation=(dilation, dilation),
-        dimension_numbers=("NHWC", "HWIO", "NHWC"), precision="highest",
-    )  # fmt: skip
+        image,
+        weights,
+        (stride, stride),
+        (padding[:2], padding[2:]),
+        rhs_dilation=(dilation, dilation),
+        dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        precision="highest",
+    )
     params = SparseMatmulParams((9, 11), (3, 3), (stride, stride), padding, (dilation, dilation))
     desc = TensorDesc((1, 99, 32), "f32", "Float32", "tile", "dram")
     call = Call(params, Numerics(), (desc,), (desc,))

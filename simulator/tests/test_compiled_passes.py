@@ -21,15 +21,38 @@ if passes.compiled is None:
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 EVERY = np.arange(1 << 16, dtype=np.uint16)
-RARE = np.float32([0.0, -0.0, 1e-45, -1e-45, 1.17549421e-38, 2.0**-126, -(2.0**-126), 1e-36, 1.0, -1.0, 3.4e38, -3.4e38,
-                   np.inf, -np.inf, 5.877e-39, 2.0**-64])  # fmt: skip
+RARE = np.float32(
+    [
+        0.0,
+        -0.0,
+        1e-45,
+        -1e-45,
+        1.17549421e-38,
+        2.0**-126,
+        -(2.0**-126),
+        1e-36,
+        1.0,
+        -1.0,
+        3.4e38,
+        -3.4e38,
+        np.inf,
+        -np.inf,
+        5.877e-39,
+        2.0**-64,
+    ]
+)
 SIZE = plain.LEAST + 1234
 
 
 def both(
-    monkeypatch: pytest.MonkeyPatch, kernel: str, params: Params, arrays: list[np.ndarray], shape: Any, out: str,
+    monkeypatch: pytest.MonkeyPatch,
+    kernel: str,
+    params: Params,
+    arrays: list[np.ndarray],
+    shape: Any,
+    out: str,
     **numerics: Any,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """The result by the compiled passes, held to NumPy's bits."""
     result = run_kernel(kernel, params, arrays, shape, out, Numerics(**numerics))
     with monkeypatch.context() as patch:

@@ -16,16 +16,19 @@ def cost(kernel="add", compute=0, transfer=0, launch=0, dram_bytes=0.0, cores=64
     return OpCost(kernel, "", total, compute, transfer, launch, int(dram_bytes), 0, noc_bytes, cores)
 
 
-@pytest.mark.parametrize(("of", "name"), [
-    (cost(compute=500, transfer=400, launch=300), "math"),
-    (cost(compute=500, transfer=400, launch=3000), "launch"),
-    (cost(transfer=1000, dram_bytes=1000 * BYTES_PER_CYCLE), "dram"),
-    # Reads overlap in an elementwise op: a transfer that DRAM does not explain is the NoC's.
-    (cost(transfer=1000, compute=900, dram_bytes=800 * BYTES_PER_CYCLE), "noc"),
-    # They add up in a product: 800 cycles of DRAM and 200 of multicast.
-    (cost("matmul", transfer=1000, compute=700, dram_bytes=800 * BYTES_PER_CYCLE), "dram"),
-    (cost("matmul", transfer=1000, compute=500, dram_bytes=300 * BYTES_PER_CYCLE), "noc"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("of", "name"),
+    [
+        (cost(compute=500, transfer=400, launch=300), "math"),
+        (cost(compute=500, transfer=400, launch=3000), "launch"),
+        (cost(transfer=1000, dram_bytes=1000 * BYTES_PER_CYCLE), "dram"),
+        # Reads overlap in an elementwise op: a transfer that DRAM does not explain is the NoC's.
+        (cost(transfer=1000, compute=900, dram_bytes=800 * BYTES_PER_CYCLE), "noc"),
+        # They add up in a product: 800 cycles of DRAM and 200 of multicast.
+        (cost("matmul", transfer=1000, compute=700, dram_bytes=800 * BYTES_PER_CYCLE), "dram"),
+        (cost("matmul", transfer=1000, compute=500, dram_bytes=300 * BYTES_PER_CYCLE), "noc"),
+    ],
+)
 def test_the_unit_with_most_cycles_limits(of, name):
     assert limiter(of, N150) == name
 

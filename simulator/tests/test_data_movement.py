@@ -96,9 +96,12 @@ def test_gather_is_xla_s(name: str) -> None:
     x = RANDOM.standard_normal(shape).astype(np.float32)
     indices = RANDOM.integers(-3, 12, index_shape).astype(np.int32)
     numbers = lax.GatherDimensionNumbers(
-        params.offset_dims, params.collapsed_slice_dims, params.start_index_map,
-        params.operand_batching_dims, params.start_indices_batching_dims,
-    )  # fmt: skip
+        params.offset_dims,
+        params.collapsed_slice_dims,
+        params.start_index_map,
+        params.operand_batching_dims,
+        params.start_indices_batching_dims,
+    )
     # JAX's gather has its index vector last.
     last = (
         indices[..., None]

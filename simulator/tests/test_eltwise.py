@@ -29,18 +29,36 @@ def xla(function: Callable[..., jax.Array], *args: np.ndarray) -> np.ndarray:
 
 # Function in float64, and where to sample it.
 TRUE = {
-    "exp": (np.exp, -80, 80), "exp2": (np.exp2, -100, 100), "expm1": (np.expm1, -10, 10), "log": (np.log, 1e-6, 1e6),
-    "log1p": (np.log1p, -0.99, 50), "sqrt": (np.sqrt, 0, 1e6), "rsqrt": (lambda x: 1 / np.sqrt(x), 1e-6, 1e6),
-    "cbrt": (np.cbrt, -1e6, 1e6), "reciprocal": (lambda x: 1 / x, 1e-3, 1e6), "square": (np.square, -1e6, 1e6),
-    "sin": (np.sin, -6, 6), "cos": (np.cos, -6, 6), "tan": (np.tan, -1.5, 1.5), "tanh": (np.tanh, -9, 9),
-    "asin": (np.arcsin, -1, 1), "acos": (np.arccos, -1, 0.9), "atan": (np.arctan, -50, 50),
-    "sinh": (np.sinh, -20, 20), "cosh": (np.cosh, -20, 20), "asinh": (np.arcsinh, -50, 50),
-    "acosh": (np.arccosh, 1.1, 50), "atanh": (np.arctanh, -0.99, 0.99),
-    "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), -30, 30), "silu": (lambda x: x / (1 + np.exp(-x)), -30, 30),
-    "erf": (np.vectorize(math.erf), -5, 5), "erfc": (np.vectorize(math.erfc), -5, 9),
+    "exp": (np.exp, -80, 80),
+    "exp2": (np.exp2, -100, 100),
+    "expm1": (np.expm1, -10, 10),
+    "log": (np.log, 1e-6, 1e6),
+    "log1p": (np.log1p, -0.99, 50),
+    "sqrt": (np.sqrt, 0, 1e6),
+    "rsqrt": (lambda x: 1 / np.sqrt(x), 1e-6, 1e6),
+    "cbrt": (np.cbrt, -1e6, 1e6),
+    "reciprocal": (lambda x: 1 / x, 1e-3, 1e6),
+    "square": (np.square, -1e6, 1e6),
+    "sin": (np.sin, -6, 6),
+    "cos": (np.cos, -6, 6),
+    "tan": (np.tan, -1.5, 1.5),
+    "tanh": (np.tanh, -9, 9),
+    "asin": (np.arcsin, -1, 1),
+    "acos": (np.arccos, -1, 0.9),
+    "atan": (np.arctan, -50, 50),
+    "sinh": (np.sinh, -20, 20),
+    "cosh": (np.cosh, -20, 20),
+    "asinh": (np.arcsinh, -50, 50),
+    "acosh": (np.arccosh, 1.1, 50),
+    "atanh": (np.arctanh, -0.99, 0.99),
+    "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), -30, 30),
+    "silu": (lambda x: x / (1 + np.exp(-x)), -30, 30),
+    "erf": (np.vectorize(math.erf), -5, 5),
+    "erfc": (np.vectorize(math.erfc), -5, 9),
     "gelu": (np.vectorize(lambda x: 0.5 * x * math.erfc(-x / math.sqrt(2))), -8, 8),
-    "softsign": (lambda x: x / (1 + abs(x)), -50, 50), "hardsigmoid": (lambda x: np.clip(x + 3, 0, 6) / 6, -4, 4),
-}  # fmt: skip
+    "softsign": (lambda x: x / (1 + abs(x)), -50, 50),
+    "hardsigmoid": (lambda x: np.clip(x + 3, 0, 6) / 6, -4, 4),
+}
 
 
 def ulps(got: np.ndarray, true: np.ndarray) -> float:
@@ -76,11 +94,20 @@ def test_inverse_error_function_goes_back() -> None:
 
 
 XLA_FLOAT = {
-    "abs": jnp.abs, "neg": jnp.negative, "sign": jnp.sign, "ceil": jnp.ceil, "floor": jnp.floor, "trunc": jnp.trunc,
-    "round_even": jnp.round, "round_afz": lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO),
-    "isfinite": jnp.isfinite, "signbit": jnp.signbit, "relu": lambda x: jnp.maximum(x, 0),
-    "relu6": lambda x: jnp.clip(x, 0, 6), "logical_not": jnp.logical_not,
-}  # fmt: skip
+    "abs": jnp.abs,
+    "neg": jnp.negative,
+    "sign": jnp.sign,
+    "ceil": jnp.ceil,
+    "floor": jnp.floor,
+    "trunc": jnp.trunc,
+    "round_even": jnp.round,
+    "round_afz": lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO),
+    "isfinite": jnp.isfinite,
+    "signbit": jnp.signbit,
+    "relu": lambda x: jnp.maximum(x, 0),
+    "relu6": lambda x: jnp.clip(x, 0, 6),
+    "logical_not": jnp.logical_not,
+}
 
 
 @pytest.mark.parametrize("name", sorted(XLA_FLOAT))
@@ -92,12 +119,27 @@ def test_exact_float_functions_equal_xla(name: str) -> None:
 
 
 XLA_BINARY = {
-    "add": lax.add, "subtract": lax.sub, "multiply": lax.mul, "divide": lax.div, "remainder": lax.rem,
-    "maximum": lax.max, "minimum": lax.min, "eq": lax.eq, "ne": lax.ne, "lt": lax.lt, "le": lax.le, "gt": lax.gt,
-    "ge": lax.ge, "bitwise_and": lax.bitwise_and, "bitwise_or": lax.bitwise_or, "bitwise_xor": lax.bitwise_xor,
-    "logical_left_shift": lax.shift_left, "logical_right_shift": lax.shift_right_logical,
-    "right_shift": lax.shift_right_arithmetic, "pow_tensor": lax.pow,
-}  # fmt: skip
+    "add": lax.add,
+    "subtract": lax.sub,
+    "multiply": lax.mul,
+    "divide": lax.div,
+    "remainder": lax.rem,
+    "maximum": lax.max,
+    "minimum": lax.min,
+    "eq": lax.eq,
+    "ne": lax.ne,
+    "lt": lax.lt,
+    "le": lax.le,
+    "gt": lax.gt,
+    "ge": lax.ge,
+    "bitwise_and": lax.bitwise_and,
+    "bitwise_or": lax.bitwise_or,
+    "bitwise_xor": lax.bitwise_xor,
+    "logical_left_shift": lax.shift_left,
+    "logical_right_shift": lax.shift_right_logical,
+    "right_shift": lax.shift_right_arithmetic,
+    "pow_tensor": lax.pow,
+}
 
 
 @pytest.mark.parametrize("dtype", ["int32", "uint32", "int8", "uint16"])

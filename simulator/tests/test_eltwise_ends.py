@@ -91,8 +91,14 @@ def packed(value: Fraction, dtype: type) -> float:
 def test_the_matrix_unit_has_numbers_where_ieee_has_infinity(dtype: type, fidelity: str) -> None:
     left, right = pairs(dtype)
     for name in ("multiply", "add", "subtract"):
-        got = run_kernel(name, EltwiseParams(), [left, right], left.shape, "bf16" if dtype is BF16 else "f16",
-                         Numerics(fidelity=fidelity))[0]  # fmt: skip
+        got = run_kernel(
+            name,
+            EltwiseParams(),
+            [left, right],
+            left.shape,
+            "bf16" if dtype is BF16 else "f16",
+            Numerics(fidelity=fidelity),
+        )[0]
         for a, b, found in zip(left[0], right[0], got, strict=True):
             x, y = number(a), number(b)
             exact = product(x, y, fidelity) if name == "multiply" else x + y if name == "add" else x - y
@@ -141,8 +147,15 @@ def test_block_formats_have_neither_infinity_nor_nan(data_format: str, fidelity:
     left, right = pairs(BF16)
     operands = [one_a_block(left), one_a_block(right)]
     for name in ("multiply", "add", "subtract"):
-        got = run_kernel(name, EltwiseParams(), operands, operands[0].shape, "bf16", Numerics(fidelity=fidelity),
-                         data_format=data_format)  # fmt: skip
+        got = run_kernel(
+            name,
+            EltwiseParams(),
+            operands,
+            operands[0].shape,
+            "bf16",
+            Numerics(fidelity=fidelity),
+            data_format=data_format,
+        )
         assert not got[:, 1:].any()
         for a, b, found in zip(left[0], right[0], got[:, 0], strict=True):
             x, y = exactly(a, data_format), exactly(b, data_format)
@@ -163,12 +176,31 @@ def test_no_fidelity_changes_what_the_vector_unit_computes(dtype: type, data_for
     names = [(name, 1) for name, on_float, *_ in UNARY if on_float is not None]
     names += [(name, 2) for name, on_float, _, _, unit in BINARY if on_float is not None and unit == "sfpu"]
     names += [("multiply", 2), ("add", 2), ("subtract", 2)] if dtype is np.float32 else []
-    ieee = {"multiply": np.multiply, "add": np.add, "subtract": np.subtract, "divide": np.divide, "abs": np.abs,
-            "maximum": np.maximum, "minimum": np.minimum, "floor": np.floor, "ceil": np.ceil}  # fmt: skip
+    ieee = {
+        "multiply": np.multiply,
+        "add": np.add,
+        "subtract": np.subtract,
+        "divide": np.divide,
+        "abs": np.abs,
+        "maximum": np.maximum,
+        "minimum": np.minimum,
+        "floor": np.floor,
+        "ceil": np.ceil,
+    }
     for name, arity in names:
         operands = [left, right][:arity]
-        results = [run_kernel(name, EltwiseParams(), operands, left.shape, element, Numerics(fidelity=fidelity),
-                              data_format=data_format) for fidelity in FIDELITIES]  # fmt: skip
+        results = [
+            run_kernel(
+                name,
+                EltwiseParams(),
+                operands,
+                left.shape,
+                element,
+                Numerics(fidelity=fidelity),
+                data_format=data_format,
+            )
+            for fidelity in FIDELITIES
+        ]
         assert len({result.tobytes() for result in results}) == 1, name
         if data_format and name not in ("isfinite", "signbit", "logical_not"):
             assert np.isfinite(results[0].astype(np.float64)).all(), name

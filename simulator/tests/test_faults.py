@@ -91,12 +91,30 @@ def test_every_tile_of_a_planned_result_passes_its_core_once():
     assert sorted(made) == sorted((z, r, c) for z in range(3) for r in range(8) for c in range(6))
 
 
-@pytest.mark.parametrize("text", [
-    "cosmic-ray@0-0", "l1-bit", "l1-bit@0-0,5", "l1-bit@0-0,5,8", "l1-bit@8-0,5,0", "l1-bit@0-0,2000000,0",
-    "dram-bit@12,0,0", "dram-bit@0,0x100000000,0", "dead-core@0,0", "dead-core@0-8", "stuck-link@0-0,up",
-    "stuck-link@7-0,south", "slow-channel=4", "slow-channel=x0.5", "slow-channel@12=x2", "slow-channel=xnan", "",
-    "l1-bit@0-0,010,0", "l1-bit@-1-0,5,0",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cosmic-ray@0-0",
+        "l1-bit",
+        "l1-bit@0-0,5",
+        "l1-bit@0-0,5,8",
+        "l1-bit@8-0,5,0",
+        "l1-bit@0-0,2000000,0",
+        "dram-bit@12,0,0",
+        "dram-bit@0,0x100000000,0",
+        "dead-core@0,0",
+        "dead-core@0-8",
+        "stuck-link@0-0,up",
+        "stuck-link@7-0,south",
+        "slow-channel=4",
+        "slow-channel=x0.5",
+        "slow-channel@12=x2",
+        "slow-channel=xnan",
+        "",
+        "l1-bit@0-0,010,0",
+        "l1-bit@-1-0,5,0",
+    ],
+)
 def test_what_is_no_fault_of_the_card_is_refused(text):
     with pytest.raises(FaultError, match=r"^--fault: expected .*, got "):
         parse(text).check(TTNN.grid, TTNN)
@@ -129,8 +147,14 @@ def test_a_bit_in_dram_changes_what_reads_it(product):
 
 def test_faults_that_hit_nothing_say_why(product):
     right, _ = run(product)
-    texts = ("dram-bit@5,0x30000000,1", "dram-bit@0,3,1", "l1-bit@0-0,64,1", "l1-bit@0-0,200000,1", "dead-core@7-7",
-             "stuck-link@5-5,east")  # fmt: skip
+    texts = (
+        "dram-bit@5,0x30000000,1",
+        "dram-bit@0,3,1",
+        "l1-bit@0-0,64,1",
+        "l1-bit@0-0,200000,1",
+        "dead-core@7-7",
+        "stuck-link@5-5,east",
+    )
     got, injection = run(product, *texts)
     assert all("hits nothing: " in line for line in injection.lines())
     assert "firmware" in injection.lines()[2]

@@ -18,8 +18,9 @@ from opscope.simulator.tests.programs import one_kernel, run_kernel
 TABLE = np.arange(4000 * 256, dtype=np.uint32).astype(np.uint16).reshape(4000, 256).view(ml_dtypes.bfloat16)
 """Every bit pattern of bfloat16, several times."""
 ROWS = np.array([[3999, 7, 0]], np.int32)
-PICKED = GatherParams(slice_sizes=(1, 256), offset_dims=(2,), collapsed_slice_dims=(0,), start_index_map=(0,),
-                      index_vector_dim=2)  # fmt: skip
+PICKED = GatherParams(
+    slice_sizes=(1, 256), offset_dims=(2,), collapsed_slice_dims=(0,), start_index_map=(0,), index_vector_dim=2
+)
 
 
 def bits(x: np.ndarray) -> np.ndarray:

@@ -19,8 +19,26 @@ from opscope.simulator.tests.programs import run_result
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 EVERY = np.arange(by_pattern.PATTERNS, dtype=np.uint16).view(BF16)
-SPECIAL = np.float32([0.0, -0.0, 1e-45, -1e-45, 1.17549421e-38, 2.0**-126, -(2.0**-126), 1e-36, 1.0, -1.0, 2.0**-24,
-                      3.4e38, np.inf, -np.inf, np.nan, 5.877e-39])  # fmt: skip
+SPECIAL = np.float32(
+    [
+        0.0,
+        -0.0,
+        1e-45,
+        -1e-45,
+        1.17549421e-38,
+        2.0**-126,
+        -(2.0**-126),
+        1e-36,
+        1.0,
+        -1.0,
+        2.0**-24,
+        3.4e38,
+        np.inf,
+        -np.inf,
+        np.nan,
+        5.877e-39,
+    ]
+)
 PART = LARGE // 2
 """Elements of operands that take the ordinary way."""
 
@@ -90,8 +108,9 @@ def test_one_tensor_and_scalars_are_looked_up_on_either_side(kernel: str) -> Non
             assert_equal(result[: EVERY.size], np.concatenate(small), [a[: EVERY.size] for a in at_large])
 
 
-TWO = quick([*(name for name, on_float, *_ in BINARY if on_float is not None), "multiply"],
-            {"add", "maximum", "multiply"})  # fmt: skip
+TWO = quick(
+    [*(name for name, on_float, *_ in BINARY if on_float is not None), "multiply"], {"add", "maximum", "multiply"}
+)
 
 
 @pytest.mark.parametrize("kernel", TWO)

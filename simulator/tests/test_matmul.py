@@ -63,9 +63,13 @@ def test_hifi2_b_reads_all_of_the_left_operand_and_the_first_bits_of_the_right_o
         for fidelity in ("HiFi2", "HiFi2_B", "HiFi3")
     }
     assert got == {
-        ("left", "HiFi2"): 1, ("left", "HiFi2_B"): 1 + 2**-7, ("left", "HiFi3"): 1 + 2**-7,
-        ("right", "HiFi2"): 1 + 2**-7, ("right", "HiFi2_B"): 1, ("right", "HiFi3"): 1 + 2**-7,
-    }  # fmt: skip
+        ("left", "HiFi2"): 1,
+        ("left", "HiFi2_B"): 1 + 2**-7,
+        ("left", "HiFi3"): 1 + 2**-7,
+        ("right", "HiFi2"): 1 + 2**-7,
+        ("right", "HiFi2_B"): 1,
+        ("right", "HiFi3"): 1 + 2**-7,
+    }
 
 
 def test_what_ieee_calls_infinite_takes_the_phases_of_hifi2_b_too() -> None:

@@ -74,7 +74,7 @@ CASES: dict[str, tuple[Params, list[np.ndarray], tuple[int, ...], str]] = {
     "triangular_solve": (TriangularSolveParams(True, True, False, False), [DIAGONAL, normal(40, 50)], (40, 50), "f32"),
     "conv3d": (SAME_3X3X3, [normal(1, 6, 6, 20, 4), normal(3, 3, 3, 4, 8)], (1, 6, 6, 20, 8), "f32"),
     "typecast": (NONE, [normal(40, 50)], (40, 50), "bf16"),
-}  # fmt: skip
+}
 MUTANTS = [
     (kernel, m.name)
     for kernel, case in CASES.items()

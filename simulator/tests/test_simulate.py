@@ -53,8 +53,9 @@ def test_a_dump_has_every_op_with_its_golden_and_the_origin_of_a_nan(folder, tmp
     assert "first NaN: arises in operation 7, log" in done.output
     assert "element (33, 7), 1 in all" in done.output
     index = json.loads((dump / "index.json").read_text())["operations"]
-    computed = {entry["kernel"]: entry["results"][0] for entry in index if entry["results"] and "golden" in
-                entry["results"][0]}  # fmt: skip
+    computed = {
+        entry["kernel"]: entry["results"][0] for entry in index if entry["results"] and "golden" in entry["results"][0]
+    }
     assert list(computed) == ["subtract", "log", "abs"]
     golden = np.load(dump / computed["log"]["golden"])
     a, b = (np.load(folder / "in.npz")[name] for name in ("arr_0", "arr_1"))
@@ -125,12 +126,22 @@ def test_a_hang_ends_with_1_and_leaves_the_dump(folder, tmp_path):
     ) == 0
 
 
-@pytest.mark.parametrize("words", [
-    ("m.ttnn", "--fault", "dead-core@8-0"), ("m.ttnn", "--fault", "x"), ("m.ttnn", "--board", "e150"),
-    ("m.ttnn", "--inputs", "m.mlir"), ("m.ttnn", "--inputs", "missing.npz"), ("m.ttnn", "--golden", "m.mlir"),
-    ("m.mlir",), ("missing.ttnn",), ("m.ttnn", "--dump", "m.mlir"), (".",),
-    ("m.ttnn", "--outputs", "no/such/folder.npz"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("m.ttnn", "--fault", "dead-core@8-0"),
+        ("m.ttnn", "--fault", "x"),
+        ("m.ttnn", "--board", "e150"),
+        ("m.ttnn", "--inputs", "m.mlir"),
+        ("m.ttnn", "--inputs", "missing.npz"),
+        ("m.ttnn", "--golden", "m.mlir"),
+        ("m.mlir",),
+        ("missing.ttnn",),
+        ("m.ttnn", "--dump", "m.mlir"),
+        (".",),
+        ("m.ttnn", "--outputs", "no/such/folder.npz"),
+    ],
+)
 def test_bad_input_is_one_line_and_2(folder, tmp_path, words, monkeypatch):
     monkeypatch.chdir(folder)
     done = call(simulate, *words)
@@ -160,10 +171,17 @@ def test_the_worst_difference_comes_first():
     assert compare("x", left, right, above=2.5).differing == 2
 
 
-@pytest.mark.parametrize("words", [
-    ("a.npy",), ("a.npy", "."), ("no.npy", "a.npy"), (".", "."), ("a.npy", "a.npy", "--type", "bf17"),
-    ("a.npy", "a.npy", "--type", "bf16"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("a.npy",),
+        ("a.npy", "."),
+        ("no.npy", "a.npy"),
+        (".", "."),
+        ("a.npy", "a.npy", "--type", "bf17"),
+        ("a.npy", "a.npy", "--type", "bf16"),
+    ],
+)
 def test_diff_tensors_refuses_what_is_no_tensor(tmp_path, words, monkeypatch):
     from opscope.harness.record.errors import InputError
 
@@ -243,9 +261,10 @@ def test_parameters_of_a_plan_are_drawn_as_a_models_are(tmp_path):
     ]
     arguments = ", ".join(f"%{name}: tensor<64x64xf32>" for name in ("x", *(f"w{n}" for n in range(layers))))
     (tmp_path / "m.mlir").write_text(
-        f"func.func @main({arguments}) -> tensor<64x64xf32> {{\n" + "\n".join(lines)
+        f"func.func @main({arguments}) -> tensor<64x64xf32> {{\n"
+        + "\n".join(lines)
         + f"\n  return %{layers - 1} : tensor<64x64xf32>\n}}\n"
-    )  # fmt: skip
+    )
     done = call(plan_command, tmp_path / "m.mlir", "--arch", "n150", "-o", tmp_path / "m.ttnn")
     assert done.exit_code == 0, done.output
     assert call(simulate, tmp_path / "m.ttnn", "--outputs", tmp_path / "out.npz").exit_code == 0

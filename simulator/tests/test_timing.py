@@ -24,9 +24,14 @@ def cost(kernel: str, params: object, shapes: list[tuple[int, ...]], out: tuple[
     fmt = options.pop("data_format", "Float16_b")
     board = str(options.pop("board", "n150"))
     made = one_kernel(
-        kernel, params, [(s, "bf16") for s in shapes], (out, "bf16"), options.pop("numerics", Numerics()),  # type: ignore[arg-type]
-        board=board, data_format=fmt,  # type: ignore[arg-type]
-    )  # fmt: skip
+        kernel,
+        params,
+        [(s, "bf16") for s in shapes],
+        (out, "bf16"),
+        options.pop("numerics", Numerics()),  # type: ignore[arg-type]
+        board=board,
+        data_format=fmt,  # type: ignore[arg-type]
+    )
     program, system = made.programs[0], load_board(board)
     return operation_cost(program.operations[len(shapes)], program, system, system.ttnn)
 

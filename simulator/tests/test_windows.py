@@ -38,10 +38,17 @@ def test_convolution_is_xla_s(name: str) -> None:
     x, weight = to_tf32(x), (weight.view(np.uint32) & 0xFFFFC000).view(np.float32)
     want = np.asarray(
         lax.conv_general_dilated(
-            x, weight, stride, (padding[:2], padding[2:]), input_dilation, dilation, ("NHWC", "OIHW", "NHWC"),
-            feature_group_count=groups, batch_group_count=batch_groups,
+            x,
+            weight,
+            stride,
+            (padding[:2], padding[2:]),
+            input_dilation,
+            dilation,
+            ("NHWC", "OIHW", "NHWC"),
+            feature_group_count=groups,
+            batch_group_count=batch_groups,
         )
-    )  # fmt: skip
+    )
     params = Conv2dParams(stride, padding, dilation, input_dilation, groups, batch_groups)
     got = run_kernel("conv2d", params, [x, weight.transpose(2, 3, 1, 0)], want.shape, "f32")
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
@@ -78,10 +85,15 @@ def test_pools_are_xla_s(kernel: str, init: float, function: object, dilation: t
     x = RANDOM.integers(-64, 64, (2, 11, 9, 3)).astype(np.float32)
     want = np.asarray(
         lax.reduce_window(
-            x, np.float32(init), function, (1, 3, 2, 1), (1, 2, 1, 1), ((0, 0), (1, 1), (0, 1), (0, 0)),
+            x,
+            np.float32(init),
+            function,
+            (1, 3, 2, 1),
+            (1, 2, 1, 1),
+            ((0, 0), (1, 1), (0, 1), (0, 0)),
             window_dilation=(1, *dilation, 1),
         )
-    )  # fmt: skip
+    )
     params = Pool2dParams((3, 2), (2, 1), (1, 1, 0, 1), dilation, 6.0)
     assert np.array_equal(run_kernel(kernel, params, [x], want.shape, "f32"), want)
     if kernel == "sum_pool2d":

@@ -50,8 +50,14 @@ class ClosedForm:
         l1_peak, dram_peak = peaks_of_plan(plan) if plan.ops else (memory.l1_peak, memory.dram_peak)
         epochs = epoch_costs(plan, entry, executable.costs(entry), executable.system_of)
         return Profile(
-            tuple(costs), executable.device.system.clock_ghz, l1_peak, dram_peak, predicates, tuple(once), epochs,
-        )  # fmt: skip
+            tuple(costs),
+            executable.device.system.clock_ghz,
+            l1_peak,
+            dram_peak,
+            predicates,
+            tuple(once),
+            epochs,
+        )
 
     def _visit(self, executable: Loaded, program: Program, into: list[OpCost]) -> None:
         for op, cost in zip(program.operations, executable.costs(program), strict=True):
@@ -74,12 +80,15 @@ def _with_moved(executable: Loaded, costs: list[OpCost]) -> list[OpCost]:
     none = Moved()
     return [
         replace(
-            cost, dram_read_bytes=of.read + of.loaded, dram_written_bytes=of.written, loaded_bytes=of.loaded,
+            cost,
+            dram_read_bytes=of.read + of.loaded,
+            dram_written_bytes=of.written,
+            loaded_bytes=of.loaded,
             noc_bytes=received[number],
         )
         for number, cost in enumerate(costs)
         for of in (moved.get(number, none),)
-    ]  # fmt: skip
+    ]
 
 
 def _controls(executable: Loaded) -> Iterator[tuple[str, Operation, OpCost, ControlParams]]:

@@ -96,10 +96,16 @@ def _epoch(
     rate = system.dram_gb_per_s * system.dram_efficiency / system.clock_ghz
     channel = round(traffic.busiest_channel(prologue) * READERS * system.buda.dram_channels / rate)
     return EpochCost(
-        epoch.number, epoch.chip, name, cycles[name], stalls[name], channel, round(traffic.switch_bytes() / rate),
+        epoch.number,
+        epoch.chip,
+        name,
+        cycles[name],
+        stalls[name],
+        channel,
+        round(traffic.switch_bytes() / rate),
         slowest_unit=thread_cycles(program, slowest, of_number, constants).limiter,
         busy_core_cycles=sum(cycles[op.name] * op.grid[0] * op.grid[1] for op in ops),
-    )  # fmt: skip
+    )
 
 
 def stall_cycles(op: PlacedOp, program: Program, constants: Constants) -> int:

@@ -125,9 +125,19 @@ def operation_cost(
         transfer = max(dram, per_core_read if far or not inputs else 0.0)
         total = max(compute, transfer)
     return OpCost(
-        op.kernel, op.location, math.ceil(total + launch), math.ceil(compute), math.ceil(transfer), math.ceil(launch),
-        dram_read, dram_written, int(received), cores, unit, math.ceil(write),
-    )  # fmt: skip
+        op.kernel,
+        op.location,
+        math.ceil(total + launch),
+        math.ceil(compute),
+        math.ceil(transfer),
+        math.ceil(launch),
+        dram_read,
+        dram_written,
+        int(received),
+        cores,
+        unit,
+        math.ceil(write),
+    )
 
 
 def sharded(desc: TensorDesc) -> bool:

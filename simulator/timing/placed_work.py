@@ -47,9 +47,19 @@ def op_work(op: Operation, program: Program, where: PlacedOp) -> tuple[str, Bloc
         kernel = "typecast"
     operands = min(2, len(inputs))
     work = BlockWork(
-        b.t, mblock_m, mblock_n, rows, cols, m_k, u_kt, FIDELITIES[op.numerics.fidelity], depth, operands,
-        FORMATS[widest].bits, sparse,
-    )  # fmt: skip
+        b.t,
+        mblock_m,
+        mblock_n,
+        rows,
+        cols,
+        m_k,
+        u_kt,
+        FIDELITIES[op.numerics.fidelity],
+        depth,
+        operands,
+        FORMATS[widest].bits,
+        sparse,
+    )
     return kernel, work, width(widest)
 
 

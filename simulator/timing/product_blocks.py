@@ -26,9 +26,27 @@ FEW_STEPS = 2
 NARROW = 8
 """Sides of a result that differ by more than this factor are laid out along one line of cores."""
 SUBBLOCKS = (
-    (2, 4), (4, 2), (1, 8), (8, 1), (1, 7), (7, 1), (2, 3), (3, 2), (1, 6), (6, 1), (1, 5), (5, 1), (2, 2), (1, 4),
-    (4, 1), (1, 3), (3, 1), (1, 2), (2, 1), (1, 1),
-)  # fmt: skip
+    (2, 4),
+    (4, 2),
+    (1, 8),
+    (8, 1),
+    (1, 7),
+    (7, 1),
+    (2, 3),
+    (3, 2),
+    (1, 6),
+    (6, 1),
+    (1, 5),
+    (5, 1),
+    (2, 2),
+    (1, 4),
+    (4, 1),
+    (1, 3),
+    (3, 1),
+    (1, 2),
+    (2, 1),
+    (1, 1),
+)
 """Rows and columns of tiles in Dst at a time, by preference; half as many fit where Dst has 32 bits."""
 
 Line = Literal["", "left", "right"]
@@ -87,17 +105,27 @@ class ProductBlocks:
 
 
 def choose(
-    tiles: tuple[int, int, int], left: TensorDesc, right: TensorDesc, out: TensorDesc, numerics: Numerics,
+    tiles: tuple[int, int, int],
+    left: TensorDesc,
+    right: TensorDesc,
+    out: TensorDesc,
+    numerics: Numerics,
     profile: Profile,
-) -> ProductBlocks:  # fmt: skip
+) -> ProductBlocks:
     """Returns the blocks of a product of `tiles` rows, columns and depth."""
     rows, columns, depth = tiles
     wide = numerics.dst_format in ("Float32", "Int32")
     resident = _shard_bytes(left, profile)  # the result's shard is the buffer that `fits` counts
     sizes = Sizes(
-        rows, columns, depth, FORMATS[left.data_format].tile_bytes, FORMATS[right.data_format].tile_bytes,
-        FORMATS["Float32" if wide else "Float16_b"].tile_bytes, profile.l1_usable - resident, 4 if wide else 8,
-    )  # fmt: skip
+        rows,
+        columns,
+        depth,
+        FORMATS[left.data_format].tile_bytes,
+        FORMATS[right.data_format].tile_bytes,
+        FORMATS["Float32" if wide else "Float16_b"].tile_bytes,
+        profile.l1_usable - resident,
+        4 if wide else 8,
+    )
     if in_shards(out):
         return _in_place(sizes, left, out)
     line = _line(sizes, profile.grid)
@@ -134,18 +162,30 @@ def _in_place(sizes: Sizes, left: TensorDesc, out: TensorDesc) -> ProductBlocks:
     rows, columns = -(-sizes.rows // down), -(-sizes.columns // across)
     steps = [step for step in sizes.divisors(deepest) if sizes.fits(rows, columns, step)]
     return ProductBlocks(
-        (down, across), line, rows, columns, rows, columns, max(steps, default=1),
+        (down, across),
+        line,
+        rows,
+        columns,
+        rows,
+        columns,
+        max(steps, default=1),
         _subblock(rows, columns, sizes.dst_tiles, rows_at_a_time=1),
-    )  # fmt: skip
+    )
 
 
 def _cut(sizes: Sizes, grid: tuple[int, int], line: Line, step: int, *, shrink: bool) -> ProductBlocks:
     rows, columns = -(-sizes.rows // grid[0]), -(-sizes.columns // grid[1])
     block_rows, block_columns, step = _fitting(sizes, rows, columns, step, shrink=shrink)
     return ProductBlocks(
-        (-(-sizes.rows // rows), -(-sizes.columns // columns)), line, rows, columns, block_rows, block_columns, step,
+        (-(-sizes.rows // rows), -(-sizes.columns // columns)),
+        line,
+        rows,
+        columns,
+        block_rows,
+        block_columns,
+        step,
         _subblock(block_rows, block_columns, sizes.dst_tiles),
-    )  # fmt: skip
+    )
 
 
 def _fitting(sizes: Sizes, rows: int, columns: int, step: int, *, shrink: bool) -> tuple[int, int, int]:
@@ -165,9 +205,11 @@ def _subblock(rows: int, columns: int, most: int, rows_at_a_time: int = 0) -> tu
     fitting: Iterator[tuple[int, int]] = (
         (high, across)
         for high, across in SUBBLOCKS
-        if high * across <= most and rows % high == 0 and columns % across == 0
+        if high * across <= most
+        and rows % high == 0
+        and columns % across == 0
         and (not rows_at_a_time or high == rows_at_a_time)
-    )  # fmt: skip
+    )
     return next(fitting, (1, 1))
 
 

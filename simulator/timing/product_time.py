@@ -67,9 +67,15 @@ class ProductTime:
 
 
 def product_time(
-    tiles: tuple[int, int, int], left: TensorDesc, right: TensorDesc, out: TensorDesc, numerics: Numerics,
-    system: SystemDesc, profile: Profile, constants: ProductConstants | None = None,
-) -> ProductTime:  # fmt: skip
+    tiles: tuple[int, int, int],
+    left: TensorDesc,
+    right: TensorDesc,
+    out: TensorDesc,
+    numerics: Numerics,
+    system: SystemDesc,
+    profile: Profile,
+    constants: ProductConstants | None = None,
+) -> ProductTime:
     """Returns the time of a product of `tiles` rows, columns and depth."""
     blocks = choose(tiles, left, right, out, numerics, profile)
     own = constants or PRODUCTS[system.arch]
@@ -95,11 +101,15 @@ def product_time(
     written = last * FORMATS[out.data_format].tile_bytes / own.written if out.buffer_type == "dram" else 0.0
     alone = written + (blocks.blocks - 1) * max(0.0, written - step)
     return ProductTime(
-        feed + (steps - 1) * step + compute + alone, steps * compute, steps * feed + alone, alone,
+        feed + (steps - 1) * step + compute + alone,
+        steps * compute,
+        steps * feed + alone,
+        alone,
         int(steps * (left_read + right_read)),
-        int(steps * (right_step + (0 if here else left_step))), blocks.grid[0] * blocks.grid[1],
+        int(steps * (right_step + (0 if here else left_step))),
+        blocks.grid[0] * blocks.grid[1],
         "unpack" if unpack > math else "math",
-    )  # fmt: skip
+    )
 
 
 def _feed(size: float, arch: str, banks: float, *, alone: bool) -> float:

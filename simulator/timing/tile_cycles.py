@@ -10,14 +10,30 @@ from opscope.simulator.timing.constants import Constants
 from opscope.simulator.timing.kernel_cycles import data_path, has, kernel_cycles, nearest, path_of, width_of
 
 COMPOSED: dict[str, tuple[str, ...]] = {
-    "rsqrt": ("sqrt", "reciprocal"), "divide": ("reciprocal", "maximum"), "expm1": ("exp",), "log1p": ("log",),
-    "silu": ("sigmoid", "maximum"), "tan": ("sin",), "erf": ("exp", "reciprocal"), "erfc": ("exp", "reciprocal"),
-    "atan2": ("reciprocal", "sin"), "cbrt": ("log", "exp"), "remainder": ("reciprocal", "maximum"),
-    "erfinv": ("log", "sqrt"), "exp2": ("exp",), "minimum": ("maximum",), "pow_tensor": ("pow_scalar",),
-    "gelu_tanh": ("tanh", "square"), "relu": ("maximum",), "max": ("reduce r",), "splice": ("typecast",),
+    "rsqrt": ("sqrt", "reciprocal"),
+    "divide": ("reciprocal", "maximum"),
+    "expm1": ("exp",),
+    "log1p": ("log",),
+    "silu": ("sigmoid", "maximum"),
+    "tan": ("sin",),
+    "erf": ("exp", "reciprocal"),
+    "erfc": ("exp", "reciprocal"),
+    "atan2": ("reciprocal", "sin"),
+    "cbrt": ("log", "exp"),
+    "remainder": ("reciprocal", "maximum"),
+    "erfinv": ("log", "sqrt"),
+    "exp2": ("exp",),
+    "minimum": ("maximum",),
+    "pow_tensor": ("pow_scalar",),
+    "gelu_tanh": ("tanh", "square"),
+    "relu": ("maximum",),
+    "max": ("reduce r",),
+    "splice": ("typecast",),
     # 20 rounds of three instructions; a step of a recurrence is a product, a sum and a division.
-    "rng_bit_generator": ("abs",) * 20, "cholesky": ("reciprocal",), "triangular_solve": ("reciprocal",),
-}  # fmt: skip
+    "rng_bit_generator": ("abs",) * 20,
+    "cholesky": ("reciprocal",),
+    "triangular_solve": ("reciprocal",),
+}
 """Functions without a published figure -> the functions that they consist of."""
 FUSED: dict[str, tuple[str, ...]] = {
     "softmax": ("max", "subtract", "exp", "sum", "multiply"),
@@ -93,9 +109,11 @@ def _micro_blocks(kernel: str, data_format: str, tiles: int) -> BlockWork:
     fmt = FORMATS[data_format]
     most = 4 if fmt.bits == 32 else 8
     return BlockWork(
-        mblock_m=-(-tiles // most), ublock_ct=min(most, tiles), bits=fmt.bits,
+        mblock_m=-(-tiles // most),
+        ublock_ct=min(most, tiles),
+        bits=fmt.bits,
         operands=2 if kernel in TWO_OPERANDS else 1,
-    )  # fmt: skip
+    )
 
 
 def width(data_format: str) -> str:

@@ -87,5 +87,6 @@ class Timed(ClosedForm):
 def _roofs(system: SystemDesc, cores: int) -> Roofs:
     return Roofs(
         cores * 2 * TILE**3 / system.cycles_per_tile_matmul,
-        system.dram_gb_per_s * system.dram_efficiency / system.clock_ghz, float(cores * system.noc_bytes_per_clock),
-    )  # fmt: skip
+        system.dram_gb_per_s * system.dram_efficiency / system.clock_ghz,
+        float(cores * system.noc_bytes_per_clock),
+    )

@@ -35,12 +35,24 @@ def trace_events(recording: Recording) -> list[dict[str, Any]]:
                 for tid, name in enumerate(THREADS, 1)
             ]
         where = {"epoch": section, "input": span.input} if recording.planned else {"operation": span.section}
-        found.append({
-            "ph": "X", "name": named(span, recording), "cat": span.thread, "pid": numbers[key],
-            "tid": THREADS.index(span.thread) + 1, "ts": span.start / per_us, "dur": span.cycles / per_us,
-            "args": {"op": span.name, **where, "chip": span.chip, "core": f"{span.core[0]}-{span.core[1]}",
-                     "cycles": round(span.cycles)},
-        })  # fmt: skip
+        found.append(
+            {
+                "ph": "X",
+                "name": named(span, recording),
+                "cat": span.thread,
+                "pid": numbers[key],
+                "tid": THREADS.index(span.thread) + 1,
+                "ts": span.start / per_us,
+                "dur": span.cycles / per_us,
+                "args": {
+                    "op": span.name,
+                    **where,
+                    "chip": span.chip,
+                    "core": f"{span.core[0]}-{span.core[1]}",
+                    "cycles": round(span.cycles),
+                },
+            }
+        )
     return found
 
 
@@ -52,8 +64,11 @@ def named(span: Span, recording: Recording) -> str:
 def write_trace(path: Path, recording: Recording, counters: Mapping[str, Any]) -> None:
     """Writes a trace, whole or not at all, with a run's counters beside it. Raises OSError."""
     about = {
-        "partial": recording.partial, "events": recording.events, "notes": recording.notes,
-        "inputs": recording.inputs, "counters": dict(counters),
-    }  # fmt: skip
+        "partial": recording.partial,
+        "events": recording.events,
+        "notes": recording.notes,
+        "inputs": recording.inputs,
+        "counters": dict(counters),
+    }
     whole = {"traceEvents": trace_events(recording), "displayTimeUnit": "ns", "otherData": about}
     write_whole(path, json.dumps(whole, separators=(",", ":")))

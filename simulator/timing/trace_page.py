@@ -14,9 +14,14 @@ from opscope.simulator.timing.events.recording import THREADS, OpTimes, Recordin
 from opscope.simulator.timing.trace import named
 
 COLOURS = {
-    "unpack": "#4c78a8", "math": "#54a24b", "pack": "#f58518", "dram": "#b279a2", "noc": "#e45756",
-    "launch": "#9d9d9d", "ethernet": "#72b7b2",
-}  # fmt: skip
+    "unpack": "#4c78a8",
+    "math": "#54a24b",
+    "pack": "#f58518",
+    "dram": "#b279a2",
+    "noc": "#e45756",
+    "launch": "#9d9d9d",
+    "ethernet": "#72b7b2",
+}
 MOST_CORES, MOST_SPANS = 48, 6000
 WIDTH = 1000
 STYLE = """body{font:14px/1.45 system-ui,sans-serif;margin:2em auto;max-width:1100px;color:#222}
@@ -160,10 +165,17 @@ def _table(recording: Recording) -> str:
     head = "".join(
         f"<th>{name}</th>"
         for name in (
-            "operation", "kernel", *(("epoch", "cores", "inputs") if recording.planned else ("number", "cores")),
-            *THREADS, "waits", "limited by", "DRAM read", "DRAM written", "NoC",
+            "operation",
+            "kernel",
+            *(("epoch", "cores", "inputs") if recording.planned else ("number", "cores")),
+            *THREADS,
+            "waits",
+            "limited by",
+            "DRAM read",
+            "DRAM written",
+            "NoC",
         )
-    )  # fmt: skip
+    )
     of = ", of all inputs that went through" if recording.planned else ""
     return (
         f"<p>Cycles per core{of}. Bytes{' of one input' if of else ''}: DRAM by all cores, the NoC to the busiest core."

@@ -68,10 +68,14 @@ def _text(value: Any) -> str:
 
 def _queue(queue: Any) -> dict[str, Any]:
     return {
-        "queue": queue.name, "source": queue.source, "location": queue.location, "chip": queue.chip,
-        "entries": queue.entries, "entry_bytes": queue.entry_bytes,
+        "queue": queue.name,
+        "source": queue.source,
+        "location": queue.location,
+        "chip": queue.chip,
+        "entries": queue.entries,
+        "entry_bytes": queue.entry_bytes,
         "allocations": [[a.channel, hex(a.address)] for a in queue.allocations],
-    }  # fmt: skip
+    }
 
 
 def _buffers(plan: BudaPlan, placement: Any) -> dict[str, Any]:

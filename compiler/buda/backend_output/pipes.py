@@ -189,9 +189,11 @@ def _owners(node: Node, model: OpModel) -> tuple[np.ndarray, np.ndarray]:
     piece = piece_r[:, None] * stream.c + piece_c[None, :]
     inside = (rows % height)[:, None] * width + (cols % width)[None, :]
     block = height * width
-    order = piece[None] * z + np.arange(z)[:, None, None] if stream.z_major else np.arange(z)[:, None, None] * (
-        stream.r * stream.c
-    ) + piece[None]  # fmt: skip
+    order = (
+        piece[None] * z + np.arange(z)[:, None, None]
+        if stream.z_major
+        else np.arange(z)[:, None, None] * (stream.r * stream.c) + piece[None]
+    )
     place = order * block + inside[None]
     return core.ravel(), np.broadcast_to(place, (z, shape.rt, shape.ct)).ravel()
 

@@ -195,10 +195,16 @@ def _fused(fused: Fused, node: Node, model: OpModel) -> tuple[Steps, Steps, Step
                 math.append({"move_dst": {"to": "SrcA" if i == 0 else "SrcB", "tiles": tiles}})
                 continue
             repeated = [tm.dim for tm in step.tms_of(i) if tm.name == "tile_broadcast"]
-            unpack.append({"unpack": {
-                "buffer": name.replace("input", "input_"), "to": "SrcA" if i == 0 else "SrcB", "tiles": tiles,
-                **({"broadcast": repeated} if repeated else {}),
-            }})  # fmt: skip
+            unpack.append(
+                {
+                    "unpack": {
+                        "buffer": name.replace("input", "input_"),
+                        "to": "SrcA" if i == 0 else "SrcB",
+                        "tiles": tiles,
+                        **({"broadcast": repeated} if repeated else {}),
+                    }
+                }
+            )
         unpack += [{"pop": {"buffer": name, "tiles": tiles}} for name in step.pop]
         math += [] if DEST in step.inputs else [{"acquire_dst": tiles}]
         math.append({step.spec.type: {"tiles": tiles, "approximate": step.spec.approximate}})

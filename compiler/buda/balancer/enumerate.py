@@ -31,7 +31,7 @@ def grids(node: Node, budget: Budget, options: LegalizerOptions) -> tuple[Grid, 
         if r <= (1 if options.one_row else budget.grid.r)
         for c in divisors(cols)
         if c <= budget.grid.c
-    )  # fmt: skip
+    )
     fixed = options.override(node.name).grid
     if fixed is None:
         return fitting

@@ -135,9 +135,17 @@ class Solver:
         z = graph.operand_shape(edge).z
         operands = tuple((e.tms, graph.node(e.producer).kind) for e in graph.operands(edge.consumer))
         key = (
-            id(producers[0]), id(consumers[0]), edge.operand, edge.tms, source.shape, source.op, target.op, z,
-            graph.read_order(edge), operands,
-        )  # fmt: skip
+            id(producers[0]),
+            id(consumers[0]),
+            edge.operand,
+            edge.tms,
+            source.shape,
+            source.op,
+            target.op,
+            z,
+            graph.read_order(edge),
+            operands,
+        )
         if key not in self._relations:
             self._relations[key] = self._work_out(edge, producers, consumers)
         return self._relations[key]

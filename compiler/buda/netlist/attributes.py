@@ -7,23 +7,71 @@ from typing import Any
 
 from opscope.compiler.errors import CompilerInputError
 
-VALUES = frozenset({
-    "approximate_mode", "vector", "dim", "type", "fused_op_id", "relu_en", "relu_threshold", "relu_mode", "bias",
-    "slope", "exp", "identity", "elements", "t_stream", "windows", "rows", "slices", "sfpu_op", "stacked",
-    "zero_point", "granularity", "k", "sort", "kreduce", "num_indices",
-})  # fmt: skip
+VALUES = frozenset(
+    {
+        "approximate_mode",
+        "vector",
+        "dim",
+        "type",
+        "fused_op_id",
+        "relu_en",
+        "relu_threshold",
+        "relu_mode",
+        "bias",
+        "slope",
+        "exp",
+        "identity",
+        "elements",
+        "t_stream",
+        "windows",
+        "rows",
+        "slices",
+        "sfpu_op",
+        "stacked",
+        "zero_point",
+        "granularity",
+        "k",
+        "sort",
+        "kreduce",
+        "num_indices",
+    }
+)
 """Attributes that the graph of a netlist is made from."""
-TIME_ONLY = frozenset({
-    "m_k", "u_kt", "min_buffer_input", "single_tile", "kernel_broadcast", "kernel_broadcast_per_t", "l1_acc",
-    "sfpu_execution_thread", "num_index_tiles", "num_sparse_tiles", "num_columns", "sparse_tile_ptr_bits",
-    "sparse_ublock_idx_bits", "indices_len", "fracture_factor", "starting_row", "act_t", "num_nz_strips",
-})  # fmt: skip
+TIME_ONLY = frozenset(
+    {
+        "m_k",
+        "u_kt",
+        "min_buffer_input",
+        "single_tile",
+        "kernel_broadcast",
+        "kernel_broadcast_per_t",
+        "l1_acc",
+        "sfpu_execution_thread",
+        "num_index_tiles",
+        "num_sparse_tiles",
+        "num_columns",
+        "sparse_tile_ptr_bits",
+        "sparse_ublock_idx_bits",
+        "indices_len",
+        "fracture_factor",
+        "starting_row",
+        "act_t",
+        "num_nz_strips",
+    }
+)
 """Attributes that decide blocks, buffers and threads; u_kt is kept with the op's block."""
 OFF: Mapping[str, tuple[Any, ...]] = {
-    "accumulate": (False,), "z": (1,), "requant": (False,), "dequant": (False,), "srnd_fpu_en": (False,),
-    "stoch_rnd_mode": ("none",), "sfpu_op": ("invalid", "gelu"), "kreduce": (False, True), "sort": ("max", "argmax"),
+    "accumulate": (False,),
+    "z": (1,),
+    "requant": (False,),
+    "dequant": (False,),
+    "srnd_fpu_en": (False,),
+    "stoch_rnd_mode": ("none",),
+    "sfpu_op": ("invalid", "gelu"),
+    "kreduce": (False, True),
+    "sort": ("max", "argmax"),
     "granularity": ("t", "ublock"),
-}  # fmt: skip
+}
 """Attribute -> its values that change nothing, or that a kernel has; another value is refused."""
 
 CHOICES: Mapping[str, tuple[str, ...]] = {"vector": ("r", "c", "rc"), "type": ("sum", "max", "mean")}

@@ -47,9 +47,14 @@ def netlist_of(planned: BudaPlan, program: PlannedProgram) -> Netlist:
                 number = fused.setdefault(_flow(_fused_row(row)), row).id
             ops.append(_op(graph, node, model, tuple(inputs), (p.row, p.col), p.transposed, number))
         graphs.append(Graph(graph_name(planned, epoch.number), epoch.chip, 1, tuple(ops)))
-    return Netlist(planned.budget.arch, queues, tuple(graphs), _programs(queues, graphs), graph.name,
+    return Netlist(
+        planned.budget.arch,
+        queues,
+        tuple(graphs),
+        _programs(queues, graphs),
+        graph.name,
         {row.id: row for row in fused.values()},
-    )  # fmt: skip
+    )
 
 
 def graph_name(planned: BudaPlan, number: int) -> str:
@@ -66,10 +71,21 @@ def _queue(queue: QueuePlan, graph: BudaGraph) -> Queue:
     written = graph.operands(node.name) if node.kind is NodeKind.OUTPUT else ()
     tms = tuple(str(tm) for edge in written for tm in edge.tms)
     return Queue(
-        queue.name, queue.source, queue.kind, queue.entries, queue.grid, block.t, (block.mblock_m, block.mblock_n),
-        (block.ublock_rt, block.ublock_ct), queue.data_format, queue.chip, queue.location,
-        tuple((a.channel, a.address) for a in queue.allocations), input_tms=tms, elements=node.elements,
-    )  # fmt: skip
+        queue.name,
+        queue.source,
+        queue.kind,
+        queue.entries,
+        queue.grid,
+        block.t,
+        (block.mblock_m, block.mblock_n),
+        (block.ublock_rt, block.ublock_ct),
+        queue.data_format,
+        queue.chip,
+        queue.location,
+        tuple((a.channel, a.address) for a in queue.allocations),
+        input_tms=tms,
+        elements=node.elements,
+    )
 
 
 def _op(
@@ -120,14 +136,25 @@ def _attributes(graph: BudaGraph, node: Node, model: OpModel, edges: tuple[Edge,
         yield "num_index_tiles", model.inputs[2].l1_size_tiles
         if spec.sparse.windows is not None:
             w = spec.sparse.windows
-            yield "windows", {
-                "size": list(w.size), "kernel": list(w.kernel), "stride": list(w.stride),
-                "padding": [list(side) for side in w.padding], "dilation": list(w.dilation),
-            }  # fmt: skip
+            yield (
+                "windows",
+                {
+                    "size": list(w.size),
+                    "kernel": list(w.kernel),
+                    "stride": list(w.stride),
+                    "padding": [list(side) for side in w.padding],
+                    "dilation": list(w.dilation),
+                },
+            )
         if spec.sparse.runs:
-            yield "rows", {
-                "of": spec.sparse.cols * TILE, "taps": spec.sparse.taps, "runs": list(spec.sparse.runs),
-            }  # fmt: skip
+            yield (
+                "rows",
+                {
+                    "of": spec.sparse.cols * TILE,
+                    "taps": spec.sparse.taps,
+                    "runs": list(spec.sparse.runs),
+                },
+            )
     if spec.type == "reduce":
         yield from (("dim", spec.reduce_dim), ("type", spec.reduce_type))
         if spec.reduce_dim == "z":
@@ -137,9 +164,15 @@ def _attributes(graph: BudaGraph, node: Node, model: OpModel, edges: tuple[Edge,
         yield "l1_acc", True
     if spec.slices is not None:
         s = spec.slices
-        yield "slices", {
-            "dims": list(s.dims), "begins": list(s.begins), "ends": list(s.ends), "steps": list(s.steps),
-        }  # fmt: skip
+        yield (
+            "slices",
+            {
+                "dims": list(s.dims),
+                "begins": list(s.begins),
+                "ends": list(s.ends),
+                "steps": list(s.steps),
+            },
+        )
     if spec.stacked:
         yield "stacked", spec.stacked
     if not model.stream.none:
@@ -196,8 +229,12 @@ def _instructions(queues: dict[str, Queue], graphs: list[Graph], loops: bool) ->
 def _settings(queue: Queue, number: int | None) -> dict[str, Any]:
     local, everywhere = ("$c_zero", "$c_zero") if number is None else (f"$lptr_q{number}", f"$gptr_q{number}")
     return {
-        "prologue": False, "epilogue": False, "zero": False, "rd_ptr_local": local, "rd_ptr_global": everywhere,
-    }  # fmt: skip
+        "prologue": False,
+        "epilogue": False,
+        "zero": False,
+        "rd_ptr_local": local,
+        "rd_ptr_global": everywhere,
+    }
 
 
 class _Hex(int):
@@ -245,14 +282,20 @@ def fused_row(number: int, fused: Fused, model: OpModel) -> FusedOp:
     schedules = tuple(
         tuple(
             SubOp(
-                step.name, step.spec.type, step.inputs, step.output,
-                {i: tuple(map(str, tms)) for i, tms in enumerate(step.tms) if tms}, dict(_step_attributes(step)),
-                (block.mblock_m, block.mblock_n), (block.ublock.rt, block.ublock.ct), step.pop,
+                step.name,
+                step.spec.type,
+                step.inputs,
+                step.output,
+                {i: tuple(map(str, tms)) for i, tms in enumerate(step.tms) if tms},
+                dict(_step_attributes(step)),
+                (block.mblock_m, block.mblock_n),
+                (block.ublock.rt, block.ublock.ct),
+                step.pop,
             )
             for step in schedule
         )
         for schedule in fused.schedules
-    )  # fmt: skip
+    )
     return FusedOp(number, fused.inputs, fused.intermediates, schedules)
 
 
@@ -283,27 +326,46 @@ def _flow(value: Any) -> str:
 
 def _queue_row(queue: Queue) -> dict[str, Any]:
     row = {
-        "input": queue.input, "type": queue.type, "entries": queue.entries, "grid_size": list(queue.grid_size),
-        "t": queue.t, "mblock": list(queue.mblock), "ublock": list(queue.ublock), "ublock_order": queue.ublock_order,
-        "tile_dim": list(queue.tile_dim), "df": queue.df, "target_device": queue.target_device, "loc": queue.loc,
+        "input": queue.input,
+        "type": queue.type,
+        "entries": queue.entries,
+        "grid_size": list(queue.grid_size),
+        "t": queue.t,
+        "mblock": list(queue.mblock),
+        "ublock": list(queue.ublock),
+        "ublock_order": queue.ublock_order,
+        "tile_dim": list(queue.tile_dim),
+        "df": queue.df,
+        "target_device": queue.target_device,
+        "loc": queue.loc,
         queue.loc: [[channel, _Hex(address)] for channel, address in queue.addresses],
-    }  # fmt: skip
+    }
     row |= {"input_tms": [_tm_row(tm) for tm in queue.input_tms]} if queue.input_tms else {}
     return row | ({"elements": list(queue.elements)} if queue.elements else {})
 
 
 def _op_row(op: Op) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "type": op.type, "grid_loc": list(op.grid_loc), "grid_size": list(op.grid_size), "inputs": list(op.inputs),
-    }  # fmt: skip
+        "type": op.type,
+        "grid_loc": list(op.grid_loc),
+        "grid_size": list(op.grid_size),
+        "inputs": list(op.inputs),
+    }
     row |= {"grid_transpose": True} if op.grid_transpose else {}
     row |= {"untilize_output": True} if op.untilize_output else {}
     row |= {
-        "t": op.t, "mblock": list(op.mblock), "ublock": list(op.ublock), "buf_size_mb": op.buf_size_mb,
-        "input_buf_min_size_tiles": list(op.input_buf_min_size_tiles), "ublock_order": op.ublock_order,
-        "in_df": list(op.in_df), "out_df": op.out_df, "intermed_df": op.intermed_df, "acc_df": op.acc_df,
+        "t": op.t,
+        "mblock": list(op.mblock),
+        "ublock": list(op.ublock),
+        "buf_size_mb": op.buf_size_mb,
+        "input_buf_min_size_tiles": list(op.input_buf_min_size_tiles),
+        "ublock_order": op.ublock_order,
+        "in_df": list(op.in_df),
+        "out_df": op.out_df,
+        "intermed_df": op.intermed_df,
+        "acc_df": op.acc_df,
         "math_fidelity": op.math_fidelity,
-    }  # fmt: skip
+    }
     row |= {f"input_{i}_tms": [_tm_row(tm) for tm in tms] for i, tms in op.tms.items()}
     return row | ({"attributes": dict(op.attributes)} if op.attributes else {})
 

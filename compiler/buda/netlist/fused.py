@@ -187,9 +187,14 @@ def _step(step: SubOp, spec: OpSpec) -> Step:
         raise CompilerInputError(f"{step.name}.attributes.elements: expected three whole numbers, got {elements!r}")
     tms = tuple(tuple(Tm.parse(tm) for tm in step.tms.get(i, ())) for i in range(len(step.inputs)))
     return Step(
-        step.name, step_spec(step, spec), step.inputs, step.output, tms if any(tms) else (), step.pop,
+        step.name,
+        step_spec(step, spec),
+        step.inputs,
+        step.output,
+        tms if any(tms) else (),
+        step.pop,
         (elements[0], elements[1], elements[2]) if elements else None,
-    )  # fmt: skip
+    )
 
 
 def step_spec(step: SubOp, spec: OpSpec) -> OpSpec:

@@ -34,13 +34,20 @@ def options_of(netlist: Netlist, op: Op) -> OpOptions:
         )
     scaling = next((name for name in ("requant", "dequant") if attributes.get(name)), "")
     return OpOptions(
-        _tile(netlist, op), mode, threshold, bool(attributes.get("bias")), z, scaling,
+        _tile(netlist, op),
+        mode,
+        threshold,
+        bool(attributes.get("bias")),
+        z,
+        scaling,
         zero_point_of(op.name, attributes),
-        number_of(op.name, attributes, "m_k", 1, 1) if op.type == "depthwise" else 1, (),
+        number_of(op.name, attributes, "m_k", 1, 1) if op.type == "depthwise" else 1,
+        (),
         number_of(op.name, attributes, "k", 1) if op.type == "topk" else 0,
         op.type == "topk" and attributes.get("sort") == "argmax",
-        number_of(op.name, attributes, "num_indices", 1) if op.type == "embedding" else 0, cores=op.grid_size,
-    )  # fmt: skip
+        number_of(op.name, attributes, "num_indices", 1) if op.type == "embedding" else 0,
+        cores=op.grid_size,
+    )
 
 
 def _reads_a_top(netlist: Netlist, op: Op) -> bool:
@@ -80,9 +87,14 @@ def _encoding(op: Op) -> EncodedMatmulParams:
     tile_bits = number_of(op.name, attributes, "sparse_tile_ptr_bits", 1)
     block_bits = number_of(op.name, attributes, "sparse_ublock_idx_bits", 0) or tile_bits
     return EncodedMatmulParams(
-        op.grid_size[0], op.t, op.mblock[0], op.ublock[0], number_of(op.name, attributes, "u_kt", 1, 1), tile_bits,
+        op.grid_size[0],
+        op.t,
+        op.mblock[0],
+        op.ublock[0],
+        number_of(op.name, attributes, "u_kt", 1, 1),
+        tile_bits,
         block_bits,
-    )  # fmt: skip
+    )
 
 
 def _tile(netlist: Netlist, op: Op) -> tuple[int, int]:

@@ -15,22 +15,70 @@ from opscope.compiler.target.formats import TILE, number_format
 from opscope.compiler.target.system_desc import load_board
 
 GRAPH_KEYS = ("target_device", "input_count")
-OP_KEYS = frozenset({
-    "type", "grid_loc", "grid_size", "inputs", "grid_transpose", "untilize_output", "t", "mblock", "ublock",
-    "buf_size_mb", "ublock_order", "input_buf_min_size_tiles", "in_df", "out_df", "intermed_df", "acc_df",
-    "math_fidelity", "attributes", "gradient_op", "tile_dim", "input_dram_io_buf_size_tiles",
-    "overlay_size",
-})  # fmt: skip
-QUEUE_KEYS = frozenset({
-    "input", "type", "entries", "grid_size", "t", "mblock", "ublock", "ublock_order", "tile_dim", "df",
-    "target_device", "loc", "dram", "host", "elements", "layout", "alias", "input_tms",
-})  # fmt: skip
+OP_KEYS = frozenset(
+    {
+        "type",
+        "grid_loc",
+        "grid_size",
+        "inputs",
+        "grid_transpose",
+        "untilize_output",
+        "t",
+        "mblock",
+        "ublock",
+        "buf_size_mb",
+        "ublock_order",
+        "input_buf_min_size_tiles",
+        "in_df",
+        "out_df",
+        "intermed_df",
+        "acc_df",
+        "math_fidelity",
+        "attributes",
+        "gradient_op",
+        "tile_dim",
+        "input_dram_io_buf_size_tiles",
+        "overlay_size",
+    }
+)
+QUEUE_KEYS = frozenset(
+    {
+        "input",
+        "type",
+        "entries",
+        "grid_size",
+        "t",
+        "mblock",
+        "ublock",
+        "ublock_order",
+        "tile_dim",
+        "df",
+        "target_device",
+        "loc",
+        "dram",
+        "host",
+        "elements",
+        "layout",
+        "alias",
+        "input_tms",
+    }
+)
 FUSED_KEYS = frozenset({"inputs", "intermediates", "schedules", "custom_kernel_path"})
 STEP_KEYS = frozenset({"type", "inputs", "output", "attributes", "mblock", "ublock", "pop", "pop_last", "zero_point"})
-INSTRUCTIONS = frozenset({
-    "param", "var", "staticvar", "varinst", "loop", "endloop", "execute", "allocate_queue", "deallocate_queue",
-    "endprogram",
-})  # fmt: skip
+INSTRUCTIONS = frozenset(
+    {
+        "param",
+        "var",
+        "staticvar",
+        "varinst",
+        "loop",
+        "endloop",
+        "execute",
+        "allocate_queue",
+        "deallocate_queue",
+        "endprogram",
+    }
+)
 _OF_AN_INPUT = re.compile(r"input_.*_tms|input_\d+_(pad|unpad)")
 _TEMPLATE = re.compile(r"\$TEMPLATE_\w+")
 TILES = ((32, 32), (32, 16), (16, 32), (8, 32), (4, 32), (2, 32), (1, 32))
@@ -79,9 +127,11 @@ class _Reader:
     def numbers(self, key: str, size: int = 0, least: int = 1) -> tuple[int, ...]:
         """Reads a list of whole numbers."""
         value = self.raw.get(key)
-        if not isinstance(value, list) or (size and len(value) != size) or not all(
-            isinstance(v, int) and not isinstance(v, bool) and least <= v <= LARGEST for v in value
-        ):  # fmt: skip
+        if (
+            not isinstance(value, list)
+            or (size and len(value) != size)
+            or not all(isinstance(v, int) and not isinstance(v, bool) and least <= v <= LARGEST for v in value)
+        ):
             raise self.fail(key, f"{size or 'a list of'} whole numbers from {least}")
         return tuple(value)
 
@@ -214,12 +264,24 @@ def _queue(where: str, name: str, raw: Any) -> Queue:
     elements = row.numbers("elements", 3) if "elements" in row.raw else None
     tms = _tms(where, row, "input_tms")
     return Queue(
-        name, row.word("input"), row.word("type", ("queue", "ram")), row.count("entries"), row.pair("grid_size"),
-        row.count("t"), row.pair("mblock"), row.pair("ublock"), row.format("df"), row.count("target_device", 0), loc,
-        addresses, row.word("ublock_order", ("r", "c"), "r"),
-        _tile(row), tms, (elements[0], elements[1], elements[2]) if elements else None,
+        name,
+        row.word("input"),
+        row.word("type", ("queue", "ram")),
+        row.count("entries"),
+        row.pair("grid_size"),
+        row.count("t"),
+        row.pair("mblock"),
+        row.pair("ublock"),
+        row.format("df"),
+        row.count("target_device", 0),
+        loc,
+        addresses,
+        row.word("ublock_order", ("r", "c"), "r"),
+        _tile(row),
+        tms,
+        (elements[0], elements[1], elements[2]) if elements else None,
         row.word("alias") if "alias" in row.raw else "",
-    )  # fmt: skip
+    )
 
 
 def _addresses(row: _Reader, loc: str) -> tuple[tuple[int, int], ...]:
@@ -274,12 +336,28 @@ def _op(where: str, name: str, raw: Any) -> Op:
     for key in ("m_k", "u_kt"):
         attributes.count(key, 0, 1)
     return Op(
-        name, row.word("type"), row.pair("grid_loc", 0), row.pair("grid_size"), tuple(inputs), row.count("t"),
-        row.pair("mblock"), row.pair("ublock"), row.formats("in_df"), row.format("out_df"), row.format("intermed_df"),
-        _dst(row.format("acc_df")), _fidelity(row), row.count("buf_size_mb", default=2),
-        row.word("ublock_order", ("r", "c"), "r"), sizes, row.flag("grid_transpose"), row.flag("untilize_output"),
-        tms, dict(attributes.raw), _tile(row),
-    )  # fmt: skip
+        name,
+        row.word("type"),
+        row.pair("grid_loc", 0),
+        row.pair("grid_size"),
+        tuple(inputs),
+        row.count("t"),
+        row.pair("mblock"),
+        row.pair("ublock"),
+        row.formats("in_df"),
+        row.format("out_df"),
+        row.format("intermed_df"),
+        _dst(row.format("acc_df")),
+        _fidelity(row),
+        row.count("buf_size_mb", default=2),
+        row.word("ublock_order", ("r", "c"), "r"),
+        sizes,
+        row.flag("grid_transpose"),
+        row.flag("untilize_output"),
+        tms,
+        dict(attributes.raw),
+        _tile(row),
+    )
 
 
 def _fused(number: Any, raw: Any) -> FusedOp:

@@ -219,11 +219,17 @@ def _spec(netlist: Netlist, op: Op) -> OpSpec:
     attributes: dict[str, Any] = dict(op.attributes)
     check_attributes(op.name, op.type, attributes)
     spec = OpSpec(
-        kind_of(op.type), op.math_fidelity, op.acc_df, "" if op.intermed_df == op.out_df else op.intermed_df,
-        approximate=bool(attributes.get("approximate_mode")), relu=bool(attributes.get("relu_en")),
-        vector=str(attributes.get("vector", "")), l1_acc=bool(attributes.get("l1_acc")),
-        scalar=scalar_of(op.name, op.type, attributes), options=options_of(netlist, op),
-    )  # fmt: skip
+        kind_of(op.type),
+        op.math_fidelity,
+        op.acc_df,
+        "" if op.intermed_df == op.out_df else op.intermed_df,
+        approximate=bool(attributes.get("approximate_mode")),
+        relu=bool(attributes.get("relu_en")),
+        vector=str(attributes.get("vector", "")),
+        l1_acc=bool(attributes.get("l1_acc")),
+        scalar=scalar_of(op.name, op.type, attributes),
+        options=options_of(netlist, op),
+    )
     if op.type == "fused_op":
         return replace(spec, fused=steps_of(netlist, op, spec))
     try:
@@ -240,9 +246,12 @@ def _spec(netlist: Netlist, op: Op) -> OpSpec:
             w = attributes["windows"]
             (top, bottom), (left, right) = w["padding"]
             pattern = SparsePattern.of_convolution(
-                tuple(w["size"]), tuple(w["kernel"]), tuple(w["stride"]), ((top, bottom), (left, right)),
+                tuple(w["size"]),
+                tuple(w["kernel"]),
+                tuple(w["stride"]),
+                ((top, bottom), (left, right)),
                 tuple(w["dilation"]),
-            )  # fmt: skip
+            )
             return replace(spec, type="sparse_matmul", sparse=pattern)
         if op.type == "matmul" and attributes.get("sfpu_op") == "gelu":
             return replace(spec, activation="gelu")
@@ -260,18 +269,39 @@ def _placed(netlist: Netlist, graph: Graph, op: Op, epoch: int, program: GraphPr
     direction, factor = _stream(op)
     *steps, operation = program.operations_of(whole.node(op.name))
     return PlacedOp(
-        op.name, operation, epoch, graph.target_device, *op.grid_loc, op.grid_size,
-        op.grid_transpose, direction, factor, BlockPlan(op.t, *op.mblock, *op.ublock),
-        int(op.attributes.get("m_k", 1)), int(op.attributes.get("u_kt", 1)), op.ublock_order,
-        core_buffers(netlist, graph, op), tuple(steps), bool(op.attributes.get("l1_acc")),
-    )  # fmt: skip
+        op.name,
+        operation,
+        epoch,
+        graph.target_device,
+        *op.grid_loc,
+        op.grid_size,
+        op.grid_transpose,
+        direction,
+        factor,
+        BlockPlan(op.t, *op.mblock, *op.ublock),
+        int(op.attributes.get("m_k", 1)),
+        int(op.attributes.get("u_kt", 1)),
+        op.ublock_order,
+        core_buffers(netlist, graph, op),
+        tuple(steps),
+        bool(op.attributes.get("l1_acc")),
+    )
 
 
 def _queue_plan(queue: Queue, program: GraphProgram) -> QueuePlan:
     node = queue.name if queue.name in program.tensor else queue.input
     return QueuePlan(
-        queue.name, program.tensor.get(node, -1), queue.input, queue.type, queue.entries, queue.grid_size,
-        BlockPlan(queue.t, *queue.mblock, *queue.ublock), queue.df, queue.loc, queue.target_device,
-        tuple(Allocation(*part) for part in queue.addresses), queue.tiles * number_format(queue.df).buda_tile_bytes,
+        queue.name,
+        program.tensor.get(node, -1),
+        queue.input,
+        queue.type,
+        queue.entries,
+        queue.grid_size,
+        BlockPlan(queue.t, *queue.mblock, *queue.ublock),
+        queue.df,
+        queue.loc,
+        queue.target_device,
+        tuple(Allocation(*part) for part in queue.addresses),
+        queue.tiles * number_format(queue.df).buda_tile_bytes,
         program.tensor.get(_written(queue), -1),
-    )  # fmt: skip
+    )

@@ -7,11 +7,18 @@ import re
 LETTER = 0.62
 """Width of a letter, as a share of the size of its font (wide system fonts, so that none is cut off)."""
 SHORT = {
-    "sparse_matmul": ("sparse", "sp"), "matmul": ("matmul", "mm"), "_fused_op": ("fused", "f"),
-    "reduce": ("reduce", "r"), "subtract": ("subtract", "sub"), "multiply": ("multiply", "mul"),
-    "maximum": ("maximum", "max"), "reciprocal": ("recip", "rc"), "buffer": ("buffer", "buf"),
-    "fork_nop": ("fork nop", "nop"), "splice": ("splice", "cut"),
-}  # fmt: skip
+    "sparse_matmul": ("sparse", "sp"),
+    "matmul": ("matmul", "mm"),
+    "_fused_op": ("fused", "f"),
+    "reduce": ("reduce", "r"),
+    "subtract": ("subtract", "sub"),
+    "multiply": ("multiply", "mul"),
+    "maximum": ("maximum", "max"),
+    "reciprocal": ("recip", "rc"),
+    "buffer": ("buffer", "buf"),
+    "fork_nop": ("fork nop", "nop"),
+    "splice": ("splice", "cut"),
+}
 """Kind of name -> shorter ones; the number follows them."""
 
 

@@ -23,23 +23,48 @@ POSITIVE: Row = {"type": "Uniform", "uniform_lower_bound": 0.001, "uniform_upper
 """The other default stimulus there (verif/netlist_tests/default_test_config.yaml)."""
 SECTIONS = frozenset({"test-args", "comparison-config", "stimulus-config", "io-config", "test-generation-debug"})
 """Sections of a test-config; the last one notes how its generator drew it, and decides nothing."""
-COMPARISON_KEYS = frozenset({
-    "type", "atol", "rtol", "check_pct", "check_pcc", "verbosity", "method", "check_tile_rows_range",
-    "check_tile_cols_range", "lhs_header", "rhs_header", "overrides",
-})  # fmt: skip
+COMPARISON_KEYS = frozenset(
+    {
+        "type",
+        "atol",
+        "rtol",
+        "check_pct",
+        "check_pcc",
+        "verbosity",
+        "method",
+        "check_tile_rows_range",
+        "check_tile_cols_range",
+        "lhs_header",
+        "rhs_header",
+        "overrides",
+    }
+)
 STIMULUS_NEEDS: Mapping[str, tuple[str, ...]] = {
-    "uniform": ("uniform_lower_bound", "uniform_upper_bound"), "normal": ("normal_mean", "normal_stddev"),
-    "constant": (), "debugtileid": ("debug_tile_id_base", "debug_tile_id_step"),
-    "step": ("step_start", "step_increment"), "steprowwise": ("step_start", "step_increment"),
+    "uniform": ("uniform_lower_bound", "uniform_upper_bound"),
+    "normal": ("normal_mean", "normal_stddev"),
+    "constant": (),
+    "debugtileid": ("debug_tile_id_base", "debug_tile_id_step"),
+    "step": ("step_start", "step_increment"),
+    "steprowwise": ("step_start", "step_increment"),
     "stepcolumnwise": ("step_start", "step_increment"),
-    "sparse": ("matmul_ident_name",), "sparse_encoding": ("matmul_ident_name", "enc_tile_byte_size"),
+    "sparse": ("matmul_ident_name",),
+    "sparse_encoding": ("matmul_ident_name", "enc_tile_byte_size"),
     "sparse_encoding_nz_counts": ("matmul_ident_name", "enc_tile_byte_size", "nz_strips", "nz_ublocks", "nz_tiles"),
-}  # fmt: skip
+}
 """Type of a stimulus, in small letters -> the keys that it needs."""
-STIMULUS_KEYS = frozenset({
-    "type", "constant_value", "set_tile_rows", "set_tile_cols", "zero_strip_freq", "zero_ublock_freq",
-    "zero_tile_freq", "overrides", *(key for keys in STIMULUS_NEEDS.values() for key in keys),
-})  # fmt: skip
+STIMULUS_KEYS = frozenset(
+    {
+        "type",
+        "constant_value",
+        "set_tile_rows",
+        "set_tile_cols",
+        "zero_strip_freq",
+        "zero_ublock_freq",
+        "zero_tile_freq",
+        "overrides",
+        *(key for keys in STIMULUS_NEEDS.values() for key in keys),
+    }
+)
 
 
 @dataclass(frozen=True)

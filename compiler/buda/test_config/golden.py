@@ -81,9 +81,9 @@ class Golden:
     def run(self, inputs: Mapping[str, np.ndarray]) -> Values:
         """Returns the contents of every queue that an op writes, for one input. Raises NotModelledError."""
         values = {name: rounded(value, self.queues[name]["df"]) for name, value in inputs.items()}
-        order = graphlib.TopologicalSorter({
-            name: [r for r in read if r in self.ops] for name, read in self.reads.items()
-        })  # fmt: skip
+        order = graphlib.TopologicalSorter(
+            {name: [r for r in read if r in self.ops] for name, read in self.reads.items()}
+        )
         with np.errstate(all="ignore"):
             for name in order.static_order():
                 values[name] = self._op(name, values)

@@ -30,15 +30,29 @@ def _gelu_derivative(x: Array) -> Array:
 
 
 UNARY: dict[str, Callable[[Array], Array]] = {
-    "datacopy": lambda x: x, "nop": lambda x: x, "tilizer": lambda x: x, "abs": np.abs, "sqrt": np.sqrt,
-    "exp": lambda x: np.minimum(np.exp(x), LARGEST), "reciprocal": lambda x: 1 / np.where(x == 0, EPSILON, x),
-    "log": lambda x: np.log(np.where(x == 0, EPSILON, x)), "sine": np.sin, "cosine": np.cos, "tanh": np.tanh,
-    "sigmoid": special.expit, "gelu": lambda x: x * special.ndtr(x), "square": np.square,
-    "gelu_derivative": _gelu_derivative, "ethernet_datacopy": lambda x: x,
-}  # fmt: skip
+    "datacopy": lambda x: x,
+    "nop": lambda x: x,
+    "tilizer": lambda x: x,
+    "abs": np.abs,
+    "sqrt": np.sqrt,
+    "exp": lambda x: np.minimum(np.exp(x), LARGEST),
+    "reciprocal": lambda x: 1 / np.where(x == 0, EPSILON, x),
+    "log": lambda x: np.log(np.where(x == 0, EPSILON, x)),
+    "sine": np.sin,
+    "cosine": np.cos,
+    "tanh": np.tanh,
+    "sigmoid": special.expit,
+    "gelu": lambda x: x * special.ndtr(x),
+    "square": np.square,
+    "gelu_derivative": _gelu_derivative,
+    "ethernet_datacopy": lambda x: x,
+}
 BINARY: dict[str, Callable[[Array, Array], Array]] = {
-    "add": np.add, "subtract": np.subtract, "multiply": _product, "maximum": np.maximum,
-}  # fmt: skip
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": _product,
+    "maximum": np.maximum,
+}
 COPIES = frozenset({"datacopy", "nop", "tilizer", "ethernet_datacopy"})
 VECTOR_ROWS, VECTOR_COLS = 4, 16
 """Rows of each tile that an SFPU op with `vector: r` computes, and columns with `vector: c`."""

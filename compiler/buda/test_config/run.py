@@ -55,9 +55,15 @@ class Verdict:
 
 
 def run_test_config(
-    text: str, runner: Runner, step_runner: StepRunner | None = None, *, name: str = "netlist", board: str = "",
-    seed: int = 0, most: int = MOST_INPUTS,
-) -> Verdict:  # fmt: skip
+    text: str,
+    runner: Runner,
+    step_runner: StepRunner | None = None,
+    *,
+    name: str = "netlist",
+    board: str = "",
+    seed: int = 0,
+    most: int = MOST_INPUTS,
+) -> Verdict:
     """Runs a netlist as its own `test-config` asks.
 
     Raises CompilerInputError for a netlist that is refused, NotModelledError for one whose golden is not known, and
@@ -74,9 +80,14 @@ def run_test_config(
 
 
 def compare_run(
-    raw: Row, config: TestConfig, planned: PlannedProgram, runner: Runner, step_runner: StepRunner | None = None,
-    seed: int = 0, most: int = MOST_INPUTS,
-) -> Verdict:  # fmt: skip
+    raw: Row,
+    config: TestConfig,
+    planned: PlannedProgram,
+    runner: Runner,
+    step_runner: StepRunner | None = None,
+    seed: int = 0,
+    most: int = MOST_INPUTS,
+) -> Verdict:
     """Draws inputs, computes the golden, runs the binary and compares. Raises as `run_test_config`.
 
     Where results depend on what ran before, the netlist's programs are run, by `step_runner`.
@@ -146,10 +157,15 @@ def asked_inputs(raw: Row, config: TestConfig) -> int:
 def shown(verdict: Verdict) -> Mapping[str, Any]:
     """Returns a verdict as what a command prints."""
     return {
-        "passed": verdict.passed, "why": verdict.why, "queues": list(verdict.queues),
-        "inputs": verdict.inputs, "inputs_asked": verdict.asked, "positive_inputs": verdict.positive,
-        "encodings_of_ours": list(verdict.encodings), "rounds": verdict.rounds,
-    }  # fmt: skip
+        "passed": verdict.passed,
+        "why": verdict.why,
+        "queues": list(verdict.queues),
+        "inputs": verdict.inputs,
+        "inputs_asked": verdict.asked,
+        "positive_inputs": verdict.positive,
+        "encodings_of_ours": list(verdict.encodings),
+        "rounds": verdict.rounds,
+    }
 
 
 __all__ = ["MOST_INPUTS", "Runner", "Verdict", "compare_run", "run_test_config", "shown"]

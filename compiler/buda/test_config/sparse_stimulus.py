@@ -60,10 +60,18 @@ class Identity:
             tile_bits = int(a["sparse_tile_ptr_bits"])
             block_bits = int(a.get("sparse_ublock_idx_bits") or 0)
             return cls(
-                op["grid_size"][0], op["t"], int(op.get("act_t") or a.get("act_t") or op["t"]), int(a["m_k"]),
-                int(a["u_kt"]), op["mblock"][0], op["ublock"][0], int(a["num_sparse_tiles"]),
-                int(a["num_index_tiles"]), tile_bits, block_bits if block_bits > 0 else tile_bits,
-            )  # fmt: skip
+                op["grid_size"][0],
+                op["t"],
+                int(op.get("act_t") or a.get("act_t") or op["t"]),
+                int(a["m_k"]),
+                int(a["u_kt"]),
+                op["mblock"][0],
+                op["ublock"][0],
+                int(a["num_sparse_tiles"]),
+                int(a["num_index_tiles"]),
+                tile_bits,
+                block_bits if block_bits > 0 else tile_bits,
+            )
         except KeyError as missing:
             raise CompilerInputError(f"attributes: expected {missing} of a matmul with identity, got none") from missing
 
@@ -128,9 +136,10 @@ def _drawn(sizes: Identity, rule: Row, draw: np.random.Generator) -> list[Strip]
                     continue
                 one = int(draw.integers(sizes.ublock_rt * sizes.u_kt))
                 places = [
-                    place for place in range(sizes.ublock_rt * sizes.u_kt)
+                    place
+                    for place in range(sizes.ublock_rt * sizes.u_kt)
                     if place == one or draw.random() > frequencies[2]
-                ]  # fmt: skip
+                ]
                 filled = []
                 for place in places:
                     tile = (tile + 1) % sizes.sparse_tiles

@@ -124,9 +124,13 @@ def _fitting_encoding(row: Row, op: str, seeds: list[int], netlist: Row) -> np.n
     last: CompilerInputError | None = None
     for zeros in ZEROS:
         rule = {
-            "type": "sparse_encoding", "matmul_ident_name": op, "enc_tile_byte_size": 4 * TILE * TILE,
-            "zero_strip_freq": 0.0, "zero_ublock_freq": zeros, "zero_tile_freq": zeros,
-        }  # fmt: skip
+            "type": "sparse_encoding",
+            "matmul_ident_name": op,
+            "enc_tile_byte_size": 4 * TILE * TILE,
+            "zero_strip_freq": 0.0,
+            "zero_ublock_freq": zeros,
+            "zero_tile_freq": zeros,
+        }
         try:
             return drawn(row, rule, np.random.default_rng(seeds), netlist)
         except CompilerInputError as error:

@@ -92,10 +92,17 @@ def _collective(e: Emit) -> list[SSAValue]:
             raise e.refuse("expected a body of one op that joins two values, got another")
         results.append(
             e.emit(
-                name, [operand], result.type, groups=flat, group_size=width, dim=dims[0], other_dim=dims[1],
-                combine=combine, **_in_words(e, name, rows, combine),
+                name,
+                [operand],
+                result.type,
+                groups=flat,
+                group_size=width,
+                dim=dims[0],
+                other_dim=dims[1],
+                combine=combine,
+                **_in_words(e, name, rows, combine),
             )
-        )  # fmt: skip
+        )
     return results
 
 

@@ -79,8 +79,14 @@ def top_k(s: Sums) -> tuple[SSAValue, SSAValue] | None:
     if not last or k > MOST_K or size > MOST_EXACT:
         return None
     column = like(operand, (*shape[:-1], 1))
-    line = s.put(make("typecast", [_numbers(s, None, (1,) * (len(shape) - 1) + (size,))],
-                      like(operand, (1,) * (len(shape) - 1) + (size,)), s.op))  # fmt: skip
+    line = s.put(
+        make(
+            "typecast",
+            [_numbers(s, None, (1,) * (len(shape) - 1) + (size,))],
+            like(operand, (1,) * (len(shape) - 1) + (size,)),
+            s.op,
+        )
+    )
     places = s.move("broadcast", line, shape)
 
     def of(name: str, *operands: SSAValue) -> SSAValue:
@@ -108,8 +114,10 @@ def top_k(s: Sums) -> tuple[SSAValue, SSAValue] | None:
             taken = equal(places, s.move("broadcast", place, shape))
             rest = of("add", rest, of("multiply", taken, number(LOWEST)))
     wanted = like(operand, (*shape[:-1], k))
-    both = [parts[0] if k == 1 else s.put(make("concat", parts, wanted, s.op, dim=len(shape) - 1))
-            for parts in (values, found)]  # fmt: skip
+    both = [
+        parts[0] if k == 1 else s.put(make("concat", parts, wanted, s.op, dim=len(shape) - 1))
+        for parts in (values, found)
+    ]
     return both[0], both[1]
 
 

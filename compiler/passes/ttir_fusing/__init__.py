@@ -40,8 +40,21 @@ from opscope.compiler.passes.ttir_fusing.matching import RULES
 from opscope.compiler.passes.ttir_fusing.typecast import Typecasts
 
 PATTERNS = (
-    argmax, attention, bias, cache, conv_batch_norm, cumsum, embedding, gelu, mean, norm, relu, rotary, silu, softmax,
-)  # fmt: skip
+    argmax,
+    attention,
+    bias,
+    cache,
+    conv_batch_norm,
+    cumsum,
+    embedding,
+    gelu,
+    mean,
+    norm,
+    relu,
+    rotary,
+    silu,
+    softmax,
+)
 """The files whose rules are in `RULES`."""
 
 

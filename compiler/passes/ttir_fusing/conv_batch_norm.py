@@ -45,8 +45,15 @@ def _row(vector: SSAValue, source: RowOp, new_ops: list[RowOp]) -> SSAValue:
     """Reshapes a vector to (1, 1, 1, channels)."""
     if len(shape_of(vector)) == 4:
         return vector
-    new_ops.append(make("reshape", [vector], like(vector, (1, 1, 1, prod(shape_of(vector)))), source,
-                     shape=(1, 1, 1, prod(shape_of(vector)))))  # fmt: skip
+    new_ops.append(
+        make(
+            "reshape",
+            [vector],
+            like(vector, (1, 1, 1, prod(shape_of(vector)))),
+            source,
+            shape=(1, 1, 1, prod(shape_of(vector))),
+        )
+    )
     return new_ops[-1].results[0]
 
 

@@ -41,12 +41,34 @@ NOTE = "ttcore.narrowed_indices"
 COMPARE = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 CHAIN = COMPARE | frozenset(
     {
-        "abs", "add", "clamp_tensor", "div", "maximum", "minimum", "multiply", "neg", "remainder", "sign", "subtract",
-        "logical_and", "logical_or", "logical_not", "where", "typecast",
-        "arange", "constant", "full",
-        "broadcast", "concat", "pad", "permute", "reshape", "reverse", "slice_static",
+        "abs",
+        "add",
+        "clamp_tensor",
+        "div",
+        "maximum",
+        "minimum",
+        "multiply",
+        "neg",
+        "remainder",
+        "sign",
+        "subtract",
+        "logical_and",
+        "logical_or",
+        "logical_not",
+        "where",
+        "typecast",
+        "arange",
+        "constant",
+        "full",
+        "broadcast",
+        "concat",
+        "pad",
+        "permute",
+        "reshape",
+        "reverse",
+        "slice_static",
     }
-)  # fmt: skip
+)
 """Ops that compute an index from indices, or move one."""
 ARITHMETIC = frozenset({"add", "subtract", "neg", "abs", "multiply", "div", "remainder"})
 """Ops whose result may need more bits than its operands, or depend on bits that saturation removes."""

@@ -21,8 +21,12 @@ from opscope.compiler.target.rounding import (
     to_fp16,
 )
 
-FLOATS = {"Float16_b": ml_dtypes.bfloat16, "Float16": np.float16, "Lf8": ml_dtypes.float8_e5m2,
-          "Fp8_e4m3": ml_dtypes.float8_e4m3fn}  # fmt: skip
+FLOATS = {
+    "Float16_b": ml_dtypes.bfloat16,
+    "Float16": np.float16,
+    "Lf8": ml_dtypes.float8_e5m2,
+    "Fp8_e4m3": ml_dtypes.float8_e4m3fn,
+}
 
 
 def any_floats(count: int = 20000, seed: int = 3) -> np.ndarray:
@@ -91,8 +95,12 @@ def test_sfpstore_truncates() -> None:
     assert sfpu_stored(x, "Float16_b").tolist() == [1.9921875, -1.9921875, 0, 199680]
     assert np.signbit(sfpu_stored(x, "Float16_b")[2])
     assert sfpu_stored(np.float32([1.9999, 200000.0, np.nan, -np.inf, 2.0**-15]), "Float16").tolist() == [
-        1.9990234375, np.inf, np.inf, -np.inf, 0,
-    ]  # fmt: skip
+        1.9990234375,
+        np.inf,
+        np.inf,
+        -np.inf,
+        0,
+    ]
     nan = np.array([0x7F800001, 0x7FC00000], np.uint32).view(np.float32)
     assert np.isinf(sfpu_stored(nan, "Float16_b")).tolist() == [True, False], "cut bits can be all of a NaN"
 

@@ -50,8 +50,10 @@ def test_which_board_has_which_format() -> None:
     """
     every = {f.name for f in FORMATS.values() if f.on_device}
     for name, without, wide in (
-        ("e150", {"Fp8_e4m3", "Fp8_e5m2"}, False), ("n150", {"Fp8_e4m3", "Fp8_e5m2"}, True), ("p150", set(), True),
-    ):  # fmt: skip
+        ("e150", {"Fp8_e4m3", "Fp8_e5m2"}, False),
+        ("n150", {"Fp8_e4m3", "Fp8_e5m2"}, True),
+        ("p150", set(), True),
+    ):
         board = load_board(name)
         assert every - set(board.formats) == without
         assert ("Float32" in board.dst_formats, "Int32" in board.dst_formats) == (wide, wide)
@@ -61,13 +63,21 @@ def test_buda_has_the_rows_that_a_card_comes_with() -> None:
     """tt-buda: tti/runtime_param_yamls; a plan for a whole chip needs more rows than a card has."""
     grids = {name: load_board(name).buda.grid for name in ("n150", "n300", "t3000", "galaxy", "e150", "p150")}
     assert grids == {
-        "n150": (9, 8), "n300": (8, 8), "t3000": (8, 8), "galaxy": (10, 8), "e150": (10, 12), "p150": (10, 14),
-    }  # fmt: skip
+        "n150": (9, 8),
+        "n300": (8, 8),
+        "t3000": (8, 8),
+        "galaxy": (10, 8),
+        "e150": (10, 12),
+        "p150": (10, 14),
+    }
     assert load_board("n150-harvested-0").buda.grid == (10, 8)
     assert load_board("n150-harvested-2048").buda.grid == (9, 8)
     assert [base_and_mask(name) for name in ("n150", "n150-harvested-0", "n300", "e150")] == [
-        ("n150", 2048), ("n150", 0), ("n300", 1024 + 2048), ("e150", 0),
-    ]  # fmt: skip
+        ("n150", 2048),
+        ("n150", 0),
+        ("n300", 1024 + 2048),
+        ("e150", 0),
+    ]
     assert [load_board(name).ttnn.grid for name in ("n150", "n300")] == [(8, 8), (8, 8)]
     for name in boards():
         own, masked = load_board(name), load_board(f"{name}-harvested-{base_and_mask(name)[1]}")
@@ -79,8 +89,11 @@ def test_a_harvest_mask_shrinks_both_grids() -> None:
     assert load_board("n150-harvested-2048").ttnn.grid == load_board("n150").ttnn.grid
     two = load_board("n150-harvested-2052")
     assert (two.board, two.ttnn.grid, two.buda.grid, two.harvested_rows) == (
-        "n150-harvested-2052", (7, 8), (8, 8), (8, 9),
-    )  # fmt: skip
+        "n150-harvested-2052",
+        (7, 8),
+        (8, 8),
+        (8, 9),
+    )
     grayskull = load_board("grayskull-harvested-0x802")
     assert grayskull.board == "e150-harvested-2050"
     assert grayskull.harvested_rows == (0, 9), "rows 1 and 11 of the NoC"
@@ -121,7 +134,7 @@ def test_bad_masks_are_refused(name: str, message: str) -> None:
         ("board: mine", "- board: mine", "mine.yaml: expected YAML, got"),
         ("board: mine", "board: mine\nlike: nobody", "expected a board's name at `like`, got 'nobody'"),
     ],
-)  # fmt: skip
+)
 def test_a_board_file_with_a_missing_or_impossible_figure_is_one_line(
     old: str, new: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

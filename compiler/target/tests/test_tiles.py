@@ -50,8 +50,13 @@ def test_all_patterns_of_narrow_floats_come_back(fmt) -> None:
 
 
 def test_narrow_floats_are_those_of_numpy_and_ml_dtypes_below_the_highest_exponent() -> None:
-    known = {"Float16": np.float16, "Lf8": ml_dtypes.float8_e5m2, "Fp8_e5m2": ml_dtypes.float8_e5m2,
-             "Fp8_e4m3": ml_dtypes.float8_e4m3fn, "Float16_b": ml_dtypes.bfloat16}  # fmt: skip
+    known = {
+        "Float16": np.float16,
+        "Lf8": ml_dtypes.float8_e5m2,
+        "Fp8_e5m2": ml_dtypes.float8_e5m2,
+        "Fp8_e4m3": ml_dtypes.float8_e4m3fn,
+        "Float16_b": ml_dtypes.bfloat16,
+    }
     for name, dtype in known.items():
         fmt = FORMATS[name]
         codes = np.arange(1 << fmt.bits, dtype=f"u{fmt.bits // 8}")

@@ -66,8 +66,10 @@ def test_figures_of_a_published_descriptor_as_tt_mlir_prints_them() -> None:
     assert (chip.l1_unreserved_base, chip.erisc_l1_unreserved_base) == (103840, 98304)
     assert (chip.dram_unreserved_base, chip.dram_unreserved_end) == (2968640, 1073118784)
     assert (chip.noc_l1_address_align_bytes, chip.pcie_address_align_bytes, chip.noc_dram_address_align_bytes) == (
-        16, 32, 32,
-    )  # fmt: skip
+        16,
+        32,
+        32,
+    )
     assert chip.supported_data_types == tuple(range(13))
     assert chip.supported_tile_sizes == ((4, 16), (16, 16), (32, 16), (4, 32), (16, 32), (32, 32))
     assert (chip.dst_physical_size_tiles, chip.num_cbs) == (16, 64)
@@ -260,7 +262,7 @@ def test_every_damaged_offset_is_noticed_or_harmless() -> None:
         ({"dram_grid_size": (1, 11)}, "expected a dram_grid_size of 12 banks, got (1, 11)"),
         ({"dram_bank_to_logical_worker_noc1": ((0, 0),)}, "to have a worker for each of 12 banks, got 1"),
     ],
-)  # fmt: skip
+)
 def test_an_impossible_figure_of_a_chip_is_one_line(change: dict[str, object], message: str) -> None:
     whole = descriptor_of(load_board("n150"), HASH)
     (chip,) = whole.system_desc.chip_descs

@@ -17,9 +17,14 @@ from opscope.compiler.target.tt_system_desc.fields import (
 _MOST_ROWS, _MOST_CHIPS, _MOST_SIZE = 64, 1024, 1 << 48
 QUASAR = ARCHS.index("quasar")
 _POSITIVE = (
-    "l1_size", "num_dram_channels", "dram_channel_size", "dst_physical_size_tiles", "num_cbs", "num_compute_threads",
+    "l1_size",
+    "num_dram_channels",
+    "dram_channel_size",
+    "dst_physical_size_tiles",
+    "num_cbs",
+    "num_compute_threads",
     "num_datamovement_threads",
-)  # fmt: skip
+)
 _ALIGNMENTS = ("noc_l1_address_align_bytes", "pcie_address_align_bytes", "noc_dram_address_align_bytes")
 _FEW = ("dst_physical_size_tiles", "num_cbs", "num_compute_threads", "num_datamovement_threads", "num_dram_channels")
 _MOST_FEW = 1 << 12

@@ -17,9 +17,20 @@ PREFIX = 4
 ARCHS = ("wormhole_b0", "blackhole", "quasar")
 """Names by number."""
 DATA_TYPES = (
-    "Float32", "Float16", "Float16_b", "Bfp8", "Bfp8_b", "Bfp4", "Bfp4_b", "Bfp2", "Bfp2_b", "UInt32", "UInt16",
-    "UInt8", "Int32",
-)  # fmt: skip
+    "Float32",
+    "Float16",
+    "Float16_b",
+    "Bfp8",
+    "Bfp8_b",
+    "Bfp4",
+    "Bfp4_b",
+    "Bfp2",
+    "Bfp2_b",
+    "UInt32",
+    "UInt16",
+    "UInt8",
+    "Int32",
+)
 """Formats by number, in our names. Of those that follow (64 bits, Int16, Int8, Bool) tt-mlir makes no tensors."""
 MOST_DATA_TYPES = 19
 """So many numbers of types there are."""

@@ -25,14 +25,23 @@ class Build:
 
 
 BUILDS = (
-    Build("jax-tt-plugin", "0.1.0", "38882bf3c157629e029334c0770b9b7055709cfaee405b090ba8312063fa8df8",
-          other_layout="its table of a chip lacks fields"),
+    Build(
+        "jax-tt-plugin",
+        "0.1.0",
+        "38882bf3c157629e029334c0770b9b7055709cfaee405b090ba8312063fa8df8",
+        other_layout="its table of a chip lacks fields",
+    ),
     Build("jax-tt-plugin", "0.1.1", "581145f4d9f6add291f4b93d5086ab607966956083183969294417dd67e7e041"),
     Build("jax-tt-plugin", "0.1.2", "50a866cfc4035ea6997811f1843ea9e280b30ace418072780875fa86d90fc1e6"),
     Build("jax-tt-plugin", "0.1.3", "f0b54f1568f8f39c9910f4e652cd40fa551fdb1bf4172fab3710429031c23159"),
-    Build("tt-mlir", "464a5f34", "7f252e8a9f2f1850b406e7c18440842ccf8d0c51c47b8747c297e5b6bb8a966f",
-          ttmlir_version=(0, 0, 3758), ttmlir_git_hash="464a5f341908d5a3f790e697be5ffa6fd3fb6f32"),
-)  # fmt: skip
+    Build(
+        "tt-mlir",
+        "464a5f34",
+        "7f252e8a9f2f1850b406e7c18440842ccf8d0c51c47b8747c297e5b6bb8a966f",
+        ttmlir_version=(0, 0, 3758),
+        ttmlir_git_hash="464a5f341908d5a3f790e697be5ffa6fd3fb6f32",
+    ),
+)
 """One row for each build that is known."""
 NEWEST = "jax-tt-plugin==0.1.3"
 """The build that is meant where none is named or installed."""

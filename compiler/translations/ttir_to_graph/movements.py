@@ -94,8 +94,11 @@ def flat(dims: Dims) -> Layout:
 
 def _in_group(layout: Layout, group: str, dims: Dims) -> Layout:
     """Returns the layout with those of `dims` that are in the group."""
-    return layout.like(tuple(new if layout.group(d) == group else old
-                             for d, (old, new) in enumerate(zip(layout.dims, dims, strict=True))))  # fmt: skip
+    return layout.like(
+        tuple(
+            new if layout.group(d) == group else old for d, (old, new) in enumerate(zip(layout.dims, dims, strict=True))
+        )
+    )
 
 
 def take(lowering: State, op: Operation, operands: list[Value], dims: Dims) -> Value:
@@ -264,9 +267,15 @@ def gather(lowering: State, op: Operation, operands: list[Value], dims: Dims) ->
 
 
 LOWERINGS = {
-    "broadcast": repeat, "concat": concat, "gather": gather, "pad": pad, "permute": permute, "reshape": reshape,
-    "reverse": reverse, "slice_static": take,
-}  # fmt: skip
+    "broadcast": repeat,
+    "concat": concat,
+    "gather": gather,
+    "pad": pad,
+    "permute": permute,
+    "reshape": reshape,
+    "reverse": reverse,
+    "slice_static": take,
+}
 """ttir op -> its lowering."""
 
 __all__ = ["LOWERINGS", "exact", "relaid", "stacked"]

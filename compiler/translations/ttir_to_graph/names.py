@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 UNARY = {
-    "abs": ("abs",), "cos": ("cosine",), "exp": ("exp",), "gelu": ("gelu",), "log": ("log",),
-    "reciprocal": ("reciprocal",), "relu": ("nop",), "sigmoid": ("sigmoid",),
-    "sin": ("sine",), "sqrt": ("sqrt",), "tanh": ("tanh",), "erf": ("erf",), "typecast": ("nop",),
-}  # fmt: skip
+    "abs": ("abs",),
+    "cos": ("cosine",),
+    "exp": ("exp",),
+    "gelu": ("gelu",),
+    "log": ("log",),
+    "reciprocal": ("reciprocal",),
+    "relu": ("nop",),
+    "sigmoid": ("sigmoid",),
+    "sin": ("sine",),
+    "sqrt": ("sqrt",),
+    "tanh": ("tanh",),
+    "erf": ("erf",),
+    "typecast": ("nop",),
+}
 """A relu runs while packing, so it costs a copy. `ttir-decompose-buda` may have replaced ops that are missing here."""
 BINARY = {"add": "add", "div": "multiply", "maximum": "maximum", "multiply": "multiply", "subtract": "subtract"}
 """A division multiplies by the host's reciprocal; other divisions are decomposed before."""

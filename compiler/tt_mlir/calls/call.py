@@ -27,9 +27,14 @@ class Emit:
     """One op: its operands and results as tensors of the program, and the calls that are made of it."""
 
     def __init__(
-        self, op: Operation, name: str, inputs: Sequence[int], results: Sequence[int], tensors: list[TensorDesc],
+        self,
+        op: Operation,
+        name: str,
+        inputs: Sequence[int],
+        results: Sequence[int],
+        tensors: list[TensorDesc],
         location: str,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.op, self.name, self.location = op, name, location
         self.inputs, self.results = tuple(inputs), tuple(results)
         self.tensors = tensors
@@ -47,9 +52,13 @@ class Emit:
         return len(self.tensors) - 1
 
     def call(
-        self, kernel: str, inputs: Sequence[int], outputs: Sequence[int], params: Params,
+        self,
+        kernel: str,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        params: Params,
         numerics: Numerics | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Adds a kernel call."""
         self.calls.append(Call(kernel, tuple(inputs), tuple(outputs), params, numerics or Numerics(), self.location))
 
@@ -82,8 +91,10 @@ class Emit:
         wide = any(name in WIDE for name in formats) or len(self._exponents(formats)) > 1
         fidelity, approximate = default or "HiFi4", False
         if config is not None:
-            self.only(set(config) <= _CONFIG, f"expected a compute configuration of {', '.join(sorted(_CONFIG))}, "
-                                              f"got {', '.join(sorted(config))}")  # fmt: skip
+            self.only(
+                set(config) <= _CONFIG,
+                f"expected a compute configuration of {', '.join(sorted(_CONFIG))}, got {', '.join(sorted(config))}",
+            )
             fidelity = FIDELITIES[config.get("math_fidelity", "hifi4")]
             wide = config.get("fp32_dest_acc_en", str(wide).lower()) == "true"
             approximate = config.get("math_approx_mode") == "true"
@@ -114,12 +125,50 @@ class Emit:
 ACTIVATIONS = {
     name: name
     for name in (
-        "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "ceil", "cos", "cosh", "erf", "erfc",
-        "erfinv", "exp", "exp2", "expm1", "floor", "frac", "gelu", "hardsigmoid", "isfinite", "log", "log1p",
-        "logical_not", "neg", "reciprocal", "relu", "relu6", "rsqrt", "sigmoid", "sign", "signbit", "silu", "sin",
-        "sinh", "softsign", "sqrt", "square", "tan", "tanh", "trunc",
+        "abs",
+        "acos",
+        "acosh",
+        "asin",
+        "asinh",
+        "atan",
+        "atanh",
+        "cbrt",
+        "ceil",
+        "cos",
+        "cosh",
+        "erf",
+        "erfc",
+        "erfinv",
+        "exp",
+        "exp2",
+        "expm1",
+        "floor",
+        "frac",
+        "gelu",
+        "hardsigmoid",
+        "isfinite",
+        "log",
+        "log1p",
+        "logical_not",
+        "neg",
+        "reciprocal",
+        "relu",
+        "relu6",
+        "rsqrt",
+        "sigmoid",
+        "sign",
+        "signbit",
+        "silu",
+        "sin",
+        "sinh",
+        "softsign",
+        "sqrt",
+        "square",
+        "tan",
+        "tanh",
+        "trunc",
     )
-} | {"recip": "reciprocal", "logical_not_unary": "logical_not"}  # fmt: skip
+} | {"recip": "reciprocal", "logical_not_unary": "logical_not"}
 """Name in `op_type` -> kernel."""
 
 

@@ -22,9 +22,7 @@ def rows_scatter(emit: Emit) -> None:
     """A table with updates written to it or joined in, of the build of libtt."""
     held = emit.attributes
     emit.only(held["reduce"] in COMBINES, f"expected a reduction of {', '.join(COMBINES)}, got {held['reduce']}")
-    params = IndexedRowsParams(
-        held["sizes"], held["windows"], held["column"], combine=COMBINES[held["reduce"]]
-    )  # fmt: skip
+    params = IndexedRowsParams(held["sizes"], held["windows"], held["column"], combine=COMBINES[held["reduce"]])
     emit.call("rows_scatter", emit.inputs, emit.results, params)
 
 

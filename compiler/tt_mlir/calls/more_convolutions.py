@@ -10,9 +10,16 @@ from opscope.compiler.tt_mlir.calls.call import Emit, emits
 from opscope.compiler.tt_mlir.calls.products import conv_activation, of_products
 
 _CONFIG_3D = frozenset(
-    {"weights_dtype", "t_out_block", "w_out_block", "h_out_block", "c_out_block", "c_in_block",
-     "compute_with_storage_grid_size"}
-)  # fmt: skip
+    {
+        "weights_dtype",
+        "t_out_block",
+        "w_out_block",
+        "h_out_block",
+        "c_out_block",
+        "c_in_block",
+        "compute_with_storage_grid_size",
+    }
+)
 """Fields of a configuration of conv3d; only `c_in_block` says in which order the weights are."""
 
 

@@ -10,19 +10,45 @@ from opscope.compiler.tt_mlir.values import fields
 
 _PROGRAM = frozenset(
     {
-        "compute_with_storage_grid_size", "in0_block_w", "out_subblock_h", "out_subblock_w", "out_block_h",
-        "out_block_w", "per_core_m", "per_core_n", "fuse_batch", "mcast_in0", "gather_in0", "hop_cores",
-        "num_global_cb_receivers", "untilize_out", "transpose_mcast", "fused_activation",
+        "compute_with_storage_grid_size",
+        "in0_block_w",
+        "out_subblock_h",
+        "out_subblock_w",
+        "out_block_h",
+        "out_block_w",
+        "per_core_m",
+        "per_core_n",
+        "fuse_batch",
+        "mcast_in0",
+        "gather_in0",
+        "hop_cores",
+        "num_global_cb_receivers",
+        "untilize_out",
+        "transpose_mcast",
+        "fused_activation",
     }
-)  # fmt: skip
+)
 _CONV_CONFIG = frozenset(
     {
-        "weights_dtype", "activation", "deallocate_activation", "reallocate_halo_output", "act_block_h_override",
-        "act_block_w_div", "reshard_if_not_optimal", "override_sharding_config", "shard_layout", "core_grid",
-        "transpose_shards", "output_layout", "enable_act_double_buffer", "enable_weights_double_buffer",
-        "enable_kernel_stride_folding", "config_tensors_in_dram", "in_place",
+        "weights_dtype",
+        "activation",
+        "deallocate_activation",
+        "reallocate_halo_output",
+        "act_block_h_override",
+        "act_block_w_div",
+        "reshard_if_not_optimal",
+        "override_sharding_config",
+        "shard_layout",
+        "core_grid",
+        "transpose_shards",
+        "output_layout",
+        "enable_act_double_buffer",
+        "enable_weights_double_buffer",
+        "enable_kernel_stride_folding",
+        "config_tensors_in_dram",
+        "in_place",
     }
-)  # fmt: skip
+)
 """Fields of a convolution's configuration: all but the first two say where and how fast, not what."""
 _DEFAULT_FIDELITY = {"Float32": "HiFi4", "Bfp8_b": "LoFi", "Bfp4_b": "LoFi"}
 """Format of the operands -> the fidelity that ttnn takes for products without a configuration; HiFi2 for others."""
@@ -83,10 +109,21 @@ def prepare_weights(emit: Emit) -> None:
     emit.only(held["groups"] == 1, f"expected one group, got {held['groups']}")
     conv_activation(emit)
     held.skip(
-        "batch_size", "dilation", "has_bias", "in_channels", "input_dtype", "input_height", "input_width",
-        "input_memory_config", "input_tensor_layout", "kernel_size", "out_channels", "output_dtype", "padding",
+        "batch_size",
+        "dilation",
+        "has_bias",
+        "in_channels",
+        "input_dtype",
+        "input_height",
+        "input_width",
+        "input_memory_config",
+        "input_tensor_layout",
+        "kernel_size",
+        "out_channels",
+        "output_dtype",
+        "padding",
         "stride",
-    )  # fmt: skip
+    )
     out, into, high, wide = emit.desc(weight).shape
     made = emit.tensor(replace(emit.desc(result), shape=(high, wide, into, out)))
     emit.call("prepare_conv2d_weights", [weight], [made], PermuteParams((2, 3, 1, 0)))

@@ -51,9 +51,15 @@ class Text:
         return f"tensor<{''.join(f'{n}x' for n in shape)}{element}, {name}>"
 
     def function(
-        self, lines: Sequence[str], arguments: Sequence[str], results: Sequence[str], returned: str, *,
-        name: str = "main", before: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+        self,
+        lines: Sequence[str],
+        arguments: Sequence[str],
+        results: Sequence[str],
+        returned: str,
+        *,
+        name: str = "main",
+        before: Sequence[str] = (),
+    ) -> None:
         """Adds a function; `before` are the element types that arguments, then results, had."""
         old = [*before, *[""] * (len(arguments) + len(results) - len(before))]
         given = [
@@ -83,9 +89,12 @@ def _before(kind: str, element: str) -> str:
 
 
 def one_op(
-    name: str, attributes: str, operands: Sequence[tuple[Sequence[int], str]], result: tuple[Sequence[int], str],
+    name: str,
+    attributes: str,
+    operands: Sequence[tuple[Sequence[int], str]],
+    result: tuple[Sequence[int], str],
     before: Sequence[str] = (),
-) -> str:  # fmt: skip
+) -> str:
     """A module of one op between moves to tiles."""
     text = Text()
     rows = [text.kind(shape, element, tile=False) for shape, element in operands]

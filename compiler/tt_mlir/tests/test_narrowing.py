@@ -16,8 +16,11 @@ def _through(middle: str, op: str = "ttnn.exp", outer: str = "f32", before: tupl
             f'%2 = "{op}"(%1) : ({narrow}) -> {narrow}',
             f'%3 = "ttnn.typecast"(%2) : ({narrow}) -> {wide}',
         ],
-        [wide], [wide], "%3", before=before,
-    )  # fmt: skip
+        [wide],
+        [wide],
+        "%3",
+        before=before,
+    )
     return text.written()
 
 
@@ -55,8 +58,11 @@ def test_truth_values_fit_every_format() -> None:
             f'%1 = "ttnn.typecast"(%0) : ({wide}) -> {narrow}',
             f'%2 = "ttnn.where"(%1, %arg0, %arg0) : ({narrow}, {wide}, {wide}) -> {wide}',
         ],
-        [wide], [wide], "%2", before=("f32", "f32"),
-    )  # fmt: skip
+        [wide],
+        [wide],
+        "%2",
+        before=("f32", "f32"),
+    )
     assert program(text.written()).narrowed == ()
 
 
@@ -76,6 +82,9 @@ def test_operands_that_say_where_are_no_values() -> None:
     words = "column = false, fill_out_of_bounds = false, sizes = array<i64: 4>, windows = array<i64: 1>"
     text.function(
         [f'%0 = "ttnn.rows_gather"(%arg0, %arg1) <{{{words}}}> : ({table}, {index}) -> {rows}'],
-        [table, index], [rows], "%0", before=("i1", "i32", "i1"),
-    )  # fmt: skip
+        [table, index],
+        [rows],
+        "%0",
+        before=("i1", "i32", "i1"),
+    )
     assert program(text.written()).narrowed == ()

@@ -19,9 +19,7 @@ BINARY = "activations = [], input_tensor_a_activations = [], input_tensor_b_acti
 
 
 def rows(fill: bool = False) -> str:
-    return (
-        f"column = false, fill_out_of_bounds = {str(fill).lower()}, sizes = array<i64: 12>, windows = array<i64: 1>"
-    )  # fmt: skip
+    return f"column = false, fill_out_of_bounds = {str(fill).lower()}, sizes = array<i64: 12>, windows = array<i64: 1>"
 
 
 def test_rows_are_gathered() -> None:
@@ -39,9 +37,7 @@ def test_elements_are_gathered() -> None:
 
 
 def scatter(reduce: str) -> str:
-    return (
-        f"column = false, reduce = #ttcore.reduce_type<{reduce}>, sizes = array<i64: 12>, windows = array<i64: 1>"
-    )  # fmt: skip
+    return f"column = false, reduce = #ttcore.reduce_type<{reduce}>, sizes = array<i64: 12>, windows = array<i64: 1>"
 
 
 @pytest.mark.parametrize(
@@ -124,9 +120,7 @@ def test_forms_of_topk_without_a_kernel_are_refused() -> None:
     ("reduction", "reference"), [("sum", lax.cumsum), ("prod", lax.cumprod), ("max", lax.cummax), ("min", lax.cummin)]
 )
 def test_running_values_from_either_end(reduction: str, reference: object, reverse: bool) -> None:
-    held = (
-        f"dim = 1 : si32, reduction = #ttcore.reduce_type<{reduction}>, reverse = {str(reverse).lower()}"
-    )  # fmt: skip
+    held = f"dim = 1 : si32, reduction = #ttcore.reduce_type<{reduction}>, reverse = {str(reverse).lower()}"
     whole = np.round(X * 2)  # so that sums and products are exact
     got = run_op("ttnn.cumulative", held, [whole], [(X.shape, "f32")])[0]
     assert_array_equal(got, np.asarray(reference(whole, axis=1, reverse=reverse)))  # type: ignore[operator]

@@ -48,16 +48,21 @@ def test_a_constant_function_is_a_program_of_its_own() -> None:
             '%0 = "ttnn.get_device"() <{mesh_shape = #ttnn<mesh_shape 1x1>}> : () -> !ttnn.device',
             '%1 = "ttnn.full"(%0) <{fill_value = 2.5 : f32, shape = #ttnn.shape<>}> : (!ttnn.device) -> ' + one,
         ],
-        [], [one], "%1", name="main_const_eval_0",
-    )  # fmt: skip
+        [],
+        [one],
+        "%1",
+        name="main_const_eval_0",
+    )
     text.function(
         [
             f"%0 = ttcore.load_cached(@main_const_eval_0, []) : () -> {one}",
             f'%1 = "ttnn.multiply"(%arg0, %0) <{{{NO_FUNCTIONS}}}> : ({x}, {one}) -> {x}',
             f'"ttnn.deallocate"(%0) <{{force = false}}> : ({one}) -> ()',
         ],
-        [x], [x], "%1",
-    )  # fmt: skip
+        [x],
+        [x],
+        "%1",
+    )
     words = text.written()
     assert [p.name for p in program(words).binary.programs] == ["main", "main_const_eval_0"]
     assert_array_equal(run(words, X[0, :2, :3]), X[0, :2, :3] * np.float32(2.5))
@@ -131,19 +136,24 @@ def test_a_convolution_reads_rows_of_pixels() -> None:
             "ttnn.slice_static",
             "begins = [0 : i32, 1 : i32, 0 : i32], ends = [2 : i32, 3 : i32, 4 : i32], "
             "step = [1 : i32, 1 : i32, 3 : i32]",
-            (2, 2, 2), X[0:2, 1:3, ::3],
+            (2, 2, 2),
+            X[0:2, 1:3, ::3],
         ),
         (
-            "ttnn.pad", "padding = array<i32: 0, 1, 0, 0, 2, 0>, use_multicore = true, value = 7.000000e+00 : f32",
-            (3, 3, 6), np.pad(X, ((0, 1), (0, 0), (2, 0)), constant_values=7),
+            "ttnn.pad",
+            "padding = array<i32: 0, 1, 0, 0, 2, 0>, use_multicore = true, value = 7.000000e+00 : f32",
+            (3, 3, 6),
+            np.pad(X, ((0, 1), (0, 0), (2, 0)), constant_values=7),
         ),
         (
-            "ttnn.softmax", "dimension = 2 : si32, numericStable = true", (2, 3, 4),
+            "ttnn.softmax",
+            "dimension = 2 : si32, numericStable = true",
+            (2, 3, 4),
             np.exp(X) / np.exp(X).sum(2, keepdims=True),
         ),
     ],
     ids=lambda value: value if isinstance(value, str) and value.startswith("ttnn.") else "",
-)  # fmt: skip
+)
 def test_attributes_say_what_an_op_does(name: str, attributes: str, result: tuple[int, ...], want: np.ndarray) -> None:
     text = one_op(name, attributes, [((2, 3, 4), "f32")], (result, "f32"))
     assert_allclose(run(text, X), want, rtol=2e-3, atol=1e-3)

@@ -28,8 +28,11 @@ def _with_everything() -> str:
             '%1 = "ttnn.full"(%0) <{fill_value = 0x7FC00000 : f32, shape = #ttnn.shape<2x3>}> : (!ttnn.device) -> ' + x,
             f'%2 = "ttnn.reshape"(%1) <{{shape = [6 : i32]}}> {{seen}} : ({x}) -> {flat}',
         ],
-        [], [flat], "%2", name="constants",
-    )  # fmt: skip
+        [],
+        [flat],
+        "%2",
+        name="constants",
+    )
     text.function(
         [
             f"%0 = ttcore.load_cached(@constants, []) : () -> {flat}",
@@ -39,8 +42,10 @@ def _with_everything() -> str:
             f'%1:2 = "ttnn.split"(%values_0) <{{sizes = array<i64: 1, -2>, no = array<i32>}}> : ({x}) -> ({x}, {flat})',
             f'"ttnn.deallocate"(%1#0) <{{force = false}}> : ({x}) -> ()',
         ],
-        [x], [flat, flat], "%0, %1#1",
-    )  # fmt: skip
+        [x],
+        [flat, flat],
+        "%0, %1#1",
+    )
     return text.written()
 
 
@@ -85,13 +90,27 @@ def test_what_is_ours_is_not_taken_for_tt_mlirs() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        "true", "7 : i32", "-7 : si32", "7 : ui64", "5.000000e-01 : f32", "0x7FC00000 : f32", "0xFF80 : bf16",
+        "true",
+        "7 : i32",
+        "-7 : si32",
+        "7 : ui64",
+        "5.000000e-01 : f32",
+        "0x7FC00000 : f32",
+        "0xFF80 : bf16",
         "0xCE6E0000 : f32",
-        '"a\\22\\0A"', "[1 : i32, false]", "array<i64: 3, -1>", "array<i32>", "@main", "#ttnn.shape<>",
+        '"a\\22\\0A"',
+        "[1 : i32, false]",
+        "array<i64: 3, -1>",
+        "array<i32>",
+        "@main",
+        "#ttnn.shape<>",
         "tensor<2x3xsi32>",
-        "!ttnn.device", "#ttnn.conv2d_config<a = true, b = \"x, y\">", "dense<[1, 2]> : tensor<2xsi32>", "tensor<f32>",
+        "!ttnn.device",
+        '#ttnn.conv2d_config<a = true, b = "x, y">',
+        "dense<[1, 2]> : tensor<2xsi32>",
+        "tensor<f32>",
     ],
-)  # fmt: skip
+)
 def test_attributes_are_written_as_they_were(words: str) -> None:
     assert written(attribute(words)) == words
 

@@ -35,9 +35,7 @@ def test_a_transposed_convolution_is_the_gradient_of_one(
     top, left, bottom, right = padding
     outer = [(2 - top, 2 - bottom + more[0]), (1 - left, 1 - right + more[1])]
     turned = np.flip(weight, (2, 3)).transpose(1, 0, 2, 3)
-    want = np.asarray(
-        lax.conv_general_dilated(x, turned, (1, 1), outer, lhs_dilation=stride, dimension_numbers=NHWC)
-    )  # fmt: skip
+    want = np.asarray(lax.conv_general_dilated(x, turned, (1, 1), outer, lhs_dilation=stride, dimension_numbers=NHWC))
     held = (
         f"batch_size = 2 : i32, {CONFIG}, dilation = array<i32: 1, 1>, groups = 1 : i32, in_channels = 3 : i32, "
         f"input_height = 5 : i32, input_width = 4 : i32, kernel_size = array<i32: 3, 2>, out_channels = 6 : i32, "
@@ -133,9 +131,11 @@ def test_norms_of_batches() -> None:
     want = (x - mean) / np.sqrt(variance + 1e-5) * weight + offset
     held = f"{CONFIG}, epsilon = 9.99999974E-6 : f32, "
     got = run_op(
-        "ttnn.batch_norm_inference", held + "operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>",
-        [x, mean, variance, weight, offset], [(x.shape, "f32")],
-    )  # fmt: skip
+        "ttnn.batch_norm_inference",
+        held + "operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>",
+        [x, mean, variance, weight, offset],
+        [(x.shape, "f32")],
+    )
     np.testing.assert_allclose(got[0], want, rtol=1e-5, atol=1e-5)
     held += "momentum = 1.000000e+00 : f32, operandSegmentSizes = array<i32: 1, 0, 0, 1, 1>"
     small = ((1, 6, 1, 1), "f32")
@@ -143,8 +143,12 @@ def test_norms_of_batches() -> None:
     for result, right in zip(trained, (want, mean, variance), strict=True):
         np.testing.assert_allclose(result, right, rtol=1e-5, atol=1e-5)
     with pytest.raises(StageFailure, match=r"expected a momentum of 1, got 0\.1"):
-        run_op("ttnn.batch_norm_training", held.replace("1.000000e+00", "1.000000e-01"), [x, weight, offset],
-               [(x.shape, "f32"), small, small])  # fmt: skip
+        run_op(
+            "ttnn.batch_norm_training",
+            held.replace("1.000000e+00", "1.000000e-01"),
+            [x, weight, offset],
+            [(x.shape, "f32"), small, small],
+        )
 
 
 NUMBER, VECTOR = kind((), "si32"), kind((5,))
@@ -153,7 +157,7 @@ COUNTED = (
     '%c = "ttnn.full"(%device) <{fill_value = 1 : i32, shape = #ttnn.shape<>}> : (!ttnn.device) -> ' + NUMBER + "\n"
     f'%n = "ttnn.add"(%arg0, %c) {BINARY} : ({NUMBER}, {NUMBER}) -> {NUMBER}\n'
     f'%v = "ttnn.add"(%arg1, %arg2) {BINARY} : ({VECTOR}, {VECTOR}) -> {VECTOR}'
-)  # fmt: skip
+)
 STATE = [NUMBER, VECTOR, VECTOR]
 
 
@@ -209,7 +213,7 @@ def test_one_of_several_functions_runs() -> None:
             f"branch_{n}", f'%r = "ttnn.{op}"(%arg0) : ({VECTOR}) -> {VECTOR}', [VECTOR], [VECTOR], "%r", private=True
         )
         for n, op in enumerate(("neg", "square"))
-    ]  # fmt: skip
+    ]
     body = (
         '%r = "ttcore.case"(%arg0, %arg1) <{branch_programs = [@branch_0, @branch_1]}> : '
         f"({NUMBER}, {VECTOR}) -> {VECTOR}"

@@ -13,9 +13,14 @@ from opscope.simulator.api import Device
 
 DEVICE = '%device = "ttnn.get_device"() <{mesh_offset = #ttnn<mesh_offset 0x0>, mesh_shape = #ttnn<mesh_shape 1x1>}>'
 WORDS = {
-    "float32": "f32", "bfloat16": "bf16", "float16": "f16", "int32": "si32", "uint32": "ui32", "uint16": "ui16",
+    "float32": "f32",
+    "bfloat16": "bf16",
+    "float16": "f16",
+    "int32": "si32",
+    "uint32": "ui32",
+    "uint16": "ui16",
     "uint8": "ui8",
-}  # fmt: skip
+}
 CONFIG = "compute_config = #ttnn.device_compute_kernel_config<math_fidelity = hifi4, fp32_dest_acc_en = true>"
 
 
@@ -49,14 +54,10 @@ def function(
 
 def module(*functions: str) -> str:
     """The text of an executable with these functions."""
-    return (
-        "module {\n  ttcore.device_module {\n    builtin.module {\n" + "".join(functions) + "    }\n  }\n}\n"
-    )  # fmt: skip
+    return "module {\n  ttcore.device_module {\n    builtin.module {\n" + "".join(functions) + "    }\n  }\n}\n"
 
 
-def one_op(
-    op: str, attributes: str, inputs: Sequence[str], results: Sequence[str], *, device: bool = False
-) -> str:  # fmt: skip
+def one_op(op: str, attributes: str, inputs: Sequence[str], results: Sequence[str], *, device: bool = False) -> str:
     """A module of one op; with `device` it takes the device as its last operand."""
     operands = [*(f"%arg{n}" for n in range(len(inputs))), *(["%device"] if device else [])]
     kinds = [*inputs, *(["!ttnn.device"] if device else [])]
@@ -74,9 +75,13 @@ def run_text(text: str, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def run_op(
-    op: str, attributes: str, arrays: Sequence[np.ndarray], results: Sequence[tuple[Sequence[int], str]],
-    *, device: bool = False,
-) -> list[np.ndarray]:  # fmt: skip
+    op: str,
+    attributes: str,
+    arrays: Sequence[np.ndarray],
+    results: Sequence[tuple[Sequence[int], str]],
+    *,
+    device: bool = False,
+) -> list[np.ndarray]:
     """The results of one op for these arrays."""
     inputs = [kind(array.shape, WORDS[array.dtype.name]) for array in arrays]
     return run_text(one_op(op, attributes, inputs, [kind(*result) for result in results], device=device), arrays)

@@ -34,11 +34,18 @@ class OpFiles:
     def words(self, command: Sequence[str], job: Job, output: Path, yaml_folder: Path) -> list[str]:
         """Returns a command's words, placeholders filled in. Raises StageError for an unset environment variable."""
         values = {
-            "module": str(self.module), "input": str(self.previous), "output": str(output),
-            "work_dir": str(self.folder), "here": str(yaml_folder), "python": sys.executable, "arch": job.options.arch,
-            "data_format": job.options.data_format or "", "math_fidelity": job.options.math_fidelity or "",
-            "inputs_npz": str(self.folder / "inputs.npz"), "outputs_npz": str(self.folder / "outputs.npz"),
-        }  # fmt: skip
+            "module": str(self.module),
+            "input": str(self.previous),
+            "output": str(output),
+            "work_dir": str(self.folder),
+            "here": str(yaml_folder),
+            "python": sys.executable,
+            "arch": job.options.arch,
+            "data_format": job.options.data_format or "",
+            "math_fidelity": job.options.math_fidelity or "",
+            "inputs_npz": str(self.folder / "inputs.npz"),
+            "outputs_npz": str(self.folder / "outputs.npz"),
+        }
         filled_words = []
         for word in command:
             names = set(placeholders(word))
@@ -150,5 +157,10 @@ def _as_declared(array: np.ndarray, desc: TensorDesc, path: Path) -> np.ndarray:
     dtype = numpy_dtype(desc.data_type)
     if array.dtype != dtype and array.dtype.itemsize == dtype.itemsize and array.dtype.kind in "uiV":
         array = np.ascontiguousarray(array).view(dtype)
-    return array.reshape(desc.shape) if array.shape != desc.shape and array.size == int(np.prod(desc.shape)) and (
-        [n for n in array.shape if n != 1] == [n for n in desc.shape if n != 1]) else array  # fmt: skip
+    return (
+        array.reshape(desc.shape)
+        if array.shape != desc.shape
+        and array.size == int(np.prod(desc.shape))
+        and ([n for n in array.shape if n != 1] == [n for n in desc.shape if n != 1])
+        else array
+    )

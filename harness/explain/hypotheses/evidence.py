@@ -87,8 +87,12 @@ class Evidence:
         """Whether the requested target computes in a block format."""
         return self.errors.steps is not None and self.errors.steps.block
 
-    def explains(self, predict: Callable[[At], np.ndarray], allow: Callable[[At], np.ndarray] | None = None,
-                 within: Callable[[At], np.ndarray] | None = None) -> bool:  # fmt: skip
+    def explains(
+        self,
+        predict: Callable[[At], np.ndarray],
+        allow: Callable[[At], np.ndarray] | None = None,
+        within: Callable[[At], np.ndarray] | None = None,
+    ) -> bool:
         """Whether a prediction of every element is what the device gave.
 
         `predict` returns the values at some elements, `allow` how far each may be off (default: as its
@@ -112,8 +116,13 @@ class Evidence:
         fits = bool(np.count_nonzero(after <= allowed) >= FITS * after.size)
         return fits and bool(np.median(before) >= POWER * np.median(after))
 
-    def _residuals(self, at: At, predict: Callable[[At], np.ndarray], allow: Callable[[At], np.ndarray] | None,
-                   within: Callable[[At], np.ndarray] | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    def _residuals(
+        self,
+        at: At,
+        predict: Callable[[At], np.ndarray],
+        allow: Callable[[At], np.ndarray] | None,
+        within: Callable[[At], np.ndarray] | None,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of some elements: how far the golden and the prediction are from the result, and how far they may be."""
         if within is not None:
             kept = within(at)

@@ -60,8 +60,11 @@ def clipped(evidence: Evidence) -> str | None:
         return None
 
     def predict(at: At) -> np.ndarray:
-        return np.clip(evidence.golden_values(at), low if (golden < low).any() else -np.inf,
-                       high if (golden > high).any() else np.inf)  # fmt: skip
+        return np.clip(
+            evidence.golden_values(at),
+            low if (golden < low).any() else -np.inf,
+            high if (golden > high).any() else np.inf,
+        )
 
     beyond = np.where(golden > high, high, np.where(golden < low, low, np.nan))
     if (beyond == got).mean() < FITS or not evidence.explains_wrong(predict):

@@ -77,8 +77,10 @@ def shifted(evidence: Evidence) -> str | None:
 
         if round_trip or evidence.explains(of_array(moved), allow, inside):
             end = "; what leaves at one end enters at the other" if round_trip else ""
-            return f"every value is {abs(step)} place{'s' if abs(step) > 1 else ''} too " \
-                   f"{'far' if step > 0 else 'near'} along dim {axis}{end}"  # fmt: skip
+            return (
+                f"every value is {abs(step)} place{'s' if abs(step) > 1 else ''} too "
+                f"{'far' if step > 0 else 'near'} along dim {axis}{end}"
+            )
     return None
 
 

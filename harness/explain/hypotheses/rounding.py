@@ -116,8 +116,10 @@ def block_float(evidence: Evidence) -> str | None:
             if predicted is not None and evidence.explains(of_array(predicted)):
                 large, small = beside
                 ratio = int(np.floor(np.log2(large / small)))
-                return f"{what} in blocks of {BLOCK} that keep {bits} bits of the largest ({name}): " \
-                       f"{small:.4g} stands beside {large:.4g}, 2^{ratio} times as large"  # fmt: skip
+                return (
+                    f"{what} in blocks of {BLOCK} that keep {bits} bits of the largest ({name}): "
+                    f"{small:.4g} stands beside {large:.4g}, 2^{ratio} times as large"
+                )
     return None
 
 

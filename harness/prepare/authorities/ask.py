@@ -69,8 +69,10 @@ def ask(row: OpRow, export_dir: Path, cache_dir: Path | None) -> Answer:
         outcome = call("opscope.harness.prepare.authorities.ask:computed", task, seconds=SECONDS)
         if outcome.result is None:
             return Answer(INTERPRETER, refusal=f"{INTERPRETER} gave no answer: {outcome.ending.text}")
-        values = [load(Path(folder, name), desc.shape, desc.data_type)
-                  for name, desc in zip(outcome.result["names"], row.outputs, strict=False)]  # fmt: skip
+        values = [
+            load(Path(folder, name), desc.shape, desc.data_type)
+            for name, desc in zip(outcome.result["names"], row.outputs, strict=False)
+        ]
     answer = Answer(INTERPRETER, tuple(values), outcome.result["refusal"])
     if store is not None and sum(value.nbytes for value in values) <= MOST_KEPT:
         arrays = [base64.b64encode(value.tobytes()).decode() for value in values]
@@ -79,11 +81,16 @@ def ask(row: OpRow, export_dir: Path, cache_dir: Path | None) -> Answer:
 
 
 def _key(row: OpRow, golden: Sequence[np.ndarray]) -> str:
-    return json_digest({
-        "op": row.op_id, "sources": [source.model_dump(exclude={"path"}) for source in row.sources],
-        "provenance": row.provenance, "golden": [stored.digest(value.tobytes()) for value in golden],
-        "code": export_folder.sources_digest(),
-    }, digits=32)  # fmt: skip
+    return json_digest(
+        {
+            "op": row.op_id,
+            "sources": [source.model_dump(exclude={"path"}) for source in row.sources],
+            "provenance": row.provenance,
+            "golden": [stored.digest(value.tobytes()) for value in golden],
+            "code": export_folder.sources_digest(),
+        },
+        digits=32,
+    )
 
 
 def _kept(store: JsonStore, key: str, row: OpRow) -> Answer | None:
@@ -96,8 +103,10 @@ def _kept(store: JsonStore, key: str, row: OpRow) -> Answer | None:
     try:
         if entry is None:
             return None
-        values = [np.frombuffer(base64.b64decode(text), numpy_dtype(desc.data_type)).reshape(desc.shape)
-                  for text, desc in zip(entry["values"], row.outputs, strict=False)]  # fmt: skip
+        values = [
+            np.frombuffer(base64.b64decode(text), numpy_dtype(desc.data_type)).reshape(desc.shape)
+            for text, desc in zip(entry["values"], row.outputs, strict=False)
+        ]
         return Answer(INTERPRETER, tuple(values), str(entry["refusal"]))
     except (KeyError, TypeError, ValueError):
         return None

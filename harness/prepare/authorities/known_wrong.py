@@ -28,19 +28,22 @@ FORMS = (
     KnownWrong(
         "XLA's log1p of f64 is off by up to 128 units in the last place",
         "jax#39707; in all releases of jaxlib from 0.5.3 to 0.10.2",
-        lambda row: row.op_name == "stablehlo.log_plus_one" and _is_double(row), is_formula=True,
+        lambda row: row.op_name == "stablehlo.log_plus_one" and _is_double(row),
+        is_formula=True,
     ),
     KnownWrong(
         "XLA's atanh of f64, which is made of log1p, is off by up to 128 units in the last place",
         "measured with jaxlib 0.10.2 between -0.99 and 0.99; see jax#39707",
-        lambda row: row.op_name == "chlo.atanh" and _is_double(row), is_formula=True,
+        lambda row: row.op_name == "chlo.atanh" and _is_double(row),
+        is_formula=True,
     ),
     KnownWrong(
         "XLA gives result 0 of a scatter of several equal operands for all of its results",
         "openxla/xla#29362",
-        lambda row: row.op_name == "stablehlo.scatter" and len(row.outputs) > 1, is_formula=False,
+        lambda row: row.op_name == "stablehlo.scatter" and len(row.outputs) > 1,
+        is_formula=False,
     ),
-)  # fmt: skip
+)
 
 
 def _is_double(row: OpRow | SingleOp) -> bool:

@@ -10,16 +10,26 @@ import numpy as np
 COLLECTIVES = frozenset(
     f"stablehlo.{name}"
     for name in (
-        "all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute", "reduce_scatter",
-        "partition_id", "replica_id",
+        "all_gather",
+        "all_reduce",
+        "all_to_all",
+        "collective_broadcast",
+        "collective_permute",
+        "reduce_scatter",
+        "partition_id",
+        "replica_id",
     )
-)  # fmt: skip
+)
 """Ops whose result depends on which device computes them, or on the other devices' arrays."""
 JOINS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
-    "stablehlo.add": np.add, "stablehlo.multiply": np.multiply, "stablehlo.maximum": np.maximum,
-    "stablehlo.minimum": np.minimum, "stablehlo.and": np.bitwise_and, "stablehlo.or": np.bitwise_or,
+    "stablehlo.add": np.add,
+    "stablehlo.multiply": np.multiply,
+    "stablehlo.maximum": np.maximum,
+    "stablehlo.minimum": np.minimum,
+    "stablehlo.and": np.bitwise_and,
+    "stablehlo.or": np.bitwise_or,
     "stablehlo.xor": np.bitwise_xor,
-}  # fmt: skip
+}
 """The body of a reduction -> what joins two arrays. On booleans `add` is `or` and `multiply` is `and`, as there."""
 
 

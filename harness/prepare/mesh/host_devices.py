@@ -48,9 +48,10 @@ def run(module: bytes, inputs: Sequence[Sequence[np.ndarray]]) -> list[list[np.n
         outcome = call(
             "opscope.harness.prepare.mesh.host_devices:in_child",
             {"folder": folder, "devices": devices, "types": types},
-            seconds=SECONDS, memory=memory_limit(None),
+            seconds=SECONDS,
+            memory=memory_limit(None),
             environment={XLA_FLAGS: f"{theirs} {_DEVICES}={devices}".strip(), "JAX_PLATFORMS": "cpu"},
-        )  # fmt: skip
+        )
         if not outcome.ending.ok or outcome.result:
             raise GoldenError(str(outcome.result or f"{outcome.ending.text}: {outcome.log.last_line()}")[:200])
         return [

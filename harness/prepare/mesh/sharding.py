@@ -57,9 +57,12 @@ def sharded(exported: Exported, mesh: str, name: str, memory: int | None = None)
     try:
         split = partition.partitioned(mlir.to_bytecode(module), devices, memory=memory)
         return Sharded(
-            split.bytecode, devices, wholes, _placements(split.arguments, wholes, devices),
+            split.bytecode,
+            devices,
+            wholes,
+            _placements(split.arguments, wholes, devices),
             tuple(zip(whole_results, _placements(split.results, whole_results, devices), strict=True)),
-        )  # fmt: skip
+        )
     except (partition.NotPartitioned, ValueError) as error:
         where, _, rest = str(error).partition("expected ")
         expected, _, got = rest.partition(", got")

@@ -19,22 +19,69 @@ from opscope.models.frontends.open_shapes import OPEN
 Names = tuple[str, ...]
 """A name for each dimension of a value; empty where there is none."""
 
-ALIKE = frozenset(f"stablehlo.{name}" for name in (
-    "abs", "add", "and", "atan2", "cbrt", "ceil", "clamp", "compare", "complex", "convert", "cosine",
-    "count_leading_zeros", "divide", "exponential", "exponential_minus_one", "floor", "imag", "is_finite", "log",
-    "log_plus_one", "logistic", "maximum", "minimum", "multiply", "negate", "not", "or", "popcnt", "power", "real",
-    "reduce_precision", "remainder", "reverse", "round_nearest_afz", "round_nearest_even", "rsqrt", "select",
-    "shift_left", "shift_right_arithmetic", "shift_right_logical", "sign", "sine", "sqrt", "subtract", "tan", "tanh",
-    "xor", "uniform_quantize", "uniform_dequantize", "batch_norm_inference",
-)) | {
-    f"chlo.{name}" for name in ("acos", "asinh", "atanh", "erf", "erfc", "erf_inv", "lgamma", "sinh", "square", "tan")
-}  # fmt: skip
+ALIKE = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "abs",
+        "add",
+        "and",
+        "atan2",
+        "cbrt",
+        "ceil",
+        "clamp",
+        "compare",
+        "complex",
+        "convert",
+        "cosine",
+        "count_leading_zeros",
+        "divide",
+        "exponential",
+        "exponential_minus_one",
+        "floor",
+        "imag",
+        "is_finite",
+        "log",
+        "log_plus_one",
+        "logistic",
+        "maximum",
+        "minimum",
+        "multiply",
+        "negate",
+        "not",
+        "or",
+        "popcnt",
+        "power",
+        "real",
+        "reduce_precision",
+        "remainder",
+        "reverse",
+        "round_nearest_afz",
+        "round_nearest_even",
+        "rsqrt",
+        "select",
+        "shift_left",
+        "shift_right_arithmetic",
+        "shift_right_logical",
+        "sign",
+        "sine",
+        "sqrt",
+        "subtract",
+        "tan",
+        "tanh",
+        "xor",
+        "uniform_quantize",
+        "uniform_dequantize",
+        "batch_norm_inference",
+    )
+) | {f"chlo.{name}" for name in ("acos", "asinh", "atanh", "erf", "erfc", "erf_inv", "lgamma", "sinh", "square", "tan")}
 """Ops whose result has the dimensions of each operand of its rank."""
 EACH = frozenset({"stablehlo.optimization_barrier", "stablehlo.sort"})
 """Ops whose results have the dimensions of the operands, one each."""
 SHAPED = {
-    "stablehlo.dynamic_iota": 0, "stablehlo.dynamic_reshape": 1, "stablehlo.dynamic_broadcast_in_dim": 1,
-}  # fmt: skip
+    "stablehlo.dynamic_iota": 0,
+    "stablehlo.dynamic_reshape": 1,
+    "stablehlo.dynamic_broadcast_in_dim": 1,
+}
 """Ops whose result has the sizes that an operand lists, and the number of that operand."""
 RESHAPES = frozenset({"stablehlo.reshape", "stablehlo.broadcast_in_dim", "stablehlo.convert"})
 

@@ -28,7 +28,7 @@ MARKS = "tt.mark_argument"
 SIGNATURES = ("arg_attrs", "res_attrs")
 
 
-class UnknownOp(Exception):  # noqa: N818 - what a module holds, which the door reports
+class UnknownOp(Exception):
     """An op of a dialect that is not known."""
 
     def __init__(self, name: str, place: str) -> None:

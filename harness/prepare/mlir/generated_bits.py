@@ -21,9 +21,11 @@ def in_declared_types(module: ir.Module) -> ir.Module:
             unsigned = ir.IntegerType.get_unsigned(_width(bits.element_type))
             with ir.InsertionPoint(op):
                 drawn = ir.Operation.create(
-                    _OP, results=[state, ir.RankedTensorType.get(bits.shape, unsigned)], operands=list(op.operands),
+                    _OP,
+                    results=[state, ir.RankedTensorType.get(bits.shape, unsigned)],
+                    operands=list(op.operands),
                     attributes={name: op.attributes[name] for name in op.attributes},
-                )  # fmt: skip
+                )
                 declared = ir.Operation.create("stablehlo.bitcast_convert", results=[bits], operands=[drawn.results[1]])
             op.results[0].replace_all_uses_with(drawn.results[0])
             op.results[1].replace_all_uses_with(declared.results[0])

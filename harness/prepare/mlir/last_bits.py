@@ -18,18 +18,51 @@ EXACT_WHERE_WHOLE = frozenset(
 )
 """Ops (without dialect) whose result is not rounded where it is a whole number that the type holds."""
 ROUNDING = EXACT_WHERE_WHOLE | {
-    "atan2", "batch_norm_inference", "cbrt", "cosine", "divide", "exponential", "exponential_minus_one", "fft", "log",
-    "log_plus_one", "logistic", "power", "remainder", "rsqrt", "sine", "sqrt", "tan", "tanh", "acos", "acosh", "asin",
-    "asinh", "atan", "atanh", "bessel_i1e", "cosh", "digamma", "erf", "erf_inv", "erfc", "lgamma", "sinh", "zeta",
-}  # fmt: skip
+    "atan2",
+    "batch_norm_inference",
+    "cbrt",
+    "cosine",
+    "divide",
+    "exponential",
+    "exponential_minus_one",
+    "fft",
+    "log",
+    "log_plus_one",
+    "logistic",
+    "power",
+    "remainder",
+    "rsqrt",
+    "sine",
+    "sqrt",
+    "tan",
+    "tanh",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "bessel_i1e",
+    "cosh",
+    "digamma",
+    "erf",
+    "erf_inv",
+    "erfc",
+    "lgamma",
+    "sinh",
+    "zeta",
+}
 """Ops of `stablehlo` and `chlo` whose results are rounded; all others copy, compare or convert."""
 
 _ENTERED = frozenset({"while", "case", "if"})
 """Ops whose regions are part of the program; those of others say what one element becomes."""
 
 _TYPES = {
-    "f64": (64, 52, 0x9E3779B97F4A7C15), "f32": (32, 23, 0x9E3779B1), "bf16": (16, 7, 0x9E3B), "f16": (16, 10, 0x9E3B),
-}  # fmt: skip
+    "f64": (64, 52, 0x9E3779B97F4A7C15),
+    "f32": (32, 23, 0x9E3779B1),
+    "bf16": (16, 7, 0x9E3B),
+    "f16": (16, 10, 0x9E3B),
+}
 """Element type -> its bits, those of its mantissa, an odd factor that mixes them (of the golden ratio, as in Fibonacci
 hashing)."""
 
@@ -108,7 +141,13 @@ def _function(name: str, type_: ir.RankedTensorType, whole: bool, seed: int) -> 
     dims = "".join(f"{size}x" for size in type_.shape)
     least_exponent = 2 - (1 << (size - mantissa - 2))
     return _MOVED.format(
-        name=name, type=f"tensor<{dims}{type_.element_type}>", bits=f"tensor<{dims}ui{size}>",
-        flags=f"tensor<{dims}i1>", seed=seed * odd % (1 << size), odd=odd, top=size - 1, least=2.0**least_exponent,
+        name=name,
+        type=f"tensor<{dims}{type_.element_type}>",
+        bits=f"tensor<{dims}ui{size}>",
+        flags=f"tensor<{dims}i1>",
+        seed=seed * odd % (1 << size),
+        odd=odd,
+        top=size - 1,
+        least=2.0**least_exponent,
         whole=float(2 << mantissa) if whole else -1.0,
-    )  # fmt: skip
+    )

@@ -43,9 +43,10 @@ def bind(module: Module, sizes: str, where: str) -> Module:
         raise InputError(error.where, error.expected, error.got, error.hint) from None
     types = [
         f"tensor<{''.join(f'{size}x' for size in bound[name])}{value.type.element_type}>"
-        if isinstance(value.type, ir.RankedTensorType) else str(value.type)
+        if isinstance(value.type, ir.RankedTensorType)
+        else str(value.type)
         for name, value in zip(_names(function), function.regions[0].blocks[0].arguments, strict=True)
-    ]  # fmt: skip
+    ]
     _rename(module, function, where)
     notes: list[str] = []
     _registered()
@@ -83,13 +84,15 @@ def arguments(function: Any) -> dict[str, list[Dim]]:
     symbols = _symbols(function)
     return {
         name: [
-            symbols.get((value.arg_number, index), OPEN) if value.type.is_dynamic_dim(index)
+            symbols.get((value.arg_number, index), OPEN)
+            if value.type.is_dynamic_dim(index)
             else value.type.get_dim_size(index)
             for index in range(value.type.rank)
         ]
-        if isinstance(value.type, ir.RankedTensorType) else []
+        if isinstance(value.type, ir.RankedTensorType)
+        else []
         for name, value in zip(_names(function), function.regions[0].blocks[0].arguments, strict=True)
-    }  # fmt: skip
+    }
 
 
 def _symbols(function: Any) -> dict[tuple[int, int], str]:

@@ -43,9 +43,11 @@ def with_single_bits(module: ir.Module) -> ir.Module:
                 written.body.operations[0].operation.clone()
             with ir.InsertionPoint(op):
                 call = ir.Operation.create(
-                    "func.call", results=[op.results[0].type], operands=list(op.operands),
+                    "func.call",
+                    results=[op.results[0].type],
+                    operands=list(op.operands),
                     attributes={"callee": ir.FlatSymbolRefAttr.get(name)},
-                )  # fmt: skip
+                )
             op.results[0].replace_all_uses_with(call.results[0])
             op.erase()
     return copy
@@ -81,7 +83,12 @@ def _text(op: ir.Operation, name: str) -> str:
     *outer, count = (target if spread else source).shape
     word = f"ui{count}"
     return (_SPREAD if spread else _PACK).format(
-        name=name, source=source, target=target, word=word, last=len(outer), dims=list(range(len(outer))),
+        name=name,
+        source=source,
+        target=target,
+        word=word,
+        last=len(outer),
+        dims=list(range(len(outer))),
         words=f"tensor<{''.join(f'{size}x' for size in outer)}{word}>",
         each=f"tensor<{''.join(f'{size}x' for size in (*outer, count))}{word}>",
-    )  # fmt: skip
+    )

@@ -87,10 +87,15 @@ def read(module: bytes) -> Form:
             raise InvalidVariantError(f"{value.type} is no static tensor")
     attributes = tuple((name, str(attr)) for name, attr in attribute_items(op) if attr is not None)
     return Form(
-        op.name, tuple(d.shape for d in operands), tuple(d.data_type for d in operands),
-        tuple(d.shape for d in results), tuple(d.data_type for d in results), attributes, tuple(arguments),
+        op.name,
+        tuple(d.shape for d in operands),
+        tuple(d.data_type for d in operands),
+        tuple(d.shape for d in results),
+        tuple(d.data_type for d in results),
+        attributes,
+        tuple(arguments),
         len(list(_inner(op))),
-    )  # fmt: skip
+    )
 
 
 def _argument(value: ir.Value) -> int:
@@ -140,9 +145,11 @@ def _built(module: bytes, form: Form) -> bytes:
         inputs |= {number: tensor for number, tensor in zip(form.arguments, tensors, strict=True) if number >= 0}
         signature = ir.FunctionType.get([inputs[n] for n in sorted(inputs)], results)
         main = ir.Operation.create(
-            "func.func", regions=1, ip=ir.InsertionPoint.at_block_begin(built.body),
+            "func.func",
+            regions=1,
+            ip=ir.InsertionPoint.at_block_begin(built.body),
             attributes={"sym_name": ir.StringAttr.get("main"), "function_type": ir.TypeAttr.get(signature)},
-        )  # fmt: skip
+        )
         block = main.regions[0].blocks.append(*signature.inputs)
         point = ir.InsertionPoint(block)
         operands = [

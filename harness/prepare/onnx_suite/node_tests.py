@@ -60,8 +60,9 @@ def cases(glob: str, cache: Path, max_cache: int) -> list[Case]:
             names = [name for name in reasons if fnmatch.fnmatchcase(name, glob)]
             chosen = [
                 Case(name, stored.checked(folder, f"{name}.onnx"), stored.checked(folder, f"{name}.npz"))
-                for name in names if not reasons[name]
-            ]  # fmt: skip
+                for name in names
+                if not reasons[name]
+            ]
         except Damaged as error:
             export_folder.discard(folder, error)
             continue

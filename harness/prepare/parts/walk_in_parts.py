@@ -87,9 +87,12 @@ def walk_in_parts(plan: WalkTask, work: Sequence[Part], count: int) -> Walked:
     def fork(number: int, send: Callable[[Any], None]) -> None:
         damage.show_by(lambda line: send({"damage": line}))
         own = replace(
-            plan, journal=f"{JOURNAL}.{number}", compile_threads=0,
-            on_progress=lambda done, total: None, on_row=lambda row: send({"row": row.model_dump_json()}),
-        )  # fmt: skip
+            plan,
+            journal=f"{JOURNAL}.{number}",
+            compile_threads=0,
+            on_progress=lambda done, total: None,
+            on_row=lambda row: send({"row": row.model_dump_json()}),
+        )
         _take_parts(PartWalker(own, first), groups, tickets, send)
 
     def take(number: int, message: dict[str, Any]) -> bool:

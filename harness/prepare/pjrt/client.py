@@ -181,8 +181,10 @@ class Executable:
 
         [module] = self.loaded.hlo_modules()
         shape = xla_client.XlaComputation(module.as_serialized_hlo_module_proto()).program_shape().result_shape()
-        return [TensorType(result.dimensions(), result.numpy_dtype())
-                for result in (shape.tuple_shapes() if shape.is_tuple() else [shape])]  # fmt: skip
+        return [
+            TensorType(result.dimensions(), result.numpy_dtype())
+            for result in (shape.tuple_shapes() if shape.is_tuple() else [shape])
+        ]
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The results as fresh arrays."""

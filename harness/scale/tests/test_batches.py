@@ -9,11 +9,23 @@ from opscope.harness.scale.batches import MOST, Batch, Op, Work
 def ops(count: int, size: int = 1) -> list[Op]:
     desc = TensorDesc(shape=(size,), data_type="f32")
     return [
-        Op(OpRow(
-            op_id=f"op{number}", op_name="stablehlo.add", module=None, inputs=(desc, desc), outputs=(desc,), sources=(),
-            golden=(), no_golden="", uses=(Use(model="toy", path="main/0", location=""),), provenance="",
-        ), 1) for number in range(count)
-    ]  # fmt: skip
+        Op(
+            OpRow(
+                op_id=f"op{number}",
+                op_name="stablehlo.add",
+                module=None,
+                inputs=(desc, desc),
+                outputs=(desc,),
+                sources=(),
+                golden=(),
+                no_golden="",
+                uses=(Use(model="toy", path="main/0", location=""),),
+                provenance="",
+            ),
+            1,
+        )
+        for number in range(count)
+    ]
 
 
 def sizes(work: Work, devices: int) -> list[int]:

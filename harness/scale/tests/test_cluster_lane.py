@@ -71,8 +71,10 @@ def test_a_worker_that_sees_an_export_is_told_what_is_in_it_and_where_it_will_be
         "it looks again"
     )
     assert export.files(OneWorker(seen=True))[0] == {
-        "folder": str(export.final), "final": str(export.final), "expected": {},
-    }  # fmt: skip
+        "folder": str(export.final),
+        "final": str(export.final),
+        "expected": {},
+    }
 
 
 def test_files_that_are_moved_while_they_are_read_are_read_at_their_new_place(export: Export) -> None:

@@ -22,11 +22,14 @@ def rows(count: int = 7) -> list[OpRow]:
     """Ops of growing size; the last could not be split off."""
     return [
         OpRow(
-            op_id=f"{n:016x}", op_name="stablehlo.add", module=f"ops/{n}" if n + 1 < count else None,
-            inputs=(TensorDesc(shape=(1000, n + 1), data_type="f32"),), uses=(Use(model="m", path=f"main/{n}"),),
+            op_id=f"{n:016x}",
+            op_name="stablehlo.add",
+            module=f"ops/{n}" if n + 1 < count else None,
+            inputs=(TensorDesc(shape=(1000, n + 1), data_type="f32"),),
+            uses=(Use(model="m", path=f"main/{n}"),),
         )
         for n in range(count)
-    ]  # fmt: skip
+    ]
 
 
 def write(
@@ -71,8 +74,19 @@ def write(
                 )
             )
     origin = Origin(options={**OPTIONS, **options, "shard": asked}, host=folder.name)
-    store.write_run(folder, RunRecord(run_id=f"run-{folder.name}", models=("m",), backend="null", arch="n150",
-                                      started=START, ended=START, outcome=outcome, origin=origin))  # fmt: skip
+    store.write_run(
+        folder,
+        RunRecord(
+            run_id=f"run-{folder.name}",
+            models=("m",),
+            backend="null",
+            arch="n150",
+            started=START,
+            ended=START,
+            outcome=outcome,
+            origin=origin,
+        ),
+    )
     return folder
 
 

@@ -60,8 +60,11 @@ def test_a_product_costs_more_than_its_operands():
 def test_what_was_not_measured_goes_at_the_speed_of_what_was():
     rows = [row("a"), row("b"), row("c", (1000, 1000), (1000, 1000), (1000, 1000))]
     found = costs.of_rows(rows, {"a": 2 * costs.expected(rows[0]) / 1e6, "gone": 3.0})
-    assert found == {"a": 2 * costs.expected(rows[0]), "b": 2 * costs.expected(rows[1]),
-                     "c": 2 * costs.expected(rows[2])}  # fmt: skip
+    assert found == {
+        "a": 2 * costs.expected(rows[0]),
+        "b": 2 * costs.expected(rows[1]),
+        "c": 2 * costs.expected(rows[2]),
+    }
 
 
 def test_a_share_knows_its_ops_and_the_division(tmp_path):

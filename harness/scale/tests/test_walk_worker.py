@@ -43,13 +43,21 @@ def task(folder: Path, **changes: Any) -> Json:
     path = folder / "small.mlir"
     path.write_text(MODEL)
     return {
-        "walk": KEY, "name": "small", "path": str(path), "entry": "", "exported": "", "kept": "",
-        "devices": 1, "processes": 1,
-        "folder": str(folder / "exports" / "00"), "temporary": str(folder / "exports" / ".making-1"),
+        "walk": KEY,
+        "name": "small",
+        "path": str(path),
+        "entry": "",
+        "exported": "",
+        "kept": "",
+        "devices": 1,
+        "processes": 1,
+        "folder": str(folder / "exports" / "00"),
+        "temporary": str(folder / "exports" / ".making-1"),
         "request": asdict(Preparation(("small.mlir",), cache_dir=str(folder))),
         "packages": export_folder.sources_digest(),
-        "allowance": Allowance(60.0).as_json(), **changes,
-    }  # fmt: skip
+        "allowance": Allowance(60.0).as_json(),
+        **changes,
+    }
 
 
 def test_a_worker_says_why_it_does_not_begin(worker: Walks, tmp_path: Path) -> None:

@@ -76,8 +76,15 @@ class Model:
         self.folder, self.announcements = folder, folder / "0.jsonl"
         (folder / "m.mlir").write_text("text")
         request = Preparation(("m.mlir",), cache_dir=str(folder))
-        self.task = Task("m", str(folder / "m.mlir"), None, "", str(folder / "exports"), request,
-                         announcements=str(self.announcements))  # fmt: skip
+        self.task = Task(
+            "m",
+            str(folder / "m.mlir"),
+            None,
+            "",
+            str(folder / "exports"),
+            request,
+            announcements=str(self.announcements),
+        )
         self.rows = [row(1, "m"), row(2, "m")]
         self.making: list[Path] = []
 

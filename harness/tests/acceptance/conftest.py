@@ -66,9 +66,14 @@ class Place:
     def run(self, *words: str, timeout: float = 120, **environment: str) -> Done:
         """Runs `python -m WORDS`'s console script; the folder is not on the path, as in a shell."""
         done = subprocess.run(
-            self.command(*words), cwd=self.folder, env=self.environment | environment, capture_output=True, text=True,
-            timeout=timeout, check=False,
-        )  # fmt: skip
+            self.command(*words),
+            cwd=self.folder,
+            env=self.environment | environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
         return Done(done.returncode, done.stdout, done.stderr)
 
     def one_after_another(self, *commands: Sequence[str], **environment: str) -> list[Done]:

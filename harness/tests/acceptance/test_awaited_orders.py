@@ -40,9 +40,13 @@ def begun(place: Place, out: IO[bytes]) -> tuple[subprocess.Popen[bytes], list[i
     """A run whose workers wait for their orders, with all of its processes."""
     (place.folder / "endless.mlir").write_text(ENDLESS)
     run = subprocess.Popen(
-        place.command("pytest", "--model", "endless.mlir", "--op-by-op", "-n", "2"), cwd=place.folder,
-        env=place.environment, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
-    )  # fmt: skip
+        place.command("pytest", "--model", "endless.mlir", "--op-by-op", "-n", "2"),
+        cwd=place.folder,
+        env=place.environment,
+        stdout=out,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
 
     def waiting() -> list[int]:
         below = descendants(run.pid)

@@ -51,9 +51,14 @@ def test_a_budget_that_is_over_while_goldens_are_made(place: Place, workers: tup
     assert done.code == 0, done.out + done.err
     passed, late = ("success", None), ("not_run", "budget")
     assert statuses(run) == {
-        "subtract": passed, "cosine": passed, "add": passed, "tanh": passed, "while": late, "negate": late,
+        "subtract": passed,
+        "cosine": passed,
+        "add": passed,
+        "tanh": passed,
+        "while": late,
+        "negate": late,
         "multiply": late,
-    }  # fmt: skip
+    }
     stored = store.load_run(run)
     assert stored.record.outcome == "out_of_budget"
     assert stored.header.models == MODELS

@@ -41,9 +41,12 @@ class Cluster:
         self._processes.append(
             subprocess.Popen(
                 [*before, sys.executable, "-P", "-m", f"distributed.cli.dask_{kind}", *arguments, "--no-dashboard"],
-                cwd=self._folder, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+                cwd=self._folder,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
-        )  # fmt: skip
+        )
         log.close()
         return self._processes[-1]
 
@@ -91,8 +94,12 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(steady: Place, cluster: 
     client.get_task_stream()  # from now on
     child = subprocess.Popen(
         steady.command("pytest", *words("--cluster", cluster.address, "--run-dir", str(run))),
-        cwd=steady.folder, env=steady.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+        cwd=steady.folder,
+        env=steady.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     while lines(run) < 4:
         assert child.poll() is None
         time.sleep(0.01)

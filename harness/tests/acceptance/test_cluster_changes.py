@@ -67,8 +67,12 @@ def gated(place: Place) -> Place:
 def other_revision(folder: Path) -> Path:
     """A copy of our packages of which one source is another; it is imported where it stands on PYTHONPATH."""
     for room in ROOMS:
-        shutil.copytree(HOME / room, folder / room, copy_function=shutil.copy2,
-                        ignore=shutil.ignore_patterns("tests", "__pycache__"))  # fmt: skip
+        shutil.copytree(
+            HOME / room,
+            folder / room,
+            copy_function=shutil.copy2,
+            ignore=shutil.ignore_patterns("tests", "__pycache__"),
+        )
     shutil.copytree(PACKAGE, folder / "opscope", ignore=shutil.ignore_patterns("tests", "__pycache__"))
     with (folder / "harness" / "verdict" / "__init__.py").open("a", encoding="utf-8") as source:
         source.write("\nANOTHER_REVISION = True\n")
@@ -78,9 +82,12 @@ def other_revision(folder: Path) -> Path:
 def sweep(place: Place, cluster: Cluster, run: Path, *more: str, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         place.command("pytest", *words("--cluster", cluster.address, "--run-dir", str(run), *more)),
-        cwd=place.folder, env=place.environment | environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        cwd=place.folder,
+        env=place.environment | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-    )  # fmt: skip
+    )
 
 
 def wait_for(path: Path, child: subprocess.Popen[str]) -> None:

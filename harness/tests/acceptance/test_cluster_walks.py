@@ -141,11 +141,26 @@ def test_a_walk_whose_worker_dies_is_made_again_by_another(
         process = cluster.worker(before=() if seen else blind(cache))
         workers[process.pid] = process
     child = subprocess.Popen(
-        place.command("pytest", "--model", "slow.mlir", "--op-by-op", "--no-cache", "--no-report", "--cluster",
-                      cluster.address, "--backend", "null", "--run-dir", str(run)),
-        cwd=place.folder, env=place.environment | {"OPSCOPE_CACHE_DIR": str(cache)}, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+        place.command(
+            "pytest",
+            "--model",
+            "slow.mlir",
+            "--op-by-op",
+            "--no-cache",
+            "--no-report",
+            "--cluster",
+            cluster.address,
+            "--backend",
+            "null",
+            "--run-dir",
+            str(run),
+        ),
+        cwd=place.folder,
+        env=place.environment | {"OPSCOPE_CACHE_DIR": str(cache)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     walker = _worker_at_a_walk(child, workers)
     os.killpg(walker, signal.SIGKILL)
     out, _ = child.communicate(timeout=300)
@@ -179,17 +194,32 @@ def test_a_walk_ends_with_the_controller_that_asked_for_it(place: Place, cluster
     cache = place.folder / "cache"
     worker = cluster.worker()
     child = subprocess.Popen(
-        place.command("pytest", "--model", "slow.mlir", "--op-by-op", "--no-report", "--cluster", cluster.address,
-                      "--backend", "null"),
-        cwd=place.folder, env=place.environment | {"OPSCOPE_CACHE_DIR": str(cache)},
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+        place.command(
+            "pytest",
+            "--model",
+            "slow.mlir",
+            "--op-by-op",
+            "--no-report",
+            "--cluster",
+            cluster.address,
+            "--backend",
+            "null",
+        ),
+        cwd=place.folder,
+        env=place.environment | {"OPSCOPE_CACHE_DIR": str(cache)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     _worker_at_a_walk(child, {worker.pid: worker})
     os.killpg(child.pid, signal.SIGKILL)
     child.wait()
     deadline = time.monotonic() + 15
-    while any("evaluating" in file.path for process in psutil.Process(worker.pid).children(recursive=True)
-              for file in process.open_files()):  # fmt: skip
+    while any(
+        "evaluating" in file.path
+        for process in psutil.Process(worker.pid).children(recursive=True)
+        for file in process.open_files()
+    ):
         assert time.monotonic() < deadline, "the child is at work for nobody"
         time.sleep(0.1)
     assert worker.poll() is None

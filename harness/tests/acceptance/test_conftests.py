@@ -46,8 +46,9 @@ def device():
 
 def same(place: Place) -> list[dict]:
     """The newest run's records without what differs from run to run."""
-    return [{name: value for name, value in test.items() if name not in VOLATILE | {"digest"}}
-            for test in place.records()]  # fmt: skip
+    return [
+        {name: value for name, value in test.items() if name not in VOLATILE | {"digest"}} for test in place.records()
+    ]
 
 
 def theirs(place: Place, text: str = THEIRS) -> Place:

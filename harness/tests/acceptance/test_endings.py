@@ -50,9 +50,14 @@ def started(place: Place, *words: str) -> subprocess.Popen[str]:
     (place.folder / "slow.py").write_text(SLOW)
     command = place.command("pytest", "--model", MODEL, "--op-by-op", "--backend", "slow.py", "--no-report", *words)
     child = subprocess.Popen(
-        ["env", "--default-signal=INT", *command], cwd=place.folder, env=place.environment, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, start_new_session=True,
-    )  # fmt: skip
+        ["env", "--default-signal=INT", *command],
+        cwd=place.folder,
+        env=place.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and child.poll() is None:
         if any(path.stat().st_size for path in place.folder.glob(".opscope/runs/*/journal/*.jsonl")):

@@ -68,9 +68,22 @@ def test_what_is_known_before_a_preparation_fails_stays(place: Place, workers: t
         (place.folder / f"{name}.mlir").write_text(text)
     run = place.folder / "run"
     done = place.run(
-        "pytest", "--model", "loop.mlir", "--model", "shares.mlir", "--op-by-op", "--backend", "null", "--no-report",
-        "--prepare-timeout", "15", "--run-dir", str(run), *workers, OPSCOPE_CACHE_DIR=str(place.folder / "cache"),
-    )  # fmt: skip
+        "pytest",
+        "--model",
+        "loop.mlir",
+        "--model",
+        "shares.mlir",
+        "--op-by-op",
+        "--backend",
+        "null",
+        "--no-report",
+        "--prepare-timeout",
+        "15",
+        "--run-dir",
+        str(run),
+        *workers,
+        OPSCOPE_CACHE_DIR=str(place.folder / "cache"),
+    )
     assert done.code == 1, done.out + done.err
     assert "the ledger does not add up" not in done.out
     assert "lanes waited" in done.out
@@ -78,8 +91,12 @@ def test_what_is_known_before_a_preparation_fails_stays(place: Place, workers: t
     status = {test.op_name.removeprefix("stablehlo."): test for test in stored.tests}
     known, not_run = Status.STOPPED, Status.NOT_RUN  # the null backend stops after the split
     assert {name: test.status for name, test in status.items()} == {
-        "add": known, "tanh": known, "while": not_run, "negate": not_run, "multiply": known,
-    }  # fmt: skip
+        "add": known,
+        "tanh": known,
+        "while": not_run,
+        "negate": not_run,
+        "multiply": known,
+    }
     assert status["while"].error_message.startswith("no goldens of loop: prepare_failed: timeout at golden of")
     assert status["multiply"].model_name == "shares", "its golden is that of the other model"
     (failure,) = stored.header.failed
@@ -96,10 +113,24 @@ def test_shares_of_a_sweep_are_joined_although_goldens_of_a_model_failed_meanwhi
     printed = ""
     for index in (1, 2):
         done = place.run(
-            "pytest", "--model", "loop.mlir", "--model", "shares.mlir", "--op-by-op", "--backend", "null",
-            "--no-report", "--prepare-timeout", "15", "--shard", f"{index}/2", "--run-dir", f"s{index}",
-            *(("-n", "2") * (index == 2)), OPSCOPE_CACHE_DIR=str(place.folder / f"cache{index}"),
-        )  # fmt: skip
+            "pytest",
+            "--model",
+            "loop.mlir",
+            "--model",
+            "shares.mlir",
+            "--op-by-op",
+            "--backend",
+            "null",
+            "--no-report",
+            "--prepare-timeout",
+            "15",
+            "--shard",
+            f"{index}/2",
+            "--run-dir",
+            f"s{index}",
+            *(("-n", "2") * (index == 2)),
+            OPSCOPE_CACHE_DIR=str(place.folder / f"cache{index}"),
+        )
         assert done.code == 1, done.out + done.err
         printed += done.out
     assert "lanes waited" in printed, "ops ran while goldens were made"
@@ -107,8 +138,12 @@ def test_shares_of_a_sweep_are_joined_although_goldens_of_a_model_failed_meanwhi
     assert done.code == 0, done.out + done.err
     stored = store.load_run(place.folder / "joined")
     assert sorted((test.op_name.removeprefix("stablehlo."), test.status.value) for test in stored.tests) == [
-        ("add", "stopped"), ("multiply", "stopped"), ("negate", "not_run"), ("tanh", "stopped"), ("while", "not_run"),
-    ]  # fmt: skip
+        ("add", "stopped"),
+        ("multiply", "stopped"),
+        ("negate", "not_run"),
+        ("tanh", "stopped"),
+        ("while", "not_run"),
+    ]
 
 
 @KINDS
@@ -120,9 +155,13 @@ def test_a_run_killed_while_goldens_are_made_goes_on(steady: Place, workers: tup
         run, cache = steady.folder / f"cut{lines}", str(steady.folder / f"cache{lines}")
         environment = steady.environment | {"OPSCOPE_CACHE_DIR": cache}
         child = subprocess.Popen(
-            steady.command("pytest", *words("--run-dir", str(run), *workers)), cwd=steady.folder, env=environment,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
+            steady.command("pytest", *words("--run-dir", str(run), *workers)),
+            cwd=steady.folder,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         _wait_for_records(child, run, lines)
         os.killpg(child.pid, signal.SIGKILL)
         child.wait()
@@ -143,12 +182,25 @@ def test_as_many_processes_are_busy_as_there_are_workers(place: Place) -> None:
     (place.folder / "apart.mlir").write_text(
         f"func.func @main({arguments}) -> {types[0]} {{ {lines}\n return %0 : {types[0]} }}"
     )
-    words = ("--model", "mnist_mlp", "--model", "apart.mlir", "--op-by-op", "--no-report", "-n", "2",
-             "--run-dir", str(run))  # fmt: skip
+    words = (
+        "--model",
+        "mnist_mlp",
+        "--model",
+        "apart.mlir",
+        "--op-by-op",
+        "--no-report",
+        "-n",
+        "2",
+        "--run-dir",
+        str(run),
+    )
     child = subprocess.Popen(
-        place.command("pytest", *words), cwd=place.folder, env=place.environment | {"OPSCOPE_CACHE_DIR": cache},
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        place.command("pytest", *words),
+        cwd=place.folder,
+        env=place.environment | {"OPSCOPE_CACHE_DIR": cache},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     most, ever = 0, set[int]()
     try:
         while child.poll() is None:
@@ -169,8 +221,11 @@ def _holders(slots: Path) -> set[int]:
     except FileNotFoundError:
         return set()
     locks = [line.split() for line in Path("/proc/locks").read_text().splitlines() if "->" not in line]
-    return {int(pid) for _, _, _, kind, pid, place, first, _ in locks
-            if kind == "WRITE" and place.rpartition(":")[2] == str(inode) and int(first) < 2}  # fmt: skip
+    return {
+        int(pid)
+        for _, _, _, kind, pid, place, first, _ in locks
+        if kind == "WRITE" and place.rpartition(":")[2] == str(inode) and int(first) < 2
+    }
 
 
 def _wait_for_records(child: subprocess.Popen[bytes], run: Path, lines: int) -> None:

@@ -111,8 +111,13 @@ def test_a_change_of_a_source_brings_back_what_it_must(place: Place, tmp_path: P
     def run(name: str) -> dict[str, OpTest]:
         folder = place.folder / name
         command = [sys.executable, "-P", "-m", "pytest", "--model", "m.mlir", "--op-by-op", "--run-dir", str(folder)]
-        subprocess.run([*command, "--no-report"], cwd=place.folder, env=place.environment | environment, check=False,
-                       capture_output=True)  # fmt: skip
+        subprocess.run(
+            [*command, "--no-report"],
+            cwd=place.folder,
+            env=place.environment | environment,
+            check=False,
+            capture_output=True,
+        )
         return {test.op_name: test for test in store.load_run(folder).tests}
 
     def kept(tests: dict[str, OpTest]) -> int:
@@ -132,8 +137,9 @@ def test_a_change_of_a_source_brings_back_what_it_must(place: Place, tmp_path: P
     wrong = run("sixth")
     assert kept(wrong) == 0
     assert {name: test.status.value for name, test in wrong.items()} == {
-        "stablehlo.add": "success", "stablehlo.exponential": "wrong_result",
-    }  # fmt: skip
+        "stablehlo.add": "success",
+        "stablehlo.exponential": "wrong_result",
+    }
     kernels.write_text(right)
     again = run("seventh")
     assert kept(again) == 2, "the sources are those of before, and so are the verdicts"

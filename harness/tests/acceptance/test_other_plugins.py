@@ -22,8 +22,14 @@ from opscope.harness.tests.acceptance.conftest import MODEL, Place
 from opscope.harness.tests.acceptance.test_plugin import PICKY
 
 pytestmark = pytest.mark.slow
-PINS = ("pytest-html==4.2.0", "pytest-metadata==3.1.1", "pytest-rerunfailures==16.7", "allure-pytest==2.16.2",
-        "allure-python-commons==2.16.2", "attrs==26.1.0")  # fmt: skip
+PINS = (
+    "pytest-html==4.2.0",
+    "pytest-metadata==3.1.1",
+    "pytest-rerunfailures==16.7",
+    "allure-pytest==2.16.2",
+    "allure-python-commons==2.16.2",
+    "attrs==26.1.0",
+)
 
 
 @pytest.fixture(scope="module")
@@ -91,14 +97,18 @@ def test_rerunfailures_leaves_the_ops_to_us(team: Place) -> None:
 
 def test_pytests_own_options(team: Place) -> None:
     first, longest, words, failed = team.one_after_another(
-        team.sweep(backend="picky.py"), team.sweep("--durations=3", "--durations-min=0", backend="picky.py"),
-        team.sweep("-k", "matmul", backend="picky.py"), team.sweep("--lf", backend="picky.py"),
-    )  # fmt: skip
+        team.sweep(backend="picky.py"),
+        team.sweep("--durations=3", "--durations-min=0", backend="picky.py"),
+        team.sweep("-k", "matmul", backend="picky.py"),
+        team.sweep("--lf", backend="picky.py"),
+    )
     assert first.code == longest.code == words.code == failed.code == 1
     assert "slowest 3 durations" in longest.out
     assert len(re.findall(rf"s call +{MODEL}::stablehlo", longest.out)) == 3
-    runs = [[json.loads(line) for path in sorted((run / "journal").glob("*")) for line in path.read_text().splitlines()]
-            for run in team.runs()]  # fmt: skip
+    runs = [
+        [json.loads(line) for path in sorted((run / "journal").glob("*")) for line in path.read_text().splitlines()]
+        for run in team.runs()
+    ]
     ran = [{test["op_id"] for test in run if test["status"] not in ("skipped", "not_run")} for run in runs]
     refused = {test["op_id"] for test in runs[0] if test["status"] == "compile_failed"}
     assert ran[0] == ran[1] > ran[2]

@@ -150,10 +150,12 @@ def test_a_plugin_that_shuffles_tests_changes_no_order(place: Place, workers: tu
 
 def test_selection_skips_the_rest(place: Place, results: Counts) -> None:
     done, by_name, no_op, none, some = place.one_after_another(
-        place.sweep("-k", "matmul or reduce", "-q"), place.sweep("--ops", "dot_gen*"),
-        place.sweep("--ops", "dot_gem*"), place.sweep("-k", "nothing"),
+        place.sweep("-k", "matmul or reduce", "-q"),
+        place.sweep("--ops", "dot_gen*"),
+        place.sweep("--ops", "dot_gem*"),
+        place.sweep("-k", "nothing"),
         place.sweep("--ops", "dot_gen*", "--ops", "dot_gem*"),
-    )  # fmt: skip
+    )
     assert done.code == by_name.code == 0
     assert no_op.code == 2
     assert "--ops: expected the name, family or id of an op of the run, got 'dot_gem*'; try dot_general" in no_op.err

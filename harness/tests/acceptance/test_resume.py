@@ -66,9 +66,14 @@ def records(run: Path) -> dict[str, dict[str, Any]]:
 def cut(place: Place, run: Path, lines: int, number: int, *more: str, after: float = 0.0) -> str:
     """Starts a run and sends a signal to its whole process group once the journal holds some lines."""
     child = subprocess.Popen(
-        place.command("pytest", *words("--run-dir", str(run), *more)), cwd=place.folder, env=place.environment,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-    )  # fmt: skip
+        place.command("pytest", *words("--run-dir", str(run), *more)),
+        cwd=place.folder,
+        env=place.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
     deadline = time.monotonic() + 60
     while sum(path.read_text().count("\n") for path in run.glob("journal/*.jsonl")) < lines:
         assert time.monotonic() < deadline
@@ -151,9 +156,11 @@ def test_what_cannot_go_on_is_one_line(steady: Place) -> None:
 def test_a_run_that_still_runs_is_left_alone(steady: Place) -> None:
     run = steady.folder / "live"
     child = subprocess.Popen(
-        steady.command("pytest", *words("--run-dir", str(run))), cwd=steady.folder, env=steady.environment,
+        steady.command("pytest", *words("--run-dir", str(run))),
+        cwd=steady.folder,
+        env=steady.environment,
         stdout=subprocess.DEVNULL,
-    )  # fmt: skip
+    )
     while not list(run.glob("journal/*")):
         assert child.poll() is None
         time.sleep(0.01)
@@ -202,8 +209,11 @@ def test_any_moment_of_being_killed(steady: Place, workers: str) -> None:
             words_again = ("--op-by-op", "--resume", str(run), "--no-report", "--no-cache", "-n", workers)
             child = subprocess.Popen(
                 steady.command("pytest", *words_again),
-                cwd=steady.folder, env=steady.environment, stdout=subprocess.DEVNULL, start_new_session=True,
-            )  # fmt: skip
+                cwd=steady.folder,
+                env=steady.environment,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+            )
             time.sleep(0.5 + moments.random())
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()

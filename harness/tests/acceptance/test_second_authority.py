@@ -98,8 +98,20 @@ def test_log1p_of_f64_is_held_to_the_true_values(place: Place, cache: Path) -> N
     x = np.linspace(-0.53, -0.28, 2001)
     (place.folder / "net.mlir").write_text(LOG1P)
     np.savez(place.folder / "net.npz", arg0=x)
-    done = place.run("pytest", "--model", "net.mlir", "--op-by-op", "--inputs", "net.npz", "--backend",
-                     "stablehlo-interpreter,xla", "--no-report", "--run-dir", "run", timeout=SECONDS)  # fmt: skip
+    done = place.run(
+        "pytest",
+        "--model",
+        "net.mlir",
+        "--op-by-op",
+        "--inputs",
+        "net.npz",
+        "--backend",
+        "stablehlo-interpreter,xla",
+        "--no-report",
+        "--run-dir",
+        "run",
+        timeout=SECONDS,
+    )
     run = store.load_run(place.folder / "run")
     folder = cache / run.header.export_dirs[0]
     exact = np.log1p(x.astype(np.longdouble))

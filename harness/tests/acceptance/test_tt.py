@@ -86,8 +86,10 @@ def test_an_op_that_aborts_the_compiler_costs_one_op_and_leaves_its_ir(words: tu
     assert records[GOOD.name]["status"] == "success"
     crash = records["aborts"]
     assert (crash["status"], crash["failed_stage"], crash["crash_kind"]) == (
-        "crashed", "stablehlo-to-ttir", "signal SIGABRT"
-    )  # fmt: skip
+        "crashed",
+        "stablehlo-to-ttir",
+        "signal SIGABRT",
+    )
     assert "LLVM ERROR: initValue_ must be a stablehlo.constant" in crash["error_message"]
     kept = {path.name for path in (place.runs()[-1] / "artifacts" / crash["op_id"] / "ir-tt").iterdir()}
     assert {"vhlo.mlir", "shlo_compiler.mlir"} <= kept

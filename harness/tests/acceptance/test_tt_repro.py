@@ -44,8 +44,15 @@ NARROWED = """func.func @main(%a: tensor<1x8x8x4xf32>) -> tensor<1x4x4x4xf32> {
 
 def shown(folder: Path, script: str) -> tuple[int, str]:
     """The exit code of a script of a folder, and what it says."""
-    done = subprocess.run(["sh", script], cwd=folder, env={**os.environ, "PYTHON": sys.executable},
-                          capture_output=True, text=True, check=False, timeout=300)  # fmt: skip
+    done = subprocess.run(
+        ["sh", script],
+        cwd=folder,
+        env={**os.environ, "PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
     return done.returncode, done.stdout + done.stderr
 
 
@@ -60,9 +67,16 @@ def test_failures_are_shown_without_opscope_and_told_to_the_maintainer(place: Pl
         assert code != 0
         assert record["error_message"] in said
         issue = place.run("opscope", "repro", record["op_id"], "--as-issue").out
-        for words in (record["error_message"], "on n150 (no card: compiled for its description)", "- jax-tt-plugin: ",
-                      "- libtt.so: sha256 ", "`module.mlirbc`, `n150.ttsys` (attached)", "ttmlir-opt --stablehlo",
-                      "third party's build", f"1 use in 1 model of this run: `{record['model_name']}`."):  # fmt: skip
+        for words in (
+            record["error_message"],
+            "on n150 (no card: compiled for its description)",
+            "- jax-tt-plugin: ",
+            "- libtt.so: sha256 ",
+            "`module.mlirbc`, `n150.ttsys` (attached)",
+            "ttmlir-opt --stablehlo",
+            "third party's build",
+            f"1 use in 1 model of this run: `{record['model_name']}`.",
+        ):
             assert words in issue, words
 
 
@@ -96,6 +110,14 @@ def test_bisect_takes_the_plugin_and_the_descriptor_that_each_revision_builds(pl
         subprocess.run([*git, "commit", "-qm", content[:4]], check=True)
     steps: list[str] = []
     with pytest.raises(InputError, match=r"--good: .* skipped: has no own\.so"):
-        bisect(after_run.place(run_dir, test), repo, good="HEAD~1", bad="HEAD", build="sh build.sh",
-               backend="tt:own.so", system_desc="own.ttsys", report=steps.append)  # fmt: skip
+        bisect(
+            after_run.place(run_dir, test),
+            repo,
+            good="HEAD~1",
+            bad="HEAD",
+            build="sh build.sh",
+            backend="tt:own.so",
+            system_desc="own.ttsys",
+            report=steps.append,
+        )
     assert steps[0].endswith("bad: compile_failed at stablehlo-to-ttir")

@@ -202,9 +202,10 @@ class Faulty:
     def stray(self, job: Job) -> None:
         """A child in a session of its own, which the group's end does not reach, and then a hang."""
         subprocess.Popen(
-            [sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True,
+            [sys.executable, "-c", "import time; time.sleep(600)"],
+            start_new_session=True,
             env={**os.environ, "STRAY": os.environ.get("FAULTY_MARK", "")},
-        )  # fmt: skip
+        )
         Path(os.environ.get("FAULTY_MARK", os.devnull)).write_text("hanging")
         time.sleep(600)
 

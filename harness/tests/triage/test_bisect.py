@@ -89,9 +89,11 @@ def test_a_bug_planted_in_opscope_itself(tmp_path: Path) -> None:
     for number, bug in enumerate((False, True, False)):
         if bug:
             api = clone / "simulator" / "api.py"
-            api.write_text(api.read_text() + "\n\ndef _planted(*_: object, **__: object) -> None:\n"
-                           "    raise DeviceError('planted bug')\n\n\n"
-                           "Device.load = Device.load_decoded = _planted\n")  # fmt: skip
+            api.write_text(
+                api.read_text() + "\n\ndef _planted(*_: object, **__: object) -> None:\n"
+                "    raise DeviceError('planted bug')\n\n\n"
+                "Device.load = Device.load_decoded = _planted\n"
+            )
         table.write_text(table.read_text() + f"# {number}\n")
         git(clone, "commit", "-qam", f"change {number}")
         commits.append(git(clone, "rev-parse", "HEAD"))
@@ -104,8 +106,11 @@ def test_a_bug_planted_in_opscope_itself(tmp_path: Path) -> None:
     # As the run at the bad revision would have recorded it.
     env_run = subprocess.run(
         [sys.executable, "-P", "-m", "opscope.harness.triage.replay", str(folder), "--backend", "reference", "--json"],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(clone)}, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(clone)},
+        capture_output=True,
+        text=True,
+    )
     assert env_run.stdout, env_run.stderr
     told = OpTest.model_validate_json(env_run.stdout)
     assert (told.status, "planted bug" in (told.error_message or "")) == ("run_failed", True), env_run.stderr

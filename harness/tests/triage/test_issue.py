@@ -49,12 +49,18 @@ def test_it_has_what_a_maintainer_asks_for(failed, folder: Path) -> None:
     text = CliRunner().invoke(repro, [test.op_id, "--run", str(run_dir), "--as-issue"]).output
     assert (after_run.place(run_dir, test) / issue.FILE).read_text() == text
     assert text.startswith("# stablehlo.add (4x6xf32, 4x6xf32) gives wrong numbers at compare: result 0: ")
-    for words in ("```mlir\nmodule", "stablehlo.add %arg0, %arg1 : tensor<4x6xf32>", "- jaxlib: ",
-                  "- backend `backend/off_by_one.py`", "- options: the usual ones\n",
-                  "beside `module.mlirbc`, `card.bin` (attached)",
-                  "```sh\nthe-compiler --like-this module.mlir\npython3 shows_it.py\n```",
-                  "`shows_it.py`:\n\n```python\nprint('it fails')\n```", "`./run.sh`",
-                  "1 use in 1 model of this run: `net`."):  # fmt: skip
+    for words in (
+        "```mlir\nmodule",
+        "stablehlo.add %arg0, %arg1 : tensor<4x6xf32>",
+        "- jaxlib: ",
+        "- backend `backend/off_by_one.py`",
+        "- options: the usual ones\n",
+        "beside `module.mlirbc`, `card.bin` (attached)",
+        "```sh\nthe-compiler --like-this module.mlir\npython3 shows_it.py\n```",
+        "`shows_it.py`:\n\n```python\nprint('it fails')\n```",
+        "`./run.sh`",
+        "1 use in 1 model of this run: `net`.",
+    ):
         assert words in text, words
     assert text.endswith("\n\nThis build is somebody's.\n\n")
     assert (folder / "card.bin").read_bytes() == (folder / "module.mlirbc").read_bytes()[:4]

@@ -99,14 +99,26 @@ def slow(*values: object, name: str):
     ("module", "rule", "more", "operands", "attributes"),
     [
         slow(binary("add", "64x100xf32"), "op.shapes[0][-1] % 32 != 0", "", ((1,), (1,)), (), name="add"),
-        slow(CONV, "op.shapes[0][3] > 32 and 'rhs_dilation' in op.params", "", ((1, 5, 1, 33), (3, 1, 33, 1)),
-             {"rhs_dilation", "batch_group_count", "feature_group_count", "dimension_numbers"}, name="conv"),
+        slow(
+            CONV,
+            "op.shapes[0][3] > 32 and 'rhs_dilation' in op.params",
+            "",
+            ((1, 5, 1, 33), (3, 1, 33, 1)),
+            {"rhs_dilation", "batch_group_count", "feature_group_count", "dimension_numbers"},
+            name="conv",
+        ),
         # Not N = 1: of one number the comparison gives another measure, so the fingerprint is another one.
-        slow(DOT, "op.shapes[0][-1] >= 70", hidden.WRONG, ((1, 70), (70, 2)), {"dot_dimension_numbers"},
-             name="dot, wrong"),
+        slow(
+            DOT,
+            "op.shapes[0][-1] >= 70",
+            hidden.WRONG,
+            ((1, 70), (70, 2)),
+            {"dot_dimension_numbers"},
+            name="dot, wrong",
+        ),
         slow(REDUCE, "'stablehlo.add' in str(op.op)", hidden.CRASH, ((1,), ()), {"dimensions"}, name="reduce, crash"),
     ],
-)  # fmt: skip
+)
 def test_the_smallest_op(tmp_path: Path, module: str, rule: str, more: str, operands: object, attributes) -> None:
     found = reduced(tmp_path, module, rule, more)
     sizes = [sorted(shape) for shape in found.after.operands]
@@ -124,37 +136,74 @@ POWER = "(lambda n: n & (n - 1) != 0)"
     [
         slow(binary("add", "6x40xf32"), "op.shapes[0][-1] % 32 != 0", ["fails when dim 1 % 32 != 0"], name="mod 32"),
         slow(binary("add", "6x64xf32"), "op.shapes[0][-1] % 8 == 0", ["fails when dim 1 % 8 == 0"], name="mod 8"),
-        slow(unary("stablehlo.tanh %a : tensor<9xf32>", "9xf32"), "op.shapes[0][0] % 2 == 1",
-             ["fails when dim 0 % 2 != 0"],
-             name="odd"),
-        slow(unary("stablehlo.tanh %a : tensor<9x700xf32>", "9x700xf32"), "op.shapes[0][1] >= 517",
-             ["fails when dim 1 >= 517"], name="at least"),
-        slow(unary("stablehlo.multiply %a, %a : tensor<12xf32>", "12xf32"), "op.shapes[0][0] % 8 != 0",
-             ["fails when dim 0 % 8 != 0"], name="twice the same argument"),
+        slow(
+            unary("stablehlo.tanh %a : tensor<9xf32>", "9xf32"),
+            "op.shapes[0][0] % 2 == 1",
+            ["fails when dim 0 % 2 != 0"],
+            name="odd",
+        ),
+        slow(
+            unary("stablehlo.tanh %a : tensor<9x700xf32>", "9x700xf32"),
+            "op.shapes[0][1] >= 517",
+            ["fails when dim 1 >= 517"],
+            name="at least",
+        ),
+        slow(
+            unary("stablehlo.multiply %a, %a : tensor<12xf32>", "12xf32"),
+            "op.shapes[0][0] % 8 != 0",
+            ["fails when dim 0 % 8 != 0"],
+            name="twice the same argument",
+        ),
         slow(binary("add", "6x3xf32"), "op.shapes[0][0] < 11", ["fails when dim 0 < 11"], name="below"),
         slow(binary("add", "64x64xf32"), "sizes(op.shapes[0]) >= 4096", ["fails when size >= 4096"], name="size"),
-        slow(unary("stablehlo.tanh %a : tensor<96xf32>", "96xf32"), f"{POWER}(op.shapes[0][0])",
-             ["fails when dim 0 is no power of 2"], name="no power of 2"),
-        slow(unary("stablehlo.tanh %a : tensor<1x40xf32>", "1x40xf32"), "op.shapes[0][0] == 1",
-             ["fails when dim 0 < 2"],
-             name="one"),
-        slow(unary("stablehlo.tanh %a : tensor<100xf32>", "100xf32"),
-             "op.shapes[0][0] >= 64 and op.shapes[0][0] % 32 != 0",
-             ["fails when dim 0 >= 65 and dim 0 % 32 != 0"], name="both"),
-        slow(unary("stablehlo.tanh %a : tensor<100xf32>", "100xf32"), "64 <= op.shapes[0][0] < 200",
-             ["fails when 64 <= dim 0 < 200"], name="between"),
+        slow(
+            unary("stablehlo.tanh %a : tensor<96xf32>", "96xf32"),
+            f"{POWER}(op.shapes[0][0])",
+            ["fails when dim 0 is no power of 2"],
+            name="no power of 2",
+        ),
+        slow(
+            unary("stablehlo.tanh %a : tensor<1x40xf32>", "1x40xf32"),
+            "op.shapes[0][0] == 1",
+            ["fails when dim 0 < 2"],
+            name="one",
+        ),
+        slow(
+            unary("stablehlo.tanh %a : tensor<100xf32>", "100xf32"),
+            "op.shapes[0][0] >= 64 and op.shapes[0][0] % 32 != 0",
+            ["fails when dim 0 >= 65 and dim 0 % 32 != 0"],
+            name="both",
+        ),
+        slow(
+            unary("stablehlo.tanh %a : tensor<100xf32>", "100xf32"),
+            "64 <= op.shapes[0][0] < 200",
+            ["fails when 64 <= dim 0 < 200"],
+            name="between",
+        ),
         slow(binary("add", "6x40xf64"), "op.types[0] == 'f64'", ["fails for f64"], name="type"),
-        slow(binary("add", "6x40xf16"), "op.types[0] not in ('f32', 'bf16')", ["fails for all types but f32, bf16"],
-             name="all types but"),
+        slow(
+            binary("add", "6x40xf16"),
+            "op.types[0] not in ('f32', 'bf16')",
+            ["fails for all types but f32, bf16"],
+            name="all types but",
+        ),
         slow(DOT, "op.shapes[0][-1] % 64 != 0", ["fails when K % 64 != 0"], name="contracted"),
         slow(CONV, "op.shapes[0][3] % 32 != 0", ["fails when C % 32 != 0"], name="channels"),
-        slow(CONV, "'2, 2' in op.params.get('rhs_dilation', '') or '3, 3' in op.params.get('rhs_dilation', '')",
-             ["fails when 2 <= rhs_dilation < 4"], name="dilation"),
-        slow(WINDOW, "any(n in '2345678' for n in op.params.get('window_dilations', '')[10:])",
-             ["fails when window_dilations[1] > 1"], name="window dilation"),
+        slow(
+            CONV,
+            "'2, 2' in op.params.get('rhs_dilation', '') or '3, 3' in op.params.get('rhs_dilation', '')",
+            ["fails when 2 <= rhs_dilation < 4"],
+            name="dilation",
+        ),
+        slow(
+            WINDOW,
+            "any(n in '2345678' for n in op.params.get('window_dilations', '')[10:])",
+            ["fails when window_dilations[1] > 1"],
+            name="window dilation",
+        ),
         slow(unary("stablehlo.tanh %a : tensor<7xf32>", "7xf32"), "True", [], name="always"),
     ],
-)  # fmt: skip
+)
 def test_the_rule(tmp_path: Path, module: str, rule: str, told: list[str]) -> None:
     rule = rule.replace("sizes(", "__import__('math').prod(")
     found = probed(tmp_path, module, rule)

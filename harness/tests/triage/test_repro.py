@@ -152,8 +152,9 @@ def test_run_sh_and_the_test_work_from_a_clean_checkout(failed, tmp_path: Path) 
     for backend, words in (("", "1 failed"), ("xla", "1 passed")):
         command = [sys.executable, "-P", "-m", "pytest", *WITHOUT_PLUGINS, "-q", str(folder / "test_repro.py")]
         extra = {"OPSCOPE_BACKEND": backend} if backend else {}
-        done = subprocess.run(command, cwd=tmp_path, env={**keep, "PYTHONPATH": str(checkout), **extra}, text=True,
-                              capture_output=True)  # fmt: skip
+        done = subprocess.run(
+            command, cwd=tmp_path, env={**keep, "PYTHONPATH": str(checkout), **extra}, text=True, capture_output=True
+        )
         assert words in done.stdout, done.stdout
 
 
@@ -221,8 +222,15 @@ def test_a_module_that_kills_what_reads_it_is_one_line(failed, tmp_path: Path, m
 
 def test_an_open_dimension_has_no_values(tmp_path: Path) -> None:
     source = Source(kind="seeded", law="normal:1", seed=0, index=0)
-    row = OpRow(op_id="0", op_name="model", module=None, inputs=(TensorDesc(shape=(-1, 4), data_type="f32"),),
-                outputs=(), uses=(), sources=(source,))  # fmt: skip
+    row = OpRow(
+        op_id="0",
+        op_name="model",
+        module=None,
+        inputs=(TensorDesc(shape=(-1, 4), data_type="f32"),),
+        outputs=(),
+        uses=(),
+        sources=(source,),
+    )
     values = bundle._Values(tmp_path, tmp_path, {}, keep=True)
     assert values.source(row, 0) == source
     assert values.note == "an input has an open dimension, so it has no values; --shape of a run binds it"

@@ -58,16 +58,31 @@ EXPANSIONS: dict[str, Expansion] = {
 """Op type -> the function that writes its nodes; if it writes none, the node stays as it is."""
 
 BY_THE_STANDARD = (
-    "Attention", "CausalConvWithState", "CenterCropPad", "GroupNormalization",
-    "MeanVarianceNormalization", "NegativeLogLikelihoodLoss", "RotaryEmbedding", "SoftmaxCrossEntropyLoss",
-    "SpaceToDepth", "SwiGLU", "Swish",
-)  # fmt: skip
+    "Attention",
+    "CausalConvWithState",
+    "CenterCropPad",
+    "GroupNormalization",
+    "MeanVarianceNormalization",
+    "NegativeLogLikelihoodLoss",
+    "RotaryEmbedding",
+    "SoftmaxCrossEntropyLoss",
+    "SpaceToDepth",
+    "SwiGLU",
+    "Swish",
+)
 """Ops that are inlined by the standard's own function bodies."""
 
 CONSTANT_INPUTS = {
-    "Resize": (1, 2, 3), "Upsample": (1,), "Pad": (2,), "QuantizeLinear": (1, 2), "DequantizeLinear": (1, 2),
-    "Clip": (1, 2), "Range": (0, 1, 2), "OneHot": (2,), "Dropout": (1,),
-}  # fmt: skip
+    "Resize": (1, 2, 3),
+    "Upsample": (1,),
+    "Pad": (2,),
+    "QuantizeLinear": (1, 2),
+    "DequantizeLinear": (1, 2),
+    "Clip": (1, 2),
+    "Range": (0, 1, 2),
+    "OneHot": (2,),
+    "Dropout": (1,),
+}
 """op type -> inputs whose value decides the program, so that a float initialiser there is not a weight."""
 
 

@@ -21,8 +21,15 @@ MOST = 1 << 16
 OF_SHAPES = ("Shape", "Size")
 """Ops that do not read the elements of their input."""
 
-OF_CHANCE = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial",
-             "Dropout")  # fmt: skip
+OF_CHANCE = (
+    "RandomNormal",
+    "RandomUniform",
+    "RandomNormalLike",
+    "RandomUniformLike",
+    "Bernoulli",
+    "Multinomial",
+    "Dropout",
+)
 
 
 def fold(model: ModelProto, scope: Scope) -> ModelProto:

@@ -82,8 +82,9 @@ def _keep_biases() -> None:
             if node.attr["keep_num_dims"].i == 0 and ctx.get_rank(node.input[0]) != 2:
                 shape = [-1, ctx.get_shape(node.input[1])[1]]
                 extents = ctx.make_const(utils.make_name("flat"), np.array(shape, np.int64)).output[0]
-                flat = ctx.make_node("Reshape", [node.input[0], extents], shapes=[shape],
-                                     dtypes=[ctx.get_dtype(node.input[0])])  # fmt: skip
+                flat = ctx.make_node(
+                    "Reshape", [node.input[0], extents], shapes=[shape], dtypes=[ctx.get_dtype(node.input[0])]
+                )
                 flat.skip_conversion = True
                 ctx.replace_inputs(node, [flat.output[0], *node.input[1:]])
             super().to_tf(ctx, node, **kwargs)

@@ -51,7 +51,7 @@ def lower(model: ModelProto) -> bytes:
     return file.getvalue()
 
 
-class NotLowered(Exception):  # noqa: N818 - a limit of torch-mlir, shown in one line
+class NotLowered(Exception):
     """torch-mlir has no lowering for a graph; the text names the node and the op."""
 
 

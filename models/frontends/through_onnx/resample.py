@@ -21,10 +21,8 @@ COORDINATES: dict[str, Callable[[np.ndarray, float, int, int], np.ndarray]] = {
     "asymmetric": lambda x, scale, n, m: x / scale,
     "pytorch_half_pixel": lambda x, scale, n, m: (x + 0.5) / scale - 0.5 if m > 1 else x * 0,
     "align_corners": lambda x, scale, n, m: x * (n - 1) / (scale * n - 1) if scale * n != 1 else x * 0,
-    "half_pixel_symmetric": lambda x, scale, n, m: (
-        n / 2 * (1 - m / (scale * n)) + (x + 0.5) / scale - 0.5
-    ),
-}  # fmt: skip
+    "half_pixel_symmetric": lambda x, scale, n, m: n / 2 * (1 - m / (scale * n)) + (x + 0.5) / scale - 0.5,
+}
 """coordinate_transformation_mode -> place in the input: (output indices, scale, input extent, output extent)."""
 
 CROP = "tf_crop_and_resize"

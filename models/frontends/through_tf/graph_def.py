@@ -42,11 +42,10 @@ def as_function(graph: Any, where: str, shapes: Mapping[str, Sequence[int]], siz
         hint = "freezing it (convert_variables_to_constants_v2)"
         raise Refused(where, "a frozen graph", f"the variable {loose.name!r}", hint)
     placeholders = {
-        node.name: tf.TensorSpec(
-            tf.TensorShape(node.attr["shape"].shape), tf.dtypes.as_dtype(node.attr["dtype"].type)
-        )
-        for node in graph.node if node.op == "Placeholder"
-    }  # fmt: skip
+        node.name: tf.TensorSpec(tf.TensorShape(node.attr["shape"].shape), tf.dtypes.as_dtype(node.attr["dtype"].type))
+        for node in graph.node
+        if node.op == "Placeholder"
+    }
     shapes = given_shapes(placeholders, shapes, sizes, where)
     specs = [spec_of(name, spec, shapes, where) for name, spec in placeholders.items()]
     values = {}

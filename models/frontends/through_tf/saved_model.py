@@ -54,8 +54,9 @@ def given_shapes(
     """`shapes`, and those that `sizes` (of `--shape`) makes of the inputs' own. Raises Refused for a wrong one."""
     dims = {
         name: [open_shapes.OPEN if extent is None else extent for extent in spec.shape]
-        for name, spec in inputs.items() if spec.shape.rank is not None
-    }  # fmt: skip
+        for name, spec in inputs.items()
+        if spec.shape.rank is not None
+    }
     return {**shapes, **open_shapes.fixed(dims, sizes, where)}
 
 

@@ -50,9 +50,14 @@ class Deadline:
 
 
 def _start(
-    function: str, connection: int, output: int, environment: dict[str, str], token: str, ahead: Sequence[str],
+    function: str,
+    connection: int,
+    output: int,
+    environment: dict[str, str],
+    token: str,
+    ahead: Sequence[str],
     server: str | Shared,
-) -> Program:  # fmt: skip
+) -> Program:
     """Starts the process of a child: as a fork of one that has its modules, or else by a command."""
     mark = f"OPSCOPE_CHILD_{token}"
     environment = {**environment, mark: "1"}
@@ -61,9 +66,12 @@ def _start(
         return program
     command = [sys.executable, "-P", "-m", "opscope.base.children.inside"]
     return Process(
-        [*command, str(connection), str(os.getpid()), function], output,
-        environment=environment, descriptors=(connection,), mark=mark,
-    )  # fmt: skip
+        [*command, str(connection), str(os.getpid()), function],
+        output,
+        environment=environment,
+        descriptors=(connection,),
+        mark=mark,
+    )
 
 
 class Child:
@@ -102,8 +110,9 @@ class Child:
         token = frames.new_token()
         self._cgroup = cgroup.make()
         try:
-            self._process = _start(function, theirs.fileno(), write, child_environment(environment), token.hex(), ahead,
-                                   server)  # fmt: skip
+            self._process = _start(
+                function, theirs.fileno(), write, child_environment(environment), token.hex(), ahead, server
+            )
         except OSError:
             if self._cgroup is not None:
                 self._cgroup.kill()

@@ -73,7 +73,7 @@ class Ending:
         return f"signal {signal_name(self.code)}" if self.cause is Cause.SIGNAL else self.cause.value
 
 
-class ChildEnded(Exception):  # noqa: N818 - what happened to a child, not necessarily an error
+class ChildEnded(Exception):
     """A child gives no more answers."""
 
     def __init__(self, ending: Ending) -> None:

@@ -31,9 +31,27 @@ _OURS = "opscope."
 """Only modules of our own are imported by the server: those of others may do anything when they are imported."""
 
 _READ_AT_START = (
-    "PYTHON", "LD_", "LC_", "LANG", "TZ", "MALLOC_", "GLIBC_", "OMP_", "OPENBLAS_", "MKL_", "NPROC", "NPY_", "XLA_",
-    "JAX_", "TF_", "FAKETIME", "ASAN_", "UBSAN_", "COVERAGE_", "COV_",
-)  # fmt: skip
+    "PYTHON",
+    "LD_",
+    "LC_",
+    "LANG",
+    "TZ",
+    "MALLOC_",
+    "GLIBC_",
+    "OMP_",
+    "OPENBLAS_",
+    "MKL_",
+    "NPROC",
+    "NPY_",
+    "XLA_",
+    "JAX_",
+    "TF_",
+    "FAKETIME",
+    "ASAN_",
+    "UBSAN_",
+    "COVERAGE_",
+    "COV_",
+)
 """How the variables begin that an interpreter, the C library or an extension module reads once, when it starts."""
 
 _MEASURED = ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
@@ -115,10 +133,15 @@ class _Server:
         try:
             with theirs:
                 popen = subprocess.Popen(
-                    [*command, str(os.getpid()), str(idle)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), env=dict(environment), cwd="/",
+                    [*command, str(os.getpid()), str(idle)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(),),
+                    env=dict(environment),
+                    cwd="/",
                     start_new_session=True,
-                )  # fmt: skip
+                )
         except OSError:
             requests.close()
             raise
@@ -281,9 +304,14 @@ if sys.platform == "linux":
 
 
 def fork(
-    function: str, connection: int, output: int, environment: Mapping[str, str], mark: str, ahead: Sequence[str] = (),
+    function: str,
+    connection: int,
+    output: int,
+    environment: Mapping[str, str],
+    mark: str,
+    ahead: Sequence[str] = (),
     server_name: str | Shared = "",
-) -> Forked | None:  # fmt: skip
+) -> Forked | None:
     """Starts `function`, written `package.module:name`, in a fork of the server; None where it needs an interpreter.
 
     `connection` and `output` are file descriptors, `mark` the name of a variable of `environment` that no other child

@@ -25,7 +25,7 @@ _RAISED = "raised in fork"
 """Key of the message of a fork that an exception ended."""
 
 
-class ForkDied(Exception):  # noqa: N818 - what happened to a child, not necessarily an error
+class ForkDied(Exception):
     """A fork has died."""
 
     def __init__(self, number: int, code: int) -> None:
@@ -35,14 +35,16 @@ class ForkDied(Exception):  # noqa: N818 - what happened to a child, not necessa
         """Its exit code, or the number of the signal below zero."""
 
 
-class RaisedInFork(Exception):  # noqa: N818 - of any kind
+class RaisedInFork(Exception):
     """A fork has raised an exception: its type and its first line. The traceback was printed there."""
 
 
 def in_forks(
-    count: int, work: Callable[[int, Callable[[Any], None]], None], on_message: Callable[[int, Any], bool | None],
+    count: int,
+    work: Callable[[int, Callable[[Any], None]], None],
+    on_message: Callable[[int, Any], bool | None],
     keep: Sequence[int] = (),
-) -> None:  # fmt: skip
+) -> None:
     """Has `count` forks call `work` with their number and what sends a message (JSON), until all have come to an end.
 
     `on_message` gets each message with the fork's number; once it returns True, all that is left of the forks is ended.
@@ -111,8 +113,9 @@ def _message(line: bytes) -> Any:
     return message
 
 
-def _work(number: int, work: Callable[[int, Callable[[Any], None]], None], pipe: int, parent: int,
-          keep: Sequence[int]) -> NoReturn:  # fmt: skip
+def _work(
+    number: int, work: Callable[[int, Callable[[Any], None]], None], pipe: int, parent: int, keep: Sequence[int]
+) -> NoReturn:
     """The fork: works, says what it raises, and never returns."""
     code = _FAILED
     try:

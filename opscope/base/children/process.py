@@ -73,9 +73,15 @@ class Process(Program):
         """
         self._mark = mark
         self._popen = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=descriptors, env=environment,
-            cwd=folder, start_new_session=True,
-        )  # fmt: skip
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=descriptors,
+            env=environment,
+            cwd=folder,
+            start_new_session=True,
+        )
         self.pid = self._popen.pid
 
     def open_handle(self) -> int | None:

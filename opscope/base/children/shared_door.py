@@ -63,9 +63,15 @@ def connect(shared: Shared, settings: str, environment: Mapping[str, str]) -> so
             door.listen(WAITING)
             command = [sys.executable, "-P", "-m", "opscope.base.children.fork_server", str(door.fileno())]
             popen = subprocess.Popen(
-                [*command, str(shared.owner), "0", fork_server.SHARED], stdin=subprocess.DEVNULL, stdout=log,
-                stderr=log, pass_fds=(door.fileno(),), env=dict(environment), cwd="/", start_new_session=True,
-            )  # fmt: skip
+                [*command, str(shared.owner), "0", fork_server.SHARED],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(door.fileno(),),
+                env=dict(environment),
+                cwd="/",
+                start_new_session=True,
+            )
             popen.returncode = 0  # it may outlive this process, which does not wait for it
             return _connected(address)
 

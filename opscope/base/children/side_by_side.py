@@ -26,7 +26,7 @@ EXACT_SHARE = 1 / 20
 Result = TypeVar("Result")
 
 
-class Stopped(Exception):  # noqa: N818 - an order, not an error
+class Stopped(Exception):
     """The job is to end: the caller has given up, or there is not enough memory for all jobs."""
 
 
@@ -52,10 +52,13 @@ class Turn:
 
 
 def side_by_side(
-    jobs: Sequence[Callable[[Turn], Result]], at_once: int, on_event: Callable[[Any], None],
-    on_postponed: Callable[[int], None] = lambda number: None, memory: int | None = None,
+    jobs: Sequence[Callable[[Turn], Result]],
+    at_once: int,
+    on_event: Callable[[Any], None],
+    on_postponed: Callable[[int], None] = lambda number: None,
+    memory: int | None = None,
     stop: Callable[[], bool] = lambda: False,
-) -> list[Result]:  # fmt: skip
+) -> list[Result]:
     """The results of all jobs, in their order, with at most `at_once` of them under way.
 
     `memory` is how many bytes this process and all its children may hold before a job is postponed (`on_postponed`
@@ -72,9 +75,14 @@ class _Crew(Generic[Result]):
     """The jobs under way, and those that wait."""
 
     def __init__(
-        self, jobs: Sequence[Callable[[Turn], Result]], at_once: int, on_event: Callable[[Any], None],
-        on_postponed: Callable[[int], None], memory: int, stop: Callable[[], bool],
-    ) -> None:  # fmt: skip
+        self,
+        jobs: Sequence[Callable[[Turn], Result]],
+        at_once: int,
+        on_event: Callable[[Any], None],
+        on_postponed: Callable[[int], None],
+        memory: int,
+        stop: Callable[[], bool],
+    ) -> None:
         self._stop = stop
         self._jobs, self._at_once, self._on_event, self._on_postponed = jobs, at_once, on_event, on_postponed
         self._memory = memory

@@ -30,9 +30,15 @@ class StatusLine:
     """The line, from now until `close`. `text` is called for each drawing, on another thread."""
 
     def __init__(
-        self, text: Callable[[], str], *, terminal: Any = None, write_line: Callable[[str], None] | None = None,
-        after: float = 0.0, second: float = SECOND, minute: float = MINUTE,
-    ) -> None:  # fmt: skip
+        self,
+        text: Callable[[], str],
+        *,
+        terminal: Any = None,
+        write_line: Callable[[str], None] | None = None,
+        after: float = 0.0,
+        second: float = SECOND,
+        minute: float = MINUTE,
+    ) -> None:
         """With a `terminal` (an open stream), draws there once `after` seconds are over; else calls `write_line`."""
         self._text, self._write_line = text, write_line
         self._terminal = None if terminal is None else os.dup(terminal.fileno())

@@ -38,11 +38,11 @@ _MOVES = frozenset(f"sdy.{name}" for name in ("all_gather", "all_slice", "all_to
 MESH_FORM = re.compile(r"[1-9]\d*(x[1-9]\d*)*")
 
 
-class NotPartitioned(Exception):  # noqa: N818 - an answer about a module, which its caller reports
+class NotPartitioned(Exception):
     """XLA does not partition the module; the text says why."""
 
 
-class WrongInput(ValueError):  # noqa: N818 - an answer to wrong input, shown in one line
+class WrongInput(ValueError):
     """A text that is no mesh, a module that cannot be read, or one for another mesh: `<where>: expected X, got Y`."""
 
 
@@ -170,8 +170,11 @@ def _name_main(module: Any) -> None:
 
     functions = [view.operation for view in module.body.operations if view.operation.name == "func.func"]
     names = {op.attributes["sym_name"].value: op for op in functions}
-    public = [name for name, op in names.items() if "sym_visibility" not in op.attributes
-              or op.attributes["sym_visibility"].value == "public"]  # fmt: skip
+    public = [
+        name
+        for name, op in names.items()
+        if "sym_visibility" not in op.attributes or op.attributes["sym_visibility"].value == "public"
+    ]
     if len(public) != 1 or public == ["main"]:
         return
     free = next(f"main_{number}" for number in range(len(names) + 1) if f"main_{number}" not in names)

@@ -58,9 +58,13 @@ def _spread(op: Any) -> None:
                 dims if dims is not None and len(dims) == tensor.rank else range(result.rank - tensor.rank, result.rank)
             )
             made = ir.Operation.create(
-                "stablehlo.broadcast_in_dim", [kind], [operand], loc=op.location, ip=ir.InsertionPoint(op),
+                "stablehlo.broadcast_in_dim",
+                [kind],
+                [operand],
+                loc=op.location,
+                ip=ir.InsertionPoint(op),
                 attributes={"broadcast_dimensions": ir.DenseI64ArrayAttr.get(list(places), op.context)},
-            )  # fmt: skip
+            )
             operand = made.result
         operands.append(operand)
     name = f"stablehlo.{op.name.removeprefix(_BROADCASTS)}"

@@ -192,8 +192,14 @@ def _with_bias(op: Any, values: Sequence[Any], bias: _Numbers, result: str) -> A
     if place is None:
         stored = stored.reshape(())
     constant = _constant(op, stored, alone or "")
-    spread = _create("stablehlo.broadcast_in_dim", op, constant, sums or "", shape=_tensor(total).shape,
-                     broadcast_dimensions=[] if place is None else [place])  # fmt: skip
+    spread = _create(
+        "stablehlo.broadcast_in_dim",
+        op,
+        constant,
+        sums or "",
+        shape=_tensor(total).shape,
+        broadcast_dimensions=[] if place is None else [place],
+    )
     added = _create("stablehlo.add", op, [total, spread], sums or "")
     return _create("stablehlo.uniform_quantize", op, added, result)
 
@@ -281,8 +287,9 @@ def _again(op: Any, operands: Sequence[Any], element: str) -> Any:
 
     attributes = {name: op.attributes[name] for name in op.attributes}
     kind = ir.RankedTensorType.get(_tensor(op.results[0]).shape, ir.Type.parse(element))
-    return ir.Operation.create(op.name, [kind], list(operands), attributes=attributes, loc=op.location,
-                               ip=ir.InsertionPoint(op)).result  # fmt: skip
+    return ir.Operation.create(
+        op.name, [kind], list(operands), attributes=attributes, loc=op.location, ip=ir.InsertionPoint(op)
+    ).result
 
 
 def _create(name: str, at: Any, operands: Any, element: str, shape: Any = None, **attributes: list[int]) -> Any:
@@ -306,8 +313,9 @@ def _constant(at: Any, stored: np.ndarray, element: str) -> Any:
     kind = ir.RankedTensorType.get(array.shape, ir.Type.parse(element))
     signless = ir.IntegerType.get_unsigned(8) if array.dtype == np.uint8 else None
     value = ir.DenseElementsAttr.get(array, type=signless, shape=array.shape)
-    return ir.Operation.create("stablehlo.constant", [kind], [], attributes={"value": value}, loc=at.location,
-                               ip=ir.InsertionPoint(at)).result  # fmt: skip
+    return ir.Operation.create(
+        "stablehlo.constant", [kind], [], attributes={"value": value}, loc=at.location, ip=ir.InsertionPoint(at)
+    ).result
 
 
 def _replace(op: Any, value: Any) -> None:

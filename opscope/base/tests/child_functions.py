@@ -38,19 +38,29 @@ def describe(parent: Parent) -> dict[str, Any]:
     kinds = {number: _kind_of(number) for number in descriptors if _kind_of(number)}
     marks = [name for name in os.environ if name.startswith("OPSCOPE_CHILD_")]
     return {
-        "environment": {name: value for name, value in os.environ.items() if name not in marks}, "marks": len(marks),
+        "environment": {name: value for name, value in os.environ.items() if name not in marks},
+        "marks": len(marks),
         "C library's environment": subprocess.run(["env", "-0"], capture_output=True, check=True).stdout.count(b"\0"),
-        "folder": str(Path.cwd()), "path": sys.path, "flags": list(sys.flags), "arguments": len(sys.argv),
-        "descriptors": sorted(kinds.values()), "inherited": [fd for fd in kinds if os.get_inheritable(fd)],
+        "folder": str(Path.cwd()),
+        "path": sys.path,
+        "flags": list(sys.flags),
+        "arguments": len(sys.argv),
+        "descriptors": sorted(kinds.values()),
+        "inherited": [fd for fd in kinds if os.get_inheritable(fd)],
         "leads": [os.getpid() == os.getsid(0), os.getpid() == os.getpgid(0)],
-        "signals": {str(int(number)): repr(signal.getsignal(number)).partition(" at ")[0]
-                    for number in signal.valid_signals()},
+        "signals": {
+            str(int(number)): repr(signal.getsignal(number)).partition(" at ")[0] for number in signal.valid_signals()
+        },
         "blocked": sorted(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, []))),
         "limits": [resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")],
-        "threads": threading.active_count(), "is a child": is_child(), "faults": faulthandler.is_enabled(),
-        "collects": gc.isenabled(), "nice": os.nice(0), "encodings": [sys.stdout.encoding, sys.getfilesystemencoding()],
+        "threads": threading.active_count(),
+        "is a child": is_child(),
+        "faults": faulthandler.is_enabled(),
+        "collects": gc.isenabled(),
+        "nice": os.nice(0),
+        "encodings": [sys.stdout.encoding, sys.getfilesystemencoding()],
         "buffered": [sys.stdout.write_through, sys.stdout.isatty()],
-    }  # fmt: skip
+    }
 
 
 def _kind_of(descriptor: int) -> str:

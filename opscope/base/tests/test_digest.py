@@ -36,8 +36,12 @@ def test_files_count_with_name_and_content_but_not_with_the_place_of_their_root(
     first = digest(written("one", a="x", b="y"))
     assert len(first) == 20
     assert digest(written("two", a="x", b="y")) == first
-    others = [digest(written("three", a="x", c="y")), digest(written("four", a="xy", b="")),
-              digest(written("two", a="x", b="y"), "word"), digest(written("two", b="y", a="x"))]  # fmt: skip
+    others = [
+        digest(written("three", a="x", c="y")),
+        digest(written("four", a="xy", b="")),
+        digest(written("two", a="x", b="y"), "word"),
+        digest(written("two", b="y", a="x")),
+    ]
     assert len({first, *others}) == 5
     big = tmp_path / "big"
     big.write_bytes(b"0" * 3_000_001)

@@ -247,8 +247,15 @@ if sys.argv[1] == "killed":
     os.kill(os.getpid(), 9)
 """
     for how in ("returns", "killed"):
-        ran = subprocess.run([sys.executable, "-W", "error", "-c", script, how], cwd=tmp_path, env=os.environ | {},
-                             capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+        ran = subprocess.run(
+            [sys.executable, "-W", "error", "-c", script, how],
+            cwd=tmp_path,
+            env=os.environ | {},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
         assert (ran.returncode, ran.stderr) == (-9 if how == "killed" else 0, "")
         until = time.monotonic() + 10
         while (left := Path(f"/proc/{int(ran.stdout)}").exists()) and time.monotonic() < until:

@@ -124,11 +124,13 @@ def test_a_module_without_pairs_is_the_same():
     [
         ("!quant.uniform<i8:f32, 0.5>", QuantisedType("i8", "f32", -128, 127, (0.5,), (0,))),
         ("!quant.uniform<u8:f32, 5.0e-01:3>", QuantisedType("ui8", "f32", 0, 255, (0.5,), (3,))),
-        ("!quant.uniform<i8<-127:127>:bf16:1, {0.5:2,1.25}>",
-         QuantisedType("i8", "bf16", -127, 127, (0.5, 1.25), (2, 0), 1)),
+        (
+            "!quant.uniform<i8<-127:127>:bf16:1, {0.5:2,1.25}>",
+            QuantisedType("i8", "bf16", -127, 127, (0.5, 1.25), (2, 0), 1),
+        ),
         ("!quant.uniform<i4:f32, 0.5>", QuantisedType("i4", "f32", -8, 7, (0.5,), (0,))),
         ("i8", None),
     ],
-)  # fmt: skip
+)
 def test_types_are_read(text: str, kind: QuantisedType | None):
     assert quantised_type(text) == kind

@@ -48,9 +48,10 @@ def test_results_are_in_order_and_no_more_jobs_than_asked_for_are_under_way() ->
         return number * number
 
     results = side_by_side(
-        [lambda turn, number=number: job(number, turn) for number in range(6)], 2,
+        [lambda turn, number=number: job(number, turn) for number in range(6)],
+        2,
         lambda event: heard.append((event, threading.get_ident())),
-    )  # fmt: skip
+    )
     assert results == [0, 1, 4, 9, 16, 25]
     assert max(most) == 2
     assert sorted(number for number, _ in heard) == list(range(6))

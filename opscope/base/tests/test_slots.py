@@ -15,7 +15,7 @@ from opscope.base.children import slots as module
 from opscope.base.children.slots import Slots, slots_of
 
 
-class GaveUp(Exception):  # noqa: N818
+class GaveUp(Exception):
     """Nobody handed a slot on."""
 
 

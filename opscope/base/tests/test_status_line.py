@@ -104,9 +104,11 @@ def test_line_waits_while_somebody_is_in_the_middle_of_one(screen: Pty, monkeypa
 
 def test_line_stays_away_once_output_goes_to_a_pager(screen: Pty) -> None:
     read, write = os.pipe()
-    with os.fdopen(read), os.fdopen(write, "w") as pager, closing(
-        StatusLine(lambda: "busy", terminal=screen.stream, second=TICK)
-    ):  # fmt: skip
+    with (
+        os.fdopen(read),
+        os.fdopen(write, "w") as pager,
+        closing(StatusLine(lambda: "busy", terminal=screen.stream, second=TICK)),
+    ):
         screen.read_until("busy")
         terminal.console(file=pager).print("rows")
         time.sleep(5 * TICK)

@@ -58,9 +58,12 @@ def test_the_folder_of_a_killed_process_is_removed_by_the_next_that_makes_one(pl
     mine = place / "opscope-mine"  # not one of these folders
     mine.mkdir()
     holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        [sys.executable, "-c", HOLDER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
         env={**os.environ, "TMPDIR": str(place)},
-    )  # fmt: skip
+    )
     with holder:
         assert holder.stdout is not None
         left = Path(holder.stdout.readline().strip())

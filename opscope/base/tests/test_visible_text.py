@@ -31,11 +31,22 @@ def test_what_acts_is_escaped_and_only_that() -> None:
 
 
 def test_every_format_character_is_known() -> None:
-    signs = {0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD, *range(0x600, 0x606), *range(0x13430, 0x13456),
-             *range(0x1BCA0, 0x1BCA4)}  # fmt: skip
+    signs = {
+        0x6DD,
+        0x70F,
+        0x890,
+        0x891,
+        0x8E2,
+        0x110BD,
+        0x110CD,
+        *range(0x600, 0x606),
+        *range(0x13430, 0x13456),
+        *range(0x1BCA0, 0x1BCA4),
+    }
     every = (c for c in map(chr, range(sys.maxunicode + 1)) if not c.isprintable() and ord(c) not in signs)
-    missed = [hex(ord(c)) for c in every
-              if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") and one_line(c) == c]  # fmt: skip
+    missed = [
+        hex(ord(c)) for c in every if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") and one_line(c) == c
+    ]
     assert missed == []
 
 

@@ -27,8 +27,11 @@ class _Extension(ctypes.Structure):
 
 class _Version(ctypes.Structure):
     _fields_: ClassVar = [
-        ("size", ctypes.c_size_t), ("extension", ctypes.c_void_p), ("major", ctypes.c_int), ("minor", ctypes.c_int),
-    ]  # fmt: skip
+        ("size", ctypes.c_size_t),
+        ("extension", ctypes.c_void_p),
+        ("major", ctypes.c_int),
+        ("minor", ctypes.c_int),
+    ]
 
 
 class _Metadata(ctypes.Structure):
@@ -45,8 +48,10 @@ class _Api(ctypes.Structure):
 
 class _Frame(ctypes.Structure):
     _fields_: ClassVar = [
-        ("size", ctypes.c_size_t), ("extension", ctypes.POINTER(_Asked)), ("api", ctypes.POINTER(_Api)),
-    ]  # fmt: skip
+        ("size", ctypes.c_size_t),
+        ("extension", ctypes.POINTER(_Asked)),
+        ("api", ctypes.POINTER(_Api)),
+    ]
 
 
 def aliases(count: int) -> list[str]:

@@ -50,9 +50,14 @@ KNOWN_BUGS = (
     KnownBug("0.10.2", "0.11.0", "multiply and reduce of rank 7 and 8 crashes or does not end", "jax#39257", _YNN),
     KnownBug("0.10.2", "0.10.2", "multiply and reduce of rank 7 with a dim of size 1 crashes", "jax#40412", _YNN),
     KnownBug("0.5.3", "", "log_plus_one of f64 is off by up to 128 ulp", "jax#39707", "a second authority"),
-    KnownBug("0.10.2", "", "a scatter of several equal operands gives result 0 for all, and writes into its indices",
-             "xla#29362; the indices: shown with jaxlib 0.10.2 alone", "a second authority"),
-)  # fmt: skip
+    KnownBug(
+        "0.10.2",
+        "",
+        "a scatter of several equal operands gives result 0 for all, and writes into its indices",
+        "xla#29362; the indices: shown with jaxlib 0.10.2 alone",
+        "a second authority",
+    ),
+)
 """Sources are issues of jax-ml/jax and openxla/xla."""
 
 

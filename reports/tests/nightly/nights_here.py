@@ -37,7 +37,7 @@ def night_of(config: Config, number: int, root: Path, **more: Any) -> NightRecor
 
 def delivered(
     config: Config, root: Path, number: int, ops: Mapping[str, Op], rules: tuple[Rule, ...] = (), **more: Any
-) -> NightResult:  # fmt: skip
+) -> NightResult:
     """A night of one run, delivered."""
     night = night_of(config, number, root)
     run = shard_run(runs_root(root), night, number, ops, **({"models": config.models} | more))

@@ -21,11 +21,19 @@ BOTH = {"a": 1, "b": 1}
 def test_the_newest_complete_night_of_the_branch(tmp_path: Path) -> None:
     url = fresh(tmp_path / "db.sqlite")
     for number, (branch, models, more) in enumerate(
-        (("main", ("a", "b"), {}), ("main", ("a", "b"), {}), ("main", ("a", "b", "c"), {}), ("topic", ("a", "b"), {}),
-         ("main", ("a", "b"), {"demo": True}))
-    ):  # fmt: skip
-        ops = {"add": Op(uses=BOTH), "tanh": Op("run_failed" if number == 0 else "success", BOTH),
-               "fft": Op("compile_failed", BOTH)}  # fmt: skip
+        (
+            ("main", ("a", "b"), {}),
+            ("main", ("a", "b"), {}),
+            ("main", ("a", "b", "c"), {}),
+            ("topic", ("a", "b"), {}),
+            ("main", ("a", "b"), {"demo": True}),
+        )
+    ):
+        ops = {
+            "add": Op(uses=BOTH),
+            "tanh": Op("run_failed" if number == 0 else "success", BOTH),
+            "fft": Op("compile_failed", BOTH),
+        }
         night = record(number, models=models, **more)
         origin = {"branch": branch, "options": {"dtype": "float32", "seed": 0, "data_format": "Bfp8_b"}}
         publish(shard_run(tmp_path, night, number, ops, origin=origin), url)

@@ -44,12 +44,22 @@ def test_every_combination_is_a_sweep_of_its_own(file: Path, tmp_path: Path) -> 
     all_sweeps = sweeps(config)
     run_dirs = {sweep.run_dir(tmp_path, "n") for sweep in all_sweeps}
     assert (len(all_sweeps), len(set(all_sweeps)), len(run_dirs)) == (16, 16, 16)
-    assert [sweep.label for sweep in sweeps(config, 2)[:2]] == ["reference n150 Bfp8_b shard 2/2",
-                                                            "reference n150 Float16_b shard 2/2"]  # fmt: skip
+    assert [sweep.label for sweep in sweeps(config, 2)[:2]] == [
+        "reference n150 Bfp8_b shard 2/2",
+        "reference n150 Float16_b shard 2/2",
+    ]
     assert expected_models(config) == ("mnist_mlp", "gcn_cora")
     command = first_command(all_sweeps[1], config, tmp_path / "run", 90.4)
-    for words in (["-n", "3"], ["--shard", "2/2"], ["--data-format", "Bfp8_b"], ["--budget", "90s"], ["--no-cache"],
-                  ["--op-timeout", "30.0"], ["--model", "gcn_c*"], ["--no-report"]):  # fmt: skip
+    for words in (
+        ["-n", "3"],
+        ["--shard", "2/2"],
+        ["--data-format", "Bfp8_b"],
+        ["--budget", "90s"],
+        ["--no-cache"],
+        ["--op-timeout", "30.0"],
+        ["--model", "gcn_c*"],
+        ["--no-report"],
+    ):
         assert any(command[place : place + len(words)] == words for place in range(len(command))), words
     assert config.policy == {**POLICY, "partial": "fail"}
 

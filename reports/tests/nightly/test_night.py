@@ -61,8 +61,15 @@ def test_news_fail_a_night_and_old_failures_do_not(tmp_path: Path) -> None:
     assert json.loads((folder_of(tmp_path, bad.night) / "ended.json").read_text())["fails"] is True
 
 
-DIFFERS = ImportCheck(model="a", framework="onnx", status=ImportStatus.DIFFERS, importer="torch-mlir 1",
-                      held_to="reference 2", output=0, error="4 of 6 values differ")  # fmt: skip
+DIFFERS = ImportCheck(
+    model="a",
+    framework="onnx",
+    status=ImportStatus.DIFFERS,
+    importer="torch-mlir 1",
+    held_to="reference 2",
+    output=0,
+    error="4 of 6 values differ",
+)
 
 
 def test_an_import_that_differs_fails_a_night_unless_a_limitation_names_it(tmp_path: Path) -> None:

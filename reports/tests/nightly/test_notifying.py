@@ -16,9 +16,15 @@ from opscope.reports.nightly.notices import Email, Notices, Webhook, read_notice
 from opscope.reports.nightly.notifying import Message, filled, notify
 
 MESSAGE = Message(
-    "2 worse", "# 2 worse\n\n| a | b |", "2 worse\nhttps://ci/1", "nightly", "nightly-1", "2026-11-20 02:00", "failed",
+    "2 worse",
+    "# 2 worse\n\n| a | b |",
+    "2 worse\nhttps://ci/1",
+    "nightly",
+    "nightly-1",
+    "2026-11-20 02:00",
+    "failed",
     "https://ci/1",
-)  # fmt: skip
+)
 
 
 class Receiver(ThreadingHTTPServer):
@@ -114,8 +120,11 @@ def test_a_receiver_that_is_no_use_is_one_line_in_time(receiver: Receiver, path:
 
 def test_dead_receivers_and_missing_secrets_are_one_line_each() -> None:
     port = free_port()
-    dead = Notices("always", Webhook(f"http://127.0.0.1:{port}/?token=hush", None, timeout=0.5),
-                   Email("127.0.0.1", port, "a@example.org", ("b@example.org",), "none", timeout=0.5))  # fmt: skip
+    dead = Notices(
+        "always",
+        Webhook(f"http://127.0.0.1:{port}/?token=hush", None, timeout=0.5),
+        Email("127.0.0.1", port, "a@example.org", ("b@example.org",), "none", timeout=0.5),
+    )
     lines = notify(dead, MESSAGE, True)
     assert [line.partition(":")[0] for line in lines] == ["webhook", "email"]
     assert all("refused" in line for line in lines)

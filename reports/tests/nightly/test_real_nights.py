@@ -216,7 +216,8 @@ def test_a_backend_that_cannot_work_here_is_a_row_of_the_night(place: Path) -> N
     assert "Traceback" not in output
     assert "no data: no op was attempted on tt-broken n150" in output
     assert rows(place, "SELECT backend, status, ran FROM night_series ORDER BY backend") == [
-        ("tt-broken", "partial", 0), ("xla", "complete", 1)
-    ]  # fmt: skip
+        ("tt-broken", "partial", 0),
+        ("xla", "complete", 1),
+    ]
     summary = (place / "page.md").read_text()
     assert f"tt-broken n150: refused: --backend tt:{place}/broken.so: expected a shared library" in summary

@@ -60,9 +60,19 @@ class DatabaseAway(ImageProblem):
 @click.option("-s", "--save_output", "--save-output", is_flag=True, help="The same, to benchmark_DEVICE_MODEL.json.")
 @click.option("--database", metavar="URL", help="Database to publish to; default: none.")
 def benchmark(
-    device: str, model: str, config: str, task: str, microbatch: int, loop_count: int, arch: str,
-    settings: tuple[str, ...], timing_only: bool, output: Path | None, save_output: bool, database: str | None,
-) -> None:  # fmt: skip
+    device: str,
+    model: str,
+    config: str,
+    task: str,
+    microbatch: int,
+    loop_count: int,
+    arch: str,
+    settings: tuple[str, ...],
+    timing_only: bool,
+    output: Path | None,
+    save_output: bool,
+    database: str | None,
+) -> None:
     """Run a model on inputs, `--microbatch` of them in each of `--loop_count` loops, and report what they took.
 
     The host's time is split into pushing inputs, the device, and popping outputs. On a simulated card the device's is
@@ -104,9 +114,16 @@ def _publisher(url: str) -> Callable[[dict[str, Any]], str]:
 
 
 def _measured(
-    device: str, model: str, config: str, task: str, microbatch: int, loop_count: int, arch: str,
-    settings: tuple[str, ...], timing_only: bool,
-) -> dict[str, Any]:  # fmt: skip
+    device: str,
+    model: str,
+    config: str,
+    task: str,
+    microbatch: int,
+    loop_count: int,
+    arch: str,
+    settings: tuple[str, ...],
+    timing_only: bool,
+) -> dict[str, Any]:
     from opscope.simulator.host.benchmark import runners
 
     if device == "cuda":
@@ -123,10 +140,18 @@ def _measured(
     runner = runners.card(program, arch, settings) if device == "tt" else make[device](program)
     count = microbatch * loop_count
     report: dict[str, Any] = {
-        "started": datetime.now(UTC).isoformat(timespec="seconds"), "host": platform.node(),
-        "device": device, "model": program.name, "config": config, "task": task, "microbatch": microbatch,
-        "loop_count": loop_count, "inputs": count, "timing_only": timing_only, **runner.about,
-    }  # fmt: skip
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "host": platform.node(),
+        "device": device,
+        "model": program.name,
+        "config": config,
+        "task": task,
+        "microbatch": microbatch,
+        "loop_count": loop_count,
+        "inputs": count,
+        "timing_only": timing_only,
+        **runner.about,
+    }
     if not timing_only:
         seconds = runners.Seconds()
         inputs = _inputs(program, min(microbatch, 8))
@@ -134,8 +159,11 @@ def _measured(
         for number in range(count):
             runner.step(inputs[number % len(inputs)], seconds)
         report["seconds"] = {
-            "push": seconds.push, "device": seconds.device, "pop": seconds.pop, "total": seconds.total,
-        }  # fmt: skip
+            "push": seconds.push,
+            "device": seconds.device,
+            "pop": seconds.pop,
+            "total": seconds.total,
+        }
         report["inputs_per_second"] = count / seconds.total
     if device == "tt":
         report["simulated_inputs_per_second"] = 1 / report["simulated_seconds_per_input"]

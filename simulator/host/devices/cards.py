@@ -18,9 +18,13 @@ from opscope.simulator.host.settings.device_mode import DeviceMode
 from opscope.simulator.host.settings.options import option
 
 KINDS: dict[str, type] = {
-    "arch": BackendDevice, "devtype": BackendType, "device_mode": DeviceMode, "fp32_fallback": DataFormat,
-    "optimizer": Optimizer, "scheduler": LearningRateScheduler,
-}  # fmt: skip
+    "arch": BackendDevice,
+    "devtype": BackendType,
+    "device_mode": DeviceMode,
+    "fp32_fallback": DataFormat,
+    "optimizer": Optimizer,
+    "scheduler": LearningRateScheduler,
+}
 """Argument -> its class; None is always allowed."""
 
 

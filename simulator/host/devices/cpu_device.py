@@ -29,10 +29,15 @@ class CPUDevice(Device):
     """Runs modules on the CPU: those of PyTorch as they are, all others by XLA."""
 
     def __init__(
-        self, name: str, optimizer_f: Callable[..., Any] | None = None, scheduler_f: Callable[..., Any] | None = None,
-        mp_context: Any = None, retain_backward_graph: bool = False, module: Module | list[Module] | None = None,
+        self,
+        name: str,
+        optimizer_f: Callable[..., Any] | None = None,
+        scheduler_f: Callable[..., Any] | None = None,
+        mp_context: Any = None,
+        retain_backward_graph: bool = False,
+        module: Module | list[Module] | None = None,
         input_dtypes: list[Any] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`input_dtypes` are ignored: inputs keep their types. Raises NoMeaningHere for an optimizer."""
         if optimizer_f is not None or scheduler_f is not None:
             raise NoMeaningHere(f"{name}: expected inference, got an optimizer; cards are trained, try a TTDevice")
@@ -73,9 +78,14 @@ class CPUDevice(Device):
     forward_tf = Device.forward
 
     def compile_for(  # type: ignore[override]
-        self, inputs: tuple[Any, ...], compiler_cfg: Any, targets: list[Any] = [], microbatch_size: int = 0,  # noqa: B006
-        microbatch_count: int = 1, verify_cfg: Any = None,
-    ) -> tuple[Tensor, ...]:  # fmt: skip
+        self,
+        inputs: tuple[Any, ...],
+        compiler_cfg: Any,
+        targets: Sequence[Any] = (),
+        microbatch_size: int = 0,
+        microbatch_count: int = 1,
+        verify_cfg: Any = None,
+    ) -> tuple[Tensor, ...]:
         """Returns the outputs for these inputs, or for zeros of their shapes. Raises PyBudaError."""
         if targets:
             raise NotThereYet(f"{self.name}.compile_for: expected inference, got targets; try a TTDevice")
@@ -86,28 +96,45 @@ class CPUDevice(Device):
         return tuple(Tensor(value) for value in self.run_inputs(given))
 
     def compile_for_pt(
-        self, inputs: tuple[Any, ...], compiler_cfg: Any, targets: list[Any] = [], microbatch_size: int = 0,  # noqa: B006
-        microbatch_count: int = 1, verify_cfg: Any = None,
-    ) -> tuple[Tensor, ...]:  # fmt: skip
+        self,
+        inputs: tuple[Any, ...],
+        compiler_cfg: Any,
+        targets: Sequence[Any] = (),
+        microbatch_size: int = 0,
+        microbatch_count: int = 1,
+        verify_cfg: Any = None,
+    ) -> tuple[Tensor, ...]:
         """See `compile_for`."""
         return self.compile_for(inputs, compiler_cfg, targets)
 
     def compile_for_tf(
-        self, inputs: tuple[Any, ...], compiler_cfg: Any, targets: list[Any] = [], microbatch_size: int = 0,  # noqa: B006
+        self,
+        inputs: tuple[Any, ...],
+        compiler_cfg: Any,
+        targets: Sequence[Any] = (),
+        microbatch_size: int = 0,
         verify_cfg: Any = None,
-    ) -> tuple[Tensor, ...]:  # fmt: skip
+    ) -> tuple[Tensor, ...]:
         """See `compile_for`."""
         return self.compile_for(inputs, compiler_cfg, targets)
 
     def cpueval_forward_pt(
-        self, inputs: list[Any], parameters: dict[str, Any], save_for_backward: bool, targets: list[Any] = []  # noqa: B006
-    ) -> list[Any]:  # fmt: skip
+        self,
+        inputs: list[Any],
+        parameters: dict[str, Any],
+        save_for_backward: bool,
+        targets: Sequence[Any] = (),
+    ) -> list[Any]:
         """See `cpueval_forward`."""
         return self.cpueval_forward(inputs, parameters, save_for_backward, targets)
 
     def cpueval_forward_tf(
-        self, inputs: list[Any], parameters: dict[str, Any], save_for_backward: bool, targets: list[Any] = []  # noqa: B006
-    ) -> list[Any]:  # fmt: skip
+        self,
+        inputs: list[Any],
+        parameters: dict[str, Any],
+        save_for_backward: bool,
+        targets: Sequence[Any] = (),
+    ) -> list[Any]:
         """See `cpueval_forward`."""
         return self.cpueval_forward(inputs, parameters, save_for_backward, targets)
 

@@ -134,8 +134,12 @@ class Device(ProcessCommands):
         return _first(self.targets, False)
 
     def cpueval_forward(
-        self, inputs: list[Any], parameters: dict[str, Any], save_for_backward: bool, targets: list[Any] = []  # noqa: B006
-    ) -> list[Any]:  # fmt: skip
+        self,
+        inputs: list[Any],
+        parameters: dict[str, Any],
+        save_for_backward: bool,
+        targets: Sequence[Any] = (),
+    ) -> list[Any]:
         """Returns what the CPU computes of its modules, with these values of parameters. Raises PyBudaError.
 
         With `targets` the loss module's result, which it needs. `save_for_backward` keeps the input for

@@ -173,9 +173,14 @@ class TTDevice(Device):
             self.refuse("a place to write", f"{error.filename}: {error.strerror}")
 
     def compile_for(  # type: ignore[override]
-        self, inputs: tuple[Any, ...], compiler_cfg: Any, targets: list[Any] = [], microbatch_size: int = 0,  # noqa: B006
-        microbatch_count: int = 1, verify_cfg: Any = None,
-    ) -> tuple[Tensor, ...]:  # fmt: skip
+        self,
+        inputs: tuple[Any, ...],
+        compiler_cfg: Any,
+        targets: Sequence[Any] = (),
+        microbatch_size: int = 0,
+        microbatch_count: int = 1,
+        verify_cfg: Any = None,
+    ) -> tuple[Tensor, ...]:
         """Compiles the modules for inputs like these; returns the outputs, without elements. Raises PyBudaError.
 
         With `targets` it compiles the passes of training, and the outputs are those of the loss module; `run_training`
@@ -202,9 +207,15 @@ class TTDevice(Device):
         return [shape for _, shape, _ in last.parts.results[: len(last.parts.results) - len(last.exported.taps)]]
 
     def generate_graph(
-        self, *inputs: Any, target_tensors: list[Any] = [], return_intermediate: bool = False,  # noqa: B006
-        graph_name: str = "default_graph", compiler_cfg: Any = None, trace_only: bool = False, verify_cfg: Any = None,
-    ) -> tuple[Any, ...]:  # fmt: skip
+        self,
+        *inputs: Any,
+        target_tensors: Sequence[Any] = (),
+        return_intermediate: bool = False,
+        graph_name: str = "default_graph",
+        compiler_cfg: Any = None,
+        trace_only: bool = False,
+        verify_cfg: Any = None,
+    ) -> tuple[Any, ...]:
         """Returns the Buda graph of the first module, the outputs, intermediates, the inputs, and a target.
 
         There are never intermediates and targets. Raises PyBudaError.
@@ -304,9 +315,13 @@ class TTDevice(Device):
         self.compile_modules([array_of(value) for value in inputs])
         program, module = self.compiled[0], self.active[0]
         write_image(
-            path, [program.for_image()], program.values, device_name=self.name, devtype=self.devtype.name,
+            path,
+            [program.for_image()],
+            program.values,
+            device_name=self.name,
+            devtype=self.devtype.name,
             sources=module.sources(),
-        )  # fmt: skip
+        )
 
     @property
     def training_image(self) -> TTDeviceImage | None:

@@ -30,9 +30,12 @@ def export(where: str, framework: str, path: Path, shapes: Mapping[str, tuple[in
         task = {"framework": framework, **asdict(source), "folder": folder}
         frontend = get(framework)
         outcome = call(
-            "opscope.models.frontends.child:export", task, seconds=SECONDS, on_message=last.update,
+            "opscope.models.frontends.child:export",
+            task,
+            seconds=SECONDS,
+            on_message=last.update,
             environment=frontend.environment,
-        )  # fmt: skip
+        )
         if last.get("event") == "refused":
             hint = f"; try {last['hint']}" if last["hint"] else ""
             raise PyBudaError(f"{where}: {last['where']}: expected {last['expected']}, got {last['got']}{hint}")

@@ -10,6 +10,6 @@ from opscope.simulator.host.op.common import op
 
 
 @op
-def Constant(name: str, *, constant: float) -> Any:  # noqa: N802
+def Constant(name: str, *, constant: float) -> Any:
     """Returns one number, of shape (1,), that other operands repeat."""
     return jnp.full((1,), constant, jnp.float32)

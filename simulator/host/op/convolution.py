@@ -48,10 +48,17 @@ def _convolution(
 
 
 @op
-def Conv2d(  # noqa: N802
-    name: str, activations: Any, weights: Any, bias: Any = None, stride: int = 1, padding: Any = "same",
-    dilation: int = 1, groups: int = 1, channel_last: bool = False,
-) -> Any:  # fmt: skip
+def Conv2d(
+    name: str,
+    activations: Any,
+    weights: Any,
+    bias: Any = None,
+    stride: int = 1,
+    padding: Any = "same",
+    dilation: int = 1,
+    groups: int = 1,
+    channel_last: bool = False,
+) -> Any:
     """Returns the convolution over rows and columns, plus a bias of shape (Cout,)."""
     window = {
         "window_strides": several(stride, 2, "stride"),
@@ -62,10 +69,17 @@ def Conv2d(  # noqa: N802
 
 
 @op
-def Conv3d(  # noqa: N802
-    name: str, activations: Any, weights: Any, bias: Any = None, stride: int = 1, padding: Any = "same",
-    dilation: int = 1, groups: int = 1, channel_last: bool = False,
-) -> Any:  # fmt: skip
+def Conv3d(
+    name: str,
+    activations: Any,
+    weights: Any,
+    bias: Any = None,
+    stride: int = 1,
+    padding: Any = "same",
+    dilation: int = 1,
+    groups: int = 1,
+    channel_last: bool = False,
+) -> Any:
     """Returns the convolution over depth, rows and columns."""
     window = {
         "window_strides": several(stride, 3, "stride"),
@@ -76,10 +90,17 @@ def Conv3d(  # noqa: N802
 
 
 @op
-def Conv2dTranspose(  # noqa: N802
-    name: str, activations: Any, weights: Any, bias: Any = None, stride: int = 1, padding: Any = "same",
-    dilation: int = 1, groups: int = 1, channel_last: bool = False,
-) -> Any:  # fmt: skip
+def Conv2dTranspose(
+    name: str,
+    activations: Any,
+    weights: Any,
+    bias: Any = None,
+    stride: int = 1,
+    padding: Any = "same",
+    dilation: int = 1,
+    groups: int = 1,
+    channel_last: bool = False,
+) -> Any:
     """Returns the transposed convolution; weights are (Cin, Cout / groups, kH, kW), as PyTorch has them."""
     cin, cout, kh, kw = weights.shape
     dilations = several(dilation, 2, "dilation")

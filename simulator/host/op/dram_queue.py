@@ -8,6 +8,6 @@ from opscope.simulator.host.op.common import op
 
 
 @op
-def DRAMQueue(name: str, operandA: Any, *, num_entries: int) -> Any:  # noqa: N802, N803
+def DRAMQueue(name: str, operandA: Any, *, num_entries: int) -> Any:
     """Returns the operand. Where a queue is needed, the placer adds it, with as many entries as it needs."""
     return operandA

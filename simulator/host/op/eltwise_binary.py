@@ -12,49 +12,49 @@ from opscope.simulator.host.op.common import axis_of, op
 
 
 @op
-def Add(name: str, operandA: Any, operandB: Any) -> Any:  # noqa: N802, N803
+def Add(name: str, operandA: Any, operandB: Any) -> Any:
     """Returns A + B."""
     return jnp.add(operandA, operandB)
 
 
 @op
-def Subtract(name: str, operandA: Any, operandB: Any) -> Any:  # noqa: N802, N803
+def Subtract(name: str, operandA: Any, operandB: Any) -> Any:
     """Returns A - B."""
     return jnp.subtract(operandA, operandB)
 
 
 @op
-def Multiply(name: str, operandA: Any, operandB: Any) -> Any:  # noqa: N802, N803
+def Multiply(name: str, operandA: Any, operandB: Any) -> Any:
     """Returns A * B, element by element."""
     return jnp.multiply(operandA, operandB)
 
 
 @op
-def Divide(name: str, operandA: Any, operandB: Any) -> Any:  # noqa: N802, N803
+def Divide(name: str, operandA: Any, operandB: Any) -> Any:
     """Returns A / B."""
     return jnp.divide(operandA, operandB)
 
 
 @op
-def Max(name: str, operandA: Any, operandB: Any) -> Any:  # noqa: N802, N803
+def Max(name: str, operandA: Any, operandB: Any) -> Any:
     """Returns the larger of A and B."""
     return jnp.maximum(operandA, operandB)
 
 
 @op
-def Min(name: str, operandA: Any, operandB: Any) -> Any:  # noqa: N802, N803
+def Min(name: str, operandA: Any, operandB: Any) -> Any:
     """Returns the smaller of A and B."""
     return jnp.minimum(operandA, operandB)
 
 
 @op
-def Heaviside(name: str, operandA: Any, operandB: Any) -> Any:  # noqa: N802, N803
+def Heaviside(name: str, operandA: Any, operandB: Any) -> Any:
     """Returns 0 where A < 0, B where A = 0, 1 where A > 0."""
     return jnp.heaviside(operandA, operandB)
 
 
 @op
-def Power(name: str, operandA: Any, operandB: Any) -> Any:  # noqa: N802, N803
+def Power(name: str, operandA: Any, operandB: Any) -> Any:
     """Returns A to the power of B."""
     return jnp.power(operandA, operandB)
 
@@ -64,49 +64,49 @@ def _compared(compare: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
 
 
 @op
-def Equal(name: str, operandA: Any, operandB: Any) -> Any:  # noqa: N802, N803
+def Equal(name: str, operandA: Any, operandB: Any) -> Any:
     """Returns 1 where A = B."""
     return _compared(jnp.equal, operandA, operandB)
 
 
 @op
-def NotEqual(name: str, operandA: Any, operandB: Any) -> Any:  # noqa: N802, N803
+def NotEqual(name: str, operandA: Any, operandB: Any) -> Any:
     """Returns 1 where A differs from B."""
     return _compared(jnp.not_equal, operandA, operandB)
 
 
 @op
-def Greater(name: str, operandA: Any, operandB: Any) -> Any:  # noqa: N802, N803
+def Greater(name: str, operandA: Any, operandB: Any) -> Any:
     """Returns 1 where A > B."""
     return _compared(jnp.greater, operandA, operandB)
 
 
 @op
-def GreaterEqual(name: str, operandA: Any, operandB: Any) -> Any:  # noqa: N802, N803
+def GreaterEqual(name: str, operandA: Any, operandB: Any) -> Any:
     """Returns 1 where A >= B."""
     return _compared(jnp.greater_equal, operandA, operandB)
 
 
 @op
-def Less(name: str, operandA: Any, operandB: Any) -> Any:  # noqa: N802, N803
+def Less(name: str, operandA: Any, operandB: Any) -> Any:
     """Returns 1 where A < B."""
     return _compared(jnp.less, operandA, operandB)
 
 
 @op
-def LessEqual(name: str, operandA: Any, operandB: Any) -> Any:  # noqa: N802, N803
+def LessEqual(name: str, operandA: Any, operandB: Any) -> Any:
     """Returns 1 where A <= B."""
     return _compared(jnp.less_equal, operandA, operandB)
 
 
 @op
-def LogicalAnd(name: str, operandA: Any, operandB: Any) -> Any:  # noqa: N802, N803
+def LogicalAnd(name: str, operandA: Any, operandB: Any) -> Any:
     """Returns 1 where neither A nor B is 0."""
     return _compared(jnp.logical_and, operandA, operandB)
 
 
 @op
-def BinaryStack(name: str, operandA: Any, operandB: Any, dim: int) -> Any:  # noqa: N802, N803
+def BinaryStack(name: str, operandA: Any, operandB: Any, dim: int) -> Any:
     """Returns the elements of A and B in turn along `dim`, which becomes twice as long."""
     if operandA.shape != operandB.shape:
         raise PyBudaError(f"expected two operands of one shape, got {operandA.shape} and {operandB.shape}")

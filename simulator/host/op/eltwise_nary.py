@@ -11,19 +11,19 @@ from opscope.simulator.host.op.common import axis_of, op
 
 
 @op
-def Concatenate(name: str, *operands: Any, axis: int) -> Any:  # noqa: N802
+def Concatenate(name: str, *operands: Any, axis: int) -> Any:
     """Returns the operands one after the other along `axis`."""
     return jnp.concatenate(_some(operands), axis=axis_of(axis, operands[0].ndim))
 
 
 @op
-def Stack(name: str, *operands: Any, axis: int) -> Any:  # noqa: N802
+def Stack(name: str, *operands: Any, axis: int) -> Any:
     """Returns the operands along a new dimension."""
     return jnp.stack(_some(operands), axis=axis)
 
 
 @op
-def Interleave(name: str, *operands: Any, axis: int, stride: int) -> Any:  # noqa: N802
+def Interleave(name: str, *operands: Any, axis: int, stride: int) -> Any:
     """Returns the slices of the operands in turn, along Z (`axis` -3, `stride` 1: TT-Buda has no other)."""
     first = _some(operands)[0]
     if axis_of(axis, first.ndim) != first.ndim - 3 or stride != 1:
@@ -34,13 +34,13 @@ def Interleave(name: str, *operands: Any, axis: int, stride: int) -> Any:  # noq
 
 
 @op
-def Where(name: str, condition: Any, x: Any, y: Any) -> Any:  # noqa: N802
+def Where(name: str, condition: Any, x: Any, y: Any) -> Any:
     """Returns x where the condition is not 0, else y."""
     return jnp.where(jnp.not_equal(condition, 0), x, y)
 
 
 @op
-def IndexCopy(name: str, operandA: Any, index: Any, value: Any, dim: int) -> Any:  # noqa: N802, N803
+def IndexCopy(name: str, operandA: Any, index: Any, value: Any, dim: int) -> Any:
     """Returns A with the slices of `value` along `dim` at the places that `index` numbers."""
     axis = axis_of(dim, operandA.ndim)
     places = (slice(None),) * axis + (jnp.ravel(index).astype(jnp.int32),)

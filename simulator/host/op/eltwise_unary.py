@@ -13,31 +13,31 @@ from opscope.simulator.host.op.common import axis_of, op
 
 
 @op
-def Abs(name: str, operandA: Any) -> Any:  # noqa: N802, N803
+def Abs(name: str, operandA: Any) -> Any:
     """Returns the magnitude."""
     return jnp.abs(operandA)
 
 
 @op
-def Exp(name: str, operandA: Any) -> Any:  # noqa: N802, N803
+def Exp(name: str, operandA: Any) -> Any:
     """Returns e to the power of A."""
     return jnp.exp(operandA)
 
 
 @op
-def Log(name: str, operandA: Any) -> Any:  # noqa: N802, N803
+def Log(name: str, operandA: Any) -> Any:
     """Returns the natural logarithm."""
     return jnp.log(operandA)
 
 
 @op
-def Pow(name: str, operandA: Any, exponent: int | float) -> Any:  # noqa: N802, N803
+def Pow(name: str, operandA: Any, exponent: int | float) -> Any:
     """Returns A to the power of a number."""
     return jnp.power(operandA, exponent)
 
 
 @op
-def Identity(name: str, operandA: Any, unsqueeze: str | None = None, unsqueeze_dim: int | None = None) -> Any:  # noqa: N802, N803
+def Identity(name: str, operandA: Any, unsqueeze: str | None = None, unsqueeze_dim: int | None = None) -> Any:
     """Returns A; with `unsqueeze` and `unsqueeze_dim`, with a dimension of size 1 at that place."""
     if unsqueeze is None and unsqueeze_dim is None:
         return operandA
@@ -47,31 +47,31 @@ def Identity(name: str, operandA: Any, unsqueeze: str | None = None, unsqueeze_d
 
 
 @op
-def Buffer(name: str, operandA: Any) -> Any:  # noqa: N802, N803
+def Buffer(name: str, operandA: Any) -> Any:
     """Returns A. Buffers that a plan needs are added by the compiler."""
     return operandA
 
 
 @op
-def Tilize(name: str, operandA: Any) -> Any:  # noqa: N802, N803
+def Tilize(name: str, operandA: Any) -> Any:
     """Returns A. The host makes tiles of it."""
     return operandA
 
 
 @op
-def Reciprocal(name: str, operandA: Any) -> Any:  # noqa: N802, N803
+def Reciprocal(name: str, operandA: Any) -> Any:
     """Returns 1 / A."""
     return jnp.reciprocal(operandA)
 
 
 @op
-def Sqrt(name: str, operandA: Any) -> Any:  # noqa: N802, N803
+def Sqrt(name: str, operandA: Any) -> Any:
     """Returns the square root."""
     return jnp.sqrt(operandA)
 
 
 @op
-def Relu(name: str, operandA: Any, threshold: float = 0.0, mode: str = "min") -> Any:  # noqa: N802, N803
+def Relu(name: str, operandA: Any, threshold: float = 0.0, mode: str = "min") -> Any:
     """Returns, with mode `min`, A where it is at least the threshold, else 0; with `max`, A cut to 0..threshold."""
     if mode == "max":
         return jnp.minimum(jnp.maximum(operandA, 0), threshold)
@@ -81,7 +81,7 @@ def Relu(name: str, operandA: Any, threshold: float = 0.0, mode: str = "min") ->
 
 
 @op
-def LeakyRelu(name: str, operandA: Any, alpha: float) -> Any:  # noqa: N802, N803
+def LeakyRelu(name: str, operandA: Any, alpha: float) -> Any:
     """Returns A where it is positive, else alpha * A."""
     if 0 <= alpha <= 1:
         return jnp.maximum(operandA, alpha * operandA)
@@ -89,7 +89,7 @@ def LeakyRelu(name: str, operandA: Any, alpha: float) -> Any:  # noqa: N802, N80
 
 
 @op
-def Gelu(name: str, operandA: Any, approximate: str = "none") -> Any:  # noqa: N802, N803
+def Gelu(name: str, operandA: Any, approximate: str = "none") -> Any:
     """Returns A times the normal distribution's probability below A: exactly (`none`) or by `tanh`."""
     if approximate not in ("none", "tanh"):
         raise PyBudaError(f"expected approximate none or tanh, got {approximate!r}")
@@ -97,43 +97,43 @@ def Gelu(name: str, operandA: Any, approximate: str = "none") -> Any:  # noqa: N
 
 
 @op
-def Sigmoid(name: str, operandA: Any) -> Any:  # noqa: N802, N803
+def Sigmoid(name: str, operandA: Any) -> Any:
     """Returns 1 / (1 + exp(-A))."""
     return jax.nn.sigmoid(operandA)
 
 
 @op
-def Sine(name: str, operandA: Any) -> Any:  # noqa: N802, N803
+def Sine(name: str, operandA: Any) -> Any:
     """Returns the sine."""
     return jnp.sin(operandA)
 
 
 @op
-def Cosine(name: str, operandA: Any) -> Any:  # noqa: N802, N803
+def Cosine(name: str, operandA: Any) -> Any:
     """Returns the cosine."""
     return jnp.cos(operandA)
 
 
 @op
-def Tanh(name: str, operandA: Any) -> Any:  # noqa: N802, N803
+def Tanh(name: str, operandA: Any) -> Any:
     """Returns the hyperbolic tangent."""
     return jnp.tanh(operandA)
 
 
 @op
-def LogicalNot(name: str, operandA: Any) -> Any:  # noqa: N802, N803
+def LogicalNot(name: str, operandA: Any) -> Any:
     """Returns 1 where A is 0, else 0."""
     return jnp.equal(operandA, 0).astype(operandA.dtype)
 
 
 @op
-def Clip(name: str, operandA: Any, min: float, max: float) -> Any:  # noqa: N802, N803
+def Clip(name: str, operandA: Any, min: float, max: float) -> Any:
     """Returns A cut to min..max."""
     return jnp.minimum(jnp.maximum(operandA, min), max)
 
 
 @op
-def Argmax(name: str, operandA: Any, dim: int | None = None) -> Any:  # noqa: N802, N803
+def Argmax(name: str, operandA: Any, dim: int | None = None) -> Any:
     """Returns the index of the largest element along `dim`, or of all, as numbers of A's type."""
     if dim is None:
         return jnp.argmax(operandA).astype(operandA.dtype).reshape((1,) * operandA.ndim)
@@ -141,14 +141,14 @@ def Argmax(name: str, operandA: Any, dim: int | None = None) -> Any:  # noqa: N8
 
 
 @op
-def CumSum(name: str, operandA: Any, axis: int, exclusive: bool = False) -> Any:  # noqa: N802, N803
+def CumSum(name: str, operandA: Any, axis: int, exclusive: bool = False) -> Any:
     """Returns the sums of all elements up to each one, or, `exclusive`, of those before it."""
     sums = jnp.cumsum(operandA, axis=axis_of(axis, operandA.ndim))
     return sums - operandA if exclusive else sums
 
 
 @op
-def Dropout(name: str, operandA: Any, p: float = 0.5, training: bool = True, seed: int = 0) -> Any:  # noqa: N802, N803
+def Dropout(name: str, operandA: Any, p: float = 0.5, training: bool = True, seed: int = 0) -> Any:
     """Returns A; in training with a share `p` of it set to 0 and the rest divided by 1 - p.
 
     Which elements are dropped follows from `seed` by NumPy's generator, not by PyTorch's.

@@ -11,7 +11,7 @@ from opscope.simulator.host.settings.options import stable_softmax
 
 
 @op
-def Softmax(name: str, operandA: Any, *, dim: int, stable: bool = True) -> Any:  # noqa: N802, N803
+def Softmax(name: str, operandA: Any, *, dim: int, stable: bool = True) -> Any:
     """Returns exp(A) / sum(exp(A)) along `dim`; `stable` subtracts the maximum first.
 
     It does so only where the option `enable_stable_softmax` is not false.
@@ -22,7 +22,7 @@ def Softmax(name: str, operandA: Any, *, dim: int, stable: bool = True) -> Any: 
 
 
 @op
-def LogSoftmax(name: str, operandA: Any, *, dim: int, stable: bool = True) -> Any:  # noqa: N802, N803
+def LogSoftmax(name: str, operandA: Any, *, dim: int, stable: bool = True) -> Any:
     """Returns the logarithm of the softmax along `dim`."""
     axis = axis_of(dim, operandA.ndim)
     a = _shifted(operandA, axis, stable)
@@ -34,9 +34,14 @@ def _shifted(value: Any, axis: int, stable: bool) -> Any:
 
 
 @op
-def Layernorm(  # noqa: N802
-    name: str, operandA: Any, weights: Any, bias: Any, dim: int = -1, epsilon: float = 1e-05  # noqa: N803
-) -> Any:  # fmt: skip
+def Layernorm(
+    name: str,
+    operandA: Any,
+    weights: Any,
+    bias: Any,
+    dim: int = -1,
+    epsilon: float = 1e-05,
+) -> Any:
     """Returns A with mean 0 and variance 1 along `dim`, times weights, plus bias."""
     axis = axis_of(dim, operandA.ndim)
     centred = operandA - jnp.mean(operandA, axis=axis, keepdims=True)
@@ -45,9 +50,15 @@ def Layernorm(  # noqa: N802
 
 
 @op
-def Batchnorm(  # noqa: N802
-    name: str, operandA: Any, weights: Any, bias: Any, running_mean: Any, running_var: Any, epsilon: float = 1e-05  # noqa: N803
-) -> Any:  # fmt: skip
+def Batchnorm(
+    name: str,
+    operandA: Any,
+    weights: Any,
+    bias: Any,
+    running_mean: Any,
+    running_var: Any,
+    epsilon: float = 1e-05,
+) -> Any:
     """Returns (A - mean) / sqrt(variance + epsilon) * weights + bias; all four are of shape (C,), A is (N, C, H, W)."""
     scale, shift, mean, variance = (v.reshape(-1, 1, 1) for v in (weights, bias, running_mean, running_var))
     return (operandA - mean) * (1 / jnp.sqrt(variance + epsilon)) * scale + shift

@@ -29,9 +29,18 @@ class Conv2dModule(PyBudaModule):
     """A convolution over rows and columns."""
 
     def __init__(
-        self, name: str, in_channels: int, out_channels: int, kernel_size: tuple[int, int], stride: int = 1,
-        padding: Any = "same", dilation: int = 1, groups: int = 1, bias: bool = True, t_stream_workaround: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: tuple[int, int],
+        stride: int = 1,
+        padding: Any = "same",
+        dilation: int = 1,
+        groups: int = 1,
+        bias: bool = True,
+        t_stream_workaround: bool = False,
+    ) -> None:
         """`t_stream_workaround` is ignored: convolutions stream here without it."""
         super().__init__(name)
         self.options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
@@ -47,10 +56,19 @@ class ConvTranspose2dModule(PyBudaModule):
     """A transposed convolution over rows and columns."""
 
     def __init__(
-        self, name: str, in_channels: int, out_channels: int, kernel_size: tuple[int, int], stride: int = 1,
-        padding: Any = "same", output_padding: int = 0, groups: int = 1, bias: bool = True, dilation: int = 1,
+        self,
+        name: str,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: tuple[int, int],
+        stride: int = 1,
+        padding: Any = "same",
+        output_padding: int = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: int = 1,
         padding_mode: str = "zeros",
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(name)
         if output_padding != 0 or padding_mode != "zeros":
             self.refuse("output_padding 0 and padding_mode 'zeros'", f"{output_padding} and {padding_mode!r}")
@@ -67,9 +85,15 @@ class MaxPool1dModule(PyBudaModule):
     """Maxima of windows over columns."""
 
     def __init__(
-        self, name: str, kernel_size: int, stride: int = 1, padding: int = 0, dilation: int = 1,
-        ceil_mode: bool = False, return_indices: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        kernel_size: int,
+        stride: int = 1,
+        padding: int = 0,
+        dilation: int = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> None:
         super().__init__(name)
         self.options = (kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
@@ -82,9 +106,15 @@ class MaxPool2dModule(PyBudaModule):
     """Maxima of windows over rows and columns."""
 
     def __init__(
-        self, name: str, kernel_size: Any, stride: int = 1, padding: Any = "same", dilation: int = 1,
-        ceil_mode: bool = False, return_indices: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        kernel_size: Any,
+        stride: int = 1,
+        padding: Any = "same",
+        dilation: int = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> None:
         super().__init__(name)
         self.options = (kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
@@ -97,9 +127,15 @@ class AvgPool2dModule(PyBudaModule):
     """Means of windows over rows and columns."""
 
     def __init__(
-        self, name: str, kernel_size: Any, stride: int = 1, padding: Any = "same", ceil_mode: bool = False,
-        count_include_pad: bool = True, divisor_override: float | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        kernel_size: Any,
+        stride: int = 1,
+        padding: Any = "same",
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: float | None = None,
+    ) -> None:
         super().__init__(name)
         self.options = (kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
@@ -111,10 +147,10 @@ class AvgPool2dModule(PyBudaModule):
 class SparseMatmulModule(PyBudaModule):
     """A product with a fixed left side."""
 
-    def __init__(self, name: str, sparseA: Any) -> None:  # noqa: N803
+    def __init__(self, name: str, sparseA: Any) -> None:
         super().__init__(name)
         self.sparseA = Parameter(array_of(sparseA), requires_grad=False)
 
-    def forward(self, denseB: Any) -> Any:  # noqa: N803
+    def forward(self, denseB: Any) -> Any:
         """Returns the product."""
         return SparseMatmul(self.get_name(), self.sparseA, denseB)

@@ -78,10 +78,16 @@ def _average(value: Any, window: _Window, count_include_pad: bool, divisor: floa
 
 
 @op
-def MaxPool1d(  # noqa: N802
-    name: str, activations: Any, kernel_size: Any, stride: int = 1, padding: Any = 0, dilation: int = 1,
-    ceil_mode: bool = False, return_indices: bool = False,
-) -> Any:  # fmt: skip
+def MaxPool1d(
+    name: str,
+    activations: Any,
+    kernel_size: Any,
+    stride: int = 1,
+    padding: Any = 0,
+    dilation: int = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
     """Returns the maxima of windows over columns of (N, C, W)."""
     return _max(
         activations, _window(activations, 1, kernel_size, stride, padding, dilation, ceil_mode, False), return_indices
@@ -89,11 +95,19 @@ def MaxPool1d(  # noqa: N802
 
 
 @op
-def MaxPool2d(  # noqa: N802
-    name: str, activations: Any, kernel_size: Any, stride: int = 1, padding: Any = "same", dilation: int = 1,
-    ceil_mode: bool = False, return_indices: bool = False, max_pool_add_sub_surround: bool = False,
-    max_pool_add_sub_surround_value: float = 1.0, channel_last: bool = False,
-) -> Any:  # fmt: skip
+def MaxPool2d(
+    name: str,
+    activations: Any,
+    kernel_size: Any,
+    stride: int = 1,
+    padding: Any = "same",
+    dilation: int = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+    max_pool_add_sub_surround: bool = False,
+    max_pool_add_sub_surround_value: float = 1.0,
+    channel_last: bool = False,
+) -> Any:
     """Returns the maxima of windows over rows and columns.
 
     `max_pool_add_sub_surround` keeps negative numbers above a padding of zeros; the padding here is lower than any.
@@ -103,31 +117,51 @@ def MaxPool2d(  # noqa: N802
 
 
 @op
-def MaxPool3d(  # noqa: N802
-    name: str, activations: Any, kernel_size: Any, stride: int = 1, padding: Any = "same", dilation: int = 1,
-    ceil_mode: bool = False, return_indices: bool = False, max_pool_add_sub_surround: bool = False,
-    max_pool_add_sub_surround_value: float = 1.0, channel_last: bool = False,
-) -> Any:  # fmt: skip
+def MaxPool3d(
+    name: str,
+    activations: Any,
+    kernel_size: Any,
+    stride: int = 1,
+    padding: Any = "same",
+    dilation: int = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+    max_pool_add_sub_surround: bool = False,
+    max_pool_add_sub_surround_value: float = 1.0,
+    channel_last: bool = False,
+) -> Any:
     """Returns the maxima of windows over depth, rows and columns."""
     window = _window(activations, 3, kernel_size, stride, padding, dilation, ceil_mode, channel_last)
     return _max(activations, window, return_indices)
 
 
 @op
-def AvgPool1d(  # noqa: N802
-    name: str, activations: Any, kernel_size: Any, stride: int = 1, padding: Any = "same", ceil_mode: bool = False,
+def AvgPool1d(
+    name: str,
+    activations: Any,
+    kernel_size: Any,
+    stride: int = 1,
+    padding: Any = "same",
+    ceil_mode: bool = False,
     count_include_pad: bool = True,
-) -> Any:  # fmt: skip
+) -> Any:
     """Returns the means of windows over columns of (N, C, W)."""
     window = _window(activations, 1, kernel_size, stride, padding, 1, ceil_mode, False)
     return _average(activations, window, count_include_pad, None)
 
 
 @op
-def AvgPool2d(  # noqa: N802
-    name: str, activations: Any, kernel_size: Any, stride: int = 1, padding: Any = "same", ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: float | None = None, channel_last: bool = False,
-) -> Any:  # fmt: skip
+def AvgPool2d(
+    name: str,
+    activations: Any,
+    kernel_size: Any,
+    stride: int = 1,
+    padding: Any = "same",
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: float | None = None,
+    channel_last: bool = False,
+) -> Any:
     """Returns the means of windows over rows and columns, of the padding too (`count_include_pad`)."""
     window = _window(activations, 2, kernel_size, stride, padding, 1, ceil_mode, channel_last)
     return _average(activations, window, count_include_pad, divisor_override)

@@ -30,26 +30,38 @@ def _stored(value: Any, out_dtype: Any) -> Any:
 
 
 @op
-def Quantize(name: str, operandA: Any, operandB: Any, zero_point: int, axis: int, out_dtype: Any) -> Any:  # noqa: N802, N803
+def Quantize(name: str, operandA: Any, operandB: Any, zero_point: int, axis: int, out_dtype: Any) -> Any:
     """Returns integers of A; B is the scale."""
     scale = _per_channel(operandB, operandA, axis)
     return _stored(jnp.round(operandA.astype(jnp.float32) / scale) + zero_point, out_dtype)
 
 
 @op
-def Dequantize(  # noqa: N802
-    name: str, operandA: Any, operandB: Any, zero_point: int, axis: int = -1, out_dtype: Any = "float32"  # noqa: N803
-) -> Any:  # fmt: skip
+def Dequantize(
+    name: str,
+    operandA: Any,
+    operandB: Any,
+    zero_point: int,
+    axis: int = -1,
+    out_dtype: Any = "float32",
+) -> Any:
     """Returns (A - zero point) * scale; B is the scale."""
     scaled = (operandA.astype(jnp.float32) - zero_point) * _per_channel(operandB, operandA, axis)
     return scaled.astype(dtype_name(out_dtype))
 
 
 @op
-def Requantize(  # noqa: N802
-    name: str, operandA: Any, operand_inp_scale: Any, operand_out_scale: Any, input_zero_point: float,  # noqa: N803
-    output_zero_point: float, out_dtype: Any, axis: int = -1, rounding: str = "None",
-) -> Any:  # fmt: skip
+def Requantize(
+    name: str,
+    operandA: Any,
+    operand_inp_scale: Any,
+    operand_out_scale: Any,
+    input_zero_point: float,
+    output_zero_point: float,
+    out_dtype: Any,
+    axis: int = -1,
+    rounding: str = "None",
+) -> Any:
     """Returns integers of another scale; the input's zero point is 0."""
     if input_zero_point != 0:
         raise PyBudaError(f"expected input_zero_point 0, got {input_zero_point}: TT-Buda has no other")
@@ -58,8 +70,14 @@ def Requantize(  # noqa: N802
 
 
 @op
-def BudaRequantize(  # noqa: N802
-    name: str, operandA: Any, scale: Any, zero_point: float, out_dtype: Any, axis: int = -1, rounding: str = "None"  # noqa: N803
-) -> Any:  # fmt: skip
+def BudaRequantize(
+    name: str,
+    operandA: Any,
+    scale: Any,
+    zero_point: float,
+    out_dtype: Any,
+    axis: int = -1,
+    rounding: str = "None",
+) -> Any:
     """Returns integers of A * scale + zero point."""
     return _stored(jnp.round(operandA.astype(jnp.float32) * jnp.asarray(scale) + zero_point), out_dtype)

@@ -47,18 +47,28 @@ def _resized(value: Any, sizes: Any, method: str, align_corners: bool, channel_l
 
 
 @op
-def Resize2d(  # noqa: N802
-    name: str, operandA: Any, sizes: Any, method: str = "nearest_neighbor", align_corners: bool = False,  # noqa: N803
-    extrapolation_value: int = 0, channel_last: bool = False,
-) -> Any:  # fmt: skip
+def Resize2d(
+    name: str,
+    operandA: Any,
+    sizes: Any,
+    method: str = "nearest_neighbor",
+    align_corners: bool = False,
+    extrapolation_value: int = 0,
+    channel_last: bool = False,
+) -> Any:
     """Returns (N, C, H, W) with the rows and columns `sizes`; nothing is extrapolated."""
     return _resized(operandA, sizes, method, align_corners, channel_last, 2)
 
 
 @op
-def Resize3d(  # noqa: N802
-    name: str, operandA: Any, sizes: Any, method: str = "nearest_neighbor", align_corners: bool = False,  # noqa: N803
-    extrapolation_value: int = 0, channel_last: bool = False,
-) -> Any:  # fmt: skip
+def Resize3d(
+    name: str,
+    operandA: Any,
+    sizes: Any,
+    method: str = "nearest_neighbor",
+    align_corners: bool = False,
+    extrapolation_value: int = 0,
+    channel_last: bool = False,
+) -> Any:
     """Returns (N, C, D, H, W) with the depth, rows and columns `sizes`."""
     return _resized(operandA, sizes, method, align_corners, channel_last, 3)

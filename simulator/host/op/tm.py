@@ -24,7 +24,7 @@ def _parts(size: int, slices: int, what: str) -> int:
 
 
 @op
-def HSlice(name: str, operandA: Any, slices: int) -> Any:  # noqa: N802, N803
+def HSlice(name: str, operandA: Any, slices: int) -> Any:
     """Returns the columns cut into `slices` parts, which become Z."""
     a = _with_z(operandA)
     part = _parts(a.shape[-1], slices, "columns")
@@ -33,7 +33,7 @@ def HSlice(name: str, operandA: Any, slices: int) -> Any:  # noqa: N802, N803
 
 
 @op
-def HStack(name: str, operandA: Any, slices: int = -1) -> Any:  # noqa: N802, N803
+def HStack(name: str, operandA: Any, slices: int = -1) -> Any:
     """Returns groups of `slices` along Z, by default all, side by side."""
     a = _with_z(operandA)
     slices = a.shape[-3] if slices == -1 else slices
@@ -43,7 +43,7 @@ def HStack(name: str, operandA: Any, slices: int = -1) -> Any:  # noqa: N802, N8
 
 
 @op
-def VSlice(name: str, operandA: Any, slices: int) -> Any:  # noqa: N802, N803
+def VSlice(name: str, operandA: Any, slices: int) -> Any:
     """Returns the rows cut into `slices` parts, which become Z."""
     a = _with_z(operandA)
     part = _parts(a.shape[-2], slices, "rows")
@@ -51,7 +51,7 @@ def VSlice(name: str, operandA: Any, slices: int) -> Any:  # noqa: N802, N803
 
 
 @op
-def VStack(name: str, operandA: Any, slices: int = -1) -> Any:  # noqa: N802, N803
+def VStack(name: str, operandA: Any, slices: int = -1) -> Any:
     """Returns groups of `slices` along Z, by default all, one below the other."""
     a = _with_z(operandA)
     slices = a.shape[-3] if slices == -1 else slices
@@ -60,9 +60,14 @@ def VStack(name: str, operandA: Any, slices: int = -1) -> Any:  # noqa: N802, N8
 
 
 @op
-def Transpose(  # noqa: N802
-    name: str, operandA: Any, dim0: int, dim1: int, z_dim_slice: int = -1, out_dtype: Any = "float32"  # noqa: N803
-) -> Any:  # fmt: skip
+def Transpose(
+    name: str,
+    operandA: Any,
+    dim0: int,
+    dim1: int,
+    z_dim_slice: int = -1,
+    out_dtype: Any = "float32",
+) -> Any:
     """Returns A with two dimensions exchanged; `z_dim_slice` is ignored, as in TT-Buda's golden."""
     a, b = axis_of(dim0, operandA.ndim), axis_of(dim1, operandA.ndim)
     if a == b:
@@ -73,13 +78,13 @@ def Transpose(  # noqa: N802
 
 
 @op
-def Reshape(name: str, operandA: Any, shape: tuple[int, ...]) -> Any:  # noqa: N802, N803
+def Reshape(name: str, operandA: Any, shape: tuple[int, ...]) -> Any:
     """Returns the same elements in another shape; one size may be -1."""
     return operandA.reshape(tuple(shape))
 
 
 @op
-def Index(name: str, operandA: Any, dim: int, start: int, stop: int | None = None, stride: int = 1) -> Any:  # noqa: N802, N803
+def Index(name: str, operandA: Any, dim: int, start: int, stop: int | None = None, stride: int = 1) -> Any:
     """Returns the slices `start` up to `stop` (by default one) in steps along `dim`, which stays."""
     axis = axis_of(dim, operandA.ndim)
     size = operandA.shape[axis]
@@ -92,7 +97,7 @@ def Index(name: str, operandA: Any, dim: int, start: int, stop: int | None = Non
 
 
 @op
-def AdvIndex(name: str, operandA: Any, operandB: Any, dim: int = 0) -> Any:  # noqa: N802, N803
+def AdvIndex(name: str, operandA: Any, operandB: Any, dim: int = 0) -> Any:
     """Returns the slices of A along its first dimension that B numbers; B of more than one dimension adds one."""
     if axis_of(dim, operandA.ndim) != 0:
         raise PyBudaError(f"expected dim 0, got {dim}: TT-Buda has no other")
@@ -104,7 +109,7 @@ def AdvIndex(name: str, operandA: Any, operandB: Any, dim: int = 0) -> Any:  # n
 
 
 @op
-def Select(name: str, operandA: Any, dim: int, index: int | tuple[int, int], stride: int = 0) -> Any:  # noqa: N802, N803
+def Select(name: str, operandA: Any, dim: int, index: int | tuple[int, int], stride: int = 0) -> Any:
     """Returns `length` slices from `start` on (`index`: one number, or both) of every `stride` along `dim`.
 
     What lies behind the end is 0.
@@ -126,9 +131,13 @@ def Select(name: str, operandA: Any, dim: int, index: int | tuple[int, int], str
 
 
 @op
-def Pad(  # noqa: N802
-    name: str, operandA: Any, pad: tuple[int, ...], mode: str = "constant", channel_last: bool = False  # noqa: N803
-) -> Any:  # fmt: skip
+def Pad(
+    name: str,
+    operandA: Any,
+    pad: tuple[int, ...],
+    mode: str = "constant",
+    channel_last: bool = False,
+) -> Any:
     """Returns A with elements added left, right (and above, below): zeros, the edge (`replicate`) or its mirror."""
     if mode not in PAD_MODES:
         raise PyBudaError(f"expected mode {', '.join(PAD_MODES)}, got {mode!r}")
@@ -142,7 +151,7 @@ def Pad(  # noqa: N802
 
 
 @op
-def PadTile(name: str, operandA: Any, dim: int, original_length: int) -> Any:  # noqa: N802, N803
+def PadTile(name: str, operandA: Any, dim: int, original_length: int) -> Any:
     """Returns A with zeros up to a whole tile along rows or columns."""
     axis = axis_of(dim, operandA.ndim)
     if axis < operandA.ndim - 2:
@@ -151,7 +160,7 @@ def PadTile(name: str, operandA: Any, dim: int, original_length: int) -> Any:  #
 
 
 @op
-def Broadcast(name: str, operandA: Any, dim: int, shape: int) -> Any:  # noqa: N802, N803
+def Broadcast(name: str, operandA: Any, dim: int, shape: int) -> Any:
     """Returns A with `dim`, of size 1, repeated to the size `shape`."""
     while operandA.ndim <= (-dim - 1 if dim < 0 else dim):
         operandA = operandA[None]  # noqa: N806
@@ -160,7 +169,7 @@ def Broadcast(name: str, operandA: Any, dim: int, shape: int) -> Any:  # noqa: N
 
 
 @op
-def Repeat(name: str, operandA: Any, factors: list[int]) -> Any:  # noqa: N802, N803
+def Repeat(name: str, operandA: Any, factors: list[int]) -> Any:
     """Returns A repeated along each dimension."""
     if len(factors) != operandA.ndim:
         raise PyBudaError(f"expected {operandA.ndim} factors, got {list(factors)}")
@@ -168,19 +177,19 @@ def Repeat(name: str, operandA: Any, factors: list[int]) -> Any:  # noqa: N802, 
 
 
 @op
-def Unsqueeze(name: str, operandA: Any, dim: int) -> Any:  # noqa: N802, N803
+def Unsqueeze(name: str, operandA: Any, dim: int) -> Any:
     """Returns A with a new dimension of size 1."""
     return jnp.expand_dims(operandA, dim)
 
 
 @op
-def Squeeze(name: str, operandA: Any, dim: int) -> Any:  # noqa: N802, N803
+def Squeeze(name: str, operandA: Any, dim: int) -> Any:
     """Returns A without a dimension of size 1."""
     return jnp.squeeze(operandA, axis=axis_of(dim, operandA.ndim))
 
 
 @op
-def Narrow(name: str, operandA: Any, dim: int, start: int, length: int, original_length: int) -> Any:  # noqa: N802, N803
+def Narrow(name: str, operandA: Any, dim: int, start: int, length: int, original_length: int) -> Any:
     """Returns `length` slices from `start` on."""
     axis = axis_of(dim, operandA.ndim)
     if not (start >= 0 and length > 0 and start + length <= operandA.shape[axis]):
@@ -189,7 +198,7 @@ def Narrow(name: str, operandA: Any, dim: int, start: int, length: int, original
 
 
 @op
-def PixelShuffle(name: str, operandA: Any, upscale_factor: int) -> Any:  # noqa: N802, N803
+def PixelShuffle(name: str, operandA: Any, upscale_factor: int) -> Any:
     """Returns (N, C, H * r, W * r) of (N, C * r * r, H, W)."""
     *n, c, h, w = operandA.shape
     r = upscale_factor
@@ -201,7 +210,7 @@ def PixelShuffle(name: str, operandA: Any, upscale_factor: int) -> Any:  # noqa:
 
 
 @op
-def BudaPad(name: str, operandA: Any, paddings: tuple[int, int], value: float) -> Any:  # noqa: N802, N803
+def BudaPad(name: str, operandA: Any, paddings: tuple[int, int], value: float) -> Any:
     """Returns A with whole tiles of `value` behind rows and columns, after zeros up to a whole tile."""
     padded, whole = operandA, [(0, 0)] * operandA.ndim
     tiles = [(0, 0)] * operandA.ndim
@@ -213,7 +222,7 @@ def BudaPad(name: str, operandA: Any, paddings: tuple[int, int], value: float) -
 
 
 @op
-def BudaUnpad(name: str, operandA: Any, original_length: tuple[int, ...], paddings: tuple[int, int]) -> Any:  # noqa: N802, N803
+def BudaUnpad(name: str, operandA: Any, original_length: tuple[int, ...], paddings: tuple[int, int]) -> Any:
     """Returns the first rows and columns, `original_length` of them."""
     rows, cols = original_length
     for axis, (length, count) in zip((-2, -1), zip(original_length, paddings, strict=True), strict=True):

@@ -90,9 +90,14 @@ class DeviceProcess:
         binaries = {name: np.frombuffer(value, np.uint8) for name, value in described.items() if type(value) is bytes}
         others = {name: msgspec.to_builtins(value) for name, value in described.items() if name not in binaries}
         answer = self._ask(
-            program, "load", [*values.values(), *binaries.values()],
-            kind=_kind(hosted), names=list(values), program=others, binaries=list(binaries),
-        )  # fmt: skip
+            program,
+            "load",
+            [*values.values(), *binaries.values()],
+            kind=_kind(hosted),
+            names=list(values),
+            program=others,
+            binaries=list(binaries),
+        )
         self._sent[id(program)] = sent = _Sent(answer["program"], program)
         return sent
 

@@ -41,9 +41,13 @@ class Stages:
     """The threads of one run."""
 
     def __init__(
-        self, devices: Sequence[Device], forwarded: Sequence[Any], take: Callable[[], Item | End],
-        give: Callable[[Item], None], finish: Callable[[BaseException | None], None],
-    ) -> None:  # fmt: skip
+        self,
+        devices: Sequence[Device],
+        forwarded: Sequence[Any],
+        take: Callable[[], Item | End],
+        give: Callable[[Item], None],
+        finish: Callable[[BaseException | None], None],
+    ) -> None:
         """`take` returns the next input, `give` gets each result in order, and `finish` what the run has ended with.
 
         What device k makes is also put into `forwarded[k]`, if there is one.

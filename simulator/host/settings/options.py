@@ -136,11 +136,16 @@ def configure_mixed_precision(
         )
     try:
         _GLOBAL.configure_mixed_precision(
-            op_type=op_type, epoch_type=epoch_type, name_regex=name_regex, is_gradient_op=is_gradient_op,
-            output_df=output_df, intermediate_df=intermediate_df, accumulate_df=accumulate_df,
+            op_type=op_type,
+            epoch_type=epoch_type,
+            name_regex=name_regex,
+            is_gradient_op=is_gradient_op,
+            output_df=output_df,
+            intermediate_df=intermediate_df,
+            accumulate_df=accumulate_df,
             math_fidelity=math_fidelity,
             input_df={k: v[0] if isinstance(v, tuple | list) else v for k, v in (input_df or {}).items()},
-        )  # fmt: skip
+        )
     except CompilerInputError as error:
         raise PyBudaError(f"configure_mixed_precision: {error}") from None
 

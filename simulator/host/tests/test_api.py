@@ -261,75 +261,91 @@ def _no_tap() -> None:
 BAD: dict[str, tuple[Callable[[], Any], type[PyBudaError], str]] = {
     "no device": (lambda: pybuda.run_inference(inputs=[X]), PyBudaError, "run: expected a module on a device, got"),
     "no module": (
-        lambda: (pybuda.TTDevice("a", arch=WORMHOLE), pybuda.run_inference()), PyBudaError, "run: expected a module"
+        lambda: (pybuda.TTDevice("a", arch=WORMHOLE), pybuda.run_inference()),
+        PyBudaError,
+        "run: expected a module",
     ),
     "no inputs": (
         lambda: (pybuda.TTDevice("a", arch=WORMHOLE, module=Layer("m")), pybuda.run_inference(sequential=True)),
-        PyBudaError, "run: expected 1 inputs, got 0",
+        PyBudaError,
+        "run: expected 1 inputs, got 0",
     ),
     "no tensor": (
         lambda: pybuda.TTDevice("a", arch=WORMHOLE, module=Layer("m")).push_to_inputs("x"),
-        PyBudaError, "a: expected tensors, got str",
+        PyBudaError,
+        "a: expected tensors, got str",
     ),
     "no such input": (
         lambda: pybuda.TTDevice("a", arch=WORMHOLE, module=Layer("m")).push_to_inputs({"other": X}),
-        PyBudaError, "m: expected the inputs (act",
+        PyBudaError,
+        "m: expected the inputs (act",
     ),
     "one more": (
         lambda: (
             pybuda.TTDevice("a", arch=WORMHOLE, module=Layer("m")),
             pybuda.run_inference(inputs=[(X, X)], sequential=True),
         ),
-        PyBudaError, "m: expected the inputs (act",
+        PyBudaError,
+        "m: expected the inputs (act",
     ),
     "no name": (lambda: pybuda.TTDevice(3), PyBudaError, "TTDevice: expected a name first, got 3"),
     "twice": (
         lambda: (pybuda.TTDevice("a", arch=WORMHOLE), pybuda.TTDevice("a", arch=WORMHOLE)),
-        PyBudaError, "a: expected a name that no device has",
+        PyBudaError,
+        "a: expected a name that no device has",
     ),
     "placed twice": (_placed_twice, PyBudaError, "b: expected a module that is on no device, got m, which is on a"),
     "no pybuda module": (
-        lambda: pybuda.TTDevice("a", arch=WORMHOLE, module=len), PyBudaError, "a: expected a module, such as"
+        lambda: pybuda.TTDevice("a", arch=WORMHOLE, module=len),
+        PyBudaError,
+        "a: expected a module, such as",
     ),
     "an arch as text": (
-        lambda: pybuda.TTDevice("a", arch="wormhole"), PyBudaError, "a: arch: expected a pybuda.BackendDevice"
+        lambda: pybuda.TTDevice("a", arch="wormhole"),
+        PyBudaError,
+        "a: arch: expected a pybuda.BackendDevice",
     ),
     "no simulator of it": (
-        lambda: pybuda.TTDevice("a", devtype=pybuda.BackendType.Versim), NoMeaningHere, "a: devtype: expected Silicon"
+        lambda: pybuda.TTDevice("a", devtype=pybuda.BackendType.Versim),
+        NoMeaningHere,
+        "a: devtype: expected Silicon",
     ),
     "Wormhole A0": (
-        lambda: pybuda.TTDevice("a", arch=pybuda.BackendDevice.Wormhole), NoMeaningHere, "arch: expected Grayskull"
+        lambda: pybuda.TTDevice("a", arch=pybuda.BackendDevice.Wormhole),
+        NoMeaningHere,
+        "arch: expected Grayskull",
     ),
-    "both": (
-        lambda: pybuda.TTDevice("a", num_chips=2, chip_ids=[0]), PyBudaError, "a: expected num_chips or chip_ids"
-    ),
+    "both": (lambda: pybuda.TTDevice("a", num_chips=2, chip_ids=[0]), PyBudaError, "a: expected num_chips or chip_ids"),
     "compiled alone": (_not_run, PyBudaError, "a: expected a device that runs, got CompileOnly or NoBackend"),
     "names of ops": (_same_names, PyBudaError, "same: expected names of ops that are unique to the module, got 'e'"),
     "no forward": (_no_forward, PyBudaError, "empty: expected a method forward of PyBudaModule, got none"),
     "no tap": (_no_tap, PyBudaError, "m: expected an op of that name to tap, got 'nothing'"),
     "both spellings": (
-        lambda: pybuda.run_inference(input_count=1, num_inputs=1), PyBudaError,
+        lambda: pybuda.run_inference(input_count=1, num_inputs=1),
+        PyBudaError,
         "run_inference: expected input_count or num_inputs, got both",
     ),
-    "unknown argument": (
-        lambda: pybuda.run_inference(speed=1), PyBudaError, "run_inference: expected (module"
-    ),
+    "unknown argument": (lambda: pybuda.run_inference(speed=1), PyBudaError, "run_inference: expected (module"),
     "no pipeline": (lambda: pybuda.run_forward(), PyBudaError, "run_forward: expected a pipeline, got none"),
     "no sample": (
         lambda: (pybuda.TTDevice("a", arch=WORMHOLE, module=Layer("m")), pybuda.initialize_pipeline(False)),
-        PyBudaError, "initialize_pipeline: expected sample_inputs",
+        PyBudaError,
+        "initialize_pipeline: expected sample_inputs",
     ),
     "untrained": (
         lambda: (pybuda.TTDevice("a", arch=WORMHOLE, module=Layer("m")), pybuda.run_training()),
-        PyBudaError, "a: expected an optimizer, got none; try TTDevice(..., optimizer=",
+        PyBudaError,
+        "a: expected an optimizer, got none; try TTDevice(..., optimizer=",
     ),
     "no optimizer": (lambda: pybuda.run_optimizer(), PyBudaError, "run_optimizer: expected training, got none; try"),
     "unknown option": (
-        lambda: pybuda.set_configuration_options(balancer_polcy="Ribbon"), PyBudaError,
+        lambda: pybuda.set_configuration_options(balancer_polcy="Ribbon"),
+        PyBudaError,
         "set_configuration_options: option: expected one of TT-Buda's, got 'balancer_polcy'; try balancer_policy",
     ),
     "wrong value": (
-        lambda: pybuda.set_configuration_options(balancer_policy="Best"), PyBudaError,
+        lambda: pybuda.set_configuration_options(balancer_policy="Best"),
+        PyBudaError,
         "set_configuration_options: balancer_policy: expected",
     ),
     "size": (lambda: pybuda.override_op_size("a", (1, 0)), PyBudaError, "override_op_size: expected a name and"),
@@ -338,14 +354,18 @@ BAD: dict[str, tuple[Callable[[], Any], type[PyBudaError], str]] = {
     "format": (lambda: pybuda.DataFormat.from_json("Float17"), PyBudaError, "DataFormat: expected Float32, Float16,"),
     "parameter": (lambda: pybuda.Parameter(2, 0), PyBudaError, "Parameter: expected an array or the sizes of a shape"),
     "no such parameter": (
-        lambda: Layer("m").set_parameter("w", X), PyBudaError, "m: expected a parameter of weights, bias, got 'w'"
+        lambda: Layer("m").set_parameter("w", X),
+        PyBudaError,
+        "m: expected a parameter of weights, bias, got 'w'",
     ),
     "value": (
-        lambda: Layer("m").set_parameter("weights", X), PyBudaError, "m.weights: expected a value of shape [64, 64]"
+        lambda: Layer("m").set_parameter("weights", X),
+        PyBudaError,
+        "m.weights: expected a value of shape [64, 64]",
     ),
     "no GPU": (lambda: pybuda.GPUDevice, NoMeaningHere, "pybuda.GPUDevice: expected a name that a simulated card has"),
     "past caches": (lambda: pybuda.run_generate, NotThereYet, "pybuda.run_generate: expected a name that is there"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", BAD)

@@ -36,9 +36,13 @@ def test_info_is_printed_as_tt_buda_prints_it(path: Path, capsys: pytest.Capture
     TTDeviceImage.load_from_disk(path).info()
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[0] for line in lines[:6]] == [
-        "Image Info...", "- Version Info", "    - pybuda_version", "    - pybuda_commit", "    - buda_backend_commit",
+        "Image Info...",
+        "- Version Info",
+        "    - pybuda_version",
+        "    - pybuda_commit",
+        "    - buda_backend_commit",
         "- Device Name",
-    ]  # fmt: skip
+    ]
     assert lines[5:] == [
         "- Device Name: tt0",
         "Device Info...",
@@ -73,12 +77,18 @@ def test_the_file_holds_what_tt_budas_does(path: Path) -> None:
     assert names[:2] == ["MANIFEST", "device.json"]
     build = "backend_build_binaries/"
     for name in (
-        "dense_netlist.yaml", "compile_and_runtime_config.json", f"{build}program.ttnn", f"{build}host.ttnn",
-        f"{build}device_desc.yaml", f"{build}cluster_desc.yaml", f"{build}hlks/matmul_0.yaml",
+        "dense_netlist.yaml",
+        "compile_and_runtime_config.json",
+        f"{build}program.ttnn",
+        f"{build}host.ttnn",
+        f"{build}device_desc.yaml",
+        f"{build}cluster_desc.yaml",
+        f"{build}hlks/matmul_0.yaml",
         f"{build}epoch_programs/graph_fwd_0_0/op_0/tensix_thread0.yaml",
-        f"{build}epoch_programs/temporal_epoch_0/overlay/pipegen.yaml", "module_files/dense.mlirbc",
+        f"{build}epoch_programs/temporal_epoch_0/overlay/pipegen.yaml",
+        "module_files/dense.mlirbc",
         "module_files/dense.py",
-    ):  # fmt: skip
+    ):
         assert name in names
     held = safetensors_load(tensors)
     assert sorted(held) == ["b", "w"]

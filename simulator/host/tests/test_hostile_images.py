@@ -199,9 +199,13 @@ def test_entries_that_are_missing_or_strange_are_refused(good: Path, tmp_path: P
     refused(zipped(tmp_path / "x.tti", {**entries, "more": b""}), "got more as well")
     build = "backend_build_binaries/"
     for name in (
-        "device.json", "compile_and_runtime_config.json", f"{build}program.ttnn", f"{build}host.ttnn",
-        "dense_netlist.yaml", "tensors/parameters.safetensors",
-    ):  # fmt: skip
+        "device.json",
+        "compile_and_runtime_config.json",
+        f"{build}program.ttnn",
+        f"{build}host.ttnn",
+        "dense_netlist.yaml",
+        "tensors/parameters.safetensors",
+    ):
         less = {n: c for n, c in entries.items() if n != name}
         refused(zipped(tmp_path / "x.tti", signed(less)), "expected a value of w" if "tensors" in name else name)
     refused(zipped(tmp_path / "x.tti", {}), "expected MANIFEST as the first entry, got none")
@@ -296,7 +300,7 @@ def content(name: str, data: bytes) -> Callable[[Entries], Entries]:
         (device("modules", 0, "contents", value=[]), "expected 3 with the results of the host's part"),
         (device("modules", 0, "contents", 0, "channels", value=3), "contents.arg2: expected a layout of"),
     ],
-)  # fmt: skip
+)
 def test_an_image_that_contradicts_itself_is_refused(
     change: Callable[[Entries], Entries], message: str, good: Path, tmp_path: Path
 ) -> None:

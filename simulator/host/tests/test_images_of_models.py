@@ -36,9 +36,11 @@ def exported(name: str) -> tuple[bytes, Sequence[ArgSpec]]:
     from jax import lax
 
     specs = (
-        ArgSpec("k1", (3, 3, 3, 16), "float32", "normal:0.2"), ArgSpec("k2", (3, 3, 16, 32), "float32", "normal:0.1"),
-        ArgSpec("w", (32, 10), "float32", "normal:0.2"), ArgSpec("x", (1, 32, 32, 3), "float32", "normal:1", "input"),
-    )  # fmt: skip
+        ArgSpec("k1", (3, 3, 3, 16), "float32", "normal:0.2"),
+        ArgSpec("k2", (3, 3, 16, 32), "float32", "normal:0.1"),
+        ArgSpec("w", (32, 10), "float32", "normal:0.2"),
+        ArgSpec("x", (1, 32, 32, 3), "float32", "normal:1", "input"),
+    )
 
     def net(k1: jax.Array, k2: jax.Array, w: jax.Array, x: jax.Array) -> jax.Array:
         for kernel in (k1, k2):
@@ -64,8 +66,13 @@ def test_another_process_gives_equal_bits(name: str, board: str, tmp_path: Path)
     expected = module.load().run(values)
     np.savez(tmp_path / "in.npz", **{value.name: values[value.name] for value in module.inputs})
     words = ["run-image", path, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz"]
-    done = subprocess.run([sys.executable, "-P", "-m", "opscope.harness.cli.main", *map(str, words)],
-                          capture_output=True, text=True, timeout=900, check=False)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "opscope.harness.cli.main", *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     with np.load(tmp_path / "out.npz") as results:
         for value, array in zip(module.results, expected, strict=True):

@@ -86,7 +86,9 @@ CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any], Any]] = {
     "ReduceAvg": ((A, 2), {}, A.mean(2, keepdims=True)),
     "ReduceMax": ((A, -1), {"stride": 3}, A.reshape(1, 2, 4, 2, 3).max(-1)),
     "GroupedReduceAvg": (
-        (A, -1, 2), {"keep_dims": True}, A.reshape(1, 2, 4, 2, 3).mean(-1, keepdims=True).repeat(3, -1).reshape(A.shape)
+        (A, -1, 2),
+        {"keep_dims": True},
+        A.reshape(1, 2, 4, 2, 3).mean(-1, keepdims=True).repeat(3, -1).reshape(A.shape),
     ),
     "Matmul": ((A, MATRIX, normal(5) * 0 + 1), {}, A @ MATRIX + 1),
     "SparseMatmul": ((np.eye(4, dtype=np.float32)[::-1].copy(), A), {}, A[:, :, ::-1]),
@@ -110,27 +112,45 @@ CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any], Any]] = {
     "Squeeze": ((A, 0), {}, A[0]),
     "Narrow": ((A, -1, 2, 3, 6), {}, A[..., 2:5]),
     "PixelShuffle": (
-        (A.reshape(1, 4, 2, 6), 2), {}, A.reshape(1, 1, 2, 2, 2, 6).transpose(0, 1, 4, 2, 5, 3).reshape(1, 1, 4, 12)
+        (A.reshape(1, 4, 2, 6), 2),
+        {},
+        A.reshape(1, 1, 2, 2, 2, 6).transpose(0, 1, 4, 2, 5, 3).reshape(1, 1, 4, 12),
     ),
-    "BudaPad": ((A, (1, 0), 7.0), {}, np.pad(np.pad(A, ((0, 0), (0, 0), (0, 28), (0, 0))), ((0, 0), (0, 0), (0, 32), (0, 0)), constant_values=7)),  # noqa: E501
+    "BudaPad": (
+        (A, (1, 0), 7.0),
+        {},
+        np.pad(np.pad(A, ((0, 0), (0, 0), (0, 28), (0, 0))), ((0, 0), (0, 0), (0, 32), (0, 0)), constant_values=7),
+    ),
     "BudaUnpad": ((np.pad(A, ((0, 0), (0, 0), (0, 60), (0, 0))), (4, 6), (1, 0)), {}, A),
     "Softmax": ((A,), {"dim": -1}, softmax(A, -1)),
     "LogSoftmax": ((A,), {"dim": 2, "stable": False}, np.log(softmax(A, 2))),
     "Layernorm": (
-        (A, VECTOR, VECTOR), {},
+        (A, VECTOR, VECTOR),
+        {},
         (A - A.mean(-1, keepdims=True)) / np.sqrt(A.var(-1, keepdims=True) + 1e-5) * VECTOR + VECTOR,
     ),
     "Batchnorm": (
-        (A, normal(2) * 0 + 2, normal(2) * 0 + 1, A.mean((0, 2, 3)), A.var((0, 2, 3))), {},
+        (A, normal(2) * 0 + 2, normal(2) * 0 + 1, A.mean((0, 2, 3)), A.var((0, 2, 3))),
+        {},
         (A - A.mean((0, 2, 3), keepdims=True)) / np.sqrt(A.var((0, 2, 3), keepdims=True) + 1e-5) * 2 + 1,
     ),
     "Quantize": ((A, np.float32([0.1]), 3, -1, "int8"), {}, np.clip(np.round(A / np.float32(0.1)) + 3, -127, 127)),
     "Dequantize": ((WHOLE, np.float32([0.5]), 1), {}, (WHOLE - 1) * 0.5),
     "Requantize": ((WHOLE, np.float32([3.0]), np.float32([2.0]), 0, 1, "int8"), {}, np.round(WHOLE * 1.5 + 1)),
     "BudaRequantize": ((WHOLE, np.float32(0.25), 2, "uint8"), {}, np.clip(np.round(WHOLE * 0.25 + 2), 0, 255)),
-}  # fmt: skip
-WINDOWS = {"Conv2d", "Conv2dTranspose", "Conv3d", "MaxPool1d", "MaxPool2d", "MaxPool3d", "AvgPool1d", "AvgPool2d",
-           "Resize2d", "Resize3d"}  # fmt: skip
+}
+WINDOWS = {
+    "Conv2d",
+    "Conv2dTranspose",
+    "Conv3d",
+    "MaxPool1d",
+    "MaxPool2d",
+    "MaxPool3d",
+    "AvgPool1d",
+    "AvgPool2d",
+    "Resize2d",
+    "Resize3d",
+}
 """Ops that PyTorch judges."""
 OTHER = {"IndexCopy"}
 
@@ -281,28 +301,28 @@ def _torch_cases(torch: Any) -> dict[str, tuple[Any, Any]]:
         "max 1d": (op.MaxPool1d("", IMAGE[0], 3, 2, 1), f.max_pool1d(image[0], 3, 2, 1)),
         "max 2d": (op.MaxPool2d("", IMAGE, 3, 2), f.max_pool2d(image, 3, 2, 1)),
         "max 2d, rounded up": (
-            op.MaxPool2d("", IMAGE, 2, 2, padding=0, ceil_mode=True), f.max_pool2d(image, 2, 2, ceil_mode=True)
+            op.MaxPool2d("", IMAGE, 2, 2, padding=0, ceil_mode=True),
+            f.max_pool2d(image, 2, 2, ceil_mode=True),
         ),
         "max 3d": (op.MaxPool3d("", VOLUME, 3, 2, padding=1), f.max_pool3d(volume, 3, 2, 1)),
         "mean 1d": (op.AvgPool1d("", IMAGE[0], 3, 2, padding=1), f.avg_pool1d(image[0], 3, 2, 1)),
         "mean 2d": (op.AvgPool2d("", IMAGE, (3, 2), 2, padding=0), f.avg_pool2d(image, (3, 2), 2)),
         "mean 2d, rounded up": (
-            op.AvgPool2d("", IMAGE, 2, 2, padding=1, ceil_mode=True), f.avg_pool2d(image, 2, 2, 1, ceil_mode=True)
+            op.AvgPool2d("", IMAGE, 2, 2, padding=1, ceil_mode=True),
+            f.avg_pool2d(image, 2, 2, 1, ceil_mode=True),
         ),
         "mean 2d without padding": (
             op.AvgPool2d("", IMAGE, 3, 1, padding=1, count_include_pad=False),
             f.avg_pool2d(image, 3, 1, 1, count_include_pad=False),
         ),
         "nearest": (op.Resize2d("", IMAGE, (18, 14)), f.interpolate(image, (18, 14))),
-        "bilinear": (
-            op.Resize2d("", IMAGE, (18, 14), "bilinear"), f.interpolate(image, (18, 14), mode="bilinear")
-        ),
+        "bilinear": (op.Resize2d("", IMAGE, (18, 14), "bilinear"), f.interpolate(image, (18, 14), mode="bilinear")),
         "bilinear to the corners": (
             op.Resize2d("", IMAGE, (18, 14), "bilinear", True),
             f.interpolate(image, (18, 14), mode="bilinear", align_corners=True),
         ),
         "nearest of a volume": (op.Resize3d("", VOLUME, (10, 12, 14)), f.interpolate(volume, (10, 12, 14))),
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.slow

@@ -21,9 +21,12 @@ def test_breaks_sizes_and_precisions_reach_the_plan() -> None:
     assert query.NodePredicateBuilder.from_json(predicate.to_json()).to_json() == predicate.to_json()
     pybuda.set_epoch_break(query.op_type("tanh"))
     pybuda.override_op_size("one.product", (1, 2))
-    pybuda.configure_mixed_precision(op_type="matmul", output_df=pybuda.DataFormat.Bfp8_b,
-                                     math_fidelity=pybuda.MathFidelity.LoFi,
-                                     input_df={1: (pybuda.DataFormat.Bfp4_b, True)})  # fmt: skip
+    pybuda.configure_mixed_precision(
+        op_type="matmul",
+        output_df=pybuda.DataFormat.Bfp8_b,
+        math_fidelity=pybuda.MathFidelity.LoFi,
+        input_df={1: (pybuda.DataFormat.Bfp4_b, True)},
+    )
     device = pybuda.TTDevice("a", arch=WORMHOLE, module=Layer("one"))
     device.compile_modules([X])
     compilation = device.compiled[0].compilation
@@ -93,8 +96,11 @@ def test_a_card_is_described_by_files(tmp_path: Path) -> None:
     rows = [row for row in range(1, 12) if row not in (1, 6, 11)]
     workers = [f"{column}-{row}" for row in rows for column in range(1, 13)]
     descriptor.write_text(f"arch_name: GRAYSKULL\nfunctional_workers: {workers}\n")
-    pybuda.set_configuration_options(backend_device_descriptor_path=str(descriptor), store_backend_db_to_yaml=True,
-                                     backend_runtime_params_path=str(params))  # fmt: skip
+    pybuda.set_configuration_options(
+        backend_device_descriptor_path=str(descriptor),
+        store_backend_db_to_yaml=True,
+        backend_runtime_params_path=str(params),
+    )
     assert pybuda.detect_available_devices() == [pybuda.BackendDevice.Grayskull]
     device = pybuda.TTDevice("tt0", module=Layer("one"))
     device.compile_modules([X])

@@ -11,9 +11,13 @@ import pytest
 
 PROGRAMS = Path(__file__).parent / "programs"
 NEEDS = {
-    "torch": ("torch", "torchax"), "keras": ("keras",), "tensorflow": ("tensorflow",), "graphdef": ("tensorflow",),
-    "onnx": ("onnx", "torch_mlir"), "tflite": ("tensorflow", "tf2onnx", "torch_mlir"),
-}  # fmt: skip
+    "torch": ("torch", "torchax"),
+    "keras": ("keras",),
+    "tensorflow": ("tensorflow",),
+    "graphdef": ("tensorflow",),
+    "onnx": ("onnx", "torch_mlir"),
+    "tflite": ("tensorflow", "tf2onnx", "torch_mlir"),
+}
 INFO = """\
 - Device Name: tt0
 Device Info...

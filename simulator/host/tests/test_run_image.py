@@ -17,10 +17,25 @@ from opscope.simulator.host.run_image import run_image
 from opscope.simulator.host.tests.images import TEXT, compiled, values, written
 
 FORBIDDEN = (
-    "jax", "jaxlib", "xdsl", "torch", "torchax", "tensorflow", "keras", "onnx", "flax", "equinox",
-    "opscope.compiler.api", "opscope.compiler.depths", "opscope.compiler.passes", "opscope.compiler.pipelines",
-    "opscope.compiler.translations", "opscope.compiler.ir", "opscope.compiler.buda", "opscope.models",
-)  # fmt: skip
+    "jax",
+    "jaxlib",
+    "xdsl",
+    "torch",
+    "torchax",
+    "tensorflow",
+    "keras",
+    "onnx",
+    "flax",
+    "equinox",
+    "opscope.compiler.api",
+    "opscope.compiler.depths",
+    "opscope.compiler.passes",
+    "opscope.compiler.pipelines",
+    "opscope.compiler.translations",
+    "opscope.compiler.ir",
+    "opscope.compiler.buda",
+    "opscope.models",
+)
 """What a process that runs an image must not have loaded."""
 RUNNER = """
 import sys
@@ -56,8 +71,9 @@ def test_another_process_without_the_compiler_gives_the_same_bits(
     given = values()
     np.savez(tmp_path / "in.npz", x=given["x"])
     words = ["run-image", path, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz"]
-    done = subprocess.run([sys.executable, "-P", "-c", RUNNER, *map(str, words)],
-                          capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", RUNNER, *map(str, words)], capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 0, done.stderr
     loaded = done.stdout.split()
     assert "opscope.simulator.device" in loaded
@@ -140,8 +156,10 @@ def test_bad_input_is_one_line(words: tuple[str, ...], message: str, path: Path,
     files = {"mlir": tmp_path / "dense.mlir", "tti": path, "npz": tmp_path / "z.npz"}
     files["mlir"].write_bytes(TEXT)
     np.savez(files["npz"], z=np.zeros(3))
-    verb, *rest = (word.format(**files).replace("x.tti", str(tmp_path / "x.tti")) if word == "x.tti" else
-                   word.format(**files) for word in words)  # fmt: skip
+    verb, *rest = (
+        word.format(**files).replace("x.tti", str(tmp_path / "x.tti")) if word == "x.tti" else word.format(**files)
+        for word in words
+    )
     code, said = invoke({"image": image, "run-image": run_image}[verb], *rest)
     assert code == 2
     assert message in said

@@ -268,43 +268,54 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "epochs": (lambda: pybuda.run_training(epochs=0), PyBudaError, "run_training: epochs: expected a number from 1"),
     "no module": (lambda: pybuda.run_training(), PyBudaError, "training: expected a module on a device, got none"),
     "no inputs": (
-        lambda: (ready(optimizer=sgd()), pybuda.run_training()), PyBudaError, "training: expected 1 inputs, got 0"
+        lambda: (ready(optimizer=sgd()), pybuda.run_training()),
+        PyBudaError,
+        "training: expected 1 inputs, got 0",
     ),
     "no loss": (
         lambda: (ready(optimizer=sgd()).remove_loss_module(), pybuda.run_training()),
-        PyBudaError, "tt: expected a loss module, got none; try place_loss_module",
+        PyBudaError,
+        "tt: expected a loss module, got none; try place_loss_module",
     ),
     "no gradient": (
         lambda: (
             ready(optimizer=optimizers.SGD(0.1, [])),
             pybuda.initialize_pipeline(True, sample_inputs=(X,), sample_targets=(X,)),
         ),
-        PyBudaError, "tt: expected parameters that require a gradient and that its optimizer trains, got none",
+        PyBudaError,
+        "tt: expected parameters that require a gradient and that its optimizer trains, got none",
     ),
     "an optimizer of PyTorch's": (
-        lambda: ready(optimizer=object()), PyBudaError, "tt: optimizer: expected a pybuda.Optimizer, got object"
+        lambda: ready(optimizer=object()),
+        PyBudaError,
+        "tt: optimizer: expected a pybuda.Optimizer, got object",
     ),
     "the CPU": (
         lambda: (pybuda.CPUDevice("cpu", module=Linear("net")), pybuda.run_training()),
-        NoMeaningHere, "cpu: expected a TTDevice to train, got CPUDevice",
+        NoMeaningHere,
+        "cpu: expected a TTDevice to train, got CPUDevice",
     ),
     "a JAX function": (
         lambda: (
             ready(module=pybuda.JaxModule("f", np.tanh), optimizer=sgd()),
             pybuda.initialize_pipeline(True, sample_inputs=(X,), sample_targets=(X,)),
         ),
-        PyBudaError, "tt: expected a PyBudaModule or a PyTorchModule to train, whose parameters can be set, got",
+        PyBudaError,
+        "tt: expected a PyBudaModule or a PyTorchModule to train, whose parameters can be set, got",
     ),
     "another shape": (
-        _other_shape, PyBudaError, "tt: expected shape [1, 1, 32, 32] of input or target 0, got [1, 1, 16, 32]"
+        _other_shape,
+        PyBudaError,
+        "tt: expected shape [1, 1, 32, 32] of input or target 0, got [1, 1, 16, 32]",
     ),
     "gradients": (lambda: pybuda.get_parameter_gradients(), PyBudaError, "get_parameter_gradients: expected training"),
     "a device alone": (lambda: ready(optimizer=sgd()).backward(1, True), PyBudaError, "tt: expected run_backward()"),
     "a sample": (
         lambda: (ready(optimizer=sgd()), pybuda.initialize_pipeline(True)),
-        PyBudaError, "initialize_pipeline: expected sample_inputs, or some that were pushed, got neither",
+        PyBudaError,
+        "initialize_pipeline: expected sample_inputs, or some that were pushed, got neither",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", BAD)

@@ -48,5 +48,12 @@ def write_training_image(
     for kind, one in part.passes.items():
         named = roles([spec.name for spec in one.built.arguments], len(inputs))
         modules.append(device.programs[kind].for_image(kind, named, list(one.results)))
-    write_image(path, modules, part.values, device_name=device.name, devtype=devtype, training=True,
-                sources={name: text for one in device.active for name, text in one.sources().items()})  # fmt: skip
+    write_image(
+        path,
+        modules,
+        part.values,
+        device_name=device.name,
+        devtype=devtype,
+        training=True,
+        sources={name: text for one in device.active for name, text in one.sources().items()},
+    )

@@ -86,9 +86,17 @@ def part_of(
     held = {name: array_of(parameter.value()) for name, parameter in parameters.items()}
     try:
         return TrainingDevice(
-            device.name, function, held, trained, samples, device.optimizer, lambda one: _program(device, one),
-            loss=loss, recompute=bool(option("enable_recompute", False)), input_gradients=input_gradients,
-        )  # fmt: skip
+            device.name,
+            function,
+            held,
+            trained,
+            samples,
+            device.optimizer,
+            lambda one: _program(device, one),
+            loss=loss,
+            recompute=bool(option("enable_recompute", False)),
+            input_gradients=input_gradients,
+        )
     except PyBudaError:
         raise
     except Exception as error:  # whatever a user's forward raises while JAX traces it

@@ -26,9 +26,14 @@ class TrainingSteps(ABC):
     """
 
     def __init__(
-        self, name: str, values: Mapping[str, np.ndarray], trained: Sequence[str], state_names: Sequence[str],
-        inputs: Sequence[ArgSpec], results: Mapping[str, Mapping[str, Described]],
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        values: Mapping[str, np.ndarray],
+        trained: Sequence[str],
+        state_names: Sequence[str],
+        inputs: Sequence[ArgSpec],
+        results: Mapping[str, Mapping[str, Described]],
+    ) -> None:
         """`values` are parameters and states by the names that the passes have for them.
 
         `inputs` are those of the forward pass, behind them the targets; `results` has the results of each pass.

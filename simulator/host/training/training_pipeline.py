@@ -87,8 +87,9 @@ class TrainingPipeline:
         count("training: input_count", input_count, 1)
         first, last = self.devices[0], self.devices[-1]
         for held, what, push in (
-            (first.inputs, "inputs", "push_to_inputs"), (last.targets, "targets", "push_to_target_inputs")
-        ):  # fmt: skip
+            (first.inputs, "inputs", "push_to_inputs"),
+            (last.targets, "targets", "push_to_target_inputs"),
+        ):
             if len(held) < input_count:
                 raise PyBudaError(f"training: expected {input_count} {what}, got {len(held)}; try {push}")
         for device in self.devices:

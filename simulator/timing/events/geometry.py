@@ -37,18 +37,24 @@ class Geometry:
 
 GEOMETRIES = {
     "grayskull": Geometry(
-        (13, 12), tuple(range(1, 13)), (*UPPER_ROWS, *LOWER_ROWS),
+        (13, 12),
+        tuple(range(1, 13)),
+        (*UPPER_ROWS, *LOWER_ROWS),
         ((1, 0), (1, 6), (4, 0), (4, 6), (7, 0), (7, 6), (10, 0), (10, 6)),
     ),
     "wormhole_b0": Geometry(
-        (10, 12), (1, 2, 3, 4, 6, 7, 8, 9), (*UPPER_ROWS, *LOWER_ROWS),
+        (10, 12),
+        (1, 2, 3, 4, 6, 7, 8, 9),
+        (*UPPER_ROWS, *LOWER_ROWS),
         ((0, 0), (0, 1), (0, 5), (0, 6), (5, 0), (5, 1), (5, 2), (5, 9), (5, 3), (5, 4), (5, 5), (5, 6)),
     ),
     "blackhole": Geometry(
-        (17, 12), (1, 2, 3, 4, 5, 6, 7, 10, 11, 12, 13, 14, 15, 16), tuple(range(2, 12)),
+        (17, 12),
+        (1, 2, 3, 4, 5, 6, 7, 10, 11, 12, 13, 14, 15, 16),
+        tuple(range(2, 12)),
         ((0, 0), (0, 2), (0, 9), (0, 5), (9, 0), (9, 2), (9, 9), (9, 5)),
     ),
-}  # fmt: skip
+}
 
 
 def geometry_of(system: SystemDesc, rows: int) -> Geometry:

@@ -67,9 +67,14 @@ class EpochRun:
     """The processes of an epoch."""
 
     def __init__(
-        self, epoch: Epoch, program: Program, cycles: Mapping[int, float], system: SystemDesc, recording: Recording,
+        self,
+        epoch: Epoch,
+        program: Program,
+        cycles: Mapping[int, float],
+        system: SystemDesc,
+        recording: Recording,
         inputs: int = PROBE,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.epoch, self.program, self.system, self.recording, self.inputs = epoch, program, system, recording, inputs
         self.env = simpy.Environment()
         profile = system.buda
@@ -156,9 +161,13 @@ class EpochRun:
         for op in self.epoch.ops:
             rows, cols = op.grid
             times = OpTimes(
-                op.name, self.program.operations[op.operation].kernel, self.epoch.plan.number, self.epoch.plan.chip,
-                rows * cols, inputs=self.inputs,
-            )  # fmt: skip
+                op.name,
+                self.program.operations[op.operation].kernel,
+                self.epoch.plan.number,
+                self.epoch.plan.chip,
+                rows * cols,
+                inputs=self.inputs,
+            )
             threads = self.threads[op.name]
             times.limiter = threads.limiter
             done = (*op.steps, op.operation)
@@ -166,16 +175,27 @@ class EpochRun:
             self.times[op.name] = times
             for index, place in enumerate(self.places[op.name]):
                 operands = self.epoch.operands[op.name]
-                Core(self, op.name, index, place, threads, [(o, got[id(o)][index]) for o in operands],
-                     current[op.name][index], times).start()  # fmt: skip
+                Core(
+                    self,
+                    op.name,
+                    index,
+                    place,
+                    threads,
+                    [(o, got[id(o)][index]) for o in operands],
+                    current[op.name][index],
+                    times,
+                ).start()
 
     def _groups(self, operand: Operand) -> list[list[int]]:
         """Returns which cores of the operand's op receive the same, by number."""
         if id(operand) not in self.groups:
             rows, cols = operand.op.grid
             # `cores` counts along the rows of the chip, which are the op's columns if it lies on its side.
-            number = {(r, c): (c * rows + r if operand.op.transposed else r * cols + c)
-                      for r in range(rows) for c in range(cols)}  # fmt: skip
+            number = {
+                (r, c): (c * rows + r if operand.op.transposed else r * cols + c)
+                for r in range(rows)
+                for c in range(cols)
+            }
             lines: dict[int, list[int]] = {}
             for (r, c), index in number.items():
                 lines.setdefault(r if operand.lines == "rows" else c if operand.lines == "cols" else index, []).append(
@@ -222,9 +242,13 @@ class EpochRun:
         return self.geometry.channel(channel, self.network.channels)
 
     def _receiver(
-        self, operand: Operand, group: list[int], got: list[Progress], current: list[Progress],
+        self,
+        operand: Operand,
+        group: list[int],
+        got: list[Progress],
+        current: list[Progress],
         done: Callable[[int], None],
-    ) -> Work:  # fmt: skip
+    ) -> Work:
         """Fetches an operand for cores that need the same."""
         source, op, env = operand.source, operand.op, self.env
         way = "noc" if source.op is not None else "ethernet" if source.far else "dram"
@@ -277,9 +301,16 @@ class Core:
     """The three threads of a core."""
 
     def __init__(
-        self, run: EpochRun, name: str, index: int, place: tuple[int, int], threads: ThreadCycles,
-        operands: list[tuple[Operand, Progress]], current: Progress, times: OpTimes,
-    ) -> None:  # fmt: skip
+        self,
+        run: EpochRun,
+        name: str,
+        index: int,
+        place: tuple[int, int],
+        threads: ThreadCycles,
+        operands: list[tuple[Operand, Progress]],
+        current: Progress,
+        times: OpTimes,
+    ) -> None:
         self.run, self.name, self.index, self.place, self.times = run, name, index, place, times
         self.operands, self.current = operands, current
         self.source = next(source for source in run.epoch.sources if source.name == name)

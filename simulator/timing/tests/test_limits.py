@@ -78,15 +78,18 @@ def counted(text: str, folder: Path, *, timed: bool) -> Counters:
     return counters(device.load_decoded(binary).profile, device.system, device.profile.cores)
 
 
-@pytest.mark.parametrize(("text", "unit"), [
-    pytest.param(product("HiFi4", 16), "math", id="product of four phases"),
-    # 16 tiles fit the core's buffers, so that the path of data through the core decides, whose math is a copy.
-    pytest.param(copy(4, 4, 1), "unpack", id="copy"),
-    # Four cores read their parts of w again for every input, from one channel.
-    pytest.param(product("LoFi", 16, 4, "false"), "dram", id="weights of one channel"),
-    # 128 tiles do not fit the buffers: they are waited for.
-    pytest.param(copy(8, 2, 8), "noc", id="long copy"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [
+        pytest.param(product("HiFi4", 16), "math", id="product of four phases"),
+        # 16 tiles fit the core's buffers, so that the path of data through the core decides, whose math is a copy.
+        pytest.param(copy(4, 4, 1), "unpack", id="copy"),
+        # Four cores read their parts of w again for every input, from one channel.
+        pytest.param(product("LoFi", 16, 4, "false"), "dram", id="weights of one channel"),
+        # 128 tiles do not fit the buffers: they are waited for.
+        pytest.param(copy(8, 2, 8), "noc", id="long copy"),
+    ],
+)
 @pytest.mark.parametrize("timed", [False, True], ids=["closed form", "events"])
 def test_the_unit_that_limits_a_plan_is_named(text: str, unit: str, timed: bool, tmp_path: Path) -> None:
     assert counted(text, tmp_path, timed=timed).limiter == unit

@@ -151,9 +151,15 @@ def test_memory_of_a_plan_is_that_of_its_ops_and_queues() -> None:
     assert profile.dram_peak_bytes == held > 0
 
 
-@pytest.mark.parametrize(("board", "buda", "ttnn"), [
-    ("n150", (9, 8), (8, 8)), ("n300", (8, 8), (8, 8)), ("galaxy", (10, 8), (8, 8)), ("p150", (10, 14), (10, 13)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("board", "buda", "ttnn"),
+    [
+        ("n150", (9, 8), (8, 8)),
+        ("n300", (8, 8), (8, 8)),
+        ("galaxy", (10, 8), (8, 8)),
+        ("p150", (10, 14), (10, 13)),
+    ],
+)
 def test_cores_of_a_plan_are_those_of_its_grid(board: str, buda: tuple[int, int], ttnn: tuple[int, int]) -> None:
     """What plans, programs, pages of events and `opscope device` count by is the board's file."""
     timed = Timed()

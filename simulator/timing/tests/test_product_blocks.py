@@ -83,7 +83,8 @@ def test_blocks_read_operands_again_and_layouts_save_reads_and_writes() -> None:
 
 
 def test_more_phases_take_longer_only_where_math_limits() -> None:
-    lofi, hifi2, hifi4 = (took((2048, 2048, 2048), Numerics(f, dst_format="Float16_b")).total for f in
-                          ("LoFi", "HiFi2", "HiFi4"))  # fmt: skip
+    lofi, hifi2, hifi4 = (
+        took((2048, 2048, 2048), Numerics(f, dst_format="Float16_b")).total for f in ("LoFi", "HiFi2", "HiFi4")
+    )
     assert hifi2 < 1.05 * lofi  # unpacking 16 bits takes as long as two phases
     assert hifi4 > 1.2 * hifi2

@@ -66,8 +66,12 @@ def test_tiles_arrive_in_runs_of_neighbours_on_one_core() -> None:
     tiles = np.array([-1, 1, 2, 3, 4, 5, 7, 6, -1, 0])
     sender = placed((1, 2), 3, 4)
     assert list(_runs(tiles, where, sender)) == [
-        Run((3, 4), 1, 3), Run((3, 5), 0, 2), Run((3, 5), 3, 1), Run((3, 5), 2, 1), Run((3, 4), 0, 1),
-    ]  # fmt: skip
+        Run((3, 4), 1, 3),
+        Run((3, 5), 0, 2),
+        Run((3, 5), 3, 1),
+        Run((3, 5), 2, 1),
+        Run((3, 4), 0, 1),
+    ]
     # On its side, and in a grid of two rows: core 1 of the model is the second row.
     assert [run.core for run in _runs(tiles, where, placed((1, 2), 3, 4, transposed=True))][:2] == [(3, 4), (4, 4)]
     turned = placed((2, 2), 3, 4, transposed=True)
@@ -148,21 +152,28 @@ def shares(graph: BudaGraph, name: str, chosen: OpModel) -> list[list[tuple[list
 def test_a_product_takes_rows_and_columns_by_inner_blocks() -> None:
     """(4x4) @ (4x2) on 2x1 cores, 2 deep: half of the rows left, blocks of two columns; right all rows, a column."""
     graph = graphs.matmul(4, 4, 2)
-    deep = model(graph.node("mm").spec, BlockShape(1, 2, 2, UBlock(1, 1)), Grid(2, 1), PLAIN,
-        BlockShape(1, 2, 2, UBlock(2, 1)))  # fmt: skip
+    deep = model(
+        graph.node("mm").spec, BlockShape(1, 2, 2, UBlock(1, 1)), Grid(2, 1), PLAIN, BlockShape(1, 2, 2, UBlock(2, 1))
+    )
     assert shares(graph, "mm", deep) == [
         [([(0, 0)], [0, 1, 4, 5, 2, 3, 6, 7]), ([(1, 0)], [8, 9, 12, 13, 10, 11, 14, 15])],
         [([(0, 0), (1, 0)], [0, 1, 2, 3, 4, 5, 6, 7])],
     ]
-    wide = model(graph.node("mm").spec, BlockShape(1, 4, 1, UBlock(1, 1)), Grid(1, 2), PLAIN,
-        BlockShape(1, 1, 1, UBlock(4, 1)))  # fmt: skip
+    wide = model(
+        graph.node("mm").spec, BlockShape(1, 4, 1, UBlock(1, 1)), Grid(1, 2), PLAIN, BlockShape(1, 1, 1, UBlock(4, 1))
+    )
     assert shares(graph, "mm", wide) == [
         [([(0, 0), (0, 1)], list(range(16)))],
         [([(0, 0)], [0, 2, 4, 6]), ([(0, 1)], [1, 3, 5, 7])],
     ]
     # Cut in time by rows, the right operand comes again for each piece; of inner blocks that do not divide, in order.
-    cut = model(graph.node("mm").spec, BlockShape(2, 2, 2, UBlock(1, 1)), Grid(1, 1), StreamFactor("R", 2),
-        BlockShape(2, 1, 2, UBlock(3, 1)))  # fmt: skip
+    cut = model(
+        graph.node("mm").spec,
+        BlockShape(2, 2, 2, UBlock(1, 1)),
+        Grid(1, 1),
+        StreamFactor("R", 2),
+        BlockShape(2, 1, 2, UBlock(3, 1)),
+    )
     assert shares(graph, "mm", cut) == [[([(0, 0)], list(range(16)))], [([(0, 0)], 2 * list(range(8)))]]
 
 
@@ -180,8 +191,10 @@ def test_other_ops_take_what_their_cores_make() -> None:
     assert cuts == {"r": (False, True), "c": (True, False), "z": (True, True)}
     shape = TensorShape(1, 1, 1, 1)
     assert [_cut(node("matmul", shape), operand) for operand in range(3)] == [
-        (True, False), (False, True), (True, True),
-    ]  # fmt: skip
+        (True, False),
+        (False, True),
+        (True, True),
+    ]
     assert [_cut(node(kind, shape), 0) for kind in ("splice", "exp")] == [(False, False), (True, True)]
 
 
@@ -200,12 +213,19 @@ def test_pipes_of_a_small_plan() -> None:
     assert cores["mm"] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     left, right, *_ = rows["mm"]
     assert {key: left[key] for key in ("name", "from", "readers", "multicast", "tiles", "route")} == {
-        "name": "mm.input_0.0_0", "from": "x", "readers": [[0, 0], [0, 1]], "multicast": True, "tiles": 16,
+        "name": "mm.input_0.0_0",
+        "from": "x",
+        "readers": [[0, 0], [0, 1]],
+        "multicast": True,
+        "tiles": 16,
         "route": [],
-    }  # fmt: skip
+    }
     assert [row["name"] for row in rows["mm"]] == [
-        "mm.input_0.0_0", "mm.input_0.1_0", "mm.input_1.0_0", "mm.input_1.0_1",
-    ]  # fmt: skip
+        "mm.input_0.0_0",
+        "mm.input_0.1_0",
+        "mm.input_1.0_0",
+        "mm.input_1.0_1",
+    ]
     assert right["input_list"] == [["queue", 16, 16]]
     columns = [row["input_list"] for row in rows["mm"][2:]]
     assert columns == [[["queue", first + 12 * row, 6] for row in range(4)] for first in (0, 6)]
@@ -235,9 +255,11 @@ def test_a_picker_has_no_pipe_and_a_column_is_told() -> None:
     assert names == {"gather": {"gather.input_1"}, "mm": {"mm.input_0", "mm.input_1"}}
     shape = TensorShape(1, 1, 2, 2)
     nodes = (
-        Node("x", NodeKind.INPUT, shape), Node("v", NodeKind.PARAMETER, TensorShape(1, 1, 2, 1)),
-        Node("a", NodeKind.OP, shape, op=OpSpec("add")), Node("y", NodeKind.OUTPUT, shape),
-    )  # fmt: skip
+        Node("x", NodeKind.INPUT, shape),
+        Node("v", NodeKind.PARAMETER, TensorShape(1, 1, 2, 1)),
+        Node("a", NodeKind.OP, shape, op=OpSpec("add")),
+        Node("y", NodeKind.OUTPUT, shape),
+    )
     column = tuple(Tm.parse(text) for text in ("tile_broadcast(c)", "broadcast(c, 2)"))
     graph = BudaGraph("column", nodes, (Edge("x", "a", 0), Edge("v", "a", 1, column), Edge("a", "y")))
     planned = plan(graph, budget_of("e150"), "MinimizeGrid")
@@ -252,7 +274,12 @@ def test_a_picker_has_no_pipe_and_a_column_is_told() -> None:
 def test_a_pipe_as_it_is_written() -> None:
     pipe = Pipe("p", "x", ((0, 1), (0, 2)), (Run((3, 4), 5, 6), Run(None, 7, 8)), ((9, 10),), "")
     assert pipe.row() == {
-        "name": "p", "from": "x", "readers": [[0, 1], [0, 2]], "multicast": True, "tiles": 14,
-        "input_list": [[[3, 4], 5, 6], ["queue", 7, 8]], "route": [[9, 10]],
-    }  # fmt: skip
+        "name": "p",
+        "from": "x",
+        "readers": [[0, 1], [0, 2]],
+        "multicast": True,
+        "tiles": 14,
+        "input_list": [[[3, 4], 5, 6], ["queue", 7, 8]],
+        "route": [[9, 10]],
+    }
     assert Pipe("p", "x", ((0, 1),), (), (), "r").row()["multicast"] is False

@@ -52,8 +52,10 @@ def test_a_product_unpacks_a_row_of_blocks_per_inner_block_and_spills_all_but_th
     unpack, math, pack = threads(graph, node, model(node.spec, BLOCK, deep))
     inner = over([{"unpack_ab": {"SrcB": 6, "SrcA": 12}}], (3, "mblock_n"))
     row = [
-        {"wait": {"buffer": "input_0", "tiles": 6}}, *inner, {"pop": {"buffer": "input_0", "tiles": 6}},
-    ]  # fmt: skip
+        {"wait": {"buffer": "input_0", "tiles": 6}},
+        *inner,
+        {"pop": {"buffer": "input_0", "tiles": 6}},
+    ]
     assert unpack == over(
         [
             {"wait": {"buffer": "input_1", "tiles": 36}},
@@ -71,8 +73,10 @@ def test_a_product_unpacks_a_row_of_blocks_per_inner_block_and_spills_all_but_th
     ]
     assert math == over(multiply, (5, "t"), (4, "m_k"), (6, "ublocks"))
     spill = [
-        {"wait_dst": 8}, {"pack_tiles": {"tiles": 8, "df": "Float16", "to": "intermediate"}}, {"release_dst": 8},
-    ]  # fmt: skip
+        {"wait_dst": 8},
+        {"pack_tiles": {"tiles": 8, "df": "Float16", "to": "intermediate"}},
+        {"release_dst": 8},
+    ]
     assert pack == over([*over(spill, (3, "m_k - 1"), (6, "ublocks")), *packed()[0]["steps"]], (5, "t"))
     # Two inner blocks spill once; one never does.
     for m_k, expected in ((2, 1), (1, 0)):
@@ -89,9 +93,11 @@ def two(kind: str, **spec: Any) -> BudaGraph:
     """An op of x and a repeated column v."""
     shape = TensorShape(1, 1, 4, 12)
     nodes = (
-        Node("x", NodeKind.INPUT, shape), Node("v", NodeKind.PARAMETER, TensorShape(1, 1, 4, 1)),
-        Node("op", NodeKind.OP, shape, "Float16", OpSpec(kind, **spec)), Node("y", NodeKind.OUTPUT, shape),
-    )  # fmt: skip
+        Node("x", NodeKind.INPUT, shape),
+        Node("v", NodeKind.PARAMETER, TensorShape(1, 1, 4, 1)),
+        Node("op", NodeKind.OP, shape, "Float16", OpSpec(kind, **spec)),
+        Node("y", NodeKind.OUTPUT, shape),
+    )
     tms = (Tm("tile_broadcast", dim="c"), Tm("broadcast", 12, "c"))
     return BudaGraph("two", nodes, (Edge("x", "op", 0), Edge("v", "op", 1, tms), Edge("op", "y")))
 
@@ -130,9 +136,9 @@ def test_a_reduction_goes_along_its_dimension() -> None:
         assert pack == packed()
     deep = TensorShape(1, 7, 4, 12)
     nodes = (
-        Node("x", NodeKind.INPUT, deep), Node("op", NodeKind.OP, TensorShape(1, 1, 4, 12),
-        op=OpSpec("reduce", reduce_dim="z", reduce_type="max")),
-    )  # fmt: skip
+        Node("x", NodeKind.INPUT, deep),
+        Node("op", NodeKind.OP, TensorShape(1, 1, 4, 12), op=OpSpec("reduce", reduce_dim="z", reduce_type="max")),
+    )
     graph = BudaGraph("deep", nodes, (Edge("x", "op"),))
     _, math, _ = threads(graph, graph.node("op"), model(graph.node("op").spec, block))
     inner = over([{"reduce_max": {"tiles": 8}}], (7, "along z"))
@@ -156,11 +162,13 @@ def test_a_gather_takes_the_strips_of_its_busiest_cores() -> None:
     row = {"buffer": "input_1", "tiles": 2 * 2 * 2}
     assert unpack == over(
         [
-            {"read_index": {"buffer": "input_2"}}, {"wait": row},
-            {"unpack_ab": {"SrcB": "tile named by the index", "SrcA": 8}}, {"pop": row},
+            {"read_index": {"buffer": "input_2"}},
+            {"wait": row},
+            {"unpack_ab": {"SrcB": "tile named by the index", "SrcA": 8}},
+            {"pop": row},
         ],
         (4, "strips (busiest row of cores)"),
-    )  # fmt: skip
+    )
     what = "blocks that are not zero (busiest row of cores)"
     assert math == over([{"mvmul": {"tiles": 4, "phases": 2}}], (4, what))
 
@@ -193,25 +201,33 @@ def test_a_fused_op_keeps_in_dst_what_the_next_step_reads() -> None:
     assert unpack == over(
         [
             *({"wait": {"buffer": f"input_{i}", "tiles": 8}} for i in range(4)),
-            take("input_0", "SrcA"), take("input_1", "SrcB", broadcast=["c"]),
+            take("input_0", "SrcA"),
+            take("input_1", "SrcB", broadcast=["c"]),
             take("input_2", "SrcA"),
             take("input_3", "SrcA"),
-            take("intermed0", "SrcA"), {"pop": {"buffer": "intermed0", "tiles": 8}},
+            take("intermed0", "SrcA"),
+            {"pop": {"buffer": "intermed0", "tiles": 8}},
             *({"pop": {"buffer": f"input_{i}", "tiles": 8}} for i in range(4)),
         ],
         *BLOCKS,
-    )  # fmt: skip
+    )
     exact = {"tiles": 8, "approximate": False}
     acquire, commit = {"acquire_dst": 8}, {"commit_dst": 8}
     assert math == over(
         [
-            acquire, {"add": exact},
-            {"move_dst": {"to": "SrcB", "tiles": 8}}, {"subtract": exact}, commit,
-            acquire, {"tanh": exact},
-            {"move_dst": {"to": "SrcB", "tiles": 8}}, {"multiply": exact}, commit,
+            acquire,
+            {"add": exact},
+            {"move_dst": {"to": "SrcB", "tiles": 8}},
+            {"subtract": exact},
+            commit,
+            acquire,
+            {"tanh": exact},
+            {"move_dst": {"to": "SrcB", "tiles": 8}},
+            {"multiply": exact},
+            commit,
         ],
         *BLOCKS,
-    )  # fmt: skip
+    )
     between = [
         {"wait_dst": 8},
         {"reserve": {"buffer": "intermed0", "tiles": 8}},
@@ -233,11 +249,23 @@ def test_what_a_kernel_is_compiled_for() -> None:
     node = graph.node("mm")
     deep = model(node.spec, BLOCK, BlockShape(5, 4, 3, UBlock(3, 4)))
     assert kernel_arguments(graph, node, deep) == {
-        "op": "mm", "type": "matmul", "block": {"t": 5, "mblock": [2, 3], "ublock": [2, 4]}, "block_cnt": 4,
-        "u_kt": 3, "ublock_order": "r", "in_df": ["Bfp8_b", "Bfp8_b"], "out_df": "Bfp8_b", "intermed_df": "Float16",
-        "acc_df": "Float16_b", "math_fidelity": "HiFi4", "phases": 4, "relu": False, "approximate": False,
-        "l1_acc": True, "gradient": False,
-    }  # fmt: skip
+        "op": "mm",
+        "type": "matmul",
+        "block": {"t": 5, "mblock": [2, 3], "ublock": [2, 4]},
+        "block_cnt": 4,
+        "u_kt": 3,
+        "ublock_order": "r",
+        "in_df": ["Bfp8_b", "Bfp8_b"],
+        "out_df": "Bfp8_b",
+        "intermed_df": "Float16",
+        "acc_df": "Float16_b",
+        "math_fidelity": "HiFi4",
+        "phases": 4,
+        "relu": False,
+        "approximate": False,
+        "l1_acc": True,
+        "gradient": False,
+    }
     graph = chain(("a", "add", "x y"), ("b", "tanh", "a"))
     (node,) = graph.ops
     told = kernel_arguments(graph, node, model(node.spec, BLOCK, BLOCK))
@@ -250,9 +278,11 @@ def test_what_a_kernel_is_compiled_for() -> None:
 
 def test_tiles_are_counted_by_step_and_buffer_through_loops() -> None:
     inner = [
-        {"wait": {"buffer": "a", "tiles": 2}}, {"wait": {"buffer": "b", "tiles": 7}}, {"wait": 5},
+        {"wait": {"buffer": "a", "tiles": 2}},
+        {"wait": {"buffer": "b", "tiles": 7}},
+        {"wait": 5},
         {"pop": {"buffer": "a", "tiles": 11}},
-    ]  # fmt: skip
+    ]
     steps = over(inner, (3, "x"), (4, "y"))
     steps.append({"wait": {"buffer": "a", "tiles": 1}})
     assert [total(steps, "wait", name) for name in "abc"] == [25, 84, 0]

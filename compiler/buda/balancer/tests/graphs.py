@@ -139,9 +139,15 @@ def fork() -> BudaGraph:
         Node("y", OUTPUT, shape(8, 12)),
     )
     edges = (
-        Edge("x", "mm", 0), Edge("w", "mm", 1), Edge("mm", "e"), Edge("mm", "sum", 0), Edge("e", "sum", 1),
-        Edge("sum", "prod", 0), Edge("e", "prod", 1), Edge("prod", "y"),
-    )  # fmt: skip
+        Edge("x", "mm", 0),
+        Edge("w", "mm", 1),
+        Edge("mm", "e"),
+        Edge("mm", "sum", 0),
+        Edge("e", "sum", 1),
+        Edge("sum", "prod", 0),
+        Edge("e", "prod", 1),
+        Edge("prod", "y"),
+    )
     return BudaGraph("fork", nodes, edges)
 
 
@@ -213,7 +219,10 @@ def product_of_products() -> BudaGraph:
         Node("y", OUTPUT, shape(48, 96)),
     )
     edges = (
-        Edge("x", "small", 0), Edge("w", "small", 1), Edge("v", "large", 1), Edge("large", "y"),
+        Edge("x", "small", 0),
+        Edge("w", "small", 1),
+        Edge("v", "large", 1),
+        Edge("large", "y"),
         Edge("small", "large", 0, tms("broadcast(r, 12);broadcast(c, 32)")),
-    )  # fmt: skip
+    )
     return BudaGraph("products", nodes, edges)

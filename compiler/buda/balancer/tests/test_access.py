@@ -73,7 +73,7 @@ def for_users(graph: BudaGraph, stream: StreamFactor, order: str) -> tuple[bool,
         ("vslice(8);hslice(3)", (8, 12, 1), "R8", "r", False, 1),
         ("transpose;hslice(2)", (12, 1, 1), "R2", "c", True, 1),
     ],
-)  # fmt: skip
+)
 def test_what_users_allow(
     between: str, size: tuple[int, int, int], stream: str, order: str, streams: bool, blocks: int
 ) -> None:

@@ -39,10 +39,12 @@ TILE = number_format("Float16_b").buda_tile_bytes
 def product(kind: str, left: str = "Float16_b", bias: str = "Float16") -> BudaGraph:
     """(8x4) x (4x6) + (8x6), in tiles, each operand in a format of its own."""
     nodes = (
-        Node("x", INPUT, shape(8, 4), left), Node("w", PARAMETER, shape(4, 6), "Bfp8_b"),
-        Node("b", PARAMETER, shape(8, 6), bias), Node("op", OP, shape(8, 6), op=OpSpec(kind)),
+        Node("x", INPUT, shape(8, 4), left),
+        Node("w", PARAMETER, shape(4, 6), "Bfp8_b"),
+        Node("b", PARAMETER, shape(8, 6), bias),
+        Node("op", OP, shape(8, 6), op=OpSpec(kind)),
         Node("y", OUTPUT, shape(8, 6)),
-    )  # fmt: skip
+    )
     edges = (Edge("x", "op", 0), Edge("w", "op", 1), Edge("b", "op", 2), Edge("op", "y", 0))
     return BudaGraph(kind, nodes, edges)
 
@@ -63,8 +65,10 @@ def inputs(kind: str, grid: Grid, stream: StreamFactor, space: int = 0, u_kt: in
 )
 def test_a_depthwise_product_goes_one_tile_at_a_time(cut, left, right, bias) -> None:  # type: ignore[no-untyped-def]
     assert inputs("depthwise", *cut) == (
-        BufferModel(left, 2, 2, "Float16_b"), BufferModel(right, 2, 2, "Bfp8_b"), BufferModel(bias, 2, 2, "Float16"),
-    )  # fmt: skip
+        BufferModel(left, 2, 2, "Float16_b"),
+        BufferModel(right, 2, 2, "Bfp8_b"),
+        BufferModel(bias, 2, 2, "Float16"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,9 +81,10 @@ def test_a_depthwise_product_goes_one_tile_at_a_time(cut, left, right, bias) -> 
 )
 def test_a_product_holds_two_micro_blocks_and_two_rows_of_them(cut, left, right, bias) -> None:  # type: ignore[no-untyped-def]
     assert inputs("matmul", *cut, u_kt=2) == (
-        BufferModel(BlockShape(*left), 2, 2, "Float16_b"), BufferModel(BlockShape(*right), 4, 2, "Bfp8_b"),
+        BufferModel(BlockShape(*left), 2, 2, "Float16_b"),
+        BufferModel(BlockShape(*right), 4, 2, "Bfp8_b"),
         BufferModel(BlockShape(*bias), 2, 2, "Float16"),
-    )  # fmt: skip
+    )
 
 
 def test_the_inner_block_is_as_deep_as_what_the_bias_leaves() -> None:

@@ -76,8 +76,10 @@ def test_a_transcribed_table_changes_only_on_purpose(table: object, digest: str)
 def test_half_of_dst_holds_eight_tiles_or_four() -> None:
     assert [budget.dst_tiles(name) for name in ("Float16_b", "Float16", "Float32", "Int32")] == [8, 8, 4, 4]
     assert {
-        "grayskull": pytest.approx(10.5 * 2**30 / 1e9), "wormhole_b0": 20.4, "blackhole": 20.4,
-    } == budget.DRAM_BYTES_PER_CLOCK  # fmt: skip
+        "grayskull": pytest.approx(10.5 * 2**30 / 1e9),
+        "wormhole_b0": 20.4,
+        "blackhole": 20.4,
+    } == budget.DRAM_BYTES_PER_CLOCK
     assert budget.DRAM_SUBCHANNELS == {"grayskull": 1, "wormhole_b0": 3, "blackhole": 3}
 
 
@@ -136,12 +138,18 @@ SHARE = SparseShare(nz_tiles=10, nz_ublocks=6, nz_strips=3, unique_tiles=0, enco
 @pytest.mark.parametrize(
     ("shape", "u_kt", "bits", "math", "reload", "pack"),
     [
-        ((1, 1), 1, 16, 335, 142, 150), ((1, 1), 3, 16, 335, 142, 150), ((1, 1), 4, 16, 100, 140, 123),
-        ((1, 1), 7, 16, 100, 140, 123), ((1, 1), 8, 16, 55, 140, 120), ((1, 3), 1, 8, 125, 110, 100),
-        ((3, 1), 4, 8, 55, 110, 90), ((1, 8), 8, 8, 26, 45, 35), ((7, 1), 1, 16, 55, 45, 40),
+        ((1, 1), 1, 16, 335, 142, 150),
+        ((1, 1), 3, 16, 335, 142, 150),
+        ((1, 1), 4, 16, 100, 140, 123),
+        ((1, 1), 7, 16, 100, 140, 123),
+        ((1, 1), 8, 16, 55, 140, 120),
+        ((1, 3), 1, 8, 125, 110, 100),
+        ((3, 1), 4, 8, 55, 110, 90),
+        ((1, 8), 8, 8, 26, 45, 35),
+        ((7, 1), 1, 16, 55, 45, 40),
         ((8, 1), 1, 16, 55, 45, 35),
     ],
-)  # fmt: skip
+)
 def test_the_newer_sparse_formula_by_hand(
     shape: tuple[int, int], u_kt: int, bits: int, math: int, reload: int, pack: int
 ) -> None:
@@ -161,12 +169,16 @@ def test_the_newer_sparse_formula_by_hand(
 @pytest.mark.parametrize(
     ("arch", "fidelity", "data_format", "tabled"),
     [
-        ("wormhole_b0", "HiFi2", "Float16_b", True), ("wormhole_b0", "LoFi", "Float16_b", False),
-        ("wormhole_b0", "LoFi", "Bfp8_b", True), ("wormhole_b0", "HiFi2", "Bfp8_b", False),
-        ("wormhole_b0", "HiFi2", "Float32", False), ("wormhole_b0", "LoFi", "Bfp4_b", False),
-        ("grayskull", "HiFi2", "Float16_b", False), ("blackhole", "HiFi2", "Float16_b", False),
+        ("wormhole_b0", "HiFi2", "Float16_b", True),
+        ("wormhole_b0", "LoFi", "Float16_b", False),
+        ("wormhole_b0", "LoFi", "Bfp8_b", True),
+        ("wormhole_b0", "HiFi2", "Bfp8_b", False),
+        ("wormhole_b0", "HiFi2", "Float32", False),
+        ("wormhole_b0", "LoFi", "Bfp4_b", False),
+        ("grayskull", "HiFi2", "Float16_b", False),
+        ("blackhole", "HiFi2", "Float16_b", False),
     ],
-)  # fmt: skip
+)
 def test_wormhole_has_a_table_for_two_formats(arch: str, fidelity: str, data_format: str, tabled: bool) -> None:
     work = Work(2, 4, 1, 1, 2, 1, FIDELITIES[fidelity])
     by_table = sparse.by_table(work, 2, SHARE, fidelity, number_format(data_format).bits) if tabled else 0

@@ -57,12 +57,16 @@ def test_candidates_are_all_ways_to_divide(rt: int, ct: int) -> None:
     got = {(g.r, g.c, s.r, s.c) for g, s in candidates(graph, graph.node("op"), GRAYSKULL, PLAIN)}
     every = {
         (r, c, tr, tc)
-        for r in range(1, 11) if rt % r == 0
-        for c in range(1, 13) if ct % c == 0
-        for tr in range(1, rt // r + 1) if rt // r % tr == 0
-        for tc in range(1, ct // c + 1) if ct // c % tc == 0
+        for r in range(1, 11)
+        if rt % r == 0
+        for c in range(1, 13)
+        if ct % c == 0
+        for tr in range(1, rt // r + 1)
+        if rt // r % tr == 0
+        for tc in range(1, ct // c + 1)
+        if ct // c % tc == 0
         if tr == 1 or tc == 1
-    }  # fmt: skip
+    }
     assert got == every
     assert len(list(candidates(graph, graph.node("op"), GRAYSKULL, PLAIN))) == len(every)
 
@@ -110,8 +114,9 @@ def test_grids_of_a_reduction_do_not_divide_what_it_reduces() -> None:
         assert grids(graph.node("op"), GRAYSKULL, PLAIN) == tuple(Grid(r, c) for r in rows for c in columns)
     flat = OpSpec("exp", reduce_dim="c")
     assert [parallelization(Node("op", NodeKind.OP, graphs.shape(8, 12, 4), op=spec)) for spec in (Z_SUM, flat)] == [
-        (8, 12), (8, 12),
-    ]  # fmt: skip
+        (8, 12),
+        (8, 12),
+    ]
 
 
 def test_grids_fit_the_chip_and_are_those_that_are_asked_for() -> None:

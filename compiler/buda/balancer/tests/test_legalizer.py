@@ -168,7 +168,7 @@ def test_a_product_is_cut_into_at_most_so_many_pieces(most: int, pieces: list[in
         (2, 1, 2, 4, StreamFactor("R", 3, 1), "no inner block keeps the order of 4 rows"),
         (2, 1, 2, 4, StreamFactor("C", 1, 3), ""),
     ],
-)  # fmt: skip
+)
 def test_what_a_sparse_product_can_encode(
     rows: int, u_rt: int, unique: int, columns: int, stream: StreamFactor, detail: str
 ) -> None:
@@ -209,8 +209,9 @@ def test_an_op_without_a_legal_model_is_one_line() -> None:
 
 def test_which_reasons_smaller_micro_blocks_may_cure() -> None:
     assert [reason for reason in Reason if reason.is_memory] == [
-        Reason.InputBufferAllocationFailure, Reason.L1UsageOverMaxLimit,
-    ]  # fmt: skip
+        Reason.InputBufferAllocationFailure,
+        Reason.L1UsageOverMaxLimit,
+    ]
 
 
 def test_equal_ops_in_equal_surroundings_share_their_models() -> None:

@@ -77,9 +77,12 @@ def candidate(rows: int, columns: int, cycles: int, kind: str = "exp", resident:
     parameters = (None, object() if resident else None)
     dram = (None, object() if streamed else None)
     return SimpleNamespace(
-        grid=Grid(rows, columns), cycles=cycles, spec=SimpleNamespace(type=kind, is_matmul=kind == "matmul"),
-        parameters=parameters, dram=dram,
-    )  # fmt: skip
+        grid=Grid(rows, columns),
+        cycles=cycles,
+        spec=SimpleNamespace(type=kind, is_matmul=kind == "matmul"),
+        parameters=parameters,
+        dram=dram,
+    )
 
 
 @pytest.mark.parametrize(
@@ -199,9 +202,23 @@ def test_cnn_warns_that_it_is_deprecated() -> None:
 
 @pytest.mark.parametrize(
     ("limit", "distance", "closeness"),
-    [(79, 0, 0), (80, 0, 1), (99, 0, 1), (100, 0, 2), (119, 0, 2), (120, 0, 3), (199, 0, 3), (200, 1, 3), (500, 2, 3),
-     (1000, 3, 3), (2000, 4, 3), (51, 0, 0), (50, 1, 0), (5, 4, 0)],
-)  # fmt: skip
+    [
+        (79, 0, 0),
+        (80, 0, 1),
+        (99, 0, 1),
+        (100, 0, 2),
+        (119, 0, 2),
+        (120, 0, 3),
+        (199, 0, 3),
+        (200, 1, 3),
+        (500, 2, 3),
+        (1000, 3, 3),
+        (2000, 4, 3),
+        (51, 0, 0),
+        (50, 1, 0),
+        (5, 4, 0),
+    ],
+)
 def test_ribbon_wants_models_near_its_target(limit: int, distance: int, closeness: int) -> None:
     """Of target 100: by how many of 2, 5, 10 and 20 it is off, and how many of 80, 100 and 120 it reaches."""
     model: Any = SimpleNamespace(
@@ -225,9 +242,12 @@ def test_ribbon_wants_large_steps_and_blocks() -> None:
 def test_ribbon_takes_few_columns_where_both_are_fast() -> None:
     def model(rows: int, columns: int) -> Any:
         return SimpleNamespace(
-            grid=SimpleNamespace(r=rows, c=columns), spec=SimpleNamespace(is_matmul=False), u_kt=1,
-            block=SimpleNamespace(t=1, tiles=8), cycles=40,
-        )  # fmt: skip
+            grid=SimpleNamespace(r=rows, c=columns),
+            spec=SimpleNamespace(is_matmul=False),
+            u_kt=1,
+            block=SimpleNamespace(t=1, tiles=8),
+            cycles=40,
+        )
 
     assert _better((model(4, 8), 90), (model(5, 1), 90), 4, 100)  # the height of the band
     assert _better((model(3, 8), 90), (model(5, 1), 90), 4, 100)  # as far off, with fewer rows

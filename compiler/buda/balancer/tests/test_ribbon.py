@@ -23,9 +23,15 @@ STEPS = (BufferModel.whole(BlockShape(1, 5, 1, UBlock(4, 1)), 2, "Float16_b"),) 
 def model(rows: int, columns: int, limit: int = 1, cycles: int = 100, **more: Any) -> Any:
     """A model whose bottleneck takes `limit` cycles."""
     return SimpleNamespace(
-        grid=Grid(rows, columns), limit=limit, cycles=cycles, block=BlockShape(1, 2, 3, UBlock(1, 1)), inputs=STEPS,
-        spec=SimpleNamespace(is_matmul=False), u_kt=1, **more,
-    )  # fmt: skip
+        grid=Grid(rows, columns),
+        limit=limit,
+        cycles=cycles,
+        block=BlockShape(1, 2, 3, UBlock(1, 1)),
+        inputs=STEPS,
+        spec=SimpleNamespace(is_matmul=False),
+        u_kt=1,
+        **more,
+    )
 
 
 class Solver:

@@ -28,9 +28,13 @@ def test_one_of_two_divides_the_other() -> None:
 
 @pytest.mark.parametrize(
     ("direction", "by_rows", "z_major", "order", "transposed"),
-    [("R", True, False, "r", "C"), ("C", False, False, "c", "R"), ("RZ", True, True, "r", "CZ"),
-     ("CZ", False, False, "c", "RZ")],
-)  # fmt: skip
+    [
+        ("R", True, False, "r", "C"),
+        ("C", False, False, "c", "R"),
+        ("RZ", True, True, "r", "CZ"),
+        ("CZ", False, False, "c", "RZ"),
+    ],
+)
 def test_directions_of_pieces(direction: str, by_rows: bool, z_major: bool, order: str, transposed: str) -> None:
     stream = StreamFactor(direction, 2, 3)
     assert (stream.t, stream.none, stream.by_rows, stream.z_major) == (6, False, by_rows, z_major)

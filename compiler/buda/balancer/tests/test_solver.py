@@ -153,7 +153,7 @@ CASES = [
         end("C", 1, 2),
         end("C", 1, 1, Grid(1, 3)),
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("reason", "graph", "edge", "made", "taken"), CASES, ids=lambda v: getattr(v, "name", ""))

@@ -55,16 +55,23 @@ def test_a_product_holds_two_rows_of_its_right_operands_blocks() -> None:
     held = netlist((matmul,), queues=(queue("x"), queue("w"), queue("b")))
     output = ("output", 0, FORMAT, 240)
     assert tiles(held, matmul) == [
-        ("input", 0, FORMAT, 48), ("input", 1, FORMAT, 180), ("input", 2, FORMAT, 40), output,
-    ]  # fmt: skip
+        ("input", 0, FORMAT, 48),
+        ("input", 1, FORMAT, 180),
+        ("input", 2, FORMAT, 40),
+        output,
+    ]
     flat = replace(matmul, attributes={})
     assert [row[3] for row in tiles(netlist((flat,)), flat)] == [8, 30, 40, 240]
     # The netlist may set some, and those of buffers that are no operands: indices, which nobody chooses for it.
     some = replace(matmul, input_buf_min_size_tiles=(0, 7, 0, 0, 9), buf_size_mb=1)
     assert tiles(netlist((some,)), some) == [
-        ("input", 0, FORMAT, 48), ("input", 1, FORMAT, 7), ("input", 2, FORMAT, 40), ("input", 3, "UInt32", 0),
-        ("input", 4, "UInt32", 9), ("output", 0, FORMAT, 120),
-    ]  # fmt: skip
+        ("input", 0, FORMAT, 48),
+        ("input", 1, FORMAT, 7),
+        ("input", 2, FORMAT, 40),
+        ("input", 3, "UInt32", 0),
+        ("input", 4, "UInt32", 9),
+        ("output", 0, FORMAT, 120),
+    ]
     # Partial results of another format than the result's wait in a block of their own.
     apart = replace(flat, intermed_df="Float32")
     assert tiles(netlist((apart,)), apart)[4:] == [("intermediate", 0, "Float32", 120)]

@@ -25,9 +25,21 @@ def netlist(*schedules: list[SubOp], inputs: int = 2, intermediates: int = 1, ar
     fused = FusedOp(7, inputs, intermediates, tuple(map(tuple, schedules)))
     names = tuple(f"x{i}" for i in range(inputs))
     op = Op(
-        "f", "fused_op", (0, 0), (1, 1), names, 1, BLOCKS["mblock"], BLOCKS["ublock"], ("Float16_b",) * inputs,
-        "Float16_b", "Float16_b", "Float16_b", "HiFi3", attributes={"fused_op_id": 7},
-    )  # fmt: skip
+        "f",
+        "fused_op",
+        (0, 0),
+        (1, 1),
+        names,
+        1,
+        BLOCKS["mblock"],
+        BLOCKS["ublock"],
+        ("Float16_b",) * inputs,
+        "Float16_b",
+        "Float16_b",
+        "Float16_b",
+        "HiFi3",
+        attributes={"fused_op_id": 7},
+    )
     return Netlist(arch, {}, (Graph("g", 0, 1, (op,)),), (), fused_ops={7: fused})
 
 
@@ -107,14 +119,16 @@ BAD = {
         "square, subtract, tanh, got 'wobble'",
     ),
     "a buffer before it is filled": (
-        netlist([step("abs", "intermed0", "output")]), f"{AT}.abs.0: expected input0, input1 or dest, got 'intermed0'"
+        netlist([step("abs", "intermed0", "output")]),
+        f"{AT}.abs.0: expected input0, input1 or dest, got 'intermed0'",
     ),
     "a buffer that was popped": (
         netlist([KEPT, replace(TAKEN, output="dest", pop=("intermed0",)), step("add", "dest intermed0", "output")]),
         f"{AT}.add.0: expected input0, input1 or dest, got 'intermed0'",
     ),
     "Dst that holds nothing": (
-        netlist([KEPT, LAST]), f"{AT}.tanh.0: expected Dst to hold the step before and a step that reads Dst, got tanh"
+        netlist([KEPT, LAST]),
+        f"{AT}.tanh.0: expected Dst to hold the step before and a step that reads Dst, got tanh",
     ),
     "Dst into a maximum": (
         netlist([ADD, step("maximum", "dest input0", "output")]),
@@ -169,12 +183,14 @@ BAD = {
         "intermed0 and mblock [1, 2]",
     ),
     "other macro blocks": (
-        netlist([replace(ADD, mblock=(4, 3)), LAST]), f"{AT}.add.0.mblock: expected [4, 2] as f has, got [4, 3]"
+        netlist([replace(ADD, mblock=(4, 3)), LAST]),
+        f"{AT}.add.0.mblock: expected [4, 2] as f has, got [4, 3]",
     ),
     "other micro blocks": (
-        netlist([ADD, replace(LAST, ublock=(2, 2))]), f"{AT}.tanh.0.ublock: expected [1, 2] as f has, got [2, 2]"
+        netlist([ADD, replace(LAST, ublock=(2, 2))]),
+        f"{AT}.tanh.0.ublock: expected [1, 2] as f has, got [2, 2]",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", GOOD)

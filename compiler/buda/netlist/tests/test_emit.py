@@ -38,8 +38,11 @@ def netlist(planned: BudaPlan, **where: Any) -> Netlist:
 
 def test_an_op_reads_a_queue_of_what_another_epoch_made_and_the_op_itself_in_its_own() -> None:
     assert {op.name: op.inputs for op in netlist(forked()).ops.values()} == {
-        "mm": ("x", "w"), "e": ("mm",), "sum": ("e2e_mm_0", "e2e_e_0"), "prod": ("sum", "e2e_e_0"),
-    }  # fmt: skip
+        "mm": ("x", "w"),
+        "e": ("mm",),
+        "sum": ("e2e_mm_0", "e2e_e_0"),
+        "prod": ("sum", "e2e_e_0"),
+    }
 
 
 def test_what_is_cut_waits_in_a_queue_of_its_own_epoch() -> None:
@@ -47,8 +50,11 @@ def test_what_is_cut_waits_in_a_queue_of_its_own_epoch() -> None:
     together = plan(fork(), budget_of("n150"), "MinimizeGrid")
     cut = netlist(replace(together, cuts=together.graph.operands("e")))
     assert {op.name: op.inputs for op in cut.ops.values()} == {
-        "mm": ("x", "w"), "e": ("e2e_mm_0",), "sum": ("mm", "e"), "prod": ("sum", "e"),
-    }  # fmt: skip
+        "mm": ("x", "w"),
+        "e": ("e2e_mm_0",),
+        "sum": ("mm", "e"),
+        "prod": ("sum", "e"),
+    }
 
 
 @pytest.mark.parametrize(("board", "tail"), [("e150", ""), ("n150", "_temporal_epoch_0")])
@@ -80,11 +86,19 @@ def test_a_gather_tells_its_windows_and_what_its_encoding_needs() -> None:
     gather, product = netlist(planned).ops.values()
     model = planned.choices["gather"].model
     assert gather.attributes == {
-        "m_k": model.m_k, "u_kt": model.u_kt, "identity": True, "num_sparse_tiles": 2,
+        "m_k": model.m_k,
+        "u_kt": model.u_kt,
+        "identity": True,
+        "num_sparse_tiles": 2,
         "num_index_tiles": model.inputs[2].l1_size_tiles,
-        "windows": {"size": [16, 16], "kernel": [1, 1], "stride": [1, 1], "padding": [[0, 0], [0, 0]],
-            "dilation": [1, 1]},
-    }  # fmt: skip
+        "windows": {
+            "size": [16, 16],
+            "kernel": [1, 1],
+            "stride": [1, 1],
+            "padding": [[0, 0], [0, 0]],
+            "dilation": [1, 1],
+        },
+    }
     assert (gather.type, product.type, set(product.attributes)) == ("matmul", "matmul", {"m_k", "u_kt"})
 
 
@@ -162,8 +176,9 @@ def test_the_passes_of_a_training_step_run_once() -> None:
     programs = netlist(plan(builder.graph(), budget_of("n150"))).programs
     assert [program.name for program in programs] == ["run_fwd_0", "run_bwd_0"]
     assert [[name for name, _ in program.instructions] for program in programs] == [
-        ["var", "staticvar", "execute", "varinst", "varinst"], ["var", "staticvar", "execute"],
-    ]  # fmt: skip
+        ["var", "staticvar", "execute", "varinst", "varinst"],
+        ["var", "staticvar", "execute"],
+    ]
 
 
 def reading(text: str, spec: OpSpec) -> BudaGraph:
@@ -176,8 +191,11 @@ def reading(text: str, spec: OpSpec) -> BudaGraph:
 @pytest.mark.parametrize(
     ("text", "spec", "words"),
     [
-        ("x | transpose", OpSpec("exp", approximate=True), "input_0_tms: [transpose], attributes: "
-         "{approximate_mode: true, elements: [3, 33, 97]}"),
+        (
+            "x | transpose",
+            OpSpec("exp", approximate=True),
+            "input_0_tms: [transpose], attributes: {approximate_mode: true, elements: [3, 33, 97]}",
+        ),
         ("x | hslice(2) | broadcast(r, 3)", OpSpec("exp"), "input_0_tms: [{hslice: 2}, {broadcast: {r: 3}}], "),
         ("x | tile_broadcast(c)", OpSpec("abs"), "input_0_tms: [{tile_broadcast: c}], "),
         ("x | buda_unpad(1, 2)", OpSpec("abs"), "input_0_tms: [{buda_unpad: {rt: 1, ct: 2}}], "),
@@ -185,7 +203,7 @@ def reading(text: str, spec: OpSpec) -> BudaGraph:
         ("x", OpSpec("reduce", reduce_dim="z", reduce_type="max"), "attributes: {dim: z, type: max, z: 3, elements"),
         ("x", OpSpec("reduce", reduce_dim="r"), "attributes: {dim: r, type: sum, elements"),
     ],
-)  # fmt: skip
+)
 def test_tms_and_attributes_are_told_in_tt_budas_words(text: str, spec: OpSpec, words: str) -> None:
     (op,) = netlist(plan(reading(text, spec), budget_of("n150"), "MinimizeGrid")).ops.values()
     assert words in op_line(op)

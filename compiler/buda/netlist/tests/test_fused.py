@@ -100,7 +100,7 @@ BAD = {
     "a name for a number": (netlist().replace("  0: {inputs", "  zero: {inputs"), "whole numbers as keys, got 'zero'"),
     "a list of fused ops": (netlist().split("fused_ops:")[0] + "fused_ops: [1]", "fused_ops: expected a mapping"),
     "an unknown step": (netlist(STEPS.replace("type: gelu", "type: wobble")), "got 'wobble'"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BAD)

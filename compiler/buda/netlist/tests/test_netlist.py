@@ -280,11 +280,18 @@ def test_the_interpreter_names_what_there_is() -> None:
 def test_what_is_not_given_is_one_and_what_is_only_declared_zero() -> None:
     settings = {"x": {"a": "$a", "b": "$b", "flag": True, "number": 7}}
     lines = (
-        ("param", None), ("param", ["$a"]), ("var", ["$b"]), ("var", {"$c": 5}), ("loop", "$a"),
-        ("varinst", ["$c", "incwrap", 1, 1]), ("varinst", ["$b", "add", "$c", "$a"]),
-        ("execute", {"graph_name": "g", "queue_settings": settings}), ("endloop", None),
-        ("execute", {"graph_name": "h", "queue_settings": None}), ("execute", {"graph_name": "i"}),
-    )  # fmt: skip
+        ("param", None),
+        ("param", ["$a"]),
+        ("var", ["$b"]),
+        ("var", {"$c": 5}),
+        ("loop", "$a"),
+        ("varinst", ["$c", "incwrap", 1, 1]),
+        ("varinst", ["$b", "add", "$c", "$a"]),
+        ("execute", {"graph_name": "g", "queue_settings": settings}),
+        ("endloop", None),
+        ("execute", {"graph_name": "h", "queue_settings": None}),
+        ("execute", {"graph_name": "i"}),
+    )
     for given, a in ((None, 1), ({}, 1), ({"a": 2}, 2)):
         steps = list(executions(Program("run", lines), given))
         assert [step.graph for step in steps] == [*["g"] * a, "h", "i"]

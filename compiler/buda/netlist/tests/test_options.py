@@ -18,14 +18,39 @@ from opscope.compiler.errors import CompilerInputError
 
 def op(kind: str, inputs: int = 2, **more: Any) -> Op:
     row: dict[str, Any] = {
-        "grid": (1, 1), "t": 1, "mblock": (1, 1), "ublock": (1, 1), "order": "r", "tile": (32, 32), "tms": {}, **more,
-    }  # fmt: skip
+        "grid": (1, 1),
+        "t": 1,
+        "mblock": (1, 1),
+        "ublock": (1, 1),
+        "order": "r",
+        "tile": (32, 32),
+        "tms": {},
+        **more,
+    }
     attributes = row.get("attributes", {})
     return Op(
-        "f", kind, (0, 0), row["grid"], tuple("xyzw"[:inputs]), row["t"], row["mblock"], row["ublock"],
-        ("Float16_b",) * inputs, "Float16_b", "Float16_b", "Float16_b", "HiFi4", 2, row["order"], (), False, False,
-        row["tms"], attributes, row["tile"],
-    )  # fmt: skip
+        "f",
+        kind,
+        (0, 0),
+        row["grid"],
+        tuple("xyzw"[:inputs]),
+        row["t"],
+        row["mblock"],
+        row["ublock"],
+        ("Float16_b",) * inputs,
+        "Float16_b",
+        "Float16_b",
+        "Float16_b",
+        "HiFi4",
+        2,
+        row["order"],
+        (),
+        False,
+        False,
+        row["tms"],
+        attributes,
+        row["tile"],
+    )
 
 
 def numbered(shape: TensorShape, base: int) -> np.ndarray:
@@ -39,16 +64,29 @@ SPLICES: dict[str, tuple[Op, tuple[TensorShape, ...]]] = {
         (TensorShape(1, 1, 4, 6), TensorShape(1, 1, 4, 6)),
     ),
     "by columns": (
-        op("splice", t=2, grid=(1, 2), mblock=(3, 2), ublock=(2, 1), order="c",
-           attributes={"input0": [1, 2, 2], "input1": [0, 1, 2]}),
+        op(
+            "splice",
+            t=2,
+            grid=(1, 2),
+            mblock=(3, 2),
+            ublock=(2, 1),
+            order="c",
+            attributes={"input0": [1, 2, 2], "input1": [0, 1, 2]},
+        ),
         (TensorShape(1, 2, 6, 4), TensorShape(1, 2, 8, 2)),
     ),
     "matrices": (
-        op("splice", t=4, grid=(2, 1), mblock=(1, 3), ublock=(2, 1),
-           attributes={"granularity": "t", "input0": [0, 1, 2], "input1": [1, 1, 1]}),
+        op(
+            "splice",
+            t=4,
+            grid=(2, 1),
+            mblock=(1, 3),
+            ublock=(2, 1),
+            attributes={"granularity": "t", "input0": [0, 1, 2], "input1": [1, 1, 1]},
+        ),
         (TensorShape(1, 4, 4, 3), TensorShape(1, 4, 4, 3)),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SPLICES)
@@ -56,9 +94,12 @@ def test_the_tiles_of_a_splice_are_those_of_the_golden(name: str) -> None:
     made, shapes = SPLICES[name]
     values = [numbered(shape, 1000 * number) for number, shape in enumerate(shapes)]
     row = {
-        "t": made.t, "grid_size": made.grid_size, "mblock": made.mblock, "ublock": made.ublock,
+        "t": made.t,
+        "grid_size": made.grid_size,
+        "mblock": made.mblock,
+        "ublock": made.ublock,
         "ublock_order": made.ublock_order,
-    }  # fmt: skip
+    }
     golden = splice(made.attributes, values, row)[:, ::32, ::32].reshape(-1)
     tiles = [1000 * operand + tile for operand, tile in spliced_tiles(made, shapes)]
     assert tiles == golden.tolist()
@@ -95,9 +136,23 @@ def netlist(*queues: Queue) -> Netlist:
 
 def small(rows: int, cols: int) -> Queue:
     return Queue(
-        "x", "HOST", "queue", 1, (1, 1), 1, (1, 1), (1, 1), "Float16_b", 0, "host", ((0, 0),), "r", (rows, cols), (),
+        "x",
+        "HOST",
+        "queue",
+        1,
+        (1, 1),
+        1,
+        (1, 1),
+        (1, 1),
+        "Float16_b",
+        0,
+        "host",
+        ((0, 0),),
+        "r",
+        (rows, cols),
+        (),
         None,
-    )  # fmt: skip
+    )
 
 
 def test_a_result_fills_no_more_of_a_tile_than_its_operand() -> None:

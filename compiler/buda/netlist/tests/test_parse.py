@@ -44,23 +44,89 @@ fused_ops:
 def test_every_key_lands_in_its_field() -> None:
     queues = {
         "x": Queue(
-            "x", "HOST", "queue", 2, (3, 4), 5, (6, 7), (8, 9), "Float16", 0, "dram", ((1, 256), (0, 0)), "c",
-            (16, 32), ("transpose", "broadcast(r, 2)"), (10, 11, 12), "z",
+            "x",
+            "HOST",
+            "queue",
+            2,
+            (3, 4),
+            5,
+            (6, 7),
+            (8, 9),
+            "Float16",
+            0,
+            "dram",
+            ((1, 256), (0, 0)),
+            "c",
+            (16, 32),
+            ("transpose", "broadcast(r, 2)"),
+            (10, 11, 12),
+            "z",
         ),
         "w": Queue(
-            "w", "f", "ram", 1, (1, 1), 1, (1, 1), (1, 1), "Bfp8_b", 3, "host", ((0, 64), (2, 128)), "r", (32, 32), (),
+            "w",
+            "f",
+            "ram",
+            1,
+            (1, 1),
+            1,
+            (1, 1),
+            (1, 1),
+            "Bfp8_b",
+            3,
+            "host",
+            ((0, 64), (2, 128)),
+            "r",
+            (32, 32),
+            (),
             None,
         ),
-    }  # fmt: skip
+    }
     fused = Op(
-        "f", "fused_op", (0, 1), (2, 3), ("x", "w"), 4, (5, 6), (7, 8), ("Float16", "Bfp8_b"), "Float32", "Bfp8",
-        "Float16", "LoFi", 9, "c", (0, 13), True, True, {0: (), 1: ("hslice(2)", "tile_broadcast(c)")},
-        {"fused_op_id": 3}, (32, 16),
-    )  # fmt: skip
+        "f",
+        "fused_op",
+        (0, 1),
+        (2, 3),
+        ("x", "w"),
+        4,
+        (5, 6),
+        (7, 8),
+        ("Float16", "Bfp8_b"),
+        "Float32",
+        "Bfp8",
+        "Float16",
+        "LoFi",
+        9,
+        "c",
+        (0, 13),
+        True,
+        True,
+        {0: (), 1: ("hslice(2)", "tile_broadcast(c)")},
+        {"fused_op_id": 3},
+        (32, 16),
+    )
     exp = Op(
-        "e", "exp", (4, 0), (1, 1), ("f",), 1, (1, 1), (1, 1), ("Float16_b",), "Float16_b", "Float16_b", "Float16_b",
-        "HiFi4", 2, "r", (), False, False, {}, {}, (32, 32),
-    )  # fmt: skip
+        "e",
+        "exp",
+        (4, 0),
+        (1, 1),
+        ("f",),
+        1,
+        (1, 1),
+        (1, 1),
+        ("Float16_b",),
+        "Float16_b",
+        "Float16_b",
+        "Float16_b",
+        "HiFi4",
+        2,
+        "r",
+        (),
+        False,
+        False,
+        {},
+        {},
+        (32, 32),
+    )
     add = SubOp(
         "add.0", "add", ("input0", "input1"), "dest", {1: ("broadcast(c, 5)",)}, {"relu_en": True}, (1, 2), (3, 4), ()
     )
@@ -84,8 +150,17 @@ def test_every_key_lands_in_its_field() -> None:
 def test_a_dst_of_few_bits_has_their_exponents_and_16_bits() -> None:
     formats = ("Float32", "Float16", "Float16_b", "Int32", "Int8", "Bfp8", "Bfp8_b", "Bfp2_b", "Lf8", "UInt16")
     assert [_dst(name) for name in formats] == [
-        "Float32", "Float16", "Float16_b", "Int32", "Int8", "Float16", "Float16_b", "Float16_b", "Float16", "UInt16",
-    ]  # fmt: skip
+        "Float32",
+        "Float16",
+        "Float16_b",
+        "Int32",
+        "Int8",
+        "Float16",
+        "Float16_b",
+        "Float16_b",
+        "Float16",
+        "UInt16",
+    ]
 
 
 def test_hifi2_a_is_another_name_of_hifi2() -> None:

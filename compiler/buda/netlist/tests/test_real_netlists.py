@@ -35,9 +35,11 @@ REFUSED = {
 }
 """Error tests of the back end -> the fault that is in them."""
 PASSED = (
-    "netlists__netlist_softmax_single_tile_exp_recip", "netlist_binary_op.yaml", "netlist_reduce_r_dim_max",
+    "netlists__netlist_softmax_single_tile_exp_recip",
+    "netlist_binary_op.yaml",
+    "netlist_reduce_r_dim_max",
     "netlist_datacopy_op_with_16x32_tile_dim",
-)  # fmt: skip
+)
 """One of each: a list of chips, broadcasts and a product of ones, a maximum, tiles of 16 rows."""
 
 

@@ -47,8 +47,15 @@ def netlist(*graphs: Graph, queues: tuple[Queue, ...], runs: tuple[str, ...] = (
 def passed() -> Netlist:
     """f on chip 0, and behind a queue the backward g on chip 1, written for the host on its side."""
     f = op("f", "x", grid_loc=(2, 3), grid_size=(2, 1), grid_transpose=True, mblock=(1, 2), ublock_order="c")
-    g = op("g", "q", out_df="Float16", intermed_df="Float16", mblock=(2, 2), tms={0: ("transpose", "transpose")},
-        attributes={"m_k": 3, "u_kt": 2})  # fmt: skip
+    g = op(
+        "g",
+        "q",
+        out_df="Float16",
+        intermed_df="Float16",
+        mblock=(2, 2),
+        tms={0: ("transpose", "transpose")},
+        attributes={"m_k": 3, "u_kt": 2},
+    )
     queues = (
         queue("x", mblock=(2, 2), elements=(1, 33, 50), entries=2, type="ram", addresses=((0, 4096),)),
         queue("q", "f", grid_size=(2, 1), mblock=(1, 2), loc="dram", addresses=((3, 4096), (4, 8192)), df="Bfp8"),
@@ -67,8 +74,10 @@ def test_a_netlist_as_a_graph() -> None:
         ("y", NodeKind.OUTPUT, "1x2x2 tiles", "Float16", None),
     ]
     assert [(e.producer, e.consumer, e.operand, [str(tm) for tm in e.tms]) for e in graph.edges] == [
-        ("x", "f", 0, []), ("f", "g", 0, ["transpose", "transpose"]), ("g", "y", 0, ["transpose"]),
-    ]  # fmt: skip
+        ("x", "f", 0, []),
+        ("f", "g", 0, ["transpose", "transpose"]),
+        ("g", "y", 0, ["transpose"]),
+    ]
     assert graph.node("g").spec == OpSpec("exp", "HiFi3", FORMAT)
 
 
@@ -89,13 +98,49 @@ def test_a_netlist_as_a_plan() -> None:
     assert [program.graph.program.operations[each.operation].location for each in plan.ops] == ["f", "g"]
     tensor = program.graph.tensor
     assert plan.queues == (
-        QueuePlan("x", tensor["x"], HOST, "ram", 2, ONE, BlockPlan(1, 2, 2), FORMAT, "host", 0,
-            (Allocation(0, 4096),), 4 * 2080),
-        QueuePlan("q", tensor["f"], "f", "queue", 1, (2, 1), BlockPlan(1, 1, 2), "Bfp8", "dram", 0,
-            (Allocation(3, 4096), Allocation(4, 8192)), 2 * 1120),
-        QueuePlan("y", tensor["y"], "g", "queue", 1, ONE, BlockPlan(1, 2, 2), FORMAT, "host", 1,
-            (Allocation(0, 65536),), 4 * 2080),
-    )  # fmt: skip
+        QueuePlan(
+            "x",
+            tensor["x"],
+            HOST,
+            "ram",
+            2,
+            ONE,
+            BlockPlan(1, 2, 2),
+            FORMAT,
+            "host",
+            0,
+            (Allocation(0, 4096),),
+            4 * 2080,
+        ),
+        QueuePlan(
+            "q",
+            tensor["f"],
+            "f",
+            "queue",
+            1,
+            (2, 1),
+            BlockPlan(1, 1, 2),
+            "Bfp8",
+            "dram",
+            0,
+            (Allocation(3, 4096), Allocation(4, 8192)),
+            2 * 1120,
+        ),
+        QueuePlan(
+            "y",
+            tensor["y"],
+            "g",
+            "queue",
+            1,
+            ONE,
+            BlockPlan(1, 2, 2),
+            FORMAT,
+            "host",
+            1,
+            (Allocation(0, 65536),),
+            4 * 2080,
+        ),
+    )
 
 
 def test_a_product_adds_up_in_the_steps_that_the_netlist_sets() -> None:
@@ -162,8 +207,11 @@ PATTERN = SparsePattern.of_convolution((5, 7), (3, 2), (2, 1), ((1, 0), (0, 2)),
 SLICES = {"dims": [2, 3], "begins": [0, 1], "ends": [2, 3], "steps": [1, 2]}
 SPECS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("exp", {}, {}),
-    ("exp", {"approximate_mode": True, "vector": "c", "relu_en": True, "l1_acc": True},
-     {"approximate": True, "vector": "c", "relu": True, "l1_acc": True}),
+    (
+        "exp",
+        {"approximate_mode": True, "vector": "c", "relu_en": True, "l1_acc": True},
+        {"approximate": True, "vector": "c", "relu": True, "l1_acc": True},
+    ),
     ("exp", {"identity": True, "dim": "r", "sfpu_op": "gelu"}, {}),
     ("lrelu", {"slope": 0.5}, {"scalar": 0.5}),
     ("datacopy", {}, {"type": "nop"}),
@@ -174,7 +222,7 @@ SPECS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("matmul", {"sfpu_op": "invalid"}, {}),
     ("matmul", {"identity": True, "windows": WINDOWS}, {"type": "sparse_matmul", "sparse": PATTERN}),
     ("splice", {"slices": SLICES}, {"slices": Slices((2, 3), (0, 1), (2, 3), (1, 2))}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("kind", "attributes", "wanted"), SPECS)
@@ -205,8 +253,9 @@ def test_attributes_that_are_missing_are_told(kind: str, attributes: dict[str, A
 
 
 def test_the_queue_of_a_picker_is_a_constant_of_its_patterns_tiles() -> None:
-    gather = op("f", "p", "x", type="matmul", mblock=(PATTERN.rows, 1),
-        attributes={"identity": True, "windows": WINDOWS})  # fmt: skip
+    gather = op(
+        "f", "p", "x", type="matmul", mblock=(PATTERN.rows, 1), attributes={"identity": True, "windows": WINDOWS}
+    )
     queues = (queue("p", df="Bfp2_b", mblock=(9, 9)), queue("x", mblock=(PATTERN.cols, 1)), queue("y", "f"))
     graph = graph_of(netlist(Graph("fwd_0", 0, 1, (gather,)), queues=queues))
     picker = graph.node("p")

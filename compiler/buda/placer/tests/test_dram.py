@@ -63,8 +63,11 @@ def test_flip_flop_puts_what_stays_on_all_channels_in_turn() -> None:
     ]
     got = place_queues(requests, budget_of("grayskull"), "ROUND_ROBIN_FLIP_FLOP")
     assert [[part.channel for part in got[name]] for name in ("in", "a", "b", "c")] == [
-        [0, 1, 2, 3, 4, 5, 6, 7, 0], [0, 1, 2, 3, 0], [4, 5, 6, 7, 4], [5],
-    ]  # fmt: skip
+        [0, 1, 2, 3, 4, 5, 6, 7, 0],
+        [0, 1, 2, 3, 0],
+        [4, 5, 6, 7, 4],
+        [5],
+    ]
     alone = replace(budget_of("grayskull"), dram_channels=1)
     got = place_queues([queue("a", 2), queue("b", 2, first=1, last=1)], alone, "ROUND_ROBIN_FLIP_FLOP")
     assert [part.channel for name in "ab" for part in got[name]] == [0] * 4
@@ -102,9 +105,13 @@ def test_closest_is_the_nearest_free_port() -> None:
 PLANS = {
     "grayskull": ".0..2..4..6.. " + ".TTTTTTTTTTTT " * 5 + ".1..3..5..7.. " + ".TTTTTTTTTTTT " * 5,
     "wormhole_b0": "0....2.... .TTTT.TTTT .TTTT3TTTT .TTTT4TTTT .TTTT.TTTT 1TTTT5TTTT .......... " + ".TTTT.TTTT " * 5,
-    "blackhole": "0........4....... ................. 1TTTTTTT.5TTTTTTT " + ".TTTTTTT..TTTTTTT " * 2
-    + "3TTTTTTT.7TTTTTTT " + ".TTTTTTT..TTTTTTT " * 3 + "2TTTTTTT.6TTTTTTT " + ".TTTTTTT..TTTTTTT " * 2,
-}  # fmt: skip
+    "blackhole": "0........4....... ................. 1TTTTTTT.5TTTTTTT "
+    + ".TTTTTTT..TTTTTTT " * 2
+    + "3TTTTTTT.7TTTTTTT "
+    + ".TTTTTTT..TTTTTTT " * 3
+    + "2TTTTTTT.6TTTTTTT "
+    + ".TTTTTTT..TTTTTTT " * 2,
+}
 """Floor plans by rows of the NoC as tt-umd publishes them: T is a core, a digit the first port of that channel."""
 
 
@@ -189,9 +196,13 @@ def test_a_channel_gives_the_smallest_range_that_fits_and_joins_what_comes_back(
 def test_the_largest_and_the_earliest_queue_is_placed_first() -> None:
     """Room that ends with an epoch is given on in the next one, not before."""
     requests = [
-        queue("small", 1, KB, stays=True), queue("wide", 3, KB, stays=True), queue("late", 1, first=1, last=1),
-        queue("long", 1, first=0, last=1), queue("short", 1, first=0, last=0), queue("last", 1, first=2, last=2),
-    ]  # fmt: skip
+        queue("small", 1, KB, stays=True),
+        queue("wide", 3, KB, stays=True),
+        queue("late", 1, first=1, last=1),
+        queue("long", 1, first=0, last=1),
+        queue("short", 1, first=0, last=0),
+        queue("last", 1, first=2, last=2),
+    ]
     allocations = place_queues(requests, budget_of("grayskull"))
     assert list(allocations) == ["wide", "small", "short", "long", "late", "last"]
     assert [allocations[name][0].channel for name in allocations] == [0, 3, 4, 5, 6, 7]
@@ -234,8 +245,10 @@ def test_queues_that_live_at_once_lie_apart(rows: list[tuple[int, int, int, int]
     for i, (channel, start, stop, one) in enumerate(held):
         assert start % 32 == 0
         for other_channel, other_start, other_stop, other in held[i + 1 :]:
-            together = one.stays or other.stays or (
-                one.first_epoch <= other.last_epoch and other.first_epoch <= one.last_epoch
-            )  # fmt: skip
+            together = (
+                one.stays
+                or other.stays
+                or (one.first_epoch <= other.last_epoch and other.first_epoch <= one.last_epoch)
+            )
             if channel == other_channel and together:
                 assert stop <= other_start or other_stop <= start

@@ -78,8 +78,11 @@ def test_whole_plans() -> None:
     todo = ops(*sizes, kinds="ffffffbf")
     epochs = place(todo, CHIP)
     assert plan_of(epochs) == [
-        *plain, "2 on 0: 5 at 0,0 as 1x1", "3 on 0: 6 at 0,0 as 1x2", "4 on 0: 7 at 0,0 as 1x3",
-    ]  # fmt: skip
+        *plain,
+        "2 on 0: 5 at 0,0 as 1x1",
+        "3 on 0: 6 at 0,0 as 1x2",
+        "4 on 0: 7 at 0,0 as 1x3",
+    ]
     assert [[p.epoch for p in epoch.placements] for epoch in epochs] == [[0] * 4, [1], [2], [3], [4]]
     assert [[p.chip for p in epoch.placements] for epoch in epochs] == [[0] * 4, [0], [0], [0], [0]]
     assert plan_of(place(ops(*sizes[5:]), CHIP)) == ["0 on 0: 0 at 0,0 as 1x1, 1 at 0,1 as 1x2, 2 at 0,3 as 1x3"]
@@ -87,9 +90,12 @@ def test_whole_plans() -> None:
     assert plan_of(alone) == ["0 on 0: 0 at 0,0 as 2x2", "1 on 0: 1 at 0,0 as 2x2"]
     breaks = PlacerOptions(("matmul2",), ("matmul0", "matmul1", "matmul3", "matmul4"), 3, chip_order=(7, 2, 5))
     assert plan_of(place(ops(*[(2, 2)] * 6), CHIP, breaks)) == [
-        "0 on 7: 0 at 0,0 as 2x2", "1 on 2: 1 at 0,0 as 2x2", "2 on 2: 2 at 0,0 as 2x2", "3 on 5: 3 at 0,0 as 2x2",
+        "0 on 7: 0 at 0,0 as 2x2",
+        "1 on 2: 1 at 0,0 as 2x2",
+        "2 on 2: 2 at 0,0 as 2x2",
+        "3 on 5: 3 at 0,0 as 2x2",
         "4 on 7: 4 at 0,0 as 2x2, 5 at 0,2 as 2x2",
-    ]  # fmt: skip
+    ]
 
 
 def test_what_an_epoch_counts() -> None:
@@ -113,9 +119,21 @@ def filled(chip: tuple[int, int], row: int, col: int, rows: int, cols: int) -> C
 
 @pytest.mark.parametrize(
     ("shape", "core"),
-    [((1, 1), (0, 0)), ((1, 2), (0, 2)), ((2, 1), (0, 0)), ((2, 2), (0, 2)), ((4, 1), (0, 0)), ((4, 2), (0, 2)),
-     ((2, 4), None), ((1, 4), (2, 0)), ((2, 3), None), ((4, 3), None), ((5, 1), None), ((1, 5), None)],
-)  # fmt: skip
+    [
+        ((1, 1), (0, 0)),
+        ((1, 2), (0, 2)),
+        ((2, 1), (0, 0)),
+        ((2, 2), (0, 2)),
+        ((4, 1), (0, 0)),
+        ((4, 2), (0, 2)),
+        ((2, 4), None),
+        ((1, 4), (2, 0)),
+        ((2, 3), None),
+        ((4, 3), None),
+        ((5, 1), None),
+        ((1, 5), None),
+    ],
+)
 def test_the_first_free_rectangle(shape: tuple[int, int], core: tuple[int, int] | None) -> None:
     """Of a chip of 4x4 cores whose second column is taken down to the second row, and (3, 1)."""
     cores = filled((4, 4), 0, 1, 2, 1)

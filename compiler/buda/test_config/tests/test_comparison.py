@@ -34,8 +34,10 @@ def test_a_correlation_is_numpys() -> None:
     loose = replace(RULE, check_pct=0.0)
     wanted = min(
         np.corrcoef(GOLDEN[z, r : r + 32, c : c + 32].ravel(), seen[z, r : r + 32, c : c + 32].ravel())[0, 1]
-        for z in range(2) for r in (0, 32) for c in (0, 32, 64)
-    )  # fmt: skip
+        for z in range(2)
+        for r in (0, 32)
+        for c in (0, 32, 64)
+    )
     assert differences(GOLDEN, seen, loose).endswith(f"expected a PCC of 0.99, got {wanted:.5f}")
     assert differences(GOLDEN, seen, replace(loose, check_pcc=wanted - 1e-9)) == ""
     assert differences(GOLDEN, seen, replace(loose, check_pcc=wanted + 1e-9))
@@ -53,9 +55,15 @@ def test_constant_tiles_pass_if_both_are_and_their_means_are_close() -> None:
 def test_nan_is_close_to_nan_alone_and_infinity_to_what_is_as_large() -> None:
     share = replace(RULE, check_pcc=0.0, check_pct=1.0)
     for golden, seen, passes in (
-        (np.nan, np.nan, True), (np.nan, 0.0, False), (0.0, np.nan, False), (np.inf, np.inf, True),
-        (np.inf, 3e38, True), (np.inf, -3e38, False), (np.inf, 1e37, False), (-np.inf, -np.inf, True),
-    ):  # fmt: skip
+        (np.nan, np.nan, True),
+        (np.nan, 0.0, False),
+        (0.0, np.nan, False),
+        (np.inf, np.inf, True),
+        (np.inf, 3e38, True),
+        (np.inf, -3e38, False),
+        (np.inf, 1e37, False),
+        (-np.inf, -np.inf, True),
+    ):
         one, two = GOLDEN[:1].copy(), GOLDEN[:1].copy()
         one[0, 5, 6], two[0, 5, 6] = golden, seen
         assert (differences(one, two, share) == "") == passes, (golden, seen)

@@ -27,31 +27,60 @@ from opscope.simulator.api import Device, DeviceError
 UNIFORM = {"type": "Uniform", "uniform_lower_bound": -1.0, "uniform_upper_bound": 1.0}
 INTEGERS = {"type": "Uniform", "uniform_lower_bound": -20, "uniform_upper_bound": 20}
 CLOSE = {"type": "AllCloseHw", "rtol": 0.1, "atol": 0.01, "check_pct": 0.9, "check_pcc": 0.99}
-IDENTITY = {"m_k": 2, "u_kt": 2, "identity": True, "num_sparse_tiles": 4, "num_index_tiles": 1, "act_t": 1,
-    "sparse_tile_ptr_bits": 8}  # fmt: skip
+IDENTITY = {
+    "m_k": 2,
+    "u_kt": 2,
+    "identity": True,
+    "num_sparse_tiles": 4,
+    "num_index_tiles": 1,
+    "act_t": 1,
+    "sparse_tile_ptr_bits": 8,
+}
 
 
 def queue(source: str, t: int, rows: int, cols: int, df: str = "Float16_b", **more: Any) -> dict[str, Any]:
     """A queue on the host, of so many tiles."""
     return {
-        "input": source, "type": "queue", "entries": 4, "grid_size": [1, 1], "t": t, "mblock": [rows, cols],
-        "ublock": [1, 1], "df": df, "target_device": 0, "loc": "host", "host": [0], **more,
-    }  # fmt: skip
+        "input": source,
+        "type": "queue",
+        "entries": 4,
+        "grid_size": [1, 1],
+        "t": t,
+        "mblock": [rows, cols],
+        "ublock": [1, 1],
+        "df": df,
+        "target_device": 0,
+        "loc": "host",
+        "host": [0],
+        **more,
+    }
 
 
 def netlist(
-    op: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]], out: Mapping[str, Any], stimulus: Any = None,
-    comparison: Any = None, arch: str = "wormhole_b0",
-) -> str:  # fmt: skip
+    op: Mapping[str, Any],
+    inputs: Sequence[Mapping[str, Any]],
+    out: Mapping[str, Any],
+    stimulus: Any = None,
+    comparison: Any = None,
+    arch: str = "wormhole_b0",
+) -> str:
     """A netlist of one op, as text."""
     names = [f"in{i}" for i in range(len(inputs))]
     whole = "Int" in out["df"] or any("Int8" in row["df"] for row in inputs)
     row = {
-        "grid_loc": [0, 0], "grid_size": [1, 1], "inputs": names, "t": out["t"], "mblock": out["mblock"],
-        "ublock": out["ublock"], "in_df": [given["df"] for given in inputs], "out_df": out["df"],
-        "intermed_df": "Int32" if whole else out["df"], "acc_df": "Int32" if whole else "Float16_b",
-        "math_fidelity": "HiFi4", **op,
-    }  # fmt: skip
+        "grid_loc": [0, 0],
+        "grid_size": [1, 1],
+        "inputs": names,
+        "t": out["t"],
+        "mblock": out["mblock"],
+        "ublock": out["ublock"],
+        "in_df": [given["df"] for given in inputs],
+        "out_df": out["df"],
+        "intermed_df": "Int32" if whole else out["df"],
+        "acc_df": "Int32" if whole else "Float16_b",
+        "math_fidelity": "HiFi4",
+        **op,
+    }
     raw = {
         "devices": {"arch": arch},
         "queues": {**dict(zip(names, map(dict, inputs), strict=True)), "out": dict(out)},
@@ -76,55 +105,133 @@ def f(t: int, rows: int, cols: int, df: str = "Float16_b", **more: Any) -> dict[
 
 SCALES = {**INTEGERS, "overrides": {"in(2|3)": {**UNIFORM, "uniform_lower_bound": 0.1}}}
 CASES: dict[str, tuple[Any, ...]] = {
-    "bias": ({"type": "matmul", "attributes": {"m_k": 2, "u_kt": 1, "bias": True}},
-        [q(1, 2, 2), q(1, 2, 1), q(1, 2, 1)], f(1, 2, 1)),
-    "sum over z": ({"type": "matmul", "attributes": {"m_k": 1, "u_kt": 1, "accumulate": True, "z": 3}},
-        [q(6, 1, 1), q(6, 1, 2)], f(2, 1, 2)),
-    "integers": ({"type": "matmul", "attributes": {"m_k": 1, "u_kt": 1, "bias": True, "requant": True,
-        "zero_point": 2.0, "relu_en": True, "relu_mode": "max", "relu_threshold": 50}},
-        [q(1, 1, 1, "Int8"), q(1, 1, 1, "Int8"), q(1, 1, 1, "Int32"), q(1, 1, 1, "Float32")], f(1, 1, 1, "Int8"),
-        SCALES),
+    "bias": (
+        {"type": "matmul", "attributes": {"m_k": 2, "u_kt": 1, "bias": True}},
+        [q(1, 2, 2), q(1, 2, 1), q(1, 2, 1)],
+        f(1, 2, 1),
+    ),
+    "sum over z": (
+        {"type": "matmul", "attributes": {"m_k": 1, "u_kt": 1, "accumulate": True, "z": 3}},
+        [q(6, 1, 1), q(6, 1, 2)],
+        f(2, 1, 2),
+    ),
+    "integers": (
+        {
+            "type": "matmul",
+            "attributes": {
+                "m_k": 1,
+                "u_kt": 1,
+                "bias": True,
+                "requant": True,
+                "zero_point": 2.0,
+                "relu_en": True,
+                "relu_mode": "max",
+                "relu_threshold": 50,
+            },
+        },
+        [q(1, 1, 1, "Int8"), q(1, 1, 1, "Int8"), q(1, 1, 1, "Int32"), q(1, 1, 1, "Float32")],
+        f(1, 1, 1, "Int8"),
+        SCALES,
+    ),
     "saturation": ({"type": "multiply"}, [q(1, 1, 1, "Int8")] * 2, f(1, 1, 1, "Int8"), INTEGERS),
-    "dequantization": ({"type": "dequantization", "attributes": {"zero_point": -3.5}},
-        [q(1, 1, 1, "Int8"), q(1, 1, 1, "Float32")], f(1, 1, 1, "Float32"), INTEGERS),
-    "depthwise of integers": ({"type": "depthwise", "attributes": {"m_k": 2, "u_kt": 1}},
-        [q(1, 1, 4, "Int8"), q(1, 2, 2, "Int8")], f(1, 1, 2, "Int32"), INTEGERS),
-    "depthwise": ({"type": "depthwise", "attributes": {"m_k": 3, "u_kt": 1, "bias": True}},
-        [q(2, 1, 6), q(2, 3, 2), q(2, 1, 2)], f(2, 1, 2)),
-    "splice": ({"type": "splice", "attributes": {"input0": [0, 2, 3], "input1": [1, 1, 1]}, "ublock_order": "r"},
-        [q(1, 2, 3), q(1, 2, 2)], f(1, 2, 3)),
-    "splice of matrices": ({"type": "splice", "attributes": {"granularity": "t", "input0": [0, 1, 2],
-        "input1": [1, 1, 1]}}, [q(4, 1, 2), q(4, 1, 2)], f(4, 1, 2)),
-    "topk": ({"type": "topk", "attributes": {"k": 5, "sort": "max", "m_k": 1, "u_kt": 2}},
-        [q(1, 2, 2), q(1, 2, 2, "UInt16")], f(1, 2, 1),
-        {**UNIFORM, "overrides": {"in1": {"type": "Step", "step_start": 0, "step_increment": 1}}}),
-    "embedding": ({"type": "embedding", "attributes": {"num_indices": 32}}, [q(1, 2, 1), q(1, 1, 1, "RawUInt32")],
-        f(1, 1, 1), {**UNIFORM, "overrides": {"in1": {**INTEGERS, "uniform_lower_bound": 0}}}),
-    "some indices of each core": ({"type": "embedding", "grid_size": [2, 1], "attributes": {"num_indices": 20}},
-        [q(1, 2, 1), q(1, 2, 1, "RawUInt32")], f(1, 1, 1, grid_size=[2, 1]),
-        {**UNIFORM, "overrides": {"in1": {**INTEGERS, "uniform_lower_bound": 0}}}),
-    "maximum of some matrices": ({"type": "reduce", "attributes": {"dim": "z", "type": "max", "z": 2}},
-        [q(4, 1, 1)], f(2, 1, 1)),
-    "small tiles": ({"type": "exp", "tile_dim": [16, 32], "input_0_tms": [{"broadcast": {"r": 2}}]},
-        [q(1, 1, 2, tile_dim=[16, 32])], f(1, 2, 2, tile_dim=[16, 32])),
-    "small tiles into large": ({"type": "matmul", "attributes": {"m_k": 1, "u_kt": 2}},
-        [q(1, 1, 2, tile_dim=[8, 32]), q(1, 2, 1)], f(1, 1, 1)),
+    "dequantization": (
+        {"type": "dequantization", "attributes": {"zero_point": -3.5}},
+        [q(1, 1, 1, "Int8"), q(1, 1, 1, "Float32")],
+        f(1, 1, 1, "Float32"),
+        INTEGERS,
+    ),
+    "depthwise of integers": (
+        {"type": "depthwise", "attributes": {"m_k": 2, "u_kt": 1}},
+        [q(1, 1, 4, "Int8"), q(1, 2, 2, "Int8")],
+        f(1, 1, 2, "Int32"),
+        INTEGERS,
+    ),
+    "depthwise": (
+        {"type": "depthwise", "attributes": {"m_k": 3, "u_kt": 1, "bias": True}},
+        [q(2, 1, 6), q(2, 3, 2), q(2, 1, 2)],
+        f(2, 1, 2),
+    ),
+    "splice": (
+        {"type": "splice", "attributes": {"input0": [0, 2, 3], "input1": [1, 1, 1]}, "ublock_order": "r"},
+        [q(1, 2, 3), q(1, 2, 2)],
+        f(1, 2, 3),
+    ),
+    "splice of matrices": (
+        {"type": "splice", "attributes": {"granularity": "t", "input0": [0, 1, 2], "input1": [1, 1, 1]}},
+        [q(4, 1, 2), q(4, 1, 2)],
+        f(4, 1, 2),
+    ),
+    "topk": (
+        {"type": "topk", "attributes": {"k": 5, "sort": "max", "m_k": 1, "u_kt": 2}},
+        [q(1, 2, 2), q(1, 2, 2, "UInt16")],
+        f(1, 2, 1),
+        {**UNIFORM, "overrides": {"in1": {"type": "Step", "step_start": 0, "step_increment": 1}}},
+    ),
+    "embedding": (
+        {"type": "embedding", "attributes": {"num_indices": 32}},
+        [q(1, 2, 1), q(1, 1, 1, "RawUInt32")],
+        f(1, 1, 1),
+        {**UNIFORM, "overrides": {"in1": {**INTEGERS, "uniform_lower_bound": 0}}},
+    ),
+    "some indices of each core": (
+        {"type": "embedding", "grid_size": [2, 1], "attributes": {"num_indices": 20}},
+        [q(1, 2, 1), q(1, 2, 1, "RawUInt32")],
+        f(1, 1, 1, grid_size=[2, 1]),
+        {**UNIFORM, "overrides": {"in1": {**INTEGERS, "uniform_lower_bound": 0}}},
+    ),
+    "maximum of some matrices": (
+        {"type": "reduce", "attributes": {"dim": "z", "type": "max", "z": 2}},
+        [q(4, 1, 1)],
+        f(2, 1, 1),
+    ),
+    "small tiles": (
+        {"type": "exp", "tile_dim": [16, 32], "input_0_tms": [{"broadcast": {"r": 2}}]},
+        [q(1, 1, 2, tile_dim=[16, 32])],
+        f(1, 2, 2, tile_dim=[16, 32]),
+    ),
+    "small tiles into large": (
+        {"type": "matmul", "attributes": {"m_k": 1, "u_kt": 2}},
+        [q(1, 1, 2, tile_dim=[8, 32]), q(1, 2, 1)],
+        f(1, 1, 1),
+    ),
     "a pad": ({"type": "nop", "input_0_tms": [{"pad": [1, 1, 2.5]}]}, [q(1, 1, 1)], f(1, 2, 2)),
-    "a threshold": ({"type": "nop", "attributes": {"relu_en": True, "relu_mode": "min", "relu_threshold": 0.5}},
-        [q(1, 1, 1)], f(1, 1, 1)),
+    "a threshold": (
+        {"type": "nop", "attributes": {"relu_en": True, "relu_mode": "min", "relu_threshold": 0.5}},
+        [q(1, 1, 1)],
+        f(1, 1, 1),
+    ),
     "the slope of gelu": ({"type": "gelu_derivative"}, [q(1, 1, 1)], f(1, 1, 1)),
-    "sparse tiles": ({"type": "matmul", "attributes": IDENTITY},
-        [q(1, 1, 4, "Bfp2_b", type="ram"), q(1, 4, 2), q(1, 1, 1, "RawUInt32", type="ram")], f(2, 3, 2),
-        {**UNIFORM, "overrides": {"in0": {"type": "sparse", "matmul_ident_name": "f"}, "in2": {
-            "type": "sparse_encoding", "matmul_ident_name": "f", "enc_tile_byte_size": 4096, "zero_strip_freq": 0.2,
-            "zero_ublock_freq": 0.5, "zero_tile_freq": 0.3}}}),
-    "sparse tiles and a bias": ({"type": "matmul", "attributes": {**IDENTITY, "bias": True}},
-        [q(1, 1, 4, "Bfp2_b", type="ram"), q(1, 4, 2), q(1, 1, 1, "RawUInt32", type="ram"), q(2, 3, 2)], f(2, 3, 2)),
-    "places of the largest": ({"type": "topk", "grid_size": [1, 2], "attributes": {"k": 5, "sort": "argmax", "m_k": 1,
-        "u_kt": 2}}, [q(1, 2, 2, grid_size=[1, 2]), q(1, 2, 2, "UInt16", grid_size=[1, 2])],
+    "sparse tiles": (
+        {"type": "matmul", "attributes": IDENTITY},
+        [q(1, 1, 4, "Bfp2_b", type="ram"), q(1, 4, 2), q(1, 1, 1, "RawUInt32", type="ram")],
+        f(2, 3, 2),
+        {
+            **UNIFORM,
+            "overrides": {
+                "in0": {"type": "sparse", "matmul_ident_name": "f"},
+                "in2": {
+                    "type": "sparse_encoding",
+                    "matmul_ident_name": "f",
+                    "enc_tile_byte_size": 4096,
+                    "zero_strip_freq": 0.2,
+                    "zero_ublock_freq": 0.5,
+                    "zero_tile_freq": 0.3,
+                },
+            },
+        },
+    ),
+    "sparse tiles and a bias": (
+        {"type": "matmul", "attributes": {**IDENTITY, "bias": True}},
+        [q(1, 1, 4, "Bfp2_b", type="ram"), q(1, 4, 2), q(1, 1, 1, "RawUInt32", type="ram"), q(2, 3, 2)],
+        f(2, 3, 2),
+    ),
+    "places of the largest": (
+        {"type": "topk", "grid_size": [1, 2], "attributes": {"k": 5, "sort": "argmax", "m_k": 1, "u_kt": 2}},
+        [q(1, 2, 2, grid_size=[1, 2]), q(1, 2, 2, "UInt16", grid_size=[1, 2])],
         f(1, 2, 1, "UInt16", grid_size=[1, 2]),
-        {**UNIFORM, "overrides": {"in1": {"type": "StepRowwise", "step_start": 7, "step_increment": 1}}}),
-}  # fmt: skip
+        {**UNIFORM, "overrides": {"in1": {"type": "StepRowwise", "step_start": 7, "step_increment": 1}}},
+    ),
+}
 """What is tried -> op, inputs, output and stimulus."""
 
 
@@ -347,10 +454,22 @@ def test_a_step_of_a_fused_op_is_reduced(dim: str, last: bool) -> None:
     rows, cols = (1, 3) if dim == "r" else (3, 1)
     block = {"mblock": [rows, cols], "ublock": [1, 1]}
     add = {"type": "add", "inputs": ["input0", "input1"], "mblock": [3, 3], "ublock": [1, 1], "output": "intermed0"}
-    maximum = {"type": "reduce", "inputs": ["intermed0"], "pop": ["intermed0"], **block,
-        "attributes": {"dim": dim, "type": "max"}, "output": "output" if last else "intermed1"}  # fmt: skip
-    less = {"type": "subtract", "inputs": ["input2", "intermed1"], "pop": ["intermed1"], **block,
-        "input_1_tms": [{"tile_broadcast": dim}], "output": "output"}  # fmt: skip
+    maximum = {
+        "type": "reduce",
+        "inputs": ["intermed0"],
+        "pop": ["intermed0"],
+        **block,
+        "attributes": {"dim": dim, "type": "max"},
+        "output": "output" if last else "intermed1",
+    }
+    less = {
+        "type": "subtract",
+        "inputs": ["input2", "intermed1"],
+        "pop": ["intermed1"],
+        **block,
+        "input_1_tms": [{"tile_broadcast": dim}],
+        "output": "output",
+    }
     inputs = [q(2, 3, 3), q(2, 3, 3), *([] if last else [q(2, rows, cols)])]
     raw = yaml.safe_load(netlist({"type": "fused_op", "attributes": {"fused_op_id": 0}}, inputs, f(2, rows, cols)))
     schedules = [[{"a": add}], [{"b": maximum}], *([] if last else [[{"c": less}]])]

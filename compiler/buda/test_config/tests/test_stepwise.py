@@ -31,14 +31,29 @@ ZERO = {"rd_ptr_global": "$zero", "wr_ptr_global": "$zero"}
 
 
 def queue(source: str, kind: str, entries: int, address: int) -> dict[str, Any]:
-    return {**ROW, "input": source, "type": kind, "entries": entries, "df": "Float16_b", "target_device": 0,
-        "loc": "dram", "dram": [[0, address]]}  # fmt: skip
+    return {
+        **ROW,
+        "input": source,
+        "type": kind,
+        "entries": entries,
+        "df": "Float16_b",
+        "target_device": 0,
+        "loc": "dram",
+        "dram": [[0, address]],
+    }
 
 
 def op(kind: str, column: int, *inputs: str, **more: Any) -> dict[str, Any]:
     formats = {"in_df": ["Float16_b"] * len(inputs), **dict.fromkeys(("acc_df", "out_df", "intermed_df"), "Float16_b")}
-    return {**ROW, "type": kind, "grid_loc": [0, column], "inputs": list(inputs), **formats, "math_fidelity": "HiFi4",
-        **more}  # fmt: skip
+    return {
+        **ROW,
+        "type": kind,
+        "grid_loc": [0, column],
+        "inputs": list(inputs),
+        **formats,
+        "math_fidelity": "HiFi4",
+        **more,
+    }
 
 
 def execute(graph: str, **settings: dict[str, Any]) -> dict[str, Any]:
@@ -48,9 +63,12 @@ def execute(graph: str, **settings: dict[str, Any]) -> dict[str, Any]:
 def program(graph: str, **settings: dict[str, Any]) -> list[Any]:
     counted = {**settings, "x": {"rd_ptr_local": "$read", "rd_ptr_global": "$read"}} if graph != "opt_2" else settings
     return [
-        {"param": ["$clear"]}, {"var": {"$zero": 0}}, {"staticvar": {"$read": 0}}, execute(graph, **counted),
+        {"param": ["$clear"]},
+        {"var": {"$zero": 0}},
+        {"staticvar": {"$read": 0}},
+        execute(graph, **counted),
         {"varinst": ["$read", "incwrap", 2, 8]},
-    ]  # fmt: skip
+    ]
 
 
 def training() -> dict[str, Any]:
@@ -59,14 +77,20 @@ def training() -> dict[str, Any]:
     return {
         "devices": {"arch": "wormhole_b0"},
         "queues": {
-            "x": queue("HOST", "queue", 4, 0x10000000), "w": queue("update", "ram", 1, 0x11000000),
-            "y": queue("forward", "queue", 4, 0x12000000), "sum": queue("gradient", "ram", 1, 0x13000000),
+            "x": queue("HOST", "queue", 4, 0x10000000),
+            "w": queue("update", "ram", 1, 0x11000000),
+            "y": queue("forward", "queue", 4, 0x12000000),
+            "sum": queue("gradient", "ram", 1, 0x13000000),
         },
         "graphs": {
             "fwd_0": {"target_device": 0, "input_count": 2, "forward": op("add", 0, "x", "w")},
             "bwd_1": {"target_device": 0, "input_count": 2, "gradient": op("multiply", 0, "x", "x", gradient_op=True)},
-            "opt_2": {"target_device": 0, "input_count": 1, "moved": op("add", 0, "w", "sum"),
-                "update": op("tanh", 1, "moved")},
+            "opt_2": {
+                "target_device": 0,
+                "input_count": 1,
+                "moved": op("add", 0, "w", "sum"),
+                "update": op("tanh", 1, "moved"),
+            },
         },
         "programs": [
             {"fwd": program("fwd_0", w=stays)},
@@ -77,7 +101,7 @@ def training() -> dict[str, Any]:
             "comparison-config": CLOSE,
             "stimulus-config": {"type": "Uniform", "uniform_lower_bound": -0.5, "uniform_upper_bound": 0.5},
         },
-    }  # fmt: skip
+    }
 
 
 def text_of(raw: dict[str, Any]) -> str:
@@ -130,20 +154,34 @@ def views() -> dict[str, Any]:
     return {
         **training(),
         "queues": {
-            "x": queue("HOST", "queue", 4, 0x10000000), "cache": queue("copied", "ram", 4, 0x11000000),
+            "x": queue("HOST", "queue", 4, 0x10000000),
+            "cache": queue("copied", "ram", 4, 0x11000000),
             "whole": {**queue("HOST", "ram", 1, 0x11000000), "t": 4, "alias": "cache"},
             "y": {**queue("doubled", "queue", 2, 0x12000000), "t": 4},
         },
         "graphs": {
-            "in_0": one_op("copied", "nop", "x", count=4), "out_0": one_op("doubled", "add", "whole", "whole", t=4),
+            "in_0": one_op("copied", "nop", "x", count=4),
+            "out_0": one_op("doubled", "add", "whole", "whole", t=4),
         },
         "programs": [
-            {"fill": [{"var": {"$zero": 0, "$one": 1}}, execute("in_0", x={"rd_ptr_local": "$zero",
-                "rd_ptr_global": "$zero"}, cache={"wr_ptr_global": "$zero", "global_wrptr_autoinc": "$one"})]},
-            {"read": [{"var": {"$zero": 0}}, execute("out_0", whole={"read_only": True, "wr_ptr_global": "$zero",
-                "rd_ptr_global": "$zero"})]},
+            {
+                "fill": [
+                    {"var": {"$zero": 0, "$one": 1}},
+                    execute(
+                        "in_0",
+                        x={"rd_ptr_local": "$zero", "rd_ptr_global": "$zero"},
+                        cache={"wr_ptr_global": "$zero", "global_wrptr_autoinc": "$one"},
+                    ),
+                ]
+            },
+            {
+                "read": [
+                    {"var": {"$zero": 0}},
+                    execute("out_0", whole={"read_only": True, "wr_ptr_global": "$zero", "rd_ptr_global": "$zero"}),
+                ]
+            },
         ],
-    }  # fmt: skip
+    }
 
 
 def test_two_views_of_a_ram_show_the_same_memory() -> None:
@@ -225,9 +263,10 @@ def test_programs_run_behind_those_that_fill_their_queues() -> None:
     """The file has them the other way round: the host calls programs as it likes."""
     raw = training()
     raw["queues"] = {
-        "x": queue("HOST", "queue", 4, 0x10000000), "m": queue("first", "queue", 4, 0x11000000),
+        "x": queue("HOST", "queue", 4, 0x10000000),
+        "m": queue("first", "queue", 4, 0x11000000),
         "y": queue("second", "queue", 4, 0x12000000),
-    }  # fmt: skip
+    }
     raw["graphs"] = {"b_0": one_op("second", "add", "m", "m", count=2), "a_0": one_op("first", "abs", "x", count=2)}
     pointers = {"rd_ptr_local": "$zero", "rd_ptr_global": "$zero"}
     raw["programs"] = [

@@ -136,9 +136,11 @@ def _starts(
     if reach == 1:
         return _repeated(e, start, sizes)
     # Windows along the scattered dim run on from their start.
-    spread = _repeated(e, e.reshape(start, [*lines[: dim + 1], 1, *lines[dim + 1 :]]), [
-        *sizes[:dim], lines[dim], reach, *sizes[dim + 1 :]
-    ])  # fmt: skip
+    spread = _repeated(
+        e,
+        e.reshape(start, [*lines[: dim + 1], 1, *lines[dim + 1 :]]),
+        [*sizes[:dim], lines[dim], reach, *sizes[dim + 1 :]],
+    )
     places = e.reshape(spread, sizes)
     kind = e.like(index, tuple(sizes))
     steps = e.emit("arange", [], kind, start=0, end=sizes[dim], step=1, arange_dimension=dim)

@@ -15,9 +15,12 @@ def upgrade() -> None:
     op.add_column("runs", sa.Column("published", sa.JSON(none_as_null=True), nullable=True))
     op.drop_index("ix_op_tests_error_signature", "op_tests")
     op.create_index(
-        "ix_op_tests_error_signature", "op_tests", ["error_signature"], sqlite_where=HAS_ERROR,
+        "ix_op_tests_error_signature",
+        "op_tests",
+        ["error_signature"],
+        sqlite_where=HAS_ERROR,
         postgresql_where=HAS_ERROR,
-    )  # fmt: skip
+    )
     op.drop_index("ix_uses_op_id", "uses")
     if op.get_bind().dialect.name == "postgresql":
         op.drop_constraint("fk_uses_ops", "uses")

@@ -20,10 +20,12 @@ pybuda.set_configuration_options(accumulate_df=pybuda.DataFormat.Float32, math_f
 cards = []
 for number, module in enumerate((first, second)):
     card = pybuda.TTDevice(
-        f"tt{number}", arch=pybuda.BackendDevice.Wormhole_B0, fp32_fallback=pybuda.DataFormat.Float32,
+        f"tt{number}",
+        arch=pybuda.BackendDevice.Wormhole_B0,
+        fp32_fallback=pybuda.DataFormat.Float32,
         optimizer=pybuda.optimizers.SGD(learning_rate=0.5, device_params=True),
         module=pybuda.PyTorchModule(f"part{number}", module),
-    )  # fmt: skip
+    )
     cards.append(card)
 cards[1].place_loss_module(pybuda.PyTorchModule("loss", nn.MSELoss()))
 for x, y in zip(inputs, targets, strict=True):

@@ -22,21 +22,35 @@ from opscope.simulator.timing.tests.test_epochs import BIG, MEASURED, NETLISTS, 
 from opscope.simulator.timing.timed import Timed
 
 TRACE_SCHEMA = {
-    "type": "object", "required": ["traceEvents"],
+    "type": "object",
+    "required": ["traceEvents"],
     "properties": {
         "displayTimeUnit": {"enum": ["ms", "ns"]},
-        "traceEvents": {"type": "array", "minItems": 1, "items": {
-            "type": "object", "required": ["ph", "pid", "tid", "name"],
-            "properties": {"pid": {"type": "integer"}, "tid": {"type": "integer"}, "args": {"type": "object"}},
-            "oneOf": [
-                {"properties": {"ph": {"const": "X"}, "ts": {"type": "number", "minimum": 0},
-                                "dur": {"type": "number", "minimum": 0}}, "required": ["ts", "dur", "cat"]},
-                {"properties": {"ph": {"const": "M"}, "name": {"enum": ["process_name", "thread_name"]}},
-                 "required": ["args"]},
-            ],
-        }},
+        "traceEvents": {
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                "type": "object",
+                "required": ["ph", "pid", "tid", "name"],
+                "properties": {"pid": {"type": "integer"}, "tid": {"type": "integer"}, "args": {"type": "object"}},
+                "oneOf": [
+                    {
+                        "properties": {
+                            "ph": {"const": "X"},
+                            "ts": {"type": "number", "minimum": 0},
+                            "dur": {"type": "number", "minimum": 0},
+                        },
+                        "required": ["ts", "dur", "cat"],
+                    },
+                    {
+                        "properties": {"ph": {"const": "M"}, "name": {"enum": ["process_name", "thread_name"]}},
+                        "required": ["args"],
+                    },
+                ],
+            },
+        },
     },
-}  # fmt: skip
+}
 """JSON object form of Google's "Trace Event Format": complete and metadata events."""
 
 
@@ -127,8 +141,15 @@ def test_a_run_stops_at_its_events_and_says_so(tmp_path: Path) -> None:
     assert found["events"] == 50
 
 
-@pytest.mark.parametrize("options", [["--timed", "--trace", "FOLDER"], ["--timed", "--trace", "FOLDER/a/b.json"],
-                                     ["--trace", "FOLDER/t.json"], ["--max-events", "5"]])  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--timed", "--trace", "FOLDER"],
+        ["--timed", "--trace", "FOLDER/a/b.json"],
+        ["--trace", "FOLDER/t.json"],
+        ["--max-events", "5"],
+    ],
+)
 def test_bad_options_are_one_line(options: list[str], tmp_path: Path) -> None:
     words = [word.replace("FOLDER", str(tmp_path)) for word in options]
     got = CliRunner().invoke(simulate, ["missing.ttnn", *words])

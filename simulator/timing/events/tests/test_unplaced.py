@@ -36,6 +36,8 @@ def test_one_operation_takes_about_what_the_closed_form_says(binary: Binary) -> 
     assert op.limiter in ("math", "noc", "dram", "launch")
     (cost,) = (cost for cost in Device("n150").load_decoded(binary).profile.ops if cost.cycles)
     assert (op.dram_read_bytes, op.dram_written_bytes, op.noc_bytes) == (
-        cost.dram_read_bytes, cost.dram_written_bytes, cost.noc_bytes,
-    )  # fmt: skip
+        cost.dram_read_bytes,
+        cost.dram_written_bytes,
+        cost.noc_bytes,
+    )
     assert min(op.dram_read_bytes, op.dram_written_bytes, op.noc_bytes) > 0
