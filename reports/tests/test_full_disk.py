@@ -87,6 +87,38 @@ def test_a_disk_with_no_room_left_changes_nothing_and_the_run_arrives_later(tmp_
     assert ask(url, "SELECT COUNT(*) FROM op_tests").rows == ((61,),)
 
 
+@pytest.mark.slow
+def test_a_run_whose_database_has_no_room_ends_as_its_ops_did_and_arrives_later(tmp_path: Path, disk: Path) -> None:
+    url = f"sqlite:///{disk}/db.sqlite"
+    with (disk / "fill").open("wb") as fill:
+        fill.write(bytes(os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize))
+    (tmp_path / "net.mlir").write_text(
+        "func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n"
+        "  %0 = stablehlo.add %a, %a : tensor<4xf32>\n  return %0 : tensor<4xf32>\n}\n"
+    )
+    sweep = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:benchmark",
+        "--model",
+        "net.mlir",
+        "--op-by-op",
+        "--publish",
+        url,
+    ]
+    done = subprocess.run(sweep, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 unique ops = 1 success" in done.stdout
+    assert f"--publish: expected to write {url}, got database or disk is full; try opscope publish" in done.stdout
+    (disk / "fill").unlink()
+    subprocess.run(["mount", "-o", "remount,size=8m", str(disk)], check=True)
+    done = limited(tmp_path, 1 << 30, "--to", url)
+    assert (done.returncode, "from the spool to" in done.stdout) == (0, True), done.stderr
+    assert ask(url, "SELECT COUNT(*) FROM op_tests").rows == ((1,),)
+
+
 def test_a_device_that_is_full_takes_no_export(tmp_path: Path) -> None:
     url = fresh(tmp_path / "db.sqlite")
     publish(night(tmp_path, 1, {"add": Op(uses={"a": 1})}), url)
