@@ -172,6 +172,30 @@ def test_a_walk_whose_worker_dies_is_made_again_by_another(
     assert not list(cache.glob("exports/.*"))
 
 
+def test_a_scheduler_that_dies_during_a_walk_ends_the_run_which_can_be_resumed(place: Place, cluster: Cluster) -> None:
+    (place.folder / "slow.mlir").write_text(SLOW.replace("ROUNDS", "40000"))
+    run = place.folder / "run"
+    worker = cluster.worker()
+    sweep = ("pytest", "--model", "slow.mlir", "--op-by-op", "--no-report", "--backend", "null", "--run-dir", str(run))
+    child = subprocess.Popen(
+        place.command(*sweep, "--cluster", cluster.address),
+        cwd=place.folder,
+        env=place.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    _worker_at_a_walk(child, {worker.pid: worker})
+    cluster.kill_scheduler()
+    out, _ = child.communicate(timeout=300)
+    assert child.returncode == 2, out
+    assert "INTERNALERROR" not in out
+    assert "Traceback" not in out
+    done = place.run("pytest", "--op-by-op", "--resume", str(run), "--no-report")
+    assert done.code == 0, done.out + done.err
+    assert {test.status for test in store.load_run(run).tests} == {Status.STOPPED}
+
+
 def _worker_at_a_walk(child: subprocess.Popen[Any], workers: dict[int, subprocess.Popen[bytes]]) -> int:
     """The worker whose child has announced an op and evaluates the next."""
     deadline = time.monotonic() + 120
