@@ -6,9 +6,9 @@ import contextlib
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from opscope.harness.cache.claims import Claims
 from opscope.harness.cache.export_folder import JOURNAL
 from opscope.harness.prepare import exporting
 from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
+from opscope.harness.prepare.model_job import ModelJob
 from opscope.harness.prepare.preparation import Task
 from opscope.harness.record.errors import InputError
 from opscope.models import frontends
@@ -86,21 +87,29 @@ class Elsewhere(Protocol):
         ...
 
 
-def make(
-    task: Task,
-    allowance: Allowance,
-    report: Callable[[Event], None],
-    at_once: int = 1,
-    *,
-    only_split: bool = False,
-    elsewhere: Elsewhere | None = None,
-) -> None:
-    """Makes one export folder in child processes, with a new child after each op that killed the last one.
+@dataclass(frozen=True)
+class Making:
+    """One model on its way to its export folder: what all steps of it share."""
 
-    `at_once` is how many models are made side by side, which share the processors for threads that compile. With
-    `only_split`, the model is exported, its ops are announced, and no folder is made. It is walked `elsewhere` if that
-    can be done.
-    """
+    task: Task
+    allowance: Allowance
+    report: Callable[[Event], None]
+    at_once: int = 1
+    """How many models are made side by side, which share the processors for threads that compile."""
+    only_split: bool = False
+    """Whether the model is exported and its ops are announced, and no folder is made."""
+    elsewhere: Elsewhere | None = None
+    """The machines that walk it, where these can."""
+
+    @property
+    def threads(self) -> int:
+        """On how many threads ops are compiled before they are needed."""
+        return max(1, jobs_ahead.threads() // self.at_once)
+
+
+def make(making: Making) -> None:
+    """Makes one export folder in child processes, with a new child after each op that killed the last one."""
+    task, allowance = making.task, making.allowance
     if task.unreadable is not None:
         raise ModelRefused(task.path, *task.unreadable)
     if not allowance.left():
@@ -109,29 +118,23 @@ def make(
     upkeep.trim(exports.parent, task.request.max_cache, every=upkeep.EVERY_MODELS)
     with Claims() as claims:
         if task.export is None:
-            _make_from(task, "", exports, claims, allowance, report, at_once, only_split, elsewhere)
+            _make_from(making, "", claims)
             return
         forked = bool(packages_ahead.for_all_children(frontends.get(task.export.framework)))
-        report({"event": "stage", "model": task.name, "stage": "export", "done": 0, "total": 1, "forked": forked})
+        making.report(
+            {"event": "stage", "model": task.name, "stage": "export", "done": 0, "total": 1, "forked": forked}
+        )
         request, own = task.request, None
         if own_results.usual_values(request.inputs, request.weights):
             own = exporting.Own(request.seed, request.max_live_bytes)
         with exporting.exported_first(task.export, exports.parent, request.max_cache, claims, allowance, own) as module:
-            _make_from(task, str(module), exports, claims, allowance, report, at_once, only_split, elsewhere)
+            _make_from(making, str(module), claims)
 
 
-def _make_from(
-    task: Task,
-    module: str,
-    exports: Path,
-    claims: Claims,
-    allowance: Allowance,
-    report: Callable[[Event], None],
-    at_once: int,
-    only_split: bool,
-    elsewhere: Elsewhere | None,
-) -> None:
+def _make_from(making: Making, module: str, claims: Claims) -> None:
     """Makes the export folder from an exporter's, `module`, or a StableHLO file's, where that is empty."""
+    task, elsewhere = making.task, making.elsewhere
+    exports = Path(task.folder).parent
     with contextlib.ExitStack() as stack:
 
         def temporary() -> Path:
@@ -143,50 +146,52 @@ def _make_from(
             claims.hold(folder)
             return folder
 
-        threads = max(1, jobs_ahead.threads() // at_once)
         if elsewhere is None:
-            walked(task, module, temporary(), threads, allowance, report, only_split=only_split)
-        elif only_split:
+            walked(making, module, temporary())
+        elif making.only_split:
 
             def note(event: Event) -> None:
                 elsewhere.note(event)
-                report(event)
+                making.report(event)
 
-            walked(task, module, temporary(), threads, allowance, note, only_split=True, hand_over=True)
-        elif not elsewhere.walk(task, module, temporary, allowance, report):
-            with elsewhere.here(allowance):
-                walked(task, module, temporary(), threads, allowance, report)
-        if task.kept and not only_split:
+            walked(replace(making, report=note), module, temporary())
+        elif not elsewhere.walk(task, module, temporary, making.allowance, making.report):
+            with elsewhere.here(making.allowance):
+                walked(making, module, temporary())
+        if task.kept and not making.only_split:
             with contextlib.suppress(OSError):  # it goes with its folder
                 Path(task.kept).unlink(missing_ok=True)
 
 
-def walked(
-    task: Task,
-    module: str,
-    temporary: Path,
-    threads: int,
-    allowance: Allowance,
-    report: Callable[[Event], None],
-    *,
-    only_split: bool = False,
-    tell: str = "",
-    hand_over: bool = False,
-) -> None:
+def walked(making: Making, module: str, temporary: Path, place: str = "") -> None:
     """Splits and walks a model in children, below `temporary`, which then is its export folder.
 
-    With `tell`, the place where the folder will be in the end, what is announced is reported (`{"event": "announce",
-    "text"}`), and so is damage. With `hand_over`, other machines will walk the model: what a StableHLO file holds
-    is left in `handed_over(task)`, as an exporter leaves it.
+    With `place`, where the folder will be in the end on another machine, what is announced is reported
+    (`{"event": "announce", "text"}`), and so is damage. Where other machines will walk the model, what a StableHLO file
+    holds is left for them (`model_job.handed_over`), as an exporter leaves it.
 
     Raises Unpreparable, BudgetSpent, ModelRefused, InputError.
     """
-    fatal_ops: dict[str, str] = {}
+    task, allowance = making.task, making.allowance
+    job = ModelJob(
+        name=task.name,
+        path=task.path,
+        entry=task.entry,
+        folder=task.folder,
+        request=asdict(task.request),
+        exported=module,
+        temporary=str(temporary),
+        announcements=task.announcements,
+        kept=task.kept,
+        compile_threads=making.threads,
+        slots=allowance.slots,
+        only_split=making.only_split,
+        elsewhere=place,
+        hand_over=making.only_split and making.elsewhere is not None,
+    )
     kills = 0
     while True:
-        outcome = _run_child(
-            task, module, temporary, fatal_ops, threads, allowance, report, only_split, tell, hand_over
-        )
+        outcome = _run_child(job, making)
         # Whole, however its maker ended afterwards.
         if outcome.ending.ok or export_folder.complete(Path(task.folder)):
             return
@@ -197,21 +202,17 @@ def walked(
             continue
         op = _evaluating(temporary)
         late = outcome.ending.cause is Cause.TIMEOUT
-        if threads and (temporary / JOURNAL).exists() and not late and allowance.left():
-            threads = 0  # which of the ops under way has ended the child is known where there is only one
+        if job.compile_threads and (temporary / JOURNAL).exists() and not late and allowance.left():
+            # Which of the ops under way has ended the child is known where there is only one.
+            job = replace(job, compile_threads=0)
             continue
         op_id, _, op_text = op.partition(" ")
         line = outcome.log.last_line()[:200] or "no output"
-        if not op or not allowance.left() or op_id in fatal_ops or len(fatal_ops) >= MAX_CRASHES:
+        if not op or not allowance.left() or op_id in job.fatal_ops or len(job.fatal_ops) >= MAX_CRASHES:
             at = f"golden of {op_text}" if op else allowance.step
             raise Unpreparable(allowance.reason(outcome.ending, at, line))
         how = f"more than {task.request.op_seconds:g} s" if late else outcome.ending.kind
-        fatal_ops[op_id] = f"XLA gave no value ({how}): {line}"
-
-
-def handed_over(task: Task) -> Path:
-    """Where the split of a StableHLO file leaves the module for other machines: text names the file that it is of."""
-    return Path(f"{task.announcements}.export")
+        job = replace(job, fatal_ops={**job.fatal_ops, op_id: f"XLA gave no value ({how}): {line}"})
 
 
 def _journals(temporary: Path) -> list[Path]:
@@ -261,31 +262,17 @@ _made: dict[str, None] = {}
 """The models of which this process has made an export, in their order."""
 
 
-def _fork_options(task: Task) -> dict[str, Any]:
+def _fork_options(model: str) -> dict[str, Any]:
     """The options of `call` for the child of a model: from the second model on, a fork of a process that has imported
     what splits and walks. That takes half a second once, and two tenths from each child."""
-    _made.setdefault(task.name)
-    return {} if next(iter(_made)) == task.name else {"ahead": AHEAD, "server": SERVER}
+    _made.setdefault(model)
+    return {} if next(iter(_made)) == model else {"ahead": AHEAD, "server": SERVER}
 
 
-def _run_child(
-    task: Task,
-    module: str,
-    temporary: Path,
-    fatal_ops: Mapping[str, str],
-    threads: int,
-    allowance: Allowance,
-    report: Callable[[Event], None],
-    only_split: bool,
-    tell: str,
-    hand_over: bool,
-) -> Outcome:
+def _run_child(job: ModelJob, making: Making) -> Outcome:
     """One child at work until it ends; it is late once one op is under evaluation for more than `op_seconds`, or all
-    that the model may take is used up.
-
-    `module` is the exporter's folder, empty for a StableHLO file; `threads` compile ops before they are needed. Raises
-    InputError or Unpreparable if the child reports one.
-    """
+    that the model may take is used up. Raises InputError or Unpreparable if the child reports one."""
+    allowance, report, temporary = making.allowance, making.report, Path(job.temporary)
     error: Event = {}
     for journal in _journals(temporary):
         journal.unlink()
@@ -295,7 +282,7 @@ def _run_child(
         allowance.note(event)
         if event["event"] == "error":
             error.update(event)
-        elif event["event"] == "damage" and not tell:
+        elif event["event"] == "damage" and not job.elsewhere:
             damage.say(event["line"])
         else:
             report(event)
@@ -304,30 +291,18 @@ def _run_child(
         allowance.check()
         for journal in _journals(temporary):
             with contextlib.suppress(FileNotFoundError):
-                ops.setdefault(journal, _UnderEvaluation(journal, task)).look(report)
+                ops.setdefault(journal, _UnderEvaluation(journal, making.task)).look(report)
 
-    if not module:  # the child's own first word comes after seconds of imports
-        report({"event": "stage", "model": task.name, "stage": "export", "done": 0, "total": 1})
-    arguments = {
-        **asdict(task),
-        "exported": module,
-        "temporary": str(temporary),
-        "fatal_ops": fatal_ops,
-        "compile_threads": threads,
-        "slots": allowance.slots,
-        "only_split": only_split,
-        "tell": tell,
-        "hand_over": hand_over,
-        "hand_over_to": str(handed_over(task)) if hand_over and not module else "",
-    }
+    if not job.exported:  # the child's own first word comes after seconds of imports
+        report({"event": "stage", "model": job.name, "stage": "export", "done": 0, "total": 1})
     outcome = call(
         CHILD,
-        arguments,
+        asdict(job),
         seconds=allowance.left(),
         memory=allowance.memory,
         on_message=take,
         watch=check_op,
-        **_fork_options(task),
+        **_fork_options(job.name),
     )
     if error and "where" not in error:
         raise Unpreparable(error["got"])

@@ -7,6 +7,7 @@ import hashlib
 import importlib
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from opscope.base import damage
 from opscope.base.children.forks import RaisedInFork
 from opscope.base.children.inside import Parent
-from opscope.base.children.slots import slots_of
+from opscope.base.children.slots import Slots, slots_of
 from opscope.base.machine import memory_limit
 from opscope.harness.cache import export_folder, growing_export
+from opscope.harness.prepare.model_job import ModelJob
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import ManifestHeader
 from opscope.models.registry import TRAINING
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
     from opscope.harness.prepare.export import Exported
     from opscope.harness.prepare.mesh.sharding import Sharded
     from opscope.harness.prepare.program import SplitModule
-    from opscope.harness.prepare.walk import Walker, WalkTask
+    from opscope.harness.prepare.walk import Limits, Walked, Walker, WalkTask
+    from opscope.harness.prepare.whole_row import WholeProgram
 
 Emit = Callable[..., None]
 
@@ -37,6 +40,8 @@ LOADED = (
     "kept_split",
     "split",
     "input_distributions",
+    "mlir.initial_values",
+    "mlir.shardy_ops",
     "mlir.upcast",
     "parts.walk_in_parts",
     "walk",
@@ -51,16 +56,16 @@ def prepare(parent: Parent) -> None:
     def emit(event: str, **fields: Any) -> None:
         parent.send({"event": event, **fields})
 
-    task = parent.task()
+    job = ModelJob(**parent.task())
     damage.show_by(lambda line: emit("damage", line=line))
     try:
-        make(task, emit)
+        make(job, emit)
     except RaisedInFork as error:
         emit("error", got=str(error)[:200])
     except InputError as error:
         emit("error", where=error.where, expected=error.expected, got=error.got, hint=error.hint)
     except OSError as error:
-        refused = export_folder.unwritable("cache folder", Path(task["temporary"]).parent, error)
+        refused = export_folder.unwritable("cache folder", Path(job.temporary).parent, error)
         emit("error", where=refused.where, expected=refused.expected, got=refused.got, hint=refused.hint)
     except Exception as error:  # noqa: BLE001 - any error that a module causes is reported in one line
         traceback.print_exc()
@@ -77,139 +82,211 @@ def load() -> None:
     golden.load_ahead(())
 
 
-def make(task: dict[str, Any], emit: Emit) -> None:
-    """Writes the export folder for `task`, which is a `preparation.Task` with `exported`, `temporary`,
-    `fatal_ops`, `compile_threads`, `slots` (a file of slots and their number: this process works in one of them; or
-    None), `only_split`: whether to say which ops there are, and nothing else, and `tell`: the folder's place in
-    the end where the parent, who knows the ops already, writes what is announced, else empty;
-    `hand_over`: whether other machines will walk the model, and `hand_over_to`: a folder in which its module is left
-    for them, where no exporter has left it, else empty.
+def make(job: ModelJob, emit: Emit) -> None:
+    """Announces a model's ops, and unless it is only to be split, evaluates them and writes its export folder.
 
-    Where the task has `announcements`, ops are announced there (`cache/growing_export.py`). A process that only splits
-    leaves its split in the file `kept`, after it has announced the ops, and one that finds such a file does not split.
+    A process that only splits leaves its split in the file `kept`, after it has announced the ops; one that finds such
+    a file does not split.
     """
-    request, name, temporary = task["request"], task["name"], Path(task["temporary"])
-    slots = slots_of(*task["slots"]) if task["slots"] else None
+    slots = slots_of(*job.slots) if job.slots else None
     if slots is not None:
         slots.take()
-
-    def stage(which: str, done: int, total: int) -> None:
-        emit("stage", model=name, stage=which, done=done, total=total)
-
-    from opscope.harness.prepare.export import export_file, hand_over, handed_over
-
-    if task["exported"]:
-        exported = handed_over(Path(task["exported"]))
-    else:
-        exported = export_file(Path(task["path"]), task["entry"], request["shape"], damage.say)
-    if task["hand_over_to"]:
-        hand_over(exported, Path(task["hand_over_to"]))
-    (temporary / export_folder.MODULE).write_bytes(exported.bytecode)
-    stage("export", 1, 1)
-    stage("split", 0, 1)
-    from opscope.harness.prepare import argument_files, disk_space, kept_split
-
-    mesh = None
-    if request["mesh"]:
-        from opscope.harness.prepare.mesh.sharding import sharded
-
-        mesh = sharded(exported, request["mesh"], name, request["memory"])
-    module, kept = mesh.bytecode if mesh else exported.bytecode, Path(task["kept"]) if task["kept"] else None
-    split = known = kept_split.read(kept, module) if kept is not None else None
-    if split is None:
-        from opscope.harness.prepare.split import split_module
-
-        split = split_module(module, name)
-    stage("split", 1, 1)
-    from opscope.harness.prepare import whole_row
-    from opscope.harness.prepare.input_distributions import argument_distributions
-    from opscope.harness.prepare.parts import walk_in_parts
-    from opscope.harness.prepare.walk import Limits, WalkTask, split_row, walk
-
-    limits = Limits(request["max_tensor_bytes"], max(request["max_live_bytes"], 4 * request["max_tensor_bytes"]))
-    disk_space.check(split, limits, temporary, name, random=request["inputs"] == "random")
-    distributions = argument_distributions(split)
-    if exported.arguments:
-        distributions = [
-            spec.law or distribution for spec, distribution in zip(exported.arguments, distributions, strict=True)
-        ]
-    seed = request["seed"]
-    brought = argument_files.files(request["inputs"], request["weights"])
-    descs = mesh.wholes if mesh else [split.values[value] for value in split.program.arguments]
-    values = argument_files.values(exported, descs, temporary, brought)
-    digest = program_digest(split, distributions, values, repr(mesh.arguments) if mesh else "")
-    digest += argument_files.label(brought)
+    split = _Split.of(job, emit)
+    arguments = split.arguments()
     header = ManifestHeader(
-        models=(name,),
-        export_dirs=(task["tell"] or task["folder"],),
-        module_ops={name: split.module_ops},
-        structural={name: split.structural},
+        models=(job.name,),
+        export_dirs=(job.elsewhere or job.folder,),
+        module_ops={job.name: split.program.module_ops},
+        structural={job.name: split.program.structural},
     )
+    announcer = split.announce(header)
+    if job.only_split:
+        split.keep()
+        return
+    from opscope.harness.prepare import whole_row
+    from opscope.harness.prepare.parts import walk_in_parts
 
-    def worth(most: int) -> int:
+    walked = split.walk(arguments, announcer, slots)
+    whole_row.write(Path(job.temporary), job.name, split.whole(arguments, walked.results))
+    with contextlib.suppress(FileNotFoundError):
+        (Path(job.temporary) / export_folder.JOURNAL).unlink()
+    walk_in_parts.discard_results(Path(job.temporary))
+    export_folder.write_manifest(Path(job.temporary), header, walked.rows)
+    export_folder.publish(Path(job.temporary), Path(job.folder))
+
+
+@dataclass(frozen=True)
+class _Arguments:
+    """The values of a program's arguments."""
+
+    distributions: Sequence[str]
+    files: Mapping[int, str]
+    """Argument -> the file of its value, where the user brought it."""
+    digest: str
+    """Names the program and these values in records."""
+
+
+@dataclass(frozen=True)
+class _Split:
+    """A model that is split."""
+
+    job: ModelJob
+    emit: Emit
+    exported: Exported
+    module: bytes
+    """The bytecode that was split."""
+    program: SplitModule
+    mesh: Sharded | None
+    known: bool
+    """Whether another process had split it, and has announced its ops."""
+    limits: Limits
+
+    @classmethod
+    def of(cls, job: ModelJob, emit: Emit) -> _Split:
+        """Splits the model, unless a process before this one has kept its split."""
+        exported = _exported(job)
+        (Path(job.temporary) / export_folder.MODULE).write_bytes(exported.bytecode)
+        emit("stage", model=job.name, stage="export", done=1, total=1)
+        emit("stage", model=job.name, stage="split", done=0, total=1)
+        from opscope.harness.prepare import kept_split
+
+        mesh, request = None, job.request
+        if request["mesh"]:
+            from opscope.harness.prepare.mesh.sharding import sharded
+
+            mesh = sharded(exported, request["mesh"], job.name, request["memory"])
+        module = mesh.bytecode if mesh else exported.bytecode
+        program = known = kept_split.read(Path(job.kept), module) if job.kept else None
+        if program is None:
+            from opscope.harness.prepare.split import split_module
+
+            program = split_module(module, job.name)
+        emit("stage", model=job.name, stage="split", done=1, total=1)
+        from opscope.harness.prepare.walk import Limits
+
+        limits = Limits(request["max_tensor_bytes"], max(request["max_live_bytes"], 4 * request["max_tensor_bytes"]))
+        return cls(job, emit, exported, module, program, mesh, known is not None, limits)
+
+    @property
+    def _random(self) -> bool:
+        """Whether no op reads what another computed."""
+        return self.job.request["inputs"] == "random"
+
+    def arguments(self) -> _Arguments:
+        """The values of the arguments. Raises InputError for files that do not fit, and a disk that is too small."""
+        from opscope.harness.prepare import argument_files, disk_space
+        from opscope.harness.prepare.input_distributions import argument_distributions
+
+        temporary, request = Path(self.job.temporary), self.job.request
+        disk_space.check(self.program, self.limits, temporary, self.job.name, random=self._random)
+        distributions = argument_distributions(self.program)
+        if specs := self.exported.arguments:
+            distributions = [spec.law or own for spec, own in zip(specs, distributions, strict=True)]
+        brought = argument_files.files(request["inputs"], request["weights"])
+        types = (
+            self.mesh.wholes if self.mesh else [self.program.values[value] for value in self.program.program.arguments]
+        )
+        values = argument_files.values(self.exported, types, temporary, brought)
+        placements = repr(self.mesh.arguments) if self.mesh else ""
+        digest = program_digest(self.program, distributions, values, placements) + argument_files.label(brought)
+        return _Arguments(distributions, {index: value.file for index, value in values.items()}, digest)
+
+    def announce(self, header: ManifestHeader) -> growing_export.Announcer | None:
+        """Says which ops there are and how many processes may walk them; returns who announces what becomes of them."""
+        from opscope.harness.prepare.parts import walk_in_parts
+        from opscope.harness.prepare.walk import split_row
+
+        job = self.job
+        if not job.announcements:
+            return None
+        tell = (lambda text: self.emit("announce", text=text)) if job.elsewhere else None
+        announcer = growing_export.Announcer(Path(job.announcements), tell)
+        if not job.elsewhere:
+            if not self.known:
+                announcer.split(header, [split_row(op, self.exported.frontend) for op in self.program.ops.values()])
+            if not job.only_split:
+                announcer.begin(Path(job.temporary))
+            most = walk_in_parts.MOST if job.hand_over and not self.mesh else 1
+            self.emit("split", model=job.name, processes=self._worth(most))
+        return announcer
+
+    def keep(self) -> None:
+        """Keeps the split for the process that walks the model."""
+        if not self.known and self.job.kept:
+            from opscope.harness.prepare import kept_split
+
+            kept_split.write(Path(self.job.kept), self.program, self.module)
+
+    def _worth(self, most: int) -> int:
         """How many processes are worth starting for the walk, at most so many."""
+        from opscope.harness.prepare.parts import walk_in_parts
+
         if most < 2:
             return 1
-        random = request["inputs"] == "random"
-        parts, memory = walk_in_parts.parts(split, random), memory_limit(request["memory"])
-        return walk_in_parts.processes(split, parts, most, memory, limits, random)
+        parts, memory = walk_in_parts.parts(self.program, self._random), memory_limit(self.job.request["memory"])
+        return walk_in_parts.processes(self.program, parts, most, memory, self.limits, self._random)
 
-    announcer = None
-    if task["announcements"]:
-        tell = (lambda text: emit("announce", text=text)) if task["tell"] else None
-        announcer = growing_export.Announcer(Path(task["announcements"]), tell)
-    if announcer is not None and not task["tell"]:
-        if known is None:
-            announcer.split(header, [split_row(op, exported.frontend) for op in split.ops.values()])
-        if not task["only_split"]:
-            announcer.begin(temporary)
-        most = walk_in_parts.MOST if task["hand_over"] and not mesh else 1
-        emit("split", model=name, processes=worth(most))
-    if task["only_split"]:
-        if known is None and kept is not None:
-            kept_split.write(kept, split, module)
-        return
-    order = WalkTask(
-        split=split,
-        distributions=distributions,
-        seed=seed,
-        folder=temporary,
-        value_files={index: value.file for index, value in values.items()},
-        provenance=f"captured:{name}-{digest}:{seed}",
-        cache_dir=Path(request["cache_dir"]),
-        limits=limits,
-        fatal_ops=task["fatal_ops"],
-        compile_threads=task["compile_threads"],
-        random=request["inputs"] == "random",
-        frontend=exported.frontend,
-        slots=slots,
-        on_progress=lambda done, total: stage("golden", done, total),
-        on_row=None if announcer is None else partial(announcer.op, temporary),
-    )
-    several = worth(slots.count if slots is not None and not mesh else 1)
-    if several > 1:
-        walked = walk_in_parts.walk_in_parts(order, walk_in_parts.parts(split, order.random), several)
+    def walk(self, arguments: _Arguments, announcer: growing_export.Announcer | None, slots: Slots | None) -> Walked:
+        """Evaluates the program, in several processes where that is worth it."""
+        from opscope.harness.prepare.parts import walk_in_parts
+        from opscope.harness.prepare.walk import WalkTask, walk
+
+        job, temporary = self.job, Path(self.job.temporary)
+
+        def on_progress(done: int, total: int) -> None:
+            self.emit("stage", model=job.name, stage="golden", done=done, total=total)
+
+        plan = WalkTask(
+            split=self.program,
+            distributions=arguments.distributions,
+            seed=job.request["seed"],
+            folder=temporary,
+            value_files=arguments.files,
+            provenance=f"captured:{job.name}-{arguments.digest}:{job.request['seed']}",
+            cache_dir=Path(job.request["cache_dir"]),
+            limits=self.limits,
+            fatal_ops=job.fatal_ops,
+            compile_threads=job.compile_threads,
+            random=self._random,
+            frontend=self.exported.frontend,
+            slots=slots,
+            on_progress=on_progress,
+            on_row=None if announcer is None else partial(announcer.op, temporary),
+        )
+        several = self._worth(slots.count if slots is not None and not self.mesh else 1)
+        if several > 1:
+            return walk_in_parts.walk_in_parts(plan, walk_in_parts.parts(self.program, plan.random), several)
+        return walk(plan, walker_over(self.mesh) if self.mesh else None)
+
+    def whole(self, arguments: _Arguments, results: Sequence[Any]) -> WholeProgram:
+        """The model as one program, with the results of its walk."""
+        from opscope.harness.prepare.whole_row import WholeProgram
+
+        mesh = self.mesh
+        return WholeProgram(
+            self.program,
+            joined(mesh, results) if mesh else results,
+            arguments.distributions,
+            self.job.request["seed"],
+            digest=arguments.digest,
+            frontend=self.exported.frontend,
+            value_files=arguments.files,
+            argument_types=argument_types(self.job.name, self.exported),
+            types=(mesh.wholes, [desc for desc, _ in mesh.results]) if mesh else None,
+        )
+
+
+def _exported(job: ModelJob) -> Exported:
+    """The model as its exporter has left it, or as its StableHLO file says; left for machines that will walk it."""
+    from opscope.harness.prepare.export import export_file, hand_over, handed_over
+
+    if job.exported:
+        exported = handed_over(Path(job.exported))
     else:
-        walked = walk(order, walker_over(mesh) if mesh else None)
-    results = joined(mesh, walked.results) if mesh else walked.results
-    whole_row.write(
-        temporary,
-        name,
-        split,
-        results,
-        distributions,
-        seed,
-        digest,
-        exported.frontend,
-        {index: value.file for index, value in values.items()},
-        argument_types(name, exported),
-        (mesh.wholes, [desc for desc, _ in mesh.results]) if mesh else None,
-    )
-    with contextlib.suppress(FileNotFoundError):
-        (temporary / export_folder.JOURNAL).unlink()
-    walk_in_parts.discard_results(temporary)
-    export_folder.write_manifest(temporary, header, walked.rows)
-    export_folder.publish(temporary, Path(task["folder"]))
+        exported = export_file(Path(job.path), job.entry, job.request["shape"], damage.say)
+    if job.handed_over is not None:
+        hand_over(exported, job.handed_over)
+    return exported
 
 
 def walker_over(mesh: Sharded) -> Callable[[WalkTask], Walker]:

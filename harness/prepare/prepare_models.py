@@ -26,9 +26,9 @@ from opscope.base.file_names import as_text
 from opscope.base.inner_path import inside
 from opscope.harness.cache import export_folder, growing_export, upkeep
 from opscope.harness.cache.claims import Claims, alone_in
-from opscope.harness.prepare.allowance import EXPORT, Allowance, BudgetSpent, ModelRefused
+from opscope.harness.prepare.allowance import EXPORT, BudgetSpent, ModelRefused
 from opscope.harness.prepare.exporting import ExportFailed
-from opscope.harness.prepare.make_folder import Elsewhere, Event, Unpreparable, make
+from opscope.harness.prepare.make_folder import Elsewhere, Event, Making, Unpreparable, make
 from opscope.harness.prepare.preparation import Preparation, Task, request_of, tasks
 from opscope.harness.prepare.whole_manifest import whole_rows
 from opscope.harness.record import run_folders, store
@@ -253,7 +253,7 @@ class _OneModel:
     def split(self, task: Task, turn: Turn) -> None:
         """Exports a model and announces its ops."""
         began = time.monotonic()
-        self._attempt(task, turn, partial(make, at_once=self.at_once, only_split=True, elsewhere=self.elsewhere))
+        self._attempt(task, turn, lambda making: make(replace(making, only_split=True)))
         self.spent[task.name] = time.monotonic() - began
 
     def prepared(self, task: Task, turn: Turn) -> Manifest | ModelFailure:
@@ -262,13 +262,7 @@ class _OneModel:
             return self.outcomes[task.name]
         folder = Path(task.folder)
         cached = _claimed(folder, self.claims)
-        outcome = self._attempt(
-            task,
-            turn,
-            lambda task, allowance, report: _manifest(
-                task, self.claims, allowance, report, self.at_once, self.elsewhere
-            ),
-        )
+        outcome = self._attempt(task, turn, lambda making: _manifest(making, self.claims))
         if isinstance(outcome, ModelFailure):
             return outcome
         self.outcomes[task.name] = outcome
@@ -279,15 +273,13 @@ class _OneModel:
         turn.report({"event": "done", "model": task.name, "export_dir": task.folder, "cached": cached})
         return outcome
 
-    def _attempt(
-        self, task: Task, turn: Turn, work: Callable[[Task, Allowance, Callable[[Event], None]], T]
-    ) -> T | ModelFailure:
+    def _attempt(self, task: Task, turn: Turn, work: Callable[[Making], T]) -> T | ModelFailure:
         """What some work on a model returns, or why it came to nothing. Raises InputError."""
         allowance = self.request.allowance(turn.check, self.spent.get(task.name, 0.0), self.slots)
         try:
             if task.missing:
                 raise ExportFailed("", task.missing, "")
-            return work(task, allowance, turn.report)
+            return work(Making(task, allowance, turn.report, self.at_once, elsewhere=self.elsewhere))
         except ExportFailed as error:
             status = ModelStatus(f"{error.stage}_failed") if error.stage else ModelStatus.FRAMEWORK_MISSING
             failure = _failure(task, status, error.error, error.trace, self.artifacts)
@@ -364,19 +356,12 @@ def _for_this_run(task: Task, claims: Claims) -> Task:
     return replace(task, folder=str(claims.temporary() / "exports" / Path(task.folder).name))
 
 
-def _manifest(
-    task: Task,
-    claims: Claims | None,
-    allowance: Allowance,
-    report: Callable[[Event], None],
-    at_once: int = 1,
-    elsewhere: Elsewhere | None = None,
-) -> tuple[ManifestHeader, list[OpRow]]:
+def _manifest(making: Making, claims: Claims | None) -> Manifest:
     """The manifest of one model, whose export folder is made if it does not exist or is damaged."""
-    folder = Path(task.folder)
+    folder = Path(making.task.folder)
     while True:
         while not _claimed(folder, claims):  # again where somebody clears up just now
-            make(task, allowance, report, at_once, elsewhere=elsewhere)
+            make(making)
         try:
             manifest = export_folder.read_manifest(folder)
             whole_rows([folder])  # workflow `full` reads them later
@@ -409,8 +394,7 @@ def mend(request: Preparation, row: OpRow, error: Damaged, claims: Claims) -> tu
                         stored.checked(folder, path)
             except Damaged as still:
                 export_folder.discard(folder, still)
-            allowance = request.allowance()
-            _, rows = _manifest(task, claims, allowance, lambda event: None)
+            _, rows = _manifest(Making(task, request.allowance(), lambda event: None), claims)
         except (ExportFailed, Unpreparable, BudgetSpent, InputError) as failed:
             raise Damaged(error.where, f"{error.got}, and {task.name} cannot be prepared again: {failed}") from None
     mended = next((other for other in rows if other.op_id == row.op_id), None)

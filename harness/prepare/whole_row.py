@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,32 +17,38 @@ from opscope.harness.record.element_types import save
 from opscope.harness.record.records import PRODUCTS_IN_A_ROW, WHOLE_MODEL, OpRow, Source, TensorDesc, Use
 
 
-def write(
-    folder: Path,
-    name: str,
-    split: SplitModule,
-    results: Sequence[Any],
-    distributions: Sequence[str],
-    seed: int,
-    digest: str,
-    frontend: str,
-    value_files: Mapping[int, str],
-    argument_types: tuple[str, ...] = (),
-    types: tuple[Sequence[TensorDesc], Sequence[TensorDesc]] | None = None,
-) -> None:
-    """Writes whole.json and the goldens of the final outputs: `results` of the walk, which equal the whole model's.
+@dataclass(frozen=True)
+class WholeProgram:
+    """A model as one program, once its ops are evaluated."""
 
-    `digest` names the program; `value_files` holds the files of arguments whose values the user brought. A result that
-    the walk has no value for leaves the model without goldens; a path is that of its file, which is moved.
-    `argument_types` say which arguments stay from run to run, `types` are those of arguments and results where the
-    program has only a device's parts of them.
+    split: SplitModule
+    results: Sequence[Any]
+    """The final outputs of the walk, which equal the whole model's: arrays, or the paths of files with them."""
+    distributions: Sequence[str]
+    seed: int
+    digest: str = ""
+    """Names the program."""
+    frontend: str = ""
+    value_files: Mapping[int, str] = field(default_factory=dict)
+    """Argument -> the file of its value, where the user brought it."""
+    argument_types: tuple[str, ...] = ()
+    """Which arguments stay from run to run."""
+    types: tuple[Sequence[TensorDesc], Sequence[TensorDesc]] | None = None
+    """The types of arguments and results where the program has only a device's parts of them."""
+
+
+def write(folder: Path, name: str, whole: WholeProgram) -> None:
+    """Writes whole.json and the goldens of the final outputs; a result that lies in a file is moved.
+
+    A result that the walk has no value for leaves the model without goldens.
     """
+    split, results = whole.split, whole.results
     program = split.program
     missing = next((value.why for value in results if isinstance(value, Missing)), "")
     if len(results) != len(program.results):
         missing = missing or "the walk did not evaluate the whole program"
     values = split.values
-    inputs, outputs = types or ([values[v] for v in program.arguments], [values[v] for v in program.results])
+    inputs, outputs = whole.types or ([values[v] for v in program.arguments], [values[v] for v in program.results])
     paths = tuple(f"{VALUES}/whole.{index}.npy" for index in range(len(results)))
     for path, value in zip(paths if not missing else (), results, strict=False):
         if isinstance(value, Path):
@@ -49,24 +56,24 @@ def write(
         else:
             save(folder / path, value)
     row = OpRow(
-        op_id=words_digest(f"{name};{digest};{seed}", digits=16),
+        op_id=words_digest(f"{name};{whole.digest};{whole.seed}", digits=16),
         op_name=WHOLE_MODEL,
         module=MODULE,
         inputs=tuple(inputs),
         outputs=tuple(outputs),
         op_params={PRODUCTS_IN_A_ROW: str(products_in_a_row(program))},
         sources=tuple(
-            Source(kind="captured", path=value_files[index])
-            if index in value_files
-            else drawn("seeded", distribution, seed, index)
-            for index, distribution in enumerate(distributions)
+            Source(kind="captured", path=whole.value_files[index])
+            if index in whole.value_files
+            else drawn("seeded", distribution, whole.seed, index)
+            for index, distribution in enumerate(whole.distributions)
         ),
         golden=() if missing else paths,
         no_golden=missing,
         uses=(Use(model=name, path="main"),),
-        provenance=f"seeded:{name}-{digest}:{seed}",
-        frontend=frontend,
-        argument_types=argument_types,
+        provenance=f"seeded:{name}-{whole.digest}:{whole.seed}",
+        frontend=whole.frontend,
+        argument_types=whole.argument_types,
     )
     (folder / WHOLE).write_text(row.model_dump_json() + "\n", encoding="utf-8")
 

@@ -17,11 +17,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from opscope.base import jobs_ahead
 from opscope.base.children.side_by_side import Stopped
 from opscope.harness.cache import export_folder
 from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
-from opscope.harness.prepare.make_folder import CACHE, Unpreparable, walked
+from opscope.harness.prepare.make_folder import CACHE, Making, Unpreparable, walked
 from opscope.harness.prepare.preparation import Task, request_of
 from opscope.harness.record.errors import InputError
 from opscope.harness.scale.blobs import Blobs, is_seen
@@ -172,9 +171,8 @@ class Walks:
         )
         slots = (str(self._folder / f"slots-{task['walk']}"), task["processes"]) if task["processes"] > 1 else None
         allowance = Allowance.from_json(task["allowance"], request.memory, check, slots)
-        threads = max(1, jobs_ahead.threads() // task["devices"])
         try:
-            walked(order, exported, temporary, threads, allowance, tell, tell=task["folder"])
+            walked(Making(order, allowance, tell, task["devices"]), exported, temporary, task["folder"])
         except ModelRefused as error:
             return {"refused": [True, error.where, error.expected, error.got, error.hint]}
         except InputError as error:

@@ -24,7 +24,8 @@ from opscope.harness.cache import export_folder
 from opscope.harness.cache.growing_export import Announcer
 from opscope.harness.prepare import argument_files
 from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
-from opscope.harness.prepare.make_folder import Event, Unpreparable, handed_over
+from opscope.harness.prepare.make_folder import Event, Unpreparable
+from opscope.harness.prepare.model_job import handed_over
 from opscope.harness.prepare.preparation import Task
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
@@ -303,7 +304,7 @@ class _Walk:
         """The files that are split and walked: name below the worker's folder to path here."""
         if not self._module and not self._apart:
             return {"file": Path(self._task.path)}
-        folder = Path(self._module) if self._module else handed_over(self._task)
+        folder = Path(self._module) if self._module else handed_over(self._task.announcements)
         files = sorted(path for path in folder.rglob("*") if path.is_file())
         names = {f"exported/{path.relative_to(folder).as_posix()}": path for path in files}
         left_out = {own_results.FILE, own_results.ARRAYS, stored.DIGESTS}

@@ -107,7 +107,8 @@ def test_a_barrier_hands_on_what_has_a_value(tmp_path: Path) -> None:
 
 def whole(text: str, found: Any, folder: Path) -> OpRow:
     split = split_module(text, "m")
-    whole_row.write(folder, "m", split, found.results, ["uniform:0,1"] * len(split.program.arguments), 0, "", "", {})
+    distributions = ["uniform:0,1"] * len(split.program.arguments)
+    whole_row.write(folder, "m", whole_row.WholeProgram(split, found.results, distributions, 0))
     return OpRow.model_validate_json((folder / WHOLE).read_text())
 
 

@@ -20,7 +20,8 @@ from opscope.harness.cache.growing_export import GrowingExport
 from opscope.harness.prepare import make_folder, prepare_child
 from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
 from opscope.harness.prepare.argument_files import FileValue
-from opscope.harness.prepare.make_folder import Unpreparable
+from opscope.harness.prepare.make_folder import Event, Making, Unpreparable
+from opscope.harness.prepare.model_job import ModelJob, handed_over
 from opscope.harness.prepare.preparation import Preparation, Task, _as_input_error, request_of, tasks
 from opscope.harness.prepare.split import split_module
 from opscope.harness.record.errors import InputError
@@ -228,6 +229,12 @@ def task(tmp_path: Path) -> Task:
     return Task("fine", "fine.mlir", None, "", str(tmp_path / "exports" / "key"), request)
 
 
+def make(
+    task: Task, allowance: Allowance, report: Callable[[Event], None] = lambda event: None, *, only_split: bool = False
+) -> None:
+    make_folder.make(Making(task, allowance, report, only_split=only_split))
+
+
 Play = Callable[[Path, Callable[[dict[str, Any]], None], Callable[[], None]], Ending]
 """What a child does: its folder, what takes its events, and the check of its op."""
 
@@ -262,7 +269,7 @@ def test_from_the_second_model_on_children_are_forks_of_a_process_that_has_all_t
     (kept := Path(task.request.cache_dir or "", "0.split")).touch()
     for model in ("fine", "fine", "other"):
         asked = replace(task, name=model, kept=str(kept))
-        make_folder.make(asked, Allowance(1000), lambda event: None, only_split=model == "fine")
+        make(asked, Allowance(1000), only_split=model == "fine")
         assert kept.exists() == (model == "fine"), "as long as nobody has walked it"
     assert servers == [("fine", ""), ("fine", ""), ("other", make_folder.SERVER)]
 
@@ -292,7 +299,7 @@ def test_a_child_that_an_op_ends_is_followed_by_one_without_that_op(
         evaluating("", DONE),
     )
     told: list[dict[str, Any]] = []
-    make_folder.make(task, Allowance(60), told.append)
+    make(task, Allowance(60), told.append)
     assert [each["fatal_ops"] for each in got] == [
         {},
         {},
@@ -321,39 +328,39 @@ def test_a_child_that_ends_elsewhere_ends_its_model(
 ) -> None:
     played(monkeypatch, *plays)
     with pytest.raises(Unpreparable) as caught:
-        make_folder.make(task, Allowance(60), lambda event: None)
+        make(task, Allowance(60))
     assert str(caught.value) == line
 
 
 def test_twenty_ops_of_a_model_may_end_its_child(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     falls = [evaluating(f"{number:02} stablehlo.op{number}", FELL) for number in range(21)]
     got = played(monkeypatch, falls[0], *falls[:20], evaluating("", DONE), line="x" * 300)
-    make_folder.make(task, Allowance(60), lambda event: None)
+    make(task, Allowance(60))
     assert len(got[-1]["fatal_ops"]) == 20
     assert got[2]["fatal_ops"] == {"00": f"XLA gave no value (signal SIGSEGV): {'x' * 200}"}
     played(monkeypatch, falls[0], *falls, line="")
     with pytest.raises(Unpreparable, match=r"signal SIGSEGV at golden of stablehlo\.op20: no output"):
-        make_folder.make(task, Allowance(60), lambda event: None)
+        make(task, Allowance(60))
 
 
 def test_a_folder_that_is_whole_counts_however_its_child_ended(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     played(monkeypatch, evaluating("", FELL))
     monkeypatch.setattr(export_folder, "complete", lambda folder: folder == Path(task.folder))
-    make_folder.make(task, Allowance(60), lambda event: None)
+    make(task, Allowance(60))
 
 
 def test_no_time_and_no_file_are_told_before_a_child_starts(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ModelRefused, match=r"fine\.mlir: expected a readable file, got gone"):
-        make_folder.make(replace(task, unreadable=("a readable file", "gone")), Allowance(60), lambda event: None)
+        make(replace(task, unreadable=("a readable file", "gone")), Allowance(60))
     with pytest.raises(BudgetSpent, match="its beginning"):
-        make_folder.make(task, Allowance(0), lambda event: None)
+        make(task, Allowance(0))
     allowance = Allowance(60, until=0.0)
     monkeypatch.setattr(allowance, "left", iter((1.0, *[0.0] * 9)).__next__)
     for text, step in (("", "export"), ("0a stablehlo.add", "golden")):
         played(monkeypatch, evaluating(text, FELL))
         monkeypatch.setattr(allowance, "left", iter((1.0, *[0.0] * 9)).__next__)
         with pytest.raises(BudgetSpent, match=f"^{step}$"):
-            make_folder.make(task, allowance, lambda event: None)
+            make(task, allowance)
 
 
 def test_what_a_child_says_is_told_or_raised(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -372,7 +379,7 @@ def test_what_a_child_says_is_told_or_raised(task: Task, monkeypatch: pytest.Mon
     told: list[dict[str, Any]] = []
     played(monkeypatch, saying(progress, {"event": "damage", "line": "a file"}))
     allowance = Allowance(60)
-    make_folder.make(task, allowance, told.append)
+    make(task, allowance, told.append)
     assert (told, damaged, allowance.step) == ([BEGIN, progress], ["a file"], "golden")
     error = {"event": "error", "where": "net", "expected": "a", "got": "b", "hint": "c"}
     for events, kind, line in (
@@ -382,7 +389,7 @@ def test_what_a_child_says_is_told_or_raised(task: Task, monkeypatch: pytest.Mon
     ):
         played(monkeypatch, saying(events))
         with pytest.raises(kind) as caught:
-            make_folder.make(task, Allowance(60), lambda event: None)
+            make(task, Allowance(60))
         assert (str(caught.value), type(caught.value)) == (line, kind)
 
 
@@ -415,7 +422,7 @@ def test_an_op_is_late_by_the_time_since_its_journal_changed(task: Task, monkeyp
         return DONE
 
     played(monkeypatch, play)
-    make_folder.make(task, Allowance(1000), lambda event: None)
+    make(task, Allowance(1000))
 
 
 def test_a_folder_that_was_completed_meanwhile_has_no_journal(tmp_path: Path) -> None:
@@ -436,69 +443,61 @@ def test_of_several_processes_the_one_is_named_whose_op_is_late(task: Task, monk
         raise AssertionError("nobody was late")
 
     got = played(monkeypatch, play, evaluating("", DONE))
-    make_folder.make(task, Allowance(1000), lambda event: None)
+    make(task, Allowance(1000))
     assert got[1]["fatal_ops"] == {"0b": "XLA gave no value (more than 2.5 s): Fatal: it fell"}
 
 
 # --- the child
 
 
-def task_of(folder: Path, text: str, **more: Any) -> dict[str, Any]:
+def job_of(folder: Path, text: str, **more: Any) -> ModelJob:
     (folder / "cache" / "exports").mkdir(parents=True)
     (folder / "fine.mlir").write_text(text)
     (folder / "making").mkdir()
     request = asdict(Preparation(("fine",), cache_dir=str(folder / "cache"), **more))
-    return {
-        "request": request,
-        "name": "fine",
-        "path": str(folder / "fine.mlir"),
-        "entry": "",
-        "exported": "",
-        "temporary": str(folder / "making"),
-        "folder": str(folder / "cache" / "exports" / "key"),
-        "fatal_ops": {},
-        "compile_threads": 1,
-        "announcements": "",
-        "slots": None,
-        "only_split": False,
-        "tell": "",
-        "hand_over": False,
-        "hand_over_to": "",
-        "kept": "",
-    }
+    return ModelJob(
+        "fine",
+        path=str(folder / "fine.mlir"),
+        entry="",
+        folder=str(folder / "cache" / "exports" / "key"),
+        request=request,
+        exported="",
+        temporary=str(folder / "making"),
+        compile_threads=1,
+    )
 
 
 def test_a_child_tells_its_steps(tmp_path: Path) -> None:
     told: list[tuple[Any, ...]] = []
-    task = task_of(tmp_path, FINE)
-    prepare_child.make(task, lambda event, **more: told.append((event, *more.values())))
+    job = job_of(tmp_path, FINE)
+    prepare_child.make(job, lambda event, **more: told.append((event, *more.values())))
     assert told == [
         ("stage", "fine", "export", 1, 1),
         ("stage", "fine", "split", 0, 1),
         ("stage", "fine", "split", 1, 1),
         ("stage", "fine", "golden", 1, 1),
     ]
-    header, [row] = export_folder.read_manifest(Path(task["folder"]))
-    assert (header.models, header.export_dirs) == (("fine",), (task["folder"],))
+    header, [row] = export_folder.read_manifest(Path(job.folder))
+    assert (header.models, header.export_dirs) == (("fine",), (job.folder,))
     assert (header.module_ops, header.structural) == ({"fine": 2}, {"fine": 1})
     assert (row.sources[0].law, row.sources[0].seed, bool(row.golden)) == ("normal:1", 0, True)
     assert row.provenance.startswith("captured:fine-")
     assert [len(part) for part in row.provenance.split(":")[1].split("-")] == [4, 12]
-    assert not (Path(task["folder"]) / JOURNAL).exists()
+    assert not (Path(job.folder) / JOURNAL).exists()
 
 
 def test_a_child_announces_ops_before_it_evaluates_them_and_as_they_are_in_the_end(tmp_path: Path) -> None:
     path, steps = tmp_path / "0.jsonl", list[str]()
-    task = task_of(tmp_path, FINE) | {"announcements": str(path)}
-    prepare_child.make(task | {"only_split": True}, lambda event, **more: steps.append(event))
+    job = replace(job_of(tmp_path, FINE), announcements=str(path))
+    prepare_child.make(replace(job, only_split=True), lambda event, **more: steps.append(event))
     export = GrowingExport(path)
     export.look()
-    assert (export.folder, steps[-1], Path(task["folder"]).exists()) == (None, "split", False)
+    assert (export.folder, steps[-1], Path(job.folder).exists()) == (None, "split", False)
     assert export.manifest is not None
     split = export.manifest[1]
-    prepare_child.make(task, lambda event, **more: steps.append(event))
+    prepare_child.make(job, lambda event, **more: steps.append(event))
     export.look()
-    header, rows = export_folder.read_manifest(Path(task["folder"]))
+    header, rows = export_folder.read_manifest(Path(job.folder))
     assert list(export.announced().values()) == rows
     assert export.manifest == (header, split), "twice the same"
     known = {"sources", "golden", "term_sizes", "provenance", "no_golden"}
@@ -508,40 +507,40 @@ def test_a_child_announces_ops_before_it_evaluates_them_and_as_they_are_in_the_e
 
 def test_a_child_does_not_split_what_another_has_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, steps = tmp_path / "0.jsonl", list[str]()
-    task = task_of(tmp_path, FINE) | {"announcements": str(path), "kept": str(tmp_path / "0.split")}
-    prepare_child.make(task | {"only_split": True}, lambda event, **more: steps.append(event))
+    job = replace(job_of(tmp_path, FINE), announcements=str(path), kept=str(tmp_path / "0.split"))
+    prepare_child.make(replace(job, only_split=True), lambda event, **more: steps.append(event))
     with monkeypatch.context() as patch:
         patch.delattr("opscope.harness.prepare.split.split_module")
-        prepare_child.make(task | {"only_split": True}, lambda event, **more: steps.append(event))
-        prepare_child.make(task, lambda event, **more: None)
+        prepare_child.make(replace(job, only_split=True), lambda event, **more: steps.append(event))
+        prepare_child.make(job, lambda event, **more: None)
     assert (steps.count("split"), path.read_text().count('"split"')) == (2, 1)
-    made = export_folder.read_manifest(Path(task["folder"]))
-    Path(task["folder"]).rename(tmp_path / "apart")
+    made = export_folder.read_manifest(Path(job.folder))
+    Path(job.folder).rename(tmp_path / "apart")
     (tmp_path / "making").mkdir()
     (tmp_path / "0.split").write_bytes(b"damaged")
-    prepare_child.make(task, lambda event, **more: None)
-    assert export_folder.read_manifest(Path(task["folder"])) == made
+    prepare_child.make(job, lambda event, **more: None)
+    assert export_folder.read_manifest(Path(job.folder)) == made
     assert path.read_text().count('"split"') == 2
 
 
 def test_a_child_on_another_machine_tells_what_it_would_announce(tmp_path: Path) -> None:
     """Its split has left the module for it, and has said how many processes may walk it."""
     path, told = tmp_path / "0.jsonl", list[tuple[str, dict[str, Any]]]()
-    task = task_of(tmp_path, FINE) | {"announcements": str(path)}
-    left = tmp_path / "left"
+    job = replace(job_of(tmp_path, FINE), announcements=str(path))
     prepare_child.make(
-        task | {"only_split": True, "hand_over": True, "hand_over_to": str(left)},
+        replace(job, only_split=True, hand_over=True),
         lambda event, **more: told.append((event, more)),
     )
     assert told[-1] == ("split", {"model": "fine", "processes": 1})
     size = path.stat().st_size
-    there = {"exported": str(left), "path": "/elsewhere/fine.mlir", "tell": "/in/the/end"}
-    prepare_child.make(task | there, lambda event, **more: told.append((event, more)))
+    left = str(handed_over(job.announcements))
+    there = replace(job, exported=left, path="/elsewhere/fine.mlir", elsewhere="/in/the/end")
+    prepare_child.make(there, lambda event, **more: told.append((event, more)))
     assert path.stat().st_size == size, "its parent writes"
-    [row] = export_folder.read_manifest(Path(task["folder"]))[1]
+    [row] = export_folder.read_manifest(Path(job.folder))[1]
     [announced] = [json.loads(more["text"]) for event, more in told if event == "announce"]
     assert (announced["row"], row.uses[0].location) == (row.model_dump(mode="json"), "fine.mlir:2")
-    manifest = (Path(task["folder"]) / "manifest.jsonl").read_text()
+    manifest = (Path(job.folder) / "manifest.jsonl").read_text()
     assert json.loads(manifest.splitlines()[0])["export_dirs"] == ["/in/the/end"]
 
 
@@ -549,11 +548,11 @@ def test_as_much_may_live_as_four_of_the_largest_values(tmp_path: Path) -> None:
     lines = "\n".join(f"%{n + 1} = stablehlo.tanh %{n} : tensor<4xf32>" for n in range(5)).replace("%0 ", "%a ")
     names, types = ", ".join(f"%{n + 1}" for n in range(5)), ", ".join(["tensor<4xf32>"] * 5)
     text = f"func.func @main(%a: tensor<4xf32>) -> ({types}) {{\n{lines}\nreturn {names} : {types} }}"
-    task = task_of(
+    job = job_of(
         tmp_path, text.replace("%5 = stablehlo.tanh", "%5 = stablehlo.cosine"), max_tensor_bytes=16, max_live_bytes=0
     )
-    prepare_child.make(task, lambda event, **more: None)
-    rows = export_folder.read_manifest(Path(task["folder"]))[1]
+    prepare_child.make(job, lambda event, **more: None)
+    rows = export_folder.read_manifest(Path(job.folder))[1]
     assert [row.no_golden for row in rows] == ["", "80 bytes of values alive at once are above the cap of 64 bytes"]
 
 
@@ -575,7 +574,8 @@ def test_a_child_sends_its_error(error: Exception, event: dict[str, str], monkey
 
     monkeypatch.setattr(prepare_child, "make", fall)
     monkeypatch.setattr(damage, "show_by", lambda show: show("a damaged file"))
-    parent: Any = SimpleNamespace(task=lambda: {"temporary": "/cache/exports/making"}, send=sent.append)
+    job = ModelJob("fine", "", "", "", {}, "", "/cache/exports/making")
+    parent: Any = SimpleNamespace(task=lambda: asdict(job), send=sent.append)
     prepare_child.prepare(parent)
     assert sent[0] == {"event": "damage", "line": "a damaged file"}
     assert len(sent) == 2

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from opscope.harness.prepare.prepare_models import mend, merge, prepare
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow
 from opscope.harness.record.stages import ModelStatus
-from opscope.harness.tests.test_preparation import task_of
+from opscope.harness.tests.test_preparation import job_of
 from opscope.models import registry
 
 CRASH = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
@@ -131,14 +132,15 @@ def test_such_a_process_has_all_that_a_child_imports_of_ours_and_no_thread(tmp_p
     code = (
         "import json, os, sys\n"
         "from opscope.harness.prepare import prepare_child\n"
+        "from opscope.harness.prepare.model_job import ModelJob\n"
         "prepare_child.load()\n"
         "before, threads = set(sys.modules), len(os.listdir('/proc/self/task'))\n"
-        "prepare_child.make(json.loads(sys.argv[1]), lambda event, **more: None)\n"
+        "prepare_child.make(ModelJob(**json.loads(sys.argv[1])), lambda event, **more: None)\n"
         "print(threads, sorted(name for name in set(sys.modules) - before if 'opscope' in name))"
     )
-    task = task_of(tmp_path, FINE)
+    job = job_of(tmp_path, FINE)
     done = subprocess.run(
-        [sys.executable, "-P", "-c", code, json.dumps(task)], capture_output=True, text=True, check=True
+        [sys.executable, "-P", "-c", code, json.dumps(asdict(job))], capture_output=True, text=True, check=True
     )
     assert done.stdout == "1 []\n"
 

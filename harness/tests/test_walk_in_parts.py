@@ -192,7 +192,7 @@ def in_child(parent: Parent) -> list[Any]:
     walked = walk(plan) if count == 1 else walking.walk_in_parts(plan, parts, count)
     assert plan.slots.holds
     assert len(set(told)) == len(told) == sum(not op.unsplittable for op in split.ops.values())
-    whole_row.write(folder, "m", split, walked.results, plan.distributions, 0, "x", "", {})
+    whole_row.write(folder, "m", whole_row.WholeProgram(split, walked.results, plan.distributions, 0, "x"))
     walking.discard_results(folder)
     return [row.model_dump(mode="json") for row in walked.rows]
 
