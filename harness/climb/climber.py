@@ -110,7 +110,7 @@ class Climber:
         return test
 
     def _by_authorities(self, row: OpRow, test: OpTest) -> OpTest:
-        """The record by what is known of the op's golden, on whichever backend that was found."""
+        """The record by what is known of the op's golden, whichever backend showed it."""
         return test if self._doubts is None else self._doubts.applied(row, test)
 
     def _keep(self, cache: ResultCache, row: OpRow, test: OpTest, ready: Ready) -> None:

@@ -1,7 +1,7 @@
 """Goldens in doubt: once one backend has met one, no backend's agreement with that golden is a success.
 
-What a lane found is kept in the cache under the golden's own key, so that it counts for kept verdicts and later runs;
-within a run it also counts for ops that were right before it was found.
+What a lane finds is kept in the cache under the golden's own key, so that it counts for kept verdicts and later runs;
+within a run it also counts for ops that were right before.
 """
 
 from __future__ import annotations

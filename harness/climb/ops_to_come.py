@@ -68,7 +68,7 @@ class OpsToCome:
             try:
                 row = self._rows[op_id] if self._goldens is None else self._goldens.now(self._rows[op_id])
             except (NoGoldens, Damaged):
-                self._settle(op_id)  # whoever climbs it is told why
+                self._settle(op_id)  # whoever climbs it learns why
                 continue
             if row is None:
                 continue

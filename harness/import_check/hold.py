@@ -70,7 +70,7 @@ def hold(
 
 
 def out_of_time(checks: Sequence[ImportCheck]) -> bool:
-    """Whether the budget was over before all of some models were held to their frameworks."""
+    """Whether the budget was over before all of some models were checked against their frameworks."""
     return any(check.error == OUT_OF_TIME for check in checks)
 
 

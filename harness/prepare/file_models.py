@@ -1,7 +1,7 @@
 """Which models a file of StableHLO holds, and over which mesh each is sharded, for processes that do not parse it.
 
 Most files hold one, for one device, and a look at the text says so. Where it does not, a child reads the file; what it
-found is kept in the cache by the file's content.
+reads is kept in the cache by the file's content.
 """
 
 from __future__ import annotations
@@ -76,10 +76,10 @@ def models(path: Path, cache: Path, seconds: float = SECONDS) -> list[str]:
         digest = file_digest(path)
     except OSError:
         return []
-    found = _read(str(path), digest, str(cache), seconds)
-    if found.late:
-        raise Endless(f"a file whose reading does not end within {found.late:.0f} s")
-    return list(found.models) if len(found.models) > 1 else []
+    contents = _read(str(path), digest, str(cache), seconds)
+    if contents.late:
+        raise Endless(f"a file whose reading does not end within {contents.late:.0f} s")
+    return list(contents.models) if len(contents.models) > 1 else []
 
 
 def mesh(path: Path, model: str, cache: Path, seconds: float = SECONDS) -> str:
@@ -103,7 +103,7 @@ def _may_have_several(text: bytes) -> bool:
 
 @dataclass(frozen=True)
 class _Contents:
-    """What a child found in a file."""
+    """The models of a file and their meshes."""
 
     models: tuple[str, ...] = ()
     meshes: Mapping[str, str] = field(default_factory=dict)
@@ -121,14 +121,14 @@ def _read(path: str, digest: str, cache: str, seconds: float = SECONDS) -> _Cont
     if (late := _late.get(digest)) is not None:
         return late
     store, key = JsonStore(Path(cache) / FOLDER), words_digest(digest, str(VERSION), digits=20)
-    found = store.get(key)
-    if found is None:
-        began, told = time.monotonic(), False
+    stored_values = store.get(key)
+    if stored_values is None:
+        began, announced = time.monotonic(), False
 
         def tell() -> None:
-            nonlocal told
-            if not told and time.monotonic() - began > TELL:
-                told = True
+            nonlocal announced
+            if not announced and time.monotonic() - began > TELL:
+                announced = True
                 damage.say(f"{path}: reading which models it holds, for at most {seconds:.0f} s")
 
         outcome = call(
@@ -142,6 +142,6 @@ def _read(path: str, digest: str, cache: str, seconds: float = SECONDS) -> _Cont
             return _late.setdefault(digest, _Contents(late=seconds))
         if not isinstance(outcome.result, dict):
             return _Contents()
-        found = outcome.result
-        store.put(key, found)
-    return _Contents(tuple(found["models"]), dict(found["meshes"]))
+        stored_values = outcome.result
+        store.put(key, stored_values)
+    return _Contents(tuple(stored_values["models"]), dict(stored_values["meshes"]))

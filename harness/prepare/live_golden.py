@@ -87,7 +87,7 @@ class LiveGolden(Walker):
         return buffers, ()
 
     def alone(self, node: Node, inputs: Mapping[int, np.ndarray]) -> list[np.ndarray | Missing]:
-        """The results of one node on given values of its inputs, by their numbers."""
+        """The results of one node for values of its inputs, by their numbers."""
         results = self.evaluate(self.split.ops[node.op_id], [golden.put(inputs[value]) for value in node.inputs])
         return [value if isinstance(value, Missing) else golden.view(value) for value in results]
 

@@ -47,7 +47,7 @@ def _collected(session: pytest.Session, run: OpByOp, plan: RunPlan) -> list[pyte
 
 
 def _collectors(session: pytest.Session, run: OpByOp, plan: RunPlan) -> list[pytest.Collector]:
-    """One for each model that failed or was held to its framework, each that ran as one program, and each one's ops."""
+    """One for each model that failed or whose import was checked, each that ran as one program, and each one's ops."""
     failures = [] if plan.again else plan.header.failed
     checks = [] if plan.again else plan.header.imports
     whole: dict[str, list[OpTest]] = {}

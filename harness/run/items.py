@@ -157,7 +157,7 @@ class ImportedModel(pytest.Collector):
 
 
 class ImportItem(pytest.Item):
-    """The test of a model's import, which was held to its framework before the tests were collected."""
+    """The test of a model's import, which was checked against its framework before the tests were collected."""
 
     def __init__(self, *, check: ImportCheck, **kwargs: Any) -> None:
         super().__init__(nodeid=f"{kwargs['parent'].name}::{kwargs['name']}", **kwargs)

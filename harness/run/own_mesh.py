@@ -1,4 +1,4 @@
-"""The mesh of a run of sharded StableHLO files, where none is given: the files' own, on a board of its size."""
+"""The mesh of a run of sharded StableHLO files, without --mesh: the files' own, on a board of its size."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class Preparing:
         return {model: str(self._exports[model].path) for model in models}
 
     def finish(self, report: Callable[[Event], None], early: Manifest | None = None) -> Manifest:
-        """The complete manifest, once all models are prepared and held to their frameworks.
+        """The complete manifest, once all models are prepared and checked against their frameworks.
 
         `early` is what `split` returned: a model in it that has failed since keeps its ops, as far as they were
         announced. One that the budget has cut off stays unfinished. Raises InputError, and what `report` raises.

@@ -25,7 +25,7 @@ PHASES = {
     "export": "exported",
     "split": "split into single ops",
     "golden": "goldens of {total} ops evaluated",
-    "import": "held to its own framework",
+    "import": "checked against its own framework",
     "whole": "run as one program",
 }
 """The words of a plain line for each phase of the preparation."""

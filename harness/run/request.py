@@ -108,14 +108,14 @@ def _with_own_mesh(request: Request) -> Request:
     settings = request.settings
     backends = registry.split_names(settings["backend"])
     on_fail = bool(settings["op_by_op_on_fail"])
-    found = own_mesh.of_files(request.named, settings.options, backends, settings.is_set("arch"), on_fail)
-    if found is None:
+    own = own_mesh.of_files(request.named, settings.options, backends, settings.is_set("arch"), on_fail)
+    if own is None:
         own_mesh.check(settings.options, backends)
         return request
-    settings.values.update(mesh=found.mesh, arch=found.board)
+    settings.values.update(mesh=own.mesh, arch=own.board)
     own_mesh.check(settings.options, backends)
     settings.sources["mesh"] = "the model's file"
-    return replace(request, named=_models(request), notes=(found.line,))
+    return replace(request, named=_models(request), notes=(own.line,))
 
 
 def _check_workflow(settings: Resolved) -> None:

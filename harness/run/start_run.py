@@ -196,7 +196,7 @@ def _walked_there(
 def _preparing(
     preparation: Preparation, claims: Claims, run_dir: Path, at_once: int, orders: Orders, checks: bool = True
 ) -> Preparing:
-    """The preparation of a run's models, begun; with `checks`, they are then held to their frameworks. On a cluster,
+    """The preparation of a run's models, begun; with `checks`, their imports are checked then. On a cluster,
     this machine exports and splits models on each of its processors, and workers walk them. Raises InputError."""
     from opscope.harness.run.preparing import Preparing
 
@@ -223,7 +223,7 @@ def _preparing(
 
 
 def completed(plan: RunPlan, report: Callable[[Event], None]) -> RunPlan:
-    """The plan once all of its models are prepared and held to their frameworks; its manifest is written again.
+    """The plan once all of its models are prepared and checked against their frameworks; its manifest is written again.
 
     Raises InputError, and what `report` raises.
     """
@@ -368,10 +368,10 @@ def run_of_ops(run_dir: Path | None, folder: Path, op_ids: Sequence[str], server
         if words and not (run_dir / store.RUN_FILE).is_file():
             raise InputError("--run-dir", "a run folder of this machine", f"{run_dir}, which has no run.json", fetch)
         return run_dir
-    found = next(run_folders.runs_with_ops(words, folder), None) or run_folders.newest_run(folder)
-    if found is None:
+    run = next(run_folders.runs_with_ops(words, folder), None) or run_folders.newest_run(folder)
+    if run is None:
         raise InputError("--op", "a run that contains the op", "no run in .opscope/runs", f"--run-dir DIR, or {fetch}")
-    return found
+    return run
 
 
 def _located(run: store.StoredRun, orders: Orders) -> ManifestHeader:

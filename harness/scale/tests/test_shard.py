@@ -59,8 +59,8 @@ def test_a_product_costs_more_than_its_operands():
 
 def test_what_was_not_measured_goes_at_the_speed_of_what_was():
     rows = [row("a"), row("b"), row("c", (1000, 1000), (1000, 1000), (1000, 1000))]
-    found = costs.of_rows(rows, {"a": 2 * costs.expected(rows[0]) / 1e6, "gone": 3.0})
-    assert found == {
+    estimates = costs.of_rows(rows, {"a": 2 * costs.expected(rows[0]) / 1e6, "gone": 3.0})
+    assert estimates == {
         "a": 2 * costs.expected(rows[0]),
         "b": 2 * costs.expected(rows[1]),
         "c": 2 * costs.expected(rows[2]),
@@ -93,9 +93,9 @@ def test_a_share_knows_its_ops_and_the_division(tmp_path):
     ],
 )
 def test_a_share_that_does_not_exist(asked, line, tmp_path):
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as refusal:
         resolve({"shard": asked}, tmp_path, {})
-    assert str(told.value) == line
+    assert str(refusal.value) == line
 
 
 def test_costs_come_from_a_run_or_a_file(tmp_path):
