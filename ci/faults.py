@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-BACKENDS = ROOT / "harness" / "tests" / "backends"
+BACKENDS = ROOT / "harness" / "tests" / "faulty_backends"
 UNARY = ("abs", "ceil", "cosine", "exponential", "floor", "logistic", "negate", "sign", "sine", "tanh")
 BOTH_STAGES = ("legalize", "run")
 RUN_ONLY = frozenset({"overwrite"})

@@ -1,4 +1,4 @@
-"""Ops that spoil their worker in every way of `harness/tests/backends/spoiler.py`, between honest ones.
+"""Ops that spoil their worker in every way of `harness/tests/faulty_backends/spoiler.py`, between honest ones.
 
 Two sweeps over the same ops: in the second, every other op spoils its worker. An honest op whose record is another
 one then, or that is said to have left something behind, is `spoiled`, and is counted with the spoiler before it. A
@@ -20,7 +20,7 @@ from typing import Any
 from ci.attacks.attempt import Attempt, Ending
 from ci.faults import module_text
 
-BACKEND = Path(__file__).resolve().parents[2] / "harness" / "tests" / "backends" / "spoiler.py"
+BACKEND = Path(__file__).resolve().parents[2] / "harness" / "tests" / "faulty_backends" / "spoiler.py"
 OTHER_IN_EACH_RUN = frozenset(
     {
         "run_id",

@@ -8,7 +8,9 @@ import numpy as np
 
 from opscope.harness.record.records import OpRow, Source, TensorDesc, Use
 
-FAULTY = str(Path(__file__).parent / "backends" / "faulty.py")
+BACKENDS = Path(__file__).parent / "faulty_backends"
+"""Backends that fail, spoil their worker or hide things, each a file."""
+FAULTY = str(BACKENDS / "faulty.py")
 DESC = TensorDesc(shape=(4, 8), data_type="f32")
 
 

@@ -14,7 +14,7 @@ from opscope.harness.record import explanation
 from opscope.harness.record.records import OpTest
 from opscope.harness.run import finish_run
 from opscope.harness.run.api import run_op_by_op
-from opscope.harness.tests.backends.spoiled_numbers import HYPOTHESES, MODULE, PATH
+from opscope.harness.tests.faulty_backends.spoiled_numbers import HYPOTHESES, MODULE, PATH
 from opscope.harness.triage import after_run
 from opscope.reports.pages.html import write_report
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opscope.harness.tests.acceptance.conftest import Place
-from opscope.harness.tests.test_import_check import onnx_file
+from opscope.harness.tests.import_check.test_import_check import onnx_file
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from opscope.harness.record.records import OpTest
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.run import finish_run
 from opscope.harness.tests.acceptance.conftest import Place
-from opscope.harness.tests.backends import spoiled_numbers
+from opscope.harness.tests.faulty_backends import spoiled_numbers
 
 # In the order of the ops: right, unknown to the compiler, larger than all of n150's DRAM (13.25 of 12 GiB).
 BROKEN = """

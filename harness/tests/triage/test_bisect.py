@@ -12,7 +12,7 @@ import pytest
 
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
-from opscope.harness.tests.backends import hidden
+from opscope.harness.tests.faulty_backends import hidden
 from opscope.harness.tests.triage.runs import binary, run
 from opscope.harness.triage import bundle, narrowing
 from opscope.harness.triage.bisect import bisect

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from opscope.harness.record.errors import InputError
-from opscope.harness.tests.backends import hidden
+from opscope.harness.tests.faulty_backends import hidden
 from opscope.harness.tests.triage.runs import binary, run
 from opscope.harness.triage import after_run, bundle, issue, issue_facts
 from opscope.harness.triage.cli import repro

@@ -8,7 +8,7 @@ import pytest
 
 from opscope.harness.prepare.mlir.variant import region_kinds
 from opscope.harness.record.errors import InputError
-from opscope.harness.tests.backends import hidden
+from opscope.harness.tests.faulty_backends import hidden
 from opscope.harness.tests.triage.runs import binary, run, unary
 from opscope.harness.triage import bundle, narrowing
 from opscope.harness.triage.lab import Lab

@@ -17,7 +17,7 @@ from opscope.harness.record import run_folders, store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow, Source, TensorDesc
 from opscope.harness.tests import run_folder
-from opscope.harness.tests.backends import hidden
+from opscope.harness.tests.faulty_backends import hidden
 from opscope.harness.tests.triage.runs import binary, run
 from opscope.harness.tests.without_plugins import WITHOUT_PLUGINS
 from opscope.harness.triage import after_run, bundle, from_run, in_child
