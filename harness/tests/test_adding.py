@@ -21,7 +21,7 @@ ROOMS = ("opscope", "compiler", "harness", "models", "reports", "simulator")
 ROW = '\nregister_all(OpRow("chlo.lgamma", "lgamma"))\n'
 KERNEL = '''
 
-@kernel("lgamma", EltwiseParams, max_ulp=8)
+@kernel("lgamma", EltwiseParams, max_ulp=8, cycles=("log", "exp"))
 def lgamma(images: Images, call: Call) -> np.ndarray:
     """log|gamma(x)|."""
     import math
@@ -97,17 +97,29 @@ def test_an_op_a_model_and_a_backend(copy: Path, tmp_path: Path):
     assert '"ttnn.lgamma"' in dumped
 
 
+def test_an_op_without_cycles_is_refused_by_name(copy: Path):
+    append(copy / "simulator" / "kernels" / "eltwise.py", KERNEL.replace(', cycles=("log", "exp")', ""))
+    done = python_in(copy, "-c", "import opscope.simulator.api")
+    assert done.returncode
+    assert "kernel 'lgamma': expected cycles of its own" in done.stderr
+
+
 def run_in(copy: Path, *words: str | Path) -> str:
     """What a Python program prints that has the copy for its rooms."""
-    done = subprocess.run(
+    done = python_in(copy, *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def python_in(copy: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    """A Python program that has the copy for its rooms, once it has ended."""
+    return subprocess.run(
         [sys.executable, "-P", *words],
         cwd=copy,
         env=os.environ | {"PYTHONPATH": str(copy)},
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @pytest.mark.slow

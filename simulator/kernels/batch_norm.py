@@ -21,14 +21,26 @@ def _normalised(x: np.ndarray, mean: np.ndarray, variance: np.ndarray, vectors: 
     return value + vectors[1] if len(vectors) > 1 else value
 
 
-@kernel("batch_norm_inference", NormParams, arity=(3, 5), max_ulp=16)
+@kernel(
+    "batch_norm_inference",
+    NormParams,
+    arity=(3, 5),
+    max_ulp=16,
+    cycles=("subtract", "rsqrt", "multiply", "multiply", "add"),
+)
 def batch_norm_inference(images: Images, call: Call) -> np.ndarray:
     """Inputs: x, mean, variance, and perhaps weight and offset, these of (1, channels, 1, 1)."""
     x, mean, variance, *vectors = operands(images, call)
     return _normalised(x, mean, variance, vectors, call)
 
 
-@kernel("batch_norm_training", NormParams, arity=(1, 3), max_ulp=16)
+@kernel(
+    "batch_norm_training",
+    NormParams,
+    arity=(1, 3),
+    max_ulp=16,
+    cycles=("sum", "subtract", "multiply", "sum", "rsqrt", "multiply", "multiply", "add"),
+)
 def batch_norm_training(images: Images, call: Call) -> Images:
     """Inputs: x, and perhaps weight and offset. Results: x normalised by its own mean and variance, and these."""
     x, *vectors = operands(images, call)

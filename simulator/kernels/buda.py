@@ -17,7 +17,7 @@ from opscope.compiler.target.runs import rows_of
 from opscope.simulator.kernels import special
 from opscope.simulator.kernels.eltwise import operands
 from opscope.simulator.kernels.matmul import activated, product_of
-from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
+from opscope.simulator.kernels.registry import PASS, Call, Images, kernel, params_of
 
 _TM = re.compile(r"(\w+)(?:\((\w+)(?:, (\d+))?(?:, ([-+.\de]+))?\))?")
 
@@ -158,7 +158,7 @@ def gelu_derivative(images: Images, call: Call) -> np.ndarray:
     return special.gelu_derivative(x)
 
 
-@kernel("threshold_relu", EltwiseParams)
+@kernel("threshold_relu", EltwiseParams, cycles=PASS)
 def threshold_relu(images: Images, call: Call) -> np.ndarray:
     """The packer's relu of mode `min`: 0 below the scalar, and never below 0."""
     (x,) = operands(images, call)

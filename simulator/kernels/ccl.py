@@ -8,7 +8,7 @@ from opscope.compiler.target.formats import host_dtype
 from opscope.compiler.target.program import CollectiveParams, EltwiseParams
 from opscope.compiler.target.system_desc import board_with
 from opscope.simulator.errors import MeshError
-from opscope.simulator.kernels.registry import KERNELS, Call, Images, kernel, params_of
+from opscope.simulator.kernels.registry import KERNELS, PASS, Call, Images, kernel, params_of
 
 
 def _group(params: CollectiveParams, chip: int) -> list[int]:
@@ -49,7 +49,7 @@ def _joined(params: CollectiveParams, parts: list[np.ndarray], call: Call) -> np
     return total
 
 
-@kernel("all_reduce", CollectiveParams)
+@kernel("all_reduce", CollectiveParams, cycles=PASS)
 def all_reduce(images: Images, call: Call) -> np.ndarray:
     """The group's tensors, joined element by element."""
     params, group, parts = _members(images, call)
@@ -57,7 +57,7 @@ def all_reduce(images: Images, call: Call) -> np.ndarray:
     return _joined(params, parts, call)
 
 
-@kernel("reduce_scatter", CollectiveParams)
+@kernel("reduce_scatter", CollectiveParams, cycles=PASS)
 def reduce_scatter(images: Images, call: Call) -> np.ndarray:
     """This chip's share, along `dim`, of the group's tensors joined."""
     params, group, parts = _members(images, call)

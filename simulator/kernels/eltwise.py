@@ -20,7 +20,7 @@ from opscope.compiler.target.rare_values import has_tiny, once
 from opscope.compiler.target.rounding import as_number, bits, flush, keep_bits
 from opscope.simulator.kernels import integer, special
 from opscope.simulator.kernels.approximate import approximation
-from opscope.simulator.kernels.registry import Call, Images, keeps_bits, kernel, params_of
+from opscope.simulator.kernels.registry import MEASURED, PASS, Call, Images, keeps_bits, kernel, params_of
 
 Function = Callable[..., Any]
 
@@ -81,9 +81,15 @@ def _operand(image: np.ndarray, desc: TensorDesc, call: Call) -> np.ndarray:
 
 
 def _register(
-    name: str, on_float: Function | None, on_int: Function | None, arity: int, max_ulp: float = 0.0, unit: str = "sfpu"
+    name: str,
+    functions: tuple[Function | None, Function | None],
+    arity: int,
+    max_ulp: float,
+    unit: str,
+    cycles: tuple[str, ...],
 ) -> None:
-    """Registers a kernel that applies `on_float` or `on_int`, by the type of its last operand."""
+    """Registers a kernel that applies its function of floats or that of integers, by the type of its last operand."""
+    on_float, on_int = functions
 
     def run(images: Images, call: Call) -> np.ndarray:
         if name in SHOWING and on_float is not None and (result := _as_they_are(on_float, images, call)) is not None:
@@ -100,7 +106,7 @@ def _register(
 
     run.__name__ = name
     rounds = unit != "sfpu" or name in ROUNDS_BEFORE_STORE
-    kernel(name, EltwiseParams, arity=arity, max_ulp=max_ulp, unit=unit, rounds=rounds)(run)
+    kernel(name, EltwiseParams, arity=arity, max_ulp=max_ulp, unit=unit, rounds=rounds, cycles=cycles)(run)
 
 
 def _as_they_are(function: Function, images: Images, call: Call) -> np.ndarray | None:
@@ -163,88 +169,88 @@ def _on_truth_values(function: Function) -> Function:
 
 _larger, _smaller = _by_rows(np.maximum), _by_rows(np.minimum)
 
-UNARY: tuple[tuple[str, Function | None, Function | None, float], ...] = (
-    ("abs", np.abs, np.abs, 0),
-    ("neg", np.negative, np.negative, 0),
-    ("sign", np.sign, np.sign, 0),
-    ("ceil", np.ceil, None, 0),
-    ("floor", np.floor, None, 0),
-    ("trunc", np.trunc, None, 0),
-    ("frac", lambda x: x - np.trunc(x), None, 0),
-    ("round_even", np.rint, None, 0),
-    ("round_afz", _round_afz, None, 0),
-    ("exp", np.exp, None, 4),
-    ("exp2", np.exp2, None, 4),
-    ("expm1", np.expm1, None, 4),
-    ("log", np.log, None, 4),
-    ("log1p", np.log1p, None, 4),
-    ("sqrt", np.sqrt, None, 1),
-    ("rsqrt", lambda x: np.float32(1) / np.sqrt(x), None, 2),
-    ("cbrt", np.cbrt, None, 2),
-    ("reciprocal", lambda x: np.float32(1) / x, None, 1),
-    ("square", np.square, np.square, 1),
-    ("sin", np.sin, None, 4),
-    ("cos", np.cos, None, 4),
-    ("tan", np.tan, None, 4),
-    ("asin", np.arcsin, None, 4),
-    ("acos", np.arccos, None, 4),
-    ("atan", np.arctan, None, 4),
-    ("sinh", np.sinh, None, 4),
-    ("cosh", np.cosh, None, 4),
-    ("asinh", np.arcsinh, None, 4),
-    ("acosh", np.arccosh, None, 4),
-    ("atanh", np.arctanh, None, 4),
-    ("tanh", np.tanh, None, 4),
-    ("sigmoid", _sigmoid, None, 4),
-    ("silu", lambda x: x * _sigmoid(x), None, 6),
-    ("relu", lambda x: _larger(x, np.float32(0)), lambda x: np.maximum(x, x.dtype.type(0)), 0),
-    ("relu6", lambda x: np.clip(x, np.float32(0), np.float32(6)), None, 0),
-    ("hardsigmoid", lambda x: np.clip(x + np.float32(3), np.float32(0), np.float32(6)) / np.float32(6), None, 2),
-    ("erf", special.erf, None, 4),
-    ("erfc", special.erfc, None, 4),
-    ("erfinv", special.erfinv, None, 4),
-    ("softsign", lambda x: x / (np.float32(1) + np.abs(x)), None, 2),
-    ("isfinite", np.isfinite, None, 0),
-    ("signbit", np.signbit, None, 0),
-    ("logical_not", _on_truth_values(np.logical_not), _on_truth_values(np.logical_not), 0),
-    ("popcnt", None, integer.popcnt, 0),
-    ("count_leading_zeros", None, integer.count_leading_zeros, 0),
+UNARY: tuple[tuple[str, Function | None, Function | None, float, tuple[str, ...]], ...] = (
+    ("abs", np.abs, np.abs, 0, MEASURED),
+    ("neg", np.negative, np.negative, 0, PASS),
+    ("sign", np.sign, np.sign, 0, PASS),
+    ("ceil", np.ceil, None, 0, PASS),
+    ("floor", np.floor, None, 0, PASS),
+    ("trunc", np.trunc, None, 0, PASS),
+    ("frac", lambda x: x - np.trunc(x), None, 0, PASS),
+    ("round_even", np.rint, None, 0, PASS),
+    ("round_afz", _round_afz, None, 0, PASS),
+    ("exp", np.exp, None, 4, MEASURED),
+    ("exp2", np.exp2, None, 4, ("exp",)),
+    ("expm1", np.expm1, None, 4, ("exp",)),
+    ("log", np.log, None, 4, MEASURED),
+    ("log1p", np.log1p, None, 4, ("log",)),
+    ("sqrt", np.sqrt, None, 1, MEASURED),
+    ("rsqrt", lambda x: np.float32(1) / np.sqrt(x), None, 2, ("sqrt", "reciprocal")),
+    ("cbrt", np.cbrt, None, 2, ("log", "exp")),
+    ("reciprocal", lambda x: np.float32(1) / x, None, 1, MEASURED),
+    ("square", np.square, np.square, 1, MEASURED),
+    ("sin", np.sin, None, 4, MEASURED),
+    ("cos", np.cos, None, 4, MEASURED),
+    ("tan", np.tan, None, 4, ("sin",)),
+    ("asin", np.arcsin, None, 4, PASS),
+    ("acos", np.arccos, None, 4, PASS),
+    ("atan", np.arctan, None, 4, PASS),
+    ("sinh", np.sinh, None, 4, PASS),
+    ("cosh", np.cosh, None, 4, PASS),
+    ("asinh", np.arcsinh, None, 4, PASS),
+    ("acosh", np.arccosh, None, 4, PASS),
+    ("atanh", np.arctanh, None, 4, PASS),
+    ("tanh", np.tanh, None, 4, MEASURED),
+    ("sigmoid", _sigmoid, None, 4, MEASURED),
+    ("silu", lambda x: x * _sigmoid(x), None, 6, ("sigmoid", "maximum")),
+    ("relu", lambda x: _larger(x, np.float32(0)), lambda x: np.maximum(x, x.dtype.type(0)), 0, ("maximum",)),
+    ("relu6", lambda x: np.clip(x, np.float32(0), np.float32(6)), None, 0, PASS),
+    ("hardsigmoid", lambda x: np.clip(x + np.float32(3), np.float32(0), np.float32(6)) / np.float32(6), None, 2, PASS),
+    ("erf", special.erf, None, 4, ("exp", "reciprocal")),
+    ("erfc", special.erfc, None, 4, ("exp", "reciprocal")),
+    ("erfinv", special.erfinv, None, 4, ("log", "sqrt")),
+    ("softsign", lambda x: x / (np.float32(1) + np.abs(x)), None, 2, PASS),
+    ("isfinite", np.isfinite, None, 0, PASS),
+    ("signbit", np.signbit, None, 0, PASS),
+    ("logical_not", _on_truth_values(np.logical_not), _on_truth_values(np.logical_not), 0, PASS),
+    ("popcnt", None, integer.popcnt, 0, PASS),
+    ("count_leading_zeros", None, integer.count_leading_zeros, 0, PASS),
 )
-"""Name, float function, integer function, error bound in ulp."""
+"""Name, float function, integer function, error bound in ulp, kernels that it costs as much as."""
 
-BINARY: tuple[tuple[str, Function | None, Function | None, float, str], ...] = (
-    ("add", np.add, np.add, 0.5, "fpu"),
-    ("subtract", np.subtract, np.subtract, 0.5, "fpu"),
-    ("divide", np.divide, integer.divide, 1, "sfpu"),
-    ("remainder", np.fmod, integer.remainder, 1, "sfpu"),
-    ("maximum", _larger, np.maximum, 0, "sfpu"),
-    ("minimum", _smaller, np.minimum, 0, "sfpu"),
-    ("pow_tensor", np.power, integer.power, 4, "sfpu"),
-    ("atan2", np.arctan2, None, 4, "sfpu"),
-    ("eq", np.equal, np.equal, 0, "sfpu"),
-    ("ne", np.not_equal, np.not_equal, 0, "sfpu"),
-    ("lt", np.less, np.less, 0, "sfpu"),
-    ("le", np.less_equal, np.less_equal, 0, "sfpu"),
-    ("gt", np.greater, np.greater, 0, "sfpu"),
-    ("ge", np.greater_equal, np.greater_equal, 0, "sfpu"),
-    ("logical_and", _on_truth_values(np.logical_and), _on_truth_values(np.logical_and), 0, "sfpu"),
-    ("logical_or", _on_truth_values(np.logical_or), _on_truth_values(np.logical_or), 0, "sfpu"),
-    ("logical_xor", _on_truth_values(np.logical_xor), _on_truth_values(np.logical_xor), 0, "sfpu"),
-    ("bitwise_and", None, np.bitwise_and, 0, "sfpu"),
-    ("bitwise_or", None, np.bitwise_or, 0, "sfpu"),
-    ("bitwise_xor", None, np.bitwise_xor, 0, "sfpu"),
-    ("mulhi", None, integer.multiply_high, 0, "sfpu"),
-    ("logical_left_shift", None, integer.shift_left, 0, "sfpu"),
-    ("logical_right_shift", None, integer.shift_right_logical, 0, "sfpu"),
-    ("right_shift", None, integer.shift_right_arithmetic, 0, "sfpu"),
-    ("bitwise_right_shift", None, integer.shift_right_bounded, 0, "sfpu"),
+BINARY: tuple[tuple[str, Function | None, Function | None, float, str, tuple[str, ...]], ...] = (
+    ("add", np.add, np.add, 0.5, "fpu", MEASURED),
+    ("subtract", np.subtract, np.subtract, 0.5, "fpu", MEASURED),
+    ("divide", np.divide, integer.divide, 1, "sfpu", ("reciprocal", "maximum")),
+    ("remainder", np.fmod, integer.remainder, 1, "sfpu", ("reciprocal", "maximum")),
+    ("maximum", _larger, np.maximum, 0, "sfpu", MEASURED),
+    ("minimum", _smaller, np.minimum, 0, "sfpu", ("maximum",)),
+    ("pow_tensor", np.power, integer.power, 4, "sfpu", ("pow_scalar",)),
+    ("atan2", np.arctan2, None, 4, "sfpu", ("reciprocal", "sin")),
+    ("eq", np.equal, np.equal, 0, "sfpu", PASS),
+    ("ne", np.not_equal, np.not_equal, 0, "sfpu", PASS),
+    ("lt", np.less, np.less, 0, "sfpu", PASS),
+    ("le", np.less_equal, np.less_equal, 0, "sfpu", PASS),
+    ("gt", np.greater, np.greater, 0, "sfpu", PASS),
+    ("ge", np.greater_equal, np.greater_equal, 0, "sfpu", PASS),
+    ("logical_and", _on_truth_values(np.logical_and), _on_truth_values(np.logical_and), 0, "sfpu", PASS),
+    ("logical_or", _on_truth_values(np.logical_or), _on_truth_values(np.logical_or), 0, "sfpu", PASS),
+    ("logical_xor", _on_truth_values(np.logical_xor), _on_truth_values(np.logical_xor), 0, "sfpu", PASS),
+    ("bitwise_and", None, np.bitwise_and, 0, "sfpu", PASS),
+    ("bitwise_or", None, np.bitwise_or, 0, "sfpu", PASS),
+    ("bitwise_xor", None, np.bitwise_xor, 0, "sfpu", PASS),
+    ("mulhi", None, integer.multiply_high, 0, "sfpu", PASS),
+    ("logical_left_shift", None, integer.shift_left, 0, "sfpu", PASS),
+    ("logical_right_shift", None, integer.shift_right_logical, 0, "sfpu", PASS),
+    ("right_shift", None, integer.shift_right_arithmetic, 0, "sfpu", PASS),
+    ("bitwise_right_shift", None, integer.shift_right_bounded, 0, "sfpu", PASS),
 )
-"""Name, float function, integer function, error bound in ulp, unit."""
+"""Name, float function, integer function, error bound in ulp, unit, kernels that it costs as much as."""
 
-for _name, _on_float, _on_int, _ulp in UNARY:
-    _register(_name, _on_float, _on_int, 1, _ulp)
-for _name, _on_float, _on_int, _ulp, _unit in BINARY:
-    _register(_name, _on_float, _on_int, 2, _ulp, _unit)
+for _name, _on_float, _on_int, _ulp, _cycles in UNARY:
+    _register(_name, (_on_float, _on_int), 1, _ulp, "sfpu", _cycles)
+for _name, _on_float, _on_int, _ulp, _unit, _cycles in BINARY:
+    _register(_name, (_on_float, _on_int), 2, _ulp, _unit, _cycles)
 
 
 @kernel("gelu", EltwiseParams, max_ulp=4, rounds=False)
@@ -269,7 +275,7 @@ ACTIVATIONS: dict[str, Function] = {
 """What a product's results may pass while they are in Dst, by the kernel's name."""
 
 
-@kernel("bitwise_not", EltwiseParams)
+@kernel("bitwise_not", EltwiseParams, cycles=PASS)
 def bitwise_not(images: Images, call: Call) -> np.ndarray:
     """All bits inverted; of booleans: the other one."""
     if call.inputs[0].element_type == "i1":
@@ -309,20 +315,20 @@ def _leading(x: np.ndarray, mask: int) -> np.ndarray:
     return (wide & np.uint64(2**64 - (~mask & 0x7FFFFF) * 2**29 - 2**29)).view(np.float64)
 
 
-@kernel("where", EltwiseParams, arity=3)
+@kernel("where", EltwiseParams, arity=3, cycles=PASS)
 def where(images: Images, call: Call) -> np.ndarray:
     """The second operand where the first is not 0, else the third."""
     return np.where(images[0] != 0, images[1], images[2])
 
 
-@kernel("clamp_tensor", EltwiseParams, arity=3)
+@kernel("clamp_tensor", EltwiseParams, arity=3, cycles=PASS)
 def clamp_tensor(images: Images, call: Call) -> np.ndarray:
     """min(max(x, low), high) of operands (x, low, high); NaN stays."""
     x, low, high = operands(images, call)
     return np.minimum(np.maximum(x, low), high)
 
 
-@kernel("clamp_scalar", EltwiseParams)
+@kernel("clamp_scalar", EltwiseParams, cycles=PASS)
 def clamp_scalar(images: Images, call: Call) -> np.ndarray:
     """min(max(x, low), high) with scalars (low, high)."""
     (x,) = operands(images, call)

@@ -18,7 +18,7 @@ def _softmax(x: np.ndarray, dim: int, stable: bool) -> np.ndarray:
     return raised / np.sum(raised, axis=dim, keepdims=True, dtype=np.float32)
 
 
-@kernel("softmax", SoftmaxParams, max_ulp=16)
+@kernel("softmax", SoftmaxParams, max_ulp=16, cycles=("max", "subtract", "exp", "sum", "multiply"))
 def softmax(images: Images, call: Call) -> np.ndarray:
     """Exponentials over their sum along a dim."""
     (x,), params = operands(images, call), params_of(call, SoftmaxParams)
@@ -36,14 +36,20 @@ def _scaled(value: np.ndarray, vectors: Images) -> np.ndarray:
     return value + vectors[1] if len(vectors) > 1 else value
 
 
-@kernel("rms_norm", NormParams, arity=(1, 3), max_ulp=16)
+@kernel("rms_norm", NormParams, arity=(1, 3), max_ulp=16, cycles=("multiply", "sum", "multiply", "multiply"))
 def rms_norm(images: Images, call: Call) -> np.ndarray:
     """x over the root of its mean square along the last dim, times a weight and plus a bias where they are given."""
     x, *vectors = operands(images, call)
     return _scaled(_normalised(x, params_of(call, NormParams).epsilon), vectors)
 
 
-@kernel("layer_norm", NormParams, arity=(1, 3), max_ulp=16)
+@kernel(
+    "layer_norm",
+    NormParams,
+    arity=(1, 3),
+    max_ulp=16,
+    cycles=("sum", "subtract", "multiply", "sum", "multiply", "multiply", "add"),
+)
 def layer_norm(images: Images, call: Call) -> np.ndarray:
     """`rms_norm` of x minus its mean."""
     x, *vectors = operands(images, call)

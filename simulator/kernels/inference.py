@@ -156,7 +156,7 @@ def paged_scaled_dot_product_attention_decode(images: Images, call: Call) -> np.
     return _of_one_position(query, joined(key), joined(value), [last], call)
 
 
-@kernel("rotary_embedding", EltwiseParams, arity=3, max_ulp=2)
+@kernel("rotary_embedding", EltwiseParams, arity=3, max_ulp=2, cycles=("multiply", "multiply", "add"))
 def rotary_embedding(images: Images, call: Call) -> np.ndarray:
     """x cos + (its halves turned by a quarter) sin (Su et al. 2021), halves paired as Llama does."""
     x, cosine, sine = operands(images, call)
@@ -176,25 +176,25 @@ def _running(ufunc: np.ufunc, images: Images, call: Call) -> np.ndarray:
     return ufunc.accumulate(x, axis=dim, dtype=x.dtype) if x.ndim else x
 
 
-@kernel("cumsum", ReduceParams, l1_bytes=_column_bytes)
+@kernel("cumsum", ReduceParams, l1_bytes=_column_bytes, cycles=("add",))
 def cumsum(images: Images, call: Call) -> np.ndarray:
     """Running sums on the SFPU: each adds one rounding of its own to those before it."""
     return _running(np.add, images, call)
 
 
-@kernel("cumprod", ReduceParams, l1_bytes=_column_bytes)
+@kernel("cumprod", ReduceParams, l1_bytes=_column_bytes, cycles=("multiply",))
 def cumprod(images: Images, call: Call) -> np.ndarray:
     """Running products on the SFPU, rounded as running sums are."""
     return _running(np.multiply, images, call)
 
 
-@kernel("cummax", ReduceParams, l1_bytes=_column_bytes)
+@kernel("cummax", ReduceParams, l1_bytes=_column_bytes, cycles=("maximum",))
 def cummax(images: Images, call: Call) -> np.ndarray:
     """Running maxima."""
     return _running(np.maximum, images, call)
 
 
-@kernel("cummin", ReduceParams, l1_bytes=_column_bytes)
+@kernel("cummin", ReduceParams, l1_bytes=_column_bytes, cycles=("maximum",))
 def cummin(images: Images, call: Call) -> np.ndarray:
     """Running minima."""
     return _running(np.minimum, images, call)

@@ -9,7 +9,7 @@ from opscope.compiler.target.program import EltwiseParams, LayoutParams, Operati
 from opscope.compiler.target.rounding import bits
 from opscope.simulator.images import from_host, to_host
 from opscope.simulator.kernels.eltwise import operands
-from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
+from opscope.simulator.kernels.registry import PASS, Call, Images, kernel, params_of
 
 
 def _same(images: Images, call: Call) -> np.ndarray:
@@ -83,7 +83,7 @@ def bitcast_convert(images: Images, call: Call) -> np.ndarray:
     return from_host(np.frombuffer(data.tobytes(), dtype).reshape(target.shape), target)
 
 
-@kernel("reduce_precision", EltwiseParams)
+@kernel("reduce_precision", EltwiseParams, cycles=PASS)
 def reduce_precision(images: Images, call: Call) -> np.ndarray:
     """float32 rounded (ties to even) to scalars (exponent bits, mantissa bits), as StableHLO defines it."""
     exponent, mantissa = (int(s) for s in params_of(call, EltwiseParams).scalars)

@@ -12,7 +12,7 @@ from opscope.simulator.kernels.eltwise import operands
 from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
 
-@kernel("cholesky", CholeskyParams)
+@kernel("cholesky", CholeskyParams, cycles=("reciprocal",))
 def cholesky(images: Images, call: Call) -> np.ndarray:
     """The triangle whose product with its transpose is the operand, of which one triangle is read; the other is 0."""
     lower = params_of(call, CholeskyParams).lower
@@ -27,7 +27,7 @@ def cholesky(images: Images, call: Call) -> np.ndarray:
     return factor if lower else factor.swapaxes(-1, -2)
 
 
-@kernel("triangular_solve", TriangularSolveParams, arity=2)
+@kernel("triangular_solve", TriangularSolveParams, arity=2, cycles=("reciprocal",))
 def triangular_solve(images: Images, call: Call) -> np.ndarray:
     """Forward or backward substitution; the other triangle is not read, nor is a unit diagonal."""
     params = params_of(call, TriangularSolveParams)

@@ -9,7 +9,7 @@ import numpy as np
 from opscope.compiler.target.program import Pool2dParams
 from opscope.simulator.kernels.eltwise import operands
 from opscope.simulator.kernels.reduce import gapool_operand
-from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
+from opscope.simulator.kernels.registry import PASS, Call, Images, kernel, params_of
 from opscope.simulator.kernels.windows import out_size, pad_crop
 
 
@@ -31,7 +31,7 @@ def _pool(x: np.ndarray, params: Pool2dParams, fill: float | int, join: Callable
     return result
 
 
-@kernel("max_pool2d", Pool2dParams)
+@kernel("max_pool2d", Pool2dParams, cycles=PASS)
 def max_pool2d(images: Images, call: Call) -> np.ndarray:
     """Largest element of each window; padding never wins."""
     (x,) = operands(images, call)
@@ -39,7 +39,7 @@ def max_pool2d(images: Images, call: Call) -> np.ndarray:
     return _pool(x, params_of(call, Pool2dParams), lowest, np.maximum)
 
 
-@kernel("min_pool2d", Pool2dParams)
+@kernel("min_pool2d", Pool2dParams, cycles=PASS)
 def min_pool2d(images: Images, call: Call) -> np.ndarray:
     """Smallest element of each window; padding never wins."""
     (x,) = operands(images, call)

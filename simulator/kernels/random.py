@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.compiler.target.program import RandomParams
-from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
+from opscope.simulator.kernels.registry import PASS, Call, Images, kernel, params_of
 
 U32, U64 = np.uint32, np.uint64
 _THREEFRY_PARITY = U32(0x1BD11BDA)
@@ -73,7 +73,7 @@ def _philox_bits(state: np.ndarray, shape: tuple[int, ...], wide: bool) -> tuple
     return made.reshape(*shape, 2) if wide else made.reshape(shape), blocks
 
 
-@kernel("rng_bit_generator", RandomParams)
+@kernel("rng_bit_generator", RandomParams, cycles=PASS * 20)
 def rng_bit_generator(images: Images, call: Call) -> Images:
     """The new state, and the bits."""
     params = params_of(call, RandomParams)

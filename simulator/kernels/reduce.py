@@ -16,7 +16,7 @@ from opscope.compiler.target.rare_values import has_special
 from opscope.compiler.target.rounding import as_number, bits, kept, quantise
 from opscope.simulator.kernels.eltwise import SRC_A_FULL, SRC_A_HIGH, operands
 from opscope.simulator.kernels.matmul import MVMUL_DEPTH, overflowed
-from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
+from opscope.simulator.kernels.registry import PASS, Call, Images, kernel, params_of
 
 
 def gapool_operand(x: np.ndarray, fidelity: str) -> np.ndarray:
@@ -84,7 +84,7 @@ def _highest(dtype: np.dtype) -> float | int:
     return np.inf if dtype.kind == "f" else np.iinfo(dtype).max
 
 
-@kernel("max", ReduceParams)
+@kernel("max", ReduceParams, cycles=("reduce r",))
 def max_(images: Images, call: Call) -> np.ndarray:
     """Largest element; of none: the lowest value of the type."""
     params, (x,) = params_of(call, ReduceParams), operands(images, call)
@@ -92,7 +92,7 @@ def max_(images: Images, call: Call) -> np.ndarray:
     return _finish(value, params, x.ndim)
 
 
-@kernel("min", ReduceParams)
+@kernel("min", ReduceParams, cycles=PASS)
 def min_(images: Images, call: Call) -> np.ndarray:
     """Smallest element; of none: the highest value of the type."""
     params, (x,) = params_of(call, ReduceParams), operands(images, call)
@@ -100,14 +100,14 @@ def min_(images: Images, call: Call) -> np.ndarray:
     return _finish(value, params, x.ndim)
 
 
-@kernel("prod", ReduceParams, max_ulp=1)
+@kernel("prod", ReduceParams, max_ulp=1, cycles=PASS)
 def prod(images: Images, call: Call) -> np.ndarray:
     """Product, in float32 or wrapping in the element type's width."""
     params, (x,) = params_of(call, ReduceParams), operands(images, call)
     return _finish(np.multiply.reduce(x, axis=params.dims, dtype=x.dtype), params, x.ndim)
 
 
-@kernel("reduce_and", ReduceParams)
+@kernel("reduce_and", ReduceParams, cycles=PASS)
 def reduce_and(images: Images, call: Call) -> np.ndarray:
     """Whether all are true; of integers wider than i1: bitwise and."""
     params, (x,) = params_of(call, ReduceParams), operands(images, call)
@@ -116,7 +116,7 @@ def reduce_and(images: Images, call: Call) -> np.ndarray:
     return _finish(np.bitwise_and.reduce(x, axis=params.dims), params, x.ndim)
 
 
-@kernel("reduce_or", ReduceParams)
+@kernel("reduce_or", ReduceParams, cycles=PASS)
 def reduce_or(images: Images, call: Call) -> np.ndarray:
     """Whether any is true; of integers wider than i1: bitwise or."""
     params, (x,) = params_of(call, ReduceParams), operands(images, call)
@@ -125,7 +125,7 @@ def reduce_or(images: Images, call: Call) -> np.ndarray:
     return _finish(np.bitwise_or.reduce(x, axis=params.dims), params, x.ndim)
 
 
-@kernel("reduce_xor", ReduceParams)
+@kernel("reduce_xor", ReduceParams, cycles=PASS)
 def reduce_xor(images: Images, call: Call) -> np.ndarray:
     """Parity of the trues; of integers wider than i1: bitwise exclusive or."""
     params, (x,) = params_of(call, ReduceParams), operands(images, call)
@@ -138,7 +138,7 @@ def _row_bytes(call: Call) -> int:
     return 2 * call.inputs[0].shape[dim] * 4
 
 
-@kernel("argmax", ReduceParams, l1_bytes=_row_bytes)
+@kernel("argmax", ReduceParams, l1_bytes=_row_bytes, cycles=PASS)
 def argmax(images: Images, call: Call) -> np.ndarray:
     """Index of the first largest element along one dim (the first NaN, if there is one)."""
     params, (x,) = params_of(call, ReduceParams), operands(images, call)
@@ -146,7 +146,7 @@ def argmax(images: Images, call: Call) -> np.ndarray:
     return _finish(np.asarray(np.argmax(x, axis=dim)), params, x.ndim)
 
 
-@kernel("argmin", ReduceParams, l1_bytes=_row_bytes)
+@kernel("argmin", ReduceParams, l1_bytes=_row_bytes, cycles=PASS)
 def argmin(images: Images, call: Call) -> np.ndarray:
     """Index of the first smallest element along one dim."""
     params, (x,) = params_of(call, ReduceParams), operands(images, call)

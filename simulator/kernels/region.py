@@ -15,7 +15,7 @@ import numpy as np
 from opscope.compiler.target.program import BodyReduceParams, BodyWindowParams, SelectScatterParams
 from opscope.simulator.kernels.data_movement import padded
 from opscope.simulator.kernels.eltwise import operands
-from opscope.simulator.kernels.registry import Body, Call, Images, bodies_of, kernel, params_of
+from opscope.simulator.kernels.registry import PASS, Body, Call, Images, bodies_of, kernel, params_of
 from opscope.simulator.kernels.scatter import join_into
 from opscope.simulator.kernels.windows import out_size
 
@@ -25,7 +25,7 @@ def applied(body: Body, images: Sequence[np.ndarray], shape: tuple[int, ...]) ->
     return [np.broadcast_to(r, shape) for r in body(*images)]
 
 
-@kernel("reduce_body", BodyReduceParams, arity=(2, 1024))
+@kernel("reduce_body", BodyReduceParams, arity=(2, 1024), cycles=PASS)
 def reduce_body(images: Images, call: Call) -> Images:
     """Dims folded by a body, start values last."""
     params, half = params_of(call, BodyReduceParams), len(call.outputs)
@@ -61,7 +61,7 @@ def _view(
     ]
 
 
-@kernel("reduce_window_body", BodyWindowParams, arity=(2, 1024))
+@kernel("reduce_window_body", BodyWindowParams, arity=(2, 1024), cycles=PASS)
 def reduce_window_body(images: Images, call: Call) -> Images:
     """Windows folded by a body, place by place in row-major order; padding and holes hold the start value."""
     params, half = params_of(call, BodyWindowParams), len(call.outputs)
@@ -81,7 +81,7 @@ def reduce_window_body(images: Images, call: Call) -> Images:
     return total
 
 
-@kernel("select_and_scatter", SelectScatterParams, arity=(3, 1024))
+@kernel("select_and_scatter", SelectScatterParams, arity=(3, 1024), cycles=PASS)
 def select_and_scatter(images: Images, call: Call) -> np.ndarray:
     """Each source value is joined into the place that its window selects; padding is never selected."""
     params, images = params_of(call, SelectScatterParams), operands(images, call)

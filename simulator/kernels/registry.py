@@ -16,6 +16,7 @@ import numpy as np
 from opscope.compiler.target.program import Numerics, Params, TensorDesc
 from opscope.simulator.arithmetic import PLAIN, Arithmetic
 from opscope.simulator.mesh import Chip
+from opscope.simulator.timing.arch_constants import CONSTANTS
 
 Images = list[np.ndarray]
 Body = Callable[..., Images]
@@ -61,10 +62,18 @@ class Kernel:
     """Whether it rounds its result to the 16 bits of a narrow Dst itself; otherwise SFPSTORE cuts them."""
     picks: bool = False
     """Whether it only picks and orders elements, of whatever type they are."""
+    cycles: tuple[str, ...] = ()
+    """The kernels that it costs as much as, one after another; none: its cycles were measured, or are its unit's."""
 
 
 KERNELS: dict[str, Kernel] = {}
 """Every kernel by name."""
+MEASURED: tuple[str, ...] = ()
+"""`cycles` of a kernel of which somebody published cycles: `timing/constants_*.py` have them."""
+PASS = ("abs",)
+"""`cycles` of a few instructions per 32 lanes."""
+ON_VALUES = frozenset({"sfpu", "fpu"})
+"""Units on which the time of a kernel depends on its function."""
 
 
 def kernel(
@@ -77,14 +86,18 @@ def kernel(
     l1_bytes: Callable[[Call], int] | None = None,
     rounds: bool = True,
     picks: bool = False,
+    cycles: tuple[str, ...] = MEASURED,
 ) -> Callable[[KernelFunction], KernelFunction]:
-    """Registers the decorated function as kernel `name`. Raises ValueError if the name is taken."""
+    """Registers the decorated function as kernel `name`. Raises ValueError if the name is taken, or has no cycles."""
     if name in KERNELS:
         raise ValueError(f"kernel {name!r}: expected a new name, got one that is registered; try another name")
+    if unit in ON_VALUES and not cycles and not all(name in arch.kernels for arch in CONSTANTS.values()):
+        expected = "cycles of its own in timing/constants_*.py, or the kernels that it costs as much as"
+        raise ValueError(f"kernel {name!r}: expected {expected}, got neither; try cycles=PASS")
     bounds = (arity, arity) if isinstance(arity, int) else arity
 
     def register(function: KernelFunction) -> KernelFunction:
-        KERNELS[name] = Kernel(name, function, params, unit, bounds, max_ulp, l1_bytes, rounds, picks)
+        KERNELS[name] = Kernel(name, function, params, unit, bounds, max_ulp, l1_bytes, rounds, picks, cycles)
         return function
 
     return register

@@ -174,7 +174,7 @@ def test_no_fidelity_changes_what_the_vector_unit_computes(dtype: type, data_for
     left, right = (one_a_block(x) if data_format else x for x in pairs(dtype))
     element = "f32" if dtype is np.float32 else "bf16"
     names = [(name, 1) for name, on_float, *_ in UNARY if on_float is not None]
-    names += [(name, 2) for name, on_float, _, _, unit in BINARY if on_float is not None and unit == "sfpu"]
+    names += [(name, 2) for name, on_float, _, _, unit, _ in BINARY if on_float is not None and unit == "sfpu"]
     names += [("multiply", 2), ("add", 2), ("subtract", 2)] if dtype is np.float32 else []
     ieee = {
         "multiply": np.multiply,

@@ -9,66 +9,25 @@ from opscope.simulator.timing.block_work import BlockWork
 from opscope.simulator.timing.constants import Constants
 from opscope.simulator.timing.kernel_cycles import data_path, has, kernel_cycles, nearest, path_of, width_of
 
-COMPOSED: dict[str, tuple[str, ...]] = {
-    "rsqrt": ("sqrt", "reciprocal"),
-    "divide": ("reciprocal", "maximum"),
-    "expm1": ("exp",),
-    "log1p": ("log",),
-    "silu": ("sigmoid", "maximum"),
-    "tan": ("sin",),
-    "erf": ("exp", "reciprocal"),
-    "erfc": ("exp", "reciprocal"),
-    "atan2": ("reciprocal", "sin"),
-    "cbrt": ("log", "exp"),
-    "remainder": ("reciprocal", "maximum"),
-    "erfinv": ("log", "sqrt"),
-    "exp2": ("exp",),
-    "minimum": ("maximum",),
-    "pow_tensor": ("pow_scalar",),
-    "gelu_tanh": ("tanh", "square"),
-    "relu": ("maximum",),
-    "max": ("reduce r",),
-    "splice": ("typecast",),
-    # 20 rounds of three instructions; a step of a recurrence is a product, a sum and a division.
-    "rng_bit_generator": ("abs",) * 20,
-    "cholesky": ("reciprocal",),
-    "triangular_solve": ("reciprocal",),
-}
-"""Functions without a published figure -> the functions that they consist of."""
-FUSED: dict[str, tuple[str, ...]] = {
-    "softmax": ("max", "subtract", "exp", "sum", "multiply"),
-    "rms_norm": ("multiply", "sum", "multiply", "multiply"),
-    "layer_norm": ("sum", "subtract", "multiply", "sum", "multiply", "multiply", "add"),
-    "rotary_embedding": ("multiply", "multiply", "add"),
-    "cumsum": ("add",),
-    "cumprod": ("multiply",),
-    "cummax": ("maximum",),
-    "cummin": ("maximum",),
-    "batch_norm_inference": ("subtract", "rsqrt", "multiply", "multiply", "add"),
-    "batch_norm_training": ("sum", "subtract", "multiply", "sum", "rsqrt", "multiply", "multiply", "add"),
-}
-"""Kernels that run others on the tiles that they hold: they save launches and transfers, not passes."""
+VARIANTS: dict[str, tuple[str, ...]] = {"gelu_tanh": ("tanh", "square"), "splice": ("typecast",)}
+"""Variants of kernels -> the kernels that they cost as much as."""
 TWO_OPERANDS = frozenset({"add", "subtract", "multiply", "maximum", "minimum"})
-BY_UNIT = {"move": "typecast", "matrix": "reduce r"}
-"""Unit that does a kernel -> the measured kernel that it costs as much as."""
+BY_UNIT = {"move": "typecast", "matrix": "reduce r", "control": "abs", "host": "abs"}
+"""Unit that does a kernel, whatever its function -> the measured kernel that it costs as much as."""
 BY_PLAN = frozenset({"sparse_matmul"})
 """Kernels whose constants need the blocks of a plan; without one they cost a pass of their unit."""
-SFPU_DEFAULT = "abs"
-"""Every other SFPU function: a pass of a few instructions per 32 lanes, like abs."""
 
 
 def parts_of(constants: Constants, kernel: str, approximate: bool = False) -> tuple[str, ...]:
-    """Returns the kernels with constants that one costs as much as."""
-    if kernel in FUSED:
-        return tuple(part for name in FUSED[kernel] for part in parts_of(constants, name, approximate))
+    """Returns the kernels with constants that one costs as much as. Raises KeyError for an unknown kernel."""
     if approximate and has(constants, f"{kernel} approx"):
         return (f"{kernel} approx",)
     if has(constants, kernel):
         return (kernel,)
-    if kernel in COMPOSED:
-        return tuple(part for name in COMPOSED[kernel] for part in parts_of(constants, name, approximate))
-    unit = KERNELS[kernel].unit if kernel in KERNELS else "sfpu"  # an activation may be a kernel's variant
-    return (BY_UNIT.get(unit, SFPU_DEFAULT),)
+    names = VARIANTS.get(kernel) or KERNELS[kernel].cycles
+    if names:
+        return tuple(part for name in names for part in parts_of(constants, name, approximate))
+    return (BY_UNIT[KERNELS[kernel].unit],)
 
 
 def block_cycles(
