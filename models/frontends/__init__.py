@@ -1,6 +1,6 @@
 """Exporters turn the models of a framework into StableHLO bytecode, each in a process of its own.
 
-A file `models/frontends/<framework>.py` holds one `FRONTEND` (see `base.Frontend`); its helpers are in
+A file `models/frontends/<framework>.py` holds one `FRONTEND`, a `base.Frontend`; its helpers are in
 `<framework>_<what>.py`. Importing the former imports no framework, so that listings and pytest processes can find out
 cheaply which frontends exist and what they need.
 """

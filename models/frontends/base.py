@@ -1,10 +1,11 @@
-"""The protocol of exporters: two steps from a model's source to StableHLO, in a process of their own."""
+"""What an exporter is: two steps from a model's source to StableHLO, in a process of their own."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from opscope.models.arguments import ArgSpec
 
@@ -54,35 +55,42 @@ class ExportResult:
     """What a StableHLO file says of each argument: `input`, `parameter` or `constant`; empty if it says nothing."""
 
 
-class Frontend(Protocol):
+@dataclass(frozen=True)
+class Frontend(ABC):
     """One exporter. If a step raises, the model's row is `build_failed` or `export_failed`, with the traceback."""
 
     name: str
     """The framework. The file has the same name."""
-    packages: tuple[str, ...]
+    packages: tuple[str, ...] = ()
     """Python packages that it needs. Their versions decide what it exports."""
-    optional: tuple[str, ...]
+    optional: tuple[str, ...] = ()
     """Optional Python packages. If they are installed, their versions too decide what it exports."""
-    libraries: tuple[str, ...]
+    libraries: tuple[str, ...] = ()
     """Packages that a model of the framework may import. Each model needs those that its own file imports."""
-    extra: str
+    extra: str = ""
     """The extra in pyproject.toml that installs them; empty if they are always installed."""
-    environment: Mapping[str, str]
+    environment: Mapping[str, str] = field(default_factory=dict)
     """Environment variables of its process."""
-    forkable_packages: tuple[str, ...]
+    forkable_packages: tuple[str, ...] = ()
     """Packages that start no thread when they are imported. Exporters are forks of a process that has imported them."""
-    forkable_libraries: Mapping[str, tuple[str, ...]]
+    forkable_libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Of `libraries`, those whose import takes long and starts no thread -> what of them a model will need. Exporters
     of models that import one are forks of a process that has these too."""
 
     def build(self, source: Source) -> Any:
-        """Builds the model as its author wrote it. Raises `Refused` if there is no such model, else what it raises."""
-        ...
+        """Builds the model as its author wrote it: what the registered `build` returns, unless a frontend reads files.
 
+        Raises `Refused` if there is no such model, else what it raises.
+        """
+        from opscope.models import registry
+
+        return registry.add_file_model(source.path, source.entry or source.name).build(source.dtype)
+
+    @abstractmethod
     def export(self, built: Any, source: Source) -> ExportResult:
         """Exports what `build` returned as StableHLO. Raises what the framework raises."""
-        ...
 
+    @abstractmethod
     def results(self, built: Any, source: Source, values: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
         """What computed them, with its version, and the model's results on `values` (argument -> array), in the
         module's order.
@@ -90,7 +98,6 @@ class Frontend(Protocol):
         The framework computes them itself, without the module. Raises NoOwnResults where it cannot, else what the
         framework raises.
         """
-        ...
 
 
 class NoOwnResults(Exception):

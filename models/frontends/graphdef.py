@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opscope.base.children.temporary_folder import TemporaryFolder
-from opscope.models.frontends.base import ExportResult, Source
+from opscope.models.frontends.base import ExportResult, Frontend, Source
 from opscope.models.frontends.jax import package_versions
 from opscope.models.frontends.tf import ENVIRONMENT, export_result
 
@@ -17,28 +17,23 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class GraphDef:
+class GraphDef(Frontend):
     """The exporter of frozen graphs."""
 
     name: str = "graphdef"
     packages: tuple[str, ...] = ("tensorflow-cpu",)
-    optional: tuple[str, ...] = ()
-    libraries: tuple[str, ...] = ()
     extra: str = "tf"
     environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
-    forkable_packages: tuple[str, ...] = ()
-    forkable_libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def build(self, source: Source) -> TfBuilt:
         """Returns the graph with its weights as arguments. A registered model gives the bytes of a GraphDef."""
 
-        from opscope.models import registry
         from opscope.models.frontends.through_tf import graph_def
 
         path = Path(source.path)
         if path.suffix == ".pb":
             return graph_def.as_function(graph_def.read(path), str(path), dict(source.shapes), source.sizes)
-        written = registry.add_file_model(source.path, source.entry or source.name).build(source.dtype)
+        written = super().build(source)
         with TemporaryFolder("graphdef") as folder:
             file = Path(folder) / f"{source.name}.pb"
             file.write_bytes(written)

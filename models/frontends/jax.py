@@ -4,37 +4,26 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from opscope.base.plugins import version
 from opscope.models.arguments import Built
-from opscope.models.frontends.base import ExportResult, Source
+from opscope.models.frontends.base import ExportResult, Frontend, Source
 
 if TYPE_CHECKING:
     import jax
 
 
 @dataclass(frozen=True)
-class Jax:
+class Jax(Frontend):
     """The exporter of models that are functions of named arrays."""
 
     name: str = "jax"
     packages: tuple[str, ...] = ("jax", "jaxlib")
-    optional: tuple[str, ...] = ()
-    libraries: tuple[str, ...] = ()
-    extra: str = ""
-    environment: Mapping[str, str] = field(default_factory=dict)
     forkable_packages: tuple[str, ...] = ("jax",)
-    forkable_libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     recorded_packages: tuple[str, ...] = ("jax",)
     """The packages whose versions records show."""
-
-    def build(self, source: Source) -> Built:
-        """Returns what the registered `build` returns."""
-        from opscope.models import registry
-
-        return registry.add_file_model(source.path, source.entry or source.name).build(source.dtype)
 
     def export(self, built: Built, source: Source) -> ExportResult:
         """Exports the forward pass, or a whole training step."""

@@ -9,32 +9,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opscope.models.arguments import ArgSpec, Built
-from opscope.models.frontends.base import ExportResult, Source
+from opscope.models.frontends.base import ExportResult, Frontend, Source
 from opscope.models.frontends.jax import compiled_results, lower, package_versions
 
 
 @dataclass(frozen=True)
-class Keras:
+class Keras(Frontend):
     """The exporter of Keras models."""
 
     name: str = "keras"
     packages: tuple[str, ...] = ("keras", "jax", "jaxlib")
-    optional: tuple[str, ...] = ()
-    libraries: tuple[str, ...] = ()
     extra: str = "keras"
     environment: Mapping[str, str] = field(default_factory=lambda: {"KERAS_BACKEND": "jax"})
-    forkable_packages: tuple[str, ...] = ()
-    forkable_libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def build(self, source: Source) -> Built:
         """Returns the model as a function of its variables and inputs."""
         import keras
 
-        from opscope.models import registry
-
         keras.config.set_floatx(source.dtype)
         keras.config.set_dtype_policy(source.dtype)
-        return registry.add_file_model(source.path, source.entry or source.name).build(source.dtype)
+        return super().build(source)
 
     def export(self, built: Built, source: Source) -> ExportResult:
         """Exports the forward pass, or a whole training step."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opscope.models.frontends.base import ExportResult, Refused, Source
+from opscope.models.frontends.base import ExportResult, Frontend, Refused, Source
 from opscope.models.frontends.jax import package_versions
 
 if TYPE_CHECKING:
@@ -15,25 +15,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Onnx:
+class Onnx(Frontend):
     """The exporter of ONNX graphs."""
 
     name: str = "onnx"
     packages: tuple[str, ...] = ("onnx", "torch-mlir")
-    optional: tuple[str, ...] = ()
-    libraries: tuple[str, ...] = ()
     extra: str = "onnx"
-    environment: Mapping[str, str] = field(default_factory=dict)
-    forkable_packages: tuple[str, ...] = ()
-    forkable_libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def build(self, source: Source) -> OnnxBuilt:
         """Returns the graph with its weights as arguments."""
         if Path(source.path).suffix == ".onnx":
             return from_file(Path(source.path), dict(source.shapes), inputs=source.inputs, sizes=source.sizes)
-        from opscope.models import registry
 
-        return registry.add_file_model(source.path, source.entry or source.name).build(source.dtype)
+        return super().build(source)
 
     def export(self, built: OnnxBuilt, source: Source) -> ExportResult:
         """Exports the graph as StableHLO. Raises Refused for a training step, which only JAX functions have."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from opscope.base.installing import install_command
 from opscope.base.old_names import ROOMS
-from opscope.models.frontends.base import ExportResult, NoOwnResults, Refused, Source
+from opscope.models.frontends.base import ExportResult, Frontend, NoOwnResults, Refused, Source
 from opscope.models.frontends.jax import compiled_results, lower, package_versions
 
 if TYPE_CHECKING:
@@ -29,17 +29,13 @@ PACKAGES = {
 
 
 @dataclass(frozen=True)
-class Python:
+class Python(Frontend):
     """The exporter of users' files."""
 
     name: str = "python"
     packages: tuple[str, ...] = ("jax", "jaxlib")
     optional: tuple[str, ...] = tuple(sorted({package for of in PACKAGES.values() for package in of} - {"jax"}))
-    libraries: tuple[str, ...] = ()
-    extra: str = ""
     environment: Mapping[str, str] = field(default_factory=lambda: {"KERAS_BACKEND": "jax"})
-    forkable_packages: tuple[str, ...] = ()
-    forkable_libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def build(self, source: Source) -> Converted:
         """Returns the model in the file, with the values of its weights and example inputs."""

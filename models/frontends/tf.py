@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opscope.models.frontends.base import ExportResult, Refused, Source
+from opscope.models.frontends.base import ExportResult, Frontend, Refused, Source
 from opscope.models.frontends.jax import package_versions
 
 if TYPE_CHECKING:
@@ -17,27 +17,22 @@ ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "TF_ENAB
 
 
 @dataclass(frozen=True)
-class Tf:
+class Tf(Frontend):
     """The exporter of TensorFlow functions and SavedModels."""
 
     name: str = "tf"
     packages: tuple[str, ...] = ("tensorflow-cpu",)
-    optional: tuple[str, ...] = ()
-    libraries: tuple[str, ...] = ()
     extra: str = "tf"
     environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
-    forkable_packages: tuple[str, ...] = ()
-    forkable_libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def build(self, source: Source) -> TfBuilt:
         """Returns a registered model (`arguments.Built`, of TensorFlow's ops) or the signature of a SavedModel."""
-        from opscope.models import registry
         from opscope.models.frontends.through_tf import saved_model
         from opscope.models.frontends.through_tf.lower import TfBuilt
 
         if Path(source.path).is_dir():
             return saved_model.load(Path(source.path), source.entry, dict(source.shapes), source.sizes)
-        built = registry.add_file_model(source.path, source.entry or source.name).build(source.dtype)
+        built = super().build(source)
         names = [spec.name for spec in built.arguments]
 
         def call(*tensors: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from opscope.base.children.call import call
 from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.models.frontends import onnx
-from opscope.models.frontends.base import ExportResult, NoOwnResults, Refused, Source
+from opscope.models.frontends.base import ExportResult, Frontend, NoOwnResults, Refused, Source
 from opscope.models.frontends.jax import package_versions
 from opscope.models.frontends.tf import ENVIRONMENT
 
@@ -23,17 +23,13 @@ MAGIC = b"TFL3"
 
 
 @dataclass(frozen=True)
-class TfLite:
+class TfLite(Frontend):
     """The exporter of TFLite files."""
 
     name: str = "tflite"
     packages: tuple[str, ...] = ("tf2onnx", "tensorflow-cpu", "onnx", "torch-mlir")
-    optional: tuple[str, ...] = ()
-    libraries: tuple[str, ...] = ()
     extra: str = "tflite"
     environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
-    forkable_packages: tuple[str, ...] = ()
-    forkable_libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def build(self, source: Source) -> OnnxBuilt:
         """Returns the file's graph in ONNX. Float weights are arguments, integer ones constants."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from opscope.models.arguments import ArgSpec, Built
-from opscope.models.frontends.base import ExportResult, NoOwnResults, Source
+from opscope.models.frontends.base import ExportResult, Frontend, NoOwnResults, Source
 from opscope.models.frontends.jax import lower, package_versions
 
 if TYPE_CHECKING:
@@ -43,15 +43,13 @@ class TorchBuilt:
 
 
 @dataclass(frozen=True)
-class Torch:
+class Torch(Frontend):
     """The exporter of PyTorch modules."""
 
     name: str = "torch"
     packages: tuple[str, ...] = ("torch", "torchax")
-    optional: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ("transformers", "diffusers", "torch_geometric")
     extra: str = "torch"
-    environment: Mapping[str, str] = field(default_factory=dict)
     forkable_packages: tuple[str, ...] = ("opscope.models.frontends.torch_trace",)
     # Not torch_geometric: pyarrow, which it imports, starts a thread.
     forkable_libraries: Mapping[str, tuple[str, ...]] = field(
@@ -60,12 +58,6 @@ class Torch:
             "diffusers": ("diffusers.models.modeling_utils",),
         }
     )
-
-    def build(self, source: Source) -> TorchBuilt:
-        """What the registered `build` returns."""
-        from opscope.models import registry
-
-        return registry.add_file_model(source.path, source.entry or source.name).build(source.dtype)
 
     def export(self, built: TorchBuilt, source: Source) -> ExportResult:
         """The module of the forward pass, or of a whole training step."""

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from opscope.models.frontends.torch import TorchBuilt, values
 from opscope.models.registry import model
-
-if TYPE_CHECKING:
-    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="ast_reduced_torch", family="audio", framework="torch", size="reduced")
@@ -15,10 +11,9 @@ def build(dtype: str) -> TorchBuilt:
     """The class of one spectrogram; returns logits."""
     import transformers
 
-    from opscope.models.frontends.torch import TorchBuilt, values
-
-    def make() -> transformers.PreTrainedModel:
-        config = transformers.ASTConfig(num_hidden_layers=2, max_length=256, num_labels=527)
-        return transformers.ASTForAudioClassification(config)
-
-    return TorchBuilt(make, (values("input_values", (1, 256, 128), dtype),), outputs=("logits",))
+    config = transformers.ASTConfig(num_hidden_layers=2, max_length=256, num_labels=527)
+    return TorchBuilt(
+        lambda: transformers.ASTForAudioClassification(config),
+        (values("input_values", (1, 256, 128), dtype),),
+        outputs=("logits",),
+    )

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from opscope.models.frontends.torch import TorchBuilt, tokens, whole_mask
 from opscope.models.registry import model
-
-if TYPE_CHECKING:
-    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="bert_base_torch", family="encoder", framework="torch")
@@ -15,9 +11,8 @@ def build(dtype: str) -> TorchBuilt:
     """The encoder of one sequence; returns the last hidden state and the pooled output."""
     import transformers
 
-    from opscope.models.frontends.torch import TorchBuilt, tokens, whole_mask
-
-    def make() -> transformers.PreTrainedModel:
-        return transformers.BertModel(transformers.BertConfig(attn_implementation="eager"))
-
-    return TorchBuilt(make, (tokens(30522, 128), whole_mask(128)), outputs=("last_hidden_state", "pooler_output"))
+    return TorchBuilt(
+        lambda: transformers.BertModel(transformers.BertConfig(attn_implementation="eager")),
+        (tokens(30522, 128), whole_mask(128)),
+        outputs=("last_hidden_state", "pooler_output"),
+    )

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from opscope.models.frontends.torch import TorchBuilt, tokens
 from opscope.models.registry import model
-
-if TYPE_CHECKING:
-    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="bilstm_torch", family="recurrent", framework="torch", size="reduced")
@@ -15,8 +11,6 @@ def build(dtype: str) -> TorchBuilt:
     """The tag of each word of two sentences, (2, 12, 17)."""
     import torch
     from torch import nn
-
-    from opscope.models.frontends.torch import TorchBuilt, tokens
 
     class Tagger(nn.Module):
         """Words to tags."""

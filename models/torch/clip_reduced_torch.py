@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from opscope.models.frontends.torch import TorchBuilt, image, tokens, whole_mask
 from opscope.models.registry import model
-
-if TYPE_CHECKING:
-    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="clip_reduced_torch", family="multimodal", framework="torch", size="reduced")
@@ -15,11 +11,6 @@ def build(dtype: str) -> TorchBuilt:
     """How well two texts fit two images, (2, 2)."""
     import transformers
 
-    from opscope.models.frontends.torch import TorchBuilt, image, tokens, whole_mask
-
-    def make() -> transformers.PreTrainedModel:
-        config = transformers.CLIPConfig(text_config={"num_hidden_layers": 2}, vision_config={"num_hidden_layers": 2})
-        return transformers.CLIPModel(config)
-
+    config = transformers.CLIPConfig(text_config={"num_hidden_layers": 2}, vision_config={"num_hidden_layers": 2})
     inputs = (tokens(49405, 77, batch=2), image(224, dtype, batch=2), whole_mask(77, batch=2))
-    return TorchBuilt(make, inputs, outputs=("logits_per_image",))
+    return TorchBuilt(lambda: transformers.CLIPModel(config), inputs, outputs=("logits_per_image",))

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from opscope.models.frontends.torch import TorchBuilt, image
 from opscope.models.registry import model
-
-if TYPE_CHECKING:
-    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="convnext_tiny_torch", family="cnn", framework="torch")
@@ -15,10 +11,7 @@ def build(dtype: str) -> TorchBuilt:
     """The classifier of one image; returns logits."""
     import transformers
 
-    from opscope.models.frontends.torch import TorchBuilt, image
-
-    def make() -> transformers.PreTrainedModel:
-        config = transformers.ConvNextConfig(num_labels=1000)
-        return transformers.ConvNextForImageClassification(config)
-
-    return TorchBuilt(make, (image(224, dtype),), outputs=("logits",))
+    config = transformers.ConvNextConfig(num_labels=1000)
+    return TorchBuilt(
+        lambda: transformers.ConvNextForImageClassification(config), (image(224, dtype),), outputs=("logits",)
+    )

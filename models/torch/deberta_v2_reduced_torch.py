@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from opscope.models.frontends.torch import TorchBuilt, tokens, whole_mask
 from opscope.models.registry import model
-
-if TYPE_CHECKING:
-    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="deberta_v2_reduced_torch", family="encoder", framework="torch", size="reduced")
@@ -15,20 +11,17 @@ def build(dtype: str) -> TorchBuilt:
     """The encoder of one sequence; returns the last hidden state."""
     import transformers
 
-    from opscope.models.frontends.torch import TorchBuilt, tokens, whole_mask
-
-    def make() -> transformers.PreTrainedModel:
-        config = transformers.DebertaV2Config(
-            vocab_size=8000,
-            hidden_size=768,
-            num_hidden_layers=2,
-            num_attention_heads=12,
-            intermediate_size=3072,
-            relative_attention=True,
-            pos_att_type=["p2c", "c2p"],
-            max_relative_positions=-1,
-            position_buckets=256,
-        )
-        return transformers.DebertaV2Model(config)
-
-    return TorchBuilt(make, (tokens(8000, 64), whole_mask(64)), outputs=("last_hidden_state",))
+    config = transformers.DebertaV2Config(
+        vocab_size=8000,
+        hidden_size=768,
+        num_hidden_layers=2,
+        num_attention_heads=12,
+        intermediate_size=3072,
+        relative_attention=True,
+        pos_att_type=["p2c", "c2p"],
+        max_relative_positions=-1,
+        position_buckets=256,
+    )
+    return TorchBuilt(
+        lambda: transformers.DebertaV2Model(config), (tokens(8000, 64), whole_mask(64)), outputs=("last_hidden_state",)
+    )

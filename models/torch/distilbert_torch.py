@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from opscope.models.frontends.torch import TorchBuilt, tokens, whole_mask
 from opscope.models.registry import model
-
-if TYPE_CHECKING:
-    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="distilbert_torch", family="encoder", framework="torch")
@@ -15,9 +11,8 @@ def build(dtype: str) -> TorchBuilt:
     """The class of one sequence; returns logits."""
     import transformers
 
-    from opscope.models.frontends.torch import TorchBuilt, tokens, whole_mask
-
-    def make() -> transformers.PreTrainedModel:
-        return transformers.DistilBertForSequenceClassification(transformers.DistilBertConfig())
-
-    return TorchBuilt(make, (tokens(30522, 64), whole_mask(64)), outputs=("logits",))
+    return TorchBuilt(
+        lambda: transformers.DistilBertForSequenceClassification(transformers.DistilBertConfig()),
+        (tokens(30522, 64), whole_mask(64)),
+        outputs=("logits",),
+    )

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from opscope.models.frontends.torch import TorchBuilt, values
 from opscope.models.registry import model
-
-if TYPE_CHECKING:
-    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="dit_reduced_torch", family="diffusion", framework="torch", size="reduced")
@@ -15,14 +11,13 @@ def build(dtype: str) -> TorchBuilt:
     """One step: noise and its variance, (1, 8, 16, 16), given a class."""
     import diffusers
 
-    from opscope.models.frontends.torch import TorchBuilt, values
-
-    def make() -> diffusers.DiTTransformer2DModel:
-        return diffusers.DiTTransformer2DModel(
-            num_attention_heads=6, attention_head_dim=64, in_channels=4, out_channels=8, num_layers=4, sample_size=16
-        )
-
     latent = values("hidden_states", (1, 4, 16, 16), dtype)
     step = values("timestep", (1,), "int32", "int:0:1000")
     label = values("class_labels", (1,), "int32", "int:0:1000")
-    return TorchBuilt(make, (latent, step, label), outputs=("sample",))
+    return TorchBuilt(
+        lambda: diffusers.DiTTransformer2DModel(
+            num_attention_heads=6, attention_head_dim=64, in_channels=4, out_channels=8, num_layers=4, sample_size=16
+        ),
+        (latent, step, label),
+        outputs=("sample",),
+    )

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
 
+from opscope.models.frontends.torch import TorchBuilt, values
 from opscope.models.registry import model
-
-if TYPE_CHECKING:
-    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="dlrm_torch", family="recommender", framework="torch", size="reduced")
@@ -16,8 +13,6 @@ def build(dtype: str) -> TorchBuilt:
     """The probability of a click for each of 64 samples, (64, 1)."""
     import torch
     from torch import nn
-
-    from opscope.models.frontends.torch import TorchBuilt, values
 
     tables, rows, width, bag = 8, 10_000, 64, 4
 

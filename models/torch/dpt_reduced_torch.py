@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from opscope.models.frontends.torch import TorchBuilt, image
 from opscope.models.registry import model
-
-if TYPE_CHECKING:
-    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="dpt_reduced_torch", family="depth", framework="torch", size="reduced")
@@ -15,21 +11,18 @@ def build(dtype: str) -> TorchBuilt:
     """Depth of every pixel of one image, (1, 96, 96)."""
     import transformers
 
-    from opscope.models.frontends.torch import TorchBuilt, image
-
-    def make() -> transformers.PreTrainedModel:
-        config = transformers.DPTConfig(
-            image_size=96,
-            patch_size=16,
-            hidden_size=192,
-            num_hidden_layers=4,
-            num_attention_heads=3,
-            intermediate_size=768,
-            backbone_out_indices=[0, 1, 2, 3],
-            neck_hidden_sizes=[48, 96, 192, 192],
-            fusion_hidden_size=64,
-            is_hybrid=False,
-        )
-        return transformers.DPTForDepthEstimation(config)
-
-    return TorchBuilt(make, (image(96, dtype),), outputs=("predicted_depth",))
+    config = transformers.DPTConfig(
+        image_size=96,
+        patch_size=16,
+        hidden_size=192,
+        num_hidden_layers=4,
+        num_attention_heads=3,
+        intermediate_size=768,
+        backbone_out_indices=[0, 1, 2, 3],
+        neck_hidden_sizes=[48, 96, 192, 192],
+        fusion_hidden_size=64,
+        is_hybrid=False,
+    )
+    return TorchBuilt(
+        lambda: transformers.DPTForDepthEstimation(config), (image(96, dtype),), outputs=("predicted_depth",)
+    )

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from opscope.models.frontends.torch import TorchBuilt, values
 from opscope.models.registry import model
-
-if TYPE_CHECKING:
-    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="gat_torch", family="graph", framework="torch", size="reduced")
@@ -15,10 +11,5 @@ def build(dtype: str) -> TorchBuilt:
     """The logits of each of 1,354 nodes, given their features and 5,278 random edges."""
     from torch_geometric.nn import GAT
 
-    from opscope.models.frontends.torch import TorchBuilt, values
-
-    def make() -> GAT:
-        return GAT(1433, 64, 2, 7, heads=8, add_self_loops=False)
-
     inputs = (values("x", (1354, 1433), dtype), values("edge_index", (2, 5278), "int32", "int:0:1354"))
-    return TorchBuilt(make, inputs, positional=True)
+    return TorchBuilt(lambda: GAT(1433, 64, 2, 7, heads=8, add_self_loops=False), inputs, positional=True)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from opscope.models.frontends.torch import TorchBuilt, tokens
 from opscope.models.registry import model
-
-if TYPE_CHECKING:
-    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="gemma2_reduced_torch", family="decoder", framework="torch", size="reduced")
@@ -15,18 +11,18 @@ def build(dtype: str) -> TorchBuilt:
     """The next token's logits at every place."""
     import transformers
 
-    from opscope.models.frontends.torch import TorchBuilt, tokens
-
-    def make() -> transformers.PreTrainedModel:
-        config = transformers.Gemma2Config(
-            vocab_size=16000,
-            hidden_size=1152,
-            intermediate_size=4608,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            head_dim=256,
-        )
-        return transformers.Gemma2ForCausalLM(config)
-
-    return TorchBuilt(make, (tokens(16000, 32),), outputs=("logits",), keywords={"use_cache": False})
+    config = transformers.Gemma2Config(
+        vocab_size=16000,
+        hidden_size=1152,
+        intermediate_size=4608,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=256,
+    )
+    return TorchBuilt(
+        lambda: transformers.Gemma2ForCausalLM(config),
+        (tokens(16000, 32),),
+        outputs=("logits",),
+        keywords={"use_cache": False},
+    )

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from opscope.models.frontends.torch import TorchBuilt, tokens
 from opscope.models.registry import model
-
-if TYPE_CHECKING:
-    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="gpt2_torch", family="decoder", framework="torch")
@@ -15,10 +11,10 @@ def build(dtype: str) -> TorchBuilt:
     """The next token's logits at every place."""
     import transformers
 
-    from opscope.models.frontends.torch import TorchBuilt, tokens
-
-    def make() -> transformers.PreTrainedModel:
-        config = transformers.GPT2Config(attn_implementation="eager")
-        return transformers.GPT2LMHeadModel(config)
-
-    return TorchBuilt(make, (tokens(50257, 64),), outputs=("logits",), keywords={"use_cache": False})
+    config = transformers.GPT2Config(attn_implementation="eager")
+    return TorchBuilt(
+        lambda: transformers.GPT2LMHeadModel(config),
+        (tokens(50257, 64),),
+        outputs=("logits",),
+        keywords={"use_cache": False},
+    )

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from opscope.models.frontends.torch import TorchBuilt, tokens
 from opscope.models.registry import model
-
-if TYPE_CHECKING:
-    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="llama3_1b_reduced_torch", family="decoder", framework="torch", size="reduced")
@@ -15,17 +11,17 @@ def build(dtype: str) -> TorchBuilt:
     """The next token's logits at every place."""
     import transformers
 
-    from opscope.models.frontends.torch import TorchBuilt, tokens
-
-    def make() -> transformers.PreTrainedModel:
-        config = transformers.LlamaConfig(
-            vocab_size=16000,
-            hidden_size=2048,
-            intermediate_size=8192,
-            num_hidden_layers=2,
-            num_attention_heads=32,
-            num_key_value_heads=8,
-        )
-        return transformers.LlamaForCausalLM(config)
-
-    return TorchBuilt(make, (tokens(16000, 32),), outputs=("logits",), keywords={"use_cache": False})
+    config = transformers.LlamaConfig(
+        vocab_size=16000,
+        hidden_size=2048,
+        intermediate_size=8192,
+        num_hidden_layers=2,
+        num_attention_heads=32,
+        num_key_value_heads=8,
+    )
+    return TorchBuilt(
+        lambda: transformers.LlamaForCausalLM(config),
+        (tokens(16000, 32),),
+        outputs=("logits",),
+        keywords={"use_cache": False},
+    )

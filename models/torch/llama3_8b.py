@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from opscope.models.frontends.torch import TorchBuilt, tokens
 from opscope.models.registry import model
-
-if TYPE_CHECKING:
-    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="llama3_8b", family="decoder", framework="torch", giant=True)
@@ -15,21 +11,20 @@ def build(dtype: str) -> TorchBuilt:
     """The next token's logits at every place."""
     import transformers
 
-    from opscope.models.frontends.torch import TorchBuilt, tokens
-
-    def make() -> transformers.PreTrainedModel:
-        config = transformers.LlamaConfig(
-            vocab_size=128256,
-            hidden_size=4096,
-            intermediate_size=14336,
-            num_hidden_layers=32,
-            num_attention_heads=32,
-            num_key_value_heads=8,
-            max_position_embeddings=8192,
-            rope_theta=500000.0,
-        )
-        return transformers.LlamaForCausalLM(config)
-
+    config = transformers.LlamaConfig(
+        vocab_size=128256,
+        hidden_size=4096,
+        intermediate_size=14336,
+        num_hidden_layers=32,
+        num_attention_heads=32,
+        num_key_value_heads=8,
+        max_position_embeddings=8192,
+        rope_theta=500000.0,
+    )
     return TorchBuilt(
-        make, (tokens(128256, 128),), outputs=("logits",), keywords={"use_cache": False}, dtype="bfloat16"
+        lambda: transformers.LlamaForCausalLM(config),
+        (tokens(128256, 128),),
+        outputs=("logits",),
+        keywords={"use_cache": False},
+        dtype="bfloat16",
     )

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from opscope.models.frontends.torch import TorchBuilt, tokens
 from opscope.models.registry import model
-
-if TYPE_CHECKING:
-    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="mamba2_reduced_torch", family="state_space", framework="torch", size="reduced")
@@ -15,23 +11,18 @@ def build(dtype: str) -> TorchBuilt:
     """The next token's logits at every place."""
     import transformers
 
-    from opscope.models.frontends.torch import TorchBuilt, tokens
-
-    def make() -> transformers.PreTrainedModel:
-        config = transformers.Mamba2Config(
-            vocab_size=8000,
-            hidden_size=256,
-            num_hidden_layers=2,
-            state_size=64,
-            num_heads=8,
-            head_dim=64,
-            n_groups=1,
-            chunk_size=16,
-        )
-        return transformers.Mamba2ForCausalLM(config)
-
+    config = transformers.Mamba2Config(
+        vocab_size=8000,
+        hidden_size=256,
+        num_hidden_layers=2,
+        state_size=64,
+        num_heads=8,
+        head_dim=64,
+        n_groups=1,
+        chunk_size=16,
+    )
     return TorchBuilt(
-        make,
+        lambda: transformers.Mamba2ForCausalLM(config),
         (tokens(8000, 32),),
         outputs=("logits",),
         keywords={"use_cache": False},

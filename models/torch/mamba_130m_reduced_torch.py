@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from opscope.models.frontends.torch import TorchBuilt, tokens
 from opscope.models.registry import model
-
-if TYPE_CHECKING:
-    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="mamba_130m_reduced_torch", family="state_space", framework="torch", size="reduced")
@@ -15,14 +11,9 @@ def build(dtype: str) -> TorchBuilt:
     """The next token's logits at every place."""
     import transformers
 
-    from opscope.models.frontends.torch import TorchBuilt, tokens
-
-    def make() -> transformers.PreTrainedModel:
-        config = transformers.MambaConfig(vocab_size=8000, hidden_size=768, num_hidden_layers=2)
-        return transformers.MambaForCausalLM(config)
-
+    config = transformers.MambaConfig(vocab_size=8000, hidden_size=768, num_hidden_layers=2)
     return TorchBuilt(
-        make,
+        lambda: transformers.MambaForCausalLM(config),
         (tokens(8000, 16),),
         outputs=("logits",),
         keywords={"use_cache": False},

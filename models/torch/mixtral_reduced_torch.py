@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from opscope.models.frontends.torch import TorchBuilt, tokens
 from opscope.models.registry import model
-
-if TYPE_CHECKING:
-    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="mixtral_reduced_torch", family="mixture_of_experts", framework="torch", size="reduced")
 def build(dtype: str) -> TorchBuilt:
     """The next token's logits at every place."""
     import transformers
-
-    from opscope.models.frontends.torch import TorchBuilt, tokens
 
     def make() -> transformers.PreTrainedModel:
         config = transformers.MixtralConfig(

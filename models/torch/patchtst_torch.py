@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from opscope.models.frontends.torch import TorchBuilt, values
 from opscope.models.registry import model
-
-if TYPE_CHECKING:
-    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="patchtst_torch", family="time_series", framework="torch")
@@ -15,20 +11,19 @@ def build(dtype: str) -> TorchBuilt:
     """The next 96 steps of two series, (2, 96, 7)."""
     import transformers
 
-    from opscope.models.frontends.torch import TorchBuilt, values
-
-    def make() -> transformers.PreTrainedModel:
-        config = transformers.PatchTSTConfig(
-            num_input_channels=7,
-            context_length=512,
-            patch_length=16,
-            patch_stride=8,
-            prediction_length=96,
-            d_model=128,
-            num_hidden_layers=3,
-            num_attention_heads=16,
-            ffn_dim=256,
-        )
-        return transformers.PatchTSTForPrediction(config)
-
-    return TorchBuilt(make, (values("past_values", (2, 512, 7), dtype),), outputs=("prediction_outputs",))
+    config = transformers.PatchTSTConfig(
+        num_input_channels=7,
+        context_length=512,
+        patch_length=16,
+        patch_stride=8,
+        prediction_length=96,
+        d_model=128,
+        num_hidden_layers=3,
+        num_attention_heads=16,
+        ffn_dim=256,
+    )
+    return TorchBuilt(
+        lambda: transformers.PatchTSTForPrediction(config),
+        (values("past_values", (2, 512, 7), dtype),),
+        outputs=("prediction_outputs",),
+    )

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from opscope.models.frontends.torch import TorchBuilt, tokens
 from opscope.models.registry import model
-
-if TYPE_CHECKING:
-    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="qwen3_reduced_torch", family="decoder", framework="torch", size="reduced")
@@ -15,18 +11,18 @@ def build(dtype: str) -> TorchBuilt:
     """The next token's logits at every place."""
     import transformers
 
-    from opscope.models.frontends.torch import TorchBuilt, tokens
-
-    def make() -> transformers.PreTrainedModel:
-        config = transformers.Qwen3Config(
-            vocab_size=16000,
-            hidden_size=1024,
-            intermediate_size=3072,
-            num_hidden_layers=2,
-            num_attention_heads=16,
-            num_key_value_heads=8,
-            head_dim=128,
-        )
-        return transformers.Qwen3ForCausalLM(config)
-
-    return TorchBuilt(make, (tokens(16000, 32),), outputs=("logits",), keywords={"use_cache": False})
+    config = transformers.Qwen3Config(
+        vocab_size=16000,
+        hidden_size=1024,
+        intermediate_size=3072,
+        num_hidden_layers=2,
+        num_attention_heads=16,
+        num_key_value_heads=8,
+        head_dim=128,
+    )
+    return TorchBuilt(
+        lambda: transformers.Qwen3ForCausalLM(config),
+        (tokens(16000, 32),),
+        outputs=("logits",),
+        keywords={"use_cache": False},
+    )

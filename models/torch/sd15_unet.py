@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from opscope.models.frontends.torch import TorchBuilt, values
 from opscope.models.registry import model
-
-if TYPE_CHECKING:
-    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="sd15_unet", family="diffusion", framework="torch", giant=True)
@@ -15,12 +11,11 @@ def build(dtype: str) -> TorchBuilt:
     """One step: the noise in a latent, (1, 4, 64, 64), given a text of 77 tokens."""
     import diffusers
 
-    from opscope.models.frontends.torch import TorchBuilt, values
-
-    def make() -> diffusers.UNet2DConditionModel:
-        return diffusers.UNet2DConditionModel(sample_size=64, cross_attention_dim=768)
-
     latent = values("sample", (1, 4, 64, 64), dtype)
     step = values("timestep", (1,), "int32", "int:0:1000")
     text = values("encoder_hidden_states", (1, 77, 768), dtype)
-    return TorchBuilt(make, (latent, step, text), outputs=("sample",))
+    return TorchBuilt(
+        lambda: diffusers.UNet2DConditionModel(sample_size=64, cross_attention_dim=768),
+        (latent, step, text),
+        outputs=("sample",),
+    )

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from opscope.models.frontends.torch import TorchBuilt, values
 from opscope.models.registry import model
-
-if TYPE_CHECKING:
-    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="sd_unet_reduced_torch", family="diffusion", framework="torch", size="reduced")
@@ -15,10 +11,11 @@ def build(dtype: str) -> TorchBuilt:
     """One step: the noise in a latent, (1, 4, 32, 32), given a text of 16 tokens."""
     import diffusers
 
-    from opscope.models.frontends.torch import TorchBuilt, values
-
-    def make() -> diffusers.UNet2DConditionModel:
-        return diffusers.UNet2DConditionModel(
+    latent = values("sample", (1, 4, 32, 32), dtype)
+    step = values("timestep", (1,), "int32", "int:0:1000")
+    text = values("encoder_hidden_states", (1, 16, 128), dtype)
+    return TorchBuilt(
+        lambda: diffusers.UNet2DConditionModel(
             sample_size=32,
             block_out_channels=(64, 128),
             layers_per_block=1,
@@ -27,9 +24,7 @@ def build(dtype: str) -> TorchBuilt:
             norm_num_groups=16,
             down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
             up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
-        )
-
-    latent = values("sample", (1, 4, 32, 32), dtype)
-    step = values("timestep", (1,), "int32", "int:0:1000")
-    text = values("encoder_hidden_states", (1, 16, 128), dtype)
-    return TorchBuilt(make, (latent, step, text), outputs=("sample",))
+        ),
+        (latent, step, text),
+        outputs=("sample",),
+    )

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from opscope.models.frontends.torch import TorchBuilt, values
 from opscope.models.registry import model
-
-if TYPE_CHECKING:
-    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="sd_vae_reduced_torch", family="diffusion", framework="torch", size="reduced")
@@ -15,8 +11,6 @@ def build(dtype: str) -> TorchBuilt:
     """The mean latent of an image, and the image decoded from it."""
     import diffusers
     import torch
-
-    from opscope.models.frontends.torch import TorchBuilt, values
 
     class Through(torch.nn.Module):
         """Encoder and decoder in a row."""

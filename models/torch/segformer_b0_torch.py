@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from opscope.models.frontends.torch import TorchBuilt, image
 from opscope.models.registry import model
-
-if TYPE_CHECKING:
-    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="segformer_b0_torch", family="segmentation", framework="torch", size="reduced")
@@ -15,9 +11,8 @@ def build(dtype: str) -> TorchBuilt:
     """Labels every quarter pixel; returns logits, (1, 150, 32, 32)."""
     import transformers
 
-    from opscope.models.frontends.torch import TorchBuilt, image
-
-    def make() -> transformers.PreTrainedModel:
-        return transformers.SegformerForSemanticSegmentation(transformers.SegformerConfig(num_labels=150))
-
-    return TorchBuilt(make, (image(128, dtype),), outputs=("logits",))
+    return TorchBuilt(
+        lambda: transformers.SegformerForSemanticSegmentation(transformers.SegformerConfig(num_labels=150)),
+        (image(128, dtype),),
+        outputs=("logits",),
+    )

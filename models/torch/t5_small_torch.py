@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from opscope.models.frontends.torch import TorchBuilt, tokens
 from opscope.models.registry import model
-
-if TYPE_CHECKING:
-    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="t5_small_torch", family="encoder_decoder", framework="torch")
@@ -15,10 +11,10 @@ def build(dtype: str) -> TorchBuilt:
     """The next token's logits at every place of the output."""
     import transformers
 
-    from opscope.models.frontends.torch import TorchBuilt, tokens
-
-    def make() -> transformers.PreTrainedModel:
-        return transformers.T5ForConditionalGeneration(transformers.T5Config())
-
     inputs = (tokens(32128, 32), tokens(32128, 16, name="decoder_input_ids"))
-    return TorchBuilt(make, inputs, outputs=("logits",), keywords={"use_cache": False})
+    return TorchBuilt(
+        lambda: transformers.T5ForConditionalGeneration(transformers.T5Config()),
+        inputs,
+        outputs=("logits",),
+        keywords={"use_cache": False},
+    )

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from opscope.models.frontends.torch import TorchBuilt, image
 from opscope.models.registry import model
-
-if TYPE_CHECKING:
-    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="vit_base_torch", family="vision_transformer", framework="torch")
@@ -15,10 +11,5 @@ def build(dtype: str) -> TorchBuilt:
     """The classifier of one image; returns logits."""
     import transformers
 
-    from opscope.models.frontends.torch import TorchBuilt, image
-
-    def make() -> transformers.PreTrainedModel:
-        config = transformers.ViTConfig(num_labels=1000, attn_implementation="eager")
-        return transformers.ViTForImageClassification(config)
-
-    return TorchBuilt(make, (image(224, dtype),), outputs=("logits",))
+    config = transformers.ViTConfig(num_labels=1000, attn_implementation="eager")
+    return TorchBuilt(lambda: transformers.ViTForImageClassification(config), (image(224, dtype),), outputs=("logits",))

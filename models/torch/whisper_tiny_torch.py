@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from opscope.models.frontends.torch import TorchBuilt, tokens, values
 from opscope.models.registry import model
-
-if TYPE_CHECKING:
-    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="whisper_tiny_torch", family="audio", framework="torch", size="reduced")
@@ -15,12 +11,12 @@ def build(dtype: str) -> TorchBuilt:
     """The next token's logits at each of 16 places."""
     import transformers
 
-    from opscope.models.frontends.torch import TorchBuilt, tokens, values
-
-    def make() -> transformers.PreTrainedModel:
-        config = transformers.WhisperConfig(max_source_positions=500)
-        return transformers.WhisperForConditionalGeneration(config)
-
+    config = transformers.WhisperConfig(max_source_positions=500)
     sound = values("input_features", (1, 80, 1000), dtype)
     inputs = (sound, tokens(51865, 16, name="decoder_input_ids"))
-    return TorchBuilt(make, inputs, outputs=("logits",), keywords={"use_cache": False})
+    return TorchBuilt(
+        lambda: transformers.WhisperForConditionalGeneration(config),
+        inputs,
+        outputs=("logits",),
+        keywords={"use_cache": False},
+    )

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from opscope.models.frontends.torch import TorchBuilt, image
 from opscope.models.registry import model
-
-if TYPE_CHECKING:
-    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="yolos_reduced_torch", family="detection", framework="torch", size="reduced")
@@ -15,12 +11,9 @@ def build(dtype: str) -> TorchBuilt:
     """Detector of one image; returns the logits and boxes of 100 detection tokens."""
     import transformers
 
-    from opscope.models.frontends.torch import TorchBuilt, image
-
-    def make() -> transformers.PreTrainedModel:
-        config = transformers.YolosConfig(
-            hidden_size=192, num_hidden_layers=4, num_attention_heads=3, intermediate_size=768, image_size=[160, 160]
-        )
-        return transformers.YolosForObjectDetection(config)
-
-    return TorchBuilt(make, (image(160, dtype),), outputs=("logits", "pred_boxes"))
+    config = transformers.YolosConfig(
+        hidden_size=192, num_hidden_layers=4, num_attention_heads=3, intermediate_size=768, image_size=[160, 160]
+    )
+    return TorchBuilt(
+        lambda: transformers.YolosForObjectDetection(config), (image(160, dtype),), outputs=("logits", "pred_boxes")
+    )
