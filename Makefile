@@ -46,8 +46,7 @@ lint: $(DEV) ## ruff, pyright, import contracts, file sizes, migrations, workflo
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
 contracts: $(DEV) ## who may import whom
-	$(BIN)/python ci/lint_tree.py
-	cd build/lint && ../../$(BIN)/lint-imports --config ../../pyproject.toml --cache-dir ../../.import_linter_cache
+	$(BIN)/lint-imports
 	$(BIN)/python ci/check_cycles.py
 
 measure: $(DEV) ## take every figure of docs/measurements.md again
