@@ -19,7 +19,7 @@ FROM := pyproject.toml constraints.txt setup.py opscope/base/passes/_passes.c
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sweep test slow lint contracts measure conformance commands ops tt-mlir-page zoo clean metrics migration dashboard terminal
+.PHONY: help venv sweep test slow lint contracts measure measurements conformance commands ops tt-mlir-page zoo clean metrics migration dashboard terminal
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -46,12 +46,14 @@ lint: $(DEV) ## ruff, pyright, import contracts, file sizes, migrations, workflo
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
 contracts: $(DEV) ## who may import whom
-	$(BIN)/python ci/lint_tree.py
-	cd build/lint && ../../$(BIN)/lint-imports --config ../../pyproject.toml --cache-dir ../../.import_linter_cache
+	$(BIN)/lint-imports
 	$(BIN)/python ci/check_cycles.py
 
-measure: $(DEV) ## take every figure of docs/measurements.md again
+measure: $(DEV) ## take the figures of docs/measurements.yaml again
 	$(BIN)/python ci/measure.py $(ARGS)
+
+measurements: $(BASE) ## write docs/measurements.md again, after a new row of docs/measurements.yaml
+	$(BIN)/python ci/measurements_page.py > docs/measurements.md.new && mv docs/measurements.md.new docs/measurements.md
 
 conformance: $(TEST) ## write docs/conformance.md again: every stored case of the specification, ONNX's node tests
 	$(BIN)/python -m opscope.compiler.tests.conformance > docs/conformance.md.new

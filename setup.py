@@ -1,26 +1,16 @@
-"""The rooms lie beside the package `opscope` and are installed inside it, with one file in C that may stay uncompiled.
-
-Everything else is in pyproject.toml.
-"""
+"""The one file in C, which may stay uncompiled. Everything else is in pyproject.toml."""
 
 import hashlib
 import sysconfig
 from pathlib import Path
 
-from setuptools import Extension, find_packages, setup
+from setuptools import Extension, setup
 
-ROOMS = ("harness", "compiler", "simulator", "models", "reports", "dashboards")
-PLACES = {"opscope": "opscope", **{f"opscope.{room}": room for room in ROOMS}}
-TESTS = ("tests", "tests.*", "*.tests", "*.tests.*")
 PASSES = "opscope/base/passes/_passes.c"
 LIMITED_API = not sysconfig.get_config_var("Py_GIL_DISABLED")
 """Whether this Python has it: one without the global lock has not."""
 
 setup(
-    package_dir=PLACES,
-    packages=[
-        name for top, place in PLACES.items() for name in (top, *(f"{top}.{p}" for p in find_packages(place, TESTS)))
-    ],
     ext_modules=[
         Extension(
             "opscope.base.passes._passes",

@@ -1,7 +1,7 @@
 """Checks that modules do not import each other in cycles: not at load time, nor lazily or for types unless listed here.
 
-Run as `python ci/check_cycles.py [FOLDER]`, by default on the tree that ci/lint_tree.py makes. The exit code is 1 if a
-cycle is not listed, or if a listed import does not exist.
+Run as `python ci/check_cycles.py [FOLDER]`, by default on this checkout. The exit code is 1 if a cycle is not
+listed, or if a listed import does not exist.
 """
 
 from __future__ import annotations
@@ -89,5 +89,4 @@ def main(folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    lint = Path(__file__).resolve().parent.parent / "build" / "lint"
-    sys.exit(main(Path(sys.argv[1]) if len(sys.argv) > 1 else lint))
+    sys.exit(main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent))

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from opscope.base import old_names
-from opscope.base.places import HOME
+from opscope.base.places import HOME, PACKAGE
 
 NAMES = {
     "ArgSpec": "models.arguments",
@@ -36,8 +36,8 @@ NAMES = {
 
 __all__ = sorted(NAMES)  # pyright: ignore[reportUnsupportedDunderAll]
 
-if str(HOME) not in __path__:  # in a checkout, `harness`, `models` and so on are beside this folder
-    __path__.append(str(HOME))
+if HOME != PACKAGE:  # a checkout: modules come from their folders, not through the links here, so that tracebacks,
+    __path__.insert(0, str(HOME))  # breakpoints and coverage name the files that git has
 
 old_names.install()
 

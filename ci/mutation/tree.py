@@ -22,9 +22,9 @@ def make(folder: Path) -> Path:
     for path in (path for path in folder.glob("*") if path.name != ".venv"):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     for name in listed:
-        if (ROOT / name).is_file():
+        if (ROOT / name).is_file() or (ROOT / name).is_symlink():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
+            shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
     git = ["git", "-C", str(folder), "-c", "user.name=copy", "-c", "user.email=copy@localhost"]
     shutil.rmtree(folder / ".git", ignore_errors=True)
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "A copy for mutants"]):

@@ -73,9 +73,9 @@ def copied(source: Path) -> Path:
     """The files of the repository, in a folder of their own."""
     listed = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True, check=True).stdout
     for name in listed.splitlines():
-        if (ROOT / name).is_file():
+        if (ROOT / name).is_file() or (ROOT / name).is_symlink():
             (source / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, source / name)
+            shutil.copyfile(ROOT / name, source / name, follow_symlinks=False)
     return source
 
 

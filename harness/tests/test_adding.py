@@ -65,7 +65,7 @@ LAST_OPTION = "    @classmethod\n    def of("
 def copy(tmp_path: Path) -> Path:
     for room in ROOMS:
         # Bytecode is copied too: it knows its source by time and size, so that only what changes is compiled again.
-        shutil.copytree(ROOT / room, tmp_path / "src" / room, ignore=shutil.ignore_patterns("tests"))
+        shutil.copytree(ROOT / room, tmp_path / "src" / room, symlinks=True, ignore=shutil.ignore_patterns("tests"))
     return tmp_path / "src"
 
 

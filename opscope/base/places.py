@@ -1,4 +1,4 @@
-"""The folders of opscope's packages: next to this package in a checkout, inside it in an installed wheel."""
+"""The folders of opscope's packages: inside this package in a wheel, behind its links in a checkout."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[1]
 """The folder of the package `opscope`."""
 
-HOME = PACKAGE if (PACKAGE / "harness").is_dir() else PACKAGE.parent
+HOME = (PACKAGE / "harness").resolve().parent
 """The folder that holds the packages (`harness`, `models`, ...)."""
 
 

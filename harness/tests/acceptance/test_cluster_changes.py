@@ -73,7 +73,7 @@ def other_revision(folder: Path) -> Path:
             copy_function=shutil.copy2,
             ignore=shutil.ignore_patterns("tests", "__pycache__"),
         )
-    shutil.copytree(PACKAGE, folder / "opscope", ignore=shutil.ignore_patterns("tests", "__pycache__"))
+    shutil.copytree(PACKAGE, folder / "opscope", symlinks=True, ignore=shutil.ignore_patterns("tests", "__pycache__"))
     with (folder / "harness" / "verdict" / "__init__.py").open("a", encoding="utf-8") as source:
         source.write("\nANOTHER_REVISION = True\n")
     return folder

@@ -105,7 +105,7 @@ def test_a_change_of_a_source_brings_back_what_it_must(place: Place, tmp_path: P
     (place.folder / "m.mlir").write_text(MODULE)
     copy = tmp_path / "src"
     for room in ROOMS:
-        shutil.copytree(ROOT / room, copy / room, ignore=shutil.ignore_patterns("tests", "__pycache__"))
+        shutil.copytree(ROOT / room, copy / room, symlinks=True, ignore=shutil.ignore_patterns("tests", "__pycache__"))
     environment = {"PYTHONPATH": str(copy), "OPSCOPE_CACHE_DIR": str(tmp_path / "own-cache")}
 
     def run(name: str) -> dict[str, OpTest]:

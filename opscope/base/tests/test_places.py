@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from pathlib import Path
 
@@ -9,18 +10,30 @@ import pytest
 
 from opscope.base import places
 
+ROOMS = ("compiler", "dashboards", "harness", "models", "reports", "simulator")
+
 
 def test_the_rooms_are_at_home() -> None:
     assert (places.HOME / "harness" / "__init__.py").is_file()
     assert (places.PACKAGE / "base" / "places.py").is_file()
 
 
-@pytest.mark.parametrize(("rooms", "home"), [("opscope/harness", "opscope"), ("harness", ".")])
-def test_in_a_wheel_the_rooms_lie_in_the_package(tmp_path: Path, rooms: str, home: str) -> None:
+def test_in_a_checkout_a_link_leads_to_each_room_and_modules_are_named_by_its_folder() -> None:
+    links = {path.name: path.readlink() for path in places.PACKAGE.iterdir() if path.is_symlink()}
+    assert links == {room: Path("..", room) for room in ROOMS}
+    assert importlib.import_module("opscope.harness").__file__ == str(places.HOME / "harness" / "__init__.py")
+
+
+@pytest.mark.parametrize(
+    ("rooms", "home"), [("opscope/harness", "opscope"), ("harness", ".")], ids=["wheel", "checkout"]
+)
+def test_home_holds_the_rooms(tmp_path: Path, rooms: str, home: str) -> None:
     copy = tmp_path / "opscope" / "base" / "places.py"
     copy.parent.mkdir(parents=True)
     copy.write_bytes(Path(str(places.__file__)).read_bytes())
     (tmp_path / rooms).mkdir()
+    if home == ".":
+        (tmp_path / "opscope" / "harness").symlink_to("../harness")
     spec = importlib.util.spec_from_file_location("places", copy)
     assert spec is not None
     assert spec.loader is not None
