@@ -77,12 +77,7 @@ def test_whole_plans() -> None:
     ]
     todo = ops(*sizes, kinds="ffffffbf")
     epochs = place(todo, CHIP)
-    assert plan_of(epochs) == [
-        *plain,
-        "2 on 0: 5 at 0,0 as 1x1",
-        "3 on 0: 6 at 0,0 as 1x2",
-        "4 on 0: 7 at 0,0 as 1x3",
-    ]
+    assert plan_of(epochs) == [*plain, "2 on 0: 5 at 0,0 as 1x1", "3 on 0: 6 at 0,0 as 1x2", "4 on 0: 7 at 0,0 as 1x3"]
     assert [[p.epoch for p in epoch.placements] for epoch in epochs] == [[0] * 4, [1], [2], [3], [4]]
     assert [[p.chip for p in epoch.placements] for epoch in epochs] == [[0] * 4, [0], [0], [0], [0]]
     assert plan_of(place(ops(*sizes[5:]), CHIP)) == ["0 on 0: 0 at 0,0 as 1x1, 1 at 0,1 as 1x2, 2 at 0,3 as 1x3"]
