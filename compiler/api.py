@@ -21,7 +21,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from opscope.base import regular_file
 from opscope.base.digest import digest_of_sources, source_files
-from opscope.base.places import HOME
+from opscope.base.places import HOME, room
 from opscope.compiler.errors import CompilerInputError, StageFailure, noted
 from opscope.compiler.ops.layout import MOVES
 from opscope.compiler.ops.row import TABLE, OpRow, register
@@ -497,7 +497,8 @@ def fingerprint() -> str:
     It changes whenever the compiler's output could change.
     """
     versions = (f"{name}={metadata.version(name)}" for name in ("xdsl", "jaxlib"))
-    return digest_of_sources(source_files(HOME / "compiler"), *versions, root=HOME)
+    sources = (*source_files(HOME / "compiler"), room("base/number_formats.py"))
+    return digest_of_sources(sources, *versions, root=HOME)
 
 
 @cache

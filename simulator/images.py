@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.base import passes
-from opscope.compiler.target.formats import FORMATS, host_dtype
+from opscope.compiler.target.formats import FORMATS, default_format, host_dtype
 from opscope.compiler.target.program import TensorDesc
 from opscope.compiler.target.rare_values import once, repeats
 from opscope.compiler.target.rounding import host_rounded, quantise, sfpu_stored, to_halves
@@ -139,11 +139,5 @@ def _mode(arithmetic: Arithmetic) -> tuple[str, np.random.Generator | None]:
 
 def _lossy(desc: TensorDesc) -> bool:
     """Whether the tensor's element type does not fit its data format."""
-    lossless = {
-        "f32": ("Float32",),
-        "bf16": ("Float32", "Float16_b"),
-        "f16": ("Float32", "Float16"),
-        "f8E4M3FN": ("Float32", "Float16", "Float16_b", "Fp8_e4m3"),
-        "f8E5M2": ("Float32", "Float16", "Float16_b", "Fp8_e5m2", "Lf8"),
-    }
-    return desc.data_format not in lossless.get(desc.element_type, ())
+    own = default_format(desc.element_type)
+    return own is None or not FORMATS[desc.data_format].holds(own)

@@ -203,10 +203,7 @@ def _read_as(node: Node, model: OpModel, operand: int) -> tuple[Grid, BlockShape
     wanted, shape = model.input_grid(operand), node.shape
     if model.spec.sparse is not None and operand == 0:
         return Grid(wanted.r, 1), model.inputs[0].block_shape
-    grid = Grid(
-        wanted.r if shape.rt % wanted.r == 0 else 1,
-        wanted.c if shape.ct % wanted.c == 0 else 1,
-    )
+    grid = Grid(wanted.r if shape.rt % wanted.r == 0 else 1, wanted.c if shape.ct % wanted.c == 0 else 1)
     return grid, _block(node, grid)
 
 

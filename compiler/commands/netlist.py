@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the binary to this file.")
 @click.option(
-    "--board",
-    default="",
-    help="Board to check and compile for; default: the first chip of `arch` that fits.",
+    "--board", default="", help="Board to check and compile for; default: the first chip of `arch` that fits."
 )
 @click.option(
     "--run-test-config",

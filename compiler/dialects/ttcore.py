@@ -7,13 +7,7 @@ from typing import Self
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, TypeAttribute
-from xdsl.irdl import (
-    IRDLOperation,
-    irdl_attr_definition,
-    irdl_op_definition,
-    var_operand_def,
-    var_result_def,
-)
+from xdsl.irdl import IRDLOperation, irdl_attr_definition, irdl_op_definition, var_operand_def, var_result_def
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 

@@ -120,14 +120,6 @@ def prepare() -> None:
     context()
 
 
-def parses(source: str) -> bool:
-    """Returns True if jaxlib can read `source` with unregistered dialects allowed; raises MLIRError otherwise."""
-    with mlir.Context() as ctx:
-        ctx.allow_unregistered_dialects = True
-        mlir.Module.parse(source)
-    return True
-
-
 def bytecode(source: str) -> bytes:
     """Returns the MLIR bytecode of a StableHLO module in generic text. Raises CompilerInputError if it is not one."""
     ctx = context()

@@ -15,14 +15,13 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from opscope.base.number_formats import SIGNIFICAND_BITS
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.ir.context import context
 
 _LAYOUT = "#ttnn.ttnn_layout<"
 _CUSTOM = re.compile(r'"(ttir\.(?:empty|tt_lang_op))"(\(.*?\))( <\{.*\}>)? : (\(.*?\) -> )?')
 """Two ops that tt-mlir prints without quotes."""
-_MANTISSA = {"f64": 53, "f32": 24, "bf16": 8, "f16": 11}
-"""Bits of the significand of a float type."""
 _FEW, _PADDING = 6, 3
 """Digits of the short form, and zeros after the point that the long one has before it is scientific."""
 RESULTS = {
@@ -124,7 +123,7 @@ def _digits(value: float, most: int) -> tuple[str, int]:
 
 def _long(value: float, kind: str) -> str:
     """Returns as many digits as a type may need, scientific if the number is far from 1."""
-    most = 2 + _MANTISSA.get(kind, 53) * 59 // 196
+    most = 2 + SIGNIFICAND_BITS.get(kind, 53) * 59 // 196
     digits, exponent = _digits(value, most)
     first = exponent + len(digits) - 1
     if first < -_PADDING or first >= most:

@@ -9,14 +9,7 @@ from opscope.compiler.ops.codec import I64, I64S, RAW, TEXT, U32
 from opscope.compiler.ops.row import PLAIN, OpRow, register_all
 from opscope.compiler.target.program import CollectiveParams, Params
 
-COLLECTIVES = (
-    "all_gather",
-    "all_reduce",
-    "all_to_all",
-    "collective_broadcast",
-    "collective_permute",
-    "reduce_scatter",
-)
+COLLECTIVES = ("all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute", "reduce_scatter")
 IDS = ("partition_id", "replica_id")
 _ATTRS = {
     "groups": I64S,

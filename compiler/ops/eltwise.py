@@ -94,20 +94,10 @@ register_all(
         OpRow("", name, arity=2, dtypes=PLAIN, lowering="device", group="eltwise")
         for name in ("eq", "ne", "lt", "le", "gt", "ge")
     ),
-    OpRow(
-        "stablehlo.bitcast_convert",
-        group="data_movement",
-        dtypes=PLAIN,
-        lowering="pattern",
-        reason="the same bits",
-    ),
+    OpRow("stablehlo.bitcast_convert", group="data_movement", dtypes=PLAIN, lowering="pattern", reason="the same bits"),
     OpRow("", "bitcast_convert", group="data_movement", dtypes=NUMBER, lowering="device", shape_rule=shapes.unchecked),
     OpRow("stablehlo.reduce_precision", dtypes=FLOAT, lowering="pattern", reason="its two attributes renamed"),
     OpRow(
-        "",
-        "reduce_precision",
-        attrs={"exponent_bits": S32, "mantissa_bits": S32},
-        params=_precision,
-        lowering="device",
+        "", "reduce_precision", attrs={"exponent_bits": S32, "mantissa_bits": S32}, params=_precision, lowering="device"
     ),
 )

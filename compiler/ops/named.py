@@ -7,21 +7,7 @@ from __future__ import annotations
 
 from opscope.compiler.ops import shapes
 from opscope.compiler.ops.codec import BOOL as FLAG
-from opscope.compiler.ops.codec import (
-    EDGES,
-    F32,
-    I32,
-    I32_OR_ONE,
-    I32LIST,
-    I32S,
-    I64,
-    I64S,
-    RAW,
-    S32,
-    TEXT,
-    U32,
-    Codec,
-)
+from opscope.compiler.ops.codec import EDGES, F32, I32, I32_OR_ONE, I32LIST, I32S, I64, I64S, RAW, S32, TEXT, U32, Codec
 from opscope.compiler.ops.row import FLOAT, NUMBER, PLAIN, Group, OpRow, register_all
 from opscope.compiler.target.program import GatherParams, ReduceParams
 

@@ -25,36 +25,23 @@ _LANGUAGE = "a kernel in another language, known by a name that only tt-lang res
 
 TTIR: dict[Group, list[tuple[Lowering, str, str]]] = {
     "matmul": [
-        (
-            "notimpl",
-            "chunked_scaled_dot_product_attention paged_flash_multi_latent_attention_decode",
-            _ATTENTION,
-        ),
+        ("notimpl", "chunked_scaled_dot_product_attention paged_flash_multi_latent_attention_decode", _ATTENTION),
         ("notimpl", "sdpa_fw sdpa_bw", _TRAINING),
         ("notimpl", "sparse_matmul topk_router_gpt moe_expert_token_remap moe_gpt moe_compute", _MOE),
         ("notimpl", "split_query_key_value_and_split_heads", _FUSED),
     ],
-    "data_movement": [
-        ("notimpl", "rearrange", "a pattern in einops' notation; permute and reshape run"),
-    ],
+    "data_movement": [("notimpl", "rearrange", "a pattern in einops' notation; permute and reshape run")],
     "layout": [
         ("notimpl", "to_layout ttnn_metal_layout_cast", "layouts are chosen by ttir-to-ttnn"),
         ("notimpl", "alloc dealloc", _MEMORY),
     ],
-    "norm": [
-        ("notimpl", "distributed_rms_norm distributed_layer_norm", _SHARDED),
-        ("notimpl", "adamw", _TRAINING),
-    ],
+    "norm": [("notimpl", "distributed_rms_norm distributed_layer_norm", _SHARDED), ("notimpl", "adamw", _TRAINING)],
     "pool": [
         ("notimpl", "max_pool2d_with_indices", "pooling here has one result; a window reduction by its body has two")
     ],
     "random": [("notimpl", "sampling", _SAMPLING)],
     "quant": [
-        (
-            "notimpl",
-            "quantize dequantize quantize_unrolled dequantize_unrolled requantize requantize_unrolled",
-            _QUANT,
-        )
+        ("notimpl", "quantize dequantize quantize_unrolled dequantize_unrolled requantize requantize_unrolled", _QUANT)
     ],
     "collective": [
         ("notimpl", "all_reduce_async", "collectives here have no semaphores: all_reduce runs"),

@@ -19,20 +19,13 @@ _UNREAD = "jaxlib's StableHLO, through which every module is read, has no such o
 
 _UNLOWERED: dict[Group, list[tuple[Lowering, str, str]]] = {
     "eltwise": [("never", "complex", _COMPLEX)],
-    "linalg": [
-        ("never", "fft", _COMPLEX),
-        ("never", "einsum unary_einsum", _GONE),
-    ],
+    "linalg": [("never", "fft", _COMPLEX), ("never", "einsum unary_einsum", _GONE)],
     "control": [
         ("pattern", "optimization_barrier", "hands its operands on: nothing reorders across single ops"),
         ("pattern", "composite", "the op that it names, else its decomposition: legalize-stablehlo-composite-to-ttir"),
         ("pattern", "custom_call", "by its target: the registry in passes/stablehlo_to_ttir/custom_call.py"),
         ("pattern", "tuple get_tuple_element", "the door takes tuples apart"),
-        (
-            "pattern",
-            "after_all create_token",
-            "the door drops them: tokens order side effects, and there are none",
-        ),
+        ("pattern", "after_all create_token", "the door drops them: tokens order side effects, and there are none"),
         ("pattern", "async_start async_done", "the door puts the computation where it starts"),
         ("pattern", "return", "ends a region"),
     ],

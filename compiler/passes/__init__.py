@@ -12,11 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
-OF_XDSL = {
-    "canonicalize": "canonicalize",
-    "cse": "common_subexpression_elimination",
-    "dce": "dead_code_elimination",
-}
+OF_XDSL = {"canonicalize": "canonicalize", "cse": "common_subexpression_elimination", "dce": "dead_code_elimination"}
 """xDSL's passes that our pipelines run -> their modules below `xdsl.transforms`."""
 
 

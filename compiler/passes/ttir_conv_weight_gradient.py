@@ -78,12 +78,7 @@ def _rewrite(conv: RowOp) -> None:
     )
     pixels = make("permute", [image], like(image, (1, height, width, images)), conv, permutation=(3, 1, 2, 0))
     patches = PatchesOp.make(
-        pixels.results[0],
-        conv,
-        kernel=(out_height, out_width),
-        stride=stride,
-        padding=(*low, *high),
-        dilation=dilation,
+        pixels.results[0], conv, kernel=(out_height, out_width), stride=stride, padding=(*low, *high), dilation=dilation
     )
     taps, positions = out_height * out_width, counts[0] * counts[1]
     turned = make("permute", [patches.results[0]], like(image, (taps, images, positions)), conv, permutation=(0, 2, 1))

@@ -335,10 +335,7 @@ class _Function:
         for value in _in_dst(op, row):
             self.formats.check_dst(element_text(cast(TensorType, value.type).element_type), op.name)
         new_op = ttnn.CLASSES[row.ttnn_name].create(
-            operands=operands,
-            result_types=results,
-            properties=for_ttnn(row, op),
-            location=op.location,
+            operands=operands, result_types=results, properties=for_ttnn(row, op), location=op.location
         )
         self.block.add_op(new_op)
         return list(new_op.results)

@@ -6,7 +6,7 @@ share. Sharded buffers lie in the cores of their grid, in each as large as its o
 their room. A buffer has one address, the lowest that is free in all banks that hold a part of it, as in tt-metal. The
 compiler asks the same rules which tensors fit into L1 that the device then allocates by.
 
-An L1 is `Profile.l1_banks` banks of SRAM of `l1_bank_bytes` each, which serve 16 bytes per clock (tt-isa-documentation,
+An L1 is `Profile.l1_banks` equal banks of SRAM, which serve 16 bytes per clock (tt-isa-documentation,
 L1.md). Which address lies in which of them is not published, so nothing here depends on it.
 """
 
@@ -75,11 +75,6 @@ def _parts(length: int, count: int) -> NDArray[np.int64]:
     """Sizes of `count` equal parts of `length`, of which the last may be smaller or empty."""
     part = -(-length // count)
     return np.clip(length - part * np.arange(count), 0, part)
-
-
-def bank_bytes(desc: TensorDesc, profile: Profile) -> int:
-    """Bytes that the fullest bank gives to a tensor."""
-    return int(shares(desc, profile).max(initial=0))
 
 
 @dataclass(eq=False)

@@ -137,13 +137,8 @@ def _cut(source: NDArray[np.uint32], drop: int, mode: str, random: np.random.Gen
     return out
 
 
-def to_bf16(x: Image, mode: str = "away", random: np.random.Generator | None = None) -> Image:
-    """bfloat16 (`Float16_b`) image of `x`."""
-    return to_mantissa(x, 7, mode, random)
-
-
 def to_halves(x: Image, mode: str = "away") -> NDArray[np.uint16]:
-    """The 16 bits of each element of `to_bf16(x, mode)`, where `mode` is `away` or `truncate`."""
+    """The 16 bits of each element of `to_mantissa(x, 7, mode)`, where `mode` is `away` or `truncate`."""
     source = bits(x)
     if passes.compiled is not None:
         out = np.empty(source.shape, np.uint16)
@@ -181,11 +176,6 @@ def _narrow(x: Image, fmt: NumberFormat, mode: str, random: np.random.Generator 
     smallest = 2.0 ** (2 - (1 << (fmt.exponent_bits - 1)))
     out = np.where(size >= np.float32(largest(fmt)), np.copysign(np.float32(np.inf), out), out)
     return np.where(size < np.float32(smallest), np.float32(0), out)
-
-
-def to_fp16(x: Image, mode: str = "away", random: np.random.Generator | None = None) -> Image:
-    """`Float16` image of `x`: 10 fraction bits, from 2^-14 to 130944; larger ones are Inf, the pattern 0x7FFF."""
-    return _narrow(x, FORMATS["Float16"], mode, random)
 
 
 def to_block(

@@ -45,11 +45,6 @@ class Profile:
     """What the addresses below `l1_unreserved_base` are for: name and bytes, in order."""
 
     @property
-    def l1_bank_bytes(self) -> int:
-        """Bytes of one of its banks."""
-        return self.l1_bytes // self.l1_banks
-
-    @property
     def l1_usable(self) -> int:
         """Bytes of L1 per core for tensors and circular buffers."""
         return self.l1_bytes - self.l1_unreserved_base

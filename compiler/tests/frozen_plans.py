@@ -56,13 +56,7 @@ CASES = [
     *(
         (name, "n150", policy)
         for name in ("fork", "deep pair", "gather of one tap")
-        for policy in (
-            "MaximizeTMinimizeGrid",
-            "MinimizeGrid",
-            "Random",
-            "CNN",
-            "Ribbon",
-        )
+        for policy in ("MaximizeTMinimizeGrid", "MinimizeGrid", "Random", "CNN", "Ribbon")
     ),
     ("matmul", "p150", "Ribbon"),
 ]

@@ -103,7 +103,7 @@ def _op(name: str, operands: list[SSAValue], attrs: str, kinds: str, place: str 
     if name == "full":
         values = {"shape": types[0].get_shape(), "fill_value": values["value"]}
     if name == "constant":
-        values = {"value": DenseIntOrFPElementsAttr.from_list(types[0], values["value"])}  # type: ignore[arg-type]
+        values = {"value": DenseIntOrFPElementsAttr.from_list(types[0], values["value"])}
     if isinstance(number := values.get("fill_value"), int | float):
         values["fill_value"] = FloatAttr(number, f32) if isinstance(number, float) else IntegerAttr(number, i32)
     return cls.create(operands=operands, result_types=types, properties=write_attrs(cls.ROW, values), location=location)
@@ -145,7 +145,7 @@ def _lines(block: Block, names: dict[SSAValue, str]) -> Iterator[str]:
             yield f"  ({', '.join(names[v] for v in region.block.args)})"
             yield from (f"  {line}" for line in _lines(region.block, names))
         if "module" in op.properties:
-            inside = door.read(op.properties["module"].data)  # type: ignore[attr-defined]
+            inside = door.read(op.properties["module"].data)
             yield from (f"  {line}" for line in written(inside))
 
 

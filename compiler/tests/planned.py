@@ -61,17 +61,17 @@ def pcc(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.corrcoef(np.ravel(a).astype(np.float64), np.ravel(b).astype(np.float64))[0, 1])
 
 
-def attention(x, q, k, v, o):  # type: ignore[no-untyped-def]
+def attention(x, q, k, v, o):
     """Four heads over 64 positions, and a projection."""
 
-    def heads(y):  # type: ignore[no-untyped-def]
+    def heads(y):
         return y.reshape(1, 64, 4, 32).transpose(0, 2, 1, 3)
 
     scores = jax.nn.softmax(heads(x @ q) @ heads(x @ k).transpose(0, 1, 3, 2) / 8.0)
     return (scores @ heads(x @ v)).transpose(0, 2, 1, 3).reshape(1, 64, 128) @ o
 
 
-def convnet(x, w, b, u, v):  # type: ignore[no-untyped-def]
+def convnet(x, w, b, u, v):
     """Two convolutions, one with a stride, a max-pool, the mean of all pixels, and a classifier."""
     same = ("NHWC", "HWIO", "NHWC")
     y = jax.nn.relu(jax.lax.conv_general_dilated(x, w, (2, 2), "SAME", dimension_numbers=same) + b)

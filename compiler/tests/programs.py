@@ -38,6 +38,16 @@ def jit(function: Callable[..., Any]) -> Callable[..., Any]:
     return jax.jit(function, compiler_options=QUICKLY)
 
 
+def jaxlib_parses(source: str) -> bool:
+    """Whether jaxlib reads a text, which knows none of our dialects. Raises MLIRError where it does not."""
+    from jaxlib.mlir import ir
+
+    with ir.Context() as context:
+        context.allow_unregistered_dialects = True
+        ir.Module.parse(source)
+    return True
+
+
 def module(body: str, signature: str) -> str:
     """A module with one function: `module("%0 = ... return %0", "(%a: ...) -> ...")`."""
     return f"func.func @main{signature} {{\n{body}\n}}"

@@ -46,7 +46,6 @@ def test_stablehlo_comes_in_every_form(tmp_path):
 
 
 def test_pipeline_string_replays():
-    from opscope.compiler.ir import door
     from opscope.compiler.pipelines.pipeline import parse, run
 
     options = api.CompileOptions(data_format="Bfp8_b", math_fidelity="LoFi")
@@ -98,7 +97,7 @@ def test_dumps_every_stage(tmp_path):
         words = (tmp_path / "ir" / f"{name}.mlir").read_text()
         (line,) = [line for line in words.splitlines() if re.search(r"\b(stablehlo|ttir|ttnn)\.add\b", line)]
         assert line.endswith('loc("here.py":3:7)')
-        assert door.parses(words)
+        assert programs.jaxlib_parses(words)
         assert text.to_text(text.parse(words), locations=True) == words
 
 

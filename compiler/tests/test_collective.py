@@ -177,10 +177,7 @@ def test_xla_on_four_devices_agrees(name):
     x, text = chips(), source(op, result, replicas=4, partitions=1)
     env = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
     done = subprocess.run(
-        [sys.executable, "-c", _XLA, text, json.dumps([a.tolist() for a in x])],
-        env=env,
-        text=True,
-        capture_output=True,
+        [sys.executable, "-c", _XLA, text, json.dumps([a.tolist() for a in x])], env=env, text=True, capture_output=True
     )
     assert done.returncode == 0, done.stderr
     for got, want in zip(on_mesh(text, x), json.loads(done.stdout), strict=True):

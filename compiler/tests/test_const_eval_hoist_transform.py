@@ -19,11 +19,11 @@ X, W, S = programs.random((32, 32)), programs.random((32, 32), 1), programs.rand
 TYPES = ("input", "parameter", "parameter")
 
 
-def scaled(x, w, s):  # type: ignore[no-untyped-def]
+def scaled(x, w, s):
     return x @ (w * jnp.exp(s)) + jnp.arange(32.0)
 
 
-def compiled(function, types: tuple[str, ...], *args: np.ndarray, level: int = 1):  # type: ignore[no-untyped-def]
+def compiled(function, types: tuple[str, ...], *args: np.ndarray, level: int = 1):
     options = api.CompileOptions(optimization_level=level, argument_types=types)
     module = api.ttir_to_ttnn(api.stablehlo_to_ttir(programs.stablehlo(function, *args)), programs.BOARD, options)
     return module, Device("n150").load(api.ttnn_to_flatbuffer(module, programs.BOARD, options))
@@ -61,7 +61,7 @@ def test_a_second_time_finds_nothing() -> None:
     assert str(module) == before
 
 
-def shared(x, p, q):  # type: ignore[no-untyped-def]
+def shared(x, p, q):
     e = jnp.exp(p)
     return x * e, x + e * q
 
@@ -124,7 +124,7 @@ def test_a_batch_norm_becomes_weights_where_these_stay(types: tuple[str, ...]) -
     ("shape", "once"), [((64,), ["reshape", "multiply", "reshape", "neg"]), ((1, 1, 1, 64), ["multiply", "neg"])]
 )
 def test_numbers_per_channel_become_weights_and_a_bias(shape: tuple[int, ...], once: list[str]) -> None:
-    def function(x, w, s, m):  # type: ignore[no-untyped-def]
+    def function(x, w, s, m):
         dims = ("NHWC", "HWIO", "NHWC")
         return jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=dims) * s - m
 
@@ -158,7 +158,7 @@ def test_numbers_per_channel_become_weights_and_a_bias(shape: tuple[int, ...], o
 def test_what_is_no_number_per_channel_or_may_change_stays(
     shape: tuple[int, ...], types: tuple[str, ...], op: str
 ) -> None:
-    def function(x, w, s):  # type: ignore[no-untyped-def]
+    def function(x, w, s):
         dims = ("NHWC", "HWIO", "NHWC")
         y = jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=dims)
         return y * s if op == "multiply" else y - s
@@ -171,10 +171,10 @@ def test_what_is_no_number_per_channel_or_may_change_stays(
     assert [name for name in names if name != "reshape"] == ["conv2d", op]
 
 
-def pytorch(x, w, b, m, v, u):  # type: ignore[no-untyped-def]
+def pytorch(x, w, b, m, v, u):
     """Two convolutions, each with a batch norm and the second with a residual, channels first throughout."""
 
-    def normal(y):  # type: ignore[no-untyped-def]
+    def normal(y):
         m_, v_, b_ = (a.reshape(1, -1, 1, 1) for a in (m, v, b))
         return (y - m_) * jax.lax.rsqrt(v_ + 1e-5) * b_ + m_
 
@@ -199,7 +199,7 @@ def test_channels_may_come_first() -> None:
 
 
 def test_weights_that_are_read_otherwise_too_are_permuted_on_the_device() -> None:
-    def shared(x, w):  # type: ignore[no-untyped-def]
+    def shared(x, w):
         return jax.lax.conv(x, w, (1, 1), "SAME"), w.transpose(2, 3, 1, 0)
 
     module, _ = compiled(
@@ -209,7 +209,7 @@ def test_weights_that_are_read_otherwise_too_are_permuted_on_the_device() -> Non
 
 
 def test_random_bits_are_made_in_every_run() -> None:
-    def noisy(x, key):  # type: ignore[no-untyped-def]
+    def noisy(x, key):
         return x + jax.lax.rng_bit_generator(key, (32,), dtype=jnp.uint32)[1].astype(jnp.float32)
 
     module, _ = compiled(noisy, ("input", "parameter"), programs.random((32,)), np.arange(4, dtype=np.uint32))

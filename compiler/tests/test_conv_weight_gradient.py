@@ -30,12 +30,7 @@ def test_both_gradients_are_xlas(name: str) -> None:
 
     def convolved(x: Any, w: Any) -> Any:
         return jax.lax.conv_general_dilated(
-            x,
-            w,
-            (stride, stride),
-            edges,
-            rhs_dilation=(dilation, dilation),
-            dimension_numbers=("NHWC", "HWIO", "NHWC"),
+            x, w, (stride, stride), edges, rhs_dilation=(dilation, dilation), dimension_numbers=("NHWC", "HWIO", "NHWC")
         )
 
     def backward(x: Any, w: Any, slope: Any) -> Any:

@@ -140,7 +140,7 @@ def test_the_option_turns_it_off() -> None:
 
 def test_grayskull_reads_dst_only_first_and_a_maximum_never_does() -> None:
     source = graph(("a", "add", "x; y"), ("b", "subtract", "z; a"), ("c", "maximum", "b; z"), ("d", "tanh", "c"))
-    steps = {arch: fuse_ops(source, arch).ops[0].spec.fused.steps for arch in ("grayskull", "wormhole_b0")}  # type: ignore[union-attr]
+    steps = {arch: fuse_ops(source, arch).ops[0].spec.fused.steps for arch in ("grayskull", "wormhole_b0")}
     assert steps["grayskull"][1].inputs == ("input2", "intermed0")
     assert steps["wormhole_b0"][1].inputs == ("input2", "dest")
     for group in steps.values():
@@ -174,7 +174,7 @@ def test_cycles_are_the_sum_of_the_steps_less_what_dst_saves() -> None:
         step.spec.type: estimate("wormhole_b0", step_node, Grid(1, 1), StreamFactor(), block, ())
         for step, step_node in zip(
             op.spec.fused.steps, without_fused(fuse_ops(graph(*CHAIN), "wormhole_b0")).ops, strict=True
-        )  # type: ignore[union-attr]
+        )
     }
     cycles = estimate("wormhole_b0", op, Grid(1, 1), StreamFactor(), block, ())
     assert cycles == int(alone["add"] * 0.5 + alone["tanh"] + alone["multiply"] * 0.5)
@@ -280,7 +280,7 @@ def test_any_graph_keeps_its_bits_placed_unplaced_core_by_core_and_from_its_netl
         np.testing.assert_array_equal(one, other)
 
 
-def norm(x, w, g, b):  # type: ignore[no-untyped-def]
+def norm(x, w, g, b):
     """A product, a layer norm and tanh-approximated gelu."""
     y = x @ w
     y = y - y.mean(-1, keepdims=True)

@@ -169,13 +169,7 @@ def test_results_stay_in_dst_or_wait_in_buffers() -> None:
 
 
 def test_a_result_waits_until_its_last_reader() -> None:
-    assert steps(
-        PAIR[0],
-        PAIR[1],
-        ("c", "multiply", "a; b"),
-        ("d", "abs", "c"),
-        ("e", "add", "d; b"),
-    ) == [
+    assert steps(PAIR[0], PAIR[1], ("c", "multiply", "a; b"), ("d", "abs", "c"), ("e", "add", "d; b")) == [
         "a: input0 input1 -> intermed0",
         "b: intermed0 -> intermed1",
         "c: intermed0 intermed1 -> dest; intermed0",

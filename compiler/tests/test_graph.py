@@ -10,16 +10,7 @@ import pytest
 
 from opscope.compiler.buda.balancer.tests.graphs import one_tap_convolution
 from opscope.compiler.buda.fused import Fused
-from opscope.compiler.buda.graph import (
-    FIDELITIES,
-    BudaGraph,
-    Edge,
-    Node,
-    NodeKind,
-    OpSpec,
-    TensorShape,
-    Tm,
-)
+from opscope.compiler.buda.graph import FIDELITIES, BudaGraph, Edge, Node, NodeKind, OpSpec, TensorShape, Tm
 from opscope.compiler.buda.sparse_pattern import SparsePattern
 from opscope.compiler.errors import CompilerInputError
 

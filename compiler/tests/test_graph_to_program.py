@@ -51,7 +51,7 @@ def calls(program: GraphProgram) -> list[tuple[str, list[Elements], Elements]]:
     """Kernels with the elements of what each reads and writes, without those that move data to and from the host."""
     held = [tensor.shape for tensor in program.program.tensors]
     return [
-        (op.kernel, [held[i] for i in op.inputs], held[op.outputs[0]])  # type: ignore[misc]
+        (op.kernel, [held[i] for i in op.inputs], held[op.outputs[0]])
         for op in program.program.operations
         if op.kernel not in ("to_device", "from_device")
     ]
@@ -173,7 +173,7 @@ def test_elementwise_ops_have_kernels_of_other_names() -> None:
 @pytest.mark.parametrize(("dim", "at"), [("z", 0), ("r", 1), ("c", 2)])
 def test_a_reduction_reads_all_along_its_dimension(dim: str, at: int) -> None:
     whole_: Elements = (3, 33, 50)
-    result: Elements = tuple(1 if d == at else n for d, n in enumerate(whole_))  # type: ignore[assignment]
+    result: Elements = tuple(1 if d == at else n for d, n in enumerate(whole_))
     program = made(OpSpec("reduce", reduce_dim=dim, reduce_type="max"), (whole_, ""), result=result)
     assert calls(program) == [("max", [whole_], result)]
     assert params(program, "max") == ReduceParams((at,), True)

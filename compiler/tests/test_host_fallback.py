@@ -206,8 +206,7 @@ def test_a_negative_number_is_a_long_unsigned_one_above_all_short_ones():
 
 
 @pytest.mark.parametrize(
-    ("op", "wanted"),
-    [("multiply", 1e-310), ("divide", 1e-290), ("minimum", 1e-300), ("add", 1e-10)],
+    ("op", "wanted"), [("multiply", 1e-310), ("divide", 1e-290), ("minimum", 1e-300), ("add", 1e-10)]
 )
 def test_denormals_of_double_precision_stay(op, wanted):
     """On any number of elements, which decides whether XLA computes in one step or in several."""

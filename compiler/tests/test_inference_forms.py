@@ -116,11 +116,7 @@ FORMS: dict[str, tuple[Callable[..., Any], list[np.ndarray], list[str]]] = {
         [randoms(1, 4, 16, 32), randoms(1, 4, 16, 32), randoms(1, 4, 16, 32), LOWER],
         [SDPA],
     ),
-    "rotary of ONNX": (
-        onnx_rotary,
-        [randoms(2, 4, 16, 32), randoms(16, 16), randoms(16, 16)],
-        ["rotary_embedding"],
-    ),
+    "rotary of ONNX": (onnx_rotary, [randoms(2, 4, 16, 32), randoms(16, 16), randoms(16, 16)], ["rotary_embedding"]),
     "rotary of PyTorch": (
         torch_rotary,
         [randoms(2, 4, 16, 32), randoms(2, 1, 16, 32), randoms(2, 1, 16, 32)],
@@ -129,11 +125,7 @@ FORMS: dict[str, tuple[Callable[..., Any], list[np.ndarray], list[str]]] = {
     "running sums": (lambda x: jnp.cumsum(x, axis=1), [randoms(3, 40, 5)], ["cumsum"]),
     "running sums from the end": (lambda x: jax.lax.cumsum(x, 0, reverse=True), [randoms(40, 5)], ["cumsum"]),
     "the likeliest token": (lambda x: jnp.argmax(x, axis=-1), [randoms(3, 100).round()], ["argmax"]),
-    "rows of a table": (
-        lambda t, i: t[i],
-        [randoms(50, 32), np.array([[3, 0, -1, 49, 60]], np.int32)],
-        ["embedding"],
-    ),
+    "rows of a table": (lambda t, i: t[i], [randoms(50, 32), np.array([[3, 0, -1, 49, 60]], np.int32)], ["embedding"]),
 }
 """Name -> function, arguments, and what becomes of it."""
 

@@ -77,12 +77,7 @@ CASES: dict[str, tuple[str, Callable[..., np.ndarray], list[np.ndarray], dict[st
         [CACHE, ONE, PLACES[:1]],
         {},
     ),
-    "update_cache past the end": (
-        "update_cache",
-        lambda c, x, i: c,
-        [CACHE, ONE, np.array([64], np.int32)],
-        {},
-    ),
+    "update_cache past the end": ("update_cache", lambda c, x, i: c, [CACHE, ONE, np.array([64], np.int32)], {}),
     "fill_cache": ("fill_cache", lambda c, x: put(c, np.s_[:, :, :21], x), [CACHE, SOME], {}),
     "fill_cache of one batch": (
         "fill_cache",

@@ -24,7 +24,7 @@ func.func @twice(%x: tensor<4xf32>) -> tensor<4xf32> {
 }"""
 
 
-def inlined(callee: str):  # type: ignore[no-untyped-def]
+def inlined(callee: str):
     module = parse(CALLS.replace("CALLEE", callee))
     pipeline.run(pipeline.parse("inline"), module)
     return module

@@ -18,10 +18,10 @@ from opscope.compiler.tests import programs
 SAME = ("NHWC", "HWIO", "NHWC")
 
 
-def attention(x, q, k, v, o):  # type: ignore[no-untyped-def]
+def attention(x, q, k, v, o):
     """Four heads over 64 positions, masked, and a projection."""
 
-    def heads(y):  # type: ignore[no-untyped-def]
+    def heads(y):
         return y.reshape(1, 64, 4, 32).transpose(0, 2, 1, 3)
 
     mask = jnp.where(jnp.arange(64)[:, None] >= jnp.arange(64), 0.0, -1e9)
@@ -29,7 +29,7 @@ def attention(x, q, k, v, o):  # type: ignore[no-untyped-def]
     return (scores @ heads(x @ v)).transpose(0, 2, 1, 3).reshape(1, 64, 128) @ o
 
 
-def block(x, w, b, u, c, g, s):  # type: ignore[no-untyped-def]
+def block(x, w, b, u, c, g, s):
     """Layer norm, two dense layers with a gelu of each form between, RMS norm."""
     y = (x - x.mean(-1, keepdims=True)) * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-5) * g + s
     y = jax.nn.gelu(y @ w + b, approximate=False)
@@ -37,7 +37,7 @@ def block(x, w, b, u, c, g, s):  # type: ignore[no-untyped-def]
     return y * jax.lax.rsqrt((y * y).mean(-1, keepdims=True) + 1e-6) * g
 
 
-def convnet(x, w, b, m, v, u):  # type: ignore[no-untyped-def]
+def convnet(x, w, b, m, v, u):
     """Convolution, batch norm, ReLU, convolution with a bias, sum over pixels."""
     y = jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=SAME)
     y = jax.nn.relu((y - m) * (jax.lax.rsqrt(v + 1e-5) * b) + m)

@@ -44,7 +44,7 @@ def check(buda_plan: BudaPlan) -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("arch", ["grayskull", "wormhole_b0"])
 @pytest.mark.parametrize("graph", [graphs.chain(30), graphs.fork(), graphs.seed_convolution()], ids=lambda g: g.name)
-def test_every_policy_makes_a_plan_that_holds(graph, arch: str, policy: str) -> None:  # type: ignore[no-untyped-def]
+def test_every_policy_makes_a_plan_that_holds(graph, arch: str, policy: str) -> None:
     check(plan(graph, budget_of(arch), policy))
 
 

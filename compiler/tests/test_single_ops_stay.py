@@ -55,7 +55,7 @@ def changed(source: Any, level: int) -> str:
     return "" if before == after else f"{dict(before - after)} became {dict(after - before)}"
 
 
-def tempting(x, w, k):  # type: ignore[no-untyped-def]
+def tempting(x, w, k):
     """Ops of which a rule looks for more, beside constants that rules know."""
     image = x.reshape(1, 16, 16, 32)
     zero, one, least = (np.full(x.shape, number, np.float32) for number in (0.0, 1.0, -np.inf))

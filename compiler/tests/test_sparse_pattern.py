@@ -19,7 +19,7 @@ from opscope.compiler.errors import CompilerInputError
         ((8, 8), (2, 2), (1, 2), ((0, 0), (0, 0)), (3, 2)),
     ],
 )
-def test_picker_reads_the_pixels_that_a_convolution_reads(size, kernel, stride, padding, dilation) -> None:  # type: ignore[no-untyped-def]
+def test_picker_reads_the_pixels_that_a_convolution_reads(size, kernel, stride, padding, dilation) -> None:
     image = jnp.arange(1, size[0] * size[1] + 1, dtype=jnp.float32).reshape(1, 1, *size)
     patches = lax.conv_general_dilated_patches(image, kernel, stride, padding, rhs_dilation=dilation)
     taps = np.asarray(patches).astype(int).reshape(kernel[0] * kernel[1], -1)

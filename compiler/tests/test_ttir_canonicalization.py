@@ -38,7 +38,7 @@ def test_what_is_left(function, names) -> None:
 
 
 def test_results_stay() -> None:
-    def function(x):  # type: ignore[no-untyped-def]
+    def function(x):
         y = jax.lax.pad(x, 0.0, ((1, -1, 0), (0, 0, 1), (0, 0, 0)))
         return y.sum(1, keepdims=True) + jnp.negative(-x).max(1)[:, None], x.transpose(1, 0, 2).transpose(2, 0, 1)
 

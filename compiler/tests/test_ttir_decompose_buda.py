@@ -71,7 +71,7 @@ def test_all_at_once_are_exact() -> None:
     a = (rng.integers(-12, 13, (24, 32)) / 4).astype(np.float32)
     b = np.where(rng.random((24, 32)) < 0.3, a, rng.integers(-12, 13, (24, 32)) / 4).astype(np.float32)
 
-    def every(x, y):  # type: ignore[no-untyped-def]
+    def every(x, y):
         x, y = x + x, y + y  # Comparisons of arguments stay on the host.
         return [case(x, y) for name, case in CASES.items() if name != "where"] + [jnp.where(x > y, x, y)]
 

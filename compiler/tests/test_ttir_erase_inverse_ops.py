@@ -91,7 +91,7 @@ def test_what_is_left_where_broadcasts_are_part_of_ops(function, args, left) -> 
 
 
 def test_a_permutation_that_two_read_does_not_double() -> None:
-    def both(x):  # type: ignore[no-untyped-def]
+    def both(x):
         turned = x.transpose(0, 2, 1)
         return jnp.exp(turned), jnp.tanh(turned)
 
@@ -99,7 +99,7 @@ def test_a_permutation_that_two_read_does_not_double() -> None:
 
 
 def test_one_element_of_more_dims_stays() -> None:
-    def scalars(x):  # type: ignore[no-untyped-def]
+    def scalars(x):
         first = x[0, 0, 0].reshape(1)
         return jnp.tanh(first * jnp.ones(1) + x[0, 0, 1:2]).reshape(())
 
@@ -108,7 +108,7 @@ def test_one_element_of_more_dims_stays() -> None:
 
 
 def test_numbers_are_numpys() -> None:
-    def function(x, y):  # type: ignore[no-untyped-def]
+    def function(x, y):
         return (x.transpose(2, 0, 1) * y.transpose(2, 0, 1)).transpose(1, 0, 2).reshape(2, 256)
 
     (got,) = programs.simulate(programs.stablehlo(function, X, Y), X, Y, optimization_level=1)

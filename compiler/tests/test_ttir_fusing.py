@@ -17,23 +17,23 @@ from opscope.compiler.tests import programs
 from opscope.simulator.api import cuts_result
 
 
-def softmax(x, w, b):  # type: ignore[no-untyped-def]
+def softmax(x, w, b):
     return jax.nn.softmax(x)
 
 
-def rms_norm(x, w, b):  # type: ignore[no-untyped-def]
+def rms_norm(x, w, b):
     return x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-6) * w
 
 
-def layer_norm(x, w, b):  # type: ignore[no-untyped-def]
+def layer_norm(x, w, b):
     return (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5) * w + b
 
 
-def dense(x, w, b):  # type: ignore[no-untyped-def]
+def dense(x, w, b):
     return jax.nn.relu(x @ x[0].T + b[:32])
 
 
-def attention(x, w, b):  # type: ignore[no-untyped-def]
+def attention(x, w, b):
     q = x.reshape(2, 32, 2, 32).transpose(0, 2, 1, 3)
     return jax.nn.softmax(q @ q.transpose(0, 1, 3, 2) / 8.0 + b[:32]) @ q
 
@@ -52,19 +52,19 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], list[str]]] = {
 }
 
 
-def heads(x):  # type: ignore[no-untyped-def]
+def heads(x):
     return x.reshape(2, 32, 2, 32).transpose(0, 2, 1, 3)
 
 
-def turned(x):  # type: ignore[no-untyped-def]
+def turned(x):
     return x.reshape(2, 2, 32, 32)
 
 
-def gelu_by(x, inner):  # type: ignore[no-untyped-def]
+def gelu_by(x, inner):
     return 0.5 * x * (1 + jax.lax.erf(inner))
 
 
-def gelu_by_tanh(x, cubic=lambda x: 0.044715 * x**3, scale=0.7978845608, half=0.5):  # type: ignore[no-untyped-def]
+def gelu_by_tanh(x, cubic=lambda x: 0.044715 * x**3, scale=0.7978845608, half=0.5):
     return half * x * (1 + jnp.tanh(scale * (x + cubic(x))))
 
 
@@ -175,7 +175,7 @@ def test_what_only_looks_like_it_stays(name: str) -> None:
 def test_only_its_own_maximum_is_part_of_a_softmax(largest: Callable[..., Any]) -> None:
     """Less the maximum of something else, or along another dim, the difference is what the softmax reads."""
 
-    def function(x, w, b):  # type: ignore[no-untyped-def]
+    def function(x, w, b):
         raised = jnp.exp(x - largest(x, w))
         return raised / raised.sum(1, keepdims=True)
 
@@ -206,7 +206,7 @@ def test_a_fused_kernel_is_no_less_exact(name: str, dtype: str) -> None:
 def test_the_kernels_are_what_xla_computes() -> None:
     """All of them in one program, each fused."""
 
-    def every(x, w, b):  # type: ignore[no-untyped-def]
+    def every(x, w, b):
         return [function(x, w, b) for function, _ in FUNCTIONS.values()]
 
     source = programs.stablehlo(every, *inputs())

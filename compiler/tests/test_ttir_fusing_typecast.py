@@ -19,7 +19,7 @@ def left(arguments: str, body: str, result: str) -> list[str]:
     module.verify()
     ops = [op for op in module.walk() if op.name.startswith("ttir.")]
     assert programs.op_names(module) == [op.name for op in ops]
-    kinds = [[str(value.type.element_type) for value in (*op.operands, *op.results)] for op in ops]  # type: ignore[attr-defined]
+    kinds = [[str(value.type.element_type) for value in (*op.operands, *op.results)] for op in ops]
     return [f"{op.name.removeprefix('ttir.')} {' '.join(types)}" for op, types in zip(ops, kinds, strict=True)]
 
 

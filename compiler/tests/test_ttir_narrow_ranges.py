@@ -19,7 +19,7 @@ def value(body: str, result: str = "tensor<2xi64>", signature: str = "") -> Any:
     """The value `%r` in ttir."""
     text = programs.module(f"{body}\nreturn %r : {result}", f"({signature}) -> {result}")
     main = next(iter(functions(api.stablehlo_to_ttir(text))))
-    return main.body.blocks[0].last_op.operands[0]  # type: ignore[union-attr]
+    return main.body.blocks[0].last_op.operands[0]
 
 
 def bounds(body: str, result: str = "tensor<2xi64>", signature: str = "", saturated: bool = False) -> Range:

@@ -15,11 +15,11 @@ from opscope.compiler.errors import StageFailure
 from opscope.compiler.pipelines.buda import lower
 
 
-def text_of(function, *shapes: tuple[int, ...]) -> str:  # type: ignore[no-untyped-def]
+def text_of(function, *shapes: tuple[int, ...]) -> str:
     return jax.jit(function).lower(*(jax.ShapeDtypeStruct(s, jnp.float32) for s in shapes)).as_text()
 
 
-def graph_of(function, *shapes: tuple[int, ...]) -> BudaGraph:  # type: ignore[no-untyped-def]
+def graph_of(function, *shapes: tuple[int, ...]) -> BudaGraph:
     return lower(api.stablehlo_to_ttir(text_of(function, *shapes)), "test")
 
 
@@ -44,8 +44,8 @@ def test_a_layer_is_a_product_and_a_broadcast_on_an_edge() -> None:
     assert graph.node("matmul_0").shape == TensorShape(1, 1, 2, 16)
 
 
-def attention(x, q, k, v, o):  # type: ignore[no-untyped-def]
-    def heads(y):  # type: ignore[no-untyped-def]
+def attention(x, q, k, v, o):
+    def heads(y):
         return y.reshape(1, 128, 4, 64).transpose(0, 2, 1, 3)
 
     scores = jax.nn.softmax(heads(x @ q) @ heads(x @ k).transpose(0, 1, 3, 2) / 8.0)
@@ -63,7 +63,7 @@ def test_heads_are_slices_and_stacks() -> None:
 
 
 def test_a_convolution_gathers_and_multiplies() -> None:
-    def convolve(x, w):  # type: ignore[no-untyped-def]
+    def convolve(x, w):
         return jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
     graph = graph_of(convolve, (1, 8, 8, 40), (3, 3, 40, 64))
@@ -88,7 +88,7 @@ def test_what_is_made_of_parameters_is_no_op() -> None:
 def test_a_vector_that_weights_multiply_is_an_input_and_its_product_the_devices() -> None:
     """The time step of a diffusion model: nothing else goes into its first product; the second one adds a bias."""
 
-    def embedded(step, first, bias, second, x):  # type: ignore[no-untyped-def]
+    def embedded(step, first, bias, second, x):
         angles = step[:, None] * jnp.arange(1.0, 33.0)
         return x + jnp.tanh(jnp.sin(angles) @ first + bias) @ second
 
@@ -122,7 +122,7 @@ def test_the_plan_of_an_attention_block_on_both_chips() -> None:
         assert buda_plan.cuts == ()
 
 
-def test_opscope_plan_takes_stablehlo(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_opscope_plan_takes_stablehlo(tmp_path) -> None:
     path = tmp_path / "layer.mlir"
     path.write_text(text_of(lambda x, w: jnp.tanh(x @ w), (64, 256), (256, 512)))
     result = CliRunner().invoke(plan_command, [str(path), "--policy", "MinimizeGrid"])
@@ -137,10 +137,10 @@ def test_opscope_plan_takes_stablehlo(tmp_path) -> None:  # type: ignore[no-unty
 def test_a_padded_maximum_is_padded_with_the_lowest_number_where_something_may_be_negative() -> None:
     same = ("NHWC", "HWIO", "NHWC")
 
-    def windows(x):  # type: ignore[no-untyped-def]
+    def windows(x):
         return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
 
-    def convolve(x, w):  # type: ignore[no-untyped-def]
+    def convolve(x, w):
         return jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=same)
 
     shapes = (1, 9, 9, 32), (1, 1, 32, 32)

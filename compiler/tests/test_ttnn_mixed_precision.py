@@ -14,7 +14,7 @@ from opscope.compiler.tests.test_optimization_levels import case
 from opscope.simulator.api import Device
 
 
-def compiled(name: str, **options):  # type: ignore[no-untyped-def]
+def compiled(name: str, **options):
     source, args = case(name)
     data = api.compile(source, programs.BOARD, api.CompileOptions(optimization_level=1, **options))
     return binary.read(data).programs, Device("n150").load(data), args

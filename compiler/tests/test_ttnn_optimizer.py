@@ -13,13 +13,13 @@ from opscope.compiler.tests import programs
 from opscope.simulator.api import Device
 
 
-def chain(x, w):  # type: ignore[no-untyped-def]
+def chain(x, w):
     y = jnp.exp(x @ w * 0.01)
     z = jnp.tanh(y + x.sum())
     return z * y - y.max(1, keepdims=True)
 
 
-def compiled(level: int, rows: int, board: str = "n150", function=chain):  # type: ignore[no-untyped-def]
+def compiled(level: int, rows: int, board: str = "n150", function=chain):
     x = programs.random((rows, 512))
     w = programs.random((512, 512), 1)
     data = api.compile(

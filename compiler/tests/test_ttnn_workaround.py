@@ -45,7 +45,7 @@ def test_a_concat_of_more_than_64_is_one_of_parts(count: int, parts: list[int]) 
 def test_a_moved_block_float_keeps_its_bits() -> None:
     x = programs.random((64, 32))
 
-    def turned(y):  # type: ignore[no-untyped-def]
+    def turned(y):
         return y.T * 2
 
     source = programs.stablehlo(turned, x)

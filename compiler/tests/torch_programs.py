@@ -123,19 +123,13 @@ FORMS: dict[str, tuple[Callable[..., Any], list[ArgSpec]]] = {
     "index_copy of one position": (copied, [CACHE, NEW, PLACE]),
     "index_copy of the first": (first, [CACHE, values(2, 4, 9, 32)]),
     "assignment of one position": (assigned, [CACHE, NEW, PLACE]),
-    "assignment of a slice": (
-        lambda c, x: assigned(c, x, slice(0, 9)),
-        [CACHE, values(2, 4, 9, 32)],
-    ),
+    "assignment of a slice": (lambda c, x: assigned(c, x, slice(0, 9)), [CACHE, values(2, 4, 9, 32)]),
     "argmax": (lambda x: x.argmax(-1), [values(3, 100)]),
     "cumsum": (lambda x: x.cumsum(-1), [values(3, 40)]),
     # What differs in one point.
     "places known at run time": (copied, [CACHE, values(2, 4, 9, 32), whole((9,), 20)]),
     "a slice further on": (lambda c, x: assigned(c, x, slice(2, 11)), [CACHE, values(2, 4, 9, 32)]),
-    "a part of each head": (
-        lambda c, x: c.slice_scatter(x, 3, 0, 9),
-        [CACHE, values(2, 4, 24, 9)],
-    ),
+    "a part of each head": (lambda c, x: c.slice_scatter(x, 3, 0, 9), [CACHE, values(2, 4, 24, 9)]),
 }
 """Form -> a function or what makes a module, and its inputs."""
 MODULES = {"RMSNorm", "RMSNorm, Llama", "LayerNorm", "Embedding"}

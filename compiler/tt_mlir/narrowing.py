@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from opscope.compiler.target.formats import FORMATS
+from opscope.base.number_formats import FORMATS, SIGNIFICAND_BITS
 from opscope.compiler.target.program import Operation, Program
 from opscope.compiler.tt_mlir.original_types import Originals
 
@@ -63,19 +63,6 @@ _PLACES: dict[str, tuple[int, ...]] = {
     "case": (0,),
 }
 """Kernel -> its operands that say where or which, so that no result holds their values."""
-_BITS = {"f64": 53, "f32": 24, "bf16": 8, "f16": 11}
-"""Bits of the significand of a type of the module."""
-_WORDS = {
-    "Float32": "f32",
-    "Float16_b": "bf16",
-    "Float16": "f16",
-    "Bfp8_b": "bfp_bf8",
-    "Bfp4_b": "bfp_bf4",
-    "Int32": "si32",
-    "UInt32": "ui32",
-    "UInt16": "ui16",
-    "UInt8": "ui8",
-}
 
 
 @dataclass(frozen=True)
@@ -111,7 +98,8 @@ class Narrowing:
     @property
     def words(self) -> str:
         """As a record says it."""
-        return f"{_WORDS.get(self.before, self.before)} -> {_WORDS.get(self.after, self.after)} at {self.at}"
+        before, after = (FORMATS[name].ttcore or name for name in (self.before, self.after))
+        return f"{before} -> {after} at {self.at}"
 
 
 def _significand(name: str) -> int:
@@ -124,10 +112,10 @@ def _asked(after: str, before: str, types: frozenset[str]) -> bool:
     if not types:
         return False
     target = _significand(after)
-    floats = [_BITS[kind] for kind in types if kind in _BITS]
+    floats = [SIGNIFICAND_BITS[kind] for kind in types if kind in SIGNIFICAND_BITS]
     if FORMATS[before].is_float:
         return bool(floats) and min(floats) <= target
-    whole = max((int("".join(filter(str.isdigit, kind))) for kind in types if kind not in _BITS), default=0)
+    whole = max((int("".join(filter(str.isdigit, kind))) for kind in types if kind not in SIGNIFICAND_BITS), default=0)
     return whole <= target or (bool(floats) and min(floats) <= target)
 
 

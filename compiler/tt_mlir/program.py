@@ -25,7 +25,7 @@ from opscope.compiler.tt_mlir.host_values import declared_value, original_value
 from opscope.compiler.tt_mlir.locations import place_of
 from opscope.compiler.tt_mlir.module import TtMlirModule, name_of
 from opscope.compiler.tt_mlir.narrowing import Step, narrowed, narrowest
-from opscope.compiler.tt_mlir.original_types import declared, originals
+from opscope.compiler.tt_mlir.original_types import originals
 from opscope.compiler.tt_mlir.reader import read_tt_mlir
 from opscope.compiler.tt_mlir.tensors import STAGE, described, on_host
 from opscope.compiler.tt_mlir.values import Unknown
@@ -43,9 +43,6 @@ class TtMlirProgram:
     """What tt-mlir made of a module, as a device of ours loads it, and what a verdict on its results needs to know."""
 
     binary: Binary
-    input_types: tuple[str, ...]
-    """Element types of the entry's inputs as the executable declares them: `f32`, `si32`, `bf16`."""
-    output_types: tuple[str, ...]
     narrowed: tuple[str, ...]
     """Values that the module's own types did not ask to be narrowed: `f32 -> bf16 at ttnn.max_pool2d`."""
     float_format: str | None
@@ -93,8 +90,6 @@ def tt_mlir_program(text: str, board: SystemDesc, name: str = "<executable>") ->
     numerics = [step.call.numerics for step in steps if step.call.kernel in PRODUCTS and step.computes_floats]
     return TtMlirProgram(
         Binary(board.board, board.arch, tuple(one.program for one in programs), COMPILER),
-        declared(entry.function_type.inputs),
-        declared(entry.function_type.outputs),
         tuple(dict.fromkeys([*own.narrowed, *(row.words for row in found)])),
         narrowest(found),
         min((n.fidelity for n in numerics), key=ORDER.index, default="HiFi4"),

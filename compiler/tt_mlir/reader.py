@@ -244,11 +244,7 @@ class _Reader:
         if [value.type for value in given] != takes:
             raise ValueError(f"expected operands of {name} of the types that it names, got others")
         op = op_class(name).create(
-            operands=given,
-            result_types=gives,
-            properties=properties,
-            attributes=discardable or {},
-            location=where,
+            operands=given, result_types=gives, properties=properties, attributes=discardable or {}, location=where
         )
         made = result.split(", ") if result else []
         if count:

@@ -15,15 +15,7 @@ from opscope.compiler.tt_mlir.attributes import RawAttr, written
 
 STAGE = "run"
 """The stage that an op fails in that the simulator lacks: tt-mlir has compiled it."""
-ELEMENTS = {
-    "f32": "f32",
-    "bf16": "bf16",
-    "f16": "f16",
-    "si32": "i32",
-    "ui32": "ui32",
-    "ui16": "ui16",
-    "ui8": "ui8",
-}
+ELEMENTS = {"f32": "f32", "bf16": "bf16", "f16": "f16", "si32": "i32", "ui32": "ui32", "ui16": "ui16", "ui8": "ui8"}
 """Element type as an executable declares it -> ours."""
 _TILE = re.compile(r"!ttcore\.tile<32x32, (\w+)>")
 _MEMREF = re.compile(

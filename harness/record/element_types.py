@@ -11,43 +11,12 @@ from tokenize import TokenError
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from opscope.base import regular_file
+from opscope.base.number_formats import ELEMENT_TYPES
 
 if TYPE_CHECKING:
     import numpy as np
 
-NUMPY_NAMES = {
-    "i1": "bool",
-    "i2": "int2",
-    "i4": "int4",
-    "i8": "int8",
-    "i16": "int16",
-    "i32": "int32",
-    "i64": "int64",
-    "ui2": "uint2",
-    "ui4": "uint4",
-    "ui8": "uint8",
-    "ui16": "uint16",
-    "ui32": "uint32",
-    "ui64": "uint64",
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "f32": "float32",
-    "f64": "float64",
-    "tf32": "float32",
-    "f8E4M3FN": "float8_e4m3fn",
-    "f8E5M2": "float8_e5m2",
-    "f8E4M3": "float8_e4m3",
-    "f8E3M4": "float8_e3m4",
-    "f8E4M3B11FNUZ": "float8_e4m3b11fnuz",
-    "f8E4M3FNUZ": "float8_e4m3fnuz",
-    "f8E5M2FNUZ": "float8_e5m2fnuz",
-    "f8E8M0FNU": "float8_e8m0fnu",
-    "f4E2M1FN": "float4_e2m1fn",
-    "f6E2M3FN": "float6_e2m3fn",
-    "f6E3M2FN": "float6_e3m2fn",
-    "complex<f32>": "complex64",
-    "complex<f64>": "complex128",
-}
+NUMPY_NAMES = {name: row.numpy_name for name, row in ELEMENT_TYPES.items()} | {"tf32": "float32"}
 """MLIR's name of an element type -> the name in NumPy or ml_dtypes."""
 
 TERM_SIZES = "bf16"
@@ -61,17 +30,9 @@ _LONGEST = 1000
 
 def numpy_dtype(name: str) -> np.dtype:
     """NumPy's dtype of an MLIR element type. Raises ValueError if NumPy and ml_dtypes have none."""
-    import numpy as np
-
-    numpy_name = NUMPY_NAMES.get(name)
-    if numpy_name is None:
+    if name not in NUMPY_NAMES:
         raise ValueError(f"element type: expected one of {', '.join(NUMPY_NAMES)}, got {name!r}")
-    try:
-        return np.dtype(numpy_name)
-    except TypeError:
-        import ml_dtypes
-
-        return np.dtype(getattr(ml_dtypes, numpy_name))
+    return ELEMENT_TYPES["f32" if name == "tf32" else name].numpy
 
 
 def byte_size(shape: Sequence[int], name: str) -> int:

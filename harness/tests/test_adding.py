@@ -1,4 +1,4 @@
-"""Adding an op, a model, a backend and an option, each in the one place that docs/architecture.md names.
+"""Adding an op, a format, a model, a backend and an option, each in the one place that docs/architecture.md names.
 
 Done to a copy of the rooms by writing what a newcomer would write. Then a sweep takes the new op of the new model
 through the new backend, and whatever follows from an option has the new one.
@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,6 +53,8 @@ class Example(Reference):
 
     name = "example_backend"
 '''
+FORMAT = 'NumberFormat("Bfp6_b", "bfp_bf6", "block", 6, 8, 5),'
+TOLERANCE = '    Tolerance("Bfp6", 0.12, block=True, saturates_at=_LARGE),'
 OPTION = """
     rounding: Annotated[str, one_of(("nearest", "down"))] = row(
         "nearest", "How results are rounded: nearest or down.", "WORD", column="how results were rounded",
@@ -79,8 +82,34 @@ def test_an_op_a_model_and_a_backend(copy: Path, tmp_path: Path):
     append(copy / "simulator" / "kernels" / "eltwise.py", KERNEL)
     (copy / "models" / "jax" / "example_model.py").write_text(MODEL.lstrip())
     (copy / "harness" / "backends" / "example_backend.py").write_text(BACKEND.lstrip())
+    record, ttnn = swept(copy, tmp_path, "--backend", "example_backend")
+    assert (record["op_name"], record["status"], record["backend"]) == ("chlo.lgamma", "success", "example_backend")
+    assert '"ttnn.lgamma"' in ttnn
+
+
+@pytest.mark.slow
+def test_a_format(copy: Path, tmp_path: Path):
+    formats, board = (
+        copy / "opscope" / "base" / "number_formats.py",
+        copy / "compiler" / "target" / "boards" / "n150.yaml",
+    )
+    row = 'NumberFormat("Bfp4_b"'
+    formats.write_text(formats.read_text().replace(row, f"{FORMAT}\n        {row}"))
+    board.write_text(board.read_text().replace("Bfp4_b,", "Bfp4_b, Bfp6_b,"))
+    tolerances = copy / "harness" / "verdict" / "tolerance.py"
+    row = '    Tolerance("Bfp4"'
+    tolerances.write_text(tolerances.read_text().replace(row, f"{TOLERANCE}\n{row}"))
+    (copy / "models" / "jax" / "example_model.py").write_text(MODEL.lstrip().replace("lgamma", "tanh"))
+    record, ttnn = swept(copy, tmp_path, "--data-format", "Bfp6_b")
+    assert (record["op_name"], record["status"]) == ("stablehlo.tanh", "success"), record
+    assert [check["tolerance"] for check in record["results"]] == ["Bfp6"]
+    assert "bfp_bf6" in ttnn
+
+
+def swept(copy: Path, tmp_path: Path, *options: str) -> tuple[dict[str, Any], str]:
+    """The record of the example's one op, and its TTNN."""
     run = tmp_path / "run"
-    command = ["-m", "pytest", "--model", "example_model", "--op-by-op", "--backend", "example_backend", "--keep-ir"]
+    command = ["-m", "pytest", "--model", "example_model", "--op-by-op", "--keep-ir", *options]
     environment = os.environ | {"PYTHONPATH": str(copy), "OPSCOPE_CACHE_DIR": str(tmp_path / "cache")}
     environment = {k: v for k, v in environment.items() if not k.startswith("PYTEST_")}
     done = subprocess.run(
@@ -92,9 +121,7 @@ def test_an_op_a_model_and_a_backend(copy: Path, tmp_path: Path):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     (record,) = (json.loads(line) for path in (run / "journal").iterdir() for line in path.read_text().splitlines())
-    assert (record["op_name"], record["status"], record["backend"]) == ("chlo.lgamma", "success", "example_backend")
-    dumped = "".join(p.read_text(errors="replace") for p in (run / "artifacts").rglob("*ttnn*") if p.is_file())
-    assert '"ttnn.lgamma"' in dumped
+    return record, "".join(p.read_text(errors="replace") for p in (run / "artifacts").rglob("*ttnn*") if p.is_file())
 
 
 def test_an_op_without_cycles_is_refused_by_name(copy: Path):

@@ -14,26 +14,22 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from opscope.base.number_formats import FORMATS
 from opscope.base.op_families import DATA_MOVEMENT
 from opscope.harness.prepare.operand_sizes import sums_terms
 from opscope.harness.verdict import tolerance as table
 from opscope.harness.verdict.target import Target
 
 FRACTION_BITS = {
-    "Float64": 52,
-    "Float32": 23,
-    "Tf32": 10,
-    "Float16_b": 7,
-    "Float16": 10,
-    "Bfp8": 6,
-    "Bfp4": 2,
-    "Bfp2": 0,
-    "Float8": 2,
+    row.rounds_as: row.fraction_bits
+    for row in sorted(FORMATS.values(), key=lambda row: -row.mantissa_bits)
+    if row.mantissa_bits
 }
-"""Fraction bits behind the leading one; of a block format behind that of the block's largest value."""
-TRUNCATED_BLOCKS = frozenset({"Bfp4", "Bfp2"})
+"""Fraction bits behind the leading one; of a block format behind that of the block's largest value. Of 8-bit floats
+the fewest."""
+TRUNCATED_BLOCKS = frozenset(row.rounds_as for row in FORMATS.values() if row.kind == "block" and row.bits < 8)
 """Block formats that are cut from Bfp8 instead of rounded."""
-BLOCKS = frozenset({"Bfp8", "Bfp4", "Bfp2"})
+BLOCKS = frozenset(row.rounds_as for row in FORMATS.values() if row.kind == "block")
 DST_FORMATS = frozenset({"Float16_b", "Float16"})
 """Formats that Dst has itself: what the vector unit stores there is packed as it is."""
 

@@ -16,6 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from opscope.base.number_formats import ELEMENT_TYPES, FORMATS, SIGNIFICAND_BITS
 from opscope.base.op_families import DATA_MOVEMENT
 from opscope.harness.record.records import TensorDesc
 from opscope.harness.verdict.target import Target
@@ -119,17 +120,15 @@ FORMULA_MARGIN = 16
 """The same for chlo ops, which XLA knows as formulas: its erf_inv is 16 units off, its cosh 12."""
 _FLOAT32_ULP = 2.0**-23
 
-_FORMAT_OF = {"f64": "Float64", "f32": "Float32", "bf16": "Float16_b", "f16": "Float16"}
-ROW_OF_FORMAT = {
-    "Tf32": "Float32 matrix HiFi4",
-    "Bfp8_b": "Bfp8",
-    "Bfp4_b": "Bfp4",
-    "Bfp2_b": "Bfp2",
-    "Lf8": "Float8",
-    "Fp8_e5m2": "Float8",
-    "Fp8_e4m3": "Float8",
+_FORMAT_OF = {name: ELEMENT_TYPES[name].held_in.name for name in SIGNIFICAND_BITS}
+ROW_OF_FORMAT = {row.name: row.rounds_as for row in FORMATS.values() if row.rounds_as != row.name} | {
+    "Tf32": "Float32 matrix HiFi4"
 }
-LOSSLESS = {"Float32": {"f32", "bf16", "f16"}, "Float16_b": {"bf16"}, "Float16": {"f16"}, "Float64": set(_FORMAT_OF)}
+LOSSLESS = {
+    name: {kind for kind, own in _FORMAT_OF.items() if name in (own, "Float64") or FORMATS[name].holds(FORMATS[own])}
+    for name in _FORMAT_OF.values()
+}
+"""Format -> types of which it holds every number."""
 
 
 def tolerance(

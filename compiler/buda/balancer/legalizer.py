@@ -127,13 +127,7 @@ def _smaller_steps(model: OpModel) -> tuple[int, ...]:
 
 
 def _shrinking(
-    graph: BudaGraph,
-    node: Node,
-    budget: Budget,
-    options: LegalizerOptions,
-    grid: Grid,
-    stream: StreamFactor,
-    u_kt: int,
+    graph: BudaGraph, node: Node, budget: Budget, options: LegalizerOptions, grid: Grid, stream: StreamFactor, u_kt: int
 ) -> OpModel | Illegal:
     """Returns the op model; halves the tiles of a micro block until it fits into memory."""
     tiles = dst_tiles(node.spec.acc_format)

@@ -147,14 +147,7 @@ def _attributes(graph: BudaGraph, node: Node, model: OpModel, edges: tuple[Edge,
                 },
             )
         if spec.sparse.runs:
-            yield (
-                "rows",
-                {
-                    "of": spec.sparse.cols * TILE,
-                    "taps": spec.sparse.taps,
-                    "runs": list(spec.sparse.runs),
-                },
-            )
+            yield ("rows", {"of": spec.sparse.cols * TILE, "taps": spec.sparse.taps, "runs": list(spec.sparse.runs)})
     if spec.type == "reduce":
         yield from (("dim", spec.reduce_dim), ("type", spec.reduce_type))
         if spec.reduce_dim == "z":
@@ -164,15 +157,7 @@ def _attributes(graph: BudaGraph, node: Node, model: OpModel, edges: tuple[Edge,
         yield "l1_acc", True
     if spec.slices is not None:
         s = spec.slices
-        yield (
-            "slices",
-            {
-                "dims": list(s.dims),
-                "begins": list(s.begins),
-                "ends": list(s.ends),
-                "steps": list(s.steps),
-            },
-        )
+        yield ("slices", {"dims": list(s.dims), "begins": list(s.begins), "ends": list(s.ends), "steps": list(s.steps)})
     if spec.stacked:
         yield "stacked", spec.stacked
     if not model.stream.none:
@@ -228,13 +213,7 @@ def _instructions(queues: dict[str, Queue], graphs: list[Graph], loops: bool) ->
 
 def _settings(queue: Queue, number: int | None) -> dict[str, Any]:
     local, everywhere = ("$c_zero", "$c_zero") if number is None else (f"$lptr_q{number}", f"$gptr_q{number}")
-    return {
-        "prologue": False,
-        "epilogue": False,
-        "zero": False,
-        "rd_ptr_local": local,
-        "rd_ptr_global": everywhere,
-    }
+    return {"prologue": False, "epilogue": False, "zero": False, "rd_ptr_local": local, "rd_ptr_global": everywhere}
 
 
 class _Hex(int):

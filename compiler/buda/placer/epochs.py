@@ -12,7 +12,6 @@ from itertools import count
 
 from opscope.compiler.buda.balancer.shapes import Grid
 from opscope.compiler.errors import CompilerInputError
-from opscope.compiler.target.system_desc import rows_of_mask
 
 
 @dataclass(frozen=True)
@@ -155,14 +154,3 @@ def try_place(op: OpToPlace, cores: CoreGrid, transpose: bool) -> Placement | No
     if turned is not None and (upright is None or turned <= upright):
         return Placement(op, cores.chip, cores.epoch, *turned, lying, transposed=True)
     return None if upright is None else Placement(op, cores.chip, cores.epoch, *upright, op.grid)
-
-
-def harvested_grid(grid: Grid, mask: int) -> Grid:
-    """Returns a chip's grid without the rows of `mask`. Raises CompilerInputError for a row without cores."""
-    try:
-        rows = rows_of_mask(mask)
-    except ValueError as error:
-        raise CompilerInputError(str(error)) from error
-    if len(rows) >= grid.r:
-        raise CompilerInputError(f"harvested rows: expected fewer than {grid.r}, got {len(rows)} (mask {mask})")
-    return Grid(grid.r - len(rows), grid.c)

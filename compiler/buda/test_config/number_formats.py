@@ -8,10 +8,10 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
-BLOCK_BITS = {"Bfp8": 7, "Bfp8_b": 7, "Bfp4": 3, "Bfp4_b": 3, "Bfp2": 1, "Bfp2_b": 1}
+from opscope.base.number_formats import FORMATS, SHARED
+
+BLOCK_BITS = {row.name: row.mantissa_bits for row in FORMATS.values() if row.kind == "block"}
 """Format -> bits of an element's size, the leading 1 among them."""
-SHARED = 16
-"""Elements of a row that share an exponent."""
 INTEGERS = {"Int8": 127.0, "UInt8": 255.0, "UInt16": 65535.0, "Int32": 2147483647.0, "UInt32": 4294967295.0}
 """Format -> its largest number. Signed ones have sign and size, so that the smallest is its opposite."""
 FLOATS = {"Float32": np.float32, "Float16": np.float16, "Float16_b": ml_dtypes.bfloat16}
@@ -19,7 +19,7 @@ LF8_MANTISSA, LF8_EXPONENTS = 2, (-15, 16)
 FLOAT16_EXPONENTS = (-15, 16)
 
 
-PACKED = frozenset({"Bfp4", "Bfp4_b", "Bfp2", "Bfp2_b", "Lf8", *INTEGERS})
+PACKED = frozenset({"Lf8", *INTEGERS, *(name for name in BLOCK_BITS if FORMATS[name].bits < 8)})
 """Formats to which results are rounded; others hold them well enough to be compared (golden/golden_digraph.cpp)."""
 
 

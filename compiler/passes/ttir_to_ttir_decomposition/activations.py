@@ -11,13 +11,7 @@ from xdsl.ir import SSAValue
 
 from opscope.compiler.ops.shapes import shape_of
 from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit
-from opscope.compiler.passes.ttir_to_ttir_decomposition.patterns import (
-    PATTERNS,
-    binary,
-    decomposes,
-    number,
-    unary,
-)
+from opscope.compiler.passes.ttir_to_ttir_decomposition.patterns import PATTERNS, binary, decomposes, number, unary
 
 SELU_SCALE, SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
 """The constants of Klambauer et al., Self-Normalizing Neural Networks."""

@@ -14,13 +14,7 @@ from opscope.compiler.passes.stablehlo_to_ttir.dynamic_slice import read_slice
 from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit
 from opscope.compiler.passes.ttir_to_ttir_decomposition.patterns import along, decomposes, element_of, steps
 
-COMBINE = {
-    "invalid": "update",
-    "sum": "add",
-    "prod": "multiply",
-    "max": "maximum",
-    "min": "minimum",
-}
+COMBINE = {"invalid": "update", "sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 """tt-mlir's reduce type -> how this compiler's scatter joins old values and updates."""
 
 

@@ -252,7 +252,7 @@ def test_a_tensor_id_outside_the_table_is_refused() -> None:
 
 def test_a_grid_has_two_numbers() -> None:
     """A plan's grid of three ended in a ValueError of whoever unpacked it."""
-    spoiled = TensorDesc((2,), "f32", "Float32", "tile", "dram", "interleaved", (1, 1, 1))  # type: ignore[arg-type]
+    spoiled = TensorDesc((2,), "f32", "Float32", "tile", "dram", "interleaved", (1, 1, 1))
     made = Binary("n150", "wormhole_b0", (Program("main", (spoiled,), (), (), ()),), "opscope 0.1")
     with pytest.raises(binary.BinaryError, match="grid: expected 2 numbers, got 3"):
         binary.read(binary.write(made))

@@ -13,7 +13,7 @@ from opscope.compiler.target.formats import (
     number_format,
     padded_tiles,
 )
-from opscope.compiler.target.rounding import flush, quantise, to_bf16, to_block, to_fp16, to_tf32
+from opscope.compiler.target.rounding import flush, quantise, to_block, to_tf32
 
 RANDOM = np.random.default_rng(7)
 
@@ -75,20 +75,20 @@ def test_padded_tiles() -> None:
 def test_bfloat16_nearest_even_is_ml_dtypes() -> None:
     """Packers/FormatConversion.md: the packer's ties go away from zero, the host's to even."""
     x = (RANDOM.standard_normal(20000) * 10.0 ** RANDOM.integers(-30, 30, 20000)).astype(np.float32)
-    assert np.array_equal(to_bf16(x, "even"), x.astype(ml_dtypes.bfloat16).astype(np.float32))
-    away = to_bf16(x)
+    assert np.array_equal(quantise(x, "Float16_b", "even"), x.astype(ml_dtypes.bfloat16).astype(np.float32))
+    away = quantise(x, "Float16_b")
     assert np.abs(away - x).max(initial=0, where=np.abs(x) < 1) <= 2.0**-8
     # Ties differ: 1 + 2^-8 lies half-way between 1 and 1 + 2^-7.
     tie = np.float32([1 + 2**-8, -(1 + 2**-8)])
-    assert to_bf16(tie).tolist() == [1 + 2**-7, -(1 + 2**-7)]
-    assert to_bf16(tie, "even").tolist() == to_bf16(tie, "truncate").tolist() == [1, -1]
+    assert quantise(tie, "Float16_b").tolist() == [1 + 2**-7, -(1 + 2**-7)]
+    assert quantise(tie, "Float16_b", "even").tolist() == quantise(tie, "Float16_b", "truncate").tolist() == [1, -1]
 
 
 def test_packing_loses_what_the_packer_loses() -> None:
     """Packers/FormatConversion.md: rounding makes NaN Inf, -0 +0 and denormals zero."""
     x = np.float32([np.nan, -np.inf, -0.0, 1e-40, 3.4e38])
-    assert to_bf16(x).tolist() == [np.inf, -np.inf, 0, 0, np.inf]
-    assert not np.signbit(to_bf16(x)[2])
+    assert quantise(x, "Float16_b").tolist() == [np.inf, -np.inf, 0, 0, np.inf]
+    assert not np.signbit(quantise(x, "Float16_b")[2])
     assert flush(np.float32([1e-40, -0.0, 2.0])).tolist() == [0, 0, 2]
     kept = np.float32([1.5])
     assert flush(kept) is kept
@@ -105,8 +105,8 @@ def test_float16_agrees_with_numpy_where_both_are_normal() -> None:
     """FloatBitPatterns.md, FP16: IEEE's half but for exponents 0 (zero) and 31 (a binade)."""
     x = (RANDOM.standard_normal(20000) * 10.0 ** RANDOM.integers(-4, 4, 20000)).astype(np.float32)
     rounded = x.astype(np.float16).astype(np.float32)  # what lies just below the normal numbers may become one
-    assert np.array_equal(to_fp16(x, "even"), np.where(np.abs(rounded) < 2**-14, 0, rounded))
-    assert to_fp16(np.float32([1e6, -1e6, 2.0**-15])).tolist() == [np.inf, -np.inf, 0]
+    assert np.array_equal(quantise(x, "Float16", "even"), np.where(np.abs(rounded) < 2**-14, 0, rounded))
+    assert quantise(np.float32([1e6, -1e6, 2.0**-15]), "Float16").tolist() == [np.inf, -np.inf, 0]
 
 
 def test_block_floats_by_hand() -> None:

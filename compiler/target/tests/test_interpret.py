@@ -3,14 +3,7 @@ from __future__ import annotations
 import pytest
 
 from opscope.compiler.target.host_program import HostProgram, Instruction, Operand, QueueSettings
-from opscope.compiler.target.interpret import (
-    Allocation,
-    Execution,
-    HostProgramError,
-    check_program,
-    executions,
-    steps,
-)
+from opscope.compiler.target.interpret import Allocation, Execution, HostProgramError, check_program, executions, steps
 
 POINTER = Operand("$lptr_q0")
 PROGRAM = HostProgram(

@@ -11,7 +11,7 @@ import pytest
 
 from opscope.base import passes
 from opscope.compiler.target.rare_values import has_nan, has_special, has_tiny
-from opscope.compiler.target.rounding import bits, flush, kept, quantise, to_bf16, to_halves, to_mantissa
+from opscope.compiler.target.rounding import bits, flush, kept, quantise, to_halves, to_mantissa
 
 if passes.compiled is None:
     pytest.skip(f"no compiled passes here: {passes.state}", allow_module_level=True)
@@ -37,9 +37,9 @@ def words(x: np.ndarray) -> np.ndarray:
 ROUNDINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "flush": flush,
     "kept": lambda x: kept(x, 0xFFFFC000),
-    "away": to_bf16,
-    "even": lambda x: to_bf16(x, "even"),
-    "truncate": lambda x: to_bf16(x, "truncate"),
+    "away": lambda x: quantise(x, "Float16_b"),
+    "even": lambda x: quantise(x, "Float16_b", "even"),
+    "truncate": lambda x: quantise(x, "Float16_b", "truncate"),
     "tf32": lambda x: to_mantissa(x, 10),
     "most": lambda x: to_mantissa(x, 22),
     "least": lambda x: to_mantissa(x, 1),
@@ -88,7 +88,8 @@ def test_memory_of_any_address_is_read() -> None:
     raw = bytes(1) + TAILS.tobytes()
     odd = np.frombuffer(raw, np.float32, offset=1)
     assert not odd.flags.aligned
-    assert np.array_equal(words(to_bf16(odd)), words(to_bf16(TAILS.reshape(-1).view(np.float32))))
+    even = TAILS.reshape(-1).view(np.float32)
+    assert np.array_equal(words(quantise(odd, "Float16_b")), words(quantise(even, "Float16_b")))
     assert has_tiny(odd[:4000].view(np.uint32)) == has_tiny(TAILS.reshape(-1)[:4000])
     target = np.frombuffer(bytearray(5), np.float32, offset=1)
     with pytest.raises(ValueError, match="aligned"):

@@ -7,7 +7,14 @@ from click.testing import CliRunner
 
 from opscope.compiler.target import system_desc
 from opscope.compiler.target.formats import FORMATS
-from opscope.compiler.target.system_desc import base_and_mask, boards, load_board, resolve_arch
+from opscope.compiler.target.system_desc import (
+    HARVESTABLE_ROWS,
+    also_harvested,
+    base_and_mask,
+    boards,
+    load_board,
+    resolve_arch,
+)
 from opscope.simulator.commands.device_show import device
 
 
@@ -82,6 +89,20 @@ def test_buda_has_the_rows_that_a_card_comes_with() -> None:
     for name in boards():
         own, masked = load_board(name), load_board(f"{name}-harvested-{base_and_mask(name)[1]}")
         assert (masked.harvested_rows, masked.ttnn, masked.buda) == (own.harvested_rows, own.ttnn, own.buda), name
+
+
+@pytest.mark.parametrize("row", range(13))
+def test_a_mask_names_rows_with_cores(row: int) -> None:
+    if row in (1, 2, 3, 4, 5, 7, 8, 9, 10, 11):
+        assert also_harvested(load_board("e150"), 1 << row).buda.grid == (9, 12)
+    else:
+        with pytest.raises(ValueError, match=rf"expected rows 1-5 and 7-11, got {row} \(mask {1 << row}\)"):
+            also_harvested(load_board("e150"), 1 << row)
+
+
+def test_a_board_keeps_a_row() -> None:
+    with pytest.raises(ValueError, match=r"^harvested rows: expected fewer than \d+, got 10 "):
+        also_harvested(load_board("e150"), sum(1 << row for row in HARVESTABLE_ROWS))
 
 
 def test_a_harvest_mask_shrinks_both_grids() -> None:

@@ -288,5 +288,5 @@ def test_an_impossible_figure_of_a_system_is_one_line(change: dict[str, object],
 
 
 def _with(whole: SystemDescriptor, **change: object) -> bytes:
-    system: SystemTable = replace(whole.system_desc, **change)  # type: ignore[arg-type]
+    system: SystemTable = replace(whole.system_desc, **change)
     return descriptor_bytes(replace(whole, system_desc=system))

@@ -10,26 +10,16 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from opscope.base.number_formats import FORMATS
+
 IDENTIFIER = b"TTSY"
 PREFIX = 4
 """Bytes of the size that is in front."""
 
 ARCHS = ("wormhole_b0", "blackhole", "quasar")
 """Names by number."""
-DATA_TYPES = (
-    "Float32",
-    "Float16",
-    "Float16_b",
-    "Bfp8",
-    "Bfp8_b",
-    "Bfp4",
-    "Bfp4_b",
-    "Bfp2",
-    "Bfp2_b",
-    "UInt32",
-    "UInt16",
-    "UInt8",
-    "Int32",
+DATA_TYPES = tuple(
+    row.name for row in sorted(FORMATS.values(), key=lambda row: row.tt_mlir_code or 0) if row.tt_mlir_code is not None
 )
 """Formats by number, in our names. Of those that follow (64 bits, Int16, Int8, Bool) tt-mlir makes no tensors."""
 MOST_DATA_TYPES = 19

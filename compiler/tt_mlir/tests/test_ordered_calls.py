@@ -123,7 +123,7 @@ def test_running_values_from_either_end(reduction: str, reference: object, rever
     held = f"dim = 1 : si32, reduction = #ttcore.reduce_type<{reduction}>, reverse = {str(reverse).lower()}"
     whole = np.round(X * 2)  # so that sums and products are exact
     got = run_op("ttnn.cumulative", held, [whole], [(X.shape, "f32")])[0]
-    assert_array_equal(got, np.asarray(reference(whole, axis=1, reverse=reverse)))  # type: ignore[operator]
+    assert_array_equal(got, np.asarray(reference(whole, axis=1, reverse=reverse)))
 
 
 def test_a_running_sum() -> None:

@@ -95,7 +95,7 @@ def pooled(
 
 def windows(x: np.ndarray, start: float, join: object, padding: list[tuple[int, int]]) -> np.ndarray:
     every = [(0, 0), *padding, (0, 0)]
-    return np.asarray(lax.reduce_window(x, np.float32(start), join, (1, 3, 2, 1), (1, 2, 2, 1), every))  # type: ignore[arg-type]
+    return np.asarray(lax.reduce_window(x, np.float32(start), join, (1, 3, 2, 1), (1, 2, 2, 1), every))
 
 
 def test_the_largest_of_windows() -> None:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from opscope.base import number_formats
+from opscope.base.number_formats import SHARED
 from opscope.harness.explain.hypotheses.evidence import FITS, Evidence, of_array
 from opscope.harness.prepare.operand_sizes import is_float
 
@@ -13,8 +15,7 @@ LEAST = 32
 """Unequal elements from which a direction of rounding is no chance: 2^-32."""
 FORMATS = {7: "bfloat16", 10: "TF32 or float16", 3: "float8"}
 """Bits behind the leading one -> the format that keeps so many."""
-BLOCK = 16
-BLOCKS = {6: "Bfp8", 2: "Bfp4", 0: "Bfp2"}
+BLOCKS = {row.fraction_bits: row.rounds_as for row in number_formats.FORMATS.values() if row.kind == "block"}
 """Bits that a block format keeps behind the leading one of the block's largest value -> its name."""
 HALF = (0.3, 0.7)
 """Mean of what truncation takes, in units of the last bit, whatever the values are."""
@@ -117,7 +118,7 @@ def block_float(evidence: Evidence) -> str | None:
                 large, small = beside
                 ratio = int(np.floor(np.log2(large / small)))
                 return (
-                    f"{what} in blocks of {BLOCK} that keep {bits} bits of the largest ({name}): "
+                    f"{what} in blocks of {SHARED} that keep {bits} bits of the largest ({name}): "
                     f"{small:.4g} stands beside {large:.4g}, 2^{ratio} times as large"
                 )
     return None
@@ -146,8 +147,8 @@ def in_blocks(x: np.ndarray, bits: int, cut: bool) -> np.ndarray:
         return x
     wide = np.nan_to_num(x.astype(np.float64))
     columns = x.shape[-1]
-    largest = np.maximum.reduceat(np.abs(wide), np.arange(0, columns, BLOCK), axis=-1)
-    largest = np.repeat(largest, BLOCK, axis=-1)[..., :columns]
+    largest = np.maximum.reduceat(np.abs(wide), np.arange(0, columns, SHARED), axis=-1)
+    largest = np.repeat(largest, SHARED, axis=-1)[..., :columns]
     step = np.where(largest > 0, _grid(np.where(largest > 0, largest, 1.0), bits), 1.0)
     most = 2.0 ** (bits + 1) - 1
     scaled = np.trunc(wide / step) if cut else np.sign(wide) * np.floor(np.abs(wide) / step + 0.5)
@@ -157,7 +158,7 @@ def in_blocks(x: np.ndarray, bits: int, cut: bool) -> np.ndarray:
 def _widest(x: np.ndarray) -> tuple[float, float]:
     """The largest of a block and the smallest beside it that is not zero, of the block where they differ most."""
     size = np.abs(np.nan_to_num(x.astype(np.float64))).reshape(-1, x.shape[-1] if x.ndim else 1)
-    columns = np.arange(0, size.shape[1], BLOCK)
+    columns = np.arange(0, size.shape[1], SHARED)
     largest = np.maximum.reduceat(size, columns, axis=1)
     least = np.minimum.reduceat(np.where(size > 0, size, np.inf), columns, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -5,37 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from jaxlib.mlir import ir
 
+from opscope.base.number_formats import ELEMENT_TYPES
 from opscope.base.quantised.types import storage_of
 from opscope.harness.record.records import TensorDesc
 
-DTYPES: dict[str, Any] = {
-    "i1": np.bool_,
-    **{f"i{n}": np.dtype(f"int{n}") for n in (8, 16, 32, 64)},
-    **{f"ui{n}": np.dtype(f"uint{n}") for n in (8, 16, 32, 64)},
-    **{f"{u}i{n}": getattr(ml_dtypes, f"{u and 'u'}int{n}") for n in (2, 4) for u in ("", "u")},
-    "index": np.int64,
-    "f16": np.float16,
-    "f32": np.float32,
-    "f64": np.float64,
-    "bf16": ml_dtypes.bfloat16,
-    "f4E2M1FN": ml_dtypes.float4_e2m1fn,
-    "f6E2M3FN": ml_dtypes.float6_e2m3fn,
-    "f6E3M2FN": ml_dtypes.float6_e3m2fn,
-    "f8E3M4": ml_dtypes.float8_e3m4,
-    "f8E4M3": ml_dtypes.float8_e4m3,
-    "f8E4M3B11FNUZ": ml_dtypes.float8_e4m3b11fnuz,
-    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
-    "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz,
-    "f8E5M2": ml_dtypes.float8_e5m2,
-    "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
-    "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
-    "complex<f32>": np.complex64,
-    "complex<f64>": np.complex128,
-}
+DTYPES: dict[str, Any] = {name: row.numpy for name, row in ELEMENT_TYPES.items()} | {"index": np.dtype(np.int64)}
 """numpy type of each MLIR element type that has one."""
 
 

@@ -242,7 +242,7 @@ def test_pipes_of_a_small_plan() -> None:
     cut = SimpleNamespace(
         graph=planned.graph, choices=planned.choices, budget=planned.budget, cuts=planned.graph.operands("e")
     )
-    runs = [pipe.runs for pipe in pipes_of(cut, held, planned.graph.node("e"))]  # type: ignore[arg-type]
+    runs = [pipe.runs for pipe in pipes_of(cut, held, planned.graph.node("e"))]
     assert runs == [tuple(Run(None, first + 12 * row, 6) for row in range(8)) for first in (0, 6)]
 
 

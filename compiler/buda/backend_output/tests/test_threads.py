@@ -51,11 +51,7 @@ def test_a_product_unpacks_a_row_of_blocks_per_inner_block_and_spills_all_but_th
     deep = BlockShape(5, 4, 3, UBlock(3, 4))
     unpack, math, pack = threads(graph, node, model(node.spec, BLOCK, deep))
     inner = over([{"unpack_ab": {"SrcB": 6, "SrcA": 12}}], (3, "mblock_n"))
-    row = [
-        {"wait": {"buffer": "input_0", "tiles": 6}},
-        *inner,
-        {"pop": {"buffer": "input_0", "tiles": 6}},
-    ]
+    row = [{"wait": {"buffer": "input_0", "tiles": 6}}, *inner, {"pop": {"buffer": "input_0", "tiles": 6}}]
     assert unpack == over(
         [
             {"wait": {"buffer": "input_1", "tiles": 36}},
@@ -72,11 +68,7 @@ def test_a_product_unpacks_a_row_of_blocks_per_inner_block_and_spills_all_but_th
         {"commit_dst": 8},
     ]
     assert math == over(multiply, (5, "t"), (4, "m_k"), (6, "ublocks"))
-    spill = [
-        {"wait_dst": 8},
-        {"pack_tiles": {"tiles": 8, "df": "Float16", "to": "intermediate"}},
-        {"release_dst": 8},
-    ]
+    spill = [{"wait_dst": 8}, {"pack_tiles": {"tiles": 8, "df": "Float16", "to": "intermediate"}}, {"release_dst": 8}]
     assert pack == over([*over(spill, (3, "m_k - 1"), (6, "ublocks")), *packed()[0]["steps"]], (5, "t"))
     # Two inner blocks spill once; one never does.
     for m_k, expected in ((2, 1), (1, 0)):

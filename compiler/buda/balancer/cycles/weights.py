@@ -12,11 +12,7 @@ Weights = tuple[float, ...]
 WeightSets = Mapping[str, Mapping[str, Weights]]
 """Op -> conditions joined by `/` (empty: always) -> weights; later sets are more specific."""
 
-BY_ARCH: Mapping[str, WeightSets] = {
-    "grayskull": GRAYSKULL,
-    "wormhole_b0": WORMHOLE_B0,
-    "blackhole": WORMHOLE_B0,
-}
+BY_ARCH: Mapping[str, WeightSets] = {"grayskull": GRAYSKULL, "wormhole_b0": WORMHOLE_B0, "blackhole": WORMHOLE_B0}
 """Blackhole's constants in TT-Buda are a copy of Wormhole's and were never measured."""
 
 

@@ -6,14 +6,7 @@ from dataclasses import dataclass
 
 from opscope.compiler.buda.balancer.op_model import OpModel
 
-BUCKETS = (
-    "best",
-    "bad_rows",
-    "too_slow",
-    "failed_prologue",
-    "bad_rows_failed_prologue",
-    "too_slow_failed_prologue",
-)
+BUCKETS = ("best", "bad_rows", "too_slow", "failed_prologue", "bad_rows_failed_prologue", "too_slow_failed_prologue")
 """Best first."""
 
 

@@ -24,7 +24,7 @@ def matmul(m: int, k: int, n: int, fmt: str = "Float16_b", z: int = 1, out_of: s
     nodes = (
         Node("x", INPUT, shape(m, k, z), fmt),
         Node("w", PARAMETER, shape(k, n, z), fmt),
-        Node("mm", OP, shape(m, n, z), fmt, OpSpec("matmul", **spec)),  # type: ignore[arg-type]
+        Node("mm", OP, shape(m, n, z), fmt, OpSpec("matmul", **spec)),
         Node("y", OUTPUT, shape(m, n, z), fmt),
     )
     return BudaGraph("matmul", nodes, (Edge("x", "mm", 0), Edge("w", "mm", 1), Edge("mm", "y", 0, tms(out_of))))
@@ -38,7 +38,7 @@ def unary(rt: int, ct: int, op: str = "exp", fmt: str = "Float16_b", into: str =
         after = tm.apply(after)
     nodes = (
         Node("x", INPUT, before, fmt),
-        Node("op", OP, after, fmt, OpSpec(op, **spec)),  # type: ignore[arg-type]
+        Node("op", OP, after, fmt, OpSpec(op, **spec)),
         Node("y", OUTPUT, after, fmt),
     )
     return BudaGraph(op, nodes, (Edge("x", "op", 0, tms(into)), Edge("op", "y")))
@@ -77,7 +77,7 @@ def then_unary(rt: int, ct: int, between: str, fmt: str = "Float16_b", **spec: o
         after = tm.apply(after)
     nodes = (
         Node("x", INPUT, shape(rt, ct), fmt),
-        Node("first", OP, shape(rt, ct), fmt, OpSpec("exp", **spec)),  # type: ignore[arg-type]
+        Node("first", OP, shape(rt, ct), fmt, OpSpec("exp", **spec)),
         Node("second", OP, after, fmt, OpSpec("exp")),
         Node("y", OUTPUT, after, fmt),
     )
@@ -95,7 +95,7 @@ def convolution(
         Node("x", INPUT, shape(pattern.cols, channels), fmt),
         Node("w", PARAMETER, shape(taps * channels, filters), fmt),
         Node("gather", OP, shape(pattern.rows, channels), fmt, OpSpec("sparse_matmul", "HiFi2", sparse=pattern)),
-        Node("mm", OP, shape(rows, filters), fmt, OpSpec("matmul", **spec)),  # type: ignore[arg-type]
+        Node("mm", OP, shape(rows, filters), fmt, OpSpec("matmul", **spec)),
         Node("y", OUTPUT, shape(rows, filters), fmt),
     )
     edges = (
@@ -119,10 +119,7 @@ def seed_convolution() -> BudaGraph:
 
 def chain(length: int, rt: int = 4, ct: int = 12, op: str = "exp") -> BudaGraph:
     """One op after another."""
-    nodes = [
-        Node("x", INPUT, shape(rt, ct)),
-        *(Node(f"e{i}", OP, shape(rt, ct), op=OpSpec(op)) for i in range(length)),
-    ]
+    nodes = [Node("x", INPUT, shape(rt, ct)), *(Node(f"e{i}", OP, shape(rt, ct), op=OpSpec(op)) for i in range(length))]
     nodes.append(Node("y", OUTPUT, shape(rt, ct)))
     return BudaGraph("chain", tuple(nodes), tuple(Edge(a.name, b.name) for a, b in pairwise(nodes)))
 

@@ -63,7 +63,7 @@ def inputs(kind: str, grid: Grid, stream: StreamFactor, space: int = 0, u_kt: in
     ],
     ids=["rows", "columns"],
 )
-def test_a_depthwise_product_goes_one_tile_at_a_time(cut, left, right, bias) -> None:  # type: ignore[no-untyped-def]
+def test_a_depthwise_product_goes_one_tile_at_a_time(cut, left, right, bias) -> None:
     assert inputs("depthwise", *cut) == (
         BufferModel(left, 2, 2, "Float16_b"),
         BufferModel(right, 2, 2, "Bfp8_b"),
@@ -79,7 +79,7 @@ def test_a_depthwise_product_goes_one_tile_at_a_time(cut, left, right, bias) -> 
     ],
     ids=["rows", "columns"],
 )
-def test_a_product_holds_two_micro_blocks_and_two_rows_of_them(cut, left, right, bias) -> None:  # type: ignore[no-untyped-def]
+def test_a_product_holds_two_micro_blocks_and_two_rows_of_them(cut, left, right, bias) -> None:
     assert inputs("matmul", *cut, u_kt=2) == (
         BufferModel(BlockShape(*left), 2, 2, "Float16_b"),
         BufferModel(BlockShape(*right), 4, 2, "Bfp8_b"),

@@ -27,7 +27,7 @@ BUDGET = budget_of("grayskull")
 PAIR = graphs.product_of_products()
 
 
-def single(name: str, **options: int):  # type: ignore[no-untyped-def]
+def single(name: str, **options: int):
     return plan(graphs.matmul(16, 32, 32), BUDGET, name, policy_options=PolicyOptions(**options))
 
 
@@ -73,7 +73,7 @@ def test_nlp_takes_the_slowest_within_its_target(target: int) -> None:
     assert str(target) in planned.choices["mm"].why
 
 
-def candidate(rows: int, columns: int, cycles: int, kind: str = "exp", resident: bool = False, streamed: bool = False):  # type: ignore[no-untyped-def]
+def candidate(rows: int, columns: int, cycles: int, kind: str = "exp", resident: bool = False, streamed: bool = False):
     parameters = (None, object() if resident else None)
     dram = (None, object() if streamed else None)
     return SimpleNamespace(

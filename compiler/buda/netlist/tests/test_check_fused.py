@@ -82,9 +82,7 @@ GOOD = {
     "a product by its blocks": netlist(
         [replace(KEPT, **WIDE), product(attributes={"m_k": 4, "u_kt": 5}), END], intermediates=2
     ),
-    "a product of an input": netlist(
-        [step("matmul", "input1 input0", "intermed0"), TAKEN],
-    ),
+    "a product of an input": netlist([step("matmul", "input1 input0", "intermed0"), TAKEN]),
 }
 AT = "fused_ops.7"
 BAD = {

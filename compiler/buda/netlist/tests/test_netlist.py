@@ -153,11 +153,7 @@ BAD = {
     "two instructions in one": ("programs.0.run_fwd_0.0", {"loop": 1, "endloop": 1}, "expected allocate_queue"),
     "an unknown instruction": ("programs.0.run_fwd_0.0", "jump", "expected allocate_queue, .*got 'jump'"),
     "a chip too far": ("graphs.fwd_0_0.target_device", 32, "target_device: expected a chip from 0 to 31, got 32"),
-    "windows": (
-        "graphs.fwd_0_0.matmul_0.attributes",
-        {"identity": True},
-        "expected sparse tiles, activations",
-    ),
+    "windows": ("graphs.fwd_0_0.matmul_0.attributes", {"identity": True}, "expected sparse tiles, activations"),
 }
 
 
@@ -333,7 +329,7 @@ def test_a_program_that_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch) -
     assert len(list(executions(Program("run", ends)))) == 1
 
 
-def test_the_command_shows_checks_and_writes(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_the_command_shows_checks_and_writes(tmp_path) -> None:
     file, out = tmp_path / "layer.yaml", tmp_path / "layer.ttnn"
     file.write_text(text_of())
     shown = CliRunner().invoke(netlist_command, [str(file), "-o", str(out)])

@@ -13,7 +13,6 @@ from opscope.compiler.buda.placer.epochs import (
     OpToPlace,
     Placement,
     PlacerOptions,
-    harvested_grid,
     place,
     try_place,
 )
@@ -77,12 +76,7 @@ def test_whole_plans() -> None:
     ]
     todo = ops(*sizes, kinds="ffffffbf")
     epochs = place(todo, CHIP)
-    assert plan_of(epochs) == [
-        *plain,
-        "2 on 0: 5 at 0,0 as 1x1",
-        "3 on 0: 6 at 0,0 as 1x2",
-        "4 on 0: 7 at 0,0 as 1x3",
-    ]
+    assert plan_of(epochs) == [*plain, "2 on 0: 5 at 0,0 as 1x1", "3 on 0: 6 at 0,0 as 1x2", "4 on 0: 7 at 0,0 as 1x3"]
     assert [[p.epoch for p in epoch.placements] for epoch in epochs] == [[0] * 4, [1], [2], [3], [4]]
     assert [[p.chip for p in epoch.placements] for epoch in epochs] == [[0] * 4, [0], [0], [0], [0]]
     assert plan_of(place(ops(*sizes[5:]), CHIP)) == ["0 on 0: 0 at 0,0 as 1x1, 1 at 0,1 as 1x2, 2 at 0,3 as 1x3"]
@@ -209,20 +203,3 @@ def test_nothing_overlaps_or_sticks_out_and_every_op_is_placed_once_in_order(see
 def test_an_op_that_is_larger_than_the_chip() -> None:
     with pytest.raises(CompilerInputError, match="matmul0: expected a grid within 10x12 cores, got 11x2"):
         place(ops((11, 2)), CHIP, PlacerOptions(transpose=False))
-
-
-def test_harvested_rows() -> None:
-    """2050 is rows 1 and 11: an e300, 8 rows left."""
-    assert harvested_grid(CHIP, 2050) == Grid(8, 12)
-    assert harvested_grid(Grid(3, 12), 2050) == Grid(1, 12)
-    with pytest.raises(CompilerInputError, match=r"^harvested rows: expected fewer than 2, got 2 \(mask 2050\)$"):
-        harvested_grid(Grid(2, 12), 2050)
-    for row in range(13):
-        if row in (1, 2, 3, 4, 5, 7, 8, 9, 10, 11):
-            assert harvested_grid(CHIP, 1 << row) == Grid(9, 12)
-        else:
-            with pytest.raises(CompilerInputError, match=f"expected rows 1-5 and 7-11, got {row} "):
-                harvested_grid(CHIP, 1 << row)
-    for mask, row in ((1, 0), (64, 6), (1 << 12, 12)):
-        with pytest.raises(CompilerInputError, match=rf"expected rows 1-5 and 7-11, got {row} \(mask {mask}\)"):
-            harvested_grid(CHIP, mask)

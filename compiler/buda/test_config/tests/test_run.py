@@ -390,10 +390,7 @@ def test_what_a_test_config_cannot_mean_is_told() -> None:
     text = netlist({"type": "nop"}, [q(1, 1, 1)], f(1, 1, 1))
     for change, told in (
         ({"wobble": 1}, "test-config: expected comparison-config, io-config"),
-        (
-            {"stimulus-config": {"type": "Normal"}},
-            "expected normal_mean for a stimulus of type Normal",
-        ),
+        ({"stimulus-config": {"type": "Normal"}}, "expected normal_mean for a stimulus of type Normal"),
         ({"stimulus-config": {"type": "Wave"}}, "stimulus-config.type: expected uniform, normal"),
         ({"comparison-config": {**CLOSE, "check_pct": 2}}, "check_pct: expected a number from 0 to 1, got 2"),
         ({"comparison-config": {**CLOSE, "type": "Near"}}, "comparison-config.type: expected Exact, AllClose"),

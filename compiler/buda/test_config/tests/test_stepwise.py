@@ -294,7 +294,7 @@ def test_a_device_without_memory_does_not_pass(fault: str) -> None:
             if step.action == "run" and fault == "old weights":
                 run.queues["w"].slots = {0: np.zeros((1, 32, 32), np.float32)}
             if step.name == "bwd" and fault == "no sum":
-                run._add = run._fill  # type: ignore[method-assign]
+                run._add = run._fill
             if step.name == "x" and fault == "first entry twice" and step.action == "push":
                 step = Step("push", "x", script[0].value)
             popped += [] if step.action != "pop" else [run.pop(step.name)]

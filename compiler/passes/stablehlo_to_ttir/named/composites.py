@@ -35,7 +35,6 @@ EPSILON = 1e-5
 """PyTorch's default of its norms over a batch, a layer or a group."""
 RMS_EPSILON = 1.1920928955078125e-07
 """PyTorch's default of `rms_norm`: the distance from 1 to the next float32."""
-GATED = ("glu", "geglu", "reglu", "swiglu")
 
 
 def written(composite: Operation) -> list[SSAValue] | None:
