@@ -81,7 +81,7 @@ class CPUDevice(Device):
         self,
         inputs: tuple[Any, ...],
         compiler_cfg: Any,
-        targets: Sequence[Any] = (),
+        targets: list[Any] = [],
         microbatch_size: int = 0,
         microbatch_count: int = 1,
         verify_cfg: Any = None,
@@ -99,7 +99,7 @@ class CPUDevice(Device):
         self,
         inputs: tuple[Any, ...],
         compiler_cfg: Any,
-        targets: Sequence[Any] = (),
+        targets: list[Any] = [],
         microbatch_size: int = 0,
         microbatch_count: int = 1,
         verify_cfg: Any = None,
@@ -111,7 +111,7 @@ class CPUDevice(Device):
         self,
         inputs: tuple[Any, ...],
         compiler_cfg: Any,
-        targets: Sequence[Any] = (),
+        targets: list[Any] = [],
         microbatch_size: int = 0,
         verify_cfg: Any = None,
     ) -> tuple[Tensor, ...]:
@@ -123,7 +123,7 @@ class CPUDevice(Device):
         inputs: list[Any],
         parameters: dict[str, Any],
         save_for_backward: bool,
-        targets: Sequence[Any] = (),
+        targets: list[Any] = [],
     ) -> list[Any]:
         """See `cpueval_forward`."""
         return self.cpueval_forward(inputs, parameters, save_for_backward, targets)
@@ -133,7 +133,7 @@ class CPUDevice(Device):
         inputs: list[Any],
         parameters: dict[str, Any],
         save_for_backward: bool,
-        targets: Sequence[Any] = (),
+        targets: list[Any] = [],
     ) -> list[Any]:
         """See `cpueval_forward`."""
         return self.cpueval_forward(inputs, parameters, save_for_backward, targets)

@@ -138,7 +138,7 @@ class Device(ProcessCommands):
         inputs: list[Any],
         parameters: dict[str, Any],
         save_for_backward: bool,
-        targets: Sequence[Any] = (),
+        targets: list[Any] = [],
     ) -> list[Any]:
         """Returns what the CPU computes of its modules, with these values of parameters. Raises PyBudaError.
 

@@ -176,7 +176,7 @@ class TTDevice(Device):
         self,
         inputs: tuple[Any, ...],
         compiler_cfg: Any,
-        targets: Sequence[Any] = (),
+        targets: list[Any] = [],
         microbatch_size: int = 0,
         microbatch_count: int = 1,
         verify_cfg: Any = None,
@@ -209,7 +209,7 @@ class TTDevice(Device):
     def generate_graph(
         self,
         *inputs: Any,
-        target_tensors: Sequence[Any] = (),
+        target_tensors: list[Any] = [],
         return_intermediate: bool = False,
         graph_name: str = "default_graph",
         compiler_cfg: Any = None,
