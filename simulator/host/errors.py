@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class PyBudaError(RuntimeError):
     """Bad input, or a call that does not fit what was called before."""
@@ -29,3 +32,15 @@ def again(error: BaseException) -> PyBudaError:
     if isinstance(error, DeviceDied):
         return DeviceDied(str(error), error.device, error.ending)
     return type(error)(str(error)) if isinstance(error, PyBudaError) else PyBudaError(str(error))
+
+
+@contextmanager
+def in_one_line(where: str) -> Iterator[None]:
+    """Raises whatever the block raises as one line of PyBudaError that begins with `where`; PyBudaError as it is."""
+    try:
+        yield
+    except PyBudaError:
+        raise
+    except Exception as error:  # a user's code, or a framework's
+        line = (str(error).strip().splitlines() or [""])[0]
+        raise PyBudaError(f"{where}: {type(error).__name__}: {line}"[:300]) from error

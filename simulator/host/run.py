@@ -23,7 +23,7 @@ from opscope.simulator.host.settings.verify_config import VerifyConfig
 @old_spellings(num_inputs="input_count", sequential="_sequential")
 def run_inference(
     module: Module | None = None,
-    inputs: list[Any] = [],  # noqa: B006 - TT-Buda's signature; never changed
+    inputs: list[Any] = [],
     input_count: int = 1,
     output_queue: Any = None,
     _sequential: bool = False,
@@ -97,8 +97,8 @@ def initialize_pipeline(
     sample_inputs: Any = (),
     sample_targets: tuple[Any, ...] = (),
     microbatch_count: int = 1,
-    d2d_fwd_queues: list[Any] = [],  # noqa: B006 - TT-Buda's signature; never changed
-    d2d_bwd_queues: list[Any] = [],  # noqa: B006
+    d2d_fwd_queues: list[Any] = [],
+    d2d_bwd_queues: list[Any] = [],
     _sequential: bool = False,
     _verify_cfg: VerifyConfig | None = None,
     _device_mode: DeviceMode = DeviceMode.CompileAndRun,
@@ -175,7 +175,7 @@ def _parameters(device: Device) -> dict[str, Any]:
 
 def update_device_parameters(
     device: CPUDevice | TTDevice | None = None,
-    parameters: list[dict[str, Any]] = [],  # noqa: B006 - TT-Buda's signature; never changed
+    parameters: list[dict[str, Any]] = [],
     _sequential: bool = False,
 ) -> None:
     """Replaces parameters of a device, or of each device by its entry in `parameters`. Raises PyBudaError."""

@@ -74,8 +74,8 @@ class CPUDevice(Device):
         results = self.run_there(program, fitting(module.name, arrays, exported.inputs))
         return results[: len(results) - len(exported.taps)]
 
-    forward_pt = Device.forward
-    forward_tf = Device.forward
+    forward_pt = forward_tf = Device.forward
+    cpueval_forward_pt = cpueval_forward_tf = Device.cpueval_forward
 
     def compile_for(  # type: ignore[override]
         self,
@@ -95,17 +95,7 @@ class CPUDevice(Device):
         ]
         return tuple(Tensor(value) for value in self.run_inputs(given))
 
-    def compile_for_pt(
-        self,
-        inputs: tuple[Any, ...],
-        compiler_cfg: Any,
-        targets: list[Any] = [],
-        microbatch_size: int = 0,
-        microbatch_count: int = 1,
-        verify_cfg: Any = None,
-    ) -> tuple[Tensor, ...]:
-        """See `compile_for`."""
-        return self.compile_for(inputs, compiler_cfg, targets)
+    compile_for_pt = compile_for
 
     def compile_for_tf(
         self,
@@ -117,26 +107,6 @@ class CPUDevice(Device):
     ) -> tuple[Tensor, ...]:
         """See `compile_for`."""
         return self.compile_for(inputs, compiler_cfg, targets)
-
-    def cpueval_forward_pt(
-        self,
-        inputs: list[Any],
-        parameters: dict[str, Any],
-        save_for_backward: bool,
-        targets: list[Any] = [],
-    ) -> list[Any]:
-        """See `cpueval_forward`."""
-        return self.cpueval_forward(inputs, parameters, save_for_backward, targets)
-
-    def cpueval_forward_tf(
-        self,
-        inputs: list[Any],
-        parameters: dict[str, Any],
-        save_for_backward: bool,
-        targets: list[Any] = [],
-    ) -> list[Any]:
-        """See `cpueval_forward`."""
-        return self.cpueval_forward(inputs, parameters, save_for_backward, targets)
 
     def pop_parameter_checkpoint(self) -> dict[str, Any]:
         """Returns the values of the parameters of its modules, by name."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from opscope.models.arguments import ArgSpec
 from opscope.models.frontends import install
 from opscope.models.frontends.base import ExportResult
-from opscope.simulator.host.errors import PyBudaError
+from opscope.simulator.host.errors import in_one_line
 from opscope.simulator.host.exported import Exported
 from opscope.simulator.host.modules.module import Module
 
@@ -54,22 +54,13 @@ class FrameworkModule(Module):
 
     def exported(self, inputs: Sequence[np.ndarray]) -> Exported:
         """Exports it. Raises PyBudaError for whatever the framework raises."""
-        result = self.guarded(lambda: self.export(inputs))
+        with in_one_line(self.name):
+            result = self.export(inputs)
         lacking = [spec.name for spec in result.arguments if spec.role != "input" and spec.name not in result.values]
         if lacking:
             self.refuse("a value of each weight", f"none of {lacking[0]}")
         values = {name: np.asarray(value) for name, value in result.values.items()}
         return Exported(self.name, result.bytecode, result.arguments, values)
-
-    def guarded(self, call: Callable[[], Any]) -> Any:
-        """Returns what `call` returns. Raises PyBudaError, in one line, for whatever it raises."""
-        try:
-            return call()
-        except PyBudaError:
-            raise
-        except Exception as error:
-            line = str(error).strip().splitlines()[0] if str(error).strip() else ""
-            raise PyBudaError(f"{self.name}: {type(error).__name__}: {line}"[:300]) from error
 
 
 def input_specs(inputs: Sequence[np.ndarray], names: Sequence[str] = (), narrow: bool = True) -> tuple[ArgSpec, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from opscope.models.arguments import ArgSpec, Built
-from opscope.simulator.host.errors import PyBudaError
+from opscope.simulator.host.errors import in_one_line
 from opscope.simulator.host.exported import Exported
 from opscope.simulator.host.modules.module import Module
 from opscope.simulator.host.modules.py_buda_module import leaves, traced_type
@@ -35,7 +35,7 @@ class JaxModule(Module):
         from opscope.models.frontends.jax import lower
 
         structs = [jax.ShapeDtypeStruct(x.shape, traced_type(x.dtype)) for x in inputs]
-        try:
+        with in_one_line(self.name):
             closed = jax.make_jaxpr(lambda *arrays: leaves(self.module(*arrays)))(*structs)
             held = {f"constant_{i}": np.asarray(value) for i, value in enumerate(closed.consts)}
             specs = [ArgSpec(name, value.shape, value.dtype.name, "", "parameter") for name, value in held.items()]
@@ -47,9 +47,4 @@ class JaxModule(Module):
 
             arguments = (*specs, *taken)
             bytecode = lower(Built(forward, arguments), "forward")
-        except PyBudaError:
-            raise
-        except Exception as error:
-            line = str(error).strip().splitlines()[0] if str(error).strip() else ""
-            raise PyBudaError(f"{self.name}: {type(error).__name__}: {line}"[:300]) from error
         return Exported(self.name, bytecode, arguments, held)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from opscope.models.arguments import ArgSpec, Built
-from opscope.simulator.host.errors import PyBudaError
+from opscope.simulator.host.errors import PyBudaError, in_one_line
 from opscope.simulator.host.exported import Exported
 from opscope.simulator.host.modules.module import Module
 from opscope.simulator.host.parameter import Parameter
@@ -180,13 +180,8 @@ class PyBudaModule(Module):
             return function({name: w[name] for name in held}, [w[spec.name] for spec in taken])
 
         arguments = (*specs, *taken)
-        try:
+        with in_one_line(f"{self.name}: forward"):
             bytecode = lower(Built(forward, arguments), "forward")
-        except PyBudaError:
-            raise
-        except Exception as error:
-            line = str(error).strip().splitlines()[0] if str(error).strip() else ""
-            raise PyBudaError(f"{self.name}: forward: {type(error).__name__}: {line}"[:300]) from error
         return Exported(self.name, bytecode, arguments, held, self.held_values(), tuple(self.tapouts))
 
     def held_values(self) -> dict[str, Any]:

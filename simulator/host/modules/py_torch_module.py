@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from opscope.models.frontends.base import ExportResult
+from opscope.simulator.host.errors import in_one_line
 from opscope.simulator.host.modules.framework_module import FrameworkModule, input_specs
 from opscope.simulator.host.modules.torch_parameter import TorchParameter
 from opscope.simulator.host.parameter import Parameter
@@ -59,7 +60,8 @@ class PyTorchModule(FrameworkModule):
         from opscope.models.frontends import torch_live
 
         tensors = [to_torch(value) for value in inputs]
-        return self.guarded(lambda: torch_live.eager(self.module, tensors, self.input_names))
+        with in_one_line(self.name):
+            return torch_live.eager(self.module, tensors, self.input_names)
 
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Returns what PyTorch computes: one tensor per output, which `backward` can take."""
@@ -77,7 +79,9 @@ class PyTorchModule(FrameworkModule):
         for pair in pairs:
             if not isinstance(pair, tuple) or len(pair) != 2:
                 self.refuse("pairs of an output and its gradient", f"{pair!r}"[:100])
-        self.guarded(lambda: [output.backward(to_torch(gradient), retain_graph=True) for output, gradient in pairs])
+        with in_one_line(self.name):
+            for output, gradient in pairs:
+                output.backward(to_torch(gradient), retain_graph=True)
 
     def add_parameter(self, name: str, parameter: Parameter) -> None:
         """Adds a parameter to the module."""

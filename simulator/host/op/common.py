@@ -61,6 +61,40 @@ def op(function: F) -> F:
     return call  # type: ignore[return-value]
 
 
+def named(kind: str, doc: str) -> Callable[[F], F]:
+    """Names a function that stands for several ops by the one that is made of it."""
+
+    def rename(function: F) -> F:
+        function.__name__ = function.__qualname__ = kind
+        # Where pickle finds it: the package has all ops.
+        function.__module__, function.__doc__ = "opscope.simulator.host.op", doc
+        return function
+
+    return rename
+
+
+def unary(kind: str, compute: Callable[[Any], Any], doc: str) -> Callable[..., Any]:
+    """Makes an op of one operand of a JAX function, with TT-Buda's name of it and of its parameters."""
+
+    @op
+    @named(kind, doc)
+    def function(name: str, operandA: Any) -> Any:
+        return compute(operandA)
+
+    return function
+
+
+def binary(kind: str, compute: Callable[[Any, Any], Any], doc: str) -> Callable[..., Any]:
+    """Makes an op of two operands of a JAX function, as `unary` does of one."""
+
+    @op
+    @named(kind, doc)
+    def function(name: str, operandA: Any, operandB: Any) -> Any:
+        return compute(operandA, operandB)
+
+    return function
+
+
 def _resolved(value: Any) -> Any:
     """Returns the JAX value of a parameter, a tensor or an array; anything else unchanged."""
     import jax.numpy as jnp

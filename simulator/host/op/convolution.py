@@ -5,13 +5,14 @@ Activations are (N, C, H, W), or (N, H, W, C) with `channel_last`; weights are (
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
 
 from opscope.simulator.host.errors import PyBudaError
-from opscope.simulator.host.op.common import op, several
+from opscope.simulator.host.op.common import named, op, several
 
 
 def paddings(padding: Any, kernel: tuple[int, ...]) -> list[tuple[int, int]]:
@@ -47,46 +48,34 @@ def _convolution(
     return result + jnp.ravel(bias).reshape((-1,) if channel_last else (-1, *(1,) * spatial))
 
 
-@op
-def Conv2d(
-    name: str,
-    activations: Any,
-    weights: Any,
-    bias: Any = None,
-    stride: int = 1,
-    padding: Any = "same",
-    dilation: int = 1,
-    groups: int = 1,
-    channel_last: bool = False,
-) -> Any:
-    """Returns the convolution over rows and columns, plus a bias of shape (Cout,)."""
-    window = {
-        "window_strides": several(stride, 2, "stride"),
-        "padding": paddings(padding, weights.shape[2:]),
-        "rhs_dilation": several(dilation, 2, "dilation"),
-    }
-    return _convolution(activations, weights, bias, window, groups, channel_last)
+def _convolution_over(dims: int, kind: str, doc: str) -> Callable[..., Any]:
+    """Makes the convolution over that many dimensions."""
+
+    @op
+    @named(kind, doc)
+    def function(
+        name: str,
+        activations: Any,
+        weights: Any,
+        bias: Any = None,
+        stride: int = 1,
+        padding: Any = "same",
+        dilation: int = 1,
+        groups: int = 1,
+        channel_last: bool = False,
+    ) -> Any:
+        window = {
+            "window_strides": several(stride, dims, "stride"),
+            "padding": paddings(padding, weights.shape[2:]),
+            "rhs_dilation": several(dilation, dims, "dilation"),
+        }
+        return _convolution(activations, weights, bias, window, groups, channel_last)
+
+    return function
 
 
-@op
-def Conv3d(
-    name: str,
-    activations: Any,
-    weights: Any,
-    bias: Any = None,
-    stride: int = 1,
-    padding: Any = "same",
-    dilation: int = 1,
-    groups: int = 1,
-    channel_last: bool = False,
-) -> Any:
-    """Returns the convolution over depth, rows and columns."""
-    window = {
-        "window_strides": several(stride, 3, "stride"),
-        "padding": paddings(padding, weights.shape[2:]),
-        "rhs_dilation": several(dilation, 3, "dilation"),
-    }
-    return _convolution(activations, weights, bias, window, groups, channel_last)
+Conv2d = _convolution_over(2, "Conv2d", "Returns the convolution over rows and columns, plus a bias of shape (Cout,).")
+Conv3d = _convolution_over(3, "Conv3d", "Returns the convolution over depth, rows and columns.")
 
 
 @op

@@ -8,101 +8,28 @@ from typing import Any
 import jax.numpy as jnp
 
 from opscope.simulator.host.errors import PyBudaError
-from opscope.simulator.host.op.common import axis_of, op
+from opscope.simulator.host.op.common import axis_of, binary, op
 
 
-@op
-def Add(name: str, operandA: Any, operandB: Any) -> Any:
-    """Returns A + B."""
-    return jnp.add(operandA, operandB)
+def _compared(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda a, b: compare(a, b).astype(jnp.asarray(a).dtype)
 
 
-@op
-def Subtract(name: str, operandA: Any, operandB: Any) -> Any:
-    """Returns A - B."""
-    return jnp.subtract(operandA, operandB)
-
-
-@op
-def Multiply(name: str, operandA: Any, operandB: Any) -> Any:
-    """Returns A * B, element by element."""
-    return jnp.multiply(operandA, operandB)
-
-
-@op
-def Divide(name: str, operandA: Any, operandB: Any) -> Any:
-    """Returns A / B."""
-    return jnp.divide(operandA, operandB)
-
-
-@op
-def Max(name: str, operandA: Any, operandB: Any) -> Any:
-    """Returns the larger of A and B."""
-    return jnp.maximum(operandA, operandB)
-
-
-@op
-def Min(name: str, operandA: Any, operandB: Any) -> Any:
-    """Returns the smaller of A and B."""
-    return jnp.minimum(operandA, operandB)
-
-
-@op
-def Heaviside(name: str, operandA: Any, operandB: Any) -> Any:
-    """Returns 0 where A < 0, B where A = 0, 1 where A > 0."""
-    return jnp.heaviside(operandA, operandB)
-
-
-@op
-def Power(name: str, operandA: Any, operandB: Any) -> Any:
-    """Returns A to the power of B."""
-    return jnp.power(operandA, operandB)
-
-
-def _compared(compare: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
-    return compare(a, b).astype(jnp.asarray(a).dtype)
-
-
-@op
-def Equal(name: str, operandA: Any, operandB: Any) -> Any:
-    """Returns 1 where A = B."""
-    return _compared(jnp.equal, operandA, operandB)
-
-
-@op
-def NotEqual(name: str, operandA: Any, operandB: Any) -> Any:
-    """Returns 1 where A differs from B."""
-    return _compared(jnp.not_equal, operandA, operandB)
-
-
-@op
-def Greater(name: str, operandA: Any, operandB: Any) -> Any:
-    """Returns 1 where A > B."""
-    return _compared(jnp.greater, operandA, operandB)
-
-
-@op
-def GreaterEqual(name: str, operandA: Any, operandB: Any) -> Any:
-    """Returns 1 where A >= B."""
-    return _compared(jnp.greater_equal, operandA, operandB)
-
-
-@op
-def Less(name: str, operandA: Any, operandB: Any) -> Any:
-    """Returns 1 where A < B."""
-    return _compared(jnp.less, operandA, operandB)
-
-
-@op
-def LessEqual(name: str, operandA: Any, operandB: Any) -> Any:
-    """Returns 1 where A <= B."""
-    return _compared(jnp.less_equal, operandA, operandB)
-
-
-@op
-def LogicalAnd(name: str, operandA: Any, operandB: Any) -> Any:
-    """Returns 1 where neither A nor B is 0."""
-    return _compared(jnp.logical_and, operandA, operandB)
+Add = binary("Add", jnp.add, "Returns A + B.")
+Subtract = binary("Subtract", jnp.subtract, "Returns A - B.")
+Multiply = binary("Multiply", jnp.multiply, "Returns A * B, element by element.")
+Divide = binary("Divide", jnp.divide, "Returns A / B.")
+Max = binary("Max", jnp.maximum, "Returns the larger of A and B.")
+Min = binary("Min", jnp.minimum, "Returns the smaller of A and B.")
+Heaviside = binary("Heaviside", jnp.heaviside, "Returns 0 where A < 0, B where A = 0, 1 where A > 0.")
+Power = binary("Power", jnp.power, "Returns A to the power of B.")
+Equal = binary("Equal", _compared(jnp.equal), "Returns 1 where A = B.")
+NotEqual = binary("NotEqual", _compared(jnp.not_equal), "Returns 1 where A differs from B.")
+Greater = binary("Greater", _compared(jnp.greater), "Returns 1 where A > B.")
+GreaterEqual = binary("GreaterEqual", _compared(jnp.greater_equal), "Returns 1 where A >= B.")
+Less = binary("Less", _compared(jnp.less), "Returns 1 where A < B.")
+LessEqual = binary("LessEqual", _compared(jnp.less_equal), "Returns 1 where A <= B.")
+LogicalAnd = binary("LogicalAnd", _compared(jnp.logical_and), "Returns 1 where neither A nor B is 0.")
 
 
 @op

@@ -9,25 +9,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from opscope.simulator.host.errors import PyBudaError
-from opscope.simulator.host.op.common import axis_of, op
+from opscope.simulator.host.op.common import axis_of, op, unary
 
-
-@op
-def Abs(name: str, operandA: Any) -> Any:
-    """Returns the magnitude."""
-    return jnp.abs(operandA)
-
-
-@op
-def Exp(name: str, operandA: Any) -> Any:
-    """Returns e to the power of A."""
-    return jnp.exp(operandA)
-
-
-@op
-def Log(name: str, operandA: Any) -> Any:
-    """Returns the natural logarithm."""
-    return jnp.log(operandA)
+Abs = unary("Abs", jnp.abs, "Returns the magnitude.")
+Exp = unary("Exp", jnp.exp, "Returns e to the power of A.")
+Log = unary("Log", jnp.log, "Returns the natural logarithm.")
+Reciprocal = unary("Reciprocal", jnp.reciprocal, "Returns 1 / A.")
+Sqrt = unary("Sqrt", jnp.sqrt, "Returns the square root.")
+Sigmoid = unary("Sigmoid", jax.nn.sigmoid, "Returns 1 / (1 + exp(-A)).")
+Sine = unary("Sine", jnp.sin, "Returns the sine.")
+Cosine = unary("Cosine", jnp.cos, "Returns the cosine.")
+Tanh = unary("Tanh", jnp.tanh, "Returns the hyperbolic tangent.")
 
 
 @op
@@ -59,18 +51,6 @@ def Tilize(name: str, operandA: Any) -> Any:
 
 
 @op
-def Reciprocal(name: str, operandA: Any) -> Any:
-    """Returns 1 / A."""
-    return jnp.reciprocal(operandA)
-
-
-@op
-def Sqrt(name: str, operandA: Any) -> Any:
-    """Returns the square root."""
-    return jnp.sqrt(operandA)
-
-
-@op
 def Relu(name: str, operandA: Any, threshold: float = 0.0, mode: str = "min") -> Any:
     """Returns, with mode `min`, A where it is at least the threshold, else 0; with `max`, A cut to 0..threshold."""
     if mode == "max":
@@ -94,30 +74,6 @@ def Gelu(name: str, operandA: Any, approximate: str = "none") -> Any:
     if approximate not in ("none", "tanh"):
         raise PyBudaError(f"expected approximate none or tanh, got {approximate!r}")
     return jax.nn.gelu(operandA, approximate=approximate == "tanh")
-
-
-@op
-def Sigmoid(name: str, operandA: Any) -> Any:
-    """Returns 1 / (1 + exp(-A))."""
-    return jax.nn.sigmoid(operandA)
-
-
-@op
-def Sine(name: str, operandA: Any) -> Any:
-    """Returns the sine."""
-    return jnp.sin(operandA)
-
-
-@op
-def Cosine(name: str, operandA: Any) -> Any:
-    """Returns the cosine."""
-    return jnp.cos(operandA)
-
-
-@op
-def Tanh(name: str, operandA: Any) -> Any:
-    """Returns the hyperbolic tangent."""
-    return jnp.tanh(operandA)
 
 
 @op

@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from opscope.simulator.host.errors import PyBudaError
-from opscope.simulator.host.op.common import op, several
+from opscope.simulator.host.op.common import named, op, several
 from opscope.simulator.host.op.convolution import paddings
 
 
@@ -94,45 +94,39 @@ def MaxPool1d(
     )
 
 
-@op
-def MaxPool2d(
-    name: str,
-    activations: Any,
-    kernel_size: Any,
-    stride: int = 1,
-    padding: Any = "same",
-    dilation: int = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-    max_pool_add_sub_surround: bool = False,
-    max_pool_add_sub_surround_value: float = 1.0,
-    channel_last: bool = False,
-) -> Any:
+def _max_pool_over(dims: int, kind: str, doc: str) -> Callable[..., Any]:
+    """Makes the maximum of windows over that many dimensions."""
+
+    @op
+    @named(kind, doc)
+    def function(
+        name: str,
+        activations: Any,
+        kernel_size: Any,
+        stride: int = 1,
+        padding: Any = "same",
+        dilation: int = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+        max_pool_add_sub_surround: bool = False,
+        max_pool_add_sub_surround_value: float = 1.0,
+        channel_last: bool = False,
+    ) -> Any:
+        window = _window(activations, dims, kernel_size, stride, padding, dilation, ceil_mode, channel_last)
+        return _max(activations, window, return_indices)
+
+    return function
+
+
+MaxPool2d = _max_pool_over(
+    2,
+    "MaxPool2d",
     """Returns the maxima of windows over rows and columns.
 
     `max_pool_add_sub_surround` keeps negative numbers above a padding of zeros; the padding here is lower than any.
-    """
-    window = _window(activations, 2, kernel_size, stride, padding, dilation, ceil_mode, channel_last)
-    return _max(activations, window, return_indices)
-
-
-@op
-def MaxPool3d(
-    name: str,
-    activations: Any,
-    kernel_size: Any,
-    stride: int = 1,
-    padding: Any = "same",
-    dilation: int = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-    max_pool_add_sub_surround: bool = False,
-    max_pool_add_sub_surround_value: float = 1.0,
-    channel_last: bool = False,
-) -> Any:
-    """Returns the maxima of windows over depth, rows and columns."""
-    window = _window(activations, 3, kernel_size, stride, padding, dilation, ceil_mode, channel_last)
-    return _max(activations, window, return_indices)
+    """,
+)
+MaxPool3d = _max_pool_over(3, "MaxPool3d", "Returns the maxima of windows over depth, rows and columns.")
 
 
 @op

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from opscope.simulator.host.errors import PyBudaError
-from opscope.simulator.host.op.common import op, several
+from opscope.simulator.host.op.common import named, op, several
 
 METHODS = {"nearest": "nearest", "nearest_neighbor": "nearest", "linear": "bilinear", "bilinear": "bilinear"}
 """Words of TT-Buda and of its frontends -> one of two methods."""
@@ -46,29 +47,26 @@ def _resized(value: Any, sizes: Any, method: str, align_corners: bool, channel_l
     return value
 
 
-@op
-def Resize2d(
-    name: str,
-    operandA: Any,
-    sizes: Any,
-    method: str = "nearest_neighbor",
-    align_corners: bool = False,
-    extrapolation_value: int = 0,
-    channel_last: bool = False,
-) -> Any:
-    """Returns (N, C, H, W) with the rows and columns `sizes`; nothing is extrapolated."""
-    return _resized(operandA, sizes, method, align_corners, channel_last, 2)
+def _resize_over(dims: int, kind: str, doc: str) -> Callable[..., Any]:
+    """Makes the resizing of that many dimensions."""
+
+    @op
+    @named(kind, doc)
+    def function(
+        name: str,
+        operandA: Any,
+        sizes: Any,
+        method: str = "nearest_neighbor",
+        align_corners: bool = False,
+        extrapolation_value: int = 0,
+        channel_last: bool = False,
+    ) -> Any:
+        return _resized(operandA, sizes, method, align_corners, channel_last, dims)
+
+    return function
 
 
-@op
-def Resize3d(
-    name: str,
-    operandA: Any,
-    sizes: Any,
-    method: str = "nearest_neighbor",
-    align_corners: bool = False,
-    extrapolation_value: int = 0,
-    channel_last: bool = False,
-) -> Any:
-    """Returns (N, C, D, H, W) with the depth, rows and columns `sizes`."""
-    return _resized(operandA, sizes, method, align_corners, channel_last, 3)
+Resize2d = _resize_over(
+    2, "Resize2d", "Returns (N, C, H, W) with the rows and columns `sizes`; nothing is extrapolated."
+)
+Resize3d = _resize_over(3, "Resize3d", "Returns (N, C, D, H, W) with the depth, rows and columns `sizes`.")

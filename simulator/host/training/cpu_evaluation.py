@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from opscope.simulator.host.errors import PyBudaError
+from opscope.simulator.host.errors import PyBudaError, in_one_line
 from opscope.simulator.host.tensor import array_of
-from opscope.simulator.host.training.part import Holder, function_of, raised_by
+from opscope.simulator.host.training.part import Holder, function_of
 
 
 class CpuEvaluation:
@@ -26,10 +26,8 @@ class CpuEvaluation:
 
     def forward(self, parameters: Mapping[str, Any]) -> list[np.ndarray]:
         """Returns the outputs, or with targets the losses. Raises PyBudaError."""
-        try:
+        with in_one_line(self._device.name):
             return [np.asarray(value) for value in self._function(self._values(parameters), self._inputs)]
-        except Exception as error:  # whatever a user's forward raises
-            raise raised_by(self._device.name, error) from error
 
     def backward(
         self, output_gradients: Sequence[Any], parameters: Mapping[str, Any]
@@ -51,10 +49,8 @@ class CpuEvaluation:
                 inputs[number] = value
             return list(self._function({**values, **weights}, inputs))
 
-        try:
+        with in_one_line(self._device.name):
             outputs, pull = jax.vjp(call, trained, [self._inputs[i] for i in floats])
-        except Exception as error:  # whatever a user's forward raises
-            raise raised_by(self._device.name, error) from error
         incoming = [array_of(value) for value in output_gradients]
         if [array.shape for array in incoming] != [array.shape for array in outputs]:
             wanted, got = ([list(array.shape) for array in arrays] for arrays in (outputs, incoming))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import numpy as np
 
 from opscope.simulator.host.card_program import CardProgram
-from opscope.simulator.host.errors import PyBudaError
+from opscope.simulator.host.errors import in_one_line
 from opscope.simulator.host.exported import Exported
 from opscope.simulator.host.modules.py_buda_module import PyBudaModule, traced_type
 from opscope.simulator.host.modules.py_torch_module import PyTorchModule
@@ -84,7 +84,7 @@ def part_of(
     if not trained:
         device.refuse("parameters that require a gradient and that its optimizer trains", "none")
     held = {name: array_of(parameter.value()) for name, parameter in parameters.items()}
-    try:
+    with in_one_line(device.name):  # a user's forward, while JAX traces it
         return TrainingDevice(
             device.name,
             function,
@@ -97,16 +97,6 @@ def part_of(
             recompute=bool(option("enable_recompute", False)),
             input_gradients=input_gradients,
         )
-    except PyBudaError:
-        raise
-    except Exception as error:  # whatever a user's forward raises while JAX traces it
-        raise raised_by(device.name, error) from error
-
-
-def raised_by(name: str, error: Exception) -> PyBudaError:
-    """Returns what a user's `forward` has raised, as one line."""
-    line = str(error).strip().splitlines()[0] if str(error).strip() else ""
-    return PyBudaError(f"{name}: {type(error).__name__}: {line}"[:300])
 
 
 def function_of(device: Holder, split: int, loss: bool) -> tuple[Function, dict[str, Parameter]]:
