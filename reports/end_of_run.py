@@ -206,8 +206,7 @@ def _live_in_fork(connection: socket.socket, parent: int, folder: Path) -> None:
         damage.show_by(lambda line: say("damage", line))
         gc.disable()
         import_ahead(folder)
-        gc.freeze()
-        gc.enable()
+        gc.freeze()  # nor is garbage looked for later: it delivers one run of not too many records, and ends
         with connection.makefile("rb") as lines:
             line = lines.readline()
         if line:

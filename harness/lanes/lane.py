@@ -11,14 +11,13 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opscope.base import damage, stored
 from opscope.base.children import forked
 from opscope.base.children.capped_log import CappedLog
-from opscope.base.children.child import Child, Deadline
-from opscope.base.children.ending import FROM_OUTSIDE, Cause, ChildEnded, Ending
-from opscope.base.children.inside import RETURNED
+from opscope.base.children.ending import FROM_OUTSIDE, Cause, ChildEnded, Deadline, Ending
+from opscope.base.children.frames import RETURNED
 from opscope.base.children.shared_door import Shared
 from opscope.base.children.temporary_folder import remove
 from opscope.base.damage import Damaged
@@ -34,6 +33,9 @@ from opscope.harness.record.explanation import SECONDS
 from opscope.harness.record.optest import RunContext, unrun_test
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.stages import FAILED, Stage, Status
+
+if TYPE_CHECKING:
+    from opscope.base.children.child import Child
 
 _START_ATTEMPTS = 2
 _SPENT = 0.75
@@ -133,6 +135,8 @@ class Lane:
 
     def _start(self) -> None:
         """Starts a child. Where it is a fork, waits until the process is ready of which it is one."""
+        from opscope.base.children.child import Child  # a lane whose verdicts are all kept starts none
+
         start, place = self._place()
         self.starts += 1
         self._served = 0

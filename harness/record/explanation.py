@@ -24,7 +24,7 @@ SECONDS = 10.0
 """How long an explanation may take; what it has found by then is stored."""
 
 
-class OperandElement(Record):
+class OperandElement(Record, defer_build=True):
     """One element of an operand. Numbers are text, so that NaN and infinity keep their names."""
 
     operand: Int
@@ -33,7 +33,7 @@ class OperandElement(Record):
     value: str
 
 
-class Term(Record):
+class Term(Record, defer_build=True):
     """What an element of a result was made of: operands that were multiplied, or one that was added or moved."""
 
     elements: tuple[OperandElement, ...]
@@ -47,7 +47,7 @@ class Term(Record):
         return " x ".join(parts) + (f" = {self.value}" if len(parts) > 1 else "")
 
 
-class WorstElement(Record):
+class WorstElement(Record, defer_build=True):
     """One of the elements that are most wrong."""
 
     index: tuple[Int, ...]
@@ -63,7 +63,7 @@ class WorstElement(Record):
     """How many terms there are in all, or why none is known."""
 
 
-class HeatMap(Record):
+class HeatMap(Record, defer_build=True):
     """Where a result is wrong. A tensor is seen as a stack of matrices: one row of cells below the other."""
 
     cells: tuple[tuple[FiniteFloat, ...], ...]
@@ -76,7 +76,7 @@ class HeatMap(Record):
     """Rows of cells that belong to one matrix of the stack."""
 
 
-class Histogram(Record):
+class Histogram(Record, defer_build=True):
     """How the elements' z are spread, values that are too small and too large apart."""
 
     edges: tuple[float, ...]
@@ -86,7 +86,7 @@ class Histogram(Record):
     high: tuple[Int, ...]
 
 
-class ResultExplanation(Record):
+class ResultExplanation(Record, defer_build=True):
     """What is known of one wrong result."""
 
     number: Int
@@ -107,7 +107,7 @@ class ResultExplanation(Record):
     note: str = ""
 
 
-class Explanation(Record):
+class Explanation(Record, defer_build=True):
     """The explanation of one op's failure."""
 
     op_id: str

@@ -14,14 +14,16 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opscope.base import atomic_write
 from opscope.base.children import forked
-from opscope.base.children.child import Child, Deadline
-from opscope.base.children.ending import ChildEnded
+from opscope.base.children.ending import ChildEnded, Deadline
 from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.harness.run import server_ahead
+
+if TYPE_CHECKING:
+    from opscope.base.children.child import Child
 
 ORDERS = "orders.json"
 """File of the controller: what the workers shall do, or that there is nothing."""
@@ -65,6 +67,8 @@ class AwaitedOrders:
         """Lends each worker a server whose backends are ready, once: lanes will be needed."""
         if self._making:
             return
+        from opscope.base.children.child import Child  # a run without workers has no use for it
+
         self._making = True
         server_ahead.for_lanes(self._backends)
         for worker in self._workers:

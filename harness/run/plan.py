@@ -26,7 +26,6 @@ from opscope.harness.climb.climber import Climber, Terms
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.lanes.protocol import AnyLane
 from opscope.harness.limitations import limitation_file
-from opscope.harness.prepare import prepare_models
 from opscope.harness.prepare.preparation import Preparation, request_of
 from opscope.harness.record import store
 from opscope.harness.record.optest import backend_label
@@ -34,7 +33,6 @@ from opscope.harness.record.records import ManifestHeader, OpRow
 from opscope.harness.record.selection import matches_globs
 from opscope.harness.run import resume
 from opscope.harness.run.process_plan import Orders, orders_from_json
-from opscope.harness.scale.cluster import ClusterLane
 
 if TYPE_CHECKING:
     from opscope.harness.run.preparing import Preparing
@@ -133,9 +131,10 @@ class RunPlan:
         tests = store.latest(store.read_journal(self.run_dir)) if orders.resumed else ()
         label = backend_label(orders.context.backend)
         folders = self.folders
-        if orders.growing and isinstance(lane, Lane | ClusterLane):  # the lane's own: where a model's files are by now
-            folders = cast("dict[str, str]", lane.config.export_dirs)  # `lane_of` has made it
-            lane.config.final_dirs.update(self.folders)
+        config = getattr(lane, "config", None)
+        if orders.growing and isinstance(config, LaneConfig):  # the lane's own: where a model's files are by now
+            folders = cast("dict[str, str]", config.export_dirs)  # `lane_of` has made it
+            config.final_dirs.update(self.folders)
         goldens = slots = None
         with contextlib.suppress(OSError):  # of a worker on another machine, which is in nobody's way
             slots = None if orders.slots is None else slots_of(*orders.slots)
@@ -182,7 +181,11 @@ def lane_of(orders: Orders, export_dirs: dict[str, str], writer: str, dry: bool 
         mend=mender(request_of(orders.preparation), export_dirs) if orders.preparation else None,
         scratch=orders.scratch,
     )
-    return Lane(config) if orders.cluster is None else ClusterLane(orders.cluster, config)
+    if orders.cluster is None:
+        return Lane(config)
+    from opscope.harness.scale.cluster import ClusterLane
+
+    return ClusterLane(orders.cluster, config)
 
 
 def mender(preparation: Preparation, export_dirs: dict[str, str]) -> Callable[[OpRow, Damaged], OpRow]:
@@ -190,6 +193,8 @@ def mender(preparation: Preparation, export_dirs: dict[str, str]) -> Callable[[O
     claims = Claims()
 
     def mend(row: OpRow, error: Damaged) -> OpRow:
+        from opscope.harness.prepare import prepare_models
+
         row, export_dirs[row.uses[0].model] = prepare_models.mend(preparation, row, error, claims)
         return row
 

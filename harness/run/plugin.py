@@ -17,7 +17,9 @@ from opscope.base import gc_pause, old_names
 from opscope.base.visible_text import visible
 from opscope.harness.record.errors import InputError
 from opscope.harness.settings import foreign_options
-from opscope.harness.settings.settings import SETTINGS
+
+with gc_pause.paused():  # nothing that an import makes is garbage; this one is most of what pytest imports of ours
+    from opscope.harness.settings.settings import SETTINGS
 
 USAGE = 2
 """Exit code for bad input."""
@@ -119,6 +121,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     if options.opscope_op_by_op:
         gc_pause.none_at_exit()
         early_config.add_cleanup(gc_pause.restorer())  # the last of all, as they run from the last to the first
+        gc_pause.pause()  # until the session begins: nothing that is imported is garbage
         manager = early_config.pluginmanager
         foreign_options.take_out(manager)
         foreign_options.import_plainly(early_config)

@@ -6,6 +6,7 @@ path and collects from the same manifest. Every process holds at most one lane a
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -59,6 +60,9 @@ AWAITED = "awaited"
 
 REFUSAL = "opscope_refusal"
 """Key for the reason why a worker gave up, which it sends to the controller."""
+
+PAGE_MODULES = ("rich.console", "rich.table", "opscope.harness.page.summary")
+"""What the page at the end of a run takes."""
 
 LONG = 1.0
 """Seconds of waiting for goldens that are worth a line."""
@@ -166,7 +170,7 @@ class OpByOp:
                 self._lanes = lanes
             if not dry:
                 self.config.opscope_run_dir = self.plan.run_dir  # type: ignore[attr-defined]
-                self.config.opscope_doing = self.display.doing  # type: ignore[attr-defined]
+                self.config.opscope_doing = self._delivering  # type: ignore[attr-defined]
         return self.plan
 
     def _made(self) -> tuple[plan.RunPlan, list[plan.AnyLane]] | None:
@@ -192,6 +196,13 @@ class OpByOp:
             why = str(error) if isinstance(error, InputError) else "interrupted while preparing; no op has run"
             raise pytest.exit.Exception(why, returncode=2) from None
         return None
+
+    def _delivering(self, step: str) -> None:
+        """Shows a step of the delivery. It is mostly another process's, so this one imports meanwhile what the page at
+        the end takes."""
+        self.display.doing(step)
+        for module in PAGE_MODULES:
+            importlib.import_module(module)
 
     def warn_of_cache(self) -> None:
         """Says if the exports of the run alone take more than all caches may."""
@@ -224,6 +235,7 @@ class OpByOp:
     @pytest.hookimpl(wrapper=True)
     def pytest_sessionstart(self) -> Generator[None, None, None]:
         """Prepares the run after pytest's header, and after xdist has started its workers."""
+        gc_pause.resume()
         try:
             yield
         except EOFError:  # of execnet, which waits for the first byte of each

@@ -104,7 +104,7 @@ def _from_models(
         damage.say(line)
     started = now()
     preparation = to_prepare(request, started=started.timestamp())
-    named = tasks(preparation)
+    named = request.named or tasks(preparation)
     measured = costs.from_option(request.settings["shard_costs"], request.folder)
     run_dir = request.run_dir or run_folders.default_run_dir([t.name for t in named], started, request.folder)
     if (run_dir / store.RUN_FILE).exists():

@@ -6,8 +6,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from opscope.base.children.child import Child, Deadline
-from opscope.base.children.ending import ChildEnded
+from opscope.base.children.child import Child
+from opscope.base.children.ending import ChildEnded, Deadline
 from opscope.base.machine import memory_limit
 from opscope.harness.record.records import OpRow
 

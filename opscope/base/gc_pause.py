@@ -26,9 +26,24 @@ def paused() -> Iterator[None]:
             gc.enable()
 
 
+_paused = False
+"""Whether `pause` has switched collection off."""
+
+
 def pause() -> None:
-    """Switches automatic collection off from now on."""
+    """Switches automatic collection off until `resume`, or for good."""
+    global _paused
+    _paused = _paused or gc.isenabled()
     gc.disable()
+
+
+def resume() -> None:
+    """Switches collection on again if `pause` has switched it off, and excludes all objects that exist by then."""
+    global _paused
+    if _paused:
+        gc.freeze()
+        gc.enable()
+    _paused = False
 
 
 def set_aside() -> None:
@@ -50,6 +65,8 @@ def restorer() -> Callable[[], None]:
     was_enabled = gc.isenabled()
 
     def restore() -> None:
+        global _paused
+        _paused = False
         gc.unfreeze()
         (gc.enable if was_enabled else gc.disable)()
 

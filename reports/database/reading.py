@@ -19,6 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from opscope.base.installing import install_command
 from opscope.harness.record.errors import InputError
+from opscope.reports.database.compiled_statements import SQLITE_STATEMENTS
 from opscope.reports.database.database import (
     all_views,
     default_url,
@@ -89,7 +90,8 @@ def _engine(url: sa.URL) -> sa.Engine:
         if url.database and url.database != ":memory:" and not url.query.get("uri"):
             path = Path(url.database).absolute()
             url = url.set(database=f"file:{quote(str(path))}", query={"mode": "ro", "uri": "true"})
-        engine = sa.create_engine(url, connect_args={"timeout": 30})
+        options = {"compiled_cache": SQLITE_STATEMENTS}
+        engine = sa.create_engine(url, connect_args={"timeout": 30}, execution_options=options)
 
         # Even a read-only connection creates the file of a database that a query attaches.
         @event.listens_for(engine, "connect")

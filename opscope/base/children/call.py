@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from opscope.base.children.capped_log import CappedLog
-from opscope.base.children.child import Child, Deadline, Message
-from opscope.base.children.ending import Cause, ChildEnded, Ending
-from opscope.base.children.inside import RETURNED
+from opscope.base.children.ending import Cause, ChildEnded, Deadline, Ending
+from opscope.base.children.frames import RETURNED, Message
 
 
 @dataclass(frozen=True)
@@ -44,6 +43,8 @@ def call(
     exception of `on_message` and `watch`; the child never outlives this call. `ahead` and `server` are as for `Child`.
     If no process can be started, for want of files or processes, the outcome says so.
     """
+    from opscope.base.children.child import Child  # a run in which nothing changed has no child
+
     deadline = Deadline(seconds)
     try:
         started = Child(function, memory=memory, environment=environment, log=log, ahead=ahead, server=server)

@@ -17,14 +17,13 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from opscope.base.children import cgroup, frames
 from opscope.base.children.capped_log import CappedLog
-from opscope.base.children.ending import Cause, ChildEnded, Ending, of_return_code
+from opscope.base.children.ending import Cause, ChildEnded, Deadline, Ending, of_return_code
 from opscope.base.children.environment import child_environment
 from opscope.base.children.forked import fork
-from opscope.base.children.inside import RAISED
+from opscope.base.children.frames import RAISED, Message
 from opscope.base.children.process import Process, Program
 from opscope.base.children.process_tree import is_stopped, usage
 from opscope.base.children.sender import name_senders, receive_from
@@ -32,21 +31,6 @@ from opscope.base.children.shared_door import Shared
 
 POLL_SECONDS = 0.05
 """How often memory and threads are checked."""
-
-Message = dict[str, Any]
-
-
-class Deadline:
-    """A deadline some seconds from now."""
-
-    def __init__(self, seconds: float | None) -> None:
-        """The deadline is `seconds` from now. With None, there is no deadline."""
-        self.seconds = seconds
-        self._at = float("inf") if seconds is None else time.monotonic() + seconds
-
-    def left(self) -> float:
-        """Seconds that are left until the deadline, not below zero."""
-        return max(0.0, self._at - time.monotonic())
 
 
 def _start(

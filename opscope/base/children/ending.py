@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import time
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -94,3 +95,16 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"SIG{number}"
+
+
+class Deadline:
+    """A deadline some seconds from now."""
+
+    def __init__(self, seconds: float | None) -> None:
+        """The deadline is `seconds` from now. With None, there is no deadline."""
+        self.seconds = seconds
+        self._at = float("inf") if seconds is None else time.monotonic() + seconds
+
+    def left(self) -> float:
+        """Seconds that are left until the deadline, not below zero."""
+        return max(0.0, self._at - time.monotonic())

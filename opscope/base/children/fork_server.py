@@ -7,10 +7,10 @@ A fork costs milliseconds where a new interpreter that imports the same modules 
 server imports what its children run, and runs of it only what is to be done once for all of them; it has one thread,
 as only a process with one thread can be forked safely; where the function that it called ahead returns a number, so
 many threads are known to be harmless. Each request is one packet: JSON, and the four descriptors of
-`Request`. The answers go to the request's own socket: the number of the child, and once it has ended its wait status.
-One without descriptors asks for no child, and gets no answer: the server imports what the next ones will need.
-The child stays a zombie, so that its number is nobody else's, until that socket is closed. After IDLE seconds without a
-child the server ends, unless that is 0.
+`fork_request.Request`. The answers go to the request's own socket: the number of the child, and once it has ended
+its wait status. One without descriptors asks for no child, and gets no answer: the server imports what the next ones
+will need. The child stays a zombie, so that its number is nobody else's, until that socket is closed. After IDLE
+seconds without a child the server ends, unless that is 0.
 """
 
 from __future__ import annotations
@@ -30,35 +30,12 @@ from typing import Any, NamedTuple
 
 from opscope.base import gc_pause
 from opscope.base.children import inside, jax_plugins, process_tree
+from opscope.base.children.fork_request import ASK_STRAYS, END, LARGEST_REQUEST, NO_FORK, NO_STRAYS, SHARED, Request
 from opscope.base.children.parent_death import become_reaper
-
-LARGEST_REQUEST = 1 << 20
-"""Bytes of a request; its environment is most of it."""
-
-NO_FORK = 0
-"""The answer in place of a child's number: a module has started threads. The server forks no more then."""
-
-ASK_STRAYS, NO_STRAYS = b"strays", b"none left"
-"""What asks the server to kill the processes that ended children have left behind, and its answer."""
-
-END = b"end"
-"""What ends a server at once, and its children with it."""
-
-SHARED = "shared"
-"""The word with which a server is one of several processes."""
 
 _SECONDS_BETWEEN_LOOKS = 10.0
 """How often the server looks whether its parent lives, in case a fork of the parent keeps the connection open."""
 _ROUNDS = 100
-
-
-class Request(NamedTuple):
-    """The descriptors of a request, in their order."""
-
-    connection: int
-    output: int
-    answers: int
-    folder: int
 
 
 class _Living(NamedTuple):

@@ -22,7 +22,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opscope.base.children import fork_server, process_tree, shared_door
+from opscope.base.children import fork_request, process_tree, shared_door
 from opscope.base.children.environment import child_environment
 from opscope.base.children.process import Program
 from opscope.base.children.shared_door import Shared
@@ -109,7 +109,7 @@ class Forked(Program):
         # What the program forked has no mark, since Linux shows an environment as it was when a program began.
         with contextlib.suppress(OSError):
             self._answers.recv(64)  # the return code, which is known
-            self._answers.send(fork_server.ASK_STRAYS)
+            self._answers.send(fork_request.ASK_STRAYS)
             process_tree.wake(self.server)
             self._answers.recv(64)
 
@@ -122,7 +122,7 @@ class _Server:
         self.settings, self._requests, self._popen = settings, requests, popen
         self._pid = 0 if popen is None else popen.pid
         self._children: weakref.WeakSet[Forked] = weakref.WeakSet()
-        self._requests.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, fork_server.LARGEST_REQUEST)
+        self._requests.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, fork_request.LARGEST_REQUEST)
 
     @classmethod
     def start(cls, settings: object, environment: Mapping[str, str], idle: float) -> _Server:
@@ -163,7 +163,7 @@ class _Server:
         folder = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            request = fork_server.Request(connection, output, theirs.fileno(), folder)
+            request = fork_request.Request(connection, output, theirs.fileno(), folder)
             try:
                 socket.send_fds(self._requests, [json.dumps(task).encode()], list(request))
             except OSError:
@@ -178,7 +178,7 @@ class _Server:
             answer = ours.recv(64) if _is_readable(ours, _LOADING if self._popen is None else _PATIENCE) else b""
         except ConnectionError:
             answer = b""
-        if answer and int(answer) != fork_server.NO_FORK:
+        if answer and int(answer) != fork_request.NO_FORK:
             child = Forked(int(answer), ours, mark)
             self._pid = child.server or self._pid
             self._children.add(child)

@@ -12,6 +12,11 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
+Message = dict[str, Any]
+
+RETURNED, RAISED = "returned", "raised"
+"""Keys of a child's last message: its function's return value, or an exception in one line and its traceback."""
+
 _MAGIC = b"OPSC"
 _SIZE = struct.Struct(">I")
 TOKEN_LENGTH = 8

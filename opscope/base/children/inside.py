@@ -18,6 +18,7 @@ from typing import Any
 
 from opscope.base import gc_pause
 from opscope.base.children import frames, jax_plugins
+from opscope.base.children.frames import RAISED, RETURNED
 from opscope.base.children.parent_death import become_reaper, die_with_parent
 
 _children: set[int] = set()
@@ -25,9 +26,6 @@ _children: set[int] = set()
 
 _FORKED = 71
 """Exit code of a forked copy that tried to answer."""
-
-RETURNED, RAISED = "returned", "raised"
-"""Keys of the last message: the function's return value, or an exception in one line and its traceback."""
 
 
 class Parent:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from opscope.base.children import fork_server
+from opscope.base.children import fork_request
 
 WAITING = 256
 """So many processes may wait at the door while the server loads."""
@@ -63,7 +63,7 @@ def connect(shared: Shared, settings: str, environment: Mapping[str, str]) -> so
             door.listen(WAITING)
             command = [sys.executable, "-P", "-m", "opscope.base.children.fork_server", str(door.fileno())]
             popen = subprocess.Popen(
-                [*command, str(shared.owner), "0", fork_server.SHARED],
+                [*command, str(shared.owner), "0", fork_request.SHARED],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -83,7 +83,7 @@ def end(shared: Shared) -> None:
         if requests is not None:
             with requests:
                 requests.settimeout(_SECONDS_TO_END)
-                requests.send(fork_server.END)
+                requests.send(fork_request.END)
                 requests.recv(1)  # it never writes: that is its end
 
 

@@ -17,8 +17,8 @@ import pytest
 from opscope.base.children import cgroup
 from opscope.base.children.call import Outcome, call
 from opscope.base.children.capped_log import CappedLog
-from opscope.base.children.child import Child, Deadline
-from opscope.base.children.ending import Cause, ChildEnded, Ending, of_return_code
+from opscope.base.children.child import Child
+from opscope.base.children.ending import Cause, ChildEnded, Deadline, Ending, of_return_code
 from opscope.base.children.environment import XLA_FLAG, child_environment
 from opscope.base.children.fork import run_in_fork
 from opscope.base.children.parent_death import bound

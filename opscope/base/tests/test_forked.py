@@ -18,8 +18,8 @@ import pytest
 from opscope.base.children import child as child_module
 from opscope.base.children import forked
 from opscope.base.children.call import call
-from opscope.base.children.child import Child, Deadline
-from opscope.base.children.ending import Cause, ChildEnded
+from opscope.base.children.child import Child
+from opscope.base.children.ending import Cause, ChildEnded, Deadline
 from opscope.base.children.process_tree import children_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has what the fork server needs")

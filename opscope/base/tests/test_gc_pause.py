@@ -38,6 +38,16 @@ def test_whatever_was_done_is_undone(before: bool) -> None:
     assert gc.get_freeze_count() == 0
 
 
+def test_a_pause_is_resumed_as_it_was_before_it(before: bool) -> None:
+    gc_pause.resume()  # of no pause
+    assert gc.isenabled() is before
+    gc_pause.pause()
+    gc_pause.pause()
+    assert not gc.isenabled()
+    gc_pause.resume()
+    assert gc.isenabled() is before
+
+
 def test_an_interpreter_ends_without_a_look_for_garbage() -> None:
     program = (
         "import sys\nfrom opscope.base import gc_pause\n"

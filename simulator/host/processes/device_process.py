@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from opscope.base.children.child import Child, Deadline
-from opscope.base.children.ending import Cause, ChildEnded
+from opscope.base.children.child import Child
+from opscope.base.children.ending import Cause, ChildEnded, Deadline
 from opscope.base.children.shared_block import MappedBlock, SharedBlock
 from opscope.simulator.host.errors import DeviceDied, PyBudaError
 from opscope.simulator.host.hosted_program import HostedProgram, Sendable, XlaProgram

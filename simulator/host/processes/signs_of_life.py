@@ -13,8 +13,8 @@ import time
 from typing import Any
 
 from opscope.base.children import frames
-from opscope.base.children.child import Child, Deadline
-from opscope.base.children.ending import Cause, ChildEnded
+from opscope.base.children.child import Child
+from opscope.base.children.ending import Cause, ChildEnded, Deadline
 from opscope.base.children.inside import Parent
 from opscope.simulator.host.errors import PyBudaError
 
