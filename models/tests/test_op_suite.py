@@ -1,4 +1,4 @@
-"""Tests of `suite:ops`, the one model that holds every op: it covers what the compiler lowers, and a sweep of it is green.
+"""Tests of `suite:ops`, the model that holds every op: it covers what the compiler lowers, and a sweep of it is green.
 
 What is tested for each op
 ==========================
@@ -22,7 +22,8 @@ Its numbers, against something that this project did not compute
     simulator/tests/test_<family>.py: each kernel against NumPy; test_eltwise_ends.py: at the ends of its types.
 Its verdict (`harness/tests/verdict`)
     test_tolerance.py: which row of the tolerance table the op gets. test_error_bounds.py: a right kernel keeps the
-    `max_ulp` that it states on every range of values. test_mutants.py: a wrong kernel (`simulator/mutants`) is a wrong result.
+    `max_ulp` that it states on every range of values. test_mutants.py: the result of a wrong kernel
+    (`simulator/mutants.py`) is wrong.
 Its time (`compiler/buda/balancer/tests/test_cycles.py`)
     Each op has weights, and estimates are held to cycles that were measured on silicon.
 The whole way

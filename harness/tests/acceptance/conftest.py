@@ -119,10 +119,7 @@ def cache() -> Path:
 def place(tmp_path: Path) -> Place:
     """An empty folder."""
     keep = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    ours = {
-        "COLUMNS": "120",
-        "PYTEST_ADDOPTS": " ".join(WITHOUT_PLUGINS),
-    }
+    ours = {"COLUMNS": "120", "PYTEST_ADDOPTS": " ".join(WITHOUT_PLUGINS)}
     return Place(tmp_path, keep | ours)
 
 
