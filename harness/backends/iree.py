@@ -27,13 +27,7 @@ FLAGS = (
 DRIVER = "local-sync"
 """Runs on the calling thread, so that results and times are reproducible."""
 
-PHASES = {
-    Stage.INPUT: "input",
-    Stage.FLOW: "flow",
-    Stage.STREAM: "stream",
-    Stage.EXECUTABLE: "hal",
-    Stage.VM: "vm",
-}
+PHASES = {Stage.INPUT: "input", Stage.FLOW: "flow", Stage.STREAM: "stream", Stage.EXECUTABLE: "hal", Stage.VM: "vm"}
 """Stage -> the phase of `iree-compile --compile-to` that ends it. Device code is generated on the way to `hal`."""
 
 BUFFERS = {

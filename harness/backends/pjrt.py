@@ -49,7 +49,7 @@ HOST = "cpu"
 _EXACT = Target(card_type="", float_format=None, math_fidelity="exact")
 _TARGETS: Mapping[str, Target] = {
     # XLA multiplies float32 matrices in TF32 unless it is asked not to.
-    "cuda": replace(_EXACT, tf32_products=True),
+    "cuda": replace(_EXACT, tf32_products=True)
 }
 """Platform -> what it computes in; any other computes in each tensor's own type."""
 

@@ -47,12 +47,7 @@ class Reference(Backend):
     in_op_table = True
     forkable = True
     runs_meshes = True
-    stages = (
-        Stage.STABLEHLO_TO_TTIR,
-        Stage.TTIR_TO_TTNN,
-        Stage.TTNN_TO_FLATBUFFER,
-        Stage.RUN,
-    )
+    stages = (Stage.STABLEHLO_TO_TTIR, Stage.TTIR_TO_TTNN, Stage.TTNN_TO_FLATBUFFER, Stage.RUN)
 
     def target(self, options: ResultOptions) -> Target:
         """The simulated card of a board. Raises InputError if there is no such board or format."""

@@ -56,10 +56,7 @@ def examine_backend(settings: Resolved, name: str) -> list[Finding]:
     registry.check_name(name)
     label = backend_label(name)
     options = ResultOptions.of(settings.values)
-    with (
-        TemporaryFolder("doctor") as folder,
-        Lane(LaneConfig(RunContext("doctor", folder, name, options), {})) as lane,
-    ):
+    with TemporaryFolder("doctor") as folder, Lane(LaneConfig(RunContext("doctor", folder, name, options), {})) as lane:
         begun = time.monotonic()
         try:
             ready = lane.ready()

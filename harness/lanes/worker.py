@@ -164,8 +164,5 @@ def _check_until(context: RunContext, stages: tuple[Stage, ...]) -> None:
     until = context.options.until
     if until is not None and until not in stages_of_run:
         raise InputError(
-            "--until",
-            f"a stage of {backend_label(context.backend)}",
-            f"'{until}'",
-            closest(until, stages_of_run),
+            "--until", f"a stage of {backend_label(context.backend)}", f"'{until}'", closest(until, stages_of_run)
         )

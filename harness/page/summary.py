@@ -18,15 +18,7 @@ from opscope.harness.record.agreement import Disagreement, disagreements
 from opscope.harness.record.isolation import Artefact
 from opscope.harness.record.isolation import lines as isolation_lines
 from opscope.harness.record.optest import title
-from opscope.harness.record.records import (
-    ImportCheck,
-    Ledger,
-    ManifestHeader,
-    ModelFailure,
-    OpRow,
-    OpTest,
-    RunRecord,
-)
+from opscope.harness.record.records import ImportCheck, Ledger, ManifestHeader, ModelFailure, OpRow, OpTest, RunRecord
 from opscope.harness.record.selection import count_deselected
 from opscope.harness.record.spared_work import savings
 from opscope.harness.record.stages import FAILED, ImportStatus, Status

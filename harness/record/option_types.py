@@ -183,9 +183,7 @@ BackendOptions = Annotated[str, BeforeValidator(options_of_backends)]
 DigestedFile = Annotated[str, BeforeValidator(file_with_digest)]
 """`/path/to/file@0123456789abcdef`: a file and the digest of its content; the digest may be left out."""
 Mesh = Annotated[
-    Text,
-    Field(pattern=r"^[1-9]\d{0,2}(x[1-9]\d{0,2})*$"),
-    expects("the sizes of a mesh of devices", "2x4"),
+    Text, Field(pattern=r"^[1-9]\d{0,2}(x[1-9]\d{0,2})*$"), expects("the sizes of a mesh of devices", "2x4")
 ]
 """`2x4`: the sizes of a mesh's axes."""
 Scheduler = Annotated[

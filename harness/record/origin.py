@@ -20,17 +20,7 @@ from opscope.base.plugins import version
 from opscope.harness.record.masking import mask_url, masked
 from opscope.harness.record.records import Origin
 
-PACKAGES = (
-    "opscope",
-    "jax",
-    "jaxlib",
-    "numpy",
-    "ml_dtypes",
-    "xdsl",
-    "pydantic",
-    "pytest",
-    "pytest-xdist",
-)
+PACKAGES = ("opscope", "jax", "jaxlib", "numpy", "ml_dtypes", "xdsl", "pydantic", "pytest", "pytest-xdist")
 """Distributions whose versions a run stores."""
 
 

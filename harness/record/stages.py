@@ -117,14 +117,7 @@ class ImportStatus(StrEnum):
 
 
 FAILED = frozenset(
-    {
-        Status.COMPILE_FAILED,
-        Status.RUN_FAILED,
-        Status.WRONG_RESULT,
-        Status.NO_GOLDEN,
-        Status.TIMEOUT,
-        Status.CRASHED,
-    }
+    {Status.COMPILE_FAILED, Status.RUN_FAILED, Status.WRONG_RESULT, Status.NO_GOLDEN, Status.TIMEOUT, Status.CRASHED}
 )
 """Statuses that fail a test unless a limitation names them."""
 

@@ -51,8 +51,7 @@ def write(folder: Path, *, tests: bool = True) -> Path:
     store.write_manifest(folder, header, [row(first, 2), row(second), row(third)])
     origin = Origin(options={"backend": "null", "arch": "e150", "op_timeout": 7.0})
     store.write_run(
-        folder,
-        RunRecord(run_id="run-1", models=("m",), backend="null", arch="e150", started=START, origin=origin),
+        folder, RunRecord(run_id="run-1", models=("m",), backend="null", arch="e150", started=START, origin=origin)
     )
     if tests:
         with store.Journal(folder, "main") as journal:

@@ -166,10 +166,7 @@ def _folders(a: Path, b: Path | None, above: float, worst: int) -> Iterator[Comp
             seen = True
             kind = its["element_type"] if right is not None else its.get("golden_type", its["element_type"])
             name = f"{number} {entry['kernel']}" + (f" ({entry['location']})" if entry["location"] else "")
-            arrays = (
-                _load(_inner(a, mine["file"]), mine["element_type"]),
-                _load(_inner(b or a, file), kind),
-            )
+            arrays = (_load(_inner(a, mine["file"]), mine["element_type"]), _load(_inner(b or a, file), kind))
             yield compare(name, *arrays, above, worst)
     if not seen:
         raise InputError(

@@ -1,4 +1,53 @@
-"""The suite of ops: it covers what the compiler lowers, its cases are exported as named, and a sweep of it adds up."""
+"""Tests of `suite:ops`, the model that holds every op: it covers what the compiler lowers, and a sweep of it is green.
+
+What is tested for each op
+==========================
+
+An op is a row in `compiler/ops/<family>.py`. No list of tests names it: the tests below go through a table, and a row
+that is missing from one of them fails there by name.
+
+The op and its forms (`models/op_cases.py`, `op_texts.py`)
+    Here. Each row that counts as lowered is in a case of the suite: a call in one type and rank, with operands drawn
+    inside the op's domain. `NOT_SINGLE` lists the ops that no run of one op can hold, with the reason.
+How it is lowered (`compiler/tests`)
+    test_row.py: each row derives what it promises, and names a kernel that the simulator has.
+    test_coverage.py: each op of the StableHLO dialect has a row, and docs/ops.md is what the rows say.
+    filecheck/: the text before and after each conversion and pass.
+    test_single_ops_stay.py: an op that is compiled alone is that op at every optimization level.
+Its numbers, against something that this project did not compute
+    compiler/tests/test_conformance.py: the specification's own cases, through compiler and simulator.
+    compiler/tests/test_own_cases.py: each lowered op has a case on the device, of the specification's or of our own
+    with a formula in NumPy (`own_cases.py`).
+    compiler/tests/test_against_xla.py, test_named_lowerings.py: against XLA; the second in tt-mlir's words.
+    simulator/tests/test_<family>.py: each kernel against NumPy; test_eltwise_ends.py: at the ends of its types.
+Its verdict (`harness/tests/verdict`)
+    test_tolerance.py: which row of the tolerance table the op gets. test_error_bounds.py: a right kernel keeps the
+    `max_ulp` that it states on every range of values. test_mutants.py: the result of a wrong kernel
+    (`simulator/mutants.py`) is wrong.
+Its time (`compiler/buda/balancer/tests/test_cycles.py`)
+    Each op has weights, and estimates are held to cycles that were measured on silicon.
+The whole way
+    The slow tests here run pytest over the suite on the reference backend, in two types. So does a user:
+    `pytest --model suite:ops --op-by-op --ops tanh`.
+
+What to do when one fails
+=========================
+
+1. A missing row fails first: read which table the assertion compares, and add the row there. Do not take the op out of
+   a table to make its test pass: only an op that the hardware has no format for is `never`, and the row says why.
+2. A number is wrong. Find the first stage at which it is: `opscope repro ID` writes a folder that runs the op
+   alone, `opscope probe ID` tries other shapes and types of it, `opscope reduce ID` makes it smaller.
+   Then compare the kernel with NumPy in float64: if that agrees, the lowering is at fault, otherwise the kernel is.
+3. A number is right, but outside its limit. A limit follows from what the target loses in each step (docs/verdicts.md),
+   so it is not raised until the step is found that loses more, with its source. A kernel that computes more exactly
+   states a smaller `max_ulp`.
+4. A golden is in doubt (`golden_in_doubt`): XLA itself may be wrong. `harness/prepare/authorities` computes the op
+   by a formula or with StableHLO's interpreter; a known error of XLA gets a row in `known_wrong.py`.
+5. A mutant is not noticed: the mutant may compute the same numbers on this input (`changes_result` says so). If it does
+   not, the verdict is too wide for this op, and 3 applies.
+6. The sweep alone fails. Its record has the stage, the message and the diagnostic (`opscope show`). An expected
+   failure is a row in `harness/limitations/limitations.yaml`, which expires as soon as the op passes.
+"""
 
 from __future__ import annotations
 

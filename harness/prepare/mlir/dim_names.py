@@ -77,11 +77,7 @@ ALIKE = frozenset(
 """Ops whose result has the dimensions of each operand of its rank."""
 EACH = frozenset({"stablehlo.optimization_barrier", "stablehlo.sort"})
 """Ops whose results have the dimensions of the operands, one each."""
-SHAPED = {
-    "stablehlo.dynamic_iota": 0,
-    "stablehlo.dynamic_reshape": 1,
-    "stablehlo.dynamic_broadcast_in_dim": 1,
-}
+SHAPED = {"stablehlo.dynamic_iota": 0, "stablehlo.dynamic_reshape": 1, "stablehlo.dynamic_broadcast_in_dim": 1}
 """Ops whose result has the sizes that an operand lists, and the number of that operand."""
 RESHAPES = frozenset({"stablehlo.reshape", "stablehlo.broadcast_in_dim", "stablehlo.convert"})
 

@@ -63,10 +63,10 @@ class Place:
     folder: Path
     environment: dict[str, str]
 
-    def run(self, *words: str, timeout: float = 120, **environment: str) -> Done:
-        """Runs `python -m WORDS`'s console script; the folder is not on the path, as in a shell."""
+    def run(self, line: str, *words: str, timeout: float = 120, **environment: str) -> Done:
+        """Runs a command line, and words that may hold spaces; the folder is not on the path, as in a shell."""
         done = subprocess.run(
-            self.command(*words),
+            self.command(line, *words),
             cwd=self.folder,
             env=self.environment | environment,
             capture_output=True,
@@ -86,9 +86,22 @@ class Place:
         assert (done.code, done.err) == (0, ""), done.out + done.err
         return [Done(code, out, err) for code, out, err in json.loads(done.out)]
 
-    def command(self, *words: str) -> list[str]:
-        """The console script of this interpreter."""
-        return [str(Path(sys.executable).with_name(words[0])), *words[1:]]
+    def start(self, line: str, *words: str, output: Any = subprocess.PIPE, **environment: str) -> subprocess.Popen[str]:
+        """As `run`, but does not wait: a process in a group of its own, so that all of it can be killed."""
+        return subprocess.Popen(
+            self.command(line, *words),
+            cwd=self.folder,
+            env=self.environment | environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def command(self, line: str, *words: str) -> list[str]:
+        """The console script of this interpreter that `line` begins with, its other words, and `words`."""
+        script, *first = line.split()
+        return [str(Path(sys.executable).with_name(script)), *first, *words]
 
     def pytest(self, *words: str, backend: str = "null", report: bool = False, **environment: str) -> Done:
         """`pytest --model mnist_mlp --op-by-op WORDS`, by default on the backend that costs nothing."""
@@ -119,10 +132,7 @@ def cache() -> Path:
 def place(tmp_path: Path) -> Place:
     """An empty folder."""
     keep = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    ours = {
-        "COLUMNS": "120",
-        "PYTEST_ADDOPTS": " ".join(WITHOUT_PLUGINS),
-    }
+    ours = {"COLUMNS": "120", "PYTEST_ADDOPTS": " ".join(WITHOUT_PLUGINS)}
     return Place(tmp_path, keep | ours)
 
 

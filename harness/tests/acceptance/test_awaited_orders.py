@@ -39,14 +39,7 @@ def until(is_true: Callable[[], Any], seconds: float) -> Any:
 def begun(place: Place, out: IO[bytes]) -> tuple[subprocess.Popen[bytes], list[int]]:
     """A run whose workers wait for their orders, with all of its processes."""
     (place.folder / "endless.mlir").write_text(ENDLESS)
-    run = subprocess.Popen(
-        place.command("pytest", "--model", "endless.mlir", "--op-by-op", "-n", "2"),
-        cwd=place.folder,
-        env=place.environment,
-        stdout=out,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
+    run = place.start("pytest", "--model", "endless.mlir", "--op-by-op", "-n", "2", output=out)
 
     def waiting() -> list[int]:
         below = descendants(run.pid)

@@ -92,14 +92,7 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(steady: Place, cluster: 
     run, whole = steady.folder / "cluster", steady.folder / "whole"
     client = Client(cluster.address, set_as_default=False)
     client.get_task_stream()  # from now on
-    child = subprocess.Popen(
-        steady.command("pytest", *words("--cluster", cluster.address, "--run-dir", str(run))),
-        cwd=steady.folder,
-        env=steady.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    child = steady.start("pytest", *words("--cluster", cluster.address, "--run-dir", str(run)))
     while lines(run) < 4:
         assert child.poll() is None
         time.sleep(0.01)

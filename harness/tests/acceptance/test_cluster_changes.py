@@ -80,14 +80,7 @@ def other_revision(folder: Path) -> Path:
 
 
 def sweep(place: Place, cluster: Cluster, run: Path, *more: str, **environment: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        place.command("pytest", *words("--cluster", cluster.address, "--run-dir", str(run), *more)),
-        cwd=place.folder,
-        env=place.environment | environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    return place.start("pytest", *words("--cluster", cluster.address, "--run-dir", str(run), *more), **environment)
 
 
 def wait_for(path: Path, child: subprocess.Popen[str]) -> None:

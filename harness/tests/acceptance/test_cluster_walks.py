@@ -140,26 +140,10 @@ def test_a_walk_whose_worker_dies_is_made_again_by_another(
     for _ in range(2):
         process = cluster.worker(before=() if seen else blind(cache))
         workers[process.pid] = process
-    child = subprocess.Popen(
-        place.command(
-            "pytest",
-            "--model",
-            "slow.mlir",
-            "--op-by-op",
-            "--no-cache",
-            "--no-report",
-            "--cluster",
-            cluster.address,
-            "--backend",
-            "null",
-            "--run-dir",
-            str(run),
-        ),
-        cwd=place.folder,
-        env=place.environment | {"OPSCOPE_CACHE_DIR": str(cache)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+    child = place.start(
+        f"pytest --model slow.mlir --op-by-op --no-cache --no-report --cluster {cluster.address} "
+        f"--backend null --run-dir {run}",
+        OPSCOPE_CACHE_DIR=str(cache),
     )
     walker = _worker_at_a_walk(child, workers)
     os.killpg(walker, signal.SIGKILL)
@@ -217,23 +201,10 @@ def test_a_walk_ends_with_the_controller_that_asked_for_it(place: Place, cluster
     (place.folder / "slow.mlir").write_text(SLOW.replace("ROUNDS", "10000000"))
     cache = place.folder / "cache"
     worker = cluster.worker()
-    child = subprocess.Popen(
-        place.command(
-            "pytest",
-            "--model",
-            "slow.mlir",
-            "--op-by-op",
-            "--no-report",
-            "--cluster",
-            cluster.address,
-            "--backend",
-            "null",
-        ),
-        cwd=place.folder,
-        env=place.environment | {"OPSCOPE_CACHE_DIR": str(cache)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
+    child = place.start(
+        f"pytest --model slow.mlir --op-by-op --no-report --cluster {cluster.address} --backend null",
+        output=subprocess.DEVNULL,
+        OPSCOPE_CACHE_DIR=str(cache),
     )
     _worker_at_a_walk(child, {worker.pid: worker})
     os.killpg(child.pid, signal.SIGKILL)

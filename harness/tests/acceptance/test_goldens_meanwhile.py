@@ -68,19 +68,8 @@ def test_what_is_known_before_a_preparation_fails_stays(place: Place, workers: t
         (place.folder / f"{name}.mlir").write_text(text)
     run = place.folder / "run"
     done = place.run(
-        "pytest",
-        "--model",
-        "loop.mlir",
-        "--model",
-        "shares.mlir",
-        "--op-by-op",
-        "--backend",
-        "null",
-        "--no-report",
-        "--prepare-timeout",
-        "15",
-        "--run-dir",
-        str(run),
+        "pytest --model loop.mlir --model shares.mlir --op-by-op --backend null --no-report "
+        f"--prepare-timeout 15 --run-dir {run}",
         *workers,
         OPSCOPE_CACHE_DIR=str(place.folder / "cache"),
     )
@@ -113,21 +102,8 @@ def test_shares_of_a_sweep_are_joined_although_goldens_of_a_model_failed_meanwhi
     printed = ""
     for index in (1, 2):
         done = place.run(
-            "pytest",
-            "--model",
-            "loop.mlir",
-            "--model",
-            "shares.mlir",
-            "--op-by-op",
-            "--backend",
-            "null",
-            "--no-report",
-            "--prepare-timeout",
-            "15",
-            "--shard",
-            f"{index}/2",
-            "--run-dir",
-            f"s{index}",
+            "pytest --model loop.mlir --model shares.mlir --op-by-op --backend null --no-report "
+            f"--prepare-timeout 15 --shard {index}/2 --run-dir s{index}",
             *(("-n", "2") * (index == 2)),
             OPSCOPE_CACHE_DIR=str(place.folder / f"cache{index}"),
         )
@@ -154,13 +130,8 @@ def test_a_run_killed_while_goldens_are_made_goes_on(steady: Place, workers: tup
     for lines in (1, 12):
         run, cache = steady.folder / f"cut{lines}", str(steady.folder / f"cache{lines}")
         environment = steady.environment | {"OPSCOPE_CACHE_DIR": cache}
-        child = subprocess.Popen(
-            steady.command("pytest", *words("--run-dir", str(run), *workers)),
-            cwd=steady.folder,
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
+        child = steady.start(
+            "pytest", *words("--run-dir", str(run), *workers), output=subprocess.DEVNULL, OPSCOPE_CACHE_DIR=cache
         )
         _wait_for_records(child, run, lines)
         os.killpg(child.pid, signal.SIGKILL)
@@ -194,13 +165,7 @@ def test_as_many_processes_are_busy_as_there_are_workers(place: Place) -> None:
         "--run-dir",
         str(run),
     )
-    child = subprocess.Popen(
-        place.command("pytest", *words),
-        cwd=place.folder,
-        env=place.environment | {"OPSCOPE_CACHE_DIR": cache},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    child = place.start("pytest", *words, output=subprocess.DEVNULL, OPSCOPE_CACHE_DIR=cache)
     most, ever = 0, set[int]()
     try:
         while child.poll() is None:
@@ -228,7 +193,7 @@ def _holders(slots: Path) -> set[int]:
     }
 
 
-def _wait_for_records(child: subprocess.Popen[bytes], run: Path, lines: int) -> None:
+def _wait_for_records(child: subprocess.Popen[str], run: Path, lines: int) -> None:
     deadline = time.monotonic() + 120
     while sum(path.read_text().count("\n") for path in run.glob("journal/*.jsonl")) < lines:
         assert time.monotonic() < deadline

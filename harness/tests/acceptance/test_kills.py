@@ -36,14 +36,7 @@ def moments(kind: str) -> list[float]:
 
 def killed(place: Place, run: Path, seconds: float, *more: str) -> None:
     """Starts a run and kills its whole process group after some seconds; one that was faster is left as it ended."""
-    child = subprocess.Popen(
-        place.command("pytest", *words("--run-dir", str(run), *more)),
-        cwd=place.folder,
-        env=place.environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    child = place.start("pytest", *words("--run-dir", str(run), *more), output=subprocess.DEVNULL)
     time.sleep(seconds)
     if child.poll() is None:
         os.killpg(child.pid, signal.SIGKILL)

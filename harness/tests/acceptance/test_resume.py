@@ -65,15 +65,7 @@ def records(run: Path) -> dict[str, dict[str, Any]]:
 
 def cut(place: Place, run: Path, lines: int, number: int, *more: str, after: float = 0.0) -> str:
     """Starts a run and sends a signal to its whole process group once the journal holds some lines."""
-    child = subprocess.Popen(
-        place.command("pytest", *words("--run-dir", str(run), *more)),
-        cwd=place.folder,
-        env=place.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+    child = place.start("pytest", *words("--run-dir", str(run), *more))
     deadline = time.monotonic() + 60
     while sum(path.read_text().count("\n") for path in run.glob("journal/*.jsonl")) < lines:
         assert time.monotonic() < deadline
@@ -155,12 +147,7 @@ def test_what_cannot_go_on_is_one_line(steady: Place) -> None:
 
 def test_a_run_that_still_runs_is_left_alone(steady: Place) -> None:
     run = steady.folder / "live"
-    child = subprocess.Popen(
-        steady.command("pytest", *words("--run-dir", str(run))),
-        cwd=steady.folder,
-        env=steady.environment,
-        stdout=subprocess.DEVNULL,
-    )
+    child = steady.start("pytest", *words("--run-dir", str(run)), output=subprocess.DEVNULL)
     while not list(run.glob("journal/*")):
         assert child.poll() is None
         time.sleep(0.01)
@@ -207,13 +194,7 @@ def test_any_moment_of_being_killed(steady: Place, workers: str) -> None:
         cut(steady, run, lines, signal.SIGKILL, "-n", workers, after=moments.random() * 0.1)
         if turn % 3 == 0 and len(records(run)) < 22:  # and killed once more while it goes on
             words_again = ("--op-by-op", "--resume", str(run), "--no-report", "--no-cache", "-n", workers)
-            child = subprocess.Popen(
-                steady.command("pytest", *words_again),
-                cwd=steady.folder,
-                env=steady.environment,
-                stdout=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+            child = steady.start("pytest", *words_again, output=subprocess.DEVNULL)
             time.sleep(0.5 + moments.random())
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()

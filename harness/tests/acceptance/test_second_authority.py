@@ -99,17 +99,8 @@ def test_log1p_of_f64_is_held_to_the_true_values(place: Place, cache: Path) -> N
     (place.folder / "net.mlir").write_text(LOG1P)
     np.savez(place.folder / "net.npz", arg0=x)
     done = place.run(
-        "pytest",
-        "--model",
-        "net.mlir",
-        "--op-by-op",
-        "--inputs",
-        "net.npz",
-        "--backend",
-        "stablehlo-interpreter,xla",
-        "--no-report",
-        "--run-dir",
-        "run",
+        "pytest --model net.mlir --op-by-op --inputs net.npz --backend stablehlo-interpreter,xla "
+        "--no-report --run-dir run",
         timeout=SECONDS,
     )
     run = store.load_run(place.folder / "run")

@@ -19,9 +19,7 @@ def records(run: Path) -> list[dict[str, object]]:
 
 def sweep(place: Place, name: str, *words: str) -> Path:
     run = place.folder / name
-    done = place.run(
-        "pytest", "--model", MODEL, "--op-by-op", "--no-report", "--no-cache", "--run-dir", str(run), *words
-    )
+    done = place.run(f"pytest --model {MODEL} --op-by-op --no-report --no-cache --run-dir {run}", *words)
     assert done.code == 0, done.out + done.err
     return run
 

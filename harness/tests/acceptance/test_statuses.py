@@ -87,11 +87,7 @@ CASES = {
         ("--op-memory", "1GiB", "--reruns", "0"),
         ((Status.SUCCESS, ""), UNKNOWN, (Status.RUN_FAILED, "OutOfMemory")),
     ),
-    "not_run": Case(
-        BROKEN,
-        ("-x",),
-        ((Status.SUCCESS, ""), UNKNOWN, (Status.NOT_RUN, "ended before")),
-    ),
+    "not_run": Case(BROKEN, ("-x",), ((Status.SUCCESS, ""), UNKNOWN, (Status.NOT_RUN, "ended before"))),
     "wrong_result": Case(
         TWO_OPS,
         ("--backend", spoiled_numbers.PATH, "--ops", "subtract"),
@@ -112,11 +108,7 @@ CASES = {
         code=0,
     ),
     "timeout": Case(LONG, ("--op-timeout", "0.05"), ((Status.TIMEOUT, "no answer within 0.05 s"),)),
-    "crashed": Case(
-        LARGE,
-        ("--op-memory", "1GiB", "--golden-memory", "1MiB"),
-        ((Status.CRASHED, "1024 MiB allowed"),),
-    ),
+    "crashed": Case(LARGE, ("--op-memory", "1GiB", "--golden-memory", "1MiB"), ((Status.CRASHED, "1024 MiB allowed"),)),
 }
 SLOW = CASES.keys() - {"compile_failed, run_failed"}
 

@@ -108,18 +108,7 @@ def test_the_compiler_of_a_whole_model_knows_which_arguments_stay(place: Place) 
     pytest.importorskip("torch", reason="try pip install -e '.[torch]'")
     (place.folder / "residual.py").write_text(RESIDUAL)
     run = place.folder / "run"
-    done = place.run(
-        "pytest",
-        "--model",
-        "residual.py",
-        "--workflow",
-        "full",
-        "--optimization-level",
-        "2",
-        "--keep-ir",
-        "--run-dir",
-        str(run),
-    )
+    done = place.run(f"pytest --model residual.py --workflow full --optimization-level 2 --keep-ir --run-dir {run}")
     assert done.code == 0, done.out + done.err
     assert "in none does the error jump" in " ".join(done.out.split())
     (test,) = store.load_run(run).tests

@@ -99,13 +99,7 @@ def test_an_op_runs_once_unless_its_failure_is_news(context: RunContext) -> None
     lane = FakeLane(Status.COMPILE_FAILED, Status.COMPILE_FAILED, Status.SUCCESS)
     test, outcome, lines = climbed(context, lane, Terms(reruns=2, attempts={"x1": 4}))
     assert lane.did == ["x1 4", "fresh", "x1 4", "fresh", "x1 4", "close"]
-    assert (test.status, test.stability, test.attempt, outcome, lines) == (
-        Status.COMPILE_FAILED,
-        "flaky",
-        4,
-        "fail",
-        1,
-    )
+    assert (test.status, test.stability, test.attempt, outcome, lines) == (Status.COMPILE_FAILED, "flaky", 4, "fail", 1)
     lane = FakeLane(Status.COMPILE_FAILED)
     test, outcome, _ = climbed(context, lane, Terms(reruns=2, limitations=[KNOWN]))
     assert (lane.did, test.stability, outcome) == (["x1 1", "close"], "", "xfail")

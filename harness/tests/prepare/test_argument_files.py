@@ -44,10 +44,7 @@ def held(folder: Path, value: FileValue, index: int) -> np.ndarray:
 def test_each_array_is_the_value_of_the_argument_of_its_name(tmp_path: Path) -> None:
     # NumPy cannot name bfloat16 in a file: it comes back as two bytes each.
     got = values(exported("x", "y"), DESCS, tmp_path, brought(tmp_path, y=B, x=A))
-    assert {index: value.file for index, value in got.items()} == {
-        0: "values/argument0.npy",
-        1: "values/argument1.npy",
-    }
+    assert {index: value.file for index, value in got.items()} == {0: "values/argument0.npy", 1: "values/argument1.npy"}
     np.testing.assert_array_equal(held(tmp_path, got[0], 0), A)
     np.testing.assert_array_equal(held(tmp_path, got[1], 1), B)
     # Other programs write its bits as integers.

@@ -398,10 +398,7 @@ def test_small_files_of_a_run_have_digests_too(tmp_path: Path, capsys) -> None:
     assert capsys.readouterr().err == ""
     whole = path.read_bytes()
     assert whole.endswith(b'"a": [\n  1\n ]\n}\n')
-    for content, got in (
-        (whole.replace(b"[", b"]"), "another content"),
-        (b"{", "something else ("),
-    ):
+    for content, got in ((whole.replace(b"[", b"]"), "another content"), (b"{", "something else (")):
         path.write_bytes(content)
         with pytest.raises(InputError) as caught:
             store.read_json(path, "a plan")

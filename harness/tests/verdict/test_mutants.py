@@ -127,11 +127,7 @@ def judge(ops: list[Op], count: int, seed: int) -> Tally:
 
 @pytest.mark.parametrize(
     ("models", "dtype", "count"),
-    [
-        (("mnist_mlp",), "float32", 60),
-        (MODELS, "float32", 200),
-        (MODELS, "bfloat16", 200),
-    ],
+    [(("mnist_mlp",), "float32", 60), (MODELS, "float32", 200), (MODELS, "bfloat16", 200)],
     ids=["mnist_mlp", "five_models", "five_models_bfloat16"],
 )
 def test_a_broken_kernel_is_a_failed_op(models, dtype, count, capsys):

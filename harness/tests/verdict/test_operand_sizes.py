@@ -63,13 +63,7 @@ def test_squares_that_would_overflow_are_clipped_and_excuse_less():
     assert (sizes >= 1e18).all()
 
 
-PLAIN = {
-    "add": np.add,
-    "subtract": np.subtract,
-    "multiply": np.multiply,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
-}
+PLAIN = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum}
 
 
 @pytest.mark.parametrize("name", PLAIN)

@@ -59,11 +59,7 @@ def test_pairs_stay_together():
     """Two payloads: each place's pair has to be found again, not each payload by itself."""
     other = PAYLOAD + 100
     assert asked([KEYS, PAYLOAD, other], [KEYS, SWAPPED, SWAPPED + 100]) == [True, True, True]
-    assert asked([KEYS, PAYLOAD, other], [KEYS, SWAPPED, SWAPPED[:, [1, 0, 2, 3]] + 100]) == [
-        True,
-        False,
-        False,
-    ]
+    assert asked([KEYS, PAYLOAD, other], [KEYS, SWAPPED, SWAPPED[:, [1, 0, 2, 3]] + 100]) == [True, False, False]
 
 
 def test_two_keys_change_together_or_one_by_one():

@@ -26,7 +26,7 @@ TARGETS = {
     INT.name: DEVICE,
 }
 EXCEPTIONS = {
-    "one element: 0 vs 1e-3 [Float16_b]": "both operands are known to be zero: 0 + 0 has no error in any format",
+    "one element: 0 vs 1e-3 [Float16_b]": "both operands are known to be zero: 0 + 0 has no error in any format"
 }
 """Situation whose operands say more than its golden -> why."""
 

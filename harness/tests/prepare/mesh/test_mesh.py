@@ -100,10 +100,7 @@ FORMULAS: dict[str, tuple[Collective, Callable[[list[np.ndarray]], list[np.ndarr
             np.maximum(x[2], x[3])[2:],
         ],
     ),
-    "places": (
-        Collective("partition_id", (), 4, 2),
-        lambda x: [np.array(place, np.uint32) for place in (0, 1, 0, 1)],
-    ),
+    "places": (Collective("partition_id", (), 4, 2), lambda x: [np.array(place, np.uint32) for place in (0, 1, 0, 1)]),
 }
 
 
