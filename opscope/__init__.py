@@ -8,7 +8,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from opscope.base import old_names
 from opscope.base.places import HOME
 
 NAMES = {
@@ -38,8 +37,6 @@ __all__ = sorted(NAMES)  # pyright: ignore[reportUnsupportedDunderAll]
 
 if str(HOME) not in __path__:  # in a checkout, `harness`, `models` and so on are beside this folder
     __path__.append(str(HOME))
-
-old_names.install()
 
 
 def __getattr__(name: str) -> Any:
