@@ -18,7 +18,8 @@ def check(root: Path) -> list[str]:
     """What is wrong below `root`, one line each."""
     problems = []
     files = sorted((root / VERSIONS).glob("[0-9]*.py"))
-    for position, path in enumerate(files, 1):
+    first = int(files[0].name[:4]) if files else 0  # it stands for those that it replaced
+    for position, path in enumerate(files, first):
         number = f"{position:04}"
         if not path.name.startswith(f"{number}_"):
             problems.append(
@@ -26,7 +27,7 @@ def check(root: Path) -> list[str]:
                 f"got {path.name[:4]}; try to number it anew"
             )
             break  # all that follow are wrong for the same reason
-        expected = {"revision": number, "down_revision": f"{position - 1:04}" if position > 1 else None}
+        expected = {"revision": number, "down_revision": f"{position - 1:04}" if position > first else None}
         fields = _fields(path)
         problems += [
             f"{VERSIONS / path.name}: expected {name} = {expected[name]!r}, got {fields.get(name)!r}"

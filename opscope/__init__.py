@@ -8,7 +8,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from opscope.base import old_names
 from opscope.base.places import HOME, PACKAGE
 
 NAMES = {
@@ -38,8 +37,6 @@ __all__ = sorted(NAMES)  # pyright: ignore[reportUnsupportedDunderAll]
 
 if HOME != PACKAGE:  # a checkout: modules come from their folders, not through the links here, so that tracebacks,
     __path__.insert(0, str(HOME))  # breakpoints and coverage name the files that git has
-
-old_names.install()
 
 
 def __getattr__(name: str) -> Any:

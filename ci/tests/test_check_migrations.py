@@ -14,8 +14,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """The migrations, to be damaged."""
-    shutil.copytree(ROOT / VERSIONS, tmp_path / VERSIONS, ignore=shutil.ignore_patterns("__pycache__"))
+    """Three migrations, to be damaged: this project's first, and two after it."""
+    (tmp_path / VERSIONS).mkdir(parents=True)
+    first = shutil.copy(min((ROOT / VERSIONS).glob("[0-9]*.py")), tmp_path / VERSIONS)
+    number = int(Path(first).name[:4])
+    for later in (number + 1, number + 2):
+        text = f'revision = "{later:04}"\ndown_revision = "{later - 1:04}"\n'
+        (tmp_path / VERSIONS / f"{later:04}_later.py").write_text(text)
+    assert check(tmp_path) == []
     return tmp_path
 
 
@@ -36,15 +42,16 @@ def test_two_heads_on_one_base_are_found(copy: Path) -> None:
     newest = max((copy / VERSIONS).glob("[0-9]*.py"))
     number = f"{int(newest.name[:4]) + 1:04}"
     other = newest.with_name(f"{number}_other.py")
-    other.write_text(newest.read_text().replace(f'\nrevision = "{newest.name[:4]}"', f'\nrevision = "{number}"'))
+    other.write_text(newest.read_text().replace(f'revision = "{newest.name[:4]}"', f'revision = "{number}"'))
     assert check(copy) == [
         f"{VERSIONS / other.name}: expected down_revision = '{newest.name[:4]}', got '{int(newest.name[:4]) - 1:04}'"
     ]
 
 
 def test_one_that_is_missing_is_found(copy: Path) -> None:
-    next((copy / VERSIONS).glob("0002*.py")).unlink()
+    _, middle, last = sorted((copy / VERSIONS).glob("[0-9]*.py"))
+    middle.unlink()
     [line] = check(copy)
-    assert "0003_stability.py: expected 0002_..." in line
+    assert f"{last.name}: expected {middle.name[:4]}_..." in line
     shutil.rmtree(copy / VERSIONS)
     assert check(copy) == [f"{VERSIONS}: expected migrations, got none"]

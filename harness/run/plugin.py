@@ -13,7 +13,7 @@ from collections.abc import Generator
 
 import pytest
 
-from opscope.base import gc_pause, old_names
+from opscope.base import gc_pause
 from opscope.base.visible_text import visible
 from opscope.harness.record.errors import InputError
 from opscope.harness.settings import foreign_options
@@ -220,9 +220,3 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(ReadyFirst(run))
         if run.worker is None:
             config.pluginmanager.register(LateModels(run))
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Names the new import name at the end, if a test was skipped for want of the old one."""
-    for line in dict.fromkeys(old_names.missed):
-        terminalreporter.write_line(f"opscope: {line}")

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opscope.base.installing import install_command
-from opscope.base.old_names import ROOMS
 from opscope.models.frontends.base import ExportResult, Frontend, NoOwnResults, Refused, Source
 from opscope.models.frontends.jax import compiled_results, lower, package_versions
 
@@ -59,8 +58,6 @@ class Python(Frontend):
         except ModuleNotFoundError as error:
             name = str(error.name)
             hint = install_command(name) if name in PACKAGES else f"pip install {name}"
-            if name in ROOMS:
-                hint = f"opscope.{name}, if you mean opscope's own"
             where = f"--model {source.path}"
             raise Refused(where, "the modules that the file imports", f"no module {name!r}", hint) from None
         return convert(loaded)

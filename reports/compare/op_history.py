@@ -27,7 +27,7 @@ PLACES = 10
 Details = dict[str, Any]
 
 HISTORY = (
-    "label",
+    "night",
     "night_id",
     "backend",
     "arch",
@@ -48,7 +48,7 @@ HISTORY = (
     "repro",
 )
 READY = (
-    "label",
+    "night",
     "night_id",
     "backend",
     "arch",
@@ -68,15 +68,21 @@ BLOCKS = (
     "signature",
     "uses",
     "status",
-    "stage",
+    "failed_stage",
     "depth",
     "cluster",
-    "message",
-    "known",
+    "error_message",
+    "expected",
     "flaky",
     "label",
     "repro",
 )
+JSON_NAMES = {
+    "night_ops": {"night": "label"},
+    "model_readiness": {"night": "label"},
+    "model_blockers": {"failed_stage": "stage", "error_message": "message", "expected": "known"},
+}
+"""View -> the columns that details name otherwise."""
 
 
 def find(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str | None) -> Details:
@@ -247,7 +253,8 @@ def _rows(
 ) -> list[Details]:
     """Rows of a view, the newest night first."""
     table = sa.table(view, *(sa.column(name) for name in {*names, *where, "started"}))
-    query = sa.select(*(table.c[name] for name in names))
+    renamed = JSON_NAMES.get(view, {})
+    query = sa.select(*(table.c[name].label(renamed.get(name, name)) for name in names))
     for name, value in where.items():
         query = query.where(table.c[name] == value)
     return [

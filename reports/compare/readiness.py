@@ -135,11 +135,12 @@ def nights_of(connection: sa.Connection | None, view: RunView, model: str) -> li
     """The model's nights in the series of this run, oldest first: the rows of the view `model_readiness`."""
     if connection is None:
         return []
-    names = ("night_id", "label", "started", "outcome", "reason", "ops", "right_ops", "bad_ops", "not_attempted")
-    ready = sa.table("model_readiness", *(sa.column(name) for name in (*names, "kind", "series", "model")))
+    names = ("outcome", "reason", "ops", "right_ops", "bad_ops", "not_attempted")
+    columns = ("night_id", "night", "started", *names, "kind", "series", "model")
+    ready = sa.table("model_readiness", *(sa.column(name) for name in columns))
     started = sa.type_coerce(ready.c.started, NIGHTS.c.started.type).label("started")
     query = (
-        sa.select(*(ready.c[name] for name in names if name != "started"), started)
+        sa.select(ready.c.night_id, ready.c.night.label("label"), *(ready.c[name] for name in names), started)
         .where(ready.c.model == model, ready.c.series == view.series, ready.c.kind == "night")
         .order_by(ready.c.started.desc())
         .limit(HISTORY)

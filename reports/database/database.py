@@ -27,7 +27,6 @@ from opscope.base.time_limit import expired
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.masking import SECRET_KEY, mask_url
 from opscope.reports.database.compiled_statements import SQLITE_STATEMENTS
-from opscope.reports.database.renamed import with_old_names
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -41,9 +40,6 @@ SETTINGS = sa.Table(
     sa.Column("value", sa.Text(), nullable=False),
 )
 """Which views the database has: `views` (their names) and `views_digest` (of their texts)."""
-
-COUNTED_SINCE = "0007"
-"""The schema that first had the tables of reports/database/schema_nights.py."""
 
 REFUSED = re.compile(
     r"authentication failed|no password supplied|no pg_hba\.conf entry|(role|user|database) \".*\" does not exist"
@@ -210,9 +206,24 @@ def driver_reason(error: BaseException, url: sa.URL) -> str:
 # --- schema
 
 
+def _numbers() -> list[str]:
+    """The numbers of the migrations, from their file names, oldest first."""
+    return sorted(path.name[:4] for path in (ROOM / "migrations" / "versions").glob("[0-9]*.py"))
+
+
 def head() -> str:
-    """The newest migration's number, from its file name."""
-    return max(path.name[:4] for path in (ROOM / "migrations" / "versions").glob("[0-9]*.py"))
+    """The newest migration's number."""
+    return _numbers()[-1]
+
+
+def refuse_foreign_schema(version: str | None, where: str) -> None:
+    """Raises InputError for a database of a newer opscope, and for one from before the first migration."""
+    first = _numbers()[0]
+    if version is not None and version > head():
+        raise InputError(where, f"a database of schema {head()} or older", f"schema {version}", "a newer opscope")
+    if version is not None and version < first:
+        hint = "publishing the run folders to a new database"
+        raise InputError(where, f"a database of schema {first} or newer", f"schema {version}", hint)
 
 
 @functools.cache
@@ -234,12 +245,6 @@ def views() -> Mapping[str, str]:
     return MappingProxyType(ordered)
 
 
-@functools.cache
-def all_views() -> Mapping[str, str]:
-    """All views of a database: `views`, plus the old names of views and columns (reports/database/renamed.py)."""
-    return MappingProxyType(with_old_names(views()))
-
-
 def digest_of(selects: Mapping[str, str]) -> str:
     """The digest of the texts of the views."""
     return words_digest(*(f"{name}\0{text}" for name, text in selects.items()))
@@ -254,25 +259,11 @@ def _bring_up_to_date(connection: sa.Connection, where: str) -> None:
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(ADVISORY_LOCK)))
     version = schema_version(connection)
+    refuse_foreign_schema(version, where)
     if version != head():
-        if version is not None and version > head():
-            raise InputError(where, f"a database of schema {head()} or older", f"schema {version}", "a newer opscope")
         _drop_views(connection)
         _migrate(connection)
-        if version is not None and version < COUNTED_SINCE:
-            _count_all(connection, where)
     _renew_views(connection, version != head())
-
-
-def _count_all(connection: sa.Connection, where: str) -> None:
-    """Counts the nights that were published before the tables of counts existed, oldest first."""
-    from opscope.reports.database.schema import NIGHTS
-    from opscope.reports.publish.counting import count_night
-
-    for night_id in connection.scalars(
-        sa.select(NIGHTS.c.night_id).order_by(NIGHTS.c.started, NIGHTS.c.night_id)
-    ).all():
-        count_night(connection, night_id, where)
 
 
 def schema_version(connection: sa.Connection) -> str | None:
@@ -311,7 +302,7 @@ def alembic_config(connection: sa.Connection) -> Config:
 
 def _renew_views(connection: sa.Connection, force: bool) -> None:
     """Creates all views again if their files have changed since the database got its views."""
-    selects = all_views()
+    selects = views()
     digest = digest_of(selects)
     SETTINGS.create(connection, checkfirst=True)
     if not force and has_views(connection, digest):

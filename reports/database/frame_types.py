@@ -5,8 +5,6 @@ A test compares the table with the types that PostgreSQL reports for every colum
 
 from __future__ import annotations
 
-from opscope.reports.database.renamed import COLUMNS, VIEWS
-
 TEXT, COUNT, NUMBER, TRUTH, TIME, LIST = "str", "Int64", "float64", "bool", "datetime64[us, UTC]", "object"
 OF_TYPE = {str: TEXT, int: COUNT, float: NUMBER, bool: TRUTH}
 """Python type of a field -> pandas type of its column."""
@@ -42,6 +40,4 @@ OF_VIEW = {
 
 def type_of(view: str, column: str) -> str:
     """The pandas type of a column of a view."""
-    view = VIEWS.get(view, view)
-    column = COLUMNS.get(view, {}).get(column, column)
     return OF_VIEW.get(view, {}).get(column) or OF_COLUMN.get(column, TEXT)

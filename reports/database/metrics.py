@@ -17,7 +17,6 @@ from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.harness.record.result_options import OPTIONS
 from opscope.reports.database.database import views
 from opscope.reports.database.frame_types import OF_VIEW, type_of
-from opscope.reports.database.renamed import COLUMNS, UNTIL, VIEWS
 
 SHARED = {
     "run_id": "the run",
@@ -124,7 +123,6 @@ class Metric:
 
     def meaning(self, column: str) -> str:
         """The meaning of a column. Raises KeyError if it is not explained anywhere, which a test prevents."""
-        column = COLUMNS.get(self.name, {}).get(column, column)
         return self.columns.get(column) or SHARED[column]
 
 
@@ -164,10 +162,8 @@ def markdown(columns_of: dict[str, list[str]]) -> str:
     parts = [HEAD]
     shared: set[str] = set()
     for name, metric in metrics().items():
-        old_names = COLUMNS.get(name, {})
-        columns = [column for column in columns_of[name] if column not in old_names]
-        own = [column for column in columns if column in metric.columns]
-        rest = [column for column in columns if column not in metric.columns]
+        own = [column for column in columns_of[name] if column in metric.columns]
+        rest = [column for column in columns_of[name] if column not in metric.columns]
         shared |= set(rest)
         parts.append(f"## `{name}`\n\n{metric.holds}\n")
         if own:
@@ -177,13 +173,8 @@ def markdown(columns_of: dict[str, list[str]]) -> str:
             unlike = OF_VIEW.get(name, {})
             names = (f"`{column}`{f' ({unlike[column]})' if column in unlike else ''}" for column in rest)
             parts.append(f"Also {', '.join(names)}.\n")
-        if old_names:
-            renamed = ", ".join(f"`{old}` is `{new}` now" for old, new in old_names.items())
-            parts.append(f"Old names, until opscope {UNTIL}: {renamed}.\n")
     rows = "\n".join(f"| `{column}` | {type_of('', column)} | {SHARED[column]} |" for column in sorted(shared))
     parts.append(f"## Columns of many views\n\n{TABLE}\n{rows}\n")
-    renamed = "\n".join(f"| `{old}` | `{new}` |" for old, new in VIEWS.items())
-    parts.append(f"## Old names of views\n\nUntil opscope {UNTIL}.\n\n| old name | name |\n|---|---|\n{renamed}\n")
     return "\n".join(parts)
 
 

@@ -21,7 +21,6 @@ from opscope.base.installing import install_command
 from opscope.harness.record.errors import InputError
 from opscope.reports.database.compiled_statements import SQLITE_STATEMENTS
 from opscope.reports.database.database import (
-    all_views,
     default_url,
     digest_of,
     driver_reason,
@@ -29,8 +28,10 @@ from opscope.reports.database.database import (
     head,
     parse_url,
     raise_if_damaged,
+    refuse_foreign_schema,
     schema_version,
     shown,
+    views,
 )
 
 RENEW = "opscope publish RUN_DIR, which brings it up to date"
@@ -74,7 +75,7 @@ def read_database(url: str, where: str = "--db") -> Iterator[sa.Connection]:
     try:
         with engine.connect() as connection:
             _check_schema(connection, where)
-            hint = "" if has_views(connection, digest_of(all_views())) else f"{RENEW} (its views are another opscope's)"
+            hint = "" if has_views(connection, digest_of(views())) else f"{RENEW} (its views are another opscope's)"
             yield connection
     except SQLAlchemyError as error:
         raise InputError(where, f"to read {shown(parsed)}", driver_reason(error, parsed), hint) from error
@@ -111,7 +112,6 @@ def _engine(url: sa.URL) -> sa.Engine:
 
 def _check_schema(connection: sa.Connection, where: str) -> None:
     version = schema_version(connection)
+    refuse_foreign_schema(version, where)
     if version != head():
-        newer = version is not None and version > head()
-        hint = "a newer opscope" if newer else RENEW
-        raise InputError(where, f"a database of schema {head()}", f"schema {version}" if version else "none", hint)
+        raise InputError(where, f"a database of schema {head()}", f"schema {version}" if version else "none", RENEW)

@@ -131,7 +131,7 @@ OPS = sa.Table(
 )
 """One row per op id. `signature` is its types in one line: `f32[1,64] * f32[64,10] -> f32[1,10]`; `dtype` and `rank`
 are those of its first operand (of its first result if it has no operands). Dashboards look up an op by name and id
-together, with an index (migration 0010) that SQLAlchemy cannot reflect in SQLite."""
+together, with an index (its migration) that SQLAlchemy cannot reflect in SQLite."""
 
 USES = sa.Table(
     "uses",

@@ -17,7 +17,7 @@ from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.result_options import OPTIONS, record_fields
 from opscope.reports.compare.night_diff import diffs
 from opscope.reports.compare.run_selection import open_runs
-from opscope.reports.database.database import all_views
+from opscope.reports.database.database import views
 from opscope.reports.database.frame_types import COUNT, LIST, NUMBER, OF_TYPE, TEXT, TIME, TRUTH, type_of
 from opscope.reports.database.metrics import parse
 from opscope.reports.database.reading import database_url, read_database
@@ -171,7 +171,7 @@ def view(name: str, url: str | None = None, run_id: str | None = None, **equal: 
 
     `frames.coverage(...)` is `frames.view("coverage", ...)`. Raises InputError for an unknown view or column.
     """
-    selects = all_views()
+    selects = views()
     if name not in selects:
         raise InputError("opscope.frames", "a view of the database", f"`{name}`", closest(name, selects))
     query = sa.select(sa.text("*")).select_from(sa.table(name))
@@ -190,7 +190,7 @@ def view(name: str, url: str | None = None, run_id: str | None = None, **equal: 
 
 def __getattr__(name: str) -> Callable[..., pd.DataFrame]:
     """Returns the function that reads the view of that name."""
-    selects = {} if name.startswith("_") else all_views()
+    selects = {} if name.startswith("_") else views()
     if name not in selects:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
@@ -207,7 +207,7 @@ def __getattr__(name: str) -> Callable[..., pd.DataFrame]:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *all_views()})
+    return sorted({*globals(), *views()})
 
 
 def _frame(name: str, rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:

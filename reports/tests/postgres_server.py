@@ -67,6 +67,19 @@ class Server:
         rules.write_text(f"host all {role} 127.0.0.1/32 scram-sha-256\n{rules.read_text()}")
         self.run("pg_ctl", "-D", str(self.folder / "data"), "reload")
 
+    def restore(self, url: str, dump: Path) -> None:
+        """Fills an empty database from what `pg_dump` wrote, also where the server may not read it."""
+        command = [
+            str((programs() or Path()) / "psql"),
+            "-q",
+            "-v",
+            "ON_ERROR_STOP=1",
+            "-d",
+            url.replace("+psycopg", ""),
+        ]
+        with dump.open("rb") as statements:
+            subprocess.run(command, stdin=statements, stdout=subprocess.DEVNULL, check=True)
+
     def database(self) -> str:
         """The URL of a new, empty database."""
         name = f"t{uuid.uuid4().hex[:16]}"

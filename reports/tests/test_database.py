@@ -23,7 +23,6 @@ from opscope.reports.commands import new_migration
 from opscope.reports.database import rows
 from opscope.reports.database.database import (
     DamagedValueError,
-    all_views,
     default_url,
     head,
     open_database,
@@ -40,7 +39,7 @@ from opscope.reports.tests.sample_run import make_run
 def test_the_migrations_make_the_tables_of_the_records(tmp_path: Path) -> None:
     with open_database(f"sqlite:///{tmp_path}/db.sqlite") as connection:
         assert new_migration.changes(connection) == []
-        assert set(sa.inspect(connection).get_view_names()) == set(all_views())
+        assert set(sa.inspect(connection).get_view_names()) == set(views())
         label = "EXPLAIN QUERY PLAN SELECT * FROM dashboard_history WHERE op = 'stablehlo.add 1234'"
         assert any("ix_ops_label" in row[3] for row in connection.execute(sa.text(label)))
     assert set(OpTest.model_fields) - set(DROPPED) <= {column.name for column in OP_TESTS.columns}
@@ -79,7 +78,7 @@ def test_a_changed_view_is_made_anew_and_a_dropped_one_goes(tmp_path: Path, monk
     url = f"sqlite:///{tmp_path}/db.sqlite"
     with open_database(url):
         pass
-    monkeypatch.setattr("opscope.reports.database.database.all_views", lambda: {"only_one": "SELECT 1 AS one"})
+    monkeypatch.setattr("opscope.reports.database.database.views", lambda: {"only_one": "SELECT 1 AS one"})
     with open_database(url) as connection:
         assert sa.inspect(connection).get_view_names() == ["only_one"]
         assert connection.scalar(sa.text("SELECT one FROM only_one")) == 1

@@ -108,7 +108,7 @@ def test_a_view_of_one_run_and_what_is_none(url: str) -> None:
 def test_coverage_is_the_view_and_diff_the_comparison(url: str) -> None:
     rows = ask(url, "SELECT SUM(attempted_ops), SUM(right_uses) FROM coverage").rows[0]
     frame = frames.coverage(url)
-    assert (frame.attempted_ops.sum(), frame.passed_uses.sum()) == rows
+    assert (frame.attempted_ops.sum(), frame.right_uses.sum()) == rows
     changed = frames.diff("night01", "night02", url).set_index("op_name")
     assert changed.label.to_dict() == {"stablehlo.add": "NEW", "stablehlo.exp": "FIXED"}
     assert changed.models.to_list() == [["m"], ["m"]]

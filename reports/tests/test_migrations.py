@@ -1,142 +1,103 @@
-"""A database that an earlier opscope made is brought up to date with all that it held."""
+"""What an earlier opscope stored, in a database, a spool and a run folder, is read, shown and added to as ever."""
 
 from __future__ import annotations
 
-import importlib
+import shutil
 import sqlite3
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from click.testing import CliRunner, Result
 
-from opscope.harness.record.stages import Stage
+from opscope.harness.cli.main import root as opscope
+from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import load_run
 from opscope.reports.compare.outcomes import from_database, from_stored
-from opscope.reports.database.database import head, open_database, schema_version
-from opscope.reports.publish.publish import publish
-from opscope.reports.publish.upkeep import add_alias
-from opscope.reports.tests.nights import Op, night, op_id
+from opscope.reports.database.ask import ask
+from opscope.reports.database.database import head, open_database, schema_version, views
+from opscope.reports.database.reading import read_database
+from opscope.reports.publish import spool
 
-OLD = Path(__file__).parent / "data" / "schema_0003.sql"
-"""Three runs as schema 0003 held them: the one of sample_run.py, and two nights of nights.py."""
+STORED = Path(__file__).parent / "data" / "schema_0026.tar.xz"
+"""Three nights of `mnist_mlp` as the last opscope with 26 migrations left them: the first two are in the database, the
+second one's run folder is there too, and the third one's run waits in the spool. Three ops fail in the second.
 
-OPS = {"add": Op(uses={"a": 2}, compile_ms=5.0), "exp": Op(uses={"a": 1, "b": 1})}
+    results.sqlite   results.pg.sql, the same in PostgreSQL   runs/<night>/   spool/<night>/
+"""
+
+OPS, FAILED_OP = 24, "553203c9434ff78b"
+
+
+def extract(folder: Path) -> None:
+    """Writes what was stored to `folder`."""
+    with tarfile.open(STORED) as archive:
+        archive.extractall(folder, filter="data")
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    with sqlite3.connect(tmp_path / "db.sqlite") as connection:
-        connection.executescript(OLD.read_text(encoding="utf-8"))
-    connection.close()
-    return f"sqlite:///{tmp_path}/db.sqlite"
+def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder with what was stored, in which the commands of a test run."""
+    extract(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
-def test_every_row_of_before_is_there_and_counted(url: str) -> None:
+def call(*words: str) -> Result:
+    return CliRunner().invoke(opscope, list(words), catch_exceptions=False)
+
+
+def check_stored(url: str, folder: Path) -> None:
+    """Reads, shows and brings up to date a database with the first two of these nights, and adds the third."""
+    verdicts = "SELECT label, COUNT(*) FROM night_diff GROUP BY label"
+    assert ask(url, verdicts).rows == (("NEW", 3),)
+    assert call("db", "upgrade", "--db", url).exit_code == 0
     with open_database(url) as connection:
-        counts = {
-            table: connection.scalar(sa.text(f"SELECT COUNT(*) FROM {table}"))
-            for table in ("runs", "nights", "models", "ops", "op_tests", "night_series", "night_changes")
-        }
         assert schema_version(connection) == head()
-        pcc = sa.text("SELECT results FROM op_tests WHERE op_name = 'stablehlo.tanh'")
-        assert '"pcc": 0.42' in str(connection.scalar(pcc))
-        compile_ms = sa.text(
-            "SELECT DISTINCT ROUND(1000 * compile_seconds) FROM op_tests WHERE op_name = 'stablehlo.add'"
-        )
-        assert set(connection.scalars(compile_ms)) == {5.0, 60.0}
-        assert connection.execute(sa.text("PRAGMA foreign_key_check")).all() == []
-    assert counts == {
-        "runs": 3,
-        "nights": 3,
-        "models": 5,
-        "ops": 15,
-        "op_tests": 17,
-        "night_series": 3,
-        "night_changes": 9,
-    }
-
-
-def test_a_run_of_before_reads_as_its_folder_and_goes_on(url: str, tmp_path: Path) -> None:
-    run_dir = night(tmp_path, 2, OPS)
-    with open_database(url) as connection:
-        old = from_database(connection, "night02")
-    expected = from_stored(load_run(run_dir), "").ops
-    where = str(tmp_path)
-    assert old.ops == {op_id: replace(op, repro=op.repro.replace(where, "/runs")) for op_id, op in expected.items()}
-    publish(night(tmp_path, 3, {**OPS, "add": Op("crashed", uses={"a": 2})}), url)
-    with open_database(url) as connection:
-        news = sa.text("SELECT label FROM night_changes WHERE night_id = 'night03'")
-        assert connection.scalars(news).all() == ["NEW"]
-
-
-def test_statuses_of_before_have_their_names_of_today(url: str) -> None:
-    with open_database(url) as connection:
-        wrong = sa.text("SELECT op_name FROM op_tests WHERE status = 'wrong_result'")
-        assert connection.scalars(wrong).all() == ["stablehlo.tanh"]
-
-
-def test_a_status_is_renamed_wherever_one_stands(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/db.sqlite"
-    wrong = Op(
-        "wrong_result",
-        uses={"a": 1},
-        failed=Stage.COMPARE,
-        error="PCC 0.1",
-        more={"flaky": True, "outcomes": ("wrong_result at compare", "crashed at run")},
+        assert set(sa.inspect(connection).get_view_names()) == set(views())
+        for view in views():
+            connection.execute(sa.text(f"SELECT * FROM {view}")).all()
+    assert ask(url, verdicts).rows == (("NEW", 3),)
+    assert ask(url, "SELECT night_status, COUNT(*) FROM dashboard_nights GROUP BY night_status").rows == (
+        ("complete", 2),
     )
-    publish(night(tmp_path, 0, {"exp": Op("crashed", uses={"a": 1})}), url)
-    publish(night(tmp_path, 1, {"exp": wrong}), url)
-    publish(night(tmp_path, 2, {"exp": Op("crashed", uses={"a": 1})}), url)
-    with open_database(url) as connection:
-        expected = _all_rows(connection)
-        assert sum("wrong_result" in rows for rows in expected.values()) >= 3  # tests, counts, changes
-    with sqlite3.connect(tmp_path / "db.sqlite") as connection:
-        for table, column in [
-            ("op_tests", "status"),
-            ("op_tests", "outcomes"),
-            ("night_counts", "status"),
-            ("night_changes", "status_before"),
-            ("night_changes", "status_now"),
-            ("night_changes", "note"),
-        ]:
-            connection.execute(f"UPDATE {table} SET {column} = REPLACE({column}, 'wrong_result', 'golden_failed')")
-        for (view,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'").fetchall():
-            connection.execute(f"DROP VIEW {view}")
-        connection.execute("DELETE FROM opscope_settings")
-        for table, column in (("op_tests", "second_authority"), ("night_kinds", "ops"), ("night_kinds", "uses")):
-            connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
-        connection.execute("UPDATE alembic_version SET version_num = '0024'")
+    assert "nightly-20261127-032357" in call("status", "--db", url).output
+    assert "no lowering for maximum" in call("show", FAILED_OP, "--db", url).output
+    # The run folder holds what the database has of that night, and publishing it again changes nothing.
+    (run_dir,) = (folder / "runs").iterdir()
+    run = load_run(run_dir)
+    with read_database(url) as connection:
+        published = from_database(connection, run.record.run_id)
+    in_database, in_folder = (  # the database's comparison reads the parameters of failing ops alone
+        {op_id: replace(op, params={}) for op_id, op in view.ops.items()} for view in (published, from_stored(run, ""))
+    )
+    assert in_database == in_folder
+    assert call("show", str(run_dir)).exit_code == 0
+    assert call("publish", str(run_dir), "--to", url).exit_code == 0
+    assert ask(url, "SELECT COUNT(*) FROM op_tests").rows == ((2 * OPS,),)
+    # The third night arrives from the spool.
+    shutil.copytree(folder / "spool", spool.folder_of(url, folder), dirs_exist_ok=True)
+    assert call("publish", "--to", url).exit_code == 0
+    labels = "SELECT label, COUNT(*) FROM night_diff WHERE night = (SELECT MAX(night) FROM night_diff) GROUP BY label"
+    assert ask(url, labels).rows == (("FIXED", 3),)
+    assert ask(url, "SELECT COUNT(*) FROM op_tests").rows == ((3 * OPS,),)
+
+
+def test_what_was_stored_is_read_and_added_to(stored: Path) -> None:
+    check_stored(f"sqlite:///{stored}/results.sqlite", stored)
+
+
+@pytest.mark.parametrize("version", ["0001", "0025"])
+def test_a_database_from_before_the_first_migration_is_refused_in_one_line(stored: Path, version: str) -> None:
+    with sqlite3.connect(stored / "results.sqlite") as connection:
+        connection.execute("UPDATE alembic_version SET version_num = ?", [version])
     connection.close()
-    with open_database(url) as connection:
-        assert _all_rows(connection) == expected
-
-
-def _all_rows(connection: sa.Connection) -> dict[str, str]:
-    """Table -> its rows as text."""
-    tables = ("op_tests", "night_counts", "night_kinds", "night_changes", "whole_models")
-    return {
-        table: str(
-            sorted(str(sorted(row.items())) for row in connection.execute(sa.text(f"SELECT * FROM {table}")).mappings())
+    for opened in (open_database, read_database):
+        with pytest.raises(InputError) as error, opened(f"sqlite:///{stored}/results.sqlite", "--db"):
+            pass
+        assert str(error.value) == (
+            f"--db: expected a database of schema 0026 or newer, got schema {version}; "
+            "try publishing the run folders to a new database"
         )
-        for table in tables
-    }
-
-
-def test_what_an_upgrade_counts_is_what_publishing_counts(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/db.sqlite"
-    failed = Op("compile_failed", uses={"a": 1, "b": 3}, error="no lowering")
-    same = {"exp": Op("not_run", uses={"b": 1}), "host": Op(uses={"a": 4}, more={"ran_on": "host"})}
-    for number, name in enumerate(("old", "add")):
-        publish(night(tmp_path, number, {**same, name: failed}), url)
-    versions = "opscope.reports.database.migrations.versions"
-    kinds = importlib.import_module(f"{versions}.0026_coverage_over_all_ops").KINDS
-    places = importlib.import_module(f"{versions}.0011_coverage_and_places").PLACES
-    add_alias(url, op_id("old"), op_id("add"), "the same op")
-    with open_database(url) as connection:
-        for table, statement in (("night_kinds", kinds), ("night_change_models", places)):
-            rows = sa.text(f"SELECT * FROM {table} ORDER BY 1, 2, 3, 4")
-            counted = connection.execute(rows).all()
-            connection.execute(sa.text(f"DELETE FROM {table}"))
-            connection.execute(sa.text(statement))
-            assert connection.execute(rows).all() == counted != []

@@ -29,7 +29,15 @@ from opscope.reports.database.schema import METADATA
 from opscope.reports.exports import frames
 from opscope.reports.publish import spool
 from opscope.reports.publish.publish import publish
-from opscope.reports.tests import postgres_server, test_ask, test_diff, test_night_views, test_nights, test_unblock
+from opscope.reports.tests import (
+    postgres_server,
+    test_ask,
+    test_diff,
+    test_migrations,
+    test_night_views,
+    test_nights,
+    test_unblock,
+)
 from opscope.reports.tests.night_runs import fresh, record, shard_run
 from opscope.reports.tests.nights import Op, night
 from opscope.reports.tests.sample_run import OPS, make_run
@@ -52,6 +60,13 @@ def test_every_question_has_the_answer_that_sqlite_gives(url: str, tmp_path: Pat
         name: kind.dtype for name, kind in frames.COLUMNS["op_tests"].items()
     }
     assert len(frame)
+
+
+def test_what_was_stored_is_read_and_added_to(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    test_migrations.extract(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    postgres_server.shared().restore(url, tmp_path / "results.pg.sql")
+    test_migrations.check_stored(url, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -260,7 +275,7 @@ def test_the_role_reads_and_does_nothing_else(url: str, tmp_path: Path, monkeypa
             connection.exec_driver_sql(statement)
     with open_database(url):
         pass
-    monkeypatch.setattr("opscope.reports.database.database.all_views", lambda: {"ledger": "SELECT 1 AS one"})
+    monkeypatch.setattr("opscope.reports.database.database.views", lambda: {"ledger": "SELECT 1 AS one"})
     with open_database(url):
         pass  # views that are made anew may be read too
     with engine.connect() as connection:
