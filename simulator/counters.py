@@ -1,7 +1,7 @@
 """What a run's cost says of the device: which unit limits it, how much of the grid computes, bytes moved.
 
-The closed form of `timing.py` has one figure for computing, one for moving data and one for launching an operation; of
-the second, DRAM takes what its bytes need at the board's measured bandwidth, and the NoC the rest. Which thread of a
+The closed form (`timing/closed_form.py`) has one figure for computing, one for moving data and one for launching an
+operation; of the second, DRAM takes what its bytes need at the board's measured bandwidth, and the NoC the rest. Which thread of a
 core takes the first is known of products and of ops whose path of data was measured, whose unpacking and packing are
 equal: it is called unpack there. It prices no Ethernet, which is never named as a limit of an unplanned op.
 
