@@ -44,6 +44,7 @@ lint: $(DEV) ## ruff, pyright, import contracts, file sizes, migrations, workflo
 	$(BIN)/python ci/check_sizes.py
 	$(BIN)/python ci/check_migrations.py
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/*.yml
 
 contracts: $(DEV) ## who may import whom
 	$(BIN)/lint-imports

@@ -1,7 +1,7 @@
 """Which cores an operation runs on, as (row, column) of the grid.
 
 A plan names them. A sharded result lies on those of its grid. A matrix product that fills a rectangle of tiles takes
-the rectangle that `timing.py` counts; everything else takes cores row by row, as tt-metal deals its work
+the rectangle that `timing/` counts; everything else takes cores row by row, as tt-metal deals its work
 (`num_cores_to_corerangeset`).
 """
 

@@ -1,9 +1,9 @@
 """What a run's cost says of the device: which unit limits it, how much of the grid computes, bytes moved.
 
-The closed form of `timing.py` has one figure for computing, one for moving data and one for launching an operation; of
-the second, DRAM takes what its bytes need at the board's measured bandwidth, and the NoC the rest. Which thread of a
-core takes the first is known of products and of ops whose path of data was measured, whose unpacking and packing are
-equal: it is called unpack there. It prices no Ethernet, which is never named as a limit of an unplanned op.
+The closed form (`timing/closed_form.py`) has one figure for computing, one for moving data and one for launching an
+operation; of the second, DRAM takes what its bytes need at the board's measured bandwidth, and the NoC the rest. Which
+thread of a core takes the first is known of products and of ops whose path of data was measured, whose unpacking and
+packing are equal: it is called unpack there. It prices no Ethernet, which is never named as a limit of an unplanned op.
 
 Of a planned program the epochs count: each has a slowest op, of which the model of time says which thread the others
 wait for or whether operands come too slowly (`timing/thread_cycles.py`), its waits, and DRAM. A wait is the NoC's in

@@ -1,7 +1,7 @@
 """What each step of the requested target costs: the parameters of the error model (docs/verdicts.md).
 
 A number is stored, perhaps cut where the matrix unit reads it, computed with, added up and packed. Each step rounds by
-its format's unit roundoff. `steps_of` says which steps a result goes through and what they cost; `scale.py` multiplies
+its format's unit roundoff. `steps_of` says which steps a result goes through and what they cost; `scores.py` multiplies
 the cost by the size of what was rounded.
 
 Sources: tenstorrent/tt-isa-documentation, WormholeB0 (SrcASrcB.md, MVMUL.md, ELWMUL.md, GAPOOL.md: which bits a phase

@@ -3,7 +3,7 @@
 A bit that is inverted stays so: each tensor that comes to lie over it is changed once, when it is written. A dead core
 never answers, and a stuck link delivers nothing, so that the operation which needs them hangs: `DeviceHang`. Links are
 those of NoC 0 between cores; what crosses one is the multicast of a product's operands along rows and columns of the
-cores that compute it (`timing.py`). The simulator routes no reads and writes of DRAM, and knows of circular buffers
+cores that compute it (`timing/`). The simulator routes no reads and writes of DRAM, and knows of circular buffers
 only how large they are: a fault there hits nothing, and says so.
 """
 

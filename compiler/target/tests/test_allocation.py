@@ -90,7 +90,7 @@ def test_a_map_says_what_lies_where_since_when_and_what_is_left() -> None:
 
 
 def test_reserved_regions_and_banks_of_every_board() -> None:
-    """Regions by tt-budabackend (buda.md 2.2); an L1 is 16 banks (L1.md: 91.5 KiB each on Wormhole)."""
+    """Regions by tt-budabackend netlists; an L1 is 16 banks (L1.md: 91.5 KiB each on Wormhole)."""
     for name in boards():
         board = load_board(name)
         for profile in (board.ttnn, board.buda):

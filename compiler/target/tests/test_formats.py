@@ -49,7 +49,7 @@ def test_both_vocabularies_name_the_same_format() -> None:
 
 
 def test_codes_are_those_of_the_back_end() -> None:
-    """tt-budabackend and tt-metal, `DataFormat`; buda.md 6."""
+    """The codes are those of `DataFormat` in tt-budabackend and tt-metal."""
     codes = {f.name: f.code for f in FORMATS.values() if f.code is not None}
     assert codes["Lf8"] == codes["Fp8_e5m2"] == 10
     assert (codes["Fp8_e4m3"], codes["UInt8"], codes["RawUInt8"], codes["RawUInt32"]) == (0x1A, 30, 0xF0, 0xF2)
