@@ -5,51 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from opscope.compiler.target.program import EltwiseParams
-from opscope.compiler.tt_mlir.calls.call import Emit, emits
+from opscope.compiler.tt_mlir.calls.call import FUNCTIONS, Emit, emits
 
-UNARY = (
-    "abs",
-    "acos",
-    "acosh",
-    "asin",
-    "asinh",
-    "atan",
-    "atanh",
-    "bitwise_not",
-    "cbrt",
-    "ceil",
-    "cos",
-    "cosh",
-    "erf",
-    "erfc",
-    "erfinv",
-    "exp",
-    "exp2",
-    "expm1",
-    "floor",
-    "gelu",
-    "hardsigmoid",
-    "isfinite",
-    "log",
-    "log1p",
-    "logical_not",
-    "neg",
-    "reciprocal",
-    "relu",
-    "relu6",
-    "rsqrt",
-    "sigmoid",
-    "sign",
-    "signbit",
-    "silu",
-    "sin",
-    "sinh",
-    "sqrt",
-    "square",
-    "tan",
-    "tanh",
-    "trunc",
-)
 OTHER_NAMES = {"round": "round_even"}
 """tt-metal's name -> ours, where they differ; its round takes halves to even."""
 BINARY = (
@@ -81,7 +38,7 @@ BINARY = (
 )
 
 
-@emits(*UNARY, *OTHER_NAMES)
+@emits(*FUNCTIONS, "bitwise_not", *OTHER_NAMES)
 def unary(emit: Emit) -> None:
     """One operand."""
     name = emit.name.removeprefix("ttnn.")
