@@ -333,7 +333,7 @@ def _check_dram(
         if queue.loc != "dram":
             continue
         size = queue.tiles * _bytes(queue.df) * queue.entries
-        alive = (0, inf) if queue.name in updated else _alive(netlist, queue, order)
+        alive = (0, inf) if queue.name in updated else lifetime(netlist, queue, order)
         for channel, address in queue.addresses:
             if channel >= profile.dram_channels or address + size > profile.dram_channel_bytes:
                 raise CompilerInputError(
@@ -370,7 +370,7 @@ def _near(parts: list) -> Iterator[tuple]:
         open_.append(part)
 
 
-def _alive(netlist: Netlist, queue: Queue, order: dict[str, int]) -> tuple[float, float]:
+def lifetime(netlist: Netlist, queue: Queue, order: dict[str, int]) -> tuple[float, float]:
     """Returns the first and last step of the program at which a queue holds data."""
     if queue.input == HOST:
         return (0, inf)

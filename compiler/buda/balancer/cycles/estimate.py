@@ -32,7 +32,7 @@ def estimate(
     spec = node.spec
     if spec.fused is not None:
         return _fused(arch, node, spec.fused, grid, stream, block)
-    conditions = _conditions(node)
+    conditions = conditions_of(node)
     step = inputs[1].block_shape if spec.is_matmul else None
     work = formulas.Work(
         block.t,
@@ -90,7 +90,8 @@ def _format_weight(node: Node) -> int:
     return {16: 2, 32: 4}.get(bits, 1)
 
 
-def _conditions(node: Node) -> frozenset[str]:
+def conditions_of(node: Node) -> frozenset[str]:
+    """Returns the conditions of an op by which its weights are chosen, such as `approx`."""
     spec, fmt = node.spec, number_format(node.data_format)
     held = {
         "approx": spec.approximate,

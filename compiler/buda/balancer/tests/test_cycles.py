@@ -12,7 +12,7 @@ import pytest
 
 from opscope.compiler.buda.balancer import budget
 from opscope.compiler.buda.balancer.cycles import formulas, sparse
-from opscope.compiler.buda.balancer.cycles.estimate import _conditions, estimate, theoretical, unmeasured
+from opscope.compiler.buda.balancer.cycles.estimate import conditions_of, estimate, theoretical, unmeasured
 from opscope.compiler.buda.balancer.cycles.formulas import Work
 from opscope.compiler.buda.balancer.cycles.weights import BY_ARCH, weights
 from opscope.compiler.buda.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor, UBlock
@@ -268,7 +268,7 @@ def test_a_product_at_full_rate_takes_a_quarter_of_a_tile_a_row() -> None:
 )
 def test_conditions_of_weights(spec: OpSpec, fmt: str, held: str) -> None:
     node = replace(graphs.unary(1, 1).node("op"), op=spec, data_format=fmt)
-    assert _conditions(node) == frozenset(held.split())
+    assert conditions_of(node) == frozenset(held.split())
 
 
 def rows(arch: str, name: str) -> list[dict[str, str]]:

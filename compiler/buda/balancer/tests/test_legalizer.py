@@ -10,7 +10,7 @@ import pytest
 
 from opscope.compiler.buda.balancer.budget import Budget
 from opscope.compiler.buda.balancer.failure import OpModelFailureReason as Reason
-from opscope.compiler.buda.balancer.legalizer import Illegal, _sparse_encoding, legalize, legalize_graph
+from opscope.compiler.buda.balancer.legalizer import Illegal, illegal_encoding, legalize, legalize_graph
 from opscope.compiler.buda.balancer.op_model import Candidate, OpModel
 from opscope.compiler.buda.balancer.options import LegalizerOptions, OpOverride
 from opscope.compiler.buda.balancer.shapes import BlockShape, Grid, StreamFactor, UBlock
@@ -176,7 +176,7 @@ def test_what_a_sparse_product_can_encode(
     node = graphs.one_tap_convolution().node("gather")
     pattern = SparsePattern(4, columns, tuple((r, r, unique - 1) for r in range(4)))
     node = replace(node, op=replace(node.spec, sparse=pattern))
-    got = _sparse_encoding(node, Grid(1, 1), stream, BlockShape(1, rows, 1, UBlock(u_rt, 1)))
+    got = illegal_encoding(node, Grid(1, 1), stream, BlockShape(1, rows, 1, UBlock(u_rt, 1)))
     long = f"{detail} and inner blocks of 1 exceed an index of 16 bits" if "tiles" in detail else detail
     assert got == (Illegal(Reason.IllegalSparseMatmul, long) if detail else None)
 
@@ -187,12 +187,12 @@ def test_the_least_inner_block_that_keeps_the_order_has_to_be_encoded() -> None:
     node = replace(node, op=replace(node.spec, sparse=SparsePattern(2, 4, ((0, 1, 1), (1, 0, 1)))))
     by_rows, by_columns = StreamFactor("R", 2, 1), StreamFactor("C", 1, 2)
     high, higher = (BlockShape(1, 2**14, 1, UBlock(u_rt, 1)) for u_rt in (1, 2))
-    assert _sparse_encoding(node, Grid(1, 1), by_rows, high) is None
-    got = _sparse_encoding(node, Grid(1, 1), by_rows, higher)
+    assert illegal_encoding(node, Grid(1, 1), by_rows, high) is None
+    got = illegal_encoding(node, Grid(1, 1), by_rows, higher)
     assert got is not None
     assert "inner blocks of 2 exceed" in got.detail
-    assert _sparse_encoding(node, Grid(2, 1), by_columns, high) is None
-    got = _sparse_encoding(node, Grid(2, 1), by_rows, high)
+    assert illegal_encoding(node, Grid(2, 1), by_columns, high) is None
+    got = illegal_encoding(node, Grid(2, 1), by_rows, high)
     assert got is not None
     assert got.detail == "no inner block keeps the order of 2 rows"
 

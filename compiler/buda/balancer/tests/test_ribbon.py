@@ -125,7 +125,7 @@ def test_few_columns_within_the_target(target: int, limits: tuple[int, int], tak
     models[1].block = BlockShape(1, 1, 1, UBlock(1, 1))
     solver: Any = Solver(graphs.chain(1), e0=models)
     policy = ribbon.Ribbon(PolicyOptions(target_cycles=target))
-    assert policy._pick(solver, BUDGET, solver.graph.ops[0], 1) == (models[taken], limits[taken])
+    assert policy.pick(solver, BUDGET, solver.graph.ops[0], 1) == (models[taken], limits[taken])
 
 
 def test_a_sparse_product_has_at_most_forty_cores_with_cnn() -> None:

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from opscope.compiler.buda.netlist.check import _alive, _check_dram, check, core_buffers, for_first_chip
+from opscope.compiler.buda.netlist.check import check, core_buffers, for_first_chip, lifetime
 from opscope.compiler.buda.netlist.model import HOST, FusedOp, Graph, Netlist, Op, Program, Queue, SubOp
 from opscope.compiler.errors import CompilerInputError
-from opscope.compiler.target.system_desc import load_board
 
 ONE = (1, 1)
 FORMAT = "Float16_b"
@@ -252,9 +251,9 @@ def passing(first: tuple[int, int], second: tuple[int, int], places: tuple[int, 
     """Three graphs; each of two queues is written by one of them and read by a later one or the same."""
     graphs: list[list[Op]] = [[], [], []]
     queues = [queue("x")]
-    for name, (writer, reader), place in zip("ab", (first, second), places, strict=True):
-        graphs[writer].append(op(f"w{name}", "x"))
-        graphs[reader].append(op(f"r{name}", name))
+    for row, (name, (writer, reader), place) in enumerate(zip("ab", (first, second), places, strict=True)):
+        graphs[writer].append(op(f"w{name}", "x", grid_loc=(row, 0)))
+        graphs[reader].append(op(f"r{name}", name, grid_loc=(row, 1)))
         queues.append(queue(name, f"w{name}", loc="dram", addresses=((0, place),)))
     return netlist(*map(tuple, graphs), queues=tuple(queues))
 
@@ -262,31 +261,24 @@ def passing(first: tuple[int, int], second: tuple[int, int], places: tuple[int, 
 ORDER = {"g0": 0, "g1": 1, "g2": 2}
 
 
-def overlap(made: Netlist) -> str:
-    with pytest.raises(CompilerInputError) as caught:
-        _check_dram(made, load_board("grayskull"), ORDER)
-    return str(caught.value)
-
-
 @pytest.mark.parametrize("places", [(4096, 4128), (4128, 4096), (4096, 4096)])
 def test_queues_share_bytes_only_at_different_times(places: tuple[int, int]) -> None:
-    board = load_board("grayskull")
     steps = list(combinations_with_replacement(range(3), 2))
     for one, other in product(steps, steps):
         made = passing(one, other, places)
         meet = set(range(one[0], one[1] + 1)) & set(range(other[0], other[1] + 1))
         if not meet:
-            _check_dram(made, board, ORDER)
+            check(made)
             continue
         later, earlier, at = ("a", "b", places[0]) if places[0] > places[1] else ("b", "a", places[1])
-        assert overlap(made) == (
+        assert wrong(made) == (
             f"queues.{later}: expected DRAM of its own, got channel 0 at {at:#x}, where {earlier} is"
         )
 
 
 def test_dram_is_shared_by_no_two_parts_of_one_channel_of_one_chip() -> None:
     """A part has 3 entries of 2x3x4x5x6 tiles of 2080 bytes."""
-    board, size = load_board("grayskull"), 3 * 720 * 2080
+    size = 3 * 720 * 2080
     sizes: dict[str, Any] = {"entries": 3, "t": 2, "mblock": (3, 4), "ublock": (5, 6), "loc": "dram"}
 
     def at(*parts: tuple[int, int, int]) -> Netlist:
@@ -297,34 +289,34 @@ def test_dram_is_shared_by_no_two_parts_of_one_channel_of_one_chip() -> None:
         return netlist((op("f", "q0"),), queues=tuple(made))
 
     for good in ((0, 1, 256), (1, 0, 256), (0, 0, 256 + size)):
-        _check_dram(at((0, 0, 256), good), board, ORDER)
-    _check_dram(at((0, 0, 256), (0, 0, 256 + 2 * size), (0, 0, 256 + size)), board, ORDER)
-    _check_dram(at((0, 7, 2**30 - size)), board, ORDER)
-    assert overlap(at((0, 0, 256), (0, 0, 288))) == (
+        check(at((0, 0, 256), good))
+    check(at((0, 0, 256), (0, 0, 256 + 2 * size), (0, 0, 256 + size)))
+    check(at((0, 7, 2**30 - size)))
+    assert wrong(at((0, 0, 256), (0, 0, 288))) == (
         "queues.q1: expected DRAM of its own, got channel 0 at 0x120, where q0 is"
     )
     for channel, place in ((8, 256), (0, 2**30 - size + 32)):
-        assert overlap(at((0, channel, place))) == (
+        assert wrong(at((0, channel, place))) == (
             f"queues.q0: expected to lie in 8 channels of 1073741824 bytes, got channel {channel}, {place:#x} to "
             f"{place + size:#x}"
         )
     twice = queue("q", addresses=((0, 256), (0, 256)), grid_size=(1, 2), **sizes)
-    assert overlap(netlist((op("f", "q"),), queues=(twice,))) == (
+    assert wrong(netlist((op("f", "q"),), queues=(twice,))) == (
         "queues.q: expected DRAM of its own, got channel 0 at 0x100, where q is"
     )
     # Of two at one place the one that the file has later is told, however long.
     long, short = replace(twice, addresses=((0, 256),), grid_size=ONE), queue("s", addresses=((0, 256),), loc="dram")
-    assert overlap(netlist((op("f", "q", "s"),), queues=(long, short))) == (
+    assert wrong(netlist((op("f", "q", "s"),), queues=(long, short))) == (
         "queues.s: expected DRAM of its own, got channel 0 at 0x100, where q is"
     )
 
 
 def test_a_queue_lives_from_its_writer_to_its_last_reader() -> None:
     made = passing((0, 2), (1, 1), (4096, 8192))
-    assert [_alive(made, made.queues[name], ORDER) for name in "xab"] == [(0, inf), (0, 2), (1, 1)]
-    assert _alive(made, made.queues["a"], {}) == (0, 0)
+    assert [lifetime(made, made.queues[name], ORDER) for name in "xab"] == [(0, inf), (0, 2), (1, 1)]
+    assert lifetime(made, made.queues["a"], {}) == (0, 0)
     unread = netlist((op("f", "x"),), queues=(queue("x"), queue("y", "f")))
-    assert _alive(unread, unread.queues["y"], {"g0": 3}) == (3, inf)
+    assert lifetime(unread, unread.queues["y"], {"g0": 3}) == (3, inf)
 
 
 def test_the_first_chip_that_can_run_it_is_taken() -> None:

@@ -16,10 +16,7 @@ from opscope.compiler.buda.netlist.emit import netlist_of, to_yaml
 from opscope.compiler.buda.netlist.interpret import executions
 from opscope.compiler.buda.netlist.model import Netlist, Program
 from opscope.compiler.buda.netlist.parse import parse
-from opscope.compiler.buda.netlist.to_binary import _elements as elements_of
-from opscope.compiler.buda.netlist.to_binary import _queue_elements as elements_of_queue
-from opscope.compiler.buda.netlist.to_binary import _spec as spec_of
-from opscope.compiler.buda.netlist.to_binary import to_binary
+from opscope.compiler.buda.netlist.to_binary import elements_of, elements_of_queue, spec_of, to_binary
 from opscope.compiler.buda.placer.epochs import PlacerOptions
 from opscope.compiler.buda.plan_to_binary import PlannedProgram
 from opscope.compiler.buda.plan_to_binary import to_binary as planned_binary

@@ -10,14 +10,14 @@ import pytest
 from opscope.compiler.buda.graph import NodeKind, OpSpec, Slices, TensorShape
 from opscope.compiler.buda.netlist.model import HOST, Graph, Netlist, Op, Program, Queue
 from opscope.compiler.buda.netlist.to_binary import (
-    _elements,
     _executed,
-    _queue_elements,
     _queue_shape,
     _shape,
-    _spec,
     _stream,
+    elements_of,
+    elements_of_queue,
     graph_of,
+    spec_of,
     to_binary,
 )
 from opscope.compiler.buda.op_options import OpOptions
@@ -196,10 +196,10 @@ def test_shapes_are_grids_of_blocks_and_pieces_in_time() -> None:
         _shape(replace(wide, attributes={"t_stream": {"dir": "C", "factor": [4, 3]}}))
     held = queue("x", t=9, grid_size=(2, 3), mblock=(4, 5), ublock=(6, 7))
     assert _queue_shape(held) == TensorShape(1, 9, 48, 105)
-    assert _queue_elements(replace(held, tile_dim=(16, 32))) == (9, 768, 3360)
-    assert _queue_elements(replace(held, elements=(1, 2, 3))) == (1, 2, 3)
-    assert _elements(replace(wide, tile_dim=(32, 16))) is None
-    assert _elements(replace(wide, attributes={"dim": "r"})) is None  # not a reduction
+    assert elements_of_queue(replace(held, tile_dim=(16, 32))) == (9, 768, 3360)
+    assert elements_of_queue(replace(held, elements=(1, 2, 3))) == (1, 2, 3)
+    assert elements_of(replace(wide, tile_dim=(32, 16))) is None
+    assert elements_of(replace(wide, attributes={"dim": "r"})) is None  # not a reduction
 
 
 WINDOWS = {"size": [5, 7], "kernel": [3, 2], "stride": [2, 1], "padding": [[1, 0], [0, 2]], "dilation": [1, 2]}
@@ -229,9 +229,9 @@ SPECS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 def test_attributes_say_what_an_op_computes(kind: str, attributes: dict[str, Any], wanted: dict[str, Any]) -> None:
     held = netlist(queues=())
     made = op("f", "x", type=kind, attributes=attributes, math_fidelity="LoFi", acc_df="Float16")
-    assert _spec(held, made) == replace(OpSpec(kind, "LoFi", "Float16"), **wanted)
+    assert spec_of(held, made) == replace(OpSpec(kind, "LoFi", "Float16"), **wanted)
     apart = replace(made, intermed_df="Bfp8")
-    assert _spec(held, apart).intermediate_format == "Bfp8"
+    assert spec_of(held, apart).intermediate_format == "Bfp8"
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_attributes_say_what_an_op_computes(kind: str, attributes: dict[str, Any
 )
 def test_attributes_that_are_missing_are_told(kind: str, attributes: dict[str, Any], told: str) -> None:
     with pytest.raises(CompilerInputError) as caught:
-        _spec(netlist(queues=()), op("f", "x", type=kind, attributes=attributes))
+        spec_of(netlist(queues=()), op("f", "x", type=kind, attributes=attributes))
     assert str(caught.value) == told
 
 
