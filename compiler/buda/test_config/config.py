@@ -111,10 +111,10 @@ def read(netlist: Row) -> TestConfig:
                 raise CompilerInputError(f"{where}: expected {key} for a stimulus of type {rule['type']}, got none")
     for where, rule in _rules("test-config.comparison-config", comparison):
         read_comparison(where, rule)
-    given = raw.get("test-args") or {}
-    if not isinstance(given, Mapping):
-        raise CompilerInputError(f"test-config.test-args: expected a mapping, got {given!r}")
-    arguments = {str(k): v for k, v in given.items() if isinstance(v, int)}
+    test_args = raw.get("test-args") or {}
+    if not isinstance(test_args, Mapping):
+        raise CompilerInputError(f"test-config.test-args: expected a mapping, got {test_args!r}")
+    arguments = {str(k): v for k, v in test_args.items() if isinstance(v, int)}
     return TestConfig(stimulus, comparison, arguments, not raw.get("stimulus-config"))
 
 

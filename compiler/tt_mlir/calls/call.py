@@ -170,9 +170,9 @@ ACTIVATIONS |= {"recip": "reciprocal", "logical_not_unary": "logical_not"}
 """Name in `op_type` -> kernel."""
 
 
-def activation(held: dict[str, str]) -> str | None:
+def activation(config: dict[str, str]) -> str | None:
     """The kernel of `#ttnn.unary_with_param<op_type = log1p>`; None if it has parameters or there is no such kernel."""
-    return ACTIVATIONS.get(held.get("op_type", "")) if set(held) == {"op_type"} else None
+    return ACTIVATIONS.get(config.get("op_type", "")) if set(config) == {"op_type"} else None
 
 
 Row = Callable[[Emit], None]

@@ -93,7 +93,7 @@ def _format_weight(node: Node) -> int:
 def conditions_of(node: Node) -> frozenset[str]:
     """Returns the conditions of an op by which its weights are chosen, such as `approx`."""
     spec, fmt = node.spec, number_format(node.data_format)
-    held = {
+    conditions = {
         "approx": spec.approximate,
         "vector_r": spec.vector == "r",
         "vector_c": spec.vector == "c",
@@ -103,4 +103,4 @@ def conditions_of(node: Node) -> frozenset[str]:
         "df_int8": fmt.name == "Int8",
         "df_int32": fmt.name == "Int32",
     }
-    return frozenset(name for name, holds in held.items() if holds)
+    return frozenset(name for name, holds in conditions.items() if holds)

@@ -184,7 +184,10 @@ def test_nlp_counts_the_cores_that_keep_a_parameter(k: int, cores: int) -> None:
     graph = graphs.matmul(4, k, 16)
     for in_dram, expected in ((False, {"w": cores}), (True, {})):
         legal = legalize_graph(graph, BUDGET, LegalizerOptions(dram_parameters=in_dram))
-        assert least_prologue_volumes(Solver(graph, {name: held.models for name, held in legal.items()})) == expected
+        assert (
+            least_prologue_volumes(Solver(graph, {name: legal_of_op.models for name, legal_of_op in legal.items()}))
+            == expected
+        )
 
 
 def test_nlp_works_its_target_out_within_bounds() -> None:

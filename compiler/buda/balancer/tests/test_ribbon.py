@@ -39,7 +39,7 @@ class Solver:
 
     def __init__(self, graph: BudaGraph, **models: Sequence[Any]) -> None:
         self.graph = graph
-        self.models = {name: tuple(held) for name, held in models.items()}
+        self.models = {name: tuple(models_of_op) for name, models_of_op in models.items()}
         self.taken: dict[str, Any] = {}
         self.at, self.set = self.models.__getitem__, self.taken.__setitem__
 
@@ -133,12 +133,12 @@ def test_a_sparse_product_has_at_most_forty_cores_with_cnn() -> None:
     graph = graphs.one_tap_convolution()
 
     def resident(*grids: tuple[int, int]) -> list[Any]:
-        held = [
+        fakes = [
             model(*grid, cycles=100 * number, parameters=(None, None), dram=()) for number, grid in enumerate(grids)
         ]
-        for each in held:
+        for each in fakes:
             each.spec = SimpleNamespace(type="sparse_matmul", is_matmul=True)
-        return held
+        return fakes
 
     with pytest.warns(DeprecationWarning, match="policy CNN is deprecated, as in TT-Buda; try Ribbon") as warned:
         policy = cnn.Cnn(PolicyOptions())

@@ -25,16 +25,16 @@ def queue(name: str, source: str = HOST, **changes: Any) -> Queue:
 def op(name: str, *inputs: str, **changes: Any) -> Op:
     """An exponential of one tile on the first core."""
     formats = (FORMAT,) * len(inputs)
-    held = Op(name, "exp", (0, 0), ONE, inputs, 1, ONE, ONE, formats, FORMAT, FORMAT, FORMAT, "HiFi3")
-    return replace(held, **changes)
+    made = Op(name, "exp", (0, 0), ONE, inputs, 1, ONE, ONE, formats, FORMAT, FORMAT, FORMAT, "HiFi3")
+    return replace(made, **changes)
 
 
 def netlist(*graphs: tuple[Op, ...], queues: tuple[Queue, ...] = (queue("x"),), **changes: Any) -> Netlist:
     """Graphs g0, g1 and so on, which one program runs in turn."""
     made = tuple(Graph(f"g{i}", 0, 1, ops) for i, ops in enumerate(graphs))
     runs = tuple(("execute", {"graph_name": graph.name}) for graph in made)
-    held = Netlist("grayskull", {each.name: each for each in queues}, made, (Program("run", runs),))
-    return replace(held, **changes)
+    whole = Netlist("grayskull", {each.name: each for each in queues}, made, (Program("run", runs),))
+    return replace(whole, **changes)
 
 
 def wrong(bad: Netlist) -> str:
@@ -43,17 +43,17 @@ def wrong(bad: Netlist) -> str:
     return str(caught.value)
 
 
-def tiles(held: Netlist, which: Op) -> list[tuple[str, int, str, int]]:
-    graph = next(graph for graph in held.graphs if which in graph.ops)
-    return [(b.role, b.operand, b.data_format, b.tiles) for b in core_buffers(held, graph, which)]
+def tiles(whole: Netlist, which: Op) -> list[tuple[str, int, str, int]]:
+    graph = next(graph for graph in whole.graphs if which in graph.ops)
+    return [(b.role, b.operand, b.data_format, b.tiles) for b in core_buffers(whole, graph, which)]
 
 
 def test_a_product_holds_two_rows_of_its_right_operands_blocks() -> None:
     """2x3 blocks of 4x5 tiles, 6 deep: twice 4 x 6, twice 3 x 6 x 5, and twice the 4 x 5 of a bias."""
     matmul = op("f", "x", "w", "b", type="matmul", mblock=(2, 3), ublock=(4, 5), attributes={"u_kt": 6})
-    held = netlist((matmul,), queues=(queue("x"), queue("w"), queue("b")))
+    made = netlist((matmul,), queues=(queue("x"), queue("w"), queue("b")))
     output = ("output", 0, FORMAT, 240)
-    assert tiles(held, matmul) == [
+    assert tiles(made, matmul) == [
         ("input", 0, FORMAT, 48),
         ("input", 1, FORMAT, 180),
         ("input", 2, FORMAT, 40),
@@ -83,8 +83,8 @@ def test_a_product_holds_two_rows_of_its_right_operands_blocks() -> None:
 def test_a_fused_op_holds_a_micro_block_per_intermediate() -> None:
     for count in (0, 1, 3):
         fused = op("f", "x", type="fused_op", mblock=(2, 3), ublock=(2, 4), attributes={"fused_op_id": 5})
-        held = netlist((fused,), fused_ops={5: FusedOp(5, 1, count, ())})
-        kept = [row for row in tiles(held, fused) if row[0] == "intermediate"]
+        made = netlist((fused,), fused_ops={5: FusedOp(5, 1, count, ())})
+        kept = [row for row in tiles(made, fused) if row[0] == "intermediate"]
         assert kept == [("intermediate", i, FORMAT, 8) for i in range(count)]
 
 
@@ -131,8 +131,10 @@ def test_a_block_fits_in_half_of_dst() -> None:
     wormhole = {"arch": "wormhole_b0"}
     for dst, most in (("Float16_b", 8), ("Float16", 8), ("Float32", 4), ("Int32", 4)):
         check(netlist((op("f", "x", acc_df=dst, ublock=(1, most)),), **wormhole))
-        told = wrong(netlist((op("f", "x", acc_df=dst, ublock=(most + 1, 1)),), **wormhole))
-        assert told == (f"graphs.g0.f.ublock: expected at most {most} tiles, which half of Dst holds, got {most + 1}x1")
+        message = wrong(netlist((op("f", "x", acc_df=dst, ublock=(most + 1, 1)),), **wormhole))
+        assert message == (
+            f"graphs.g0.f.ublock: expected at most {most} tiles, which half of Dst holds, got {most + 1}x1"
+        )
     assert wrong(netlist((op("f", "x", acc_df="Int32"),))) == (
         "graphs.g0.f.acc_df: expected Float16_b, Float16, got Int32"
     )
@@ -152,9 +154,9 @@ def test_the_blocks_of_steps_fit_in_half_of_dst_too() -> None:
 
 def test_formats_are_those_of_the_chip() -> None:
     check(netlist((op("f", "x", in_df=("Bfp2_b",), out_df="Bfp2"),), queues=(queue("x", df="Bfp2_b"),)))
-    told = "expected a format of grayskull (Float32, Float16, "
-    assert wrong(netlist((op("f", "x", in_df=("Tf32",)),))).startswith(f"graphs.g0.f.in_df[0]: {told}")
-    assert wrong(netlist((op("f", "x", out_df="Fp8_e4m3"),))).startswith(f"graphs.g0.f.out_df: {told}")
+    message = "expected a format of grayskull (Float32, Float16, "
+    assert wrong(netlist((op("f", "x", in_df=("Tf32",)),))).startswith(f"graphs.g0.f.in_df[0]: {message}")
+    assert wrong(netlist((op("f", "x", out_df="Fp8_e4m3"),))).startswith(f"graphs.g0.f.out_df: {message}")
     assert wrong(netlist((op("f", "x", in_df=()),))) == "graphs.g0.f.in_df: expected 1 formats, got 0"
     assert wrong(netlist((op("f", "x"),), queues=(queue("x", df="Tf32"),))) == (
         "queues.x.df: expected a format of grayskull, got Tf32"
@@ -170,11 +172,11 @@ def test_a_queue_has_the_tiles_of_the_op_that_writes_it() -> None:
     check(netlist((replace(first, tile_dim=small),), queues=(out[0], queue("y", "f", tile_dim=small))))
 
 
-def test_names_are_told_with_the_nearest() -> None:
+def test_an_unknown_name_is_refused_with_the_nearest_ones() -> None:
     many = tuple(queue(f"x{i}") for i in range(5))
-    told = wrong(netlist((op("f", "x9"),), queues=many))
-    assert told.startswith("graphs.g0.f.inputs: expected an op or a queue, got 'x9'; try x")
-    assert len(told.partition("; try ")[2].split(", ")) == 3
+    message = wrong(netlist((op("f", "x9"),), queues=many))
+    assert message.startswith("graphs.g0.f.inputs: expected an op or a queue, got 'x9'; try x")
+    assert len(message.partition("; try ")[2].split(", ")) == 3
     assert wrong(netlist((op("f", "gone"),))) == "graphs.g0.f.inputs: expected an op or a queue, got 'gone'"
     assert wrong(netlist((op("x", "x"),))) == ("graphs.g0.x: expected a name of its own, got one that queues has too")
     assert wrong(netlist((op("f", "x"),), (op("f", "x"),))) == (
@@ -211,8 +213,8 @@ def test_each_core_is_taken_once() -> None:
     check(netlist((turned, op("g", "f", grid_loc=(2, 4)))))
     assert "expected free cores, got [3, 3]" in wrong(netlist((turned, op("g", "f", grid_loc=(3, 3)))))
     for at in ((10, 0), (0, 12)):
-        told = f"graphs.g0.f: expected cores of the 10x12 grid, got {list(at)}"
-        assert wrong(netlist((op("f", "x", grid_loc=at),))) == told
+        message = f"graphs.g0.f: expected cores of the 10x12 grid, got {list(at)}"
+        assert wrong(netlist((op("f", "x", grid_loc=at),))) == message
     check(netlist((op("f", "x", grid_loc=(9, 11)),)))
 
 
@@ -304,7 +306,7 @@ def test_dram_is_shared_by_no_two_parts_of_one_channel_of_one_chip() -> None:
     assert wrong(netlist((op("f", "q"),), queues=(twice,))) == (
         "queues.q: expected DRAM of its own, got channel 0 at 0x100, where q is"
     )
-    # Of two at one place the one that the file has later is told, however long.
+    # Of two at one place the error names the one that the file has later, however long.
     long, short = replace(twice, addresses=((0, 256),), grid_size=ONE), queue("s", addresses=((0, 256),), loc="dram")
     assert wrong(netlist((op("f", "q", "s"),), queues=(long, short))) == (
         "queues.s: expected DRAM of its own, got channel 0 at 0x100, where q is"

@@ -228,8 +228,8 @@ def test_numbers_keep_to_their_limits() -> None:
     )
     assert (lists.numbers("a"), lists.numbers("b", 2, 0), lists.pair("a")) == ((1, LARGEST), (0, 2), (1, LARGEST))
     for key in "bcdef":
-        told = f"at.{key}: expected a list of whole numbers from 1, got {lists.raw[key]}"
-        assert wrong(lists.numbers, key) == told
+        message = f"at.{key}: expected a list of whole numbers from 1, got {lists.raw[key]}"
+        assert wrong(lists.numbers, key) == message
     assert wrong(lists.numbers, "a", 3) == f"at.a: expected 3 whole numbers from 1, got [1, {LARGEST}]"
     assert wrong(lists.pair, "b") == "at.b: expected 2 whole numbers from 1, got [0, 2]"
 
@@ -252,9 +252,9 @@ def test_words_flags_and_formats_are_what_was_expected() -> None:
 def test_an_unknown_key_is_told_with_the_three_nearest() -> None:
     keys = frozenset({"mblock", "ublock", "oblock", "iblock", "other"})
     MappingReader("at", {"mblock": 1, "input_0_tms": 2}).known(keys)
-    told = wrong(MappingReader("at", {"eblock": 1}).known, keys)
-    assert told.startswith("at: expected a key of the netlist, got 'eblock'; try ")
-    assert len(told.partition("; try ")[2].split(", ")) == 3
+    message = wrong(MappingReader("at", {"eblock": 1}).known, keys)
+    assert message.startswith("at: expected a key of the netlist, got 'eblock'; try ")
+    assert len(message.partition("; try ")[2].split(", ")) == 3
     for key in ("input_", "_tms", 7):
         assert wrong(MappingReader("at", {key: 1}).known, keys) == f"at: expected a key of the netlist, got {key!r}"
 
@@ -317,6 +317,6 @@ def test_a_file_is_named_in_what_is_wrong_with_it(tmp_path: Path) -> None:
     gone = tmp_path / "gone.yaml"
     assert wrong(read, gone) == f"{gone}: expected a readable netlist, got: no such file or directory"
     file.write_bytes(b"\xff\xfe\xfa")
-    told = wrong(read, file)
-    assert told.startswith(f"{file}: expected a readable netlist, got: ")
-    assert "none" not in told
+    message = wrong(read, file)
+    assert message.startswith(f"{file}: expected a readable netlist, got: ")
+    assert "none" not in message
