@@ -159,14 +159,14 @@ def _read(module: Source) -> ModuleOp:
             raise CompilerInputError(f"{module}: expected a readable StableHLO file, got {error.strerror}") from error
     if isinstance(module, bytes | str):
         return guard.read(module)
-    held: Any = module
-    if hasattr(held, "compiler_ir"):  # jax.stages.Lowered
-        held = held.compiler_ir(dialect="stablehlo")
-    if not hasattr(held, "operation"):
-        got = type(held).__name__
+    source: Any = module
+    if hasattr(source, "compiler_ir"):  # jax.stages.Lowered
+        source = source.compiler_ir(dialect="stablehlo")
+    if not hasattr(source, "operation"):
+        got = type(source).__name__
         raise CompilerInputError(f"module: expected StableHLO text, bytecode or a module object, got {got}; try str()")
     data = io.BytesIO()
-    held.operation.write_bytecode(data)
+    source.operation.write_bytecode(data)
     return door.read(data.getvalue())
 
 

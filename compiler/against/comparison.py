@@ -72,7 +72,7 @@ def compare(others: Iterable[OtherOp], ours: Callable[[bytes], Emission]) -> Com
     stops: Counter[tuple[str, str, str]] = Counter()
     first: dict[object, str] = {}
     both: Counter[tuple[str, str]] = Counter()
-    found: Counter[tuple[object, ...]] = Counter()
+    counts: Counter[tuple[object, ...]] = Counter()
     named: dict[tuple[object, ...], dict[str, None]] = {}
     kept: dict[tuple[object, ...], Difference] = {}
     total = 0
@@ -91,7 +91,7 @@ def compare(others: Iterable[OtherOp], ours: Callable[[bytes], Emission]) -> Com
                 both[dialect, "names"] += all(each.kind != "ops" for each in here)
                 both[dialect, "all"] += not here
         for key in dict.fromkeys(map(_key, different)):
-            found[key] += 1
+            counts[key] += 1
             first.setdefault(key, other.op_id)
         for each in different:
             named.setdefault(_key(each), {})[each.op] = None
@@ -102,7 +102,7 @@ def compare(others: Iterable[OtherOp], ours: Callable[[bytes], Emission]) -> Com
         tuple(Agreement(d, both[d, "both"], both[d, "names"], both[d, "all"]) for d in DIALECTS),
         tuple(
             Group(kept[key], tuple(named[key]), count, first[key], reason_for(kept[key]))
-            for key, count in sorted(found.items(), key=lambda item: (kept[item[0]].dialect, -item[1], kept[item[0]]))
+            for key, count in sorted(counts.items(), key=lambda item: (kept[item[0]].dialect, -item[1], kept[item[0]]))
         ),
     )
 

@@ -67,11 +67,11 @@ class Difference:
 
 def differences(name: str, ours: Emission, theirs: Emission) -> list[Difference]:
     """Returns how the two differ, each way once; nothing for a dialect that one of them did not reach."""
-    found: dict[Difference, None] = {}
+    differences: dict[Difference, None] = {}
     for dialect, mine, other in (("ttir", ours.ttir, theirs.ttir), ("ttnn", ours.ttnn, theirs.ttnn)):
         if mine and other:
-            found |= dict.fromkeys(_differences(dialect, name, _own(dialect, mine), _own(dialect, other)))
-    return list(found)
+            differences |= dict.fromkeys(_differences(dialect, name, _own(dialect, mine), _own(dialect, other)))
+    return list(differences)
 
 
 def _own(dialect: str, text: str) -> list[PrintedOp]:

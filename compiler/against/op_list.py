@@ -48,14 +48,14 @@ class Comparison:
 def read_list(source: str) -> dict[str, dict[str, tuple[str, ...] | None]]:
     """Returns dialect -> op -> its attributes, None if the list has no attributes. Raises ListError."""
     try:
-        held = json.loads(source)
+        document = json.loads(source)
     except json.JSONDecodeError as error:
         raise ListError(f"expected JSON, got: {error}") from error
-    if not isinstance(held, dict) or not set(DIALECTS) & set(held):
-        raise ListError(f"expected an object with {' or '.join(DIALECTS)}, got {type(held).__name__}")
+    if not isinstance(document, dict) or not set(DIALECTS) & set(document):
+        raise ListError(f"expected an object with {' or '.join(DIALECTS)}, got {type(document).__name__}")
     listed: dict[str, dict[str, tuple[str, ...] | None]] = {}
     for dialect in DIALECTS:
-        ops: Any = held.get(dialect, [])
+        ops: Any = document.get(dialect, [])
         if not isinstance(ops, list | dict) or not all(isinstance(name, str) for name in ops):
             raise ListError(f"{dialect}: expected names of ops, got {str(ops)[:60]}")
         listed[dialect] = {
@@ -65,12 +65,12 @@ def read_list(source: str) -> dict[str, dict[str, tuple[str, ...] | None]]:
     return listed
 
 
-def _attributes(dialect: str, name: str, held: Any) -> tuple[str, ...] | None:
-    if held is None:
+def _attributes(dialect: str, name: str, names: Any) -> tuple[str, ...] | None:
+    if names is None:
         return None
-    if not isinstance(held, list) or not all(isinstance(word, str) for word in held):
-        raise ListError(f"{dialect}.{name}: expected a list of attributes' names, got {str(held)[:60]}")
-    return tuple(held)
+    if not isinstance(names, list) or not all(isinstance(word, str) for word in names):
+        raise ListError(f"{dialect}.{name}: expected a list of attributes' names, got {str(names)[:60]}")
+    return tuple(names)
 
 
 def against(listed: dict[str, dict[str, tuple[str, ...] | None]]) -> list[Comparison]:

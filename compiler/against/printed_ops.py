@@ -111,11 +111,11 @@ def _result_types(text: str, aliases: dict[str, str]) -> tuple[str, ...]:
 
 
 def _attributes(text: str, aliases: dict[str, str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    attributes: dict[str, str] = {}
     for part in split(text):
         name, equals, value = part.strip().partition(" = ")
-        found[name] = _expanded(value, aliases) if equals else "unit"
-    return found
+        attributes[name] = _expanded(value, aliases) if equals else "unit"
+    return attributes
 
 
 def _expanded(text: str, aliases: dict[str, str]) -> str:

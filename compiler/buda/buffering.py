@@ -143,20 +143,20 @@ class _State:
             alike.append((model, placed.row, placed.col, placed.grid, node.shape, node.data_format, order, edges))
         return tuple(alike)
 
-    def feed_alike(self, number: int, given: list[Given]) -> None:
+    def feed_alike(self, number: int, feeds: list[Given]) -> None:
         """Gives an epoch the room that one like it has got."""
-        for producer, consumer, operand, share in given:
+        for producer, consumer, operand, share in feeds:
             ops = self.ops(number)
             edges = self.plan.graph.operands(ops[consumer])
             self.give(number, next(e for e in edges if (e.producer, e.operand) == (ops[producer], operand)), share)
 
     def feed(self, number: int) -> list[Given]:
         """Gives room to every edge of an epoch that makes another branch starve; returns what it gave, in order."""
-        given: list[Given] = []
+        feeds: list[Given] = []
 
         def give(edge: Edge, share: float) -> None:
             ops = self.ops(number)
-            given.append((ops.index(edge.producer), ops.index(edge.consumer), edge.operand, share))
+            feeds.append((ops.index(edge.producer), ops.index(edge.consumer), edge.operand, share))
             self.give(number, edge, share)
 
         for _ in range(ROUNDS):
@@ -168,11 +168,11 @@ class _State:
                 if room[edge] > room_of(self.plan.choices[edge.producer].model):
                     give(edge, room[edge])
             if not room:
-                return given
+                return feeds
         # What buffers and nops did not set free goes through DRAM: each such edge waits for nothing any more.
         while (now := self.flow(number)).stuck and now.full:
             give(now.full[0], inf)
-        return given
+        return feeds
 
     def _culprits(self, number: int, goal: float) -> dict[Edge, float]:
         """Returns edges that need more room, all of it for now, so that with it the epoch reaches its goal."""

@@ -239,14 +239,14 @@ class _Integers:
     def packed(self, tensor: int) -> int:
         """Returns a result behind the packer's relu, saturated, in the op's format."""
         spec, builder = self.node.spec, self.builder
-        held = builder.tensors[tensor].data_format
+        data_format = builder.tensors[tensor].data_format
         if spec.relu:
             kernel, params = relu_kernel(spec.options)
-            tensor = self.plain(kernel, [tensor], held, params)
+            tensor = self.plain(kernel, [tensor], data_format, params)
         wanted = self.node.data_format
-        if wanted in RANGES and held != wanted:
-            tensor = self.plain("clamp_scalar", [tensor], held, EltwiseParams(RANGES[wanted]))
-        if wanted not in INTEGERS and held in INTEGERS:
+        if wanted in RANGES and data_format != wanted:
+            tensor = self.plain("clamp_scalar", [tensor], data_format, EltwiseParams(RANGES[wanted]))
+        if wanted not in INTEGERS and data_format in INTEGERS:
             tensor = builder.cast(tensor, self.node.extent, "Float32", self.node.name)
         return builder.cast(tensor, self.node.extent, wanted, self.node.name)
 

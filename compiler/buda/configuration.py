@@ -345,10 +345,10 @@ def _meant(graph: BudaGraph, ops: Iterable[str | Predicate]) -> list[str]:
         if isinstance(op, str):
             names[graph.node(op).name] = None
             continue
-        found = [node.name for node in graph.ops if op(node.name, node.spec.type, node.name.rpartition(".")[0])]
-        if not found:
+        matching = [node.name for node in graph.ops if op(node.name, node.spec.type, node.name.rpartition(".")[0])]
+        if not matching:
             raise CompilerInputError(f"graph {graph.name}: expected ops that the predicate matches, got none")
-        names |= dict.fromkeys(found)
+        names |= dict.fromkeys(matching)
     return list(names)
 
 

@@ -81,12 +81,12 @@ def step_nodes(
     """
     fused = node.spec.fused
     assert fused is not None
-    held = {f"input{i}": pair for i, pair in enumerate(zip(operands, shapes, strict=True))}
+    values = {f"input{i}": pair for i, pair in enumerate(zip(operands, shapes, strict=True))}
     for step in fused.steps:
         last = step.output == OUTPUT
         inputs, seen = [], []
         for i, key in enumerate(step.inputs):
-            operand, shape = held[key]
+            operand, shape = values[key]
             inputs.append(Operand(operand.producer, (*operand.tms, *step.tms_of(i))))
             seen.append(apply_tms(shape, step.tms_of(i)))
         shape = result_shape(step.name, step.spec, seen)
@@ -99,7 +99,7 @@ def step_nodes(
             (node.elements if last else step.elements) or reduced_elements(step.spec, shape),
         )
         yield step_node, [Edge(o.producer, step_node.name, i, o.tms) for i, o in enumerate(inputs)]
-        held[step.output] = Operand(step_node.name), step_node.shape
+        values[step.output] = Operand(step_node.name), step_node.shape
 
 
 def _held_as(node: Node, step: Step) -> str:

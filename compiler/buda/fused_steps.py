@@ -54,7 +54,7 @@ class _Scheduler:
         """Adds the steps of the members, in order."""
         names = frozenset(node.name for node in self.members)
         readers = {name: sum(edge.consumer in names for edge in self.graph.users(name)) for name in names}
-        held: dict[str, int] = {}
+        buffers: dict[str, int] = {}
         """Member -> the buffer that its result waits in."""
         before: int | None = None
         """The buffer of the step before, if Dst may pass its result on."""
@@ -66,17 +66,17 @@ class _Scheduler:
                     inputs.append(f"input{len(self.entering)}")
                     self.entering.append((edge, tuple(tm for tm in edge.tms if tm.name != "tile_broadcast")))
                 else:
-                    inputs.append(_buffer(held[edge.producer]))
+                    inputs.append(_buffer(buffers[edge.producer]))
                     readers[edge.producer] -= 1
                     if not readers[edge.producer]:
-                        freed.append(held.pop(edge.producer))
+                        freed.append(buffers.pop(edge.producer))
                 tms.append(tuple(tm for tm in edge.tms if tm.name == "tile_broadcast"))
             if before is not None and before in freed and self._reads_dest(node, inputs, tms, _buffer(before)):
                 inputs[inputs.index(_buffer(before))] = DEST
                 self.steps[-1] = replace(self.steps[-1], output=DEST)
                 freed.remove(before)
             last = node is self.members[-1]
-            buffer = held[node.name] = next(i for i in range(len(self.members)) if i not in held.values())
+            buffer = buffers[node.name] = next(i for i in range(len(self.members)) if i not in buffers.values())
             self.steps.append(
                 Step(
                     f"{node.spec.type}.{len(self.steps)}",

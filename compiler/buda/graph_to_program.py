@@ -142,9 +142,9 @@ class _Builder:
                 self.tensor[node.name] = self.op(node)
             elif node.kind is NodeKind.OUTPUT:
                 (edge,) = self.graph.operands(node.name)
-                held = self.as_float(self.operand(edge, node.extent), node.extent, node.name)
+                value = self.as_float(self.operand(edge, node.extent), node.extent, node.name)
                 outputs.append(self.add(TensorDesc(node.extent, "f32", "Float32", "row_major", "system_memory")))
-                self.call("from_device", [held], outputs[-1], LayoutParams(), node.name)
+                self.call("from_device", [value], outputs[-1], LayoutParams(), node.name)
                 self.tensor[node.name] = outputs[-1]
                 results.append(node.name)
             elif not self.is_picker(node):
@@ -178,16 +178,16 @@ class _Builder:
         """
         if node.data_format in RAW:
             kind = INTEGERS[node.data_format]
-            given = self.add(TensorDesc(node.extent, kind, RAW[node.data_format], "row_major", "system_memory"))
+            source = self.add(TensorDesc(node.extent, kind, RAW[node.data_format], "row_major", "system_memory"))
             self.tensor[node.name] = self.on_device(node.extent, node.data_format)
-            self.call("to_device", [given], self.tensor[node.name], LayoutParams(), node.name)
-            return given
-        given = self.add(TensorDesc(node.extent, "f32", "Float32", "row_major", "system_memory"))
+            self.call("to_device", [source], self.tensor[node.name], LayoutParams(), node.name)
+            return source
+        source = self.add(TensorDesc(node.extent, "f32", "Float32", "row_major", "system_memory"))
         whole = node.data_format in INTEGERS
-        held = self.on_device(node.extent, "Float32" if whole else node.data_format)
-        self.call("to_device", [given], held, LayoutParams(), node.name)
-        self.tensor[node.name] = self.cast(held, node.extent, node.data_format, node.name) if whole else held
-        return given
+        target = self.on_device(node.extent, "Float32" if whole else node.data_format)
+        self.call("to_device", [source], target, LayoutParams(), node.name)
+        self.tensor[node.name] = self.cast(target, node.extent, node.data_format, node.name) if whole else target
+        return source
 
     def cast(self, tensor: int, elements: tuple[int, ...], data_format: str, where: str) -> int:
         """Returns a tensor in another format; itself if it has that format."""
@@ -209,12 +209,12 @@ class _Builder:
     def operand(self, edge: Edge, wanted: Elements) -> int:
         """Returns the operand's tensor as its consumer reads it."""
         producer = self.graph.node(edge.producer)
-        held = self.tensor[edge.producer]
+        edge_tensor = self.tensor[edge.producer]
         if not edge.tms and producer.extent == wanted:
-            return held
+            return edge_tensor
         tensor = self.on_device(wanted, producer.data_format)
         params = TmsParams(tuple(str(tm) for tm in edge.tms), wanted)
-        return self.call("tms", [held], tensor, params, f"{edge.consumer}.input_{edge.operand}_tms")
+        return self.call("tms", [edge_tensor], tensor, params, f"{edge.consumer}.input_{edge.operand}_tms")
 
     def op(self, node: Node) -> int:
         """Returns the op's result."""
@@ -311,8 +311,8 @@ class _Builder:
             if axis:
                 extent[axis] = whole((z, r, c)[axis])
             parts.append(self.operand(edge, (extent[0], extent[1], extent[2])))
-        held = [self.tensors[part].shape for part in parts]
-        full = tuple(sum(h[d] for h in held) if d == axis else held[0][d] for d in range(3))
+        shapes = [self.tensors[part].shape for part in parts]
+        full = tuple(sum(h[d] for h in shapes) if d == axis else shapes[0][d] for d in range(3))
         out = self.on_device(full, node.data_format)
         self.operation[node.name] = len(self.operations)
         return self.call("concat", parts, out, ConcatParams(axis), node.name, numerics)
@@ -322,10 +322,10 @@ class _Builder:
         taken = node.spec.slices
         if taken is None:
             raise CompilerInputError(f"{node.name}: expected a splice that says what it takes, got none")
-        held = self.operand(edge, seen)
+        operand = self.operand(edge, seen)
         producer = self.graph.node(edge.producer)
         apart = self.on_device(taken.dims, producer.data_format)
-        self.call("reshape", [held], apart, ReshapeParams(taken.dims), node.name)
+        self.call("reshape", [operand], apart, ReshapeParams(taken.dims), node.name)
         bounds = zip(taken.begins, taken.ends, taken.steps, strict=True)
         cut = self.on_device(tuple(-(-(e - b) // s) for b, e, s in bounds), node.data_format)
         self.operation[node.name] = len(self.operations)

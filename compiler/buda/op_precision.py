@@ -105,12 +105,12 @@ class OpPrecision:
 
 def _float(name: str, word: str) -> str:
     try:
-        found = number_format(word)
+        number = number_format(word)
     except ValueError as error:
         raise CompilerInputError(f"{name}: expected a number format, got {word!r}") from error
-    if not found.is_float:
+    if not number.is_float:
         raise CompilerInputError(f"{name}: expected a format of floats, got {word}")
-    return found.name
+    return number.name
 
 
 def _one_of(name: str, word: str, words: Collection[str]) -> str:

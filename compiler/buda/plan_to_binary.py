@@ -177,7 +177,7 @@ def _queue(
     node: Node, source: str, program: GraphProgram, kind: str, grid: Grid, block: BlockShape, location: str, chip: int
 ) -> QueuePlan:
     name = f"e2e_{node.name}_0" if node.kind is NodeKind.OP else node.name
-    held = block.t * block.tiles * node.tile_bytes
+    entry = block.t * block.tiles * node.tile_bytes
     entries = HOST_ENTRIES if kind == "queue" and node.kind is not NodeKind.OP else 1
     return QueuePlan(
         name,
@@ -191,7 +191,7 @@ def _queue(
         location,
         chip,
         (),
-        held,
+        entry,
     )
 
 

@@ -54,10 +54,10 @@ def known_number(value: SSAValue) -> float | None:
     """Returns the number that every element of `value` is, as far as is known; else None."""
     if (number := splat(value)) is not None:
         return number
-    found = known_array(value)
-    if found is None or not found.size or not np.all(found == found.flat[0]):
+    array = known_array(value)
+    if array is None or not array.size or not np.all(array == array.flat[0]):
         return None
-    return float(found.flat[0])
+    return float(array.flat[0])
 
 
 def known_array(value: SSAValue, steps: int = MOST_STEPS) -> np.ndarray | None:
@@ -82,10 +82,10 @@ def known_array(value: SSAValue, steps: int = MOST_STEPS) -> np.ndarray | None:
         return np.asarray(MOVEMENTS[op.ROW.ttir](op, *operands)).astype(kind)
 
 
-def _constant(held: Attribute, shape: Sequence[int], kind: Any) -> np.ndarray | None:
-    if not isinstance(held, DenseIntOrFPElementsAttr):
+def _constant(attribute: Attribute, shape: Sequence[int], kind: Any) -> np.ndarray | None:
+    if not isinstance(attribute, DenseIntOrFPElementsAttr):
         return None
-    numbers = np.asarray(held.get_values(), kind)
+    numbers = np.asarray(attribute.get_values(), kind)
     if numbers.size == 1:
         return np.full(shape, numbers.ravel()[0], kind)
     return numbers.reshape(shape) if numbers.size == np.prod(shape, dtype=int) else None

@@ -167,10 +167,16 @@ def _write_slices(function: Any, meshes: dict[str, Axes]) -> None:
     leave to do is a dim's last axes. A composite that no such axes explain is left to its decomposition.
     """
     for op in [view.operation for view in function.regions[0].blocks[0].operations]:
-        held = op.attributes.get("composite_attributes", {})
-        if op.name != "stablehlo.composite" or op.attributes["name"].value != ALL_SLICE or "out_sharding" not in held:
+        attributes = op.attributes.get("composite_attributes", {})
+        if (
+            op.name != "stablehlo.composite"
+            or op.attributes["name"].value != ALL_SLICE
+            or "out_sharding" not in attributes
+        ):
             continue
-        steps = _slices(sdy.TensorShardingAttr(held["out_sharding"]), op.operands[0].type, op.results[0].type, meshes)
+        steps = _slices(
+            sdy.TensorShardingAttr(attributes["out_sharding"]), op.operands[0].type, op.results[0].type, meshes
+        )
         if steps is None:
             continue
         value, shape = op.operands[0], list(op.operands[0].type.shape)
@@ -231,9 +237,9 @@ def _call(target: str, value: Any, kind: Any, words: dict[str, str]) -> Any:
 def _cuts(per_value: Any, meshes: dict[str, Axes]) -> list[Cut]:
     cuts = []
     for sharding in sdy.TensorShardingPerValueAttr(per_value).shardings:
-        held = sdy.TensorShardingAttr(sharding)
-        mesh = meshes[str(held.mesh_or_ref).lstrip("@")]
-        names = [_AXIS.findall(str(dim)) for dim in held.dimension_shardings]
+        sharding_of = sdy.TensorShardingAttr(sharding)
+        mesh = meshes[str(sharding_of.mesh_or_ref).lstrip("@")]
+        names = [_AXIS.findall(str(dim)) for dim in sharding_of.dimension_shardings]
         dims = tuple(
             next((at for at, axes in enumerate(names) if axis in axes and size > 1), -1) for axis, size in mesh
         )
@@ -269,14 +275,18 @@ def _annotated(function: Any) -> set[int]:
     """Numbers of the arguments that have a sharding."""
     if "arg_attrs" not in function.attributes:
         return set()
-    return {at for at, held in enumerate(function.attributes["arg_attrs"]) if _SHARDING in mlir.DictAttr(held)}
+    return {
+        at for at, attributes in enumerate(function.attributes["arg_attrs"]) if _SHARDING in mlir.DictAttr(attributes)
+    }
 
 
 def _drop_shardings(function: Any) -> None:
     for key in {"arg_attrs", "res_attrs"} & set(function.attributes):
         kept = [
-            mlir.DictAttr.get({entry.name: entry.attr for entry in mlir.DictAttr(held) if entry.name != _SHARDING})
-            for held in function.attributes[key]
+            mlir.DictAttr.get(
+                {entry.name: entry.attr for entry in mlir.DictAttr(attributes) if entry.name != _SHARDING}
+            )
+            for attributes in function.attributes[key]
         ]
         function.attributes[key] = mlir.ArrayAttr.get(kept)
 

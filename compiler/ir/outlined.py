@@ -91,9 +91,9 @@ def _flatten(op: Any, functions: dict[str, Any]) -> None:
             new.attributes[SEED] = mlir.UnitAttr.get()
             new.attributes[NAME] = op.attributes["name"]
             if "composite_attributes" in op.attributes:
-                held = new.attributes[ATTRIBUTES] = op.attributes["composite_attributes"]
-                if "num_groups" in held:
-                    dim = mlir.IntegerAttr(held["channel_dim"]).value if "channel_dim" in held else 1
+                attributes = new.attributes[ATTRIBUTES] = op.attributes["composite_attributes"]
+                if "num_groups" in attributes:
+                    dim = mlir.IntegerAttr(attributes["channel_dim"]).value if "channel_dim" in attributes else 1
                     size = mlir.RankedTensorType(op.operands[0].type).shape[dim]
                     new.attributes[CHANNELS] = mlir.IntegerAttr.get(mlir.IntegerType.get_signless(64), size)
             seed = False
@@ -146,17 +146,17 @@ def _local(seed: Any, arguments: list[Any]) -> Any:
 
     Raises CompilerInputError if a group would lie on several chips.
     """
-    held = seed.attributes[ATTRIBUTES]
-    if CHANNELS not in seed.attributes or "num_groups" not in held:
-        return held
-    whole, groups = (mlir.IntegerAttr(at).value for at in (seed.attributes[CHANNELS], held["num_groups"]))
-    dim = mlir.IntegerAttr(held["channel_dim"]).value if "channel_dim" in held else 1
+    attributes = seed.attributes[ATTRIBUTES]
+    if CHANNELS not in seed.attributes or "num_groups" not in attributes:
+        return attributes
+    whole, groups = (mlir.IntegerAttr(at).value for at in (seed.attributes[CHANNELS], attributes["num_groups"]))
+    dim = mlir.IntegerAttr(attributes["channel_dim"]).value if "channel_dim" in attributes else 1
     here = mlir.RankedTensorType(arguments[0].type).shape[dim]
     if groups * here % whole:
         raise CompilerInputError(
             f"reoutline-composite: expected whole groups on a chip, got {here} of {whole} channels in {groups} groups"
         )
-    entries = {entry.name: entry.attr for entry in held}
+    entries = {entry.name: entry.attr for entry in attributes}
     entries["num_groups"] = mlir.IntegerAttr.get(mlir.IntegerType.get_signless(64), groups * here // whole)
     return mlir.DictAttr.get(entries)
 
@@ -263,14 +263,14 @@ def rewritten(module: mlir.Module, names: Sequence[str]) -> str:
 
 
 def _all(op: Any) -> list[Any]:
-    found: list[Any] = []
+    seeds: list[Any] = []
 
     def visit(inner: Any) -> Any:
-        found.append(inner)
+        seeds.append(inner)
         return mlir.WalkResult.ADVANCE
 
     op.walk(visit, mlir.WalkOrder.PRE_ORDER)
-    return found
+    return seeds
 
 
 def _functions(module: mlir.Module) -> dict[str, Any]:

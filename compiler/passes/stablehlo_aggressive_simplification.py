@@ -64,8 +64,12 @@ def _before(op: Operation, name: str, operands: Sequence[SSAValue], kind: Attrib
 
 
 def _ints(op: Operation, name: str) -> tuple[int, ...]:
-    held: Any = op.attributes[name]
-    return (int(held.value.data),) if isinstance(held, IntegerAttr) else tuple(int(v) for v in held.get_values())
+    attribute: Any = op.attributes[name]
+    return (
+        (int(attribute.value.data),)
+        if isinstance(attribute, IntegerAttr)
+        else tuple(int(v) for v in attribute.get_values())
+    )
 
 
 def _kind(value: SSAValue) -> Any:
@@ -136,8 +140,8 @@ def _select(op: Operation) -> SSAValue | None:
 def _dimension_size(op: Operation) -> SSAValue:
     (dim,), kind = _ints(op, "dimension"), _kind(op.results[0])
     size = shape_of(op.operands[0])[dim]
-    held = DenseIntOrFPElementsAttr(kind, BytesAttr(size.to_bytes(kind.element_type.width.data // 8, "little")))
-    return _before(op, "constant", [], kind, value=held)
+    number = DenseIntOrFPElementsAttr(kind, BytesAttr(size.to_bytes(kind.element_type.width.data // 8, "little")))
+    return _before(op, "constant", [], kind, value=number)
 
 
 RULES: dict[str, Callable[[Operation], SSAValue | None]] = {

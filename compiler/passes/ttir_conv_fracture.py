@@ -41,9 +41,14 @@ class TtirConvFracture(ModulePass):
             block = func.body.blocks[0]
             if any(epoch_type(inner) != EPOCH_TYPES[0] for inner in block.ops):
                 continue
-            held = host_values(block, parameters(block, self.all_inputs))
+            on_host = host_values(block, parameters(block, self.all_inputs))
             for conv in list(block.ops):
-                if isinstance(conv, RowOp) and conv.ROW.ttir == "conv2d" and conv.operands[1] in held and worth(conv):
+                if (
+                    isinstance(conv, RowOp)
+                    and conv.ROW.ttir == "conv2d"
+                    and conv.operands[1] in on_host
+                    and worth(conv)
+                ):
                     _fracture(conv, block)
 
 

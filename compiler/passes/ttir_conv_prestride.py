@@ -39,10 +39,10 @@ class TtirConvPrestride(ModulePass):
         """Changes the module in place."""
         for func in functions(op):
             block = func.body.blocks[0]
-            held = host_values(block, parameters(block, self.all_inputs))
+            on_host = host_values(block, parameters(block, self.all_inputs))
             for conv in list(block.ops):
                 if isinstance(conv, RowOp) and conv.ROW.ttir == "conv2d":
-                    strided = Strided.of(conv, held)
+                    strided = Strided.of(conv, on_host)
                     if strided is not None and strided.pays:
                         strided.rewrite(conv)
 
@@ -93,13 +93,13 @@ class Strided:
     filters: int
 
     @classmethod
-    def of(cls, conv: RowOp, held: Mapping[SSAValue, NodeKind]) -> Strided | None:
+    def of(cls, conv: RowOp, on_host: Mapping[SSAValue, NodeKind]) -> Strided | None:
         """Returns the convolution; None if TT-Buda would not prestride it, however much it saved."""
         attrs = conv.read()
         image, weights = conv.operands[:2]
         stride = tuple(attrs["stride"])
         ones = (*attrs["dilation"], *attrs.get("input_dilation", ()), attrs["groups"], attrs.get("batch_groups", 1))
-        from_host = held.get(image) is NodeKind.INPUT and weights in held
+        from_host = on_host.get(image) is NodeKind.INPUT and weights in on_host
         if not from_host or stride[0] != stride[1] or stride[0] < 2 or any(one != 1 for one in ones):
             return None
         if epoch_type(conv) != EPOCH_TYPES[0]:

@@ -41,18 +41,18 @@ class TtirConvWeightGradient(ModulePass):
         """Changes the module in place."""
         for func in functions(op):
             block = func.body.blocks[0]
-            held = host_values(block, parameters(block, self.all_inputs))
+            on_host = host_values(block, parameters(block, self.all_inputs))
             for conv in list(block.ops):
-                if isinstance(conv, RowOp) and conv.ROW.ttir == "conv2d" and _is_gradient(conv, held):
+                if isinstance(conv, RowOp) and conv.ROW.ttir == "conv2d" and _is_gradient(conv, on_host):
                     _rewrite(conv)
 
 
-def _is_gradient(conv: RowOp, held: Container[SSAValue]) -> bool:
+def _is_gradient(conv: RowOp, on_host: Container[SSAValue]) -> bool:
     """Whether each image has one channel, and nothing else keeps i and j from changing places.
 
     A forward convolution of one gray image, whose kernel the host holds, is none.
     """
-    if shape_of(conv.operands[0])[0] == 1 and conv.operands[1] in held:
+    if shape_of(conv.operands[0])[0] == 1 and conv.operands[1] in on_host:
         return False
     attrs = conv.read()
     plain = attrs["groups"] == attrs.get("batch_groups", 1) == 1

@@ -141,10 +141,10 @@ class _Formats:
         data_format = self.of(element, user)
         wide = "Float32" if data_format.is_float else "Int32"
         if data_format.bits > 16 and wide not in self.system.dst_formats:
-            held = f"a datum of at most 16 bits in Dst of {self.system.arch}"
+            limit = f"a datum of at most 16 bits in Dst of {self.system.arch}"
             way_out = "; try --data-format Float16_b" if data_format.is_float else ""
             raise StageFailure(
-                STAGE, user, f"expected {held}, got {data_format.name} for {element}{way_out}", kind="never"
+                STAGE, user, f"expected {limit}, got {data_format.name} for {element}{way_out}", kind="never"
             )
 
 

@@ -81,7 +81,7 @@ def _sufficient_fidelity(op: RowOp, highest: str) -> str:
 
 def mantissa_bits(encoding: layout.TTNNLayoutAttr) -> int:
     """Returns the bits of a format's mantissa, including the leading one."""
-    held = number_format(encoding.data_type)
-    if held.kind == "block":
-        return int("".join(filter(str.isdigit, held.name))) - 1
-    return held.bits - held.exponent_bits if held.is_float else held.bits
+    own_format = number_format(encoding.data_type)
+    if own_format.kind == "block":
+        return int("".join(filter(str.isdigit, own_format.name))) - 1
+    return own_format.bits - own_format.exponent_bits if own_format.is_float else own_format.bits

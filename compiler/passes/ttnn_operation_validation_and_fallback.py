@@ -85,13 +85,13 @@ def _refused_formats(func: FuncOp, system: SystemDesc) -> dict[str, str]:
             encoding = layout.layout_of(value)
             if encoding is None or encoding.layout != "tile":
                 continue
-            held = number_format(encoding.data_type)
-            wide = "Float32" if held.is_float else "Int32"
+            own_format = number_format(encoding.data_type)
+            wide = "Float32" if own_format.is_float else "Int32"
             computes = has_kernel(op) and isinstance(op, RowOp) and op.ROW.group not in NOT_COMPUTING
-            if held.name not in system.formats:
-                refused[held.name] = f"{system.board} has no {held.name}"
-            elif computes and held.bits > 16 and wide not in system.dst_formats:
-                refused.setdefault(held.name, f"Dst of {system.board} holds no {held.name}")
+            if own_format.name not in system.formats:
+                refused[own_format.name] = f"{system.board} has no {own_format.name}"
+            elif computes and own_format.bits > 16 and wide not in system.dst_formats:
+                refused.setdefault(own_format.name, f"Dst of {system.board} holds no {own_format.name}")
     return refused
 
 
@@ -100,18 +100,18 @@ def _in_a_format(value: SSAValue, refused: dict[str, str], system: SystemDesc) -
     encoding, kind = layout.layout_of(value), value.type
     if encoding is None or encoding.layout != "tile" or not isinstance(kind, TensorType):
         return
-    held = number_format(encoding.data_type)
-    if held.name not in refused:
+    own_format = number_format(encoding.data_type)
+    if own_format.name not in refused:
         return
     user = value.owner.name if isinstance(value.owner, Operation) else "module"
-    narrow = next((FORMATS[name] for name in NARROW if name in system.formats), None) if held.is_float else None
+    narrow = next((FORMATS[name] for name in NARROW if name in system.formats), None) if own_format.is_float else None
     if narrow is None:
         raise StageFailure(
-            STAGE, user, f"expected a format that fits, got {held.name}: {refused[held.name]}", kind="never"
+            STAGE, user, f"expected a format that fits, got {own_format.name}: {refused[own_format.name]}", kind="never"
         )
     new = _with_format(shape_of(value), encoding, narrow)
     moved = Rewriter.replace_value_with_new_type(value, TensorType(kind.element_type, shape_of(value), new))
-    _note(moved, f"{narrow.name}: {refused[held.name]}")
+    _note(moved, f"{narrow.name}: {refused[own_format.name]}")
 
 
 def _without_wide_dst(op: Operation, system: SystemDesc) -> None:
@@ -131,8 +131,8 @@ def _with_format(shape: tuple[int, ...], old: layout.TTNNLayoutAttr, new: Number
 
 def _note(value: SSAValue, words: str) -> None:
     if isinstance(value.owner, Operation):
-        held = value.owner.attributes.get(NOTE)
-        before = f"{held.data}; " if isinstance(held, StringAttr) else ""
+        note = value.owner.attributes.get(NOTE)
+        before = f"{note.data}; " if isinstance(note, StringAttr) else ""
         value.owner.attributes[NOTE] = StringAttr(before + words)
 
 
@@ -181,8 +181,8 @@ class _Memory:
         whole = down <= rows and across <= columns
         if not whole and (min(down, across) > 1 or down * across > self.profile.cores):
             return f"{down}x{across} cores, {self.system.board} has {rows}x{columns}"
-        held = replace(describe(value), buffer_type="l1", memory_layout=encoding.spread, grid=(down, across))
-        sizes = shares(held, self.profile)
+        in_l1 = replace(describe(value), buffer_type="l1", memory_layout=encoding.spread, grid=(down, across))
+        sizes = shares(in_l1, self.profile)
         buffer = self.banks.fit(sizes)
         if buffer is None:
             return f"{int(sizes.max(initial=0)):,} bytes in a core, {self.banks.largest_gap(sizes):,} are free"

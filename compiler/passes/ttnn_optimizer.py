@@ -107,8 +107,8 @@ class _Chooser:
         in_dram, kind = describe(value), value.type
         assert isinstance(kind, TensorType)
         for spread, grid in self.spread_choices(op, shape):
-            held = replace(in_dram, buffer_type="l1", memory_layout=spread, grid=grid)
-            buffer = self.banks.fit(shares(held, self.profile))
+            in_l1 = replace(in_dram, buffer_type="l1", memory_layout=spread, grid=grid)
+            buffer = self.banks.fit(shares(in_l1, self.profile))
             if buffer is None:
                 continue
             if spread == "interleaved":

@@ -71,11 +71,11 @@ def _widen(value: SSAValue) -> None:
     encoding, kind = layout.layout_of(value), value.type
     if encoding is None or encoding.layout != "tile" or not isinstance(kind, TensorType):
         return
-    held = number_format(encoding.data_type)
+    own_format = number_format(encoding.data_type)
     shared = any(isinstance(use.operation, ReturnOp) or _passes_through(use.operation) for use in value.uses)
-    if held.kind != "block" or shared:
+    if own_format.kind != "block" or shared:
         return
-    wide = number_format(WIDENED[held.exponent_bits]).ttcore
+    wide = number_format(WIDENED[own_format.exponent_bits]).ttcore
     new = layout.tile_layout(shape_of(value), wide, encoding.buffer_type)
     Rewriter.replace_value_with_new_type(value, TensorType(kind.element_type, shape_of(value), new))
 

@@ -109,8 +109,8 @@ def _type(desc: TensorDesc) -> str:
 def _generic(name: str, attributes: str, inputs: Sequence[TensorDesc], out: TensorDesc, prefix: str = "a") -> str:
     operands = ", ".join(f"%{prefix}{n}" for n in range(len(inputs)))
     types = ", ".join(map(_type, inputs))
-    held = f" {{{attributes}}}" if attributes else ""
-    return f'"{name}"({operands}){held} : ({types}) -> {_type(out)}'
+    dictionary = f" {{{attributes}}}" if attributes else ""
+    return f'"{name}"({operands}){dictionary} : ({types}) -> {_type(out)}'
 
 
 def _array(values: Sequence[int]) -> str:

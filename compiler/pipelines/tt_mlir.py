@@ -105,7 +105,7 @@ SHARDING_FIXED: dict[str, tuple[str, ...]] = {"mesh-shape": ("1", "1,1"), "autom
 def front_options(spec: ArgSpec) -> bool:
     """Whether the front pipeline simplifies. Raises CompilerInputError for an option that asks for what it lacks."""
     _only(spec, FRONT_FIXED)
-    values = {name.replace("_", "-"): ",".join(map(_spelled, held)) for name, held in spec.parameters.items()}
+    values = {name.replace("_", "-"): ",".join(map(_spelled, words)) for name, words in spec.parameters.items()}
     return values.get(SIMPLIFIED) == "true"
 
 

@@ -187,8 +187,8 @@ def holds_rows(arch: str, device: int, wanted: int) -> bool:
 
 def _split_mask(name: str) -> tuple[str, int | None]:
     """The board's own name and the harvest mask after it, if there is one. Raises ValueError if that is no number."""
-    own, found, mask = name.lower().partition(_MASK)
-    if not found:
+    own, separator, mask = name.lower().partition(_MASK)
+    if not separator:
         return own, None
     try:
         return own, int(mask, 0)
@@ -232,8 +232,8 @@ def load_board_file(path: Path) -> SystemDesc:
     for key in ("physical_grid", "harvested_rows", "formats", "dst_formats"):
         raw[key] = tuple(raw[key])
     ethernet = Ethernet(**raw.pop("ethernet")) if "ethernet" in raw else None
-    found = raw.pop("runtime", None)
-    runtime = runtime_facts(f"{path.name}: runtime", found, raw["chips"]) if found is not None else None
+    runtime_rows = raw.pop("runtime", None)
+    runtime = runtime_facts(f"{path.name}: runtime", runtime_rows, raw["chips"]) if runtime_rows is not None else None
     return SystemDesc(**raw, ttnn=ttnn, buda=buda, ethernet=ethernet, runtime=runtime)
 
 

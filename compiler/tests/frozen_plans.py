@@ -65,8 +65,12 @@ CASES = [
 def said(value: Any) -> Any:
     """A dataclass as its fields that differ from their defaults, so that a new field changes no digest."""
     if is_dataclass(value):
-        held = {each.name: (getattr(value, each.name), each.default) for each in fields(value)}
-        return {name: said(now) for name, (now, default) in held.items() if now != default and now not in ((), {})}
+        now_and_default = {each.name: (getattr(value, each.name), each.default) for each in fields(value)}
+        return {
+            name: said(now)
+            for name, (now, default) in now_and_default.items()
+            if now != default and now not in ((), {})
+        }
     if isinstance(value, Mapping):
         return [[said(key), said(each)] for key, each in value.items()]
     return [said(each) for each in value] if isinstance(value, tuple | list) else value
@@ -97,13 +101,13 @@ def lines(name: str, board: str, policy: str) -> Iterator[str]:
 @functools.cache
 def sections() -> dict[str, list[str]]:
     """Case -> lines, as stored."""
-    found: dict[str, list[str]] = {}
+    stored: dict[str, list[str]] = {}
     for line in FILE.read_text(encoding="utf-8").splitlines():
         if line.startswith("== "):
-            found[line[3:]] = []
+            stored[line[3:]] = []
         else:
-            found[list(found)[-1]].append(line)
-    return found
+            stored[list(stored)[-1]].append(line)
+    return stored
 
 
 def main() -> None:

@@ -206,13 +206,13 @@ class Case:
 
 def cases(file: Path) -> list[Case]:
     """The cases of a file."""
-    found: list[Case] = []
+    cases: list[Case] = []
     for text in file.read_text().split("## ")[1:]:
         head, _, rest = text.partition("\n")
         name, _, passes = head.partition(" | ")
         before, _, after = rest.partition("--\n")
-        found.append(Case(name, passes, before.strip(), after.strip()))
-    return found
+        cases.append(Case(name, passes, before.strip(), after.strip()))
+    return cases
 
 
 def update() -> None:

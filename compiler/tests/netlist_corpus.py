@@ -120,11 +120,11 @@ def _outcome(text: str, seed: int) -> tuple[str, str, dict[str, Any]]:
             return "compiled", "", {}
         device = Device(planned.binary.board, profile="buda")
 
-        def runner(given: bytes, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-            return device.load(given).run(inputs).outputs
+        def runner(data: bytes, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+            return device.load(data).run(inputs).outputs
 
-        def step_runner(given: bytes, script: Sequence[Step]) -> Sequence[np.ndarray]:
-            return ProgramRun(device.load(given)).do(script)
+        def step_runner(data: bytes, script: Sequence[Step]) -> Sequence[np.ndarray]:
+            return ProgramRun(device.load(data)).do(script)
 
         verdict = compare_run(raw, configs.read(raw), planned, runner, step_runner, seed)
     except CompilerInputError as error:
@@ -147,32 +147,33 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--fill-templates", action="store_true", help="take the templates, with values of ours")
     parser.add_argument("--json", default="", help="file for one line of JSON per netlist")
     options = parser.parse_args(arguments)
-    found: list[Outcome] = []
+    all_outcomes: list[Outcome] = []
     chosen = outcomes_of_templates if options.fill_templates else outcomes
     for outcome in chosen(options.pattern, options.seed):
-        found.append(outcome)
+        all_outcomes.append(outcome)
         if outcome.result not in ("passed", "compiled"):
             print(f"{outcome.result}: {outcome.name}\n  {outcome.why}", flush=True)
         if options.json:
             with Path(options.json).open("a", encoding="utf-8") as lines:
                 lines.write(json.dumps(dataclasses.asdict(outcome)) + "\n")
-    return summary(found)
+    return summary(all_outcomes)
 
 
-def summary(found: Sequence[Outcome]) -> int:
+def summary(all_outcomes: Sequence[Outcome]) -> int:
     """Prints the counts. Returns 1 if one ended in an exception, or an error test was accepted."""
-    counts = collections.Counter(outcome.result for outcome in found)
+    counts = collections.Counter(outcome.result for outcome in all_outcomes)
     print(", ".join(f"{count} {result}" for result, count in counts.most_common()))
-    asked = [outcome for outcome in found if outcome.asks and not outcome.is_error_test]
+    asked = [outcome for outcome in all_outcomes if outcome.asks and not outcome.is_error_test]
     filled = [outcome for outcome in asked if not outcome.is_template]
     passed = counts["passed"]
     print(f"{passed} passed of {len(filled)} that ask for a comparison, and {len(asked) - len(filled)} templates")
-    print(f"{sum(o.notes.get('positive', False) for o in found)} of them with positive inputs, for want of their own")
-    slow = [outcome for outcome in found if outcome.seconds > SLOW]
-    print(f"{sum(o.seconds for o in found):.0f} s in all; {len(slow)} took more than {SLOW:.0f} s")
+    positive = sum(o.notes.get("positive", False) for o in all_outcomes)
+    print(f"{positive} of them with positive inputs, for want of their own")
+    slow = [outcome for outcome in all_outcomes if outcome.seconds > SLOW]
+    print(f"{sum(o.seconds for o in all_outcomes):.0f} s in all; {len(slow)} took more than {SLOW:.0f} s")
     for outcome in slow:
         print(f"  {outcome.seconds:.0f} s: {outcome.name}")
-    wrong = [o for o in found if o.result == "exception" or (o.is_error_test and o.result != "refused")]
+    wrong = [o for o in all_outcomes if o.result == "exception" or (o.is_error_test and o.result != "refused")]
     return min(len(wrong), 1)
 
 

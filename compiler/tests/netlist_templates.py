@@ -117,8 +117,8 @@ class _Filling:
         self._by_key(self.raw, "")
         return yaml.safe_dump(_replaced(self.raw, self.known), sort_keys=False, width=10_000)
 
-    def _value(self, held: Any) -> Any:
-        return self.known.get(held) if _is_variable(held) else held
+    def _value(self, value: Any) -> Any:
+        return self.known.get(value) if _is_variable(value) else value
 
     def _blocks(self, record: dict[str, Any], fused: bool) -> None:
         """Cuts a side into cores, macro and micro blocks; of variables that several records share, the first cuts."""

@@ -52,8 +52,8 @@ def lowered_function(
 
 
 def run(program: PlannedProgram, queues: dict[str, np.ndarray], *, placed: bool = True, per_core: bool = False) -> Any:
-    held = program.binary if placed else replace(program.binary, plan=Plan())
-    executable = Device(held.board).load(binary.write(held))
+    loaded = program.binary if placed else replace(program.binary, plan=Plan())
+    executable = Device(loaded.board).load(binary.write(loaded))
     return executable.run([queues[name] for name in program.graph.sources], per_core=per_core).outputs
 
 

@@ -59,11 +59,11 @@ def ours(name: str) -> Emission:
 
 def op_of(name: str) -> str:
     """The StableHLO op of a case, which is the last that is no terminator."""
-    found = re.findall(r"\b(stablehlo\.\w+)", CASES[name][0].rpartition("%0 =")[2])
-    return found[0]
+    names = re.findall(r"\b(stablehlo\.\w+)", CASES[name][0].rpartition("%0 =")[2])
+    return names[0]
 
 
-def found(name: str, dialect: str) -> list[Difference]:
+def names(name: str, dialect: str) -> list[Difference]:
     """How a case differs in one dialect, layouts apart: the stored text of ttnn has none."""
     _, ttir, ttnn = CASES[name]
     mine = replace(ours(name), **{"ttnn" if dialect == "ttir" else "ttir": ""})
@@ -73,7 +73,7 @@ def found(name: str, dialect: str) -> list[Difference]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_ttir_has_the_ops_attributes_and_types_of_the_build(name):
-    different = found(name, "ttir")
+    different = names(name, "ttir")
     if name in KEPT_IN_TTIR:
         assert [each.kind for each in different] == ["ops"]
         assert all(map(reason_for, different))
@@ -84,13 +84,13 @@ def test_ttir_has_the_ops_attributes_and_types_of_the_build(name):
 @pytest.mark.parametrize("name", CASES)
 def test_ttnn_differs_from_the_build_only_for_reasons_that_are_written_down(name):
     assert not ours(name).stage
-    assert [each for each in found(name, "ttnn") if not reason_for(each)] == []
+    assert [each for each in names(name, "ttnn") if not reason_for(each)] == []
 
 
 @pytest.mark.parametrize("name", ["broadcast along a dim", "product of matrices", "slice", "concatenate"])
 def test_ttnn_has_the_attributes_of_the_build_where_no_reason_is_written_down(name):
     own = {"compute_config", "matmul_program_config"}
-    assert [each for each in found(name, "ttnn") if each.what not in own] == []
+    assert [each for each in names(name, "ttnn") if each.what not in own] == []
 
 
 def results(binary: bytes, name: str) -> list[np.ndarray]:
@@ -161,7 +161,7 @@ def test_the_type_of_an_attribute(value, kind):
     assert type_of(value) == kind
 
 
-# --- differences are told apart
+# --- kinds of differences
 PLAIN = (
     'module\n%0 = "ttir.concat"(%a, %b) <{dim = 1 : si32}> : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x6xf32>\n'
 )
@@ -181,14 +181,14 @@ PLAIN = (
     ],
 )
 def test_each_kind_of_difference_is_told(theirs, expected):
-    told = differences("stablehlo.concatenate", Emission(PLAIN), Emission(theirs))
-    assert [(each.kind, each.what) for each in told] == expected
+    shown = differences("stablehlo.concatenate", Emission(PLAIN), Emission(theirs))
+    assert [(each.kind, each.what) for each in shown] == expected
 
 
 def test_other_memory_and_another_element_in_it_are_differences_of_layout():
     mine, theirs = TEXT, TEXT.replace("tile<32x32, bf16>", "tile<32x32, f32>")
-    told = differences("stablehlo.sort", Emission("", mine), Emission("", theirs))
-    assert {(each.kind, each.ours, each.theirs) for each in told} == {
+    shown = differences("stablehlo.sort", Emission("", mine), Emission("", theirs))
+    assert {(each.kind, each.ours, each.theirs) for each in shown} == {
         ("layout", "bf16 tiles dram height_sharded on 1x8", "f32 tiles dram height_sharded on 1x8")
     }
 

@@ -186,7 +186,9 @@ def test_the_largest_and_their_places(k: int) -> None:
     """Of equal ones the first; with NumPy's stable sort as the judge."""
     numbers = (np.random.default_rng(0).integers(-4, 5, (9, 11)) / 4).astype(np.float32)
     case = lowered_function(lambda x: [y.astype(jnp.float32) for y in jax.lax.top_k(-x, k)], numbers.shape)
-    queues = {name: numbers.reshape(held.shape) if name == "arg0" else held for name, held in case.queues.items()}
+    queues = {
+        name: numbers.reshape(content.shape) if name == "arg0" else content for name, content in case.queues.items()
+    }
     values, places = results(replace(case, queues=queues), every=True)
     order = np.argsort(numbers, axis=1, kind="stable")[:, :k]
     np.testing.assert_array_equal(values.reshape(9, k), -np.take_along_axis(numbers, order, 1))
@@ -195,8 +197,8 @@ def test_the_largest_and_their_places(k: int) -> None:
 
 def test_a_loop_that_scans_is_unrolled() -> None:
     def scan(x: Any, w: Any) -> Any:
-        def step(held: Any, row: Any) -> Any:
-            new = jnp.tanh(held @ w + row)
+        def step(total: Any, row: Any) -> Any:
+            new = jnp.tanh(total @ w + row)
             return new, new * 2
 
         last, rows = jax.lax.scan(step, jnp.zeros((1, 40)), relu(x))

@@ -48,9 +48,9 @@ def test_there_are_33() -> None:
 @pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if option.no_effect])
 def test_one_without_effect_says_so(name: str) -> None:
     value = 1 if name == "backend_opt_level" else "true"
-    with pytest.warns(NoEffect, match=f"{name}: has no effect here") as told:
+    with pytest.warns(NoEffect, match=f"{name}: has no effect here") as warned:
         Configuration().set_configuration_options(**{name: value})
-    assert [warning.filename for warning in told] == [__file__]  # where it was set
+    assert [warning.filename for warning in warned] == [__file__]  # where it was set
 
 
 def test_formats_fidelity_and_dst() -> None:

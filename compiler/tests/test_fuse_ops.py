@@ -163,8 +163,8 @@ def test_a_buffer_is_used_again_when_its_readers_are_through() -> None:
     ]
     assert fused_op.intermediates == 1
     node, output = fuse_ops(source, "wormhole_b0").ops[0], BufferModel.whole(BLOCKS, 2, "Float16_b")
-    (held,) = intermediate_buffers(node, output)
-    assert (held.held, held.factor, held.data_format) == (4, 1, "Float16_b")  # one micro block
+    (buffer,) = intermediate_buffers(node, output)
+    assert (buffer.held, buffer.factor, buffer.data_format) == (4, 1, "Float16_b")  # one micro block
 
 
 def test_cycles_are_the_sum_of_the_steps_less_what_dst_saves() -> None:
@@ -249,7 +249,7 @@ def planned(buda_graph: BudaGraph, board: str, policy: str, fusing: bool = True)
 @pytest.mark.parametrize("seed", range(3))
 def test_any_graph_keeps_its_bits_placed_unplaced_core_by_core_and_from_its_netlist(seed: int) -> None:
     source, board = any_graph(seed), ("e150", "n150")[seed % 2]
-    held = values(source)
+    results = values(source)
     _, alone = planned(source, board, "MinimizeGrid", fusing=False)
     plan, program = planned(source, board, ("MinimizeGrid", "Random", "NLP")[seed % 3])
     assert fused(plan.graph)
@@ -258,8 +258,8 @@ def test_any_graph_keeps_its_bits_placed_unplaced_core_by_core_and_from_its_netl
             assert node.spec.fused.inputs <= MOST_INPUTS
             assert node.spec.fused.intermediates <= MOST_INTERMEDIATES
             assert len(node.spec.fused.steps) <= MOST_STEPS
-    expected = run(alone, held, placed=False)
-    for outputs in (run(program, held, placed=False), run(program, held, per_core=True)):
+    expected = run(alone, results, placed=False)
+    for outputs in (run(program, results, placed=False), run(program, results, per_core=True)):
         for one, other in zip(outputs, expected, strict=True):
             np.testing.assert_array_equal(one, other)
     text = to_yaml(netlist_of(plan, program))
@@ -276,7 +276,7 @@ def test_any_graph_keeps_its_bits_placed_unplaced_core_by_core_and_from_its_netl
         assert {operations[one].name for one in (*other.steps, other.operation)} == {op.name}
         assert len(held_in_l1) == (spec.fused.intermediates if spec.fused else 0)
         assert op.buffers == other.buffers
-    for one, other in zip(run(rebuilt, held, per_core=True), expected, strict=True):
+    for one, other in zip(run(rebuilt, results, per_core=True), expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
 

@@ -124,7 +124,7 @@ def test_a_convolution_moves_by_one_without_edges_unless_said_otherwise(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("[]", "expected a mapping with `nodes`, got none; try a file as in docs/planning.md"),
         ("{nodes: [x]}", "expected a mapping with `nodes`, got none; try a file as in docs/planning.md"),
@@ -141,10 +141,10 @@ def test_a_convolution_moves_by_one_without_edges_unless_said_otherwise(tmp_path
         ),
     ],
 )
-def test_a_file_that_is_no_graph_is_named(tmp_path: Path, text: str, told: str) -> None:
+def test_a_file_that_is_no_graph_is_named(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(CompilerInputError) as caught:
         read(tmp_path, text)
-    assert str(caught.value) == f"{tmp_path / 'some.yaml'}: {told}"
+    assert str(caught.value) == f"{tmp_path / 'some.yaml'}: {message}"
     gone = tmp_path / "gone.yaml"
     with pytest.raises(CompilerInputError) as caught:
         read_graph(gone)
@@ -158,12 +158,12 @@ def test_shapes_of_results_follow_from_operands() -> None:
     reduced = {dim: str(result_shape("r", OpSpec("reduce", reduce_dim=dim), [left])) for dim in "zrc"}
     assert reduced == {"z": "1x3x4 tiles", "r": "2x1x4 tiles", "c": "2x3x1 tiles"}
     assert result_shape("a", OpSpec("add"), [left, right]) == left
-    for spec, shapes, told in (
+    for spec, shapes, message in (
         (OpSpec("add"), [], "expected operands, got none"),
         (OpSpec("matmul"), [left], "expected two operands, got one"),
         (OpSpec("reduce", reduce_dim="w"), [left], "expected reduce_dim r, c or z, got 'w'"),
     ):
-        with pytest.raises(CompilerInputError, match=f"^n: {told}$"):
+        with pytest.raises(CompilerInputError, match=f"^n: {message}$"):
             result_shape("n", spec, shapes)
 
 

@@ -49,17 +49,17 @@ def made(spec: OpSpec, *operands: tuple[Elements, str], result: Elements, deep: 
 
 def calls(program: GraphProgram) -> list[tuple[str, list[Elements], Elements]]:
     """Kernels with the elements of what each reads and writes, without those that move data to and from the host."""
-    held = [tensor.shape for tensor in program.program.tensors]
+    shapes = [tensor.shape for tensor in program.program.tensors]
     return [
-        (op.kernel, [held[i] for i in op.inputs], held[op.outputs[0]])
+        (op.kernel, [shapes[i] for i in op.inputs], shapes[op.outputs[0]])
         for op in program.program.operations
         if op.kernel not in ("to_device", "from_device")
     ]
 
 
 def params(program: GraphProgram, kernel: str) -> Any:
-    (found,) = (op.params for op in program.program.operations if op.kernel == kernel)
-    return found
+    (params,) = (op.params for op in program.program.operations if op.kernel == kernel)
+    return params
 
 
 @pytest.mark.parametrize(

@@ -135,8 +135,8 @@ def kind(value: np.ndarray) -> str:
 def called(op: str, arguments: list[np.ndarray], result: np.ndarray, attributes: dict[str, str]) -> str:
     kinds = [kind(value) for value in arguments]
     names = ", ".join(f"%{i}" for i in range(len(kinds)))
-    held = ", ".join(f'{key} = "{word}"' for key, word in attributes.items())
-    call = f"stablehlo.custom_call @tt.{op}({names}) {{mhlo.frontend_attributes = {{{held}}}}}"
+    words = ", ".join(f'{key} = "{word}"' for key, word in attributes.items())
+    call = f"stablehlo.custom_call @tt.{op}({names}) {{mhlo.frontend_attributes = {{{words}}}}}"
     signature = ", ".join(f"%{i}: {each}" for i, each in enumerate(kinds))
     return (
         f"func.func @main({signature}) -> {kind(result)} {{\n"

@@ -1,4 +1,4 @@
-"""How a value is still told as an op's where it lies otherwise, and that a step on the way is not taken for it."""
+"""A value keeps the op that it is of where its layout changes, and a step on the way is not taken for it."""
 
 from __future__ import annotations
 

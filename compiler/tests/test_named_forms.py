@@ -244,11 +244,11 @@ def test_the_table_has_every_name_of_the_list(tmp_path):
     path = tmp_path / "list.json"
     path.write_text(json.dumps(listed))
     result = CliRunner().invoke(ops, ["--against", str(path), "--json"])
-    found = {each["op"]: (each["difference"], each["words"]) for each in json.loads(result.output)}
-    assert found["ttir.cumsum"][0] == "same"
-    assert found["ttir.sort"] == ("attributes", "lacks order; adds descending, programs, stable")
-    assert found["ttir.gather_dim"] == ("renamed", "here ttir.gather")
-    assert found["ttir.frobnicate"][0] == "missing"
+    differences = {each["op"]: (each["difference"], each["words"]) for each in json.loads(result.output)}
+    assert differences["ttir.cumsum"][0] == "same"
+    assert differences["ttir.sort"] == ("attributes", "lacks order; adds descending, programs, stable")
+    assert differences["ttir.gather_dim"] == ("renamed", "here ttir.gather")
+    assert differences["ttir.frobnicate"][0] == "missing"
 
 
 @pytest.mark.parametrize("words", ["[]", "{", '{"ttir": 3}', '{"ttir": {"abs": 3}}'])

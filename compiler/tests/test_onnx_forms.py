@@ -57,9 +57,9 @@ def proto(nodes: Sequence[NodeProto], element: int = FLOAT) -> onnx.ModelProto:
     """A model of x and a weight for each of its last dim."""
     shapes = {"x": (3, 5, 64), "w": (64,)}
     inputs = [helper.make_tensor_value_info(name, element, shape) for name, shape in shapes.items()]
-    held = [numpy_helper.from_array(np.asarray(value), name) for name, value in HELD.items()]
+    initializers = [numpy_helper.from_array(np.asarray(value), name) for name, value in HELD.items()]
     graph = helper.make_graph(
-        list(nodes), "net", inputs, [helper.make_tensor_value_info("y", element, (3, 5, 64))], held
+        list(nodes), "net", inputs, [helper.make_tensor_value_info("y", element, (3, 5, 64))], initializers
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=11)
 

@@ -75,10 +75,10 @@ def sharding(axes: str) -> str:
 def sharded(text: str, arguments: Sequence[str], result: str) -> str:
     """The module with its arguments and result annotated."""
     head, body = text.split(" {\n", 1)
-    taken, given = head.split(" -> ")
+    taken, made = head.split(" -> ")
     marks = iter(arguments)
-    taken = re.sub(r"tensor<\w+>", lambda found: f"{found[0]} {sharding(next(marks))}", taken)
-    return f'sdy.mesh @m = <["x"={X}, "y"={Y}]>\n{taken} -> ({given} {sharding(result)}) {{\n{body}'
+    taken = re.sub(r"tensor<\w+>", lambda match: f"{match[0]} {sharding(next(marks))}", taken)
+    return f'sdy.mesh @m = <["x"={X}, "y"={Y}]>\n{taken} -> ({made} {sharding(result)}) {{\n{body}'
 
 
 def shard(array: np.ndarray, axes: str, place: dict[str, int]) -> np.ndarray:

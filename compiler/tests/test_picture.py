@@ -30,12 +30,12 @@ def planned() -> BudaPlan:
 
 
 def test_panels_are_epochs_and_boxes_ops() -> None:
-    held = planned()
-    first, second = panels(held)
+    plan = planned()
+    first, second = panels(plan)
     assert (first.number, first.chip, first.kind, second.number) == (0, 0, "forward", 1)
     # 14 of 72 cores are 19.4 %; two cores are 2.8 %.
     assert [(panel.cores, panel.share) for panel in (first, second)] == [(14, 19), (2, 3)]
-    assert [panel.cycles for panel in (first, second)] == [epoch.cycles for epoch in held.epochs]
+    assert [panel.cycles for panel in (first, second)] == [epoch.cycles for epoch in plan.epochs]
     # 8x12 tiles of 2080 bytes, of the product and the exponential, wait for the second epoch.
     assert (first.moved, second.moved) == (2 * 96 * 2080, 0)
     assert (first.switch, second.switch) == (int(2 * first.moved / (20.4 * 6)), 0)
@@ -53,16 +53,16 @@ def test_panels_are_epochs_and_boxes_ops() -> None:
         ("e", True, 6),
         ("fused 0", False, 2),
     ]
-    assert [box.cycles for box in boxes] == [thousands(held.choices[box.name].model.cycles) for box in boxes]
+    assert [box.cycles for box in boxes] == [thousands(plan.choices[box.name].model.cycles) for box in boxes]
     assert [box.share for box in first.boxes] == [
-        round(100 * held.choices[name].model.cycles / first.cycles) for name in ("mm", "e")
+        round(100 * plan.choices[name].model.cycles / first.cycles) for name in ("mm", "e")
     ]
     assert [box.share for box in second.boxes] == [100]
-    slowest = {op.name: held.choices[op.name].model.cycles for op in held.graph.ops}
+    slowest = {op.name: plan.choices[op.name].model.cycles for op in plan.graph.ops}
     assert [box.slowest for box in first.boxes] == [slowest["mm"] > slowest["e"], slowest["e"] > slowest["mm"]]
     assert second.boxes[0].slowest
     assert second.slowest == "_fused_op_0"
-    exp, fused = held.choices["e"].model, held.choices["_fused_op_0"].model
+    exp, fused = plan.choices["e"].model, plan.choices["_fused_op_0"].model
     assert first.boxes[1].tip == (f"e: exp, grid 8x1, t 1, {exp.cycles:,} cycles, L1 {exp.l1_bytes:,} bytes")
     assert second.boxes[0].tip == (
         f"_fused_op_0: fused_op (add, multiply), grid 1x2, t 1, {fused.cycles:,} cycles, L1 {fused.l1_bytes:,} bytes"
@@ -81,13 +81,13 @@ def test_the_page_draws_them_in_cells_of_36_units() -> None:
 
 
 def test_the_legend_has_the_kinds_that_occur_and_the_bottleneck_is_named() -> None:
-    held = planned()
-    text = page(held)
+    plan = planned()
+    text = page(plan)
     legend = re.findall(r'<span class="kinds"><i class="k(\d)"></i>([^<]+)', text)
     assert legend == [("0", "dense product"), ("2", "fused"), ("6", "elementwise")]
-    slowest = max(panels(held), key=lambda panel: panel.cycles)
+    slowest = max(panels(plan), key=lambda panel: panel.cycles)
     assert f"Longest: epoch {slowest.number}, {slowest.cycles:,} cycles, held up by {slowest.slowest}." in text
-    assert text.count(' slowest"') == sum(box.slowest for panel in panels(held) for box in panel.boxes)
+    assert text.count(' slowest"') == sum(box.slowest for panel in panels(plan) for box in panel.boxes)
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
 
 

@@ -53,9 +53,9 @@ def test_each_row_of_cores_reads_its_own_part_of_a_picker() -> None:
 def test_each_queue_knows_its_tensor_but_a_pickers() -> None:
     planned = plan(one_tap_convolution(), budget_of("n150"))
     program = to_binary(planned, load_board("n150"))
-    held = program.binary.programs[0].tensors
+    descs = program.binary.programs[0].tensors
     tensors = {queue.name: queue.tensor for queue in program.binary.plan.queues}
-    assert {name: held[at].shape for name, at in tensors.items() if at >= 0} == {
+    assert {name: descs[at].shape for name, at in tensors.items() if at >= 0} == {
         "x": (1, 16 * 16, 128),
         "w": (1, 128, 128),
         "y": (1, 16 * 16, 128),
@@ -95,7 +95,7 @@ TILE = 2080
 
 def test_each_queue_asks_for_room_for_as_long_as_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     made = forked(epoch_breaks=("sum",))
-    held, (asked,) = requested(monkeypatch, made, host_inputs=False, host_outputs=False)
+    queues, (asked,) = requested(monkeypatch, made, host_inputs=False, host_outputs=False)
     six = tuple((r, c) for r in range(2) for c in range(3))
     assert (
         asked
@@ -107,15 +107,15 @@ def test_each_queue_asks_for_room_for_as_long_as_it_is_read(monkeypatch: pytest.
             Request("y", 2 * 96 * TILE, ((0, 0),), True),
         ]
     )
-    told = {queue.name: (queue.kind, queue.entries, queue.grid, queue.location) for queue in held.queues}
-    assert told == {
+    described = {queue.name: (queue.kind, queue.entries, queue.grid, queue.location) for queue in queues.queues}
+    assert described == {
         "x": ("queue", 2, (1, 1), "dram"),
         "w": ("ram", 1, (1, 3), "dram"),
         "e2e_mm_0": ("queue", 1, (2, 3), "dram"),
         "e2e_e_0": ("queue", 1, (1, 1), "dram"),
         "y": ("queue", 2, (1, 1), "dram"),
     }
-    blocks = {queue.name: queue.block for queue in held.queues}
+    blocks = {queue.name: queue.block for queue in queues.queues}
     assert blocks["x"] == BlockPlan(1, 8, 4, 1, 1)
     assert blocks["w"] == BlockPlan(1, 4, 4, 1, 1)
     assert blocks["e2e_mm_0"] == block_plan(made.choices["mm"].model.block)
@@ -130,8 +130,11 @@ def test_each_queue_asks_for_room_for_as_long_as_it_is_read(monkeypatch: pytest.
 
 def test_each_chip_has_its_own_room_and_what_stays_in_an_epoch_needs_none(monkeypatch: pytest.MonkeyPatch) -> None:
     together = forked()
-    held, (asked,) = requested(monkeypatch, together)
-    assert ([queue.name for queue in held.queues], [request.name for request in asked]) == (["x", "w", "y"], ["w"])
+    planned_bytes, (asked,) = requested(monkeypatch, together)
+    assert ([queue.name for queue in planned_bytes.queues], [request.name for request in asked]) == (
+        ["x", "w", "y"],
+        ["w"],
+    )
     # The product starts on the second chip: what it reads of the first one's waits there, its result on its own.
     _, asked_of = requested(monkeypatch, forked(chip_breaks=("prod",), chips=2), host_outputs=False)
     assert [[request.name for request in requests] for requests in asked_of] == [["w", "e2e_e_0", "e2e_sum_0"], ["y"]]
@@ -143,10 +146,10 @@ def test_each_chip_has_its_own_room_and_what_stays_in_an_epoch_needs_none(monkey
 
 def test_an_accumulated_result_and_a_parameter_are_held_for_every_t() -> None:
     block = BlockShape(5, 2, 3, UBlock(1, 1))
-    held = BufferModel.whole(block, 2, "Float16_b")
+    buffer = BufferModel.whole(block, 2, "Float16_b")
     for gradient, times in ((False, 1), (True, 5)):
         spec = OpSpec("add", gradient=gradient)
-        model = OpModel(spec, Grid(1, 1), StreamFactor(), (held, held), held, (None, held), (held,), (), 1)
+        model = OpModel(spec, Grid(1, 1), StreamFactor(), (buffer, buffer), buffer, (None, buffer), (buffer,), (), 1)
         assert [(b.role, b.operand, b.tiles) for b in buffers(model)] == [
             ("input", 0, 12),
             ("input", 1, 12),

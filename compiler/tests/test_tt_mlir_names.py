@@ -30,10 +30,10 @@ def test_an_op_that_tt_mlir_has_not_is_told(dialect):
     listed = "from opscope.compiler.ir.context import context; print(*(op.name for op in context().loaded_ops))"
     names = subprocess.run([sys.executable, "-c", listed], check=True, capture_output=True, text=True).stdout.split()
     ours = {name.removeprefix(f"{dialect}.") for name in names if name.startswith(f"{dialect}.")}
-    (told,) = re.findall(r"\*\*Names that tt-mlir lacks\.\*\*.*?\n\n", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    (paragraph,) = re.findall(r"\*\*Names that tt-mlir lacks\.\*\*.*?\n\n", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert len(ours) > 100
     assert len(ours & theirs) > 80
-    assert ours - theirs <= set(re.findall(r"`(\w+)`", told))
+    assert ours - theirs <= set(re.findall(r"`(\w+)`", paragraph))
 
 
 IMAGE = programs.random((1, 4, 6, 2))

@@ -59,8 +59,8 @@ def test_the_lowest_number_and_the_whole_ones_are_those_of_the_format() -> None:
     limits = ml_dtypes.finfo(ml_dtypes.bfloat16)
     assert float(limits.min) == indexing.LOWEST
     # The first whole number that the format does not hold is one more.
-    held = np.arange(indexing.MOST_EXACT + 2).astype(ml_dtypes.bfloat16).astype(int)
-    assert int(np.argmax(held != np.arange(held.size))) == indexing.MOST_EXACT + 1
+    exact = np.arange(indexing.MOST_EXACT + 2).astype(ml_dtypes.bfloat16).astype(int)
+    assert int(np.argmax(exact != np.arange(exact.size))) == indexing.MOST_EXACT + 1
     # The least difference of two normal numbers of a sum that is not zero, amplified, is one at least.
     assert float(limits.smallest_normal) * AMPLIFIER == 1
 
@@ -79,7 +79,7 @@ def test_all_at_once_are_exact() -> None:
     exact = {"abs", "add", "maximum", "multiply", "nop", "sparse_matmul", "subtract"}
     assert {node.spec.type for node in graph.graph.ops} <= exact
     sources = {"arg0": a, "arg1": b}
-    queues = {name: sources.get(name, held).reshape(held.shape) for name, held in graph.queues.items()}
+    queues = {name: sources.get(name, content).reshape(content.shape) for name, content in graph.queues.items()}
     outs = run(to_binary(plan(graph.graph, budget_of("n150"), "MinimizeGrid"), load_board("n150")), queues)
     expected = [np.asarray(result) for result in every(a, b)]
     assert len(outs) == len(expected)
@@ -112,7 +112,7 @@ def test_small_differences_count() -> None:
     graph = lowered_function(lambda x, y: (x + x > y + y).astype(jnp.float32), (4, 32), (4, 32))
     a = np.full((4, 32), 1e-30, np.float32) * 2.0 ** np.arange(-20, 12, dtype=np.float32)
     sources = {"arg0": a, "arg1": a * np.float32(0.9921875)}
-    queues = {name: sources.get(name, held).reshape(held.shape) for name, held in graph.queues.items()}
+    queues = {name: sources.get(name, content).reshape(content.shape) for name, content in graph.queues.items()}
     (out,) = run(to_binary(plan(graph.graph, budget_of("n150")), load_board("n150")), queues)
     np.testing.assert_array_equal(out.reshape(4, 32), np.ones((4, 32)))
 

@@ -90,13 +90,13 @@ def test_epochs_keep_apart_and_numbers_are_jaxs() -> None:
     executable = Device(c.board).load(data)
     outs, by_core = executable.run(inputs).outputs, executable.run(inputs, per_core=True).outputs
     golden = [np.asarray(one) for one in programs.jit(step)(*arguments())]
-    held = dict(zip((number for number, _, _ in c.lowering.results), outs, strict=True))
+    outputs = dict(zip((number for number, _, _ in c.lowering.results), outs, strict=True))
     for one, other in zip(outs, by_core, strict=True):
         np.testing.assert_array_equal(one, other)
-    assert sorted(held) == [0, 1, 2, 3]
-    assert abs(held[0].item() - golden[0].item()) < 0.02 * abs(golden[0].item())
+    assert sorted(outputs) == [0, 1, 2, 3]
+    assert abs(outputs[0].item() - golden[0].item()) < 0.02 * abs(golden[0].item())
     for number, weights in enumerate(arguments()[:3], 1):
-        moved, expected = held[number].reshape(weights.shape) - weights, golden[number] - weights
+        moved, expected = outputs[number].reshape(weights.shape) - weights, golden[number] - weights
         assert np.corrcoef(np.ravel(moved), np.ravel(expected))[0, 1] > 0.98
 
 
@@ -187,9 +187,9 @@ def test_results_that_no_device_computes_are_the_hosts() -> None:
     assert [number for number, _, _ in c.lowering.results] == [1]
     x, i = np.arange(16, dtype=np.float32).reshape(4, 4), np.arange(3, dtype=np.int32)
     results = Device("n150").load(planned_binaries(c)[0]).run([x, i]).outputs
-    held = c.host.results(results)
-    assert sorted(held) == [0, 2, 3]
-    assert held[0].item() == 2.5
-    np.testing.assert_array_equal(held[2], 2 * i)
-    np.testing.assert_array_equal(held[3], x)
+    on_host = c.host.results(results)
+    assert sorted(on_host) == [0, 2, 3]
+    assert on_host[0].item() == 2.5
+    np.testing.assert_array_equal(on_host[2], 2 * i)
+    np.testing.assert_array_equal(on_host[3], x)
     np.testing.assert_array_equal(c.host.queues(results)["arg0"].reshape(4, 4), x)

@@ -158,8 +158,8 @@ def test_a_clamp_bounds_what_the_host_holds(low: int, high: int, known: bool) ->
 def test_fits_is_32_bits_of_the_own_sign_and_the_limit_is_not_within() -> None:
     def asked(low: int, high: int, kind: str = "i64") -> tuple[bool, bool]:
         total = f"%r = stablehlo.add %a, %a : tensor<2x{kind}>"
-        found = value(constant("a", low, high, kind) + total, f"tensor<2x{kind}>")
-        source = found.owner.operands[0]
+        total_range = value(constant("a", low, high, kind) + total, f"tensor<2x{kind}>")
+        source = total_range.owner.operands[0]
         return Ranges().fits(source), Ranges().within_limit(source)
 
     assert asked(-(2**31), 2**31 - 1) == (True, False)

@@ -241,11 +241,11 @@ def test_what_changed_is_refused_where_the_whole_module_is(level: str) -> None:
 def test_a_module_that_is_given_away_is_not_verified_again_but_what_was_changed_is(looked_at: list[str]) -> None:
     board = api.load_board("n150")
     kept = api.ttir_to_ttnn(module(), board)
-    given, spoilt = module(), module()
+    original, spoilt = module(), module()
     next(op for op in spoilt.walk() if op.name == "ttir.exp").properties["no_such_property"] = IntAttr(1)
     del looked_at[:]
-    made = api.ttir_to_ttnn(given, board, keep=False)
-    assert made is given
+    made = api.ttir_to_ttnn(original, board, keep=False)
+    assert made is original
     assert str(made) == str(kept)
     assert "ttir.exp" not in looked_at
     assert "ttnn.exp" in looked_at

@@ -56,7 +56,7 @@ def modules() -> Iterator[str]:
             continue
         for args in ARGUMENTS:
             with contextlib.suppress(Exception):  # not what it takes
-                yield programs.stablehlo(lambda *given, function=function: function(*given), *args)
+                yield programs.stablehlo(lambda *operands, function=function: function(*operands), *args)
                 break
     for function, args in BY_HAND.values():
         yield programs.stablehlo(function, *args)

@@ -71,8 +71,8 @@ def unescaped(text: str) -> str:
     """A string as it is, from how MLIR writes it between quotes."""
     if "\\" not in text:
         return text
-    found = _ESCAPE.sub(lambda m: bytes([int(m[1], 16)]) if m[1] else _PLAIN[m[2]], text.encode())
-    return found.decode("utf-8", "surrogateescape")
+    unescaped = _ESCAPE.sub(lambda m: bytes([int(m[1], 16)]) if m[1] else _PLAIN[m[2]], text.encode())
+    return unescaped.decode("utf-8", "surrogateescape")
 
 
 def escaped(text: str) -> str:

@@ -25,7 +25,7 @@ def closing(text: str, start: int) -> int:
 
 def parts(text: str) -> list[str]:
     """Returns what stands between the commas of a list, commas within brackets apart; none of an empty text."""
-    found: list[str] = []
+    pieces: list[str] = []
     depth = begin = 0
     if "," not in text:
         return [text.strip()] if text.strip() else []
@@ -36,10 +36,10 @@ def parts(text: str) -> list[str]:
         elif sign in _CLOSE:
             depth -= 1
         elif sign == "," and depth == 0:
-            found.append(text[begin : match.start()].strip())
+            pieces.append(text[begin : match.start()].strip())
             begin = match.end()
     last = text[begin:].strip()
-    return [*found, last] if last else found
+    return [*pieces, last] if last else pieces
 
 
 def pair(text: str) -> tuple[str, str | None]:

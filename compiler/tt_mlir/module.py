@@ -47,10 +47,10 @@ class TtMlirModule:
         inner: Any = self.op
         while True:
             ops = [op for block in inner.regions[0].blocks for op in block.ops]
-            held = [op for op in ops if isinstance(op, ModuleOp) or name_of(op) == DEVICE_MODULE]
-            if not held:
+            modules = [op for op in ops if isinstance(op, ModuleOp) or name_of(op) == DEVICE_MODULE]
+            if not modules:
                 return inner
-            inner = held[0]
+            inner = modules[0]
 
     @property
     def functions(self) -> list[FuncOp]:

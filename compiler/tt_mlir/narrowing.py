@@ -121,7 +121,7 @@ def _asked(after: str, before: str, types: frozenset[str]) -> bool:
 
 def narrowed(programs: Sequence[tuple[Program, Sequence[str], frozenset[int]]], own: Originals) -> list[Narrowing]:
     """Where values lose bits that the module's types have: programs, the op of each call, inputs that are booleans."""
-    found: list[Narrowing] = []
+    narrowings: list[Narrowing] = []
     for program, names, truths_in in programs:
         truths = {program.inputs[number] for number in truths_in if number < len(program.inputs)}
         narrow: dict[int, tuple[str, str, str]] = {}
@@ -134,7 +134,7 @@ def narrowed(programs: Sequence[tuple[Program, Sequence[str], frozenset[int]]], 
                 continue
             lost = [narrow[t] for t in call.inputs if t in narrow]
             if lost and call.kernel not in _MOVES:
-                found += [Narrowing(before, after, name or at) for before, after, at in lost]
+                narrowings += [Narrowing(before, after, name or at) for before, after, at in lost]
                 lost = []
             for result in call.outputs:
                 if lost:
@@ -144,10 +144,10 @@ def narrowed(programs: Sequence[tuple[Program, Sequence[str], frozenset[int]]], 
                     if not _asked(after, before, own.all):
                         narrow[result] = before, after, name
                         if call.kernel not in _MOVES and call.kernel != "typecast":
-                            found.append(Narrowing(before, after, name))
+                            narrowings.append(Narrowing(before, after, name))
                             narrow.pop(result)
-        found += [Narrowing(*narrow[t]) for t in program.outputs if t in narrow]
-    return list(dict.fromkeys(found))
+        narrowings += [Narrowing(*narrow[t]) for t in program.outputs if t in narrow]
+    return list(dict.fromkeys(narrowings))
 
 
 def _loses(call: Operation, result: int, program: Program, truths: set[int]) -> str | None:
@@ -165,7 +165,7 @@ def _loses(call: Operation, result: int, program: Program, truths: set[int]) -> 
     return max(wider, key=_significand, default=None)
 
 
-def narrowest(found: Sequence[Narrowing]) -> str | None:
+def narrowest(narrowings: Sequence[Narrowing]) -> str | None:
     """The format of the fewest bits among floats that were narrowed."""
-    floats = [row.after for row in found if FORMATS[row.after].is_float]
+    floats = [row.after for row in narrowings if FORMATS[row.after].is_float]
     return min(floats, key=_significand, default=None)

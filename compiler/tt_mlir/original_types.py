@@ -36,10 +36,10 @@ def originals(func: FuncOp) -> Originals:
     kinds: Any = func.function_type
     inputs = _of(func.properties.get("arg_attrs"), len(kinds.inputs.data))
     outputs = _of(func.properties.get("res_attrs"), len(kinds.outputs.data))
-    given = declared(kinds.inputs)
+    types = declared(kinds.inputs)
     narrowed = tuple(
         f"{before} -> {after} at argument {number}"
-        for number, (before, after, kind) in enumerate(zip(inputs, given, kinds.inputs.data, strict=True))
+        for number, (before, after, kind) in enumerate(zip(inputs, types, kinds.inputs.data, strict=True))
         if _bits(before) > _bits(after) and _rank(func, number) == len(kind.get_shape())
     )
     return Originals(inputs, outputs, narrowed)
@@ -50,19 +50,19 @@ def declared(kinds: Any) -> tuple[str, ...]:
     return tuple(map(element_of, kinds.data))
 
 
-def _of(held: Any, count: int) -> tuple[str, ...]:
-    if held is None:
+def _of(attributes: Any, count: int) -> tuple[str, ...]:
+    if attributes is None:
         return ("",) * count
-    texts = [one.data.get("ttcore.local_shape") for one in held.data]
-    found = [None if text is None else _LOCAL.search(written(text)) for text in texts]
-    return tuple(match[1] if match else "" for match in found)
+    texts = [one.data.get("ttcore.local_shape") for one in attributes.data]
+    matches = [None if text is None else _LOCAL.search(written(text)) for text in texts]
+    return tuple(match[1] if match else "" for match in matches)
 
 
 def _rank(func: FuncOp, number: int) -> int:
     """The rank of an argument before; one more now says that its numbers are held as pairs of words."""
-    held: Any = func.properties["arg_attrs"]
-    found = _SHAPE.search(written(held.data[number].data["ttcore.local_shape"]))
-    return found[1].count("x") if found else -1
+    attributes: Any = func.properties["arg_attrs"]
+    match = _SHAPE.search(written(attributes.data[number].data["ttcore.local_shape"]))
+    return match[1].count("x") if match else -1
 
 
 def _bits(kind: str) -> int:

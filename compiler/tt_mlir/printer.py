@@ -60,9 +60,9 @@ class _Printer:
             words = words.replace(text, name)
         return words
 
-    def named(self, held: Iterable[tuple[str, Attribute]]) -> str:
+    def named(self, entries: Iterable[tuple[str, Attribute]]) -> str:
         """Named attributes between commas."""
-        return ", ".join(name if isinstance(v, b.UnitAttr) else f"{name} = {self.text(v)}" for name, v in held)
+        return ", ".join(name if isinstance(v, b.UnitAttr) else f"{name} = {self.text(v)}" for name, v in entries)
 
     def location(self, op: Operation | SSAValue, whole: bool = False) -> str:
         """The location of an op or an argument; with `whole`, no alias stands for it."""
@@ -75,8 +75,8 @@ class _Printer:
         if isinstance(op, b.ModuleOp):
             word = "module" if depth == 0 else "builtin.module"
             name = f" @{op.sym_name.data}" if op.sym_name is not None else ""
-            held = f" attributes {{{self.named(op.attributes.items())}}}" if op.attributes else ""
-            return self._around(f"{pad}{word}{name}{held}", op, depth, names)
+            entries = f" attributes {{{self.named(op.attributes.items())}}}" if op.attributes else ""
+            return self._around(f"{pad}{word}{name}{entries}", op, depth, names)
         if isinstance(op, FuncOp):
             return self._around(f"{pad}{self._head(op)}", op, depth, self._numbered(op))
         if kind == DEVICE_MODULE:
@@ -101,8 +101,8 @@ class _Printer:
             callee = properties["callee"].string_value()
             return f"{pad}{result}{kind}(@{callee}, [{operands}]) : ({takes}) -> {gives}{end}"
         own = f" <{{{self.named(properties.items())}}}>" if properties else ""
-        held = [(key, value) for key, value in op.attributes.items() if key != NAME]
-        more = f" {{{self.named(held)}}}" if held else ""
+        entries = [(key, value) for key, value in op.attributes.items() if key != NAME]
+        more = f" {{{self.named(entries)}}}" if entries else ""
         return f'{pad}{result}"{kind}"({operands}){own}{more} : ({takes}) -> {gives}{end}'
 
     def _around(self, head: str, op: Operation, depth: int, names: dict[SSAValue, str]) -> str:
@@ -113,17 +113,17 @@ class _Printer:
         visibility = f"{func.sym_visibility.data} " if func.sym_visibility is not None else ""
         block = func.body.block
         arguments = [
-            f"%arg{number}: {self.text(value.type)}{held}{self.location(value, whole=True)}"
-            for number, (value, held) in enumerate(
+            f"%arg{number}: {self.text(value.type)}{words}{self.location(value, whole=True)}"
+            for number, (value, words) in enumerate(
                 zip(block.args, self._held(func.properties.get("arg_attrs"), len(block.args)), strict=True)
             )
         ]
         kinds = func.function_type.outputs.data
-        given = self._held(func.properties.get("res_attrs"), len(kinds))
-        results = [f"{self.text(kind)}{held}" for kind, held in zip(kinds, given, strict=True)]
+        words_of_results = self._held(func.properties.get("res_attrs"), len(kinds))
+        results = [f"{self.text(kind)}{words}" for kind, words in zip(kinds, words_of_results, strict=True)]
         arrow = ""
         if results:
-            bare = len(results) == 1 and not given[0]
+            bare = len(results) == 1 and not words_of_results[0]
             arrow = f" -> {results[0]}" if bare else f" -> ({', '.join(results)})"
         own = f" attributes {{{self.named(func.attributes.items())}}}" if func.attributes else ""
         return f"func.func {visibility}@{func.sym_name.data}({', '.join(arguments)}){arrow}{own}"

@@ -86,12 +86,12 @@ def tt_mlir_program(text: str, board: SystemDesc, name: str = "<executable>") ->
     programs[0] = _around(programs[0])
     own = originals(entry)
     steps = [step for one in programs for step in one.steps]
-    found = narrowed([(one.program, one.names, one.truths) for one in programs], own)
+    narrowings = narrowed([(one.program, one.names, one.truths) for one in programs], own)
     numerics = [step.call.numerics for step in steps if step.call.kernel in PRODUCTS and step.computes_floats]
     return TtMlirProgram(
         Binary(board.board, board.arch, tuple(one.program for one in programs), COMPILER),
-        tuple(dict.fromkeys([*own.narrowed, *(row.words for row in found)])),
-        narrowest(found),
+        tuple(dict.fromkeys([*own.narrowed, *(row.words for row in narrowings)])),
+        narrowest(narrowings),
         min((n.fidelity for n in numerics), key=ORDER.index, default="HiFi4"),
         "Tf32",
         any(n.dst_format != "Float32" for n in numerics),
@@ -101,9 +101,9 @@ def tt_mlir_program(text: str, board: SystemDesc, name: str = "<executable>") ->
 
 def _check_arch(module: TtMlirModule, board: SystemDesc) -> None:
     """Checks that a module was compiled for the board's architecture, where it says so. Raises CompilerInputError."""
-    found = {arch for _, text in module.before for arch in _ARCH.findall(text)}
-    if found - {board.arch}:
-        got = ", ".join(sorted(found))
+    archs = {arch for _, text in module.before for arch in _ARCH.findall(text)}
+    if archs - {board.arch}:
+        got = ", ".join(sorted(archs))
         raise CompilerInputError(
             f"{module.name}: expected a program for {board.arch}, as {board.board} is, got one for {got}; "
             "try the board that it was compiled for"

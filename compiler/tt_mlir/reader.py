@@ -152,11 +152,11 @@ class _Reader:
         block = Block()
         region = Region(block)
         if (match := _MODULE.fullmatch(line)) is not None:
-            held = self._dictionary(match[2][1:-1]) if match[2] else {}
+            attributes = self._dictionary(match[2][1:-1]) if match[2] else {}
             properties: dict[str, Attribute] = {"sym_name": b.StringAttr(match[1])} if match[1] else {}
 
             def module(where: Any) -> Operation:
-                return b.ModuleOp.create(properties=properties, attributes=held, regions=[region], location=where)
+                return b.ModuleOp.create(properties=properties, attributes=attributes, regions=[region], location=where)
 
             return _Scope(block, module)
         if line == f"{DEVICE_MODULE} {{":
@@ -171,12 +171,12 @@ class _Reader:
         for part in parts(line[match.end() : end - 1]):
             name, _, words = part.partition(": ")
             words, where = self._located(words)
-            kind, held = self._typed(words)
+            kind, attributes = self._typed(words)
             value = block.insert_arg(self._type(kind), len(block.args))
             if where is not None:
                 value.location = where
             values[name] = value
-            arguments.append(held)
+            arguments.append(attributes)
         rest, results, of_results = line[end:-1].strip(), list[Attribute](), []
         if rest.startswith("-> "):
             if rest[3] == "(":
@@ -186,18 +186,18 @@ class _Reader:
                 kind, _, after = rest[3:].partition(" attributes {")
                 listed, rest = [kind.strip()], f"attributes {{{after}" if after else ""
             for part in listed:
-                kind, held = self._typed(part)
+                kind, attributes = self._typed(part)
                 results.append(self._type(kind))
-                of_results.append(held)
+                of_results.append(attributes)
         properties: dict[str, Attribute] = {
             "sym_name": b.StringAttr(match[2]),
             "function_type": b.FunctionType.from_lists([arg.type for arg in block.args], results),
         }
         if match[1]:
             properties["sym_visibility"] = b.StringAttr(match[1])
-        for key, held in (("arg_attrs", arguments), ("res_attrs", of_results)):
-            if any(held):
-                properties[key] = b.ArrayAttr([b.DictionaryAttr(one) for one in held])
+        for key, attributes in (("arg_attrs", arguments), ("res_attrs", of_results)):
+            if any(attributes):
+                properties[key] = b.ArrayAttr([b.DictionaryAttr(one) for one in attributes])
         own: dict[str, Attribute] = {}
         if rest:
             if not rest.startswith("attributes {") or closing(rest, 11) != len(rest):
@@ -211,8 +211,8 @@ class _Reader:
 
     def _typed(self, words: str) -> tuple[str, dict[str, Attribute]]:
         """Type and attributes of an argument or a result."""
-        kind, brace, held = words.partition(" {")
-        return kind.strip(), self._dictionary(held[:-1]) if brace else {}
+        kind, brace, attributes = words.partition(" {")
+        return kind.strip(), self._dictionary(attributes[:-1]) if brace else {}
 
     def _device(self, match: re.Match[str]) -> Operation:
         words, where = self._located(match[2])
@@ -240,11 +240,15 @@ class _Reader:
             raise ValueError(f"expected the types of {name}, got {line[at : at + 40]!r}")
         words, where = self._located(line[at + 3 :])
         takes, gives = self._signature(words)
-        given = self._operands(operands, values)
-        if [value.type for value in given] != takes:
+        operands_of_op = self._operands(operands, values)
+        if [value.type for value in operands_of_op] != takes:
             raise ValueError(f"expected operands of {name} of the types that it names, got others")
         op = op_class(name).create(
-            operands=given, result_types=gives, properties=properties, attributes=discardable or {}, location=where
+            operands=operands_of_op,
+            result_types=gives,
+            properties=properties,
+            attributes=discardable or {},
+            location=where,
         )
         made = result.split(", ") if result else []
         if count:

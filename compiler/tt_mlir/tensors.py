@@ -47,15 +47,15 @@ def described(kind: Any, op: str) -> TensorDesc:
 
 @lru_cache(maxsize=8192)
 def _described(shape: tuple[int, ...], element: str, layout: str) -> TensorDesc:
-    found, grid = _MEMREF.search(layout), _GRID.search(layout)
-    if found is None or grid is None:
+    match, grid = _MEMREF.search(layout), _GRID.search(layout)
+    if match is None or grid is None:
         raise ValueError(f"expected a layout with a grid and a memref, got {layout[:120]}")
-    held, buffer, spread = found[1], found[2] or found[3], found[4] or "interleaved"
+    element_text, buffer, spread = match[1], match[2] or match[3], match[4] or "interleaved"
     if buffer not in _BUFFERS or spread not in _SPREADS:
         raise ValueError(f"expected dram, l1 or system_memory, interleaved or in shards, got {buffer}, {spread}")
-    tile = _TILE.fullmatch(held)
-    if held.startswith("!") and tile is None:
-        raise ValueError(f"expected tiles of 32x32, got {held}")
+    tile = _TILE.fullmatch(element_text)
+    if element_text.startswith("!") and tile is None:
+        raise ValueError(f"expected tiles of 32x32, got {element_text}")
     data_format = number_format(tile[1]) if tile else None
     own = ELEMENTS.get(element)
     if own is None and data_format is not None and data_format.is_float:

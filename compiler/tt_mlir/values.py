@@ -38,8 +38,8 @@ class Unknown(ValueError):
 class Attributes:
     """The attributes of an op, which remember what was read."""
 
-    def __init__(self, held: Mapping[str, Attribute]) -> None:
-        self._held, self._read = held, set[str]()
+    def __init__(self, attributes: Mapping[str, Attribute]) -> None:
+        self._held, self._read = attributes, set[str]()
 
     def __getitem__(self, name: str) -> Any:
         """The value of an attribute. Raises Unknown if the op has none of this name."""
@@ -62,27 +62,27 @@ class Attributes:
         return [name for name in self._held if name not in self._read and name not in HARMLESS]
 
 
-def value_of(held: Any) -> Any:
+def value_of(attribute: Any) -> Any:
     """A number, text, tuple, name of a function, or a configuration's fields; arrays of constants as NumPy's."""
-    match held:
+    match attribute:
         case b.IntegerAttr():
-            return bool(held.value.data) if held.type == b.IntegerType(1) else held.value.data
+            return bool(attribute.value.data) if attribute.type == b.IntegerType(1) else attribute.value.data
         case b.FloatAttr():
-            return held.value.data
+            return attribute.value.data
         case b.StringAttr():
-            return held.data
+            return attribute.data
         case b.UnitAttr():
             return True
         case b.SymbolRefAttr():
-            return held.string_value()
+            return attribute.string_value()
         case b.ArrayAttr():
-            return tuple(map(value_of, held.data))
+            return tuple(map(value_of, attribute.data))
         case b.DenseArrayBase():
-            return tuple(held.get_values())
+            return tuple(attribute.get_values())
         case RawAttr():
-            return _of_text(held.text.data)
+            return _of_text(attribute.text.data)
         case _:
-            raise Unknown(f"expected an attribute that is understood, got {written(held)[:80]}")
+            raise Unknown(f"expected an attribute that is understood, got {written(attribute)[:80]}")
 
 
 def _of_text(text: str) -> Any:

@@ -53,12 +53,12 @@ def files(plan: BudaPlan, program: PlannedProgram, netlist: str) -> Iterator[tup
             for number, steps in enumerate(threads(plan.graph, node, model)):
                 yield f"{graph}/op_{i}/tensix_thread{number}.yaml", _text(steps)
             pipes += pipes_of(plan, placed, node)
-        held = {
+        document = {
             "buffers": [_buffers(plan, placement) for placement in epoch.placements],
             "pipes": [pipe.row() for pipe in pipes],
         }
-        yield f"{overlay}/pipegen.yaml", _text(held)
-        for core, streams in _by_core(pipes).items():
+        yield f"{overlay}/pipegen.yaml", _text(document)
+        for core, streams in pipes_by_core(pipes).items():
             yield f"{overlay}/blobs/{epoch.chip}_{core[0]}_{core[1]}.yaml", _text(streams)
 
 
@@ -98,7 +98,8 @@ def _buffers(plan: BudaPlan, placement: Any) -> dict[str, Any]:
     }
 
 
-def _by_core(pipes: list[Pipe]) -> dict[tuple[int, int], list[dict[str, Any]]]:
+def pipes_by_core(pipes: list[Pipe]) -> dict[tuple[int, int], list[dict[str, Any]]]:
+    """Returns what each core receives: core -> pipes with their tiles."""
     pipes_of_core: dict[tuple[int, int], list[dict[str, Any]]] = {}
     for pipe in pipes:
         for core in pipe.readers:

@@ -36,8 +36,8 @@ def intermediate_buffers(node: Node, output: BufferModel) -> tuple[BufferModel, 
     spec = node.spec
     if spec.fused is not None:
         one = BlockShape(1, 1, 1, output.block_shape.ublock)
-        held = BufferModel.whole(one, 1, spec.intermediate_format or node.data_format)
-        return (held,) * spec.fused.intermediates
+        partial = BufferModel.whole(one, 1, spec.intermediate_format or node.data_format)
+        return (partial,) * spec.fused.intermediates
     accumulates = spec.gradient or spec.is_matmul or (spec.type == "reduce" and spec.reduce_dim == "z")
     held_as = spec.intermediate_format or node.data_format
     if not accumulates or held_as == node.data_format:

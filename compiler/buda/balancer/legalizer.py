@@ -157,7 +157,7 @@ def _model(
     output = buffers.output_buffer(node, block, around.buffer_factor)
     if not padding_fits(graph, node, block):
         return Illegal(Reason.PaddingConstraintsNotSatisfied)
-    if refused := _sparse_encoding(node, grid, stream, block):
+    if refused := illegal_encoding(node, grid, stream, block):
         return refused
     override = options.override(node.name).dram_parameters
     in_dram = options.dram_parameters if override is None else override
@@ -179,7 +179,8 @@ def _streaming(node: Node, options: LegalizerOptions, stream: StreamFactor, arou
     return Illegal(Reason.UserAccessPreventsStreaming if operands else Reason.OperandAccessPreventsStreaming)
 
 
-def _sparse_encoding(node: Node, grid: Grid, stream: StreamFactor, block: BlockShape) -> Illegal | None:
+def illegal_encoding(node: Node, grid: Grid, stream: StreamFactor, block: BlockShape) -> Illegal | None:
+    """Returns why a sparse operand cannot be encoded for these blocks; None if it can, or if there is none."""
     pattern = node.spec.sparse
     if pattern is None:
         return None

@@ -78,6 +78,6 @@ def l1_usage(
     intermediates: tuple[BufferModel, ...],
 ) -> int:
     """Returns the bytes of L1 of these buffers. An accumulating output is held for every `t`, and so is a parameter."""
-    held = output.l1_bytes * (output.block_shape.t if spec.gradient else 1)
-    held += sum(buffer.l1_bytes for buffer in (*inputs, *intermediates))
-    return held + sum(buffer.l1_bytes * buffer.block_shape.t for buffer in parameters if buffer is not None)
+    bytes_held = output.l1_bytes * (output.block_shape.t if spec.gradient else 1)
+    bytes_held += sum(buffer.l1_bytes for buffer in (*inputs, *intermediates))
+    return bytes_held + sum(buffer.l1_bytes * buffer.block_shape.t for buffer in parameters if buffer is not None)

@@ -218,11 +218,11 @@ def _check_formats(netlist: Netlist, graph: Graph, op: Op, board: SystemDesc) ->
 
 
 def _check_l1(netlist: Netlist, graph: Graph, op: Op, board: SystemDesc) -> None:
-    held = core_buffers(netlist, graph, op)
-    used = sum(buffer.bytes for buffer in held)
+    buffers = core_buffers(netlist, graph, op)
+    used = sum(buffer.bytes for buffer in buffers)
     usable = board.buda.l1_usable + PIPE_RESERVE
     if used > usable:
-        largest = max(held, key=lambda buffer: buffer.bytes)
+        largest = max(buffers, key=lambda buffer: buffer.bytes)
         raise CompilerInputError(
             f"graphs.{graph.name}.{op.name}: expected at most {usable} bytes of L1 on each core, "
             f"got {used}; try a smaller {largest.role} buffer ({largest.bytes} bytes)"
@@ -234,14 +234,14 @@ def core_buffers(netlist: Netlist, graph: Graph, op: Op) -> tuple[CoreBuffer, ..
     formats = [*op.in_df, *("UInt32" for _ in op.input_buf_min_size_tiles[len(op.in_df) :])]
     wanted, usual = op.input_buf_min_size_tiles, _input_tiles(op)
     sizes = [tiles or (usual[i] if i < len(usual) else 0) for i, tiles in enumerate(wanted)] or usual
-    held = [CoreBuffer("input", i, df, n, _bytes(df)) for i, (df, n) in enumerate(zip(formats, sizes, strict=False))]
-    held.append(CoreBuffer("output", 0, op.out_df, op.mblock_tiles * op.buf_size_mb, _bytes(op.out_df)))
+    buffers = [CoreBuffer("input", i, df, n, _bytes(df)) for i, (df, n) in enumerate(zip(formats, sizes, strict=False))]
+    buffers.append(CoreBuffer("output", 0, op.out_df, op.mblock_tiles * op.buf_size_mb, _bytes(op.out_df)))
     if op.intermed_df != op.out_df and (op.type in ("matmul", "depthwise") or op.attributes.get("dim") == "z"):
-        held.append(CoreBuffer("intermediate", 0, op.intermed_df, op.mblock_tiles, _bytes(op.intermed_df)))
+        buffers.append(CoreBuffer("intermediate", 0, op.intermed_df, op.mblock_tiles, _bytes(op.intermed_df)))
     if op.type == "fused_op" and (count := fused_of(netlist, op).intermediates):
         rows, cols = op.ublock
         intermediate = CoreBuffer("intermediate", 0, op.intermed_df, rows * cols, _bytes(op.intermed_df))
-        held += [replace(intermediate, operand=i) for i in range(count)]
+        buffers += [replace(intermediate, operand=i) for i in range(count)]
     resident = {
         name
         for program in netlist.programs
@@ -256,13 +256,13 @@ def core_buffers(netlist: Netlist, graph: Graph, op: Op) -> tuple[CoreBuffer, ..
             rows, cols = (queue.grid_size[a] * queue.mblock[a] * queue.ublock[a] for a in range(2))
             share = (rows // largest_divisor(rows, op.grid_size[0])) * (cols // largest_divisor(cols, op.grid_size[1]))
             share *= queue.t
-            if i < len(op.in_df) and held[i].tiles >= share:
+            if i < len(op.in_df) and buffers[i].tiles >= share:
                 # What stays in L1 all the time is the buffer that the kernel reads: no second one is filled meanwhile.
                 asked = wanted[i] if i < len(wanted) else 0
-                held[i] = replace(held[i], tiles=max(asked, share))
+                buffers[i] = replace(buffers[i], tiles=max(asked, share))
             else:
-                held.append(CoreBuffer("parameter", i, queue.df, share, _bytes(queue.df)))
-    return tuple(held)
+                buffers.append(CoreBuffer("parameter", i, queue.df, share, _bytes(queue.df)))
+    return tuple(buffers)
 
 
 def _input_tiles(op: Op) -> tuple[int, ...]:
@@ -333,7 +333,7 @@ def _check_dram(
         if queue.loc != "dram":
             continue
         size = queue.tiles * _bytes(queue.df) * queue.entries
-        alive = (0, inf) if queue.name in updated else _alive(netlist, queue, order)
+        alive = (0, inf) if queue.name in updated else lifetime(netlist, queue, order)
         for channel, address in queue.addresses:
             if channel >= profile.dram_channels or address + size > profile.dram_channel_bytes:
                 raise CompilerInputError(
@@ -370,7 +370,7 @@ def _near(parts: list) -> Iterator[tuple]:
         open_.append(part)
 
 
-def _alive(netlist: Netlist, queue: Queue, order: dict[str, int]) -> tuple[float, float]:
+def lifetime(netlist: Netlist, queue: Queue, order: dict[str, int]) -> tuple[float, float]:
     """Returns the first and last step of the program at which a queue holds data."""
     if queue.input == HOST:
         return (0, inf)

@@ -91,13 +91,13 @@ def _check(fused: FusedOp, dest_first: bool) -> None:
     steps = [step for schedule in fused.schedules for step in schedule]
     if not steps or steps[-1].output != OUTPUT or any(step.output == OUTPUT for step in steps[:-1]):
         raise CompilerInputError(f"{where}: expected the last step, and it alone, to make the output, got another")
-    held = {f"input{i}" for i in range(fused.inputs)}
+    live = {f"input{i}" for i in range(fused.inputs)}
     made: dict[str, SubOp] = {}
     buffers = {f"intermed{i}" for i in range(fused.intermediates)}
     for schedule in fused.schedules:
         in_dest = False
         for step in schedule:
-            _check_step(f"{where}.{step.name}", step, held, in_dest, dest_first)
+            _check_step(f"{where}.{step.name}", step, live, in_dest, dest_first)
             _check_blocks(f"{where}.{step.name}", step, made)
             made[step.output] = step
             if step.output not in (DEST, OUTPUT, *buffers):
@@ -105,7 +105,7 @@ def _check(fused: FusedOp, dest_first: bool) -> None:
                 raise CompilerInputError(
                     f"{where}.{step.name}.output: expected dest, output or {names}, got {step.output!r}"
                 )
-            held = (held - set(step.pop)) | ({step.output} & buffers)
+            live = (live - set(step.pop)) | ({step.output} & buffers)
             in_dest = step.output == DEST
         if in_dest:
             raise CompilerInputError(
@@ -113,15 +113,15 @@ def _check(fused: FusedOp, dest_first: bool) -> None:
             )
 
 
-def _check_step(where: str, step: SubOp, held: set[str], in_dest: bool, dest_first: bool) -> None:
+def _check_step(where: str, step: SubOp, live: set[str], in_dest: bool, dest_first: bool) -> None:
     """Checks the inputs of one step, given the buffers that are filled before it and whether Dst is."""
     if kind_of(step.type) not in KERNELS and step.type not in (*ENDS_SCHEDULE, *SCALED):
         raise CompilerInputError(
             f"{where}.type: expected {', '.join(sorted((*KERNELS, *ENDS_SCHEDULE, *SCALED)))}, got {step.type!r}"
         )
     for name in (name for name in step.inputs if name != DEST):
-        if name not in held:
-            raise CompilerInputError(f"{where}: expected {', '.join(sorted(held))} or dest, got {name!r}")
+        if name not in live:
+            raise CompilerInputError(f"{where}: expected {', '.join(sorted(live))} or dest, got {name!r}")
     from_dest = [i for i, name in enumerate(step.inputs) if name == DEST]
     if from_dest and (not in_dest or step.type in NOT_FROM_DEST):
         raise CompilerInputError(

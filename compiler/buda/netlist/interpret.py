@@ -85,10 +85,10 @@ def _operand(where: str, word: Any) -> Operand:
 def _execute(where: str, argument: Any) -> Instruction:
     if not isinstance(argument, dict) or not isinstance(argument.get("graph_name"), str):
         raise CompilerInputError(f"{where}: expected a graph_name, got {argument!r}")
-    settings, given = [], argument.get("queue_settings") or {}
-    if not isinstance(given, dict):
-        raise CompilerInputError(f"{where}.queue_settings: expected settings by the name of a queue, got {given!r}")
-    for queue, row in given.items():
+    settings, asked = [], argument.get("queue_settings") or {}
+    if not isinstance(asked, dict):
+        raise CompilerInputError(f"{where}.queue_settings: expected settings by the name of a queue, got {asked!r}")
+    for queue, row in asked.items():
         if not isinstance(row, dict):
             raise CompilerInputError(f"{where}: expected the settings of queue {queue}, got {row!r}")
         values = tuple(_setting(f"{where}.{queue}.{name}", value) for name, value in row.items())

@@ -21,11 +21,11 @@ def with_line(message: str, text: str) -> str:
     best: tuple[int, int] = (0, 0)
     line = 0
     for number, row in enumerate(text.splitlines(), 1):
-        found = _KEY.match(row)
-        if found is None or found[1] in FIELDS:
+        match = _KEY.match(row)
+        if match is None or match[1] in FIELDS:
             continue
-        at = place.rfind(f".{found[1]}.")
-        rank = (at + len(found[1]), len(found[1]))
+        at = place.rfind(f".{match[1]}.")
+        rank = (at + len(match[1]), len(match[1]))
         if at >= 0 and rank > best:
             best, line = rank, number
     return f"line {line}: {message}" if line else message

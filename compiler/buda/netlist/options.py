@@ -102,10 +102,10 @@ def _tile(netlist: Netlist, op: Op) -> tuple[int, int]:
     rows, cols = op.tile_dim
     if op.type in FILLS_ITS_TILES:
         return rows, cols
-    given = netlist.queues.get(op.inputs[0]) or netlist.ops.get(op.inputs[0])
-    if given is None:
+    source = netlist.queues.get(op.inputs[0]) or netlist.ops.get(op.inputs[0])
+    if source is None:
         return rows, cols
-    high, wide = given.tile_dim
+    high, wide = source.tile_dim
     if sum(tm == "transpose" for tm in op.tms.get(0, ())) % 2:
         high, wide = wide, high
     return min(rows, high), min(cols, wide)

@@ -87,17 +87,17 @@ LARGEST = 1 << 20
 """Largest count that a netlist may have; a larger one could only exhaust memory."""
 
 
-class _Reader:
+class MappingReader:
     """Reads one mapping of the file, and keeps its place for errors."""
 
     def __init__(self, where: str, raw: Any) -> None:
         if not isinstance(raw, Mapping):
-            raise CompilerInputError(f"{where}: expected a mapping, got {_shown(raw)}")
+            raise CompilerInputError(f"{where}: expected a mapping, got {shortened(raw)}")
         self.where, self.raw = where, raw
 
     def fail(self, key: str, expected: str) -> CompilerInputError:
         """Returns the error for a key with an unexpected value."""
-        got = _shown(self.raw[key]) if key in self.raw else "none"
+        got = shortened(self.raw[key]) if key in self.raw else "none"
         return CompilerInputError(f"{self.where}.{key}: expected {expected}, got {got}")
 
     def known(self, keys: frozenset[str]) -> None:
@@ -108,7 +108,7 @@ class _Reader:
             if key not in keys and not (isinstance(key, str) and _OF_AN_INPUT.fullmatch(key)):
                 near = difflib.get_close_matches(str(key), keys, n=3, cutoff=0.5)
                 tail = f"; try {', '.join(near)}" if near else ""
-                raise CompilerInputError(f"{self.where}: expected a key of the netlist, got {_shown(key)}{tail}")
+                raise CompilerInputError(f"{self.where}: expected a key of the netlist, got {shortened(key)}{tail}")
 
     def word(self, key: str, choices: tuple[str, ...] = (), default: str = "") -> str:
         """Reads a name."""
@@ -166,7 +166,7 @@ def _format(where: str, name: Any) -> str:
         raise CompilerInputError(f"{where}: {error}") from error
 
 
-def _tile(row: _Reader) -> tuple[int, int]:
+def _tile(row: MappingReader) -> tuple[int, int]:
     """Returns rows and columns of a tile."""
     tile = row.pair("tile_dim") if "tile_dim" in row.raw else (TILE, TILE)
     if tile not in TILES:
@@ -174,7 +174,7 @@ def _tile(row: _Reader) -> tuple[int, int]:
     return tile
 
 
-def _dst(name: str) -> str:
+def dst_format(name: str) -> str:
     """Returns the format of Dst for `acc_df`: a float of fewer bits stands for 16-bit datums with its exponents."""
     accumulated = number_format(name)
     if not accumulated.is_float or accumulated.bits == 32:
@@ -182,13 +182,14 @@ def _dst(name: str) -> str:
     return "Float16" if accumulated.register_exponent_bits == 5 else "Float16_b"
 
 
-def _fidelity(row: _Reader) -> str:
+def _fidelity(row: MappingReader) -> str:
     """Returns `math_fidelity`; HiFi2_A is another name of HiFi2 (tt-budabackend: netlist/tt_backend_api_types.hpp)."""
     name = row.word("math_fidelity", (*FIDELITIES, "HiFi2_A"))
     return "HiFi2" if name == "HiFi2_A" else name
 
 
-def _shown(value: Any) -> str:
+def shortened(value: Any) -> str:
+    """Returns a value as messages show it: at most 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -218,7 +219,7 @@ def parse(text: str, name: str = "netlist", arch: str = "") -> Netlist:
         raw = parse_yaml(text)
     except YamlError as error:
         raise CompilerInputError(f"netlist: expected YAML, got: {error}") from error
-    top = _Reader("netlist", raw)
+    top = MappingReader("netlist", raw)
     for key in ("devices", "queues", "graphs", "programs"):
         if key not in top.raw:
             raise CompilerInputError(f"netlist: expected a section {key}, got {', '.join(map(str, top.raw)) or 'none'}")
@@ -237,7 +238,7 @@ def parse(text: str, name: str = "netlist", arch: str = "") -> Netlist:
     return Netlist(arch or archs[0], queues, graphs, parsed_programs, name, fused, (arch,) if arch else archs)
 
 
-def _items(top: _Reader, key: str) -> list[tuple[Any, Any]]:
+def _items(top: MappingReader, key: str) -> list[tuple[Any, Any]]:
     raw = top.raw[key]
     if not isinstance(raw, Mapping):
         raise top.fail(key, "a mapping")
@@ -246,7 +247,7 @@ def _items(top: _Reader, key: str) -> list[tuple[Any, Any]]:
 
 def _archs(raw: Any) -> tuple[str, ...]:
     """Returns the kinds of chip that the netlist is for, in its order; `wormhole` is Wormhole B0."""
-    names = _Reader("devices", raw).raw.get("arch")
+    names = MappingReader("devices", raw).raw.get("arch")
     archs = []
     for name in names if isinstance(names, list) and names else [names]:
         try:
@@ -257,7 +258,7 @@ def _archs(raw: Any) -> tuple[str, ...]:
 
 
 def _queue(where: str, name: str, raw: Any) -> Queue:
-    row = _Reader(where, raw)
+    row = MappingReader(where, raw)
     row.known(QUEUE_KEYS)
     loc = row.word("loc", ("dram", "host"))
     addresses = _addresses(row, loc)
@@ -284,7 +285,7 @@ def _queue(where: str, name: str, raw: Any) -> Queue:
     )
 
 
-def _addresses(row: _Reader, loc: str) -> tuple[tuple[int, int], ...]:
+def _addresses(row: MappingReader, loc: str) -> tuple[tuple[int, int], ...]:
     """Returns (channel, address) of each part; in host memory an address may stand alone, which is channel 0."""
     parts = row.raw.get(loc)
     if isinstance(parts, list) and loc == "host":
@@ -297,7 +298,7 @@ def _addresses(row: _Reader, loc: str) -> tuple[tuple[int, int], ...]:
 
 
 def _graph(where: str, name: str, raw: Any) -> Graph:
-    row = _Reader(where, raw)
+    row = MappingReader(where, raw)
     ops = [(str(key), value) for key, value in row.raw.items() if key not in GRAPH_KEYS]
     return Graph(
         name,
@@ -308,7 +309,7 @@ def _graph(where: str, name: str, raw: Any) -> Graph:
 
 
 def _op(where: str, name: str, raw: Any) -> Op:
-    row = _Reader(where, raw)
+    row = MappingReader(where, raw)
     row.known(OP_KEYS)
     inputs = row.raw.get("inputs")
     if not isinstance(inputs, list) or not inputs or not all(isinstance(name, str) for name in inputs):
@@ -324,7 +325,7 @@ def _op(where: str, name: str, raw: Any) -> Op:
             raise CompilerInputError(f"{where}: expected a pad of inputs 0 to {len(inputs) - 1}, got {key}")
     for number in range(len(inputs)):
         before, after = (
-            (_tm(f"{where}.input_{number}_{name}", {name: row.raw[f"input_{number}_{name}"]}),)
+            (printed_movement(f"{where}.input_{number}_{name}", {name: row.raw[f"input_{number}_{name}"]}),)
             if row.raw.get(f"input_{number}_{name}")
             else ()
             for name in ("unpad", "pad")
@@ -332,7 +333,7 @@ def _op(where: str, name: str, raw: Any) -> Op:
         if before or after:
             tms[number] = (*before, *tms.get(number, ()), *after)
     sizes = row.numbers("input_buf_min_size_tiles", least=0) if "input_buf_min_size_tiles" in row.raw else ()
-    attributes = _Reader(f"{where}.attributes", row.raw.get("attributes") or {})
+    attributes = MappingReader(f"{where}.attributes", row.raw.get("attributes") or {})
     for key in ("m_k", "u_kt"):
         attributes.count(key, 0, 1)
     return Op(
@@ -347,7 +348,7 @@ def _op(where: str, name: str, raw: Any) -> Op:
         row.formats("in_df"),
         row.format("out_df"),
         row.format("intermed_df"),
-        _dst(row.format("acc_df")),
+        dst_format(row.format("acc_df")),
         _fidelity(row),
         row.count("buf_size_mb", default=2),
         row.word("ublock_order", ("r", "c"), "r"),
@@ -361,9 +362,9 @@ def _op(where: str, name: str, raw: Any) -> Op:
 
 
 def _fused(number: Any, raw: Any) -> FusedOp:
-    row = _Reader(f"fused_ops.{number}", raw)
+    row = MappingReader(f"fused_ops.{number}", raw)
     if isinstance(number, bool) or not isinstance(number, int):
-        raise CompilerInputError(f"fused_ops: expected whole numbers as keys, got {_shown(number)}")
+        raise CompilerInputError(f"fused_ops: expected whole numbers as keys, got {shortened(number)}")
     row.known(FUSED_KEYS)
     schedules = []
     for schedule in _list(row, "schedules"):
@@ -371,19 +372,19 @@ def _fused(number: Any, raw: Any) -> FusedOp:
             raise row.fail("schedules", "a list of lists of steps")
         steps = []
         for entry in schedule:
-            for name, step in _Reader(row.where, entry).raw.items():
+            for name, step in MappingReader(row.where, entry).raw.items():
                 steps.append(_step(f"{row.where}.{name}", str(name), step))
         schedules.append(tuple(steps))
     return FusedOp(number, row.count("inputs"), row.count("intermediates", 0, 0), tuple(schedules))
 
 
 def _step(where: str, name: str, raw: Any) -> SubOp:
-    row = _Reader(where, raw)
+    row = MappingReader(where, raw)
     inputs = row.raw.get("inputs")
     if not isinstance(inputs, list) or not inputs or not all(isinstance(name, str) for name in inputs):
         raise row.fail("inputs", "a list of inputs, intermediates or dest")
     tms = {i: _tms(where, row, key) for i in range(len(inputs)) for key in (f"input_{i}_tms",) if key in row.raw}
-    attributes = dict(_Reader(f"{where}.attributes", row.raw.get("attributes") or {}).raw)
+    attributes = dict(MappingReader(f"{where}.attributes", row.raw.get("attributes") or {}).raw)
     if "zero_point" in row.raw:
         attributes["zero_point"] = row.raw["zero_point"]
     row.known(STEP_KEYS)
@@ -394,21 +395,21 @@ def _step(where: str, name: str, raw: Any) -> SubOp:
     return SubOp(name, row.word("type"), tuple(inputs), row.word("output"), tms, attributes, mblock, ublock, pop)
 
 
-def _tms(where: str, row: _Reader, key: str) -> tuple[str, ...]:
+def _tms(where: str, row: MappingReader, key: str) -> tuple[str, ...]:
     """Returns the TMs under a key; without a value, or with the word None, there are none."""
     if row.raw.get(key) in (None, "None"):
         return ()
-    return tuple(_tm(f"{where}.{key}", tm) for tm in _list(row, key))
+    return tuple(printed_movement(f"{where}.{key}", tm) for tm in _list(row, key))
 
 
-def _list(row: _Reader, key: str) -> list[Any]:
+def _list(row: MappingReader, key: str) -> list[Any]:
     value = row.raw.get(key)
     if not isinstance(value, list):
         raise row.fail(key, "a list")
     return value
 
 
-def _tm(where: str, raw: Any) -> str:
+def printed_movement(where: str, raw: Any) -> str:
     """Returns a TM in its printed form."""
     text = ""
     if isinstance(raw, str):
@@ -430,9 +431,9 @@ def _tm(where: str, raw: Any) -> str:
 
 
 def _program(raw: Any) -> Program:
-    entry = _Reader("programs", raw)
+    entry = MappingReader("programs", raw)
     if len(entry.raw) != 1:
-        raise CompilerInputError(f"programs: expected one name per entry, got {_shown(raw)}")
+        raise CompilerInputError(f"programs: expected one name per entry, got {shortened(raw)}")
     ((name, lines),) = entry.raw.items()
     if not isinstance(lines, list):
         raise entry.fail(str(name), "a list of instructions")
@@ -443,7 +444,7 @@ def _program(raw: Any) -> Program:
             ((word, argument),) = line.items()
         if not isinstance(word, str) or word not in INSTRUCTIONS:
             raise CompilerInputError(
-                f"programs.{name}[{number}]: expected {', '.join(sorted(INSTRUCTIONS))}, got {_shown(line)}"
+                f"programs.{name}[{number}]: expected {', '.join(sorted(INSTRUCTIONS))}, got {shortened(line)}"
             )
         instructions.append((word, argument))
     return Program(str(name), tuple(instructions))

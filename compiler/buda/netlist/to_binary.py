@@ -99,7 +99,7 @@ def graph_of(netlist: Netlist) -> BudaGraph:
     builder = GraphBuilder(netlist.name)
     outputs, updated = [], updated_rams(netlist)
     pickers = {
-        op.inputs[0]: _spec(netlist, op).pattern
+        op.inputs[0]: spec_of(netlist, op).pattern
         for op in netlist.ops.values()
         if op.attributes.get("identity") and {"windows", "rows"} & op.attributes.keys()
     }
@@ -109,23 +109,23 @@ def graph_of(netlist: Netlist) -> BudaGraph:
             builder.source(queue.name, NodeKind.CONSTANT, shape, queue.df)
         elif queue.input == HOST or queue.name in updated:
             kind = NodeKind.PARAMETER if queue.type == "ram" else NodeKind.INPUT
-            builder.source(queue.name, kind, _queue_shape(queue), queue.df, _queue_elements(queue))
+            builder.source(queue.name, kind, _queue_shape(queue), queue.df, elements_of_queue(queue))
         if queue.name in updated or _is_output(netlist, queue):
             outputs.append(queue)
     for op in _producers_first(netlist, updated):
         operands = [_operand(netlist, name, op.tms.get(i, ()), updated) for i, name in enumerate(op.inputs)]
         check_operands(op)
-        spec = _spec(netlist, op)
+        spec = spec_of(netlist, op)
         if op.type == "splice" and spec.slices is None and not spec.stacked:
             shapes = [builder.shape(operand) for operand in operands]
             spec = replace(spec, options=replace(spec.options, tiles=spliced_tiles(op, shapes)))
-        builder.op(op.name, spec, operands, op.out_df, _shape(op), _elements(op))
+        builder.op(op.name, spec, operands, op.out_df, _shape(op), elements_of(op))
     for queue in outputs:
         tms = tuple(Tm.parse(tm) for tm in queue.input_tms)
         if queue.tile_dim != (TILE, TILE):
             tms = (*tms, Tm("crop", rt=queue.tile_dim[0], ct=queue.tile_dim[1]))
         name = _written(queue) if queue.name in updated else queue.name
-        builder.output(name, Operand(queue.input, tms), _queue_elements(queue))
+        builder.output(name, Operand(queue.input, tms), elements_of_queue(queue))
     return builder.graph()
 
 
@@ -173,12 +173,12 @@ def _queue_shape(queue: Queue) -> TensorShape:
     return TensorShape(1, queue.t, rows, cols)
 
 
-def _queue_elements(queue: Queue) -> tuple[int, int, int] | None:
+def elements_of_queue(queue: Queue) -> tuple[int, int, int] | None:
     """Returns the elements of a queue's entry if they do not fill 32x32 tiles; None if they do."""
     return queue.elements or _in_tiles(_queue_shape(queue), queue.tile_dim)
 
 
-def _elements(op: Op) -> tuple[int, int, int] | None:
+def elements_of(op: Op) -> tuple[int, int, int] | None:
     """Returns the elements of an op's result if they do not fill 32x32 tiles.
 
     A maximum along rows or columns leaves one row or column of each tile.
@@ -215,7 +215,8 @@ def _shape(op: Op) -> TensorShape:
     return TensorShape(1, op.t // (tr * tc), rows, op.grid_size[1] * tc * op.mblock[1] * op.ublock[1])
 
 
-def _spec(netlist: Netlist, op: Op) -> OpSpec:
+def spec_of(netlist: Netlist, op: Op) -> OpSpec:
+    """Returns what an op of a netlist computes, as the planner describes it. Raises CompilerInputError."""
     attributes: dict[str, Any] = dict(op.attributes)
     check_attributes(op.name, op.type, attributes)
     spec = OpSpec(

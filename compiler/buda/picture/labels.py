@@ -29,10 +29,10 @@ def width(text: str, size: float) -> float:
 
 def forms(name: str) -> tuple[str, ...]:
     """Returns ways to write an op's name, longest first: whole, by kind and number, by first letter and number."""
-    found = re.fullmatch(r"(\D*?)_?(\d+)(_.*)?", name)
-    if found is None:
+    match = re.fullmatch(r"(\D*?)_?(\d+)(_.*)?", name)
+    if match is None:
         return tuple(dict.fromkeys((name, *SHORT.get(name, ()))))
-    kind, number = found[1], found[2]
+    kind, number = match[1], match[2]
     shorts = SHORT.get(kind, (kind, kind[:3]))
     return tuple(dict.fromkeys((name, *(f"{short} {number}" for short in shorts), f"{kind.strip('_')[:1]}{number}")))
 

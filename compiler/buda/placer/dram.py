@@ -178,15 +178,15 @@ def place_queues(
     channels, halves = channels_of(budget), HALVES.get(budget.arch, 1)
     pick = PICKERS[algorithm](budget.arch)
     allocations: dict[str, tuple[Allocation, ...]] = {}
-    held: list[tuple[int, int, int, int]] = []
+    taken: list[tuple[int, int, int, int]] = []
     """(last epoch, channel, address, bytes) of queues between epochs."""
     waiting = list(requests)
     lasting = sorted((r for r in waiting if r.stays), key=lambda r: -r.part_bytes * len(r.cores))
     passing = sorted((r for r in waiting if not r.stays), key=lambda r: (r.first_epoch, r.last_epoch))
     for request in (*lasting, *passing):
         if not request.stays:
-            for gone in [h for h in held if h[0] < request.first_epoch]:
-                held.remove(gone)
+            for gone in [h for h in taken if h[0] < request.first_epoch]:
+                taken.remove(gone)
                 channels[gone[1]].release(gone[2], gone[3])
         parts = []
         size = -(-request.part_bytes // ALIGNMENT) * ALIGNMENT
@@ -204,6 +204,6 @@ def place_queues(
                 )
             parts.append(Allocation(channel // halves, address))
             if not request.stays:
-                held.append((request.last_epoch, channel, address, size))
+                taken.append((request.last_epoch, channel, address, size))
         allocations[request.name] = tuple(parts)
     return allocations

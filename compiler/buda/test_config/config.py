@@ -86,7 +86,7 @@ class TestConfig:
 
     def comparison_of(self, queue: str) -> Comparison:
         """Returns the rule by which a queue is compared. Raises CompilerInputError for one that makes no sense."""
-        return _comparison(f"test-config.comparison-config ({queue})", _rule(self.comparison, queue))
+        return read_comparison(f"test-config.comparison-config ({queue})", _rule(self.comparison, queue))
 
 
 def read(netlist: Row) -> TestConfig:
@@ -110,11 +110,11 @@ def read(netlist: Row) -> TestConfig:
             if key not in rule:
                 raise CompilerInputError(f"{where}: expected {key} for a stimulus of type {rule['type']}, got none")
     for where, rule in _rules("test-config.comparison-config", comparison):
-        _comparison(where, rule)
-    given = raw.get("test-args") or {}
-    if not isinstance(given, Mapping):
-        raise CompilerInputError(f"test-config.test-args: expected a mapping, got {given!r}")
-    arguments = {str(k): v for k, v in given.items() if isinstance(v, int)}
+        read_comparison(where, rule)
+    test_args = raw.get("test-args") or {}
+    if not isinstance(test_args, Mapping):
+        raise CompilerInputError(f"test-config.test-args: expected a mapping, got {test_args!r}")
+    arguments = {str(k): v for k, v in test_args.items() if isinstance(v, int)}
     return TestConfig(stimulus, comparison, arguments, not raw.get("stimulus-config"))
 
 
@@ -149,7 +149,7 @@ def _known(where: str, raw: Row, keys: frozenset[str]) -> None:
             raise CompilerInputError(f"{where}: expected {', '.join(sorted(keys))}, got {key!r}")
 
 
-def _comparison(where: str, raw: Row) -> Comparison:
+def read_comparison(where: str, raw: Row) -> Comparison:
     _known(where, raw, COMPARISON_KEYS)
     kind = next((name for name in TYPES if name.lower() == str(raw.get("type", "")).lower()), "")
     if not kind:

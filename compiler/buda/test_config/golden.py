@@ -55,8 +55,8 @@ def tm(value: np.ndarray, name: str, argument: Any) -> np.ndarray:
 
 
 def _pad(argument: Any) -> tuple[int, int, float]:
-    given = list(argument.values()) if isinstance(argument, Mapping) else list(argument)
-    return int(given[0]), int(given[1]), float(given[2]) if len(given) > 2 else 0.0
+    values = list(argument.values()) if isinstance(argument, Mapping) else list(argument)
+    return int(values[0]), int(values[1]), float(values[2]) if len(values) > 2 else 0.0
 
 
 def operand(value: np.ndarray, row: Row, number: int) -> np.ndarray:
@@ -75,7 +75,7 @@ class Golden:
         self.ops = ops_of(netlist)
         self.source = {n: row["input"].strip() for n, row in self.queues.items() if row["input"].strip() != "HOST"}
         self.reads = {
-            name: [self.source.get(given, given) for given in row["inputs"]] for name, row in self.ops.items()
+            name: [self.source.get(name_in, name_in) for name_in in row["inputs"]] for name, row in self.ops.items()
         }
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Values:
@@ -93,7 +93,7 @@ class Golden:
             }
 
     def _op(self, name: str, values: Values) -> np.ndarray:
-        return self.result_of(name, [values[given] for given in self.reads[name]])
+        return self.result_of(name, [values[operand] for operand in self.reads[name]])
 
     def result_of(self, name: str, inputs: Sequence[np.ndarray]) -> np.ndarray:
         """Returns one op's result from what it reads, before TMs.
@@ -124,26 +124,26 @@ class Golden:
         rows, cols = tile_of(row)
         if row["type"] in ("matmul", "reduce", "fused_op", "splice", "embedding", "depthwise"):
             return rows, cols
-        given = self.reads[name][0]
-        first = tile_of(self.ops[given] if given in self.ops else self.queues[given])
+        source = self.reads[name][0]
+        first = tile_of(self.ops[source] if source in self.ops else self.queues[source])
         if sum(tm_name == "transpose" for tm_name, _ in tms_of(row, 0)) % 2:
             first = first[1], first[0]
         return min(rows, first[0]), min(cols, first[1])
 
     def _fused(self, work: Row, operands: Sequence[np.ndarray], op: Row) -> np.ndarray:
-        held = {f"input{i}": value for i, value in enumerate(operands)}
+        values = {f"input{i}": value for i, value in enumerate(operands)}
         for schedule in work["schedules"]:
             for entry in schedule:
                 for row in entry.values():
-                    read = [operand(held[name], row, i) for i, name in enumerate(row["inputs"])]
+                    read = [operand(values[name], row, i) for i, name in enumerate(row["inputs"])]
                     if row["type"] == "dequantization" and row["inputs"][1] == "dest":
                         read.reverse()
                     value = result(row["type"], {**row, **attributes_of(row)}, read, op)
                     where = row["output"]
                     df = op["out_df"] if where == "output" else op["acc_df" if where == "dest" else "intermed_df"]
                     kept = MADE_BY.get(row["type"], df if "Int" in df else "")
-                    held[where] = packed(value, kept) if kept else value
-        return held["output"]
+                    values[where] = packed(value, kept) if kept else value
+        return values["output"]
 
 
 def _made(row: Row) -> str:

@@ -195,18 +195,18 @@ def _place(sizes: Identity, row: int, inner: int) -> int:
 
 def _packed(strips: list[Strip], sizes: Identity, words_in_tile: int) -> Iterator[np.ndarray]:
     """Yields the encoding tile by tile; a strip lies in one tile."""
-    held: list[Strip] = []
+    batch: list[Strip] = []
     for strip in strips:
         if strip.words > words_in_tile:
             raise CompilerInputError(
                 f"test-config.stimulus-config: expected strips of at most {words_in_tile} words, got {strip.words}; "
                 "try larger frequencies of zeros"
             )
-        if sum(other.words for other in (*held, strip)) > words_in_tile:
-            yield _tile(held, sizes)
-            held = []
-        held.append(strip)
-    yield _tile(held, sizes)
+        if sum(other.words for other in (*batch, strip)) > words_in_tile:
+            yield _tile(batch, sizes)
+            batch = []
+        batch.append(strip)
+    yield _tile(batch, sizes)
 
 
 def _tile(strips: list[Strip], sizes: Identity) -> np.ndarray:

@@ -68,9 +68,9 @@ def _identity(rule: Row, netlist: Row) -> Row:
 
 
 def _activation_t(op: Row, netlist: Row) -> int:
-    given = (op.get("attributes") or {}).get("act_t")
+    activation = (op.get("attributes") or {}).get("act_t")
     made = netlist["queues"].get(op["inputs"][1]) or ops_of(netlist).get(op["inputs"][1]) or op
-    return int(given or made["t"])
+    return int(activation or made["t"])
 
 
 def _inside(values: np.ndarray, rule: Row) -> np.ndarray:

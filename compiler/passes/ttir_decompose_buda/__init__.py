@@ -69,9 +69,9 @@ def _decompose(func: FuncOp, all_inputs: bool) -> None:
         if isinstance(op, ReturnOp):
             _return(op, func)
         elif isinstance(op, RowOp) and op.ROW.ttir == "topk" and op.operands[0] not in on_host:
-            found = indexing.top_k(Sums(op, on_host))
-            if found is not None:
-                for result, replacement in zip(op.results, found, strict=True):
+            top = indexing.top_k(Sums(op, on_host))
+            if top is not None:
+                for result, replacement in zip(op.results, top, strict=True):
                     result.replace_all_uses_with(replacement)
                 block.erase_op(op)
         elif isinstance(op, RowOp) and len(op.results) == 1 and op.results[0] not in on_host:

@@ -103,20 +103,20 @@ def top_k(s: Sums) -> tuple[SSAValue, SSAValue] | None:
         return of("relu", of("subtract", number(1), apart))
 
     backwards = of("subtract", number(size), places)  # Larger for an earlier place, never zero.
-    values, found, rest = [], [], operand
+    values, chosen, rest = [], [], operand
     for step in range(k):
         value = largest(rest)
         first = largest(of("multiply", equal(rest, s.move("broadcast", value, shape)), backwards))
         place = of("subtract", s.put(full((*shape[:-1], 1), element(operand), size, s.op)), first)
         values.append(value)
-        found.append(place)
+        chosen.append(place)
         if step < k - 1:
             taken = equal(places, s.move("broadcast", place, shape))
             rest = of("add", rest, of("multiply", taken, number(LOWEST)))
     wanted = like(operand, (*shape[:-1], k))
     both = [
         parts[0] if k == 1 else s.put(make("concat", parts, wanted, s.op, dim=len(shape) - 1))
-        for parts in (values, found)
+        for parts in (values, chosen)
     ]
     return both[0], both[1]
 

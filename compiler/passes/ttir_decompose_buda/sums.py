@@ -22,13 +22,13 @@ class Sums:
 
     def __init__(self, op: RowOp, on_host: dict[SSAValue, NodeKind]) -> None:
         self.op, self.on_host = op, on_host
-        held = op.results[0].type
-        assert isinstance(held, TensorType)
+        kind = op.results[0].type
+        assert isinstance(kind, TensorType)
         operand = op.operands[0] if op.operands else op.results[0]
-        source = held if floats(op.results[0]) else operand.type
+        source = kind if floats(op.results[0]) else operand.type
         assert isinstance(source, TensorType)
         element = source.element_type if not hasattr(source.element_type, "width") else Float32Type()
-        self.kind = TensorType(element, held.get_shape())
+        self.kind = TensorType(element, kind.get_shape())
 
     def do(self, name: str, *operands: SSAValue) -> SSAValue:
         """Adds an elementwise op."""

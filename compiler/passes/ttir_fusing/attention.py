@@ -50,9 +50,9 @@ def attention(op: RowOp) -> list[RowOp] | None:
         if softmax is None or not is_float(value) or not _only_read_by(value, {reader}):
             continue
         rank = len(shape_of(value))
-        found = _scores(softmax.operands[0], softmax.read()["dimension"] % rank, softmax)
-        if found is not None:
-            fusion = _Fusion(op, side, found, softmax, moves)
+        matched = _scores(softmax.operands[0], softmax.read()["dimension"] % rank, softmax)
+        if matched is not None:
+            fusion = _Fusion(op, side, matched, softmax, moves)
             return fusion.ops() if guard is None else fusion.guarded(guard)
     return None
 
@@ -95,10 +95,10 @@ def _scores(value: SSAValue, dim: int | None, reader: RowOp) -> _Scores | None:
     if name == "matmul":
         return _Scores(op)
     if name in MOVES and is_float(op.operands[0]):
-        found = _scores(op.operands[0], None, op)
-        if found is not None:
-            found.moves.append(op)
-        return found
+        matched = _scores(op.operands[0], None, op)
+        if matched is not None:
+            matched.moves.append(op)
+        return matched
     if name == "subtract" and dim is not None:
         # A softmax is the same whatever is taken from all its scores.
         _, most = _through_moves(op.operands[1])
@@ -116,13 +116,13 @@ def _scaled(op: RowOp) -> _Scores | None:
     pairs = orders(op) if op.ROW.ttir == "multiply" else [tuple(op.operands)]
     for inner, by in pairs:
         number = splat(by)
-        found = _scores(inner, None, op) if number else None
-        if number and found is not None and shape_of(inner) == shape_of(op.results[0]):
+        matched = _scores(inner, None, op) if number else None
+        if number and matched is not None and shape_of(inner) == shape_of(op.results[0]):
             # A mask that is scaled too is another mask.
-            if found.mask is not None:
+            if matched.mask is not None:
                 return None
-            found.scale *= number if op.ROW.ttir == "multiply" else 1.0 / number
-            return found
+            matched.scale *= number if op.ROW.ttir == "multiply" else 1.0 / number
+            return matched
     return None
 
 
@@ -135,21 +135,21 @@ def _masked(op: RowOp, value: SSAValue) -> _Scores | None:
             hidden = splat(op.operands[2 if scores is op.operands[1] else 1])
             if hidden is None or hidden > OUT_OF_SIGHT:
                 continue
-        found = _scores(scores, None, op)
-        if found is not None:
-            if found.mask is not None:
+        matched = _scores(scores, None, op)
+        if matched is not None:
+            if matched.mask is not None:
                 return None
-            found.mask, found.scores, found.masked_after = op, scores, len(found.moves)
-            return found
+            matched.mask, matched.scores, matched.masked_after = op, scores, len(matched.moves)
+            return matched
     return None
 
 
 class _Fusion:
     """Builds the fused op from what was matched. Sizes: batch, heads, rows (of the query), columns (of the keys)."""
 
-    def __init__(self, last: RowOp, side: int, found: _Scores, softmax: RowOp, moves: list[RowOp]) -> None:
-        self.last, self.side, self.found, self.softmax, self.moves = last, side, found, softmax, moves
-        shape = shape_of(found.product.results[0])
+    def __init__(self, last: RowOp, side: int, matched: _Scores, softmax: RowOp, moves: list[RowOp]) -> None:
+        self.last, self.side, self.found, self.softmax, self.moves = last, side, matched, softmax, moves
+        shape = shape_of(matched.product.results[0])
         self.lead, self.rows, self.columns = shape[:-2], shape[-2], shape[-1]
         self.batch, self.heads = prod(shape[:-3]), shape[-3] if len(shape) > 2 else 1
         self.shared = 1
@@ -158,8 +158,8 @@ class _Fusion:
 
     def ops(self) -> list[RowOp] | None:
         """Returns the ops in place of the last product; None if heads, rows or columns are mixed on the way."""
-        found, product = self.found, self.found.product
-        at_softmax = self._moved(whole(shape_of(product.results[0])), found.moves)
+        matched, product = self.found, self.found.product
+        at_softmax = self._moved(whole(shape_of(product.results[0])), matched.moves)
         if at_softmax is None:
             return None
         dim = self.softmax.read()["dimension"] % len(at_softmax)
@@ -180,7 +180,7 @@ class _Fusion:
         repeats = {_repeats(v) for v, _ in sources}
         repeated = repeats.pop() if len(repeats) == 1 else 1
         key, value = (self._keys(v, turned, repeated) for v, turned in sources)
-        mask = self._mask(self._moved(whole(shape_of(product.results[0])), found.moves[: found.masked_after]))
+        mask = self._mask(self._moved(whole(shape_of(product.results[0])), matched.moves[: matched.masked_after]))
         if mask is None:
             return None
         query = self._folded(query)

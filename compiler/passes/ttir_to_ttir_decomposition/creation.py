@@ -35,8 +35,8 @@ def get_dimension_size(e: Emit, attrs: dict[str, Any]) -> SSAValue:
 @decomposes("constant")
 def constant(e: Emit, attrs: dict[str, Any]) -> SSAValue | None:
     """A constant of one value is a `full`, if f32 or i32 hold it; passes look for those."""
-    held = attrs["value"]
-    value = splat_value(held) if isinstance(held, DenseIntOrFPElementsAttr) else None
+    number = attrs["value"]
+    value = splat_value(number) if isinstance(number, DenseIntOrFPElementsAttr) else None
     element = e.result_type.element_type
     if value is None or str(element) in ("f64", "i64", "ui64") or value != value:
         return None

@@ -87,13 +87,13 @@ def upsample2d(e: Emit, attrs: dict[str, Any]) -> SSAValue:
     """Nearest neighbours of an NHWC image. Raises StageFailure for another mode."""
     if attrs.get("mode", "nearest") != "nearest":
         raise e.refuse(f"expected mode nearest, got {attrs['mode']}")
-    held, (x,) = attrs["scale_factor"], e.operands
-    if isinstance(held, IntegerAttr):
-        factors = (int(held.value.data),) * 2
-    elif isinstance(held, DenseArrayBase):
-        factors = tuple(int(v) for v in held.get_values())
+    scale, (x,) = attrs["scale_factor"], e.operands
+    if isinstance(scale, IntegerAttr):
+        factors = (int(scale.value.data),) * 2
+    elif isinstance(scale, DenseArrayBase):
+        factors = tuple(int(v) for v in scale.get_values())
     else:
-        raise e.refuse(f"expected one or two integers as scale_factor, got {held}", "error")
+        raise e.refuse(f"expected one or two integers as scale_factor, got {scale}", "error")
     for dim, count in zip((1, 2), factors, strict=True):
         x = interleaved(e, x, dim, count)
     return x

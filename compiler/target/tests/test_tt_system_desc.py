@@ -48,18 +48,20 @@ def refusal(data: bytes, schema_hash: str | None = None) -> str:
 
 @pytest.mark.parametrize("board", FILES)
 def test_every_field_of_a_published_descriptor_is_ours(board: str) -> None:
-    found = api.read_system_desc(published(board), board)
-    assert descriptor_of(load_board(board), found.schema_hash) == found, "version and commit are those of that build"
+    descriptor = api.read_system_desc(published(board), board)
+    assert descriptor_of(load_board(board), descriptor.schema_hash) == descriptor, (
+        "version and commit are those of that build"
+    )
     again = api.read_system_desc(ours(board), board, HASH)
-    assert again.system_desc == found.system_desc
+    assert again.system_desc == descriptor.system_desc
     assert again.schema_hash == HASH
-    assert again.product_identifier == found.product_identifier
+    assert again.product_identifier == descriptor.product_identifier
 
 
 def test_figures_of_a_published_descriptor_as_tt_mlir_prints_them() -> None:
     """The numbers are from `#ttcore.system_desc<...>` of a TTNN module that jax-tt-plugin 0.1.3 made for this file."""
-    found = api.read_system_desc(published("n150"), "n150")
-    (chip,) = found.chips
+    descriptor = api.read_system_desc(published("n150"), "n150")
+    (chip,) = descriptor.chips
     assert chip.arch_name == "wormhole_b0"
     assert (chip.grid_size, chip.coord_translation_offsets, chip.dram_grid_size) == ((8, 8), (18, 18), (1, 12))
     assert (chip.l1_size, chip.num_dram_channels, chip.dram_channel_size) == (1499136, 12, 1073741824)
@@ -75,8 +77,8 @@ def test_figures_of_a_published_descriptor_as_tt_mlir_prints_them() -> None:
     assert (chip.dst_physical_size_tiles, chip.num_cbs) == (16, 64)
     assert (chip.num_compute_threads, chip.num_datamovement_threads) == (1, 2)
     assert chip.dram_bank_to_logical_worker_noc0[:5] == ((7, 3), (0, 0), (4, 0), (5, 0), (0, 4))
-    assert found.system_desc.cpu_descs[0].target_triple == "x86_64-pc-linux"
-    assert found.version == (0, 0, 3758)
+    assert descriptor.system_desc.cpu_descs[0].target_triple == "x86_64-pc-linux"
+    assert descriptor.version == (0, 0, 3758)
 
 
 @pytest.mark.parametrize("board", [name for name in boards() if name != "e150"])

@@ -48,24 +48,24 @@ def read_descriptor(data: bytes, name: str, schema_hash: str | None = None) -> S
 def _check_frame(data: bytes) -> None:
     if not _SMALLEST <= len(data) <= _MOST_BYTES:
         raise _DamageError(f"expected a system descriptor of {_SMALLEST} to {_MOST_BYTES:,} bytes, got {len(data):,}")
-    if (found := data[PREFIX + 4 : _SMALLEST]) != IDENTIFIER:
-        raise _DamageError(f"expected a system descriptor with identifier {IDENTIFIER.decode()}, got {found!r}")
+    if (identifier := data[PREFIX + 4 : _SMALLEST]) != IDENTIFIER:
+        raise _DamageError(f"expected a system descriptor with identifier {IDENTIFIER.decode()}, got {identifier!r}")
     if (size := _U32.unpack_from(data)[0]) != len(data) - PREFIX:
         raise _DamageError(f"expected {size + PREFIX:,} bytes, as the file begins with, got {len(data):,}")
 
 
-def _check_hash(found: str, name: str, wanted: str | None) -> None:
-    build = build_of(found)
+def _check_hash(stored: str, name: str, wanted: str | None) -> None:
+    build = build_of(stored)
     if build is not None and build.other_layout:
         raise DescriptorError(
             f"{name}: expected a descriptor of jax-tt-plugin 0.1.1 or later, got one of {build.distribution} "
             f"{build.version}, whose tables are others; {_AGAIN}"
         )
-    if len(found) != 64 or set(found) - set("0123456789abcdef"):
-        raise DescriptorError(f"{name}: expected a schema hash of 64 hexadecimal digits, got {found[:80]!r}; {_AGAIN}")
-    if wanted is not None and found != wanted:
+    if len(stored) != 64 or set(stored) - set("0123456789abcdef"):
+        raise DescriptorError(f"{name}: expected a schema hash of 64 hexadecimal digits, got {stored[:80]!r}; {_AGAIN}")
+    if wanted is not None and stored != wanted:
         raise DescriptorError(
-            f"{name}: expected schema hash {_described(wanted)}, got {_described(found)}; try a descriptor of that "
+            f"{name}: expected schema hash {_described(wanted)}, got {_described(stored)}; try a descriptor of that "
             f"build, or a file of `opscope device system-desc BOARD --for {_for(wanted)} -o FILE.ttsys`"
         )
 

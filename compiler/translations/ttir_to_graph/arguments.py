@@ -46,18 +46,18 @@ def parameters(block: Block, all_inputs: bool = False) -> frozenset[int]:
 def _multiplied_vectors(block: Block, candidates: Set[int]) -> frozenset[int]:
     """Returns the vectors among the candidates of which a product takes something as its first operand, where nothing
     else than parameters and constants went into that operand."""
-    held: dict[SSAValue, frozenset[int]] = {
+    sources: dict[SSAValue, frozenset[int]] = {
         block.args[i]: frozenset([i] if _is_vector(block.args[i]) else []) for i in candidates
     }
     inputs: set[int] = set()
     for op in block.ops:
-        if any(operand not in held for operand in op.operands):
+        if any(operand not in sources for operand in op.operands):
             continue
-        if op.name in WEIGHT_OPERAND and held[op.operands[0]]:
-            inputs |= held[op.operands[0]]
+        if op.name in WEIGHT_OPERAND and sources[op.operands[0]]:
+            inputs |= sources[op.operands[0]]
             continue
-        from_vectors = frozenset[int]().union(*(held[operand] for operand in op.operands))
-        held.update(dict.fromkeys(op.results, from_vectors))
+        from_vectors = frozenset[int]().union(*(sources[operand] for operand in op.operands))
+        sources.update(dict.fromkeys(op.results, from_vectors))
     return frozenset(inputs)
 
 

@@ -36,13 +36,13 @@ def reshape(lowering: State, op: Operation, operands: list[Value], dims: Dims) -
     layout = value.layout.reshaped(dims)
     if layout is not None:
         return DeviceValue(value.operand, layout)
-    layout = min((Layout.matrix(dims), flat(dims)), key=lambda held: _cost_of_reshape(value.layout, held))
+    layout = min((Layout.matrix(dims), flat(dims)), key=lambda candidate: _cost_of_reshape(value.layout, candidate))
     return DeviceValue(relaid(lowering, value, layout), layout)
 
 
-def _cost_of_reshape(held: Layout, layout: Layout) -> int:
+def _cost_of_reshape(current: Layout, layout: Layout) -> int:
     """Returns the tiles of a layout; those of one that takes pickers count double."""
-    return layout.tiles.tiles * (1 if regrouped(held.sizes, layout.sizes) is not None else 2)
+    return layout.tiles.tiles * (1 if regrouped(current.sizes, layout.sizes) is not None else 2)
 
 
 def permute(lowering: State, op: Operation, operands: list[Value], dims: Dims) -> Value:
@@ -63,7 +63,7 @@ def repeat(lowering: State, op: Operation, operands: list[Value], dims: Dims) ->
         lead = (1,) * (len(dims) - len(value.layout.dims))
         value = _device(lowering, reshape(lowering, op, [value], (*lead, *value.layout.dims)))
     if broadcast(value.layout, value.layout.like(dims)) is None:
-        layout = min(_groupings(value.layout), key=lambda held: _cost_of_repeat(value.layout, held, dims))
+        layout = min(_groupings(value.layout), key=lambda candidate: _cost_of_repeat(value.layout, candidate, dims))
         value = DeviceValue(relaid(lowering, value, layout), layout)
     for group in "zrc":
         before, after = value.layout, _in_group(value.layout, group, dims)
@@ -81,10 +81,10 @@ def _groupings(layout: Layout) -> list[Layout]:
     return [layout, *(Layout(layout.dims, r, c) for c in range(rank + 1) for r in range(c + 1))]
 
 
-def _cost_of_repeat(held: Layout, layout: Layout, dims: Dims) -> tuple[int, int]:
+def _cost_of_repeat(current: Layout, layout: Layout, dims: Dims) -> tuple[int, int]:
     """Returns the tiles of the result of a broadcast in a layout, and the pickers that it takes at least."""
     partial = sum(broadcast(layout, _in_group(layout, group, dims)) is None for group in "zrc")
-    return layout.like(dims).tiles.tiles, partial + (regrouped(held.sizes, layout.sizes) is None)
+    return layout.like(dims).tiles.tiles, partial + (regrouped(current.sizes, layout.sizes) is None)
 
 
 def flat(dims: Dims) -> Layout:
@@ -170,12 +170,14 @@ def concat(lowering: State, op: Operation, operands: list[Value], dims: Dims) ->
         if prod(own.dims):
             parts.append((on_device(lowering, value, own), own))
     group = "zrc".index(layout.group(dim))
-    held = [tuple(whole(n) if group and axis == group else n for axis, n in enumerate(own.sizes)) for _, own in parts]
-    operand = stacked(lowering, [part for part, _ in parts], held, layout.sizes, "zrc"[group])
-    total = tuple(sum(h[axis] for h in held) if axis == group else n for axis, n in enumerate(layout.sizes))
+    sizes_of_parts = [
+        tuple(whole(n) if group and axis == group else n for axis, n in enumerate(own.sizes)) for _, own in parts
+    ]
+    operand = stacked(lowering, [part for part, _ in parts], sizes_of_parts, layout.sizes, "zrc"[group])
+    total = tuple(sum(h[axis] for h in sizes_of_parts) if axis == group else n for axis, n in enumerate(layout.sizes))
     start, ids = 0, np.arange(prod(total)).reshape(total)
     pieces = []
-    for (_, own), h in zip(parts, held, strict=True):
+    for (_, own), h in zip(parts, sizes_of_parts, strict=True):
         place = [slice(0, n) for n in own.sizes]
         place[group] = slice(start, start + own.sizes[group])
         pieces.append(ids[tuple(place)].reshape(own.dims))
@@ -185,23 +187,23 @@ def concat(lowering: State, op: Operation, operands: list[Value], dims: Dims) ->
 
 
 def stacked(
-    lowering: State, parts: Sequence[Operand], held: Sequence[tuple[int, ...]], sizes: Dims, group: str
+    lowering: State, parts: Sequence[Operand], extents_of: Sequence[tuple[int, ...]], sizes: Dims, group: str
 ) -> Operand:
     """Returns one operand of whole tiles of `parts` one after another along a group, by as many splices as it takes.
 
     `held` are the elements of each along z, rows and columns, of whole tiles along the group; `sizes` those of the
     result, of which the group's is not read.
     """
-    parts, held = list(parts), list(held)
+    parts, extents_of = list(parts), list(extents_of)
     axis = "zrc".index(group)
     while len(parts) > 1:
         taken, parts = parts[:MOST_OPERANDS], parts[MOST_OPERANDS:]
-        extents, held = held[:MOST_OPERANDS], held[MOST_OPERANDS:]
+        extents, extents_of = extents_of[:MOST_OPERANDS], extents_of[MOST_OPERANDS:]
         total = [sum(h[axis] for h in extents) if d == axis else n for d, n in enumerate(sizes)]
         elements = (total[0], total[1], total[2])
         shape = Layout(elements, 1, 2).tiles
         parts.insert(0, lowering.node("splice", taken, elements, shape=shape, stacked=group))
-        held.insert(0, elements)
+        extents_of.insert(0, elements)
     return parts[0]
 
 
@@ -244,7 +246,7 @@ def _device(lowering: State, value: Value) -> DeviceValue:
     """Returns the value on the device; one of the host in the layout that takes fewest tiles."""
     if isinstance(value, DeviceValue):
         return value
-    layout = min((Layout.matrix(value.dims), flat(value.dims)), key=lambda held: held.tiles.tiles)
+    layout = min((Layout.matrix(value.dims), flat(value.dims)), key=lambda layout_of: layout_of.tiles.tiles)
     return DeviceValue(on_device(lowering, value, layout), layout)
 
 

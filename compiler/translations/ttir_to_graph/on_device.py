@@ -34,16 +34,16 @@ def on_device(lowering: State, value: Value, layout: Layout) -> Operand:
         value = replace(value, dims=layout.dims, source=ones)
     source = layout.like(value.source) if value.dims == layout.dims else None
     tms = broadcast(source, layout) if source is not None else None
-    held = value.origin
+    full = value.origin
     if source is None or tms is None:
-        source, tms, held = layout, (), value.full
-    if prod(dims_of(held)) != prod(source.sizes):
-        raise StageFailure(STAGE, "layout", f"no TM repeats {dims_of(held)} to {layout.dims}", kind="notimpl")
+        source, tms, full = layout, (), value.full
+    if prod(dims_of(full)) != prod(source.sizes):
+        raise StageFailure(STAGE, "layout", f"no TM repeats {dims_of(full)} to {layout.dims}", kind="notimpl")
     key = (value.name, source.dims, source.sizes)
     if key not in lowering.sources:
         name = value.name if value.name not in lowering.builder.nodes else lowering.fresh(value.name)
         lowering.sources[key] = lowering.builder.source(name, value.kind, source.tiles, elements=source.sizes)
-        lowering.contents[name] = Content(name, held, source.sizes, value.inverted)
+        lowering.contents[name] = Content(name, full, source.sizes, value.inverted)
     return Operand(lowering.sources[key].producer, tms)
 
 

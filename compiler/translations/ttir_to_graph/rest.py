@@ -66,14 +66,14 @@ def rest_part(entry: FuncOp, inputs: Mapping[SSAValue, str], numbers: Sequence[i
     return RestPart(ModuleOp([FuncOp("main", types, Region(body)), *called]), tuple(inputs.values()), tuple(numbers))
 
 
-def _made_here(wanted: Sequence[SSAValue], given: Collection[SSAValue]) -> set[Operation]:
+def _made_here(wanted: Sequence[SSAValue], available: Collection[SSAValue]) -> set[Operation]:
     """Returns the ops that make the wanted values from those that are given."""
     made: set[Operation] = set()
-    left = [value for value in wanted if value not in given]
+    left = [value for value in wanted if value not in available]
     while left:
         owner = left.pop().owner
         if isinstance(owner, BlockArgument) or not isinstance(owner, Operation) or owner in made:
             continue
         made.add(owner)
-        left += [operand for operand in owner.operands if operand not in given]
+        left += [operand for operand in owner.operands if operand not in available]
     return made

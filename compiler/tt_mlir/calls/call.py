@@ -122,59 +122,57 @@ class Emit:
         return tensor
 
 
-ACTIVATIONS = {
-    name: name
-    for name in (
-        "abs",
-        "acos",
-        "acosh",
-        "asin",
-        "asinh",
-        "atan",
-        "atanh",
-        "cbrt",
-        "ceil",
-        "cos",
-        "cosh",
-        "erf",
-        "erfc",
-        "erfinv",
-        "exp",
-        "exp2",
-        "expm1",
-        "floor",
-        "frac",
-        "gelu",
-        "hardsigmoid",
-        "isfinite",
-        "log",
-        "log1p",
-        "logical_not",
-        "neg",
-        "reciprocal",
-        "relu",
-        "relu6",
-        "rsqrt",
-        "sigmoid",
-        "sign",
-        "signbit",
-        "silu",
-        "sin",
-        "sinh",
-        "softsign",
-        "sqrt",
-        "square",
-        "tan",
-        "tanh",
-        "trunc",
-    )
-} | {"recip": "reciprocal", "logical_not_unary": "logical_not"}
+FUNCTIONS = (
+    "abs",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "cbrt",
+    "ceil",
+    "cos",
+    "cosh",
+    "erf",
+    "erfc",
+    "erfinv",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "gelu",
+    "hardsigmoid",
+    "isfinite",
+    "log",
+    "log1p",
+    "logical_not",
+    "neg",
+    "reciprocal",
+    "relu",
+    "relu6",
+    "rsqrt",
+    "sigmoid",
+    "sign",
+    "signbit",
+    "silu",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "tan",
+    "tanh",
+    "trunc",
+)
+"""Functions of one number, which are ops by themselves and activations of other ops."""
+ACTIVATIONS = {name: name for name in (*FUNCTIONS, "exp2", "frac", "softsign")}
+ACTIVATIONS |= {"recip": "reciprocal", "logical_not_unary": "logical_not"}
 """Name in `op_type` -> kernel."""
 
 
-def activation(held: dict[str, str]) -> str | None:
+def activation(config: dict[str, str]) -> str | None:
     """The kernel of `#ttnn.unary_with_param<op_type = log1p>`; None if it has parameters or there is no such kernel."""
-    return ACTIVATIONS.get(held.get("op_type", "")) if set(held) == {"op_type"} else None
+    return ACTIVATIONS.get(config.get("op_type", "")) if set(config) == {"op_type"} else None
 
 
 Row = Callable[[Emit], None]

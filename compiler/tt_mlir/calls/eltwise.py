@@ -5,51 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from opscope.compiler.target.program import EltwiseParams
-from opscope.compiler.tt_mlir.calls.call import Emit, emits
+from opscope.compiler.tt_mlir.calls.call import FUNCTIONS, Emit, emits
 
-UNARY = (
-    "abs",
-    "acos",
-    "acosh",
-    "asin",
-    "asinh",
-    "atan",
-    "atanh",
-    "bitwise_not",
-    "cbrt",
-    "ceil",
-    "cos",
-    "cosh",
-    "erf",
-    "erfc",
-    "erfinv",
-    "exp",
-    "exp2",
-    "expm1",
-    "floor",
-    "gelu",
-    "hardsigmoid",
-    "isfinite",
-    "log",
-    "log1p",
-    "logical_not",
-    "neg",
-    "reciprocal",
-    "relu",
-    "relu6",
-    "rsqrt",
-    "sigmoid",
-    "sign",
-    "signbit",
-    "silu",
-    "sin",
-    "sinh",
-    "sqrt",
-    "square",
-    "tan",
-    "tanh",
-    "trunc",
-)
 OTHER_NAMES = {"round": "round_even"}
 """tt-metal's name -> ours, where they differ; its round takes halves to even."""
 BINARY = (
@@ -81,7 +38,7 @@ BINARY = (
 )
 
 
-@emits(*UNARY, *OTHER_NAMES)
+@emits(*FUNCTIONS, "bitwise_not", *OTHER_NAMES)
 def unary(emit: Emit) -> None:
     """One operand."""
     name = emit.name.removeprefix("ttnn.")
@@ -97,8 +54,8 @@ def binary(emit: Emit) -> None:
     operands = [emit.chain(tensor, names) for tensor, names in zip((left, right), before, strict=True)]
     made = result
     if after:
-        held = emit.desc(result)
-        made = emit.tensor(replace(held, data_format=numerics.dst_format) if held.layout == "tile" else held)
+        desc = emit.desc(result)
+        made = emit.tensor(replace(desc, data_format=numerics.dst_format) if desc.layout == "tile" else desc)
     emit.call(kernel, operands, [made], EltwiseParams(), numerics)
     if after:
         emit.chain(made, after, result)
@@ -107,9 +64,9 @@ def binary(emit: Emit) -> None:
 @emits("where")
 def where(emit: Emit) -> None:
     """Condition and two values, whose bits stay: of float16 too, beside a condition of bfloat16."""
-    numerics, held = emit.numerics(), emit.desc(emit.results[0]).data_format
-    if held == "Float16" and all(emit.desc(t).data_format == held for t in emit.inputs[1:]):
-        numerics = replace(numerics, dst_format=held)
+    numerics, data_format = emit.numerics(), emit.desc(emit.results[0]).data_format
+    if data_format == "Float16" and all(emit.desc(t).data_format == data_format for t in emit.inputs[1:]):
+        numerics = replace(numerics, dst_format=data_format)
     emit.call("where", emit.inputs, emit.results, EltwiseParams(), numerics)
 
 

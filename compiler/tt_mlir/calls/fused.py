@@ -18,7 +18,7 @@ def softmax(emit: Emit) -> None:
 def norm(emit: Emit) -> None:
     """Along the last dim, with weight and bias where there are any."""
     sizes = emit.attributes.get("operandSegmentSizes", (1,) * len(emit.inputs))
-    given = tuple(sizes) + (0,) * (3 - len(sizes))
-    emit.only(given in ((1, 0, 0), (1, 1, 0), (1, 1, 1)), f"expected no bias without a weight, got {sizes}")
+    padded = tuple(sizes) + (0,) * (3 - len(sizes))
+    emit.only(padded in ((1, 0, 0), (1, 1, 0), (1, 1, 1)), f"expected no bias without a weight, got {sizes}")
     kernel = emit.name.removeprefix("ttnn.")
     emit.call(kernel, emit.inputs, emit.results, NormParams(emit.attributes["epsilon"]), emit.numerics())

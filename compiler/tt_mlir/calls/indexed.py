@@ -12,17 +12,23 @@ COMBINES = {"invalid": "update", "sum": "add", "prod": "multiply", "max": "maxim
 @emits("rows_gather")
 def rows_gather(emit: Emit) -> None:
     """Rows, windows or elements of a table, of the build of libtt."""
-    held = emit.attributes
-    params = IndexedRowsParams(held["sizes"], held["windows"], held["column"], held["fill_out_of_bounds"])
+    attributes = emit.attributes
+    params = IndexedRowsParams(
+        attributes["sizes"], attributes["windows"], attributes["column"], attributes["fill_out_of_bounds"]
+    )
     emit.call("rows_gather", emit.inputs, emit.results, params)
 
 
 @emits("rows_scatter")
 def rows_scatter(emit: Emit) -> None:
     """A table with updates written to it or joined in, of the build of libtt."""
-    held = emit.attributes
-    emit.only(held["reduce"] in COMBINES, f"expected a reduction of {', '.join(COMBINES)}, got {held['reduce']}")
-    params = IndexedRowsParams(held["sizes"], held["windows"], held["column"], combine=COMBINES[held["reduce"]])
+    attributes = emit.attributes
+    emit.only(
+        attributes["reduce"] in COMBINES, f"expected a reduction of {', '.join(COMBINES)}, got {attributes['reduce']}"
+    )
+    params = IndexedRowsParams(
+        attributes["sizes"], attributes["windows"], attributes["column"], combine=COMBINES[attributes["reduce"]]
+    )
     emit.call("rows_scatter", emit.inputs, emit.results, params)
 
 

@@ -24,26 +24,26 @@ def _bound(emit: Emit, name: str) -> int:
     """The tensor of a loop's first number, end or step."""
     text = written(emit.op.properties[name])
     emit.attributes.skip(name)  # read here: an operand's number is no value that attributes know
-    found = _BOUND.fullmatch(text)
-    emit.only(found is not None, f"expected a bound that is known, got {text}")
-    assert found is not None
-    if found[2] is not None:
-        return emit.inputs[int(found[2])]
+    match = _BOUND.fullmatch(text)
+    emit.only(match is not None, f"expected a bound that is known, got {text}")
+    assert match is not None
+    if match[2] is not None:
+        return emit.inputs[int(match[2])]
     number = emit.tensor(TensorDesc((), "i32", "Int32", "row_major", "system_memory"))
-    emit.call("full", (), [number], FullParams((), np.int32(int(found[1])).tobytes()))
+    emit.call("full", (), [number], FullParams((), np.int32(int(match[1])).tobytes()))
     return number
 
 
 @emits("ttcore.while_loop")
 def while_loop(emit: Emit) -> None:
     """A function over and over: while another one is not 0, or for each number of a range."""
-    held, count = emit.attributes, emit.attributes["state_count"]
+    attributes, count = emit.attributes, emit.attributes["state_count"]
     every = tuple(range(len(emit.results)))
     emit.only(
-        held["output_indices"] == every and count == len(every),
-        f"expected results for all of {count} values that go round, got {held['output_indices']}",
+        attributes["output_indices"] == every and count == len(every),
+        f"expected results for all of {count} values that go round, got {attributes['output_indices']}",
     )
-    body, condition = held["body_program"], held.get("condition_program")
+    body, condition = attributes["body_program"], attributes.get("condition_program")
     if condition is not None:
         emit.call("while", emit.inputs, emit.results, ControlParams((condition, body)))
         return

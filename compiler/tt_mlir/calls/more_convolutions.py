@@ -33,15 +33,20 @@ def _on_device(emit: Emit, weight: int, shape: tuple[int, ...], permutation: tup
 @emits("conv_transpose2d")
 def conv_transpose2d(emit: Emit) -> None:
     """The transpose of a convolution: one of the input with gaps, by weights (I, O, KH, KW) turned by half a circle."""
-    held, (result,) = emit.attributes, emit.results
+    attributes, (result,) = emit.attributes, emit.results
     x, weight, *bias = emit.inputs
     n, h, w, into, out = (
-        held[name] for name in ("batch_size", "input_height", "input_width", "in_channels", "out_channels")
+        attributes[name] for name in ("batch_size", "input_height", "input_width", "in_channels", "out_channels")
     )
-    window, stride, dilation, more = held["kernel_size"], held["stride"], held["dilation"], held["output_padding"]
-    given = held["padding"]
-    top, left, bottom, right = given if len(given) == 4 else (*given, *given)
-    emit.only(held["groups"] == 1, f"expected one group, got {held['groups']}")
+    window, stride, dilation, more = (
+        attributes["kernel_size"],
+        attributes["stride"],
+        attributes["dilation"],
+        attributes["output_padding"],
+    )
+    sides = attributes["padding"]
+    top, left, bottom, right = sides if len(sides) == 4 else (*sides, *sides)
+    emit.only(attributes["groups"] == 1, f"expected one group, got {attributes['groups']}")
     expected = (into, out, *window)
     emit.only(emit.desc(weight).shape == expected, f"expected weights {expected}, got {emit.desc(weight).shape}")
     numerics, named = of_products(emit), conv_activation(emit)
@@ -64,11 +69,11 @@ def conv_transpose2d(emit: Emit) -> None:
 @emits("conv1d")
 def conv1d(emit: Emit) -> None:
     """Input (N, length, C), weights (O, I, K): a convolution of images one column wide."""
-    held, (result,) = emit.attributes, emit.results
+    attributes, (result,) = emit.attributes, emit.results
     x, weight, *bias = emit.inputs
-    n, length, into, out = (held[name] for name in ("batch_size", "input_length", "in_channels", "out_channels"))
-    size, stride, dilation, groups = (held[name] for name in ("kernel_size", "stride", "dilation", "groups"))
-    low, high = held["padding"]
+    n, length, into, out = (attributes[name] for name in ("batch_size", "input_length", "in_channels", "out_channels"))
+    size, stride, dilation, groups = (attributes[name] for name in ("kernel_size", "stride", "dilation", "groups"))
+    low, high = attributes["padding"]
     numerics, named = of_products(emit), conv_activation(emit)
     expected = (out, into // groups, size)
     emit.only(emit.desc(weight).shape == expected, f"expected weights {expected}, got {emit.desc(weight).shape}")
@@ -89,10 +94,10 @@ def conv1d(emit: Emit) -> None:
 @emits("prepare_conv3d_weights")
 def prepare_conv3d_weights(emit: Emit) -> None:
     """Weights (O, I, D, H, W) as rows (blocks of I, D, H, W, I within a block), I filled up with zeros."""
-    held, (weight, *_), (result,) = emit.attributes, emit.inputs, emit.results
+    attributes, (weight, *_), (result,) = emit.attributes, emit.inputs, emit.results
     out, into, *window = emit.desc(weight).shape
-    block, alignment = held["c_in_block"], held["alignment"]
-    emit.only(held["groups"] == 1, f"expected one group, got {held['groups']}")
+    block, alignment = attributes["c_in_block"], attributes["alignment"]
+    emit.only(attributes["groups"] == 1, f"expected one group, got {attributes['groups']}")
     channels = -(-into // alignment) * alignment
     block = block or channels
     blocks = channels // block
@@ -115,15 +120,15 @@ def prepare_conv3d_weights(emit: Emit) -> None:
 @emits("conv3d")
 def conv3d(emit: Emit) -> None:
     """Input (N, D, H, W, C), weights as `prepare_conv3d_weights` makes them."""
-    held, (result,) = emit.attributes, emit.results
+    attributes, (result,) = emit.attributes, emit.results
     x, weight, *bias = emit.inputs
-    n, into, out = held["batch_size"], held["in_channels"], held["out_channels"]
-    size = tuple(held[name] for name in ("input_depth", "input_height", "input_width"))
-    window, stride, dilation = held["kernel_size"], held["stride"], held["dilation"]
-    config = held.get("conv3d_config") or {}
+    n, into, out = attributes["batch_size"], attributes["in_channels"], attributes["out_channels"]
+    size = tuple(attributes[name] for name in ("input_depth", "input_height", "input_width"))
+    window, stride, dilation = attributes["kernel_size"], attributes["stride"], attributes["dilation"]
+    config = attributes.get("conv3d_config") or {}
     emit.only(set(config) <= _CONFIG_3D, f"expected a configuration that is known, got {sorted(config)}")
-    emit.only(held["groups"] == 1, f"expected one group, got {held['groups']}")
-    mode = held.get("padding_mode", "zeros")
+    emit.only(attributes["groups"] == 1, f"expected one group, got {attributes['groups']}")
+    mode = attributes.get("padding_mode", "zeros")
     emit.only(mode == "zeros", f"expected padding of zeros, got {mode}")
     emit.only(emit.desc(x).shape == (n, *size, into), f"expected input {(n, *size, into)}, got {emit.desc(x).shape}")
     block = int(config.get("c_in_block", 0)) or into
@@ -136,6 +141,6 @@ def conv3d(emit: Emit) -> None:
     ordered = emit.tensor(replace(emit.desc(weight), shape=(*window, into // block, block, out)))
     emit.call("permute", [cut], [ordered], PermuteParams((1, 2, 3, 0, 4, 5)))
     made = emit.view(ordered, (*window, into, out))
-    padding = tuple(side for side in held["padding"] for _ in range(2))
+    padding = tuple(side for side in attributes["padding"] for _ in range(2))
     params = Conv3dParams(stride, padding, dilation)  # type: ignore[arg-type]
     emit.call("conv3d", [x, made, *bias], [result], params, of_products(emit))

@@ -25,11 +25,11 @@ def sort(emit: Emit) -> None:
 @emits("topk")
 def topk(emit: Emit) -> None:
     """Values and indices of the largest along the last dim, the largest first, as a topk that need not sort may do."""
-    held, last = emit.attributes, len(emit.desc(emit.inputs[0]).shape) - 1
-    held.skip("sorted")
-    emit.only(held["largest"], "expected the largest, got the smallest")
-    emit.only(_dim(emit) == last, f"expected the last dim, got {held['dim']}")
-    emit.call("topk", emit.inputs, emit.results, TopkParams(held["k"]))
+    attributes, last = emit.attributes, len(emit.desc(emit.inputs[0]).shape) - 1
+    attributes.skip("sorted")
+    emit.only(attributes["largest"], "expected the largest, got the smallest")
+    emit.only(_dim(emit) == last, f"expected the last dim, got {attributes['dim']}")
+    emit.call("topk", emit.inputs, emit.results, TopkParams(attributes["k"]))
 
 
 @emits("cumsum", "cumprod")
@@ -41,12 +41,12 @@ def cumulative_sum(emit: Emit) -> None:
 @emits("cumulative")
 def cumulative(emit: Emit) -> None:
     """Running values from either end, of the build of libtt."""
-    held, (x,), (result,) = emit.attributes, emit.inputs, emit.results
-    kernel = RUNNING.get(held["reduction"])
-    emit.only(kernel is not None, f"expected a reduction of {', '.join(RUNNING)}, got {held['reduction']}")
+    attributes, (x,), (result,) = emit.attributes, emit.inputs, emit.results
+    kernel = RUNNING.get(attributes["reduction"])
+    emit.only(kernel is not None, f"expected a reduction of {', '.join(RUNNING)}, got {attributes['reduction']}")
     assert kernel is not None
     dims = (_dim(emit),)
-    if not held["reverse"]:
+    if not attributes["reverse"]:
         emit.call(kernel, [x], [result], ReduceParams(dims), emit.numerics())
         return
     turned, made = emit.tensor(emit.desc(x)), emit.tensor(emit.desc(result))

@@ -33,11 +33,11 @@ def _out(size: int, low: int, high: int, window: int, stride: int, dilation: int
 
 
 def _divisor(emit: Emit, window: Pair, padded: bool) -> float:
-    held = emit.attributes
-    counts = held.get("count_include_pad", True)
-    given = held.get("divisor_override")
-    if given is not None:
-        return float(given)
+    attributes = emit.attributes
+    counts = attributes.get("count_include_pad", True)
+    divisor = attributes.get("divisor_override")
+    if divisor is not None:
+        return float(divisor)
     emit.only(counts or not padded, "expected padding to count in an average, got one that leaves it out")
     return float(window[0] * window[1])
 
@@ -45,10 +45,15 @@ def _divisor(emit: Emit, window: Pair, padded: bool) -> float:
 @emits("max_pool2d", "avg_pool2d")
 def pool2d(emit: Emit) -> None:
     """The largest, or the sum over a divisor, of each window."""
-    held, (x,), (result,) = emit.attributes, emit.inputs, emit.results
-    n, h, w, channels = (held[name] for name in ("batch_size", "input_height", "input_width", "channels"))
-    window, stride, dilation, ceil = held["kernel_size"], held["stride"], held["dilation"], held["ceil_mode"]
-    top, bottom, left, right = _sides(held["padding"])
+    attributes, (x,), (result,) = emit.attributes, emit.inputs, emit.results
+    n, h, w, channels = (attributes[name] for name in ("batch_size", "input_height", "input_width", "channels"))
+    window, stride, dilation, ceil = (
+        attributes["kernel_size"],
+        attributes["stride"],
+        attributes["dilation"],
+        attributes["ceil_mode"],
+    )
+    top, bottom, left, right = _sides(attributes["padding"])
     rows, below = _out(h, top, bottom, window[0], stride[0], dilation[0], ceil)
     columns, beside = _out(w, left, right, window[1], stride[1], dilation[1], ceil)
     more = (below, beside) != (bottom, right)
@@ -78,8 +83,8 @@ def batch_norm_inference(emit: Emit) -> None:
 @emits("batch_norm_training")
 def batch_norm_training(emit: Emit) -> None:
     """By the batch's own statistics, which are results too: x, and weight and offset or neither."""
-    held = emit.attributes
-    sizes = held["operandSegmentSizes"]
+    attributes = emit.attributes
+    sizes = attributes["operandSegmentSizes"]
     emit.only(sizes in ((1, 0, 0, 1, 1), (1, 0, 0, 0, 0)), f"expected no running statistics, got operands {sizes}")
-    emit.only(held["momentum"] == 1, f"expected a momentum of 1, got {held['momentum']}")
-    emit.call("batch_norm_training", emit.inputs, emit.results, NormParams(held["epsilon"]), emit.numerics())
+    emit.only(attributes["momentum"] == 1, f"expected a momentum of 1, got {attributes['momentum']}")
+    emit.call("batch_norm_training", emit.inputs, emit.results, NormParams(attributes["epsilon"]), emit.numerics())

@@ -56,16 +56,16 @@ _DEFAULT_FIDELITY = {"Float32": "HiFi4", "Bfp8_b": "LoFi", "Bfp4_b": "LoFi"}
 
 def of_products(emit: Emit) -> Numerics:
     """How a product computes; without a configuration as ttnn chooses by its operands' format."""
-    held = emit.desc(emit.inputs[0]).data_format
-    return emit.numerics(_DEFAULT_FIDELITY.get(held, "HiFi2"))
+    data_format = emit.desc(emit.inputs[0]).data_format
+    return emit.numerics(_DEFAULT_FIDELITY.get(data_format, "HiFi2"))
 
 
 @emits("matmul", "linear")
 def matmul(emit: Emit) -> None:
     """Batched product of the last two dims; `linear` adds a bias, if it has one."""
-    held = emit.attributes
-    numerics, named = of_products(emit), held.get("activation", "")
-    program = held.get("matmul_program_config")
+    attributes = emit.attributes
+    numerics, named = of_products(emit), attributes.get("activation", "")
+    program = attributes.get("matmul_program_config")
     if program is not None:
         emit.only(set(program) <= _PROGRAM, f"expected a program configuration that is known, got {sorted(program)}")
         fused = program.get("fused_activation", "none")
@@ -76,7 +76,7 @@ def matmul(emit: Emit) -> None:
         width = numerics.dst_format
         numerics = replace(numerics, k_block=int(program["in0_block_w"]), intermediate=width)
     kernel = "linear" if len(emit.inputs) > 2 else "matmul"
-    params = MatmulParams(held["transpose_a"], held["transpose_b"], named)
+    params = MatmulParams(attributes["transpose_a"], attributes["transpose_b"], named)
     emit.call(kernel, emit.inputs, emit.results, params, numerics)
 
 
@@ -85,11 +85,11 @@ def conv_activation(emit: Emit) -> str:
     config = emit.attributes.get("conv2d_config") or {}
     emit.only(set(config) <= _CONV_CONFIG, f"expected a configuration that is known, got {sorted(config)}")
     emit.attributes.skip("conv2d_slice_config")  # in how many parts
-    held = config.get("activation", "")
-    if not held:
+    function = config.get("activation", "")
+    if not function:
         return ""
-    kernel = activation(fields(held))
-    emit.only(kernel is not None, f"expected an activation that a kernel has, got {held}")
+    kernel = activation(fields(function))
+    emit.only(kernel is not None, f"expected an activation that a kernel has, got {function}")
     return kernel or ""
 
 
@@ -104,11 +104,11 @@ def padded_sides(padding: tuple[int, ...]) -> tuple[int, int, int, int]:
 @emits("prepare_conv2d_weights")
 def prepare_weights(emit: Emit) -> None:
     """Weights (O, I, KH, KW) as rows (KH KW I, O)."""
-    held, (weight,), (result,) = emit.attributes, emit.inputs, emit.results
-    emit.only(held["weights_format"] == "OIHW", f"expected weights OIHW, got {held['weights_format']}")
-    emit.only(held["groups"] == 1, f"expected one group, got {held['groups']}")
+    attributes, (weight,), (result,) = emit.attributes, emit.inputs, emit.results
+    emit.only(attributes["weights_format"] == "OIHW", f"expected weights OIHW, got {attributes['weights_format']}")
+    emit.only(attributes["groups"] == 1, f"expected one group, got {attributes['groups']}")
     conv_activation(emit)
-    held.skip(
+    attributes.skip(
         "batch_size",
         "dilation",
         "has_bias",
@@ -133,12 +133,12 @@ def prepare_weights(emit: Emit) -> None:
 @emits("conv2d")
 def conv2d(emit: Emit) -> None:
     """Input (1, 1, N H W, C), weights (O, I, KH, KW) or as `prepare_conv2d_weights` made them, perhaps a bias."""
-    held, (result,) = emit.attributes, emit.results
+    attributes, (result,) = emit.attributes, emit.results
     x, weight, *bias = emit.inputs
-    n, h, w = held["batch_size"], held["input_height"], held["input_width"]
-    into, out, groups = held["in_channels"], held["out_channels"], held["groups"]
-    (high, wide), stride, dilation = held["kernel_size"], held["stride"], held["dilation"]
-    padding = padded_sides(held["padding"])
+    n, h, w = attributes["batch_size"], attributes["input_height"], attributes["input_width"]
+    into, out, groups = attributes["in_channels"], attributes["out_channels"], attributes["groups"]
+    (high, wide), stride, dilation = attributes["kernel_size"], attributes["stride"], attributes["dilation"]
+    padding = padded_sides(attributes["padding"])
     numerics, named = of_products(emit), conv_activation(emit)
     image = emit.view(x, (n, h, w, into))
     shape = (high, wide, into // groups, out)

@@ -9,8 +9,8 @@ from opscope.compiler.tt_mlir.calls.call import Emit, emits
 @emits("sum", "mean", "max", "min", "prod")
 def reduce(emit: Emit) -> None:
     """Over the dims that are named, else all."""
-    rank, held = len(emit.desc(emit.inputs[0]).shape), emit.attributes.get("dim_arg")
-    dims = (held,) if isinstance(held, int) else tuple(range(rank)) if held is None else held
+    rank, dim_arg = len(emit.desc(emit.inputs[0]).shape), emit.attributes.get("dim_arg")
+    dims = (dim_arg,) if isinstance(dim_arg, int) else tuple(range(rank)) if dim_arg is None else dim_arg
     params = ReduceParams(tuple(sorted(dim % rank for dim in dims)) if rank else (), emit.attributes["keep_dim"])
     emit.call(emit.name.removeprefix("ttnn."), emit.inputs, emit.results, params, emit.numerics())
 

@@ -43,8 +43,10 @@ class Text:
     def kind(self, shape: Sequence[int], element: str, tile: bool = True, memory: str = "#dram") -> str:
         """A tensor type, such as `tensor<2x3xf32, #ttnn_layout1>`."""
         dims = ", ".join(f"d{n}" for n in range(len(shape)))
-        held = TILED.get(element, element)
-        inner = f"1x1x!ttcore.tile<32x32, {held}>" if tile else f"{prod(shape[:-1])}x{prod(shape[-1:])}x{element}"
+        element_type = TILED.get(element, element)
+        inner = (
+            f"1x1x!ttcore.tile<32x32, {element_type}>" if tile else f"{prod(shape[:-1])}x{prod(shape[-1:])}x{element}"
+        )
         spread = ", <interleaved>" if memory == "#dram" else ""
         layout = f"#ttnn.ttnn_layout<({dims}) -> (0, 0), <1x1>, memref<{inner}, {memory}>{spread}>"
         name = self.layouts.setdefault(layout, f"#ttnn_layout{len(self.layouts) or ''}")
@@ -62,14 +64,14 @@ class Text:
     ) -> None:
         """Adds a function; `before` are the element types that arguments, then results, had."""
         old = [*before, *[""] * (len(arguments) + len(results) - len(before))]
-        given = [
+        typed = [
             f"%arg{n}: {kind}{_before(kind, was)} loc({'unknown' if n else NAMED})"
             for n, (kind, was) in enumerate(zip(arguments, old, strict=False))
         ]
         made = [f"{kind}{_before(kind, was)}" for kind, was in zip(results, old[len(arguments) :], strict=True)]
         arrow = made[0] if len(made) == 1 and "{" not in made[0] else f"({', '.join(made)})"
         private = "private " if name != "main" else ""
-        head = f"      func.func {private}@{name}({', '.join(given)}) -> {arrow} {{\n"
+        head = f"      func.func {private}@{name}({', '.join(typed)}) -> {arrow} {{\n"
         body = "".join(f"        {line} loc(#loc2)\n" for line in lines)
         end = f"        return {returned} : {', '.join(results)} loc(#loc1)\n      }} loc(#loc2)\n"
         self.functions.append(f"{head}{body}{end}")
@@ -103,9 +105,9 @@ def one_op(
     lines = [
         f'%{n} = "ttnn.to_layout"(%arg{n}) : ({a}) -> {b}' for n, (a, b) in enumerate(zip(rows, tiles, strict=True))
     ]
-    given, count = ", ".join(f"%{n}" for n in range(len(rows))), len(rows)
-    held = f" <{{{attributes}}}>" if attributes else ""
-    lines.append(f'%{count} = "{name}"({given}){held} : ({", ".join(tiles)}) -> {target}')
+    arguments, count = ", ".join(f"%{n}" for n in range(len(rows))), len(rows)
+    dictionary = f" <{{{attributes}}}>" if attributes else ""
+    lines.append(f'%{count} = "{name}"({arguments}){dictionary} : ({", ".join(tiles)}) -> {target}')
     text.function(lines, rows, [target], f"%{count}", before=before)
     return text.written()
 

@@ -31,8 +31,8 @@ def test_rows_are_gathered() -> None:
 
 def test_elements_are_gathered() -> None:
     places = np.array([[[3, 11], [4, 0]]], np.int32)
-    held = "column = true, fill_out_of_bounds = false, sizes = array<i64: 12, 5>, windows = array<i64: 1, 1>"
-    got = run_op("ttnn.rows_gather", held, [TABLE, places], [((1, 2), "f32")])[0]
+    attributes = "column = true, fill_out_of_bounds = false, sizes = array<i64: 12, 5>, windows = array<i64: 1, 1>"
+    got = run_op("ttnn.rows_gather", attributes, [TABLE, places], [((1, 2), "f32")])[0]
     assert_array_equal(got, TABLE[:, [3, 11], [4, 0]])
 
 
@@ -89,16 +89,16 @@ def test_a_tensor_is_repeated() -> None:
 
 def test_sorts_go_both_ways() -> None:
     for descending, sign in (("false", 1), ("true", -1)):
-        held = f"descending = {descending}, dim = -1 : si8, stable = true"
-        values, places = run_op("ttnn.sort", held, [X], [(X.shape, "f32"), (X.shape, "ui16")])
+        attributes = f"descending = {descending}, dim = -1 : si8, stable = true"
+        values, places = run_op("ttnn.sort", attributes, [X], [(X.shape, "f32"), (X.shape, "ui16")])
         order = np.argsort(sign * X, axis=-1, kind="stable")
         assert_array_equal(places, order)
         assert_array_equal(values, np.take_along_axis(X, order, -1))
 
 
 def topk(largest: str, dim: int = 2) -> list[np.ndarray]:
-    held = f"dim = {dim} : si32, k = 2 : i32, largest = {largest}, sorted = true"
-    return run_op("ttnn.topk", held, [X], [((3, 4, 2), "f32"), ((3, 4, 2), "si32")])
+    attributes = f"dim = {dim} : si32, k = 2 : i32, largest = {largest}, sorted = true"
+    return run_op("ttnn.topk", attributes, [X], [((3, 4, 2), "f32"), ((3, 4, 2), "si32")])
 
 
 def test_the_largest_come_first() -> None:
@@ -120,9 +120,9 @@ def test_forms_of_topk_without_a_kernel_are_refused() -> None:
     ("reduction", "reference"), [("sum", lax.cumsum), ("prod", lax.cumprod), ("max", lax.cummax), ("min", lax.cummin)]
 )
 def test_running_values_from_either_end(reduction: str, reference: object, reverse: bool) -> None:
-    held = f"dim = 1 : si32, reduction = #ttcore.reduce_type<{reduction}>, reverse = {str(reverse).lower()}"
+    attributes = f"dim = 1 : si32, reduction = #ttcore.reduce_type<{reduction}>, reverse = {str(reverse).lower()}"
     whole = np.round(X * 2)  # so that sums and products are exact
-    got = run_op("ttnn.cumulative", held, [whole], [(X.shape, "f32")])[0]
+    got = run_op("ttnn.cumulative", attributes, [whole], [(X.shape, "f32")])[0]
     assert_array_equal(got, np.asarray(reference(whole, axis=1, reverse=reverse)))
 
 
@@ -132,8 +132,8 @@ def test_a_running_sum() -> None:
 
 
 def test_numbers_are_kept_between_two() -> None:
-    held = "max = 5.000000e-01 : f32, min = -2.500000e-01 : f32"
-    assert_array_equal(run_op("ttnn.clamp_scalar", held, [X], [(X.shape, "f32")])[0], np.clip(X, -0.25, 0.5))
+    attributes = "max = 5.000000e-01 : f32, min = -2.500000e-01 : f32"
+    assert_array_equal(run_op("ttnn.clamp_scalar", attributes, [X], [(X.shape, "f32")])[0], np.clip(X, -0.25, 0.5))
     whole = np.arange(-9, 9, dtype=np.int32)
     got = run_op("ttnn.clamp_scalar", "max = 4 : i32, min = -3 : i32", [whole], [((18,), "si32")])[0]
     assert_array_equal(got, np.clip(whole, -3, 4))

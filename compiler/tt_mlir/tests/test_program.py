@@ -205,8 +205,8 @@ def test_shards_and_block_formats_are_kept() -> None:
     new = "<1x2>, memref<1x1x!ttcore.tile<32x32, bfp_bf8>, #ttnn.buffer_type<l1>>, <width_sharded>, core_ranges = <[]>>"
     assert old in text
     made = program(text.replace(old, new))
-    held = [t for t in made.binary.programs[0].tensors if t.buffer_type == "l1"]
-    assert {(t.data_format, t.memory_layout, t.grid) for t in held} == {("Bfp8_b", "width_sharded", (1, 2))}
+    in_l1 = [t for t in made.binary.programs[0].tensors if t.buffer_type == "l1"]
+    assert {(t.data_format, t.memory_layout, t.grid) for t in in_l1} == {("Bfp8_b", "width_sharded", (1, 2))}
 
 
 def test_booleans_wide_integers_and_complex_numbers_are_converted() -> None:
@@ -214,9 +214,9 @@ def test_booleans_wide_integers_and_complex_numbers_are_converted() -> None:
     values = np.array([[1, -2, 3], [2**40, -(2**40), 0]])
     made = program(text)
     assert made.narrowed == ("i64 -> si32 at argument 0",)
-    (given,) = made.inputs_of([values])
-    assert given.tolist() == [[1, -2, 3], [2**31 - 1, -(2**31), 0]]
-    (back,) = made.outputs_as([given], [(np.dtype(np.int64), (2, 3))])
+    (declared,) = made.inputs_of([values])
+    assert declared.tolist() == [[1, -2, 3], [2**31 - 1, -(2**31), 0]]
+    (back,) = made.outputs_as([declared], [(np.dtype(np.int64), (2, 3))])
     assert back.dtype == np.int64
     pairs = program(one_op("ttnn.neg", "", [((3, 2), "f32")], ((3, 2), "f32")))
     numbers = np.array([1 + 2j, 3 - 4j, 0], np.complex64)

@@ -77,9 +77,9 @@ def test_a_place_is_told_by_its_outermost_name_and_the_innermost_call() -> None:
         ('"op"', "op"),
         ("unknown", ""),
     ):
-        found = location(text, known.__getitem__)
-        assert place_of(found) == want
-        assert locations.written(found, {id(value): name for name, value in known.items()}) == text
+        place = location(text, known.__getitem__)
+        assert place_of(place) == want
+        assert locations.written(place, {id(value): name for name, value in known.items()}) == text
 
 
 def test_what_is_ours_is_not_taken_for_tt_mlirs() -> None:

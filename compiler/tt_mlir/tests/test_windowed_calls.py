@@ -36,25 +36,25 @@ def test_a_transposed_convolution_is_the_gradient_of_one(
     outer = [(2 - top, 2 - bottom + more[0]), (1 - left, 1 - right + more[1])]
     turned = np.flip(weight, (2, 3)).transpose(1, 0, 2, 3)
     want = np.asarray(lax.conv_general_dilated(x, turned, (1, 1), outer, lhs_dilation=stride, dimension_numbers=NHWC))
-    held = (
+    attributes = (
         f"batch_size = 2 : i32, {CONFIG}, dilation = array<i32: 1, 1>, groups = 1 : i32, in_channels = 3 : i32, "
         f"input_height = 5 : i32, input_width = 4 : i32, kernel_size = array<i32: 3, 2>, out_channels = 6 : i32, "
         f"output_padding = array<i32: {more[0]}, {more[1]}>, padding = array<i32: {top}, {left}, {bottom}, {right}>, "
         f"stride = array<i32: {stride[0]}, {stride[1]}>"
     )
-    got = run_op("ttnn.conv_transpose2d", held, [flat(x), weight], [(flat(want).shape, "f32")], device=True)[0]
+    got = run_op("ttnn.conv_transpose2d", attributes, [flat(x), weight], [(flat(want).shape, "f32")], device=True)[0]
     assert_array_equal(got, flat(want))
 
 
 def test_a_convolution_of_lines() -> None:
     x, weight, dims = whole(2, 17, 6), whole(8, 3, 3), ("NWC", "OIW", "NWC")
-    held = (
+    attributes = (
         f"batch_size = 2 : i32, {CONFIG}, dilation = 2 : i32, groups = 2 : i32, in_channels = 6 : i32, "
         "input_length = 17 : i32, kernel_size = 3 : i32, out_channels = 8 : i32, padding = array<i32: 1, 2>, "
         "stride = 2 : i32"
     )
     want = np.asarray(lax.conv_general_dilated(x, weight, (2,), [(1, 2)], (1,), (2,), dims, feature_group_count=2))
-    got = run_op("ttnn.conv1d", held, [x, weight], [(flat(want).shape, "f32")], device=True)[0]
+    got = run_op("ttnn.conv1d", attributes, [x, weight], [(flat(want).shape, "f32")], device=True)[0]
     assert_array_equal(got, flat(want))
 
 
@@ -84,13 +84,13 @@ def pooled(
 ) -> np.ndarray:
     """Windows of 3 x 2 in steps of 2."""
     n, h, w, c = x.shape
-    held = (
+    attributes = (
         f"batch_size = {n} : si32, ceil_mode = {ceil}, channels = {c} : si32, config_tensors_in_dram = true, "
         f"dilation = array<i32: 1, 1>, input_height = {h} : si32, input_width = {w} : si32, "
         f"kernel_size = array<i32: 3, 2>, padding = array<i32: {padding}>, reallocate_halo_output = false, "
         f"stride = array<i32: 2, 2>{more}"
     )
-    return run_op(op, held, [flat(x)], [((1, 1, int(np.prod(shape[:3])), c), "f32")])[0].reshape(shape)
+    return run_op(op, attributes, [flat(x)], [((1, 1, int(np.prod(shape[:3])), c), "f32")])[0].reshape(shape)
 
 
 def windows(x: np.ndarray, start: float, join: object, padding: list[tuple[int, int]]) -> np.ndarray:
@@ -129,23 +129,23 @@ def test_norms_of_batches() -> None:
     weight, offset = (RANDOM.uniform(0.5, 2, (1, 6, 1, 1)).astype(np.float32) for _ in range(2))
     mean, variance = x.mean((0, 2, 3), keepdims=True), x.var((0, 2, 3), keepdims=True)
     want = (x - mean) / np.sqrt(variance + 1e-5) * weight + offset
-    held = f"{CONFIG}, epsilon = 9.99999974E-6 : f32, "
+    attributes = f"{CONFIG}, epsilon = 9.99999974E-6 : f32, "
     got = run_op(
         "ttnn.batch_norm_inference",
-        held + "operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>",
+        attributes + "operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>",
         [x, mean, variance, weight, offset],
         [(x.shape, "f32")],
     )
     np.testing.assert_allclose(got[0], want, rtol=1e-5, atol=1e-5)
-    held += "momentum = 1.000000e+00 : f32, operandSegmentSizes = array<i32: 1, 0, 0, 1, 1>"
+    attributes += "momentum = 1.000000e+00 : f32, operandSegmentSizes = array<i32: 1, 0, 0, 1, 1>"
     small = ((1, 6, 1, 1), "f32")
-    trained = run_op("ttnn.batch_norm_training", held, [x, weight, offset], [(x.shape, "f32"), small, small])
+    trained = run_op("ttnn.batch_norm_training", attributes, [x, weight, offset], [(x.shape, "f32"), small, small])
     for result, right in zip(trained, (want, mean, variance), strict=True):
         np.testing.assert_allclose(result, right, rtol=1e-5, atol=1e-5)
     with pytest.raises(StageFailure, match=r"expected a momentum of 1, got 0\.1"):
         run_op(
             "ttnn.batch_norm_training",
-            held.replace("1.000000e+00", "1.000000e-01"),
+            attributes.replace("1.000000e+00", "1.000000e-01"),
             [x, weight, offset],
             [(x.shape, "f32"), small, small],
         )

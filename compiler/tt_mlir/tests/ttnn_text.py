@@ -29,12 +29,12 @@ def kind(shape: Sequence[int], element: str = "f32") -> str:
     dims = [f"d{n}" for n in range(max(len(shape), 1))]
     rows, columns = math.prod(shape[:-1]), shape[-1] if shape else 1
     inner = element.replace("ui", "u")
-    held = f"memref<{-(-rows // 32)}x{-(-columns // 32)}x!ttcore.tile<32x32, {inner}>"
+    memref = f"memref<{-(-rows // 32)}x{-(-columns // 32)}x!ttcore.tile<32x32, {inner}>"
     if element == "ui8":
-        held = f"memref<{rows}x{columns}x{element}"
+        memref = f"memref<{rows}x{columns}x{element}"
     layout = (
         f"#ttnn.ttnn_layout<({', '.join(dims)}) -> ({dims[0]}, {dims[-1]}), <1x1>, "
-        f"{held}, #ttnn.buffer_type<dram>>, <interleaved>>"
+        f"{memref}, #ttnn.buffer_type<dram>>, <interleaved>>"
     )
     return f"tensor<{''.join(f'{size}x' for size in shape)}{element}, {layout}>"
 
@@ -62,9 +62,9 @@ def one_op(op: str, attributes: str, inputs: Sequence[str], results: Sequence[st
     operands = [*(f"%arg{n}" for n in range(len(inputs))), *(["%device"] if device else [])]
     kinds = [*inputs, *(["!ttnn.device"] if device else [])]
     names = [f"%r{n}" for n in range(len(results))]
-    held = f" <{{{attributes}}}>" if attributes else ""
+    dictionary = f" <{{{attributes}}}>" if attributes else ""
     signature = results[0] if len(results) == 1 else f"({', '.join(results)})"
-    body = f'{", ".join(names)} = "{op}"({", ".join(operands)}){held} : ({", ".join(kinds)}) -> {signature}'
+    body = f'{", ".join(names)} = "{op}"({", ".join(operands)}){dictionary} : ({", ".join(kinds)}) -> {signature}'
     return module(function("main", body, inputs, results, ", ".join(names)))
 
 

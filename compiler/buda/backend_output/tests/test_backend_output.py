@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
-from opscope.compiler.buda.backend_output import _by_core, write_folder
+from opscope.compiler.buda.backend_output import pipes_by_core, write_folder
 from opscope.compiler.buda.backend_output.pipes import Pipe, Run, pipes_of, tile_numbers
 from opscope.compiler.buda.backend_output.threads import threads, total
 from opscope.compiler.buda.configuration import Configuration
@@ -103,7 +103,7 @@ def test_the_folder_is_laid_out_as_tt_budas(tmp_path: Path) -> None:
 def test_streams_of_a_core_are_what_it_receives_and_sends() -> None:
     first = Pipe("p", "a", ((0, 1), (0, 2)), (Run((3, 4), 0, 5), Run(None, 0, 6), Run((3, 4), 9, 7)), (), "")
     second = Pipe("q", "b", ((3, 4),), (Run((0, 1), 0, 8), Run((0, 2), 0, 9)), (), "")
-    streams = _by_core([first, second])
+    streams = pipes_by_core([first, second])
     assert list(streams) == [(0, 1), (0, 2), (3, 4)]
     assert streams == {
         (0, 1): [{"pipe": "p", "receives_tiles": 18}, {"pipe": "q", "sends_tiles": 8}],

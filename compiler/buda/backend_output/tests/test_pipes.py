@@ -141,12 +141,12 @@ def test_a_core_makes_its_share_piece_by_piece() -> None:
 
 def shares(graph: BudaGraph, name: str, chosen: OpModel) -> list[list[tuple[list[tuple[int, int]], list[int]]]]:
     """Per operand: who reads which tiles."""
-    found = []
+    streams = []
     for edge in graph.operands(name):
         numbers = tile_numbers(graph.node(edge.producer).shape, edge.tms)
         taken = _shares(graph, graph.node(name), chosen, edge, numbers)
-        found.append([(readers, tiles.tolist()) for readers, tiles in taken])
-    return found
+        streams.append([(readers, tiles.tolist()) for readers, tiles in taken])
+    return streams
 
 
 def test_a_product_takes_rows_and_columns_by_inner_blocks() -> None:
@@ -207,9 +207,9 @@ def test_pipes_of_a_small_plan() -> None:
     """(8x4) @ (4x12) on 2x2 cores, its exponential on 1x2 beside them; their sum in the next epoch, through queues."""
     planned = forked()
     program = to_binary(planned, load_board("e150"))
-    held = {op.name: op for op in program.binary.plan.ops}
-    rows = {op.name: [pipe.row() for pipe in pipes_of(planned, held, op)] for op in planned.graph.ops}
-    cores = {name: list(op.cores()) for name, op in held.items()}
+    placed = {op.name: op for op in program.binary.plan.ops}
+    rows = {op.name: [pipe.row() for pipe in pipes_of(planned, placed, op)] for op in planned.graph.ops}
+    cores = {name: list(op.cores()) for name, op in placed.items()}
     assert cores["mm"] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     left, right, *_ = rows["mm"]
     assert {key: left[key] for key in ("name", "from", "readers", "multicast", "tiles", "route")} == {
@@ -242,15 +242,15 @@ def test_pipes_of_a_small_plan() -> None:
     cut = SimpleNamespace(
         graph=planned.graph, choices=planned.choices, budget=planned.budget, cuts=planned.graph.operands("e")
     )
-    runs = [pipe.runs for pipe in pipes_of(cut, held, planned.graph.node("e"))]
+    runs = [pipe.runs for pipe in pipes_of(cut, placed, planned.graph.node("e"))]
     assert runs == [tuple(Run(None, first + 12 * row, 6) for row in range(8)) for first in (0, 6)]
 
 
 def test_a_picker_has_no_pipe_and_a_column_is_told() -> None:
     planned = plan(graphs.one_tap_convolution(), budget_of("e150"), "MinimizeGrid")
-    held = {op.name: op for op in to_binary(planned, load_board("e150")).binary.plan.ops}
+    placed = {op.name: op for op in to_binary(planned, load_board("e150")).binary.plan.ops}
     names = {
-        op.name: {pipe.name.rpartition(".")[0] for pipe in pipes_of(planned, held, op)} for op in planned.graph.ops
+        op.name: {pipe.name.rpartition(".")[0] for pipe in pipes_of(planned, placed, op)} for op in planned.graph.ops
     }
     assert names == {"gather": {"gather.input_1"}, "mm": {"mm.input_0", "mm.input_1"}}
     shape = TensorShape(1, 1, 2, 2)
@@ -263,8 +263,8 @@ def test_a_picker_has_no_pipe_and_a_column_is_told() -> None:
     column = tuple(Tm.parse(text) for text in ("tile_broadcast(c)", "broadcast(c, 2)"))
     graph = BudaGraph("column", nodes, (Edge("x", "a", 0), Edge("v", "a", 1, column), Edge("a", "y")))
     planned = plan(graph, budget_of("e150"), "MinimizeGrid")
-    held = {op.name: op for op in to_binary(planned, load_board("e150")).binary.plan.ops}
-    whole, repeated = pipes_of(planned, held, graph.node("a"))
+    placed = {op.name: op for op in to_binary(planned, load_board("e150")).binary.plan.ops}
+    whole, repeated = pipes_of(planned, placed, graph.node("a"))
     assert (whole.broadcast_in_tile, repeated.broadcast_in_tile) == ("", "c")
     assert "tile_broadcast" not in whole.row()
     assert repeated.row()["tile_broadcast"] == "c"

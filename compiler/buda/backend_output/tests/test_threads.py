@@ -260,9 +260,9 @@ def test_what_a_kernel_is_compiled_for() -> None:
     }
     graph = chain(("a", "add", "x y"), ("b", "tanh", "a"))
     (node,) = graph.ops
-    told = kernel_arguments(graph, node, model(node.spec, BLOCK, BLOCK))
-    assert (told["intermed_df"], told["block_cnt"], told["intermediates"]) == ("Float16_b", 1, 0)
-    assert told["steps"] == [
+    arguments = kernel_arguments(graph, node, model(node.spec, BLOCK, BLOCK))
+    assert (arguments["intermed_df"], arguments["block_cnt"], arguments["intermediates"]) == ("Float16_b", 1, 0)
+    assert arguments["steps"] == [
         {"step": "add.0", "inputs": ["input0", "input1"], "output": "dest"},
         {"step": "tanh.1", "inputs": ["dest"], "output": "output"},
     ]

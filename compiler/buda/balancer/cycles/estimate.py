@@ -32,7 +32,7 @@ def estimate(
     spec = node.spec
     if spec.fused is not None:
         return _fused(arch, node, spec.fused, grid, stream, block)
-    conditions = _conditions(node)
+    conditions = conditions_of(node)
     step = inputs[1].block_shape if spec.is_matmul else None
     work = formulas.Work(
         block.t,
@@ -90,9 +90,10 @@ def _format_weight(node: Node) -> int:
     return {16: 2, 32: 4}.get(bits, 1)
 
 
-def _conditions(node: Node) -> frozenset[str]:
+def conditions_of(node: Node) -> frozenset[str]:
+    """Returns the conditions of an op by which its weights are chosen, such as `approx`."""
     spec, fmt = node.spec, number_format(node.data_format)
-    held = {
+    conditions = {
         "approx": spec.approximate,
         "vector_r": spec.vector == "r",
         "vector_c": spec.vector == "c",
@@ -102,4 +103,4 @@ def _conditions(node: Node) -> frozenset[str]:
         "df_int8": fmt.name == "Int8",
         "df_int32": fmt.name == "Int32",
     }
-    return frozenset(name for name, holds in held.items() if holds)
+    return frozenset(name for name, holds in conditions.items() if holds)

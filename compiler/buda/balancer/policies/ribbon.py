@@ -70,7 +70,7 @@ class Ribbon:
         for node in ops:
             if node.spec.epoch_type != ops[0].spec.epoch_type:
                 break
-            model, limit = self._pick(solver, budget, node, height)
+            model, limit = self.pick(solver, budget, node, height)
             placement = try_place(OpToPlace(node.name, model.grid), cores, transpose=True)
             if placement is None:
                 break
@@ -82,7 +82,8 @@ class Ribbon:
             slowest = max(slowest, limit)
         return Trial(height, tuple(placed), work / slowest)
 
-    def _pick(self, solver: Solver, budget: Budget, node: Node, height: int) -> tuple[OpModel, int]:
+    def pick(self, solver: Solver, budget: Budget, node: Node, height: int) -> tuple[OpModel, int]:
+        """Returns the best op model for a band of that height, and its limiter's cycles."""
         possible = solver.at(node.name)
         sources = tuple(solver.graph.node(e.producer).kind for e in solver.graph.operands(node.name))
         sinks = tuple(solver.graph.node(e.consumer).kind for e in solver.graph.users(node.name))
@@ -92,17 +93,17 @@ class Ribbon:
             ranked = [(model, limiter_cycles(solver.graph, node.name, model, budget)) for model in possible]
             best = ranked[0]
             for candidate in ranked[1:]:
-                if _better(candidate, best, height, target):
+                if better(candidate, best, height, target):
                     best = candidate
             self._best[key] = best
         return self._best[key]
 
 
-def _better(candidate: tuple[OpModel, int], current: tuple[OpModel, int], height: int, target: int) -> bool:
+def better(candidate: tuple[OpModel, int], current: tuple[OpModel, int], height: int, target: int) -> bool:
     """Whether the candidate is preferred: rows near the band's, few columns if fast enough, near the target, large."""
     both_fast = candidate[1] <= target and current[1] <= target
     ours, best = (
-        (_shape(model, height), both_fast * model.grid.c, _quality(model, limit, target))
+        (_shape(model, height), both_fast * model.grid.c, quality(model, limit, target))
         for model, limit in (candidate, current)
     )
     return ours < best
@@ -112,7 +113,8 @@ def _shape(model: OpModel, height: int) -> tuple[int, int]:
     return abs(height - model.grid.r), model.grid.r
 
 
-def _quality(model: OpModel, limit: int, target: int) -> tuple[float, ...]:
+def quality(model: OpModel, limit: int, target: int) -> tuple[float, ...]:
+    """Returns how good an op model is near the target, the best lowest; compared field by field."""
     off = max(limit, target) / min(limit, target)
     closeness = sum(limit >= target * bound for bound in CLOSENESS)
     small_step = model.spec.is_matmul and model.u_kt < 4

@@ -144,9 +144,11 @@ def test_room_for_its_encoding_is_kept_for_inner_blocks_of_one_tile() -> None:
     node = graph.node("gather")
     output = BlockShape.of(node.shape, core, StreamFactor(), UBlock(1, 2))
     kept = sum(number_format(name).buda_tile_bytes * tiles for name, tiles in (("Bfp2_b", 2), ("UInt32", 2)))
-    held = [input_buffers(graph, node, core, StreamFactor(), output, kept + 4 * 4 * TILE - less, 0) for less in (0, 1)]
-    assert [buffers[1].block_shape.ublock.rt for buffers in held] == [4, 2]
-    assert [buffers[2].l1_size_tiles for buffers in held] == [1, 1]
+    allocated = [
+        input_buffers(graph, node, core, StreamFactor(), output, kept + 4 * 4 * TILE - less, 0) for less in (0, 1)
+    ]
+    assert [buffers[1].block_shape.ublock.rt for buffers in allocated] == [4, 2]
+    assert [buffers[2].l1_size_tiles for buffers in allocated] == [1, 1]
 
 
 def test_a_sparse_product_that_is_cut_by_columns_has_all_its_rows_at_once() -> None:
@@ -157,8 +159,8 @@ def test_a_sparse_product_that_is_cut_by_columns_has_all_its_rows_at_once() -> N
 
     def depth(stream: StreamFactor) -> list[int]:
         output = BlockShape.of(node.shape, core, stream, UBlock(1, 2))
-        held = input_buffers(graph, node, core, stream, output, 8 * 4 * TILE, 0)
-        return [buffer.block_shape.ublock.rt for buffer in held[1:2]]
+        allocated = input_buffers(graph, node, core, stream, output, 8 * 4 * TILE, 0)
+        return [buffer.block_shape.ublock.rt for buffer in allocated[1:2]]
 
     assert depth(StreamFactor("C", 1, 2)) == [4]
     assert depth(StreamFactor("R", 2, 1)) == []
@@ -209,8 +211,8 @@ def test_partial_results_in_a_format_of_their_own_are_held_once(spec: OpSpec, fo
     node = Node("op", OP, shape(8, 6), op=spec)
     output = output_buffer(node, BlockShape(2, 3, 1, BLOCK), 3)
     assert (output.held, output.factor) == (6, 1 if spec.gradient else 6)
-    held = intermediate_buffers(node, output)
-    assert [(b.data_format, b.held, b.factor) for b in held] == [(name, 6, 1) for name in formats]
+    allocated = intermediate_buffers(node, output)
+    assert [(b.data_format, b.held, b.factor) for b in allocated] == [(name, 6, 1) for name in formats]
 
 
 def test_steps_of_a_fused_op_leave_a_micro_block_each() -> None:

@@ -206,8 +206,8 @@ def test_which_ops_turn_z_into_rows() -> None:
 def product_of_ops() -> BudaGraph:
     """(8x4) x (4x6) + (8x6), all of them results of ops."""
     shapes = [graphs.shape(8, 4), graphs.shape(4, 6), graphs.shape(8, 6)]
-    sources = [Node(name, graphs.INPUT, held) for name, held in zip("xwb", shapes, strict=True)]
-    made = [Node(f"{name}1", graphs.OP, held, op=OpSpec("exp")) for name, held in zip("xwb", shapes, strict=True)]
+    sources = [Node(name, graphs.INPUT, extent) for name, extent in zip("xwb", shapes, strict=True)]
+    made = [Node(f"{name}1", graphs.OP, extent, op=OpSpec("exp")) for name, extent in zip("xwb", shapes, strict=True)]
     last = Node("m", graphs.OP, graphs.shape(8, 6), op=OpSpec("matmul"))
     edges = [Edge(name, f"{name}1") for name in "xwb"] + [Edge(f"{name}1", "m", i) for i, name in enumerate("xwb")]
     out = Node("y", graphs.OUTPUT, graphs.shape(8, 6))

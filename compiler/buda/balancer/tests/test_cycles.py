@@ -12,7 +12,7 @@ import pytest
 
 from opscope.compiler.buda.balancer import budget
 from opscope.compiler.buda.balancer.cycles import formulas, sparse
-from opscope.compiler.buda.balancer.cycles.estimate import _conditions, estimate, theoretical, unmeasured
+from opscope.compiler.buda.balancer.cycles.estimate import conditions_of, estimate, theoretical, unmeasured
 from opscope.compiler.buda.balancer.cycles.formulas import Work
 from opscope.compiler.buda.balancer.cycles.weights import BY_ARCH, weights
 from opscope.compiler.buda.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor, UBlock
@@ -257,7 +257,7 @@ def test_a_product_at_full_rate_takes_a_quarter_of_a_tile_a_row() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "fmt", "held"),
+    ("spec", "fmt", "expected"),
     [
         (OpSpec("exp"), "Float32", ""),
         (OpSpec("exp", approximate=True, vector="r"), "Float16_b", "approx vector_r"),
@@ -266,9 +266,9 @@ def test_a_product_at_full_rate_takes_a_quarter_of_a_tile_a_row() -> None:
         (OpSpec("reduce", reduce_dim="r"), "Int32", "df_int32"),
     ],
 )
-def test_conditions_of_weights(spec: OpSpec, fmt: str, held: str) -> None:
+def test_conditions_of_weights(spec: OpSpec, fmt: str, expected: str) -> None:
     node = replace(graphs.unary(1, 1).node("op"), op=spec, data_format=fmt)
-    assert _conditions(node) == frozenset(held.split())
+    assert conditions_of(node) == frozenset(expected.split())
 
 
 def rows(arch: str, name: str) -> list[dict[str, str]]:

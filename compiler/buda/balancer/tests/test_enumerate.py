@@ -132,7 +132,7 @@ def test_grids_fit_the_chip_and_are_those_that_are_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("between", "kind", "found"),
+    ("between", "kind", "expected"),
     [
         ("vslice(4);hstack(4)", "sparse_matmul", True),
         ("vslice(4);hstack(2);hstack(2)", "sparse_matmul", True),
@@ -145,7 +145,7 @@ def test_grids_fit_the_chip_and_are_those_that_are_asked_for() -> None:
         ("vslice(4);hstack(4)", "exp", False),
     ],
 )
-def test_rows_that_become_z_and_then_columns_are_a_convolution(between: str, kind: str, found: bool) -> None:
+def test_rows_that_become_z_and_then_columns_are_a_convolution(between: str, kind: str, expected: bool) -> None:
     pattern = SparsePattern.of([(0, 0)], 8 * 32, 8 * 32)
     spec = OpSpec(kind, sparse=pattern if kind == "sparse_matmul" else None)
     graph = graphs.then_unary(8, 8, between)
@@ -153,9 +153,9 @@ def test_rows_that_become_z_and_then_columns_are_a_convolution(between: str, kin
     edges = (Edge("x", "first", 0), Edge("x", "first", 1), *graph.edges[1:]) if spec.sparse else graph.edges
     graph = BudaGraph("pair", nodes, edges)
     (edge,) = graph.operands("second")
-    assert consumes_z_major(graph, edge) is found
+    assert consumes_z_major(graph, edge) is expected
     assert not consumes_z_major(graph, graph.operands("first")[0])
-    assert stream_dirs(graph, graph.node("second"), PLAIN)[:2] == (("R",) if found else ("R", "C"))
+    assert stream_dirs(graph, graph.node("second"), PLAIN)[:2] == (("R",) if expected else ("R", "C"))
 
 
 def test_a_stack_of_what_was_not_sliced_is_none() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from opscope.compiler.buda.balancer.budget import Budget
 from opscope.compiler.buda.balancer.failure import OpModelFailureReason as Reason
-from opscope.compiler.buda.balancer.legalizer import Illegal, _sparse_encoding, legalize, legalize_graph
+from opscope.compiler.buda.balancer.legalizer import Illegal, illegal_encoding, legalize, legalize_graph
 from opscope.compiler.buda.balancer.op_model import Candidate, OpModel
 from opscope.compiler.buda.balancer.options import LegalizerOptions, OpOverride
 from opscope.compiler.buda.balancer.shapes import BlockShape, Grid, StreamFactor, UBlock
@@ -81,8 +81,8 @@ def test_an_output_that_is_held_once_already_is_not_halved() -> None:
 def test_the_largest_resident_parameter_gives_way_first() -> None:
     """24 tiles of weights of 1120 bytes and a bias of 48 of 2080; a step of one tile of the product itself."""
     graph = product("matmul")
-    held = on_one_core(graph, "op", **IN_L1).models[0]
-    weights, bias = held.parameters[1:]
+    chosen = on_one_core(graph, "op", **IN_L1).models[0]
+    weights, bias = chosen.parameters[1:]
     assert weights is not None
     assert bias is not None
     assert (weights.l1_bytes, bias.l1_bytes) == (24 * 1120, 48 * TILE)
@@ -146,11 +146,11 @@ def test_a_sparse_product_has_those_that_keep_the_order_of_its_rows() -> None:
 @pytest.mark.parametrize(("most", "pieces"), [(0, [1, 2, 4, 8, 16]), (4, [1, 2, 4]), (3, [1, 2]), (1, [1])])
 def test_a_product_is_cut_into_at_most_so_many_pieces(most: int, pieces: list[int]) -> None:
     graph, options = graphs.matmul(16, 4, 5), LegalizerOptions(max_matmul_t=most)
-    found = [
+    rows = [
         c for c in legalize(graph, "mm", BUDGET, options).candidates if c.grid == Grid(1, 1) and c.stream.dir == "R"
     ]
-    assert [c.stream.t for c in found if c.failure is None] == pieces
-    wrong = [(c.failure, c.detail) for c in found if c.failure]
+    assert [c.stream.t for c in rows if c.failure is None] == pieces
+    wrong = [(c.failure, c.detail) for c in rows if c.failure]
     assert wrong == [(Reason.IllegalStreaming, f"t {t} > {most}") for t in (1, 2, 4, 8, 16) if most and t > most]
     other = legalize(graphs.unary(16, 5), "op", BUDGET, LegalizerOptions(max_matmul_t=1)).candidates
     assert {c.stream.t for c in other if c.failure is None} == {1, 2, 4, 5, 8, 16}
@@ -176,7 +176,7 @@ def test_what_a_sparse_product_can_encode(
     node = graphs.one_tap_convolution().node("gather")
     pattern = SparsePattern(4, columns, tuple((r, r, unique - 1) for r in range(4)))
     node = replace(node, op=replace(node.spec, sparse=pattern))
-    got = _sparse_encoding(node, Grid(1, 1), stream, BlockShape(1, rows, 1, UBlock(u_rt, 1)))
+    got = illegal_encoding(node, Grid(1, 1), stream, BlockShape(1, rows, 1, UBlock(u_rt, 1)))
     long = f"{detail} and inner blocks of 1 exceed an index of 16 bits" if "tiles" in detail else detail
     assert got == (Illegal(Reason.IllegalSparseMatmul, long) if detail else None)
 
@@ -187,21 +187,21 @@ def test_the_least_inner_block_that_keeps_the_order_has_to_be_encoded() -> None:
     node = replace(node, op=replace(node.spec, sparse=SparsePattern(2, 4, ((0, 1, 1), (1, 0, 1)))))
     by_rows, by_columns = StreamFactor("R", 2, 1), StreamFactor("C", 1, 2)
     high, higher = (BlockShape(1, 2**14, 1, UBlock(u_rt, 1)) for u_rt in (1, 2))
-    assert _sparse_encoding(node, Grid(1, 1), by_rows, high) is None
-    got = _sparse_encoding(node, Grid(1, 1), by_rows, higher)
+    assert illegal_encoding(node, Grid(1, 1), by_rows, high) is None
+    got = illegal_encoding(node, Grid(1, 1), by_rows, higher)
     assert got is not None
     assert "inner blocks of 2 exceed" in got.detail
-    assert _sparse_encoding(node, Grid(2, 1), by_columns, high) is None
-    got = _sparse_encoding(node, Grid(2, 1), by_rows, high)
+    assert illegal_encoding(node, Grid(2, 1), by_columns, high) is None
+    got = illegal_encoding(node, Grid(2, 1), by_rows, high)
     assert got is not None
     assert got.detail == "no inner block keeps the order of 2 rows"
 
 
 def test_an_op_without_a_legal_model_is_one_line() -> None:
     tiny = replace(BUDGET, l1_usable=2 * TILE)
-    with pytest.raises(CompilerInputError) as told:
+    with pytest.raises(CompilerInputError) as caught:
         legalize_graph(graphs.unary(2, 2, "gelu"), tiny)
-    assert str(told.value) == (
+    assert str(caught.value) == (
         "op: expected a legal op model on grayskull for gelu of 1x2x2 tiles, got none: "
         "Failed to allocate input buffers (8)"
     )

@@ -13,7 +13,7 @@ from opscope.compiler.buda.balancer.options import LegalizerOptions
 from opscope.compiler.buda.balancer.policies import POLICIES, PolicyOptions, policy
 from opscope.compiler.buda.balancer.policies.buckets import Pick, pick
 from opscope.compiler.buda.balancer.policies.nlp import least_prologue_volumes, parameter_of, target_cycles, target_rows
-from opscope.compiler.buda.balancer.policies.ribbon import _better, _quality
+from opscope.compiler.buda.balancer.policies.ribbon import better, quality
 from opscope.compiler.buda.balancer.shapes import Grid
 from opscope.compiler.buda.balancer.solver import Solver
 from opscope.compiler.buda.balancer.tests import graphs
@@ -184,7 +184,10 @@ def test_nlp_counts_the_cores_that_keep_a_parameter(k: int, cores: int) -> None:
     graph = graphs.matmul(4, k, 16)
     for in_dram, expected in ((False, {"w": cores}), (True, {})):
         legal = legalize_graph(graph, BUDGET, LegalizerOptions(dram_parameters=in_dram))
-        assert least_prologue_volumes(Solver(graph, {name: held.models for name, held in legal.items()})) == expected
+        assert (
+            least_prologue_volumes(Solver(graph, {name: legal_of_op.models for name, legal_of_op in legal.items()}))
+            == expected
+        )
 
 
 def test_nlp_works_its_target_out_within_bounds() -> None:
@@ -225,7 +228,7 @@ def test_ribbon_wants_models_near_its_target(limit: int, distance: int, closenes
         spec=SimpleNamespace(is_matmul=False), u_kt=1, block=SimpleNamespace(t=1, tiles=7), cycles=40
     )
     last = (limit,) if closeness == 3 else (-7, -40 / limit)
-    assert _quality(model, limit, 100) == (distance, False, False, closeness, *last)
+    assert quality(model, limit, 100) == (distance, False, False, closeness, *last)
 
 
 def test_ribbon_wants_large_steps_and_blocks() -> None:
@@ -233,7 +236,7 @@ def test_ribbon_wants_large_steps_and_blocks() -> None:
         model: Any = SimpleNamespace(
             spec=SimpleNamespace(is_matmul=is_matmul), u_kt=u_kt, block=SimpleNamespace(t=t, tiles=tiles), cycles=40
         )
-        return _quality(model, 100, 100)[1:3]
+        return quality(model, 100, 100)[1:3]
 
     assert [small(3, 1, 7), small(4, 1, 7), small(3, 1, 7, is_matmul=False)] == [(1, 0), (0, 0), (0, 0)]
     assert [small(4, 2, 7), small(4, 2, 8), small(4, 1, 7)] == [(0, 1), (0, 0), (0, 0)]
@@ -249,13 +252,13 @@ def test_ribbon_takes_few_columns_where_both_are_fast() -> None:
             cycles=40,
         )
 
-    assert _better((model(4, 8), 90), (model(5, 1), 90), 4, 100)  # the height of the band
-    assert _better((model(3, 8), 90), (model(5, 1), 90), 4, 100)  # as far off, with fewer rows
-    assert _better((model(4, 1), 60), (model(4, 2), 100), 4, 100)
-    assert not _better((model(4, 2), 100), (model(4, 1), 60), 4, 100)
-    assert not _better((model(4, 1), 300), (model(4, 2), 101), 4, 100)  # neither is fast: nearer to the target
-    assert _better((model(4, 2), 101), (model(4, 1), 300), 4, 100)
-    assert not _better((model(4, 2), 90), (model(4, 2), 90), 4, 100)  # the first of equal ones stays
+    assert better((model(4, 8), 90), (model(5, 1), 90), 4, 100)  # the height of the band
+    assert better((model(3, 8), 90), (model(5, 1), 90), 4, 100)  # as far off, with fewer rows
+    assert better((model(4, 1), 60), (model(4, 2), 100), 4, 100)
+    assert not better((model(4, 2), 100), (model(4, 1), 60), 4, 100)
+    assert not better((model(4, 1), 300), (model(4, 2), 101), 4, 100)  # neither is fast: nearer to the target
+    assert better((model(4, 2), 101), (model(4, 1), 300), 4, 100)
+    assert not better((model(4, 2), 90), (model(4, 2), 90), 4, 100)  # the first of equal ones stays
 
 
 def test_ribbon_gives_all_ops_of_an_epoch_one_height() -> None:

@@ -39,7 +39,7 @@ class Solver:
 
     def __init__(self, graph: BudaGraph, **models: Sequence[Any]) -> None:
         self.graph = graph
-        self.models = {name: tuple(held) for name, held in models.items()}
+        self.models = {name: tuple(models_of_op) for name, models_of_op in models.items()}
         self.taken: dict[str, Any] = {}
         self.at, self.set = self.models.__getitem__, self.taken.__setitem__
 
@@ -125,7 +125,7 @@ def test_few_columns_within_the_target(target: int, limits: tuple[int, int], tak
     models[1].block = BlockShape(1, 1, 1, UBlock(1, 1))
     solver: Any = Solver(graphs.chain(1), e0=models)
     policy = ribbon.Ribbon(PolicyOptions(target_cycles=target))
-    assert policy._pick(solver, BUDGET, solver.graph.ops[0], 1) == (models[taken], limits[taken])
+    assert policy.pick(solver, BUDGET, solver.graph.ops[0], 1) == (models[taken], limits[taken])
 
 
 def test_a_sparse_product_has_at_most_forty_cores_with_cnn() -> None:
@@ -133,12 +133,12 @@ def test_a_sparse_product_has_at_most_forty_cores_with_cnn() -> None:
     graph = graphs.one_tap_convolution()
 
     def resident(*grids: tuple[int, int]) -> list[Any]:
-        held = [
+        fakes = [
             model(*grid, cycles=100 * number, parameters=(None, None), dram=()) for number, grid in enumerate(grids)
         ]
-        for each in held:
+        for each in fakes:
             each.spec = SimpleNamespace(type="sparse_matmul", is_matmul=True)
-        return held
+        return fakes
 
     with pytest.warns(DeprecationWarning, match="policy CNN is deprecated, as in TT-Buda; try Ribbon") as warned:
         policy = cnn.Cnn(PolicyOptions())

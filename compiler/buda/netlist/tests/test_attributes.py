@@ -52,11 +52,11 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "attributes", "told"), BAD)
-def test_what_would_change_a_result_is_refused(kind: str, attributes: dict[str, Any], told: str) -> None:
+@pytest.mark.parametrize(("kind", "attributes", "message"), BAD)
+def test_what_would_change_a_result_is_refused(kind: str, attributes: dict[str, Any], message: str) -> None:
     with pytest.raises(CompilerInputError) as caught:
         check_attributes("f", kind, attributes)
-    assert str(caught.value) == f"f.attributes{told}"
+    assert str(caught.value) == f"f.attributes{message}"
 
 
 def test_a_step_of_a_fused_op_has_fewer() -> None:
@@ -73,13 +73,13 @@ def test_relus_have_a_mode_and_a_threshold() -> None:
     assert relu_of("f", {"relu_mode": "max", "relu_threshold": 3}) == ("min", 0.0)
     assert relu_of("f", {"relu_en": True}) == ("min", 0.0)
     assert relu_of("f", {"relu_en": True, "relu_mode": "max", "relu_threshold": "0.5"}) == ("max", 0.5)
-    for attributes, told in (
+    for attributes, message in (
         ({"relu_mode": "most"}, "relu_mode: expected min or max, got 'most'"),
         ({"relu_threshold": "high"}, "relu_threshold: expected a number, got 'high'"),
     ):
         with pytest.raises(CompilerInputError) as caught:
             relu_of("f", {"relu_en": True, **attributes})
-        assert str(caught.value) == f"f.attributes.{told}"
+        assert str(caught.value) == f"f.attributes.{message}"
 
 
 def test_numbers_are_whole_and_large_enough() -> None:

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from opscope.compiler.buda.netlist.check import _alive, _check_dram, check, core_buffers, for_first_chip
+from opscope.compiler.buda.netlist.check import check, core_buffers, for_first_chip, lifetime
 from opscope.compiler.buda.netlist.model import HOST, FusedOp, Graph, Netlist, Op, Program, Queue, SubOp
 from opscope.compiler.errors import CompilerInputError
-from opscope.compiler.target.system_desc import load_board
 
 ONE = (1, 1)
 FORMAT = "Float16_b"
@@ -26,16 +25,16 @@ def queue(name: str, source: str = HOST, **changes: Any) -> Queue:
 def op(name: str, *inputs: str, **changes: Any) -> Op:
     """An exponential of one tile on the first core."""
     formats = (FORMAT,) * len(inputs)
-    held = Op(name, "exp", (0, 0), ONE, inputs, 1, ONE, ONE, formats, FORMAT, FORMAT, FORMAT, "HiFi3")
-    return replace(held, **changes)
+    made = Op(name, "exp", (0, 0), ONE, inputs, 1, ONE, ONE, formats, FORMAT, FORMAT, FORMAT, "HiFi3")
+    return replace(made, **changes)
 
 
 def netlist(*graphs: tuple[Op, ...], queues: tuple[Queue, ...] = (queue("x"),), **changes: Any) -> Netlist:
     """Graphs g0, g1 and so on, which one program runs in turn."""
     made = tuple(Graph(f"g{i}", 0, 1, ops) for i, ops in enumerate(graphs))
     runs = tuple(("execute", {"graph_name": graph.name}) for graph in made)
-    held = Netlist("grayskull", {each.name: each for each in queues}, made, (Program("run", runs),))
-    return replace(held, **changes)
+    whole = Netlist("grayskull", {each.name: each for each in queues}, made, (Program("run", runs),))
+    return replace(whole, **changes)
 
 
 def wrong(bad: Netlist) -> str:
@@ -44,17 +43,17 @@ def wrong(bad: Netlist) -> str:
     return str(caught.value)
 
 
-def tiles(held: Netlist, which: Op) -> list[tuple[str, int, str, int]]:
-    graph = next(graph for graph in held.graphs if which in graph.ops)
-    return [(b.role, b.operand, b.data_format, b.tiles) for b in core_buffers(held, graph, which)]
+def tiles(whole: Netlist, which: Op) -> list[tuple[str, int, str, int]]:
+    graph = next(graph for graph in whole.graphs if which in graph.ops)
+    return [(b.role, b.operand, b.data_format, b.tiles) for b in core_buffers(whole, graph, which)]
 
 
 def test_a_product_holds_two_rows_of_its_right_operands_blocks() -> None:
     """2x3 blocks of 4x5 tiles, 6 deep: twice 4 x 6, twice 3 x 6 x 5, and twice the 4 x 5 of a bias."""
     matmul = op("f", "x", "w", "b", type="matmul", mblock=(2, 3), ublock=(4, 5), attributes={"u_kt": 6})
-    held = netlist((matmul,), queues=(queue("x"), queue("w"), queue("b")))
+    made = netlist((matmul,), queues=(queue("x"), queue("w"), queue("b")))
     output = ("output", 0, FORMAT, 240)
-    assert tiles(held, matmul) == [
+    assert tiles(made, matmul) == [
         ("input", 0, FORMAT, 48),
         ("input", 1, FORMAT, 180),
         ("input", 2, FORMAT, 40),
@@ -84,8 +83,8 @@ def test_a_product_holds_two_rows_of_its_right_operands_blocks() -> None:
 def test_a_fused_op_holds_a_micro_block_per_intermediate() -> None:
     for count in (0, 1, 3):
         fused = op("f", "x", type="fused_op", mblock=(2, 3), ublock=(2, 4), attributes={"fused_op_id": 5})
-        held = netlist((fused,), fused_ops={5: FusedOp(5, 1, count, ())})
-        kept = [row for row in tiles(held, fused) if row[0] == "intermediate"]
+        made = netlist((fused,), fused_ops={5: FusedOp(5, 1, count, ())})
+        kept = [row for row in tiles(made, fused) if row[0] == "intermediate"]
         assert kept == [("intermediate", i, FORMAT, 8) for i in range(count)]
 
 
@@ -132,8 +131,10 @@ def test_a_block_fits_in_half_of_dst() -> None:
     wormhole = {"arch": "wormhole_b0"}
     for dst, most in (("Float16_b", 8), ("Float16", 8), ("Float32", 4), ("Int32", 4)):
         check(netlist((op("f", "x", acc_df=dst, ublock=(1, most)),), **wormhole))
-        told = wrong(netlist((op("f", "x", acc_df=dst, ublock=(most + 1, 1)),), **wormhole))
-        assert told == (f"graphs.g0.f.ublock: expected at most {most} tiles, which half of Dst holds, got {most + 1}x1")
+        message = wrong(netlist((op("f", "x", acc_df=dst, ublock=(most + 1, 1)),), **wormhole))
+        assert message == (
+            f"graphs.g0.f.ublock: expected at most {most} tiles, which half of Dst holds, got {most + 1}x1"
+        )
     assert wrong(netlist((op("f", "x", acc_df="Int32"),))) == (
         "graphs.g0.f.acc_df: expected Float16_b, Float16, got Int32"
     )
@@ -153,9 +154,9 @@ def test_the_blocks_of_steps_fit_in_half_of_dst_too() -> None:
 
 def test_formats_are_those_of_the_chip() -> None:
     check(netlist((op("f", "x", in_df=("Bfp2_b",), out_df="Bfp2"),), queues=(queue("x", df="Bfp2_b"),)))
-    told = "expected a format of grayskull (Float32, Float16, "
-    assert wrong(netlist((op("f", "x", in_df=("Tf32",)),))).startswith(f"graphs.g0.f.in_df[0]: {told}")
-    assert wrong(netlist((op("f", "x", out_df="Fp8_e4m3"),))).startswith(f"graphs.g0.f.out_df: {told}")
+    message = "expected a format of grayskull (Float32, Float16, "
+    assert wrong(netlist((op("f", "x", in_df=("Tf32",)),))).startswith(f"graphs.g0.f.in_df[0]: {message}")
+    assert wrong(netlist((op("f", "x", out_df="Fp8_e4m3"),))).startswith(f"graphs.g0.f.out_df: {message}")
     assert wrong(netlist((op("f", "x", in_df=()),))) == "graphs.g0.f.in_df: expected 1 formats, got 0"
     assert wrong(netlist((op("f", "x"),), queues=(queue("x", df="Tf32"),))) == (
         "queues.x.df: expected a format of grayskull, got Tf32"
@@ -171,11 +172,11 @@ def test_a_queue_has_the_tiles_of_the_op_that_writes_it() -> None:
     check(netlist((replace(first, tile_dim=small),), queues=(out[0], queue("y", "f", tile_dim=small))))
 
 
-def test_names_are_told_with_the_nearest() -> None:
+def test_an_unknown_name_is_refused_with_the_nearest_ones() -> None:
     many = tuple(queue(f"x{i}") for i in range(5))
-    told = wrong(netlist((op("f", "x9"),), queues=many))
-    assert told.startswith("graphs.g0.f.inputs: expected an op or a queue, got 'x9'; try x")
-    assert len(told.partition("; try ")[2].split(", ")) == 3
+    message = wrong(netlist((op("f", "x9"),), queues=many))
+    assert message.startswith("graphs.g0.f.inputs: expected an op or a queue, got 'x9'; try x")
+    assert len(message.partition("; try ")[2].split(", ")) == 3
     assert wrong(netlist((op("f", "gone"),))) == "graphs.g0.f.inputs: expected an op or a queue, got 'gone'"
     assert wrong(netlist((op("x", "x"),))) == ("graphs.g0.x: expected a name of its own, got one that queues has too")
     assert wrong(netlist((op("f", "x"),), (op("f", "x"),))) == (
@@ -212,8 +213,8 @@ def test_each_core_is_taken_once() -> None:
     check(netlist((turned, op("g", "f", grid_loc=(2, 4)))))
     assert "expected free cores, got [3, 3]" in wrong(netlist((turned, op("g", "f", grid_loc=(3, 3)))))
     for at in ((10, 0), (0, 12)):
-        told = f"graphs.g0.f: expected cores of the 10x12 grid, got {list(at)}"
-        assert wrong(netlist((op("f", "x", grid_loc=at),))) == told
+        message = f"graphs.g0.f: expected cores of the 10x12 grid, got {list(at)}"
+        assert wrong(netlist((op("f", "x", grid_loc=at),))) == message
     check(netlist((op("f", "x", grid_loc=(9, 11)),)))
 
 
@@ -252,9 +253,9 @@ def passing(first: tuple[int, int], second: tuple[int, int], places: tuple[int, 
     """Three graphs; each of two queues is written by one of them and read by a later one or the same."""
     graphs: list[list[Op]] = [[], [], []]
     queues = [queue("x")]
-    for name, (writer, reader), place in zip("ab", (first, second), places, strict=True):
-        graphs[writer].append(op(f"w{name}", "x"))
-        graphs[reader].append(op(f"r{name}", name))
+    for row, (name, (writer, reader), place) in enumerate(zip("ab", (first, second), places, strict=True)):
+        graphs[writer].append(op(f"w{name}", "x", grid_loc=(row, 0)))
+        graphs[reader].append(op(f"r{name}", name, grid_loc=(row, 1)))
         queues.append(queue(name, f"w{name}", loc="dram", addresses=((0, place),)))
     return netlist(*map(tuple, graphs), queues=tuple(queues))
 
@@ -262,31 +263,24 @@ def passing(first: tuple[int, int], second: tuple[int, int], places: tuple[int, 
 ORDER = {"g0": 0, "g1": 1, "g2": 2}
 
 
-def overlap(made: Netlist) -> str:
-    with pytest.raises(CompilerInputError) as caught:
-        _check_dram(made, load_board("grayskull"), ORDER)
-    return str(caught.value)
-
-
 @pytest.mark.parametrize("places", [(4096, 4128), (4128, 4096), (4096, 4096)])
 def test_queues_share_bytes_only_at_different_times(places: tuple[int, int]) -> None:
-    board = load_board("grayskull")
     steps = list(combinations_with_replacement(range(3), 2))
     for one, other in product(steps, steps):
         made = passing(one, other, places)
         meet = set(range(one[0], one[1] + 1)) & set(range(other[0], other[1] + 1))
         if not meet:
-            _check_dram(made, board, ORDER)
+            check(made)
             continue
         later, earlier, at = ("a", "b", places[0]) if places[0] > places[1] else ("b", "a", places[1])
-        assert overlap(made) == (
+        assert wrong(made) == (
             f"queues.{later}: expected DRAM of its own, got channel 0 at {at:#x}, where {earlier} is"
         )
 
 
 def test_dram_is_shared_by_no_two_parts_of_one_channel_of_one_chip() -> None:
     """A part has 3 entries of 2x3x4x5x6 tiles of 2080 bytes."""
-    board, size = load_board("grayskull"), 3 * 720 * 2080
+    size = 3 * 720 * 2080
     sizes: dict[str, Any] = {"entries": 3, "t": 2, "mblock": (3, 4), "ublock": (5, 6), "loc": "dram"}
 
     def at(*parts: tuple[int, int, int]) -> Netlist:
@@ -297,34 +291,34 @@ def test_dram_is_shared_by_no_two_parts_of_one_channel_of_one_chip() -> None:
         return netlist((op("f", "q0"),), queues=tuple(made))
 
     for good in ((0, 1, 256), (1, 0, 256), (0, 0, 256 + size)):
-        _check_dram(at((0, 0, 256), good), board, ORDER)
-    _check_dram(at((0, 0, 256), (0, 0, 256 + 2 * size), (0, 0, 256 + size)), board, ORDER)
-    _check_dram(at((0, 7, 2**30 - size)), board, ORDER)
-    assert overlap(at((0, 0, 256), (0, 0, 288))) == (
+        check(at((0, 0, 256), good))
+    check(at((0, 0, 256), (0, 0, 256 + 2 * size), (0, 0, 256 + size)))
+    check(at((0, 7, 2**30 - size)))
+    assert wrong(at((0, 0, 256), (0, 0, 288))) == (
         "queues.q1: expected DRAM of its own, got channel 0 at 0x120, where q0 is"
     )
     for channel, place in ((8, 256), (0, 2**30 - size + 32)):
-        assert overlap(at((0, channel, place))) == (
+        assert wrong(at((0, channel, place))) == (
             f"queues.q0: expected to lie in 8 channels of 1073741824 bytes, got channel {channel}, {place:#x} to "
             f"{place + size:#x}"
         )
     twice = queue("q", addresses=((0, 256), (0, 256)), grid_size=(1, 2), **sizes)
-    assert overlap(netlist((op("f", "q"),), queues=(twice,))) == (
+    assert wrong(netlist((op("f", "q"),), queues=(twice,))) == (
         "queues.q: expected DRAM of its own, got channel 0 at 0x100, where q is"
     )
-    # Of two at one place the one that the file has later is told, however long.
+    # Of two at one place the error names the one that the file has later, however long.
     long, short = replace(twice, addresses=((0, 256),), grid_size=ONE), queue("s", addresses=((0, 256),), loc="dram")
-    assert overlap(netlist((op("f", "q", "s"),), queues=(long, short))) == (
+    assert wrong(netlist((op("f", "q", "s"),), queues=(long, short))) == (
         "queues.s: expected DRAM of its own, got channel 0 at 0x100, where q is"
     )
 
 
 def test_a_queue_lives_from_its_writer_to_its_last_reader() -> None:
     made = passing((0, 2), (1, 1), (4096, 8192))
-    assert [_alive(made, made.queues[name], ORDER) for name in "xab"] == [(0, inf), (0, 2), (1, 1)]
-    assert _alive(made, made.queues["a"], {}) == (0, 0)
+    assert [lifetime(made, made.queues[name], ORDER) for name in "xab"] == [(0, inf), (0, 2), (1, 1)]
+    assert lifetime(made, made.queues["a"], {}) == (0, 0)
     unread = netlist((op("f", "x"),), queues=(queue("x"), queue("y", "f")))
-    assert _alive(unread, unread.queues["y"], {"g0": 3}) == (3, inf)
+    assert lifetime(unread, unread.queues["y"], {"g0": 3}) == (3, inf)
 
 
 def test_the_first_chip_that_can_run_it_is_taken() -> None:

@@ -203,9 +203,9 @@ def test_what_a_core_cannot_do_is_told(name: str) -> None:
     assert str(caught.value) == BAD[name][1]
 
 
-def changed(held: Netlist, **changes: Any) -> Netlist:
-    (graph,) = held.graphs
-    return replace(held, graphs=(replace(graph, ops=(replace(graph.ops[0], **changes),)),))
+def changed(original: Netlist, **changes: Any) -> Netlist:
+    (graph,) = original.graphs
+    return replace(original, graphs=(replace(graph, ops=(replace(graph.ops[0], **changes),)),))
 
 
 def test_an_op_names_a_fused_op_of_as_many_inputs() -> None:
@@ -218,8 +218,8 @@ def test_an_op_names_a_fused_op_of_as_many_inputs() -> None:
         bad = changed(good, attributes={"fused_op_id": number})
         with pytest.raises(CompilerInputError) as caught:
             fused_of(bad, bad.ops["f"])
-        told = f"f.attributes.fused_op_id: expected one of fused_ops (7), got {number!r}"
-        assert str(caught.value) == told
+        message = f"f.attributes.fused_op_id: expected one of fused_ops (7), got {number!r}"
+        assert str(caught.value) == message
     none = replace(good, fused_ops={})
     with pytest.raises(CompilerInputError, match=r"expected one of fused_ops \(none in the file\), got 7"):
         fused_of(none, none.ops["f"])
@@ -234,8 +234,8 @@ def test_steps_have_their_own_attributes_and_the_ops_settings() -> None:
     )
     second = step("lrelu", "intermed0 input1", "dest", attributes={"slope": 1, "relu_en": True}, tms=COLUMN)
     third = step("datacopy", "dest", "output", attributes={"approximate_mode": True, "vector": "r"})
-    held = netlist([first, second], [third])
-    made = steps_of(held, held.ops["f"], SHARED)
+    whole = netlist([first, second], [third])
+    made = steps_of(whole, whole.ops["f"], SHARED)
     specs = [
         replace(SHARED, type="reduce", reduce_dim="c", reduce_type="max"),
         replace(SHARED, type="lrelu", scalar=1.0, relu=True),
@@ -252,10 +252,10 @@ def test_steps_have_their_own_attributes_and_the_ops_settings() -> None:
 
 @pytest.mark.parametrize("elements", [3, [1, 2], [1, 2, 3, 4], [1, 2, 0], [1, 2, "3"], (1, 2, 3), [1, 1, 1]])
 def test_elements_are_three_whole_numbers(elements: Any) -> None:
-    held = netlist([step("abs", "input0", "output", attributes={"elements": elements})])
+    whole = netlist([step("abs", "input0", "output", attributes={"elements": elements})])
     if elements == [1, 1, 1]:
-        assert steps_of(held, held.ops["f"], SHARED).steps[0].elements == (1, 1, 1)
+        assert steps_of(whole, whole.ops["f"], SHARED).steps[0].elements == (1, 1, 1)
         return
     with pytest.raises(CompilerInputError) as caught:
-        steps_of(held, held.ops["f"], SHARED)
+        steps_of(whole, whole.ops["f"], SHARED)
     assert str(caught.value) == f"abs.0.attributes.elements: expected three whole numbers, got {elements!r}"

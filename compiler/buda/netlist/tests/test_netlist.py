@@ -16,10 +16,7 @@ from opscope.compiler.buda.netlist.emit import netlist_of, to_yaml
 from opscope.compiler.buda.netlist.interpret import executions
 from opscope.compiler.buda.netlist.model import Netlist, Program
 from opscope.compiler.buda.netlist.parse import parse
-from opscope.compiler.buda.netlist.to_binary import _elements as elements_of
-from opscope.compiler.buda.netlist.to_binary import _queue_elements as elements_of_queue
-from opscope.compiler.buda.netlist.to_binary import _spec as spec_of
-from opscope.compiler.buda.netlist.to_binary import to_binary
+from opscope.compiler.buda.netlist.to_binary import elements_of, elements_of_queue, spec_of, to_binary
 from opscope.compiler.buda.placer.epochs import PlacerOptions
 from opscope.compiler.buda.plan_to_binary import PlannedProgram
 from opscope.compiler.buda.plan_to_binary import to_binary as planned_binary
@@ -200,8 +197,8 @@ def test_a_kernel_chooses_the_buffers_that_the_netlist_leaves_open() -> None:
     assert (kept.operand, kept.data_format, kept.tiles, kept.bytes) == (0, "Float16", 15, 15 * 2080)
     for kind, attributes, partial in (("tanh", {}, 0), ("reduce", {"dim": "c"}, 0), ("reduce", {"dim": "z"}, 15)):
         op = replace(graph.ops[1], type=kind, attributes=attributes, intermed_df="Float16")
-        held = core_buffers(netlist, graph, op)
-        assert sum(b.tiles for b in held if b.role == "intermediate") == partial
+        buffers = core_buffers(netlist, graph, op)
+        assert sum(b.tiles for b in buffers if b.role == "intermediate") == partial
     eager = parse(changed("programs.0.run_fwd_0.4.execute.queue_settings.arg1.prologue", True))
     kept = core_buffers(eager, eager.graphs[0], eager.graphs[0].ops[0])
     # The kernel's own buffer has room for all of the parameter: there is no second one.
@@ -258,17 +255,17 @@ def test_what_the_interpreter_cannot_do_is_one_line(instruction: tuple[str, obje
 
 
 def test_the_interpreter_names_what_there_is() -> None:
-    def told(*lines: tuple[str, object]) -> str:
+    def message(*lines: tuple[str, object]) -> str:
         with pytest.raises(CompilerInputError) as caught:
             list(executions(Program("run", lines)))
         return str(caught.value)
 
     unknown = "expected a variable that is declared, got '$q'; try"
-    assert told(("loop", "$q"), ("endloop", None)) == f"programs.run[0]: {unknown} var: {{$c_zero: 0}}"
+    assert message(("loop", "$q"), ("endloop", None)) == f"programs.run[0]: {unknown} var: {{$c_zero: 0}}"
     five = ("var", [f"${name}" for name in "abcde"])
-    assert told(five, ("varinst", ["$q", "inc", 1])) == f"programs.run[1]: {unknown} $a, $b, $c, $d"
-    assert told(("loop", 2), ("loop", 2)).startswith("programs.run[1]: expected an endloop")
-    assert told(("loop", 0), ("endloop", None)) == (
+    assert message(five, ("varinst", ["$q", "inc", 1])) == f"programs.run[1]: {unknown} $a, $b, $c, $d"
+    assert message(("loop", 2), ("loop", 2)).startswith("programs.run[1]: expected an endloop")
+    assert message(("loop", 0), ("endloop", None)) == (
         "programs.run[0]: expected a loop of 1 or more rounds, got 0 (for ever)"
     )
 
@@ -288,8 +285,8 @@ def test_what_is_not_given_is_one_and_what_is_only_declared_zero() -> None:
         ("execute", {"graph_name": "h", "queue_settings": None}),
         ("execute", {"graph_name": "i"}),
     )
-    for given, a in ((None, 1), ({}, 1), ({"a": 2}, 2)):
-        steps = list(executions(Program("run", lines), given))
+    for asked, a in ((None, 1), ({}, 1), ({"a": 2}, 2)):
+        steps = list(executions(Program("run", lines), asked))
         assert [step.graph for step in steps] == [*["g"] * a, "h", "i"]
         assert steps[0].queue_settings == {"x": {"a": a, "b": a, "flag": 1, "number": 7}}
         assert steps[-1].queue_settings == {}
@@ -352,8 +349,8 @@ def test_a_queue_that_is_read_while_another_is_written_shares_no_bytes_with_it()
     del output["host"]
     for address in (256, 256 + 15 * 2080 - 32):
         raw["queues"]["output0"] = output | {"dram": [[2, address]]}
-        told = f"queues.output0: expected DRAM of its own, got channel 2 at {address:#x}, where e2e_matmul_0_0 is"
-        with pytest.raises(CompilerInputError, match=told):
+        message = f"queues.output0: expected DRAM of its own, got channel 2 at {address:#x}, where e2e_matmul_0_0 is"
+        with pytest.raises(CompilerInputError, match=message):
             check(parse(yaml.safe_dump(raw, sort_keys=False)))
     raw["queues"]["output0"] = output | {"dram": [[2, 256 + 15 * 2080]]}
     check(parse(yaml.safe_dump(raw, sort_keys=False)))

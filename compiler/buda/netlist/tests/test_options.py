@@ -156,20 +156,20 @@ def small(rows: int, cols: int) -> Queue:
 
 
 def test_a_result_fills_no_more_of_a_tile_than_its_operand() -> None:
-    given = netlist(small(16, 32))
-    assert options_of(given, op("exp", 1)).tile == (16, 32)
-    assert options_of(given, op("exp", 1, tile=(8, 16))).tile == (8, 16)
-    assert options_of(given, op("exp", 1, tms={0: ("transpose",)})).tile == (32, 16)
-    assert options_of(given, op("exp", 1, tms={0: ("transpose", "hslice(2)", "transpose")})).tile == (16, 32)
-    assert options_of(given, op("matmul")).tile == (32, 32)
+    whole = netlist(small(16, 32))
+    assert options_of(whole, op("exp", 1)).tile == (16, 32)
+    assert options_of(whole, op("exp", 1, tile=(8, 16))).tile == (8, 16)
+    assert options_of(whole, op("exp", 1, tms={0: ("transpose",)})).tile == (32, 16)
+    assert options_of(whole, op("exp", 1, tms={0: ("transpose", "hslice(2)", "transpose")})).tile == (16, 32)
+    assert options_of(whole, op("matmul")).tile == (32, 32)
     assert options_of(netlist(), op("exp", 1)).tile == (32, 32)
 
 
 def test_numbers_that_only_some_ops_have() -> None:
-    given = netlist(small(32, 32))
+    whole = netlist(small(32, 32))
 
     def asked(kind: str, inputs: int = 2, **attributes: Any) -> OpOptions:
-        return options_of(given, op(kind, inputs, attributes=attributes))
+        return options_of(whole, op(kind, inputs, attributes=attributes))
 
     assert [asked("reduce", 1, dim="z", z=z).z for z in (1, 2, 3)] == [0, 2, 3]
     assert asked("reduce", 1, dim="r", z=3).z == 0
@@ -193,13 +193,13 @@ def test_a_top_goes_on_from_another_one_of_as_many_alone() -> None:
     first = replace(op("topk", attributes={"k": 4}), name="before")
     for made, asked in ((first, 4), (first, 8), (replace(first, type="nop"), 4)):
         graph = Graph("g", 0, 1, (made,))
-        given = replace(netlist(), graphs=(graph,))
+        whole = replace(netlist(), graphs=(graph,))
         goes_on = replace(op("topk", attributes={"k": asked, "kreduce": True}), inputs=("before", "y"))
         if (made.type, asked) == ("topk", 4):
-            assert options_of(given, goes_on).k == 4
+            assert options_of(whole, goes_on).k == 4
         else:
             with pytest.raises(CompilerInputError, match=f"kreduce: expected the numbers of another topk of {asked}"):
-                options_of(given, goes_on)
+                options_of(whole, goes_on)
 
 
 def test_a_product_by_an_encoding_has_three_inputs_and_no_fractures() -> None:

@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 from opscope.compiler.buda.netlist.model import FusedOp, Graph, Netlist, Op, Program, Queue, SubOp
-from opscope.compiler.buda.netlist.parse import LARGEST, TILES, _dst, _Reader, _shown, _tm, parse, read
+from opscope.compiler.buda.netlist.parse import (
+    LARGEST,
+    TILES,
+    MappingReader,
+    dst_format,
+    parse,
+    printed_movement,
+    read,
+    shortened,
+)
 from opscope.compiler.errors import CompilerInputError
 
 TEXT = """
@@ -149,7 +158,7 @@ def test_every_key_lands_in_its_field() -> None:
 
 def test_a_dst_of_few_bits_has_their_exponents_and_16_bits() -> None:
     formats = ("Float32", "Float16", "Float16_b", "Int32", "Int8", "Bfp8", "Bfp8_b", "Bfp2_b", "Lf8", "UInt16")
-    assert [_dst(name) for name in formats] == [
+    assert [dst_format(name) for name in formats] == [
         "Float32",
         "Float16",
         "Float16_b",
@@ -176,8 +185,8 @@ def test_tiles_have_the_sizes_of_the_hardware() -> None:
 
 
 def test_a_long_value_is_told_by_its_beginning() -> None:
-    assert _shown("a" * 58) == "'" + 58 * "a" + "'"  # 60 characters with its quotes
-    assert _shown("a" * 59) == "'" + 56 * "a" + "..."
+    assert shortened("a" * 58) == "'" + 58 * "a" + "'"  # 60 characters with its quotes
+    assert shortened("a" * 59) == "'" + 56 * "a" + "..."
 
 
 @pytest.mark.parametrize(
@@ -193,7 +202,7 @@ def test_a_long_value_is_told_by_its_beginning() -> None:
     ],
 )
 def test_a_tm_in_each_form_of_the_file(raw: Any, text: str) -> None:
-    assert _tm("here", raw) == text
+    assert printed_movement("here", raw) == text
 
 
 def wrong(read: Any, *words: Any, **named: Any) -> str:
@@ -203,7 +212,7 @@ def wrong(read: Any, *words: Any, **named: Any) -> str:
 
 
 def test_numbers_keep_to_their_limits() -> None:
-    row = _Reader("at", {"one": 1, "none": 0, "most": LARGEST, "more": LARGEST + 1, "yes": True, "text": "1"})
+    row = MappingReader("at", {"one": 1, "none": 0, "most": LARGEST, "more": LARGEST + 1, "yes": True, "text": "1"})
     assert LARGEST == 1048576
     assert [row.count("one"), row.count("none", 0), row.count("most"), row.count("gone", default=4)] == [
         1,
@@ -214,17 +223,19 @@ def test_numbers_keep_to_their_limits() -> None:
     for key, value in (("none", 0), ("more", LARGEST + 1), ("yes", True), ("text", "'1'")):
         assert wrong(row.count, key) == f"at.{key}: expected a whole number from 1, got {value}"
     assert wrong(row.count, "gone") == "at.gone: expected a whole number from 1, got none"
-    lists = _Reader("at", {"a": [1, LARGEST], "b": [0, 2], "c": [1, LARGEST + 1], "d": [1, True], "e": 5, "f": ["1"]})
+    lists = MappingReader(
+        "at", {"a": [1, LARGEST], "b": [0, 2], "c": [1, LARGEST + 1], "d": [1, True], "e": 5, "f": ["1"]}
+    )
     assert (lists.numbers("a"), lists.numbers("b", 2, 0), lists.pair("a")) == ((1, LARGEST), (0, 2), (1, LARGEST))
     for key in "bcdef":
-        told = f"at.{key}: expected a list of whole numbers from 1, got {lists.raw[key]}"
-        assert wrong(lists.numbers, key) == told
+        message = f"at.{key}: expected a list of whole numbers from 1, got {lists.raw[key]}"
+        assert wrong(lists.numbers, key) == message
     assert wrong(lists.numbers, "a", 3) == f"at.a: expected 3 whole numbers from 1, got [1, {LARGEST}]"
     assert wrong(lists.pair, "b") == "at.b: expected 2 whole numbers from 1, got [0, 2]"
 
 
 def test_words_flags_and_formats_are_what_was_expected() -> None:
-    row = _Reader("at", {"word": "r", "empty": "", "number": 3, "yes": True, "all": ["bf16", "Bfp8"], "no": None})
+    row = MappingReader("at", {"word": "r", "empty": "", "number": 3, "yes": True, "all": ["bf16", "Bfp8"], "no": None})
     assert (row.word("word"), row.word("word", ("r", "c")), row.word("gone", ("r", "c"), "c")) == ("r", "r", "c")
     assert wrong(row.word, "word", ("x", "y")) == "at.word: expected x, y, got 'r'"
     assert wrong(row.word, "empty") == "at.empty: expected a name, got ''"
@@ -235,17 +246,17 @@ def test_words_flags_and_formats_are_what_was_expected() -> None:
     assert row.formats("all") == ("Float16_b", "Bfp8")
     assert wrong(row.formats, "word") == "at.word: expected a list of number formats, got 'r'"
     assert wrong(row.format, "no").startswith("at.no: data format: expected a known format, got 'None'")
-    assert wrong(_Reader, "at", [1]) == "at: expected a mapping, got [1]"
+    assert wrong(MappingReader, "at", [1]) == "at: expected a mapping, got [1]"
 
 
 def test_an_unknown_key_is_told_with_the_three_nearest() -> None:
     keys = frozenset({"mblock", "ublock", "oblock", "iblock", "other"})
-    _Reader("at", {"mblock": 1, "input_0_tms": 2}).known(keys)
-    told = wrong(_Reader("at", {"eblock": 1}).known, keys)
-    assert told.startswith("at: expected a key of the netlist, got 'eblock'; try ")
-    assert len(told.partition("; try ")[2].split(", ")) == 3
+    MappingReader("at", {"mblock": 1, "input_0_tms": 2}).known(keys)
+    message = wrong(MappingReader("at", {"eblock": 1}).known, keys)
+    assert message.startswith("at: expected a key of the netlist, got 'eblock'; try ")
+    assert len(message.partition("; try ")[2].split(", ")) == 3
     for key in ("input_", "_tms", 7):
-        assert wrong(_Reader("at", {key: 1}).known, keys) == f"at: expected a key of the netlist, got {key!r}"
+        assert wrong(MappingReader("at", {key: 1}).known, keys) == f"at: expected a key of the netlist, got {key!r}"
 
 
 BAD: dict[str, tuple[str, str, str]] = {
@@ -306,6 +317,6 @@ def test_a_file_is_named_in_what_is_wrong_with_it(tmp_path: Path) -> None:
     gone = tmp_path / "gone.yaml"
     assert wrong(read, gone) == f"{gone}: expected a readable netlist, got: no such file or directory"
     file.write_bytes(b"\xff\xfe\xfa")
-    told = wrong(read, file)
-    assert told.startswith(f"{file}: expected a readable netlist, got: ")
-    assert "none" not in told
+    message = wrong(read, file)
+    assert message.startswith(f"{file}: expected a readable netlist, got: ")
+    assert "none" not in message

@@ -101,10 +101,10 @@ def same_verdicts(names: Iterable[str], folder: Path) -> list[str]:
                 refused = ""
             except (CompilerInputError, DeviceError) as error:
                 refused = " ".join(str(error).split())
-            told = done.output.removeprefix("Error: ")
+            message = done.output.removeprefix("Error: ")
             assert done.exit_code in (0, 2), f"{name}: {done.exception!r}"
-            if (done.exit_code == 2) != bool(refused) or (refused and refused not in told):
-                other.append(f"{name}: {told[-200:]} but {refused or 'compiled'}")
+            if (done.exit_code == 2) != bool(refused) or (refused and refused not in message):
+                other.append(f"{name}: {message[-200:]} but {refused or 'compiled'}")
     return other
 
 
@@ -112,11 +112,11 @@ def test_the_command_and_the_compiler_agree_on_a_sample(tmp_path: Path) -> None:
     """Error tests of the back end, two that only compiling refuses, a view of a ram, and some drawn by a seed."""
     with zipfile.ZipFile(netlist_corpus.ARCHIVE) as archive:
         small = sorted(row.filename for row in archive.infolist() if row.file_size < 4000)
-    told = [
+    telling = [
         name for name in small if any(part in name for part in ("error_tests", "softmax_v1", "dram_binary", "graph_2"))
     ]
-    assert len(told) >= 9
-    assert same_verdicts(sorted({*told, *random.Random(3).sample(small, 4)}), tmp_path) == []
+    assert len(telling) >= 9
+    assert same_verdicts(sorted({*telling, *random.Random(3).sample(small, 4)}), tmp_path) == []
 
 
 @pytest.mark.slow

@@ -10,14 +10,14 @@ import pytest
 from opscope.compiler.buda.graph import NodeKind, OpSpec, Slices, TensorShape
 from opscope.compiler.buda.netlist.model import HOST, Graph, Netlist, Op, Program, Queue
 from opscope.compiler.buda.netlist.to_binary import (
-    _elements,
     _executed,
-    _queue_elements,
     _queue_shape,
     _shape,
-    _spec,
     _stream,
+    elements_of,
+    elements_of_queue,
     graph_of,
+    spec_of,
     to_binary,
 )
 from opscope.compiler.buda.op_options import OpOptions
@@ -146,8 +146,8 @@ def test_a_netlist_as_a_plan() -> None:
 def test_a_product_adds_up_in_the_steps_that_the_netlist_sets() -> None:
     for attributes, steps in (({}, 0), ({"u_kt": 3}, 3)):
         matmul = op("f", "x", "w", type="matmul", attributes=attributes)
-        held = netlist(Graph("fwd_0", 0, 1, (matmul,)), queues=(queue("x"), queue("w"), queue("y", "f")))
-        program = to_binary(held).graph
+        whole = netlist(Graph("fwd_0", 0, 1, (matmul,)), queues=(queue("x"), queue("w"), queue("y", "f")))
+        program = to_binary(whole).graph
         assert program.program.operations[program.operation["f"]].numerics.k_block == steps
 
 
@@ -170,16 +170,16 @@ def test_what_ops_leave_of_the_reserve_is_for_pipes() -> None:
 
 def test_graphs_come_in_the_order_of_their_first_run() -> None:
     graphs = tuple(Graph(f"fwd_{i}", 0, 1, (op(f"f{i}", "x"),)) for i in range(3))
-    held = netlist(*graphs, queues=(queue("x"),), runs=("fwd_2", "fwd_0", "fwd_2"))
-    assert list(_executed(held, None)) == ["fwd_2", "fwd_0"]
-    assert [placed.name for placed in to_binary(held).binary.plan.ops] == ["f2", "f0"]
-    assert list(_executed(replace(held, programs=()), None)) == ["fwd_0", "fwd_1", "fwd_2"]
+    whole = netlist(*graphs, queues=(queue("x"),), runs=("fwd_2", "fwd_0", "fwd_2"))
+    assert list(_executed(whole, None)) == ["fwd_2", "fwd_0"]
+    assert [placed.name for placed in to_binary(whole).binary.plan.ops] == ["f2", "f0"]
+    assert list(_executed(replace(whole, programs=()), None)) == ["fwd_0", "fwd_1", "fwd_2"]
 
 
 def test_a_queue_that_another_op_reads_is_no_output() -> None:
     first, second = Graph("fwd_0", 0, 1, (op("f", "x"),)), Graph("fwd_1", 0, 1, (op("g", "q", "x", type="add"),))
-    held = netlist(first, second, queues=(queue("x"), queue("q", "f"), queue("y", "g"), queue("z", "f")))
-    graph = graph_of(held)
+    whole = netlist(first, second, queues=(queue("x"), queue("q", "f"), queue("y", "g"), queue("z", "f")))
+    graph = graph_of(whole)
     assert [n.name for n in graph.nodes if n.kind is NodeKind.OUTPUT] == ["y", "z"]
     assert [e.producer for e in graph.operands("g")] == ["f", "x"]
     circle = netlist(Graph("fwd_0", 0, 1, (op("f", "g"), op("g", "f"))), queues=(queue("x"),))
@@ -194,12 +194,12 @@ def test_shapes_are_grids_of_blocks_and_pieces_in_time() -> None:
     assert (_stream(cut), _shape(cut)) == (("C", (5, 3)), TensorShape(1, 2, 240, 315))
     with pytest.raises(CompilerInputError, match=r"^f: expected a t of 4x3 pieces, got 30$"):
         _shape(replace(wide, attributes={"t_stream": {"dir": "C", "factor": [4, 3]}}))
-    held = queue("x", t=9, grid_size=(2, 3), mblock=(4, 5), ublock=(6, 7))
-    assert _queue_shape(held) == TensorShape(1, 9, 48, 105)
-    assert _queue_elements(replace(held, tile_dim=(16, 32))) == (9, 768, 3360)
-    assert _queue_elements(replace(held, elements=(1, 2, 3))) == (1, 2, 3)
-    assert _elements(replace(wide, tile_dim=(32, 16))) is None
-    assert _elements(replace(wide, attributes={"dim": "r"})) is None  # not a reduction
+    whole = queue("x", t=9, grid_size=(2, 3), mblock=(4, 5), ublock=(6, 7))
+    assert _queue_shape(whole) == TensorShape(1, 9, 48, 105)
+    assert elements_of_queue(replace(whole, tile_dim=(16, 32))) == (9, 768, 3360)
+    assert elements_of_queue(replace(whole, elements=(1, 2, 3))) == (1, 2, 3)
+    assert elements_of(replace(wide, tile_dim=(32, 16))) is None
+    assert elements_of(replace(wide, attributes={"dim": "r"})) is None  # not a reduction
 
 
 WINDOWS = {"size": [5, 7], "kernel": [3, 2], "stride": [2, 1], "padding": [[1, 0], [0, 2]], "dilation": [1, 2]}
@@ -227,15 +227,15 @@ SPECS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("kind", "attributes", "wanted"), SPECS)
 def test_attributes_say_what_an_op_computes(kind: str, attributes: dict[str, Any], wanted: dict[str, Any]) -> None:
-    held = netlist(queues=())
+    whole = netlist(queues=())
     made = op("f", "x", type=kind, attributes=attributes, math_fidelity="LoFi", acc_df="Float16")
-    assert _spec(held, made) == replace(OpSpec(kind, "LoFi", "Float16"), **wanted)
+    assert spec_of(whole, made) == replace(OpSpec(kind, "LoFi", "Float16"), **wanted)
     apart = replace(made, intermed_df="Bfp8")
-    assert _spec(held, apart).intermediate_format == "Bfp8"
+    assert spec_of(whole, apart).intermediate_format == "Bfp8"
 
 
 @pytest.mark.parametrize(
-    ("kind", "attributes", "told"),
+    ("kind", "attributes", "message"),
     [
         ("reduce", {}, "f.attributes: expected those of a reduce, got KeyError('dim')"),
         ("matmul", {"identity": True}, "f.inputs: expected sparse tiles, activations and an encoding, got 1 inputs"),
@@ -246,10 +246,10 @@ def test_attributes_say_what_an_op_computes(kind: str, attributes: dict[str, Any
         ),
     ],
 )
-def test_attributes_that_are_missing_are_told(kind: str, attributes: dict[str, Any], told: str) -> None:
+def test_a_missing_attribute_is_named(kind: str, attributes: dict[str, Any], message: str) -> None:
     with pytest.raises(CompilerInputError) as caught:
-        _spec(netlist(queues=()), op("f", "x", type=kind, attributes=attributes))
-    assert str(caught.value) == told
+        spec_of(netlist(queues=()), op("f", "x", type=kind, attributes=attributes))
+    assert str(caught.value) == message
 
 
 def test_the_queue_of_a_picker_is_a_constant_of_its_patterns_tiles() -> None:

@@ -133,14 +133,14 @@ def test_cores_and_ports_lie_as_on_the_floor_plan(arch: str) -> None:
 def hops(arch: str, core: tuple[int, int]) -> dict[tuple[int, int], int]:
     """Links from a core to every place of the NoC, found by going from neighbour to neighbour."""
     (width, height), (columns, rows) = SIZE[arch], WORKERS[arch]
-    found, edge = {(columns[core[1]], rows[core[0]]): 0}, [(columns[core[1]], rows[core[0]])]
+    distance, edge = {(columns[core[1]], rows[core[0]]): 0}, [(columns[core[1]], rows[core[0]])]
     for x, y in edge:
         for step in ((1, 0), (-1, 0), (0, 1), (0, -1)):
             place = (x + step[0]) % width, (y + step[1]) % height
-            if place not in found:
-                found[place] = found[x, y] + 1
+            if place not in distance:
+                distance[place] = distance[x, y] + 1
                 edge.append(place)
-    return found
+    return distance
 
 
 @pytest.mark.parametrize("core", [(0, 0), (9, 0), (0, 7), (9, 7), (4, 3), (5, 5)])
@@ -237,14 +237,14 @@ def test_queues_that_live_at_once_lie_apart(rows: list[tuple[int, int, int, int]
         for i, (size, parts, first, span) in enumerate(rows)
     ]
     allocations = place_queues(requests, budget_of(arch), algorithm)
-    held = [
+    queues = [
         (part.channel, part.address, part.address + request.part_bytes, request)
         for request in requests
         for part in allocations[request.name]
     ]
-    for i, (channel, start, stop, one) in enumerate(held):
+    for i, (channel, start, stop, one) in enumerate(queues):
         assert start % 32 == 0
-        for other_channel, other_start, other_stop, other in held[i + 1 :]:
+        for other_channel, other_start, other_stop, other in queues[i + 1 :]:
             together = (
                 one.stays
                 or other.stays

@@ -106,8 +106,8 @@ def test_what_an_epoch_counts() -> None:
 
 def filled(chip: tuple[int, int], row: int, col: int, rows: int, cols: int) -> CoreGrid:
     """A chip with one op on it."""
-    cores, held = CoreGrid(Grid(*chip)), Grid(rows, cols)
-    cores.take(Placement(OpToPlace("first", held), 0, 0, row, col, held))
+    cores, size = CoreGrid(Grid(*chip)), Grid(rows, cols)
+    cores.take(Placement(OpToPlace("first", size), 0, 0, row, col, size))
     return cores
 
 
@@ -149,7 +149,7 @@ def test_the_band_of_ops_beside_a_core() -> None:
 
 
 @pytest.mark.parametrize(
-    ("held", "shape", "place"),
+    ("taken", "shape", "place"),
     [
         ((0, 0, 2, 3), (3, 2), "0,3 as 2x3T"),  # taller than the band
         ((0, 0, 3, 3), (3, 2), "0,3 as 3x2"),  # as tall as the band
@@ -162,9 +162,9 @@ def test_the_band_of_ops_beside_a_core() -> None:
         ((0, 0, 4, 5), (4, 2), None),
     ],
 )
-def test_when_an_op_is_transposed(held: tuple[int, int, int, int], shape: tuple[int, int], place: str | None) -> None:
+def test_when_an_op_is_transposed(taken: tuple[int, int, int, int], shape: tuple[int, int], place: str | None) -> None:
     """On 4x6 cores, beside one op at a row and column with a shape."""
-    cores, op = filled((4, 6), *held), OpToPlace("op", Grid(*shape))
+    cores, op = filled((4, 6), *taken), OpToPlace("op", Grid(*shape))
     got = try_place(op, cores, transpose=True)
     assert (f"{got.row},{got.col} as {got.grid}{'T' * got.transposed}" if got else None) == place
     assert got is None or (got.op, got.chip, got.epoch) == (op, 0, 0)

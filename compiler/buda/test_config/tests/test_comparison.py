@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from opscope.compiler.buda.test_config.comparison import Comparison, differences
-from opscope.compiler.buda.test_config.config import _comparison
+from opscope.compiler.buda.test_config.config import read_comparison
 from opscope.compiler.errors import CompilerInputError
 
 RULE = Comparison("AllCloseHw", rtol=0.15, atol=0.01, check_pct=0.8, check_pcc=0.99)
@@ -86,11 +86,11 @@ def test_exact_is_exact(wrong: int) -> None:
 
 @pytest.mark.parametrize("value", [[1, 32], [32, 32], [1, 1], [3, 17]])
 def test_a_range_of_rows_names_its_first_and_last(value: list[int]) -> None:
-    rule = _comparison("comparison-config", {"type": "AllClose", "check_tile_rows_range": value})
+    rule = read_comparison("comparison-config", {"type": "AllClose", "check_tile_rows_range": value})
     assert (rule.rows, rule.cols) == (tuple(value), RULE.cols)
 
 
 @pytest.mark.parametrize("value", [[0, 5], [6, 5], [1, 33], [1], [1, 2, 3], ["1", 2], [1.0, 2], 5, None])
 def test_what_is_no_range_of_columns_is_refused(value: object) -> None:
     with pytest.raises(CompilerInputError, match=r"check_tile_cols_range: expected first and last from 1 to 32"):
-        _comparison("comparison-config", {"type": "AllClose", "check_tile_cols_range": value})
+        read_comparison("comparison-config", {"type": "AllClose", "check_tile_cols_range": value})

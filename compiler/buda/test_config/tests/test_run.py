@@ -74,7 +74,7 @@ def netlist(
         "t": out["t"],
         "mblock": out["mblock"],
         "ublock": out["ublock"],
-        "in_df": [given["df"] for given in inputs],
+        "in_df": [each["df"] for each in inputs],
         "out_df": out["df"],
         "intermed_df": "Int32" if whole else out["df"],
         "acc_df": "Int32" if whole else "Float16_b",
@@ -388,7 +388,7 @@ def test_a_queue_is_drawn_by_its_rule_and_the_seed() -> None:
 
 def test_what_a_test_config_cannot_mean_is_told() -> None:
     text = netlist({"type": "nop"}, [q(1, 1, 1)], f(1, 1, 1))
-    for change, told in (
+    for change, message in (
         ({"wobble": 1}, "test-config: expected comparison-config, io-config"),
         ({"stimulus-config": {"type": "Normal"}}, "expected normal_mean for a stimulus of type Normal"),
         ({"stimulus-config": {"type": "Wave"}}, "stimulus-config.type: expected uniform, normal"),
@@ -400,7 +400,7 @@ def test_what_a_test_config_cannot_mean_is_told() -> None:
         raw["test-config"].update(change)
         with pytest.raises(CompilerInputError) as caught:
             run_test_config(yaml.safe_dump(raw, sort_keys=False), simulator)
-        assert told in str(caught.value)
+        assert message in str(caught.value)
 
 
 def test_a_golden_without_numbers_is_no_pass() -> None:
@@ -438,11 +438,11 @@ def test_the_command_says_by_its_exit_code_whether_the_test_passed(tmp_path: Pat
     strict.write_text(yaml.safe_dump(raw, sort_keys=False))
     del raw["test-config"]
     none.write_text(yaml.safe_dump(raw, sort_keys=False))
-    told = [CliRunner().invoke(netlist_command, [str(path), "--run-test-config"]) for path in (good, strict, none)]
-    assert [row.exit_code for row in told] == [0, 1, 2]
-    assert told[0].output == "passed: out; 2 of 2 inputs compared\n"
-    assert told[1].output.startswith("failed: out; 1 of 2 inputs compared\nout, input 0: 1 of 1 tiles")
-    assert "none.yaml: test-config: expected a section" in told[2].output
+    results = [CliRunner().invoke(netlist_command, [str(path), "--run-test-config"]) for path in (good, strict, none)]
+    assert [row.exit_code for row in results] == [0, 1, 2]
+    assert results[0].output == "passed: out; 2 of 2 inputs compared\n"
+    assert results[1].output.startswith("failed: out; 1 of 2 inputs compared\nout, input 0: 1 of 1 tiles")
+    assert "none.yaml: test-config: expected a section" in results[2].output
 
 
 @pytest.mark.parametrize(("dim", "last"), [("c", True), ("c", False), ("r", True), ("r", False)])
@@ -473,9 +473,9 @@ def test_a_step_of_a_fused_op_is_reduced(dim: str, last: bool) -> None:
     raw["fused_ops"] = {0: {"inputs": len(inputs), "intermediates": 2, "schedules": schedules}}
     text = yaml.safe_dump(raw, sort_keys=False)
 
-    def both_ways(data: bytes, given: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+    def both_ways(data: bytes, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         executable = Device("n150").load(data)
-        whole, by_cores = (executable.run(given, per_core=per_core).outputs for per_core in (False, True))
+        whole, by_cores = (executable.run(inputs, per_core=per_core).outputs for per_core in (False, True))
         for one, other in zip(whole, by_cores, strict=True):
             np.testing.assert_array_equal(one, other)
         return whole

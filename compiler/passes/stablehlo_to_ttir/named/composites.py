@@ -44,8 +44,8 @@ def written(composite: Operation) -> list[SSAValue] | None:
     if not name.startswith("tenstorrent."):
         return None
     name = name.removeprefix("tenstorrent.")
-    held = composite.attributes.get("composite_attributes")
-    attrs: Attrs = dict(held.data) if isinstance(held, DictionaryAttr) else {}
+    attributes = composite.attributes.get("composite_attributes")
+    attrs: Attrs = dict(attributes.data) if isinstance(attributes, DictionaryAttr) else {}
     made = Block()
     e = Emit(composite, list(composite.operands), made)
     results = as_op(e, name, attrs)
@@ -163,8 +163,12 @@ def _norm(name: str) -> Write:
         rest = len(e.operands) - 1 - residual
         if rest not in (0, 1, 2):
             return None
-        held: Any = attrs["normalized_shape"]
-        sizes = [int(v) for v in held.get_values()] if hasattr(held, "get_values") else [_number(v) for v in held.data]
+        normalized: Any = attrs["normalized_shape"]
+        sizes = (
+            [int(v) for v in normalized.get_values()]
+            if hasattr(normalized, "get_values")
+            else [_number(v) for v in normalized.data]
+        )
         default = RMS_EPSILON if name == "rms_norm" else EPSILON
         epsilon = _number(attrs["epsilon"]) if "epsilon" in attrs else default
         segments = [1, int(rest > 0), int(rest > 1), *([1] if residual else [])]

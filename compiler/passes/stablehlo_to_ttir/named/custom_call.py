@@ -145,8 +145,8 @@ def custom_call(e: Emit) -> Sequence[SSAValue] | None:
         return _topk(e)
     if target == "tt.tt_lang_op":
         return _tt_lang(e)
-    if target.startswith("tenstorrent.") and (held := _dictionary(e, "tt.composite_attributes")) is not None:
-        return as_op(e, target.removeprefix("tenstorrent."), held)
+    if target.startswith("tenstorrent.") and (attributes := _dictionary(e, "tt.composite_attributes")) is not None:
+        return as_op(e, target.removeprefix("tenstorrent."), attributes)
     if find(target) is not None or not target.startswith("tt."):
         return None
     call = CALLS.get(target) or _Call(target.removeprefix("tt."))
@@ -172,10 +172,10 @@ def frontend_attributes(e: Emit) -> dict[str, str]:
 
 def _dictionary(e: Emit, name: str) -> dict[str, Attribute] | None:
     """Returns an attribute that is a dictionary; None if there is none of that name."""
-    held = e.attr(name)
-    if isinstance(held, SpecAttr):
-        held = text.parse_attribute(held.text.data)
-    return dict(held.data) if isinstance(held, DictionaryAttr) else None
+    attribute = e.attr(name)
+    if isinstance(attribute, SpecAttr):
+        attribute = text.parse_attribute(attribute.text.data)
+    return dict(attribute.data) if isinstance(attribute, DictionaryAttr) else None
 
 
 def _segments(e: Emit, call: _Call, present: dict[str, bool]) -> list[int] | None:
@@ -204,8 +204,8 @@ def _topk(e: Emit) -> Sequence[SSAValue] | None:
         words = json.loads(config.data) if isinstance(config, StringAttr) else {}
     except json.JSONDecodeError:
         words = {}
-    held = _dictionary(e, "mhlo.attributes") or {}
-    words = {key: attr.value.data for key, attr in held.items() if isinstance(attr, IntegerAttr)} | words
+    attributes = _dictionary(e, "mhlo.attributes") or {}
+    words = {key: attr.value.data for key, attr in attributes.items() if isinstance(attr, IntegerAttr)} | words
     if "k" not in words:
         return None
     return e.emit_all(

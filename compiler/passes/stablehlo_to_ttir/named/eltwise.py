@@ -24,11 +24,11 @@ LOGIC = {"stablehlo.or": "logical_or", "stablehlo.and": "logical_and", "stablehl
 @named("stablehlo.constant")
 def constant(e: Emit) -> SSAValue | None:
     """Emits `constant`, whether or not all elements are equal; of complex numbers their parts."""
-    held = e.attr("value")
-    if isinstance(held, SpecAttr):  # complex elements, which the door keeps as text
+    number = e.attr("value")
+    if isinstance(number, SpecAttr):  # complex elements, which the door keeps as text
         kind: Any = as_real(e.result_type)
-        return e.emit("constant", [], kind, value=DenseIntOrFPElementsAttr(kind, _parts(e, held.text.data)))
-    return e.emit("constant", [], e.result_type, value=held) if isinstance(held, DenseIntOrFPElementsAttr) else None
+        return e.emit("constant", [], kind, value=DenseIntOrFPElementsAttr(kind, _parts(e, number.text.data)))
+    return e.emit("constant", [], e.result_type, value=number) if isinstance(number, DenseIntOrFPElementsAttr) else None
 
 
 def _parts(e: Emit, words: str) -> BytesAttr:

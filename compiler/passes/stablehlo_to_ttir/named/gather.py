@@ -193,9 +193,9 @@ def _row_numbers(e: Emit, index: SSAValue, g: _Gather, read: list[int], sizes: l
             joined = e.like(index, (*shape_of(index)[:-1], len(read)))
             index = e.emit("concat", columns, joined, dim=last)
         index = e.typecast(index, f32)
-        held = TensorType(f32, [len(read), 1])
+        kind_of_places = TensorType(f32, [len(read), 1])
         data = np.asarray(strides, np.float32).tobytes()
-        column = e.emit("constant", [], held, value=DenseIntOrFPElementsAttr(held, BytesAttr(data)))
+        column = e.emit("constant", [], kind_of_places, value=DenseIntOrFPElementsAttr(kind_of_places, BytesAttr(data)))
         result = e.like(index, (*shape_of(index)[:-1], 1))
         index = e.emit("matmul", [index, column], result, transpose_a=False, transpose_b=False)
     elif len(g.start) > 1:

@@ -34,7 +34,7 @@ def splat(value: SSAValue) -> float | int | None:
 def integers(value: SSAValue) -> np.ndarray | None:
     """Returns the elements of a constant of integers in its shape; else None."""
     op = maker(value, "stablehlo.constant")
-    held: Any = op.attributes.get("value") if op is not None else None
-    if not isinstance(held, DenseIntOrFPElementsAttr) or not hasattr(held.get_element_type(), "width"):
+    number: Any = op.attributes.get("value") if op is not None else None
+    if not isinstance(number, DenseIntOrFPElementsAttr) or not hasattr(number.get_element_type(), "width"):
         return None
-    return np.asarray(held.get_values(), np.int64).reshape(shape_of(value))
+    return np.asarray(number.get_values(), np.int64).reshape(shape_of(value))

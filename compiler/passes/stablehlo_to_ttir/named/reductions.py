@@ -39,8 +39,8 @@ def _counts(value: SSAValue, dims: tuple[int, ...]) -> bool:
     (dim,) = dims
     while op is not None and op.name in THROUGH:
         if op.name == "stablehlo.broadcast_in_dim":
-            held = op.attributes["broadcast_dimensions"]
-            places = [int(d) for d in held.get_values()]  # pyright: ignore[reportAttributeAccessIssue]
+            dimensions = op.attributes["broadcast_dimensions"]
+            places = [int(d) for d in dimensions.get_values()]  # pyright: ignore[reportAttributeAccessIssue]
             if dim not in places:
                 return False
             dim = places.index(dim)
@@ -77,8 +77,8 @@ def _keeps_larger(region: Region) -> bool:
 
 
 def _direction(op: Operation) -> str:
-    held = op.attributes["comparison_direction"]
-    return held.value  # pyright: ignore[reportAttributeAccessIssue]
+    direction = op.attributes["comparison_direction"]
+    return direction.value  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @named("stablehlo.sort")

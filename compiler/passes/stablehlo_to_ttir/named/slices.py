@@ -32,6 +32,6 @@ def slice_dynamic(e: Emit, value: SSAValue, begins: SSAValue, sizes: Sequence[in
 def integers(e: Emit, numbers: Sequence[int], like: SSAValue) -> SSAValue:
     """Returns a constant vector in the element type of `like`."""
     kind: Any = like.type
-    held = TensorType(kind.element_type, [len(numbers)])
+    kind_of_numbers = TensorType(kind.element_type, [len(numbers)])
     data = np.asarray(numbers, f"<i{kind.element_type.width.data // 8}").tobytes()
-    return e.emit("constant", [], held, value=DenseIntOrFPElementsAttr(held, BytesAttr(data)))
+    return e.emit("constant", [], kind_of_numbers, value=DenseIntOrFPElementsAttr(kind_of_numbers, BytesAttr(data)))

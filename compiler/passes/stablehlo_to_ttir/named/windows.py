@@ -123,8 +123,8 @@ def _plain_edges(pad: Operation) -> list[tuple[int, int]] | None:
 
 
 def _numbers(op: Operation, name: str) -> tuple[int, ...]:
-    held: Any = op.attributes[name]
-    return tuple(int(v) for v in held.get_values())
+    attribute: Any = op.attributes[name]
+    return tuple(int(v) for v in attribute.get_values())
 
 
 def _divided(op: Operation, size: int) -> Operation | None:
