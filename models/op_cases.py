@@ -29,7 +29,7 @@ class Operand:
 
     shape: tuple[int, ...]
     dtype: str
-    law: str
+    distribution: str
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ def run_programs(path: Path, inputs: Path | None, executable: Executable, per_co
         if len(step) == 3 and step[2] not in arrays:
             raise BadInput(f"{path}: expected an array of --inputs ({', '.join(arrays) or 'none'}), got {step[2]!r}")
     run = ProgramRun(executable, per_core=per_core)
-    run.do((action, name, arrays[given[0]] if given else None) for action, name, *given in steps)
+    run.do((action, name, arrays[array_name[0]] if array_name else None) for action, name, *array_name in steps)
     return run
 
 

@@ -24,7 +24,7 @@ from opscope.simulator.errors import (
     MeshError,
     WrongBoard,
 )
-from opscope.simulator.images import from_host, held, is_held, to_host, widened
+from opscope.simulator.images import as_bits, from_host, is_held, to_host, widened
 from opscope.simulator.kernels.layout import only_places
 from opscope.simulator.kernels.registry import Body, Images
 from opscope.simulator.memory import MemoryPlan, plan_memory
@@ -233,7 +233,7 @@ class Executable:
         check_inputs(program, inputs)
         images: Images = []
         for tensor, array in zip(program.inputs, inputs, strict=True):
-            image = np.asarray(held(np.asarray(array), program.tensors[tensor])).view()
+            image = np.asarray(as_bits(np.asarray(array), program.tensors[tensor])).view()
             image.flags.writeable = False
             images.append(image)
         run = _Run(self, cores, chip, observe)

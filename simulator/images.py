@@ -3,7 +3,7 @@
 An image is how the simulator holds a tensor: float32 for every float format, the integer itself for integers, uint8
 0/1 for booleans. Its shape is the logical one; padding to tiles exists in sizes and times only.
 
-A bfloat16 that the host gave is held as its 16 bits (`held`) until a kernel computes with it: kernels that only pick
+A bfloat16 from the host stays as its 16 bits (`as_bits`) until a kernel computes with it: kernels that only pick
 and order elements need no more, and of a table of megabytes they may need a few rows.
 """
 
@@ -44,7 +44,7 @@ def from_host(array: np.ndarray, desc: TensorDesc) -> np.ndarray:
     return array.astype(fmt.image, copy=False).reshape(desc.shape)
 
 
-def held(array: np.ndarray, desc: TensorDesc) -> np.ndarray:
+def as_bits(array: np.ndarray, desc: TensorDesc) -> np.ndarray:
     """Returns what `from_host` does, but a bfloat16 that stays one as its bits."""
     if array.dtype == BF16 and desc.data_format == "Float16_b":
         return np.ascontiguousarray(array).view(np.uint16).reshape(desc.shape)
@@ -98,7 +98,7 @@ def pack(
 ) -> np.ndarray:
     """Returns the image of a kernel's result in its tensor's data format.
 
-    `halves`: a bfloat16 may be held as its bits, which is done where it has `least` elements.
+    `halves`: a bfloat16 may stay as its bits, which is done where it has `least` elements.
 
     `moved`: the bits come from a tensor of the same format and stay as they are. `dst_format`: the format of the
     register that a computed float passes first; `rounds`: whether it is rounded on its way there, or cut by SFPSTORE.

@@ -54,18 +54,18 @@ class NonFinite:
                 continue
             for tensor in step.operation.outputs:
                 image = step.image(tensor)
-                if image.dtype.kind != "f" or not (found := test(image)).any():
+                if image.dtype.kind != "f" or not (hits := test(image)).any():
                     continue
                 operands = (step.image(t) for t in step.operation.inputs)
                 inherited = any(o.dtype.kind == "f" and bool(test(o).any()) for o in operands)
-                index = tuple(int(i) for i in np.unravel_index(int(found.argmax()), image.shape)) if image.shape else ()
+                index = tuple(int(i) for i in np.unravel_index(int(hits.argmax()), image.shape)) if image.shape else ()
                 self.origins[what] = Origin(
                     what,
                     self._number,
                     step.operation.kernel,
                     step.operation.location,
                     index,
-                    int(found.sum()),
+                    int(hits.sum()),
                     inherited,
                 )
                 break

@@ -21,13 +21,13 @@ def main() -> None:
     def channels(number: int) -> int:
         return number * asked.width // 1024
 
-    held = channels(32)
-    layers = step(3, held, 3, 2)
+    depth = channels(32)
+    layers = step(3, depth, 3, 2)
     for number, stride in BLOCKS[: asked.blocks]:
-        layers += step(held, held, 3, stride, groups=held)  # depthwise
-        layers += step(held, channels(number), 1, 1)  # pointwise
-        held = channels(number)
-    layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(held, asked.classes)]
+        layers += step(depth, depth, 3, stride, groups=depth)  # depthwise
+        layers += step(depth, channels(number), 1, 1)  # pointwise
+        depth = channels(number)
+    layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(depth, asked.classes)]
     on_a_card("mobilenet_v1", seeded(nn.Sequential(*layers)), [image(asked.size)], asked)
 
 

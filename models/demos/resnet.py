@@ -37,14 +37,14 @@ def main() -> None:
             inner = self.expand(self.relu(self.middle(self.relu(self.reduce(x)))))
             return self.relu(inner + self.shortcut(x))
 
-    held = asked.width
-    layers: list[nn.Module] = [convolution(3, held, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    inputs = asked.width
+    layers: list[nn.Module] = [convolution(3, inputs, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
     for stage, depth in enumerate(DEPTHS[: asked.stages]):
         width = asked.width << stage
         for number in range(min(depth, asked.depth)):
-            layers.append(Bottleneck(held, width, 2 if stage and not number else 1))
-            held = 4 * width
-    layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(held, asked.classes)]
+            layers.append(Bottleneck(inputs, width, 2 if stage and not number else 1))
+            inputs = 4 * width
+    layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, asked.classes)]
     on_a_card("resnet", seeded(nn.Sequential(*layers)), [image(asked.size)], asked)
 
 

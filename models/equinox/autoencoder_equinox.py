@@ -50,5 +50,5 @@ def build(dtype: str) -> Built:
     arrays, rest = eqx.partition(whole, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
     images = ArgSpec("images", (8, 1, 28, 28), dtype, "normal:1", "input")
     return of_tree(
-        arrays, lambda held, x: jax.vmap(eqx.combine(held, rest))(x), (images,), dtype=dtype, outputs_first=True
+        arrays, lambda leaves, x: jax.vmap(eqx.combine(leaves, rest))(x), (images,), dtype=dtype, outputs_first=True
     )

@@ -57,4 +57,6 @@ def build(dtype: str) -> Built:
     whole = eqx.filter_eval_shape(Encoder, jax.random.key(0))
     arrays, rest = eqx.partition(whole, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
     recording = ArgSpec("recording", (STEPS, SENSORS), dtype, "normal:1", "input")
-    return of_tree(arrays, lambda held, x: eqx.combine(held, rest)(x), (recording,), dtype=dtype, outputs_first=True)
+    return of_tree(
+        arrays, lambda leaves, x: eqx.combine(leaves, rest)(x), (recording,), dtype=dtype, outputs_first=True
+    )

@@ -44,6 +44,6 @@ def build(dtype: str) -> Built:
         ArgSpec("attention_mask", (1, SEQUENCE), "int32", "ones", "input"),
     )
     bert = Bert()
-    held = [jax.ShapeDtypeStruct(spec.shape, spec.dtype) for spec in specs]
-    variables = jax.eval_shape(bert.init, jax.random.key(0), *held)
+    structs = [jax.ShapeDtypeStruct(spec.shape, spec.dtype) for spec in specs]
+    variables = jax.eval_shape(bert.init, jax.random.key(0), *structs)
     return of_tree(variables, lambda tree, ids, mask: bert.apply(tree, ids, mask), specs, dtype=dtype)

@@ -57,4 +57,4 @@ def build(dtype: str) -> Built:
 
     definition, state = nnx.split(nnx.eval_shape(lambda: Mixer(nnx.Rngs(0))))
     image = ArgSpec("image", (1, 224, 224, 3), dtype, "normal:1", "input")
-    return of_tree(state, lambda held, x: nnx.merge(definition, held)(x), (image,), dtype=dtype)
+    return of_tree(state, lambda leaves, x: nnx.merge(definition, leaves)(x), (image,), dtype=dtype)

@@ -23,14 +23,14 @@ def build(dtype: str) -> Built:
         def __call__(self, question: jax.Array, answer: jax.Array) -> jax.Array:
             embed = nn.Embed(VOCABULARY, WIDTH)
             state, _ = nn.RNN(nn.OptimizedLSTMCell(WIDTH), return_carry=True)(embed(question))
-            found = nn.RNN(nn.OptimizedLSTMCell(WIDTH))(embed(answer), initial_carry=state)
-            return nn.Dense(VOCABULARY)(found)
+            decoded = nn.RNN(nn.OptimizedLSTMCell(WIDTH))(embed(answer), initial_carry=state)
+            return nn.Dense(VOCABULARY)(decoded)
 
     specs = (
         ArgSpec("question", (2, SOURCE), "int32", f"int:0:{VOCABULARY}", "input"),
         ArgSpec("answer", (2, TARGET), "int32", f"int:0:{VOCABULARY}", "input"),
     )
     network = Seq2Seq()
-    held = [jax.ShapeDtypeStruct(spec.shape, spec.dtype) for spec in specs]
-    variables = jax.eval_shape(network.init, jax.random.key(0), *held)
+    structs = [jax.ShapeDtypeStruct(spec.shape, spec.dtype) for spec in specs]
+    variables = jax.eval_shape(network.init, jax.random.key(0), *structs)
     return of_tree(variables, lambda tree, *words: network.apply(tree, *words), specs, dtype=dtype)

@@ -72,8 +72,8 @@ def from_file(path: Path, shapes: Mapping[str, Any], where: str = "", inputs: st
         import numpy as np
 
         with np.load(inputs, allow_pickle=False) as archive:
-            given = {name: archive[name] for name in names if name in archive.files}
-        model, bound = bind.bind(model, given), tuple(given)
+            bound_values = {name: archive[name] for name in names if name in archive.files}
+        model, bound = bind.bind(model, bound_values), tuple(bound_values)
     proto, specs, values = lift.lift(model, lift.fix_inputs(model, where or str(path), shapes, sizes))
     return OnnxBuilt(proto, tuple(specs), values, bound)
 

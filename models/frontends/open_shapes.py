@@ -16,7 +16,7 @@ MOST_LISTED = 6
 """Arguments that an error lists."""
 
 
-def given(text: str) -> dict[str, tuple[int, ...]]:
+def parsed(text: str) -> dict[str, tuple[int, ...]]:
     """Name -> sizes, from an option's text, which has been checked."""
     pairs = (part.rpartition("=") for part in text.split(",") if part)
     return {name: tuple(int(size) for size in sizes.split("x")) for name, _, sizes in pairs}
@@ -36,7 +36,7 @@ def bound(arguments: Mapping[str, Sequence[Dim]], text: str, where: str) -> dict
         if sizes.setdefault(symbol, size) != size:
             raise Refused(f"{where}: --shape {option}", f"one size for {symbol!r}", f"{sizes[symbol]} and {size}")
 
-    for word, given_sizes in given(text).items():
+    for word, given_sizes in parsed(text).items():
         option = f"{word}={'x'.join(map(str, given_sizes))}"
         name = list(arguments)[int(word)] if word.isdecimal() and int(word) < len(arguments) else word
         if name in shapes:

@@ -1,4 +1,4 @@
-"""What a model computes in its own framework, on given values: what its import is held to.
+"""What a model computes in its own framework on the same values, with which its import is compared.
 
 `leave` runs in the exporter's process, beside the export, where every value is known there; `own_results_child.py` is a
 process of its own, for values that only the golden walk knows (of a user's file, or decided by the ops). Both write

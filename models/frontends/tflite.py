@@ -60,8 +60,8 @@ class TfLite(Frontend):
         import numpy as np
 
         # By their contents: each conversion gives the constants that it folds other names.
-        given = {np.asarray(value).tobytes() for value in values.values()}
-        if other := [name for name, held in built.values.items() if np.asarray(held).tobytes() not in given]:
+        contents = {np.asarray(value).tobytes() for value in values.values()}
+        if other := [name for name, weight in built.values.items() if np.asarray(weight).tobytes() not in contents]:
             raise NoOwnResults(f"TFLite's interpreter takes the file's own weights, and {other[0]} has other values")
         with TemporaryFolder("tflite") as folder:
             place = Path(folder)

@@ -22,8 +22,8 @@ def results(
     """
     state = {f"module.{name}": tensor(values[label]) for label, name in names.items()}
     with torch.no_grad():
-        found = torch.func.functional_call(called, state, tuple(wide(tensor(values[name])) for name in inputs))
-    return package_versions(("torch",)), [array(each) for each in found]
+        outputs = torch.func.functional_call(called, state, tuple(wide(tensor(values[name])) for name in inputs))
+    return package_versions(("torch",)), [array(each) for each in outputs]
 
 
 def wide(value: torch.Tensor) -> torch.Tensor:

@@ -22,7 +22,7 @@ def export(module: torch.nn.Module, inputs: Sequence[ArgSpec], positional: bool 
     `positional`: whether `forward` takes the inputs in order, and not by name. Raises what the module raises.
     """
     built = TorchBuilt(lambda: module, tuple(inputs), positional=positional)
-    held = tensors(module)
+    state = tensors(module)
     specs, names = parameter_specs(module, {})
     with evaluating(module):
         call = by_trace(module, built)
@@ -33,7 +33,7 @@ def export(module: torch.nn.Module, inputs: Sequence[ArgSpec], positional: bool 
 
         arguments = (*specs, *inputs)
         bytecode = lower(Built(forward, arguments), "forward")
-    values = {name: array_of(tensor) for name, tensor in held.items()}
+    values = {name: array_of(tensor) for name, tensor in state.items()}
     return ExportResult(bytecode, arguments, package_versions(("torch", "torchax")), values)
 
 
@@ -73,12 +73,12 @@ def evaluating(module: torch.nn.Module) -> Iterator[None]:
 
 def array_of(tensor: torch.Tensor) -> np.ndarray:
     """Returns a tensor's elements."""
-    held = tensor.detach().cpu()
-    if held.dtype == torch.bfloat16:
+    on_cpu = tensor.detach().cpu()
+    if on_cpu.dtype == torch.bfloat16:
         import ml_dtypes
 
-        return held.float().numpy().astype(ml_dtypes.bfloat16)
-    return held.numpy()
+        return on_cpu.float().numpy().astype(ml_dtypes.bfloat16)
+    return on_cpu.numpy()
 
 
 def eager(module: torch.nn.Module, inputs: Sequence[Any], names: Sequence[str] = ()) -> list[torch.Tensor]:

@@ -106,9 +106,9 @@ def parameter_specs(module: torch.nn.Module, distributions: Mapping[str, str]) -
     names: list[str] = []
     seen: set[int] = set()
     for owner_name, owner in module.named_modules():
-        held = [(n, p, "parameter") for n, p in owner.named_parameters(recurse=False)]
-        held += [(n, b, "state") for n, b in owner.named_buffers(recurse=False) if n in STATE]
-        for short, tensor, role in held:
+        owned = [(n, p, "parameter") for n, p in owner.named_parameters(recurse=False)]
+        owned += [(n, b, "state") for n, b in owner.named_buffers(recurse=False) if n in STATE]
+        for short, tensor, role in owned:
             if id(tensor) in seen:
                 continue
             seen.add(id(tensor))

@@ -23,10 +23,10 @@ def build(dtype: str) -> bytes:
 
     count = 0
 
-    def weight(shape: tuple[int, ...], law: str, name: str) -> Any:
+    def weight(shape: tuple[int, ...], distribution: str, name: str) -> Any:
         nonlocal count
         count += 1
-        return tf.constant(draw(law, shape, dtype, 0, count), name=name)
+        return tf.constant(draw(distribution, shape, dtype, 0, count), name=name)
 
     def conv(x: Any, outputs: int, size: int, name: str, stride: int = 1, rate: int = 1) -> Any:
         inputs = int(x.shape[-1])

@@ -23,10 +23,10 @@ def arguments(dtype: str) -> list[ArgSpec]:
     from opscope.models.layers import dense_arguments, layer_norm_arguments
 
     def conv(name: str, size: int, inputs: int, outputs: int) -> list[ArgSpec]:
-        law = f"normal:{1 / math.sqrt(size * size * inputs):.6g}"
+        distribution = f"normal:{1 / math.sqrt(size * size * inputs):.6g}"
         shape = (size, size, inputs, outputs)
         return [
-            ArgSpec(f"{name}.weight", shape, dtype, law),
+            ArgSpec(f"{name}.weight", shape, dtype, distribution),
             ArgSpec(f"{name}.bias", (outputs,), dtype, "normal:0.02"),
         ]
 

@@ -29,9 +29,9 @@ def _blocks() -> Iterator[tuple[str, int, int, int, int]]:
 
 def _conv_bn(name: str, size: int, inputs: int, outputs: int, dtype: str, power: float = 2.0) -> list[ArgSpec]:
     """Arguments of a convolution and its batch norm; `power` 2 keeps the variance where a ReLU follows."""
-    law = f"normal:{math.sqrt(power / (size * size * inputs)):.6g}"
+    distribution = f"normal:{math.sqrt(power / (size * size * inputs)):.6g}"
     return [
-        ArgSpec(f"{name}.weight", (size, size, inputs, outputs), dtype, law),
+        ArgSpec(f"{name}.weight", (size, size, inputs, outputs), dtype, distribution),
         ArgSpec(f"{name}.bn.scale", (outputs,), dtype, "normal:1:0.1"),
         ArgSpec(f"{name}.bn.offset", (outputs,), dtype, "normal:0.1"),
         ArgSpec(f"{name}.bn.mean", (outputs,), dtype, "normal:0.1", "state"),

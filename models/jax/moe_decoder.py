@@ -46,8 +46,8 @@ def build(dtype: str) -> Built:
         specs += rms_norm_arguments(f"layer{i}.norm2", WIDTH, dtype)
         specs += linear_arguments(f"layer{i}.router", WIDTH, EXPERTS, dtype)
         for name, inputs, outputs in (("gate", WIDTH, INNER), ("up", WIDTH, INNER), ("down", INNER, WIDTH)):
-            law = f"normal:{1 / math.sqrt(inputs):.6g}"
-            specs.append(ArgSpec(f"layer{i}.{name}.weight", (EXPERTS, inputs, outputs), dtype, law))
+            distribution = f"normal:{1 / math.sqrt(inputs):.6g}"
+            specs.append(ArgSpec(f"layer{i}.{name}.weight", (EXPERTS, inputs, outputs), dtype, distribution))
     specs += rms_norm_arguments("norm", WIDTH, dtype)
     specs.append(ArgSpec("input_ids", (1, SEQUENCE), "int32", f"int:0:{VOCABULARY}", "input"))
 

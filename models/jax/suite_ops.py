@@ -22,7 +22,7 @@ def build(dtype: str) -> Built:
         return [f"{table[index].name}.{i}" for i in range(len(table[index].operands))]
 
     specs = [
-        ArgSpec(name, operand.shape, dtype if operand.dtype == FLOAT else operand.dtype, operand.law, "input")
+        ArgSpec(name, operand.shape, dtype if operand.dtype == FLOAT else operand.dtype, operand.distribution, "input")
         for index, entry in enumerate(table)
         for name, operand in zip(names(index), entry.operands, strict=True)
     ]

@@ -27,9 +27,9 @@ def build(dtype: str) -> Built:
     from opscope.models.layers import dense, dense_arguments
 
     def conv_arguments(name: str, taps: int, inputs: int) -> list[ArgSpec]:
-        law = f"normal:{(1 / (taps * inputs)) ** 0.5:.6g}"
+        distribution = f"normal:{(1 / (taps * inputs)) ** 0.5:.6g}"
         return [
-            ArgSpec(f"{name}.weight", (taps, inputs, CHANNELS), dtype, law),
+            ArgSpec(f"{name}.weight", (taps, inputs, CHANNELS), dtype, distribution),
             ArgSpec(f"{name}.bias", (CHANNELS,), dtype, "normal:0.1"),
         ]
 

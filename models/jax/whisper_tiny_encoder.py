@@ -37,8 +37,8 @@ def build(dtype: str) -> Built:
     residual = 1 / math.sqrt(2 * LAYERS)
     specs = []
     for name, inputs in (("conv1", MELS), ("conv2", WIDTH)):
-        law = f"normal:{math.sqrt(2 / (3 * inputs)):.6g}"
-        specs.append(ArgSpec(f"{name}.weight", (3, inputs, WIDTH), dtype, law))
+        distribution = f"normal:{math.sqrt(2 / (3 * inputs)):.6g}"
+        specs.append(ArgSpec(f"{name}.weight", (3, inputs, WIDTH), dtype, distribution))
         specs.append(ArgSpec(f"{name}.bias", (WIDTH,), dtype, "normal:0.02"))
     specs.append(ArgSpec("positions", (POSITIONS, WIDTH), dtype, "normal:0.5"))
     for i in range(LAYERS):

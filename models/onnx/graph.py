@@ -32,13 +32,13 @@ class Graph:
         self._constants: dict[bytes, TensorProto] = {}
         self._arguments: list[ArgSpec] = []
 
-    def input(self, name: str, shape: Sequence[int], law: str = "normal:1", dtype: str = "") -> str:
+    def input(self, name: str, shape: Sequence[int], distribution: str = "normal:1", dtype: str = "") -> str:
         """An input of the model."""
-        return self._argument(ArgSpec(name, tuple(shape), dtype or self.dtype, law, "input"))
+        return self._argument(ArgSpec(name, tuple(shape), dtype or self.dtype, distribution, "input"))
 
-    def weight(self, name: str, shape: Sequence[int], law: str, role: str = "parameter") -> str:
+    def weight(self, name: str, shape: Sequence[int], distribution: str, role: str = "parameter") -> str:
         """A weight; `role` `state` for running statistics."""
-        return self._argument(ArgSpec(name, tuple(shape), self.dtype, law, role))
+        return self._argument(ArgSpec(name, tuple(shape), self.dtype, distribution, role))
 
     def _argument(self, spec: ArgSpec) -> str:
         self._arguments.append(spec)
@@ -85,8 +85,8 @@ class Graph:
             "running_var": "uniform:0.5:1.5",
         }
         names = [
-            self.weight(f"{name}.{part}", (channels,), law, "state" if "running" in part else "parameter")
-            for part, law in laws.items()
+            self.weight(f"{name}.{part}", (channels,), distribution, "state" if "running" in part else "parameter")
+            for part, distribution in laws.items()
         ]
         return self.op("BatchNormalization", x, *names, name=name, epsilon=1e-5)
 

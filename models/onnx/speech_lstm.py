@@ -57,9 +57,9 @@ def _clipped(g: Graph, x: str) -> str:
 
 def _weights(g: Graph, name: str, directions: int, gates: int, inputs: int, hidden: int) -> list[str]:
     """Weights of the input, of the state, and both biases, of all directions."""
-    law = f"uniform:{-(hidden**-0.5):.6g}:{hidden**-0.5:.6g}"
+    distribution = f"uniform:{-(hidden**-0.5):.6g}:{hidden**-0.5:.6g}"
     return [
-        g.weight(f"{name}.weight", (directions, gates * hidden, inputs), law),
-        g.weight(f"{name}.recurrence", (directions, gates * hidden, hidden), law),
-        g.weight(f"{name}.bias", (directions, 2 * gates * hidden), law),
+        g.weight(f"{name}.weight", (directions, gates * hidden, inputs), distribution),
+        g.weight(f"{name}.recurrence", (directions, gates * hidden, hidden), distribution),
+        g.weight(f"{name}.bias", (directions, 2 * gates * hidden), distribution),
     ]

@@ -24,7 +24,7 @@ Arrays = Mapping[str, np.ndarray]
 
 
 def values(result: ExportResult) -> dict[str, np.ndarray]:
-    """A value for each argument, by name: the file's own, else drawn by the argument's law and place."""
+    """A value for each argument, by name: the file's own, else drawn from its distribution."""
     return {
         spec.name: np.load(result.files[spec.name])
         if spec.name in result.files

@@ -13,7 +13,7 @@ HEAD = "Failure while executing pass pipeline:\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "diagnostic"),
     [
         (
             f'{HEAD}error: "node_1/Foo": failed to legalize operation \'torch.operator\' {OPERATOR}\n note: "n": x',
@@ -31,9 +31,9 @@ HEAD = "Failure while executing pass pipeline:\n"
         ("no diagnostic at all", "no diagnostic at all"),
     ],
 )
-def test_the_importers_first_diagnostic(text: str, told: str) -> None:
+def test_the_importers_first_diagnostic(text: str, diagnostic: str) -> None:
     lower = pytest.importorskip("opscope.models.frontends.through_onnx.lower", reason="pip install -e '.[onnx]'")
-    assert lower.first_diagnostic(text) == told
+    assert lower.first_diagnostic(text) == diagnostic
 
 
 def test_the_users_own_line(tmp_path: Path) -> None:

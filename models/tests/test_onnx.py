@@ -66,7 +66,7 @@ def conv_file(path: Path, shape: Sequence[object] = (1, 3, 8, 8)) -> Path:
     from onnx import TensorProto, helper, numpy_helper
 
     rng = np.random.default_rng(0)
-    held = {
+    initializers = {
         "conv.weight": rng.normal(size=(4, 3, 3, 3)).astype(np.float32),
         "conv.bias": rng.normal(size=4).astype(np.float32),
         "low": np.float32(0),
@@ -83,7 +83,7 @@ def conv_file(path: Path, shape: Sequence[object] = (1, 3, 8, 8)) -> Path:
         "net",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, list(shape))],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [shape[0], 4, 16, 16])],
-        [numpy_helper.from_array(np.asarray(v), k) for k, v in held.items()],
+        [numpy_helper.from_array(np.asarray(v), k) for k, v in initializers.items()],
     )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
     return path

@@ -1,4 +1,4 @@
-"""Seeded draws: the same everywhere, independent of each other, and of the law's distribution."""
+"""Seeded draws: the same everywhere, independent of each other, and as their distribution says."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ SAMPLES = [
 ]
 
 
-@pytest.mark.parametrize("law", SAMPLES)
-def test_same_again_and_other_with_another_key(law: str) -> None:
-    first = draw(law, (64, 32), "float32", 7, 3)
+@pytest.mark.parametrize("distribution", SAMPLES)
+def test_same_again_and_other_with_another_key(distribution: str) -> None:
+    first = draw(distribution, (64, 32), "float32", 7, 3)
     assert first.shape == (64, 32)
     assert first.dtype == np.float32
-    assert first.tobytes() == draw(law, (64, 32), "float32", 7, 3).tobytes()
-    if law.split(":")[0] not in ("ones", "zeros", "const", "range"):
-        assert first.tobytes() != draw(law, (64, 32), "float32", 8, 3).tobytes()
-        assert first.tobytes() != draw(law, (64, 32), "float32", 7, 4).tobytes()
+    assert first.tobytes() == draw(distribution, (64, 32), "float32", 7, 3).tobytes()
+    if distribution.split(":")[0] not in ("ones", "zeros", "const", "range"):
+        assert first.tobytes() != draw(distribution, (64, 32), "float32", 8, 3).tobytes()
+        assert first.tobytes() != draw(distribution, (64, 32), "float32", 7, 4).tobytes()
 
 
 def test_every_law_has_a_sample() -> None:
@@ -85,9 +85,9 @@ def test_digits_are_frozen() -> None:
 def test_numpys_bits_are_those_of_the_compiled_pass(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     laws = ["normal:2", "normal:0:1", "normal:3:0.5", "normal:1e-50:1"]  # the last mean is 0 in float32
     sizes = [(), (7,), (BLOCK,), (BLOCK + 1,)]
-    compiled = [draw(law, size, kind, 4, 5).tobytes() for law in laws for size in sizes]
+    compiled = [draw(distribution, size, kind, 4, 5).tobytes() for distribution in laws for size in sizes]
     monkeypatch.setattr(passes, "compiled", None)
-    assert [draw(law, size, kind, 4, 5).tobytes() for law in laws for size in sizes] == compiled
+    assert [draw(distribution, size, kind, 4, 5).tobytes() for distribution in laws for size in sizes] == compiled
 
 
 def test_scalars_and_complex() -> None:
@@ -97,10 +97,10 @@ def test_scalars_and_complex() -> None:
     assert np.std(z.imag) > 0.5
 
 
-@pytest.mark.parametrize("law", ["gauss:1", "normal:x", "normal", "int:4:4", "uniform:1"])
-def test_wrong_laws(law: str) -> None:
+@pytest.mark.parametrize("distribution", ["gauss:1", "normal:x", "normal", "int:4:4", "uniform:1"])
+def test_wrong_laws(distribution: str) -> None:
     with pytest.raises(ValueError, match="expected"):
-        parse_distribution(law)
+        parse_distribution(distribution)
 
 
 def test_equal_in_another_process() -> None:

@@ -30,10 +30,10 @@ name, out = sys.argv[1:]
 built = registry.get(name).build("float32")
 specs, _ = torch_trace.parameter_specs(torch_trace.without_memory(built.make, "float32"), built.laws)
 module = built.make().eval()
-held = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+state = {**dict(module.named_parameters()), **dict(module.named_buffers())}
 with torch.no_grad():
     for index, spec in enumerate(specs):
-        held[spec.name].copy_(torch.from_numpy(draw(spec.law, spec.shape, spec.dtype, 0, index)))
+        state[spec.name].copy_(torch.from_numpy(draw(spec.law, spec.shape, spec.dtype, 0, index)))
     drawn = [draw(spec.law, spec.shape, spec.dtype, 0, len(specs) + i) for i, spec in enumerate(built.inputs)]
     inputs = [torch.from_numpy(a.astype(a.dtype.name.replace("int32", "int64"))) for a in drawn]
     results = torch_trace.call_module(module, built, inputs)

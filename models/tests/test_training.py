@@ -103,14 +103,14 @@ weights = {s.name: values[s.name] for s in function.arguments if s.role == "para
 others = {n: jax.numpy.asarray(v) for n, v in values.items() if n not in weights}
 ours = jax.jit(jax.grad(lambda w: (function.forward({**others, **w})[0] ** 2).mean()))(weights)
 module = built.make().eval()
-held = dict(module.named_parameters())
+parameters = dict(module.named_parameters())
 with torch.no_grad():
     for name, value in weights.items():
-        held[name].copy_(torch.from_numpy(value))
+        parameters[name].copy_(torch.from_numpy(value))
 [result] = torch_trace.call_module(module, built, [torch.from_numpy(values[s.name]) for s in built.inputs])
 (result ** 2).mean().backward()
 for name in weights:
-    theirs = held[name].grad.numpy()
+    theirs = parameters[name].grad.numpy()
     assert np.abs(theirs).max() > 0, name
     assert np.abs(np.asarray(ours[name]) - theirs).max() <= 1e-4 * np.abs(theirs).max(), name
 print(len(weights))

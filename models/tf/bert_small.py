@@ -13,9 +13,9 @@ LAYERS, WIDTH, HEADS, INNER, VOCABULARY, TOKENS = 4, 512, 8, 2048, 30522, 128
 
 
 def _dense(name: str, inputs: int, outputs: int, dtype: str) -> list[ArgSpec]:
-    law = f"normal:{1 / math.sqrt(inputs):.6g}"
+    distribution = f"normal:{1 / math.sqrt(inputs):.6g}"
     return [
-        ArgSpec(f"{name}.kernel", (inputs, outputs), dtype, law),
+        ArgSpec(f"{name}.kernel", (inputs, outputs), dtype, distribution),
         ArgSpec(f"{name}.bias", (outputs,), dtype, "normal:0.02"),
     ]
 

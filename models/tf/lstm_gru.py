@@ -15,9 +15,9 @@ BATCH, STEPS, SERIES, LSTM, GRU, AHEAD = 8, 24, 7, 64, 48, 6
 
 
 def _cell(name: str, gates: int, inputs: int, units: int, dtype: str) -> list[ArgSpec]:
-    law = f"uniform:{-(units**-0.5):.6g}:{units**-0.5:.6g}"
+    distribution = f"uniform:{-(units**-0.5):.6g}:{units**-0.5:.6g}"
     shapes = {"kernel": (inputs, gates * units), "recurrent": (units, gates * units), "bias": (gates * units,)}
-    return [ArgSpec(f"{name}.{part}", shape, dtype, law) for part, shape in shapes.items()]
+    return [ArgSpec(f"{name}.{part}", shape, dtype, distribution) for part, shape in shapes.items()]
 
 
 @model(name="lstm_gru_tf", family="time_series", framework="tf", size="reduced", trainable=False)
@@ -30,9 +30,9 @@ def build(dtype: str) -> Built:
         kind = x.dtype
         outputs = tf.TensorArray(kind, STEPS, element_shape=state[0].shape)
 
-        def body(t: Any, held: Any, outputs: Any) -> Any:
-            held = step(x[t], held)
-            return t + 1, held, outputs.write(t, held[0])
+        def body(t: Any, state: Any, outputs: Any) -> Any:
+            state = step(x[t], state)
+            return t + 1, state, outputs.write(t, state[0])
 
         start = (tf.constant(0), state, outputs)
         return tf.while_loop(lambda t, *_: t < STEPS, body, start, maximum_iterations=STEPS)[2].stack()

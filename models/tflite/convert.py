@@ -13,9 +13,9 @@ SAMPLES = 8
 """Inputs that the ranges of a quantised model are measured on."""
 
 
-def weight(shape: Sequence[int], law: str, index: int) -> np.ndarray:
+def weight(shape: Sequence[int], distribution: str, index: int) -> np.ndarray:
     """A weight of the file: float32, seed 0."""
-    return draw(law, shape, "float32", 0, index)
+    return draw(distribution, shape, "float32", 0, index)
 
 
 def convert(function: Callable[[Any], Any], shape: Sequence[int], *, integers: bool = False) -> bytes:

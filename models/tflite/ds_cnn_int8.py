@@ -21,8 +21,10 @@ def build(dtype: str) -> bytes:
     from opscope.models.tflite.convert import convert, weight
 
     def forward(x: Any) -> Any:
-        law = f"normal:{math.sqrt(2 / 40):.6g}"
-        x = tf.nn.conv2d(x, weight((10, 4, 1, CHANNELS), law, 0), 2, "SAME") + weight((CHANNELS,), "normal:0.1", 1)
+        distribution = f"normal:{math.sqrt(2 / 40):.6g}"
+        x = tf.nn.conv2d(x, weight((10, 4, 1, CHANNELS), distribution, 0), 2, "SAME") + weight(
+            (CHANNELS,), "normal:0.1", 1
+        )
         x = tf.nn.relu(x)
         for i in range(BLOCKS):
             window = weight((3, 3, CHANNELS, 1), f"normal:{math.sqrt(2 / 9):.6g}", 4 * i + 2)

@@ -28,12 +28,12 @@ def build(dtype: str) -> bytes:
             nonlocal count
             count += 2
             inputs = int(x.shape[-1])
-            law = f"normal:{math.sqrt(2 / (size * size * (inputs if outputs else 1))):.6g}"
+            distribution = f"normal:{math.sqrt(2 / (size * size * (inputs if outputs else 1))):.6g}"
             if outputs:
-                y = tf.nn.conv2d(x, weight((size, size, inputs, outputs), law, count), stride, "SAME")
+                y = tf.nn.conv2d(x, weight((size, size, inputs, outputs), distribution, count), stride, "SAME")
             else:
                 y = tf.nn.depthwise_conv2d(
-                    x, weight((size, size, inputs, 1), law, count), (1, stride, stride, 1), "SAME"
+                    x, weight((size, size, inputs, 1), distribution, count), (1, stride, stride, 1), "SAME"
                 )
             return tf.nn.relu6(y + weight((outputs or inputs,), "normal:0.1", count + 1))
 

@@ -33,8 +33,8 @@ def build(dtype: str) -> TorchBuilt:
         def forward(self, dense: torch.Tensor, sparse: torch.Tensor) -> torch.Tensor:
             """Click probabilities."""
             x = self.bottom(dense)
-            found = [table(sparse[:, i]).sum(1) for i, table in enumerate(self.embeddings)]
-            vectors = torch.stack([x, *found], 1)
+            bags = [table(sparse[:, i]).sum(1) for i, table in enumerate(self.embeddings)]
+            vectors = torch.stack([x, *bags], 1)
             products = torch.bmm(vectors, vectors.transpose(1, 2)) / width
             row, column = torch.tril_indices(tables + 1, tables + 1, -1)
             return self.top(torch.cat([x, products[:, row, column]], 1))

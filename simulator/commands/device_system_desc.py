@@ -35,8 +35,8 @@ def system_desc(board: str, output: Path, build: str | None) -> None:
 
     try:
         named, schema_hash = _build(build)
-        found = load_board_file(Path(board)) if Path(board).suffix in FILES else load_board(board)
-        data = system_desc_bytes(found, schema_hash)
+        system = load_board_file(Path(board)) if Path(board).suffix in FILES else load_board(board)
+        data = system_desc_bytes(system, schema_hash)
     except ValueError as error:
         raise InputProblem(str(error)) from error
     except OSError as error:
@@ -45,8 +45,8 @@ def system_desc(board: str, output: Path, build: str | None) -> None:
         write_whole(output, data)
     except OSError as error:
         raise InputProblem(f"{output}: expected a file that can be written, got: {error.strerror}") from error
-    chips = "1 chip" if found.chips == 1 else f"{found.chips} chips"
-    click.echo(f"{output}: {found.board}, {found.arch}, {chips}, for {named}; schema hash {schema_hash}")
+    chips = "1 chip" if system.chips == 1 else f"{system.chips} chips"
+    click.echo(f"{output}: {system.board}, {system.arch}, {chips}, for {named}; schema hash {schema_hash}")
 
 
 def _build(name: str | None) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""`opscope simulate FILE.ttnn`: runs a device binary on a simulated card and shows what it cost, gave and held."""
+"""`opscope simulate FILE.ttnn`: runs a device binary on a simulated card and shows its cost and its results."""
 
 from __future__ import annotations
 
@@ -183,22 +183,22 @@ def simulate(
         raise InputProblem(" ".join(f"{error}{refused and f'; {refused}'}".split())) from error
     except MemoryError as error:
         raise InputProblem(f"{file}: expected tensors that this machine can hold, got: {error}") from error
-    found = _summary(device.card_type, result, watch, injection, right, hang, writer)
+    summary = _summary(device.card_type, result, watch, injection, right, hang, writer)
     if result is not None:
-        found |= counted
-    if inputs is None and found["non_finite"]:
-        found["non_finite"].append(DRAWN)
+        summary |= counted
+    if inputs is None and summary["non_finite"]:
+        summary["non_finite"].append(DRAWN)
     if recording is not None:
-        found |= {
+        summary |= {
             "partial": recording.partial,
             "events": recording.events,
             "event_seconds": round(recording.seconds, 3),
             "notes": recording.notes,
         }
     if as_json:
-        click.echo(json.dumps(found))
+        click.echo(json.dumps(summary))
     else:
-        _show(executable, result, found, every)
+        _show(executable, result, summary, every)
     if hang:
         ctx.exit(1)
 
@@ -240,9 +240,9 @@ def _inputs(executable: Executable, path: Path | None, seed: int) -> list[np.nda
             got = " ".join(str(error).split())[:120]
             raise InputProblem(f"{path}: expected an .npz of arrays, got: {got}; try numpy.savez") from error
     # Parameters of a plan as a model's are at its start: others would grow from layer to layer, beyond any format.
-    held = {queue.tensor for queue in executable.plan.queues if queue.kind == "ram"}
+    ram = {queue.tensor for queue in executable.plan.queues if queue.kind == "ram"}
     moves = (op for op in executable.program.operations if op.kernel == "to_device")
-    parameters = {op.inputs[0] for op in moves if op.outputs[0] in held}
+    parameters = {op.inputs[0] for op in moves if op.outputs[0] in ram}
     random, drawn = np.random.default_rng(seed), []
     for tensor in executable.program.inputs:
         desc = executable.program.tensors[tensor]
@@ -304,17 +304,17 @@ def _summary(
     writer: Dump | None,
 ) -> dict[str, Any]:
     """What the run gave, as JSON."""
-    found: dict[str, Any] = {"card_type": card, "non_finite": watch.lines()}
+    summary: dict[str, Any] = {"card_type": card, "non_finite": watch.lines()}
     if writer is not None:
-        found["dump"] = str(writer.folder)
+        summary["dump"] = str(writer.folder)
     if injection is not None:
-        found["faults"] = injection.lines()
+        summary["faults"] = injection.lines()
     if hang:
-        found["hang"] = hang
+        summary["hang"] = hang
     if result is None:
-        return found
+        return summary
     profile = result.profile
-    found |= {
+    summary |= {
         "cycles": profile.total_cycles,
         "device_ns": profile.device_ns,
         "l1_peak_bytes": profile.l1_peak_bytes,
@@ -323,8 +323,8 @@ def _summary(
         "ops": [op.figures() for op in profile.ops],
     }
     if right is not None:
-        found["changed"] = [_changed(a, b) for a, b in zip(right.outputs, result.outputs, strict=True)]
-    return found
+        summary["changed"] = [_changed(a, b) for a, b in zip(right.outputs, result.outputs, strict=True)]
+    return summary
 
 
 def _changed(right: np.ndarray, got: np.ndarray) -> int:
@@ -336,13 +336,13 @@ def _changed(right: np.ndarray, got: np.ndarray) -> int:
     return int(np.count_nonzero(left != other))
 
 
-def _show(executable: Executable, result: RunResult | None, found: dict[str, Any], every: bool) -> None:
+def _show(executable: Executable, result: RunResult | None, summary: dict[str, Any], every: bool) -> None:
     page = Page()
     if result is not None:
         ops = list(enumerate(result.profile.ops))
         timed = [row for row in ops if row[1].cycles]
         shown = ops if every else sorted(timed, key=lambda row: -row[1].cycles)[:MOST_ROWS]
-        title = f"{len(ops)} operations on {found['card_type']}"
+        title = f"{len(ops)} operations on {summary['card_type']}"
         if len(shown) < len(ops):
             title += f": {len(shown)} of the {len(timed)} that take cycles (--all shows each)"
         numbers = ("cores", "cycles", "compute", "transfer", "DRAM read", "DRAM written", "NoC")
@@ -372,7 +372,7 @@ def _show(executable: Executable, result: RunResult | None, found: dict[str, Any
             title,
             spare=("transfer", "compute", "NoC", "DRAM written", "DRAM read"),
         )
-        changed = found.get("changed", ())
+        changed = summary.get("changed", ())
         for number, (array, tensor) in enumerate(zip(result.outputs, executable.program.outputs, strict=True)):
             element = executable.program.tensors[tensor].element_type
             shape = "x".join(map(str, (*array.shape, element)))
@@ -383,17 +383,17 @@ def _show(executable: Executable, result: RunResult | None, found: dict[str, Any
             f"{profile.total_cycles:,} cycles, {profile.device_ns / 1000:,.1f} us; most L1 on a core "
             f"{profile.l1_peak_bytes:,} bytes, DRAM {profile.dram_peak_bytes:,} bytes"
         )
-        if found["limiter"]:
-            page.prose(f"limited by {found['limiter']}; cores compute {found['utilisation']:.0%} of the time")
-        page.prose(moved_line(found))
-    if "events" in found:
-        rate = found["events"] / max(found["event_seconds"], 1e-3)
-        page.prose(f"{found['events']:,} events, {rate:,.0f} per second of processor time")
-        if found["partial"]:
+        if summary["limiter"]:
+            page.prose(f"limited by {summary['limiter']}; cores compute {summary['utilisation']:.0%} of the time")
+        page.prose(moved_line(summary))
+    if "events" in summary:
+        rate = summary["events"] / max(summary["event_seconds"], 1e-3)
+        page.prose(f"{summary['events']:,} events, {rate:,.0f} per second of processor time")
+        if summary["partial"]:
             page.prose("partial: stopped at the limit of events; cycles are those of a part; try a larger --max-events")
-    for line in (*found.get("notes", ()), *found.get("faults", ()), *found["non_finite"]):
+    for line in (*summary.get("notes", ()), *summary.get("faults", ()), *summary["non_finite"]):
         page.prose(line)
-    if "dump" in found:
-        page.line(f"results of each operation: {found['dump']}/index.json")
-    if "hang" in found:
-        click.echo(f"hang: {found['hang']}", err=True)
+    if "dump" in summary:
+        page.line(f"results of each operation: {summary['dump']}/index.json")
+    if "hang" in summary:
+        click.echo(f"hang: {summary['hang']}", err=True)

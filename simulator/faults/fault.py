@@ -70,11 +70,11 @@ def parse(text: str) -> Fault:
     kind = re.split(r"[@=]", text, maxsplit=1)[0]
     if kind not in FORMS:
         raise FaultError(f"--fault: expected one of {', '.join(FORMS)}, got {text[:80]!r}; try {FORMS['l1-bit']}")
-    found = _PATTERNS[kind].fullmatch(text.removeprefix(kind))
-    if found is None:
+    matched = _PATTERNS[kind].fullmatch(text.removeprefix(kind))
+    if matched is None:
         example = {"l1-bit": "l1-bit@0-0,0x20000,3", "dram-bit": "dram-bit@0,0x400,3"}.get(kind, FORMS[kind])
         raise FaultError(f"--fault: expected {FORMS[kind]}, got {text[:80]!r}; try {example}")
-    words = found.groups()
+    words = matched.groups()
     match kind:
         case "slow-channel":
             factor = float(words[1])

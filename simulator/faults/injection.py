@@ -166,11 +166,11 @@ class Injection:
         for tensor in step.operation.outputs:
             shape = step.program.tensors[tensor].shape
             matrices = int(np.prod(shape[:-2], dtype=np.int64)) if len(shape) > 2 else 1
-            found: list[tuple[list[tuple[int, int, int]], int] | str] = []
+            places: list[tuple[list[tuple[int, int, int]], int] | str] = []
             if fault.kind == "l1-bit" and placed is not None and placed.chip == self.chip:
                 last = step.program.operations[placed.operation] is step.operation
                 if last and fault.core in set(placed.cores()):
-                    found.append(
+                    places.append(
                         in_output_buffer(
                             placed, self.system, self.plan.pipe_reserve, fault.core, fault.address, matrices
                         )
@@ -182,8 +182,8 @@ class Injection:
                     size = FORMATS[queue.data_format].tile_bytes + self.profile.tile_header_bytes
                     there = in_queue(queue, self.plan, fault.channel or 0, fault.address, size, matrices)
                     if there is not None:
-                        found.append(there if isinstance(there, str) else ([there[0]], there[1]))
-            for there in found:
+                        places.append(there if isinstance(there, str) else ([there[0]], there[1]))
+            for there in places:
                 if isinstance(there, str):
                     if there:
                         effect.missed(there)

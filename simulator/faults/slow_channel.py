@@ -24,8 +24,8 @@ def slowed(
     """Returns the system description by which an operation is timed; `factor_of` has the slow channels."""
 
     def of(op: Operation, program: Program) -> SystemDesc:
-        held = [program.tensors[t] for t in {*op.inputs, *op.outputs} if program.tensors[t].buffer_type == "dram"]
-        sizes = [pages_of(desc, profile) for desc in held]
+        in_dram = [program.tensors[t] for t in {*op.inputs, *op.outputs} if program.tensors[t].buffer_type == "dram"]
+        sizes = [pages_of(desc, profile) for desc in in_dram]
         every = sum(pages * size for pages, size in sizes)
         worst = 1.0
         for channel, factor in factor_of.items() if every else ():

@@ -48,7 +48,7 @@ class CardProgram:
         self.made_from = _made_from(exported, board, configuration, chip_ids, epoch_type)
         """What it was compiled from: a program of equal parts need not be compiled again."""
         self.values: dict[str, np.ndarray] = dict(exported.values)
-        self._held = dict(exported.held)
+        self._held = dict(exported.objects)
         self.compilation = Compilation(
             exported.bytecode,
             board,
@@ -118,9 +118,9 @@ class CardProgram:
         """The program on its card, in this process."""
         return self.hosted.load()
 
-    def follow(self, held: Mapping[str, Any]) -> None:
+    def follow(self, objects: Mapping[str, Any]) -> None:
         """Takes over values that the module holds now and did not when it was last asked. Raises PyBudaError."""
-        changed = {name: value for name, value in held.items() if self._held.get(name) is not value}
+        changed = {name: value for name, value in objects.items() if self._held.get(name) is not value}
         if changed:
             self.update({name: array_of(value) for name, value in changed.items()})
             self._held |= changed

@@ -80,13 +80,13 @@ class CompiledModule:
         another number of either, names that are not different, or an unknown role.
         """
         names = list(results) or [f"output_{i}" for i in range(len(planned.results))]
-        for what, given, described in (
+        for what, got, described in (
             ("arguments", [name for name, _ in arguments], planned.arguments),
             ("results", names, planned.results),
         ):
-            if len(given) != len(described) or len(set(given)) < len(given):
+            if len(got) != len(described) or len(set(got)) < len(got):
                 raise ImageError(
-                    f"{planned.name}.{what}: expected {len(described)} different names, got {', '.join(given[:8])}"
+                    f"{planned.name}.{what}: expected {len(described)} different names, got {', '.join(got[:8])}"
                 )
         if unknown := [role for _, role in arguments if role not in ROLES]:
             raise ImageError(f"{planned.name}.arguments: expected a role of {', '.join(ROLES)}, got {unknown[0]!r}")
@@ -199,18 +199,18 @@ class LoadedModule:
         """Checks that names, shapes and numbers of the parts fit together. Raises ImageError."""
         module = self.module
         _same(f"{module.name}.arguments", module.arguments, _tensors(self.host, self.host.program.inputs))
-        held = _tensors(self.host, self.host.program.outputs)
-        if len(held) != len(module.contents) + len(module.host_results):
+        outputs = _tensors(self.host, self.host.program.outputs)
+        if len(outputs) != len(module.contents) + len(module.host_results):
             raise ImageError(
-                f"{module.name}.contents: expected {len(held)} with the results of the host's part, "
+                f"{module.name}.contents: expected {len(outputs)} with the results of the host's part, "
                 f"got {len(module.contents)} and {len(module.host_results)}"
             )
         _same(
             f"{module.name}.host_results",
             [_result(module, i) for i in module.host_results],
-            held[len(module.contents) :],
+            outputs[len(module.contents) :],
         )
-        for content, desc in zip(module.contents, held, strict=False):
+        for content, desc in zip(module.contents, outputs, strict=False):
             if not content.holds(desc.shape):
                 raise ImageError(
                     f"{module.name}.contents.{content.name}: expected a layout of {list(desc.shape)}, got {content}"

@@ -22,7 +22,7 @@ class Exported:
     """One per argument of the entry function; the role of each says whether it is an input."""
     values: Mapping[str, np.ndarray]
     """Argument that is no input -> its value."""
-    held: Mapping[str, Any] = field(default_factory=dict)
+    objects: Mapping[str, Any] = field(default_factory=dict)
     """Argument -> the object that a module holds as its value; another one then means another value."""
     taps: tuple[tuple[str, int], ...] = ()
     """The last results are these: op and number of its output."""

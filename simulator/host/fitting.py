@@ -10,12 +10,12 @@ from opscope.models.arguments import ArgSpec
 from opscope.simulator.host.errors import PyBudaError
 
 
-def fitting(where: str, given: Sequence[np.ndarray], wanted: Sequence[ArgSpec]) -> list[np.ndarray]:
+def fitting(where: str, arrays: Sequence[np.ndarray], wanted: Sequence[ArgSpec]) -> list[np.ndarray]:
     """Returns inputs in the types that a module takes. Raises PyBudaError for a wrong number, shape or type."""
-    if len(given) != len(wanted):
-        raise PyBudaError(f"{where}: expected {len(wanted)} inputs, got {len(given)}")
+    if len(arrays) != len(wanted):
+        raise PyBudaError(f"{where}: expected {len(wanted)} inputs, got {len(arrays)}")
     fits = []
-    for number, (array, spec) in enumerate(zip(given, wanted, strict=True)):
+    for number, (array, spec) in enumerate(zip(arrays, wanted, strict=True)):
         if array.shape != spec.shape:
             raise PyBudaError(f"{where}: input {number}: expected shape {list(spec.shape)}, got {list(array.shape)}")
         fits.append(of_type(f"{where}: input {number}", array, spec.dtype))

@@ -27,7 +27,7 @@ class HostedProgram:
     board: str
     arguments: tuple[str, ...]
     """The names of the arguments, in order."""
-    given: tuple[bool, ...]
+    is_input: tuple[bool, ...]
     """Of each argument, whether each run is given it; the others stay from run to run."""
     once: bytes
     """What the host computes of parameters and constants alone; empty if `each` does that as well."""
@@ -63,7 +63,7 @@ class XlaProgram:
 
     name: str
     arguments: tuple[str, ...]
-    given: tuple[bool, ...]
+    is_input: tuple[bool, ...]
     module: bytes
     """StableHLO."""
 
@@ -94,7 +94,10 @@ def in_order(
 ) -> list[np.ndarray]:
     """Returns all arguments in their order: inputs, and those that stay from `values`."""
     left = iter(inputs)
-    return [next(left) if given else values[name] for name, given in zip(program.arguments, program.given, strict=True)]
+    return [
+        next(left) if is_input else values[name]
+        for name, is_input in zip(program.arguments, program.is_input, strict=True)
+    ]
 
 
 class LoadedProgram:
@@ -124,9 +127,9 @@ class LoadedProgram:
         if self._resident is None:
             made = self._once.run(arguments).outputs if self._once is not None else []
             self._resident = _laid_out(program.once_contents, made)
-        held = self._each.run(arguments).outputs
-        results = dict(zip(program.each_results, held[len(program.each_contents) :], strict=True))
-        return self._resident | _laid_out(program.each_contents, held), results
+        outputs = self._each.run(arguments).outputs
+        results = dict(zip(program.each_results, outputs[len(program.each_contents) :], strict=True))
+        return self._resident | _laid_out(program.each_contents, outputs), results
 
     def run(self, arguments: Sequence[np.ndarray], *, per_core: bool = False) -> list[np.ndarray]:
         """Returns the results of the program, in order. Raises DeviceError.

@@ -30,8 +30,8 @@ def ops_table() -> str:
     rows = []
     for name in sorted(op.MODULE_OF):
         made = getattr(import_module(f"{HOST}.op.{op.MODULE_OF[name]}"), name)
-        given = inspect.signature(made).parameters.values()
-        parameters = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in given]
+        accepted = inspect.signature(made).parameters.values()
+        parameters = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in accepted]
         signature = str(inspect.Signature(parameters)).removeprefix("(name, ").removeprefix("(name)").removeprefix("(")
         rows.append(f"| `{name}` | `{signature.removesuffix(')')}` | {(made.__doc__ or '').strip().splitlines()[0]} |")
     return "\n".join(["| op | after its name | |", "|---|---|---|", *rows])
@@ -53,8 +53,8 @@ def filled(text: str) -> str:
     for name, table in TABLES.items():
         begin, end = BEGIN.format(name), END.format(name)
         before, _, rest = text.partition(begin)
-        _, found, after = rest.partition(end)
-        text = f"{before}{begin}\n{table()}\n{end}{after}" if found else text
+        _, marker, after = rest.partition(end)
+        text = f"{before}{begin}\n{table()}\n{end}{after}" if marker else text
     return text
 
 

@@ -71,9 +71,9 @@ class Pipeline:
                 have = len(self.devices[0].inputs)
                 raise PyBudaError(f"run: expected {max(1, count)} inputs, got {have}; try push_to_inputs")
             for _ in range(count):
-                given = self.devices[0].inputs.take(lambda: True)
-                assert given is not None
-                self.outputs.put(self.through(given))
+                inputs = self.devices[0].inputs.take(lambda: True)
+                assert inputs is not None
+                self.outputs.put(self.through(inputs))
             return
         first = self.devices[0].inputs.first()
         if first is not None:  # what the compiler refuses is the caller's to see
@@ -89,8 +89,8 @@ class Pipeline:
         """Returns the next input of a run of `count` inputs, or the end."""
         if count and self._taken == count:
             return End()
-        given = self.devices[0].inputs.take(self._takes_no_more, self._begin)
-        return End() if given is None else Item(given, given)
+        inputs = self.devices[0].inputs.take(self._takes_no_more, self._begin)
+        return End() if inputs is None else Item(inputs, inputs)
 
     def _takes_no_more(self) -> bool:
         self.devices[0].check_process()

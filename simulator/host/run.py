@@ -142,12 +142,12 @@ def _initialized_training(
     pipeline = begin(checkpoint_queue=checkpoints, loss_queue=losses, d2d_fwd_queues=forwarded, d2d_bwd_queues=returned)
     if isinstance(inputs, dict):
         inputs = pipeline.devices[0].modules[0].ordered(inputs)
-    given = listed("initialize_pipeline: sample_inputs", inputs, "tensors") or pipeline.devices[0].inputs.first()
+    sample = listed("initialize_pipeline: sample_inputs", inputs, "tensors") or pipeline.devices[0].inputs.first()
     wanted = listed("initialize_pipeline: sample_targets", targets, "tensors") or pipeline.devices[-1].targets.first()
-    if given is None or wanted is None:
-        what = "sample_inputs" if given is None else "sample_targets"
+    if sample is None or wanted is None:
+        what = "sample_inputs" if sample is None else "sample_targets"
         raise PyBudaError(f"initialize_pipeline: expected {what}, or some that were pushed, got neither")
-    pipeline.compile(given, wanted)
+    pipeline.compile(sample, wanted)
     return pipeline.outputs
 
 

@@ -53,17 +53,17 @@ def run_image(
             return
         if image.trains:
             image.run({})  # which says what to do with it
-        given = read_inputs(inputs, image.modules[0].inputs)
+        arrays = read_inputs(inputs, image.modules[0].inputs)
         missing = [package for package in image.device.needs if util.find_spec(package) is None]
         if missing:
             raise ImageError(
                 f"{file}: expected {missing[0]} for the ops of its host, got none; try pip install {missing[0]}"
             )
-        results = image.run(given, per_core=per_core)
+        results = image.run(arrays, per_core=per_core)
         if outputs is not None:
             names = [value.name for value in image.modules[0].results]
-            held: dict[str, Any] = dict(zip(names, results, strict=True))
-            np.savez(outputs, **held)
+            named: dict[str, Any] = dict(zip(names, results, strict=True))
+            np.savez(outputs, **named)
     except (ImageError, DeviceError) as error:
         raise ImageProblem(" ".join(str(error).split())) from error
     except OSError as error:

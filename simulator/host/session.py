@@ -49,7 +49,7 @@ def is_running() -> bool:
 
 
 def check_run() -> None:
-    """Raises what the run has failed with, until somebody was told by `wait` or another run has begun."""
+    """Raises what the run has failed with, until `wait` has raised it or another run has begun."""
     if _SESSION.pipeline is not None and _SESSION.pipeline.failure is not None:
         raise again(_SESSION.pipeline.failure)
 

@@ -19,23 +19,23 @@ def is_tensor(value: Any) -> bool:
 def is_torch(value: Any) -> bool:
     """Whether `value` is a PyTorch tensor, or wraps one."""
     torch = sys.modules.get("torch")
-    held = value.held if isinstance(value, Tensor) else value
-    return torch is not None and isinstance(held, torch.Tensor)
+    elements = value.elements if isinstance(value, Tensor) else value
+    return torch is not None and isinstance(elements, torch.Tensor)
 
 
 def array_of(value: Any) -> np.ndarray:
     """Returns the elements as a NumPy array. Raises PyBudaError for anything that is no array of numbers."""
     if isinstance(value, Tensor):
-        value = value.held
+        value = value.elements
     if value is None:
         raise PyBudaError("tensor: expected elements, got a tensor without a value; try set_value")
     if is_torch(value):
-        held = value.detach().cpu()
-        if str(held.dtype) == "torch.bfloat16":  # NumPy has no such type of its own
+        on_cpu = value.detach().cpu()
+        if str(on_cpu.dtype) == "torch.bfloat16":  # NumPy has no such type of its own
             import ml_dtypes
 
-            return held.float().numpy().astype(ml_dtypes.bfloat16)
-        return held.numpy()
+            return on_cpu.float().numpy().astype(ml_dtypes.bfloat16)
+        return on_cpu.numpy()
     try:
         array = np.asarray(value)
     except (TypeError, ValueError) as error:
@@ -51,7 +51,7 @@ class Tensor:
 
     def __init__(self, value: Any, dev_data_format: DataFormat | None = None) -> None:
         """`value` is an array, or a shape of a tensor without elements. Raises PyBudaError for anything else."""
-        self.held = value if is_tensor(value) else None
+        self.elements = value if is_tensor(value) else None
         sizes = value.shape if is_tensor(value) else value
         if not isinstance(sizes, tuple | list) or not all(isinstance(n, int | np.integer) and n >= 0 for n in sizes):
             raise PyBudaError(f"Tensor: expected an array or the sizes of a shape, got {value!r}"[:300])
@@ -71,7 +71,7 @@ class Tensor:
     @property
     def dtype(self) -> Any:
         """The type of its elements, as the array that it holds names it."""
-        return getattr(self.held, "dtype", None)
+        return getattr(self.elements, "dtype", None)
 
     @property
     def ndim(self) -> int:
@@ -80,17 +80,17 @@ class Tensor:
 
     def has_value(self) -> bool:
         """Whether it has elements."""
-        return self.held is not None
+        return self.elements is not None
 
     def set_value(self, value: Any) -> None:
         """Sets the elements. Raises PyBudaError for another shape."""
         if tuple(value.shape) != self._shape:
             raise PyBudaError(f"tensor: expected shape {list(self._shape)}, got {list(value.shape)}")
-        self.held = value
+        self.elements = value
 
     def value(self) -> Any:
         """Returns the elements: a PyTorch tensor where PyTorch tensors went in, else an array."""
-        return self.held
+        return self.elements
 
     def numpy(self) -> np.ndarray:
         """Returns the elements as a NumPy array."""
@@ -98,7 +98,7 @@ class Tensor:
 
     def to_pytorch(self) -> Any:
         """Returns the elements as a PyTorch tensor. Raises PyBudaError where PyTorch is not installed."""
-        return to_torch(self.held)
+        return to_torch(self.elements)
 
     to_torch = to_pytorch
 
@@ -110,8 +110,8 @@ class Tensor:
         return self._shape[0]
 
     def __repr__(self) -> str:
-        held = "without a value" if self.held is None else repr(self.held)
-        return f"Tensor{list(self._shape)}: {held}"
+        shown = "without a value" if self.elements is None else repr(self.elements)
+        return f"Tensor{list(self._shape)}: {shown}"
 
 
 def to_torch(value: Any) -> Any:

@@ -28,21 +28,21 @@ class Tracing:
         self._counts: dict[str, int] = {}
         self._names: set[str] = set()
 
-    def name(self, given: str, kind: str) -> str:
+    def name(self, wanted: str, kind: str) -> str:
         """Returns the name of an op: the given one, or its kind and a number. Raises PyBudaError if it is taken."""
-        if not given:
+        if not wanted:
             number = self._counts[kind] = self._counts.get(kind, -1) + 1
-            given = f"{kind.lower()}_{number}"
-            while given in self._names:
+            wanted = f"{kind.lower()}_{number}"
+            while wanted in self._names:
                 number = self._counts[kind] = number + 1
-                given = f"{kind.lower()}_{number}"
-        elif given in self._names:
+                wanted = f"{kind.lower()}_{number}"
+        elif wanted in self._names:
             raise PyBudaError(
-                f"{self.module}: expected names of ops that are unique to the module, got {given!r} twice; "
+                f"{self.module}: expected names of ops that are unique to the module, got {wanted!r} twice; "
                 "try '' for a name of its own"
             )
-        self._names.add(given)
-        return given
+        self._names.add(wanted)
+        return wanted
 
     def made(self, name: str, result: Any) -> None:
         """Notes the results of an op, if they are tapped. Raises PyBudaError for an output that it has not."""

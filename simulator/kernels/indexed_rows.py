@@ -59,10 +59,10 @@ def rows_gather(images: Images, call: Call) -> np.ndarray:
     params, (table, indices) = params_of(call, IndexedRowsParams), images
     places, inside = _places(params, indices)
     flat = _as_rows(table, params)
-    found = flat[np.arange(len(flat))[:, np.newaxis], places]
+    rows = flat[np.arange(len(flat))[:, np.newaxis], places]
     if params.fill:
-        found = np.where(inside[..., np.newaxis], found, found.dtype.type(0))
-    return found.reshape(call.outputs[0].shape)
+        rows = np.where(inside[..., np.newaxis], rows, rows.dtype.type(0))
+    return rows.reshape(call.outputs[0].shape)
 
 
 @kernel("rows_scatter", IndexedRowsParams, unit="move", arity=3, l1_bytes=_buffers)

@@ -150,8 +150,8 @@ def paged_scaled_dot_product_attention_decode(images: Images, call: Call) -> np.
 
     def joined(cache: np.ndarray) -> np.ndarray:
         users, blocks = pages.shape
-        held = cache[pages].swapaxes(1, 2)
-        return held.reshape(users, cache.shape[1], blocks * cache.shape[2], cache.shape[3])
+        gathered = cache[pages].swapaxes(1, 2)
+        return gathered.reshape(users, cache.shape[1], blocks * cache.shape[2], cache.shape[3])
 
     return _of_one_position(query, joined(key), joined(value), [last], call)
 

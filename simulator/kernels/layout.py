@@ -1,4 +1,4 @@
-"""Kernels that change where and how a tensor is held, conversions, and reinterpretation of bits."""
+"""Kernels that move a tensor or change its layout, conversions, and reinterpretation of bits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _same(images: Images, call: Call) -> np.ndarray:
 
 
 PLACING = ("to_layout", "to_device", "from_device", "to_memory_config")
-"""Kernels whose result is their operand, held somewhere else or in another order."""
+"""Kernels whose result is their operand, in another place or layout."""
 for _name in PLACING:
     kernel(_name, LayoutParams, unit="move", picks=True)(_same)
 

@@ -35,12 +35,12 @@ def test_the_unit_with_most_cycles_limits(of, name):
 
 def test_counters_of_a_run_add_up():
     ops = (cost(compute=300, launch=100, cores=32, noc_bytes=5), cost(launch=3000, dram_bytes=70, cores=1, noc_bytes=6))
-    found = counters(Profile(ops, 1.0, 0, 0), N150, 64)
-    assert found.limiter == "launch"
-    assert found.utilisation == pytest.approx(300 * 32 / (3400 * 64))
-    assert (found.dram_bytes, found.noc_bytes) == (70, 11)
+    counted = counters(Profile(ops, 1.0, 0, 0), N150, 64)
+    assert counted.limiter == "launch"
+    assert counted.utilisation == pytest.approx(300 * 32 / (3400 * 64))
+    assert (counted.dram_bytes, counted.noc_bytes) == (70, 11)
 
 
 def test_a_run_without_cycles_has_no_limiter():
-    found = counters(Profile((), 1.0, 0, 0), N150, 64)
-    assert (found.limiter, found.utilisation, found.dram_bytes) == (None, None, 0)
+    counted = counters(Profile((), 1.0, 0, 0), N150, 64)
+    assert (counted.limiter, counted.utilisation, counted.dram_bytes) == (None, None, 0)

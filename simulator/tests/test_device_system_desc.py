@@ -23,8 +23,8 @@ def test_a_board_becomes_a_descriptor_for_a_build(tmp_path: Path) -> None:
     assert said.count("\n") == 1
     assert "n300, wormhole_b0, 2 chips, for jax-tt-plugin==0.1.2" in said
     schema_hash = api.schema_hash_of("jax-tt-plugin", "0.1.2")
-    found = api.read_system_desc(file.read_bytes(), file.name, schema_hash)
-    assert [chip.arch_name for chip in found.chips] == ["wormhole_b0", "wormhole_b0"]
+    description = api.read_system_desc(file.read_bytes(), file.name, schema_hash)
+    assert [chip.arch_name for chip in description.chips] == ["wormhole_b0", "wormhole_b0"]
 
 
 def test_a_hash_of_a_build_of_ones_own_is_taken(tmp_path: Path) -> None:

@@ -99,16 +99,16 @@ def test_the_matrix_unit_has_numbers_where_ieee_has_infinity(dtype: type, fideli
             "bf16" if dtype is BF16 else "f16",
             Numerics(fidelity=fidelity),
         )[0]
-        for a, b, found in zip(left[0], right[0], got, strict=True):
+        for a, b, value in zip(left[0], right[0], got, strict=True):
             x, y = number(a), number(b)
             exact = product(x, y, fidelity) if name == "multiply" else x + y if name == "add" else x - y
             expected = packed(exact, dtype)
             if dtype is np.float16 and abs(expected) > LARGEST[dtype]:
-                assert abs(float(found)) >= LARGEST[dtype], (name, a, b, found)  # its overflow is another test's
-                assert np.signbit(found) == (exact < 0), (name, a, b, found)
+                assert abs(float(value)) >= LARGEST[dtype], (name, a, b, value)  # its overflow is another test's
+                assert np.signbit(value) == (exact < 0), (name, a, b, value)
                 continue
-            assert float(found) == expected, (name, a, b, found, expected)
-            assert not (found == 0 and np.signbit(found)), (name, a, b)
+            assert float(value) == expected, (name, a, b, value, expected)
+            assert not (value == 0 and np.signbit(value)), (name, a, b)
 
 
 BLOCKS = {"Bfp8": (2**-14, 127 * 2**10), "Bfp8_b": (2**-126, 127 * 2**121)}
@@ -157,15 +157,15 @@ def test_block_formats_have_neither_infinity_nor_nan(data_format: str, fidelity:
             data_format=data_format,
         )
         assert not got[:, 1:].any()
-        for a, b, found in zip(left[0], right[0], got[:, 0], strict=True):
+        for a, b, value in zip(left[0], right[0], got[:, 0], strict=True):
             x, y = exactly(a, data_format), exactly(b, data_format)
             exact = product(x, y, fidelity) if name == "multiply" else x + y if name == "add" else x - y
             if abs(exact) < 2**127:
                 exact = Fraction(float(np.float32(float(exact))))  # as Dst holds it
             # Packing cuts to the eight bits of bfloat16 before it rounds to seven.
             expected = float(in_block(leading(exact, 7), data_format))
-            assert float(found) == expected, (name, a, b, found, expected)
-            assert not (found == 0 and np.signbit(found)), (name, a, b)
+            assert float(value) == expected, (name, a, b, value, expected)
+            assert not (value == 0 and np.signbit(value)), (name, a, b)
 
 
 @pytest.mark.parametrize(("dtype", "data_format"), [(np.float32, None), (BF16, None), (BF16, "Bfp8"), (BF16, "Bfp8_b")])

@@ -48,9 +48,9 @@ def same_bits(kernel: str, arrays: list[np.ndarray], out: str, *, board: str = "
     device, size = Device(board), max(a.size for a in arrays)
 
     def run(part: slice) -> np.ndarray:
-        given = [a[part] if a.size == size else a.reshape(1) for a in arrays]
-        shape = next(a.shape for a in given if a.size > 1)
-        return run_result(kernel, EltwiseParams(), given, shape, out, Numerics(**numerics), device=device).outputs[0]
+        parts = [a[part] if a.size == size else a.reshape(1) for a in arrays]
+        shape = next(a.shape for a in parts if a.size > 1)
+        return run_result(kernel, EltwiseParams(), parts, shape, out, Numerics(**numerics), device=device).outputs[0]
 
     whole = run(slice(None))
     parts = np.concatenate([run(slice(at, at + PART)) for at in range(0, size, PART)])

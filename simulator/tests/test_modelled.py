@@ -76,20 +76,20 @@ def test_errors_of_transfers_are_those_of_the_published_rows() -> None:
 
 def test_a_board_shows_its_own() -> None:
     code, text = shown("e150", "--json")
-    found = json.loads(text)
-    assert (code, found["arch"], found["profiles"]["buda"]["grid"]) == (0, "grayskull", [10, 12])
-    assert "Float32" not in found["dst_formats"]
-    assert not any(error["what"] == PRODUCTS for error in found["errors"])  # nobody published Grayskull's
+    document = json.loads(text)
+    assert (code, document["arch"], document["profiles"]["buda"]["grid"]) == (0, "grayskull", [10, 12])
+    assert "Float32" not in document["dst_formats"]
+    assert not any(error["what"] == PRODUCTS for error in document["errors"])  # nobody published Grayskull's
     assert not any(error["what"] == PRODUCTS for error in json.loads(shown("n300", "--json")[1])["errors"])
     code, text = shown("p150")
     assert code == 0
     assert "median 11.9 %" in text
     assert "cycles of a core are Wormhole's" in text
     code, harvested = shown("n150-harvested-2052", "--json")
-    found = json.loads(harvested)
-    assert (code, found["profiles"]["buda"]["grid"]) == (0, [8, 8])
-    assert found["passes_by"] == passes.state
-    assert any(error["what"] == PRODUCTS for error in found["errors"])
+    document = json.loads(harvested)
+    assert (code, document["profiles"]["buda"]["grid"]) == (0, [8, 8])
+    assert document["passes_by"] == passes.state
+    assert any(error["what"] == PRODUCTS for error in document["errors"])
 
 
 def test_an_unknown_board_is_one_line() -> None:

@@ -37,8 +37,8 @@ SHAPES = {
 }
 
 
-def placed(held: tuple[CoreBuffer, ...], **changes: Any) -> PlacedOp:
-    op = PlacedOp("op", 1, 0, 0, 0, 0, (1, 1), False, "R", (1, 1), BlockPlan(), 1, 1, "r", held)
+def placed(buffers: tuple[CoreBuffer, ...], **changes: Any) -> PlacedOp:
+    op = PlacedOp("op", 1, 0, 0, 0, 0, (1, 1), False, "R", (1, 1), BlockPlan(), 1, 1, "r", buffers)
     return replace(op, **changes)
 
 

@@ -63,10 +63,10 @@ def test_programs_give_the_bits_of_one_pass(loaded: Executable, per_core: bool) 
         results += [run.pop(Y) for _ in call]
     order = [{X: array, W: weights} for array in inputs]
     names = [queue.name for queue in loaded.plan.queues if queue.source == "HOST"]
-    for given, result in zip(order, results, strict=True):
-        (expected,) = loaded.run([given[name] for name in names]).outputs
+    for content, result in zip(order, results, strict=True):
+        (expected,) = loaded.run([content[name] for name in names]).outputs
         np.testing.assert_array_equal(result, expected)
-        z = np.tanh(given[X][0] @ weights[0])
+        z = np.tanh(content[X][0] @ weights[0])
         np.testing.assert_allclose(result[0], z + z.T, atol=0.15)
     assert run.profile.total_cycles > 0
 
@@ -112,7 +112,7 @@ def test_what_another_chips_graph_computes_comes_without_a_queue(planned: Binary
     between = {queue.name for queue in plan.queues if queue.source != "HOST" and queue.name != Y}
     assert between
     lines = tuple(
-        replace(line, settings=tuple(held for held in line.settings if held.queue not in between))
+        replace(line, settings=tuple(setting for setting in line.settings if setting.queue not in between))
         for line in plan.programs[0].instructions
         if not set(line.names) & between
     )

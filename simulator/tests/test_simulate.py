@@ -74,9 +74,9 @@ def test_a_fault_shows_in_the_command_and_in_the_difference_of_two_dumps(folder,
     place = api.load_board("n150").ttnn.dram_unreserved_base + 2
     done = call(simulate, *words, tmp_path / "wrong", "--fault", f"dram-bit@1,{place},7", "--json")
     assert done.exit_code == 0, done.output
-    found = json.loads(done.output)
-    assert found["changed"] == [1]
-    assert "element (32, 0) 3.0 -> 6.0" in found["faults"][0]
+    report = json.loads(done.output)
+    assert report["changed"] == [1]
+    assert "element (32, 0) 3.0 -> 6.0" in report["faults"][0]
     done = call(diff_tensors, tmp_path / "right", tmp_path / "wrong", "--json")
     assert done.exit_code == 1
     first = json.loads(done.output)[0]
@@ -163,11 +163,11 @@ def test_the_worst_difference_comes_first():
     left = right.copy()
     left[1, 39, 20], left[0, 1, 2], left[0, 0, 0] = 2.0, -3.0, np.nan
     right[0, 0, 1] = left[0, 0, 1] = np.nan
-    found = compare("x", left, right)
-    assert [d.index for d in found.worst] == [(0, 0, 0), (0, 1, 2), (1, 39, 20)]
-    assert found.worst[2].place == "tile (1, 1, 0), face 1, row 7"
-    assert found.differing == 3
-    assert found.tiles[0] == ("tile (0, 0, 0)", 2)
+    report = compare("x", left, right)
+    assert [d.index for d in report.worst] == [(0, 0, 0), (0, 1, 2), (1, 39, 20)]
+    assert report.worst[2].place == "tile (1, 1, 0), face 1, row 7"
+    assert report.differing == 3
+    assert report.tiles[0] == ("tile (0, 0, 0)", 2)
     assert compare("x", left, right, above=2.5).differing == 2
 
 
@@ -233,9 +233,9 @@ def test_bits_of_a_planned_program_lie_where_its_plan_says(folder, tmp_path):
     np.savez(tmp_path / "in.npz", np.full((1, 40, 8), 3, np.float32), np.ones((1, 40, 8), np.float32))
     done = call(simulate, planned, "--inputs", tmp_path / "in.npz", "--fault", fault, "--json")
     assert done.exit_code == 0, done.output
-    found = json.loads(done.output)
-    assert "element (0, 32, 3) 0.69140625 -> -0.69140625" in found["faults"][0]  # log(2) in bfloat16
-    assert found["changed"] == [1]
+    report = json.loads(done.output)
+    assert "element (0, 32, 3) 0.69140625 -> -0.69140625" in report["faults"][0]  # log(2) in bfloat16
+    assert report["changed"] == [1]
     done = call(simulate, planned, "--inputs", tmp_path / "in.npz", "--fault", f"dead-core@{row}-{col}", "--json")
     assert done.exit_code == 1
     assert "hang" in json.loads(done.output)

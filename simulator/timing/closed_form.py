@@ -100,17 +100,17 @@ def _controls(executable: Loaded) -> Iterator[tuple[str, Operation, OpCost, Cont
 
 def _predicates(executable: Loaded) -> dict[str, OpCost]:
     """Returns the programs at whose call the host reads a predicate or a branch's number: a `while`'s condition."""
-    found = {}
+    costs = {}
     for _, op, cost, params in _controls(executable):
         if op.kernel not in ("load_cached", "for"):
-            found |= dict.fromkeys(params.programs[:1] if op.kernel == "while" else params.programs, cost)
-    return found
+            costs |= dict.fromkeys(params.programs[:1] if op.kernel == "while" else params.programs, cost)
+    return costs
 
 
 def _kept(executable: Loaded) -> set[str]:
     """Returns the programs that run once for the same parameters, and those that they call."""
     calls = [(caller, op.kernel == "load_cached", params.programs) for caller, op, _, params in _controls(executable)]
-    found = {name for _, kept, names in calls if kept for name in names}
-    while more := {name for caller, _, names in calls if caller in found for name in names} - found:
-        found |= more
-    return found
+    programs = {name for _, kept, names in calls if kept for name in names}
+    while more := {name for caller, _, names in calls if caller in programs for name in names} - programs:
+        programs |= more
+    return programs

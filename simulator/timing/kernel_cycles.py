@@ -74,12 +74,12 @@ def product_stages(work: BlockWork, c: Product) -> tuple[float, float, float]:
     return work.mblock_m * work.mblock_n * block, left, right
 
 
-def sparse_product(work: BlockWork, held: SparseTiles, c: Sparse) -> float:
+def sparse_product(work: BlockWork, sparse: SparseTiles, c: Sparse) -> float:
     """Returns the cycles of a product that skips the zero tiles of its left operand."""
     columns = work.ublock_ct
-    decode = held.strips * (c.strip + work.mblock_m * (c.row + work.mblock_n * c.block))
-    math = held.tiles * work.mblock_n * max(c.pair + columns * (c.column + c.phase * work.phases), c.least)
-    partial = held.ublocks * work.mblock_n * c.reload_tile * work.ublock_tiles
+    decode = sparse.strips * (c.strip + work.mblock_m * (c.row + work.mblock_n * c.block))
+    math = sparse.tiles * work.mblock_n * max(c.pair + columns * (c.column + c.phase * work.phases), c.least)
+    partial = sparse.ublocks * work.mblock_n * c.reload_tile * work.ublock_tiles
     return c.start + decode + math + partial + work.ublocks * work.ublock_tiles * c.pack_tile
 
 
@@ -105,8 +105,8 @@ def width_of(bits: int, block: bool = True) -> str:
 def nearest(table: Mapping[str, Entry], width: str, prefix: str = "") -> Entry:
     """Returns the entry of a width, or of the nearest one that was measured. Raises KeyError if there is none."""
     for each in (width, *NEAREST[width]):
-        if (found := table.get(f"{prefix}{each}")) is not None:
-            return found
+        if (entry := table.get(f"{prefix}{each}")) is not None:
+            return entry
     raise KeyError(f"{prefix}{width}: no constants of any width")
 
 
@@ -115,9 +115,9 @@ def path_of(constants: Constants, operands: int, width: str) -> DataPath:
     of ops with two operands (tt-budabackend, perf_lib/op_model/op_model.cpp: factor 2 for 16 bits, 4 for 32).
     """
     for each in (width, *NEAREST[width]):
-        if (found := constants.data.get(f"{operands}/{each}")) is not None:
+        if (entry := constants.data.get(f"{operands}/{each}")) is not None:
             factor = BITS[width] / BITS[each]
-            return DataPath(found.ublock, found.tile * factor, found.moved * factor)
+            return DataPath(entry.ublock, entry.tile * factor, entry.moved * factor)
     raise KeyError(f"{operands}/{width}: no path of data of any width")
 
 

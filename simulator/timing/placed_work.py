@@ -65,9 +65,9 @@ def op_work(op: Operation, program: Program, where: PlacedOp) -> tuple[str, Bloc
 
 def _formats(op: Operation, program: Program, where: PlacedOp) -> list[str]:
     """Returns the formats of an op's operands and result, as its cores hold them; of a step of a fused op, its own."""
-    held = [buffer.data_format for buffer in where.buffers if buffer.role in ("input", "output", "parameter")]
-    if held and not where.steps:
-        return held
+    formats = [buffer.data_format for buffer in where.buffers if buffer.role in ("input", "output", "parameter")]
+    if formats and not where.steps:
+        return formats
     return [program.tensors[t].data_format for t in (*op.inputs, *op.outputs)]
 
 

@@ -67,9 +67,9 @@ def _shares(constants: Constants, kernel: str, work: BlockWork, width: str, l1_a
     path = work.ublocks * data_path(work, path_of(constants, min(work.operands, 2), width))
     if work.sparse is not None:
         c = nearest(constants.sparse, width)
-        held, columns = work.sparse, work.ublock_ct
-        decode = held.strips * (c.strip + work.mblock_m * (c.row + work.mblock_n * c.block))
-        math = held.tiles * work.mblock_n * max(c.pair + columns * (c.column + c.phase * work.phases), c.least)
+        sparse, columns = work.sparse, work.ublock_ct
+        decode = sparse.strips * (c.strip + work.mblock_m * (c.row + work.mblock_n * c.block))
+        math = sparse.tiles * work.mblock_n * max(c.pair + columns * (c.column + c.phase * work.phases), c.least)
         return decode, math, work.ublocks * work.ublock_tiles * c.pack_tile
     if kernel in ("matmul", "depthwise"):
         p = constants.products[kernel] if kernel == "depthwise" else product_of(constants, width, l1_acc=l1_acc)

@@ -38,7 +38,7 @@ class Timed(ClosedForm):
             return costs  # their work; `cost` runs the epochs
         profile, recording = executable.device.profile, self.recording
         recording.clock_ghz = executable.device.system.clock_ghz
-        found, begin = [], 0.0
+        by_events, begin = [], 0.0
         for number, (op, cost) in enumerate(zip(program.operations, costs, strict=True)):
             if cost.cores and not recording.partial:
                 system = executable.system_of(op, program)
@@ -46,8 +46,8 @@ class Timed(ClosedForm):
                 recording.ops[-1].flops = flops_of(op, program)
                 begin += cycles
                 cost = replace(cost, cycles=math.ceil(cycles))
-            found.append(cost)
-        return found
+            by_events.append(cost)
+        return by_events
 
     def cost(self, executable: Loaded, trip_counts: TripCounts | None = None) -> Profile:
         """Returns the cost of a run in which each called program ran as often as `trip_counts` says; without them,

@@ -20,7 +20,7 @@ def trace_events(recording: Recording) -> list[dict[str, Any]]:
     """Returns the events: names of cores and threads, and a complete event (`X`) for each piece of work."""
     per_us = recording.clock_ghz * 1000
     numbers: dict[tuple[int, int, tuple[int, int]], int] = {}
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     for span in recording.spans:
         section = span.section if recording.planned else 0
         key = (section, span.chip, span.core)
@@ -29,13 +29,13 @@ def trace_events(recording: Recording) -> list[dict[str, Any]]:
             epoch = f"epoch {section}, " if recording.planned else ""
             label = f"{epoch}chip {span.chip}, core {span.core[0]}-{span.core[1]}"
             pid = numbers[key]
-            found.append({"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": label}})
-            found += [
+            entries.append({"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": label}})
+            entries += [
                 {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}}
                 for tid, name in enumerate(THREADS, 1)
             ]
         where = {"epoch": section, "input": span.input} if recording.planned else {"operation": span.section}
-        found.append(
+        entries.append(
             {
                 "ph": "X",
                 "name": named(span, recording),
@@ -53,7 +53,7 @@ def trace_events(recording: Recording) -> list[dict[str, Any]]:
                 },
             }
         )
-    return found
+    return entries
 
 
 def named(span: Span, recording: Recording) -> str:

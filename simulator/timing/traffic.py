@@ -130,8 +130,8 @@ def _readers(ops: Sequence[PlacedOp], program: Program) -> dict[int, list[int]]:
 
 def moved_of(plan: Plan, program: Program) -> dict[int, Moved]:
     """Returns what each operation of a plan moves, by its number in the entry."""
-    prologue, found = resident_queues(plan), dict[int, Moved]()
+    prologue, by_operation = resident_queues(plan), dict[int, Moved]()
     for epoch in plan.epochs:
         ops = [op for op in plan.ops if (op.epoch, op.chip) == (epoch.number, epoch.chip)]
-        found |= Traffic(epoch, ops, plan, program).of_operations(prologue)
-    return found
+        by_operation |= Traffic(epoch, ops, plan, program).of_operations(prologue)
+    return by_operation

@@ -62,9 +62,9 @@ DECIDES: dict[str, tuple[int, ...]] = {
 
 def deciding(model: ModelProto) -> list[str]:
     """Returns the graph inputs that decide the program, in the graph's order."""
-    held = {tensor.name for tensor in model.graph.initializer}
+    initializers = {tensor.name for tensor in model.graph.initializer}
     names = {name for node in model.graph.node for name in _of(node)}
-    return [info.name for info in model.graph.input if info.name in names - held]
+    return [info.name for info in model.graph.input if info.name in names - initializers]
 
 
 def _of(node: NodeProto) -> list[str]:

@@ -63,9 +63,9 @@ def interpret(parent: Parent) -> int:
             name = place["name"] if set(names) == set(task["inputs"]) else fallback
             interpreter.set_tensor(place["index"], archive[name].astype(place["dtype"]).reshape(place["shape"]))
     interpreter.invoke()
-    found = [interpreter.get_tensor(place["index"]) for place in interpreter.get_output_details()]
-    np.savez(folder / "results.npz", *found)
-    return len(found)
+    results = [interpreter.get_tensor(place["index"]) for place in interpreter.get_output_details()]
+    np.savez(folder / "results.npz", *results)
+    return len(results)
 
 
 def _keep_biases() -> None:

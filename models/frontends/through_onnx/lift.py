@@ -40,8 +40,8 @@ def fix_inputs(
 
     Raises Refused if some stay open.
     """
-    held = {t.name for t in model.graph.initializer}
-    inputs = [info for info in model.graph.input if info.name not in held]
+    initializers = {t.name for t in model.graph.initializer}
+    inputs = [info for info in model.graph.input if info.name not in initializers]
     for info in inputs:
         tensor = info.type.tensor_type
         if not info.type.HasField("tensor_type") or not tensor.HasField("shape"):

@@ -41,14 +41,14 @@ def with_all_results(
     model: ModelProto, inputs: dict[str, np.ndarray]
 ) -> tuple[ModelProto, list[np.ndarray], list[str]]:
     """The model with every tensor that a node computes as a result, the tensors' values, and the nodes' names."""
-    found: Any = evaluator(model).run(None, dict(inputs), intermediate=True)
+    computed: Any = evaluator(model).run(None, dict(inputs), intermediate=True)
     out = ModelProto()
     out.CopyFrom(model)
     del out.graph.output[:]
     values, names = [], []
     for index, node in enumerate(model.graph.node):
         for name in node.output:
-            value = found.get(name)
+            value = computed.get(name)
             # What is made of shapes alone is folded before the import, and has no node there.
             if not isinstance(value, np.ndarray | np.generic) or node.op_type in ("Constant", "Shape"):
                 continue

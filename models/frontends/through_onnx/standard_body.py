@@ -72,7 +72,9 @@ def _body(node: NodeProto, opset: int, types: list[TypeProto]) -> FunctionProto 
     return body
 
 
-def _fill_in_attributes(nodes: Iterable[NodeProto], given: Mapping[str, AttributeProto], schema: defs.OpSchema) -> None:
+def _fill_in_attributes(
+    nodes: Iterable[NodeProto], by_name: Mapping[str, AttributeProto], schema: defs.OpSchema
+) -> None:
     """Replaces references to attributes in a body, also in its subgraphs, by their values or their defaults."""
     for node in nodes:
         attributes = list(node.attribute)
@@ -80,7 +82,7 @@ def _fill_in_attributes(nodes: Iterable[NodeProto], given: Mapping[str, Attribut
         for attribute in attributes:
             wanted = attribute.ref_attr_name
             if wanted:
-                value = given.get(wanted) or (wanted in schema.attributes and schema.attributes[wanted].default_value)
+                value = by_name.get(wanted) or (wanted in schema.attributes and schema.attributes[wanted].default_value)
                 if not value or not value.type:
                     continue  # optional and not given: the inner op's default holds
                 filled = AttributeProto()
@@ -88,5 +90,5 @@ def _fill_in_attributes(nodes: Iterable[NodeProto], given: Mapping[str, Attribut
                 filled.name = attribute.name
                 attribute = filled
             if attribute.type == AttributeProto.GRAPH:
-                _fill_in_attributes(attribute.g.node, given, schema)
+                _fill_in_attributes(attribute.g.node, by_name, schema)
             node.attribute.append(attribute)

@@ -67,8 +67,8 @@ def _with_weights(loaded: Loaded, weights: Any, call: Callable[..., Any]) -> tup
             return jax.tree_util.tree_unflatten(shape, [w[spec.name] for spec in specs])
 
         inputs_by_name = {name: rebuilt(specs_of_input, shape) for name, (specs_of_input, _, shape) in trees.items()}
-        held = rebuilt(specs, structure)
-        return call(held, *inputs_by_name.values()) if loaded.positional else call(held, **inputs_by_name)
+        leaves = rebuilt(specs, structure)
+        return call(leaves, *inputs_by_name.values()) if loaded.positional else call(leaves, **inputs_by_name)
 
     inputs = [spec for specs_of_input, _, _ in trees.values() for spec in specs_of_input]
     brought = {name: value for _, specs_of_input, _ in trees.values() for name, value in specs_of_input.items()}
@@ -94,8 +94,8 @@ def _flax(loaded: Loaded) -> tuple[Built, dict[str, np.ndarray]]:
     graph, keys, state = nnx.split(loaded.model, nnx.RngState, ...)
     weights = nnx.to_pure_dict(state)
 
-    def call(held: Any, *args: Any, **named: Any) -> Any:
-        nnx.replace_by_pure_dict(state, held)
+    def call(leaves: Any, *args: Any, **named: Any) -> Any:
+        nnx.replace_by_pure_dict(state, leaves)
         return nnx.merge(graph, keys, state)(*args, **named)
 
     return _with_weights(loaded, weights, call)
@@ -106,9 +106,9 @@ def _keras(loaded: Loaded) -> tuple[Built, dict[str, np.ndarray]]:
 
     specs, values = [], {}
     for name, tree in loaded.inputs.items():
-        specs_of_input, held, _ = _leaves(tree, name, "input")
+        specs_of_input, leaves, _ = _leaves(tree, name, "input")
         specs += specs_of_input
-        values |= held
+        values |= leaves
     built = as_function(loaded.model, specs)
     return built, {**{n: np.asarray(v.value) for n, v in named_variables(loaded.model).items()}, **values}
 
@@ -127,8 +127,8 @@ def _torch(loaded: Loaded) -> Converted:
     call = torch_trace.by_trace(module, torch_built)
 
     def forward(w: Mapping[str, Any]) -> Any:
-        held = {name: w[spec.name] for spec, name in zip(weights, names, strict=True)}
-        return call(held, [w[spec.name] for spec in specs])
+        leaves = {name: w[spec.name] for spec, name in zip(weights, names, strict=True)}
+        return call(leaves, [w[spec.name] for spec in specs])
 
     state: dict[str, torch.Tensor] = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     values = {s.name: _array(state[n]) for s, n in zip(weights, names, strict=True) if state[n].device.type != "meta"}

@@ -59,13 +59,13 @@ def signature(built: TfBuilt) -> list[Any]:
 def captured(graph: Any, built: TfBuilt) -> list[tuple[str, Any, np.ndarray]]:
     """Name as an argument, variable (None for a constant) and value of all that a traced function captured."""
     taken = {spec.name for spec in built.arguments}
-    variables, found = {id(v.handle): v for v in graph.variables}, []
+    variables, captures = {id(v.handle): v for v in graph.variables}, []
     for tensor, _ in graph.captures:
         variable = variables.get(id(tensor))
         label = _fresh(variable.name.removesuffix(":0") if variable is not None else "constant", taken)
         taken.add(label)
-        found.append((label, variable, variable.numpy() if variable is not None else tensor.numpy()))
-    return found
+        captures.append((label, variable, variable.numpy() if variable is not None else tensor.numpy()))
+    return captures
 
 
 def _dtype(name: str) -> Any:

@@ -22,11 +22,11 @@ def results(built: TfBuilt, values: Mapping[str, np.ndarray]) -> list[np.ndarray
         return built.function(*tensors)
 
     function = tf.function(entry, input_signature=signature(built), autograph=False).get_concrete_function()
-    for label, variable, held in captured(function.graph, built):
-        given = values.get(label, held)
+    for label, variable, current in captured(function.graph, built):
+        wanted = values.get(label, current)
         if variable is not None:
-            variable.assign(given)
-        elif not np.array_equal(given, held):
+            variable.assign(wanted)
+        elif not np.array_equal(wanted, current):
             raise NoOwnResults(f"{label} is a constant of the function and has another value here")
-    found = function(*(tf.constant(values[spec.name]) for spec in built.arguments))
-    return [np.asarray(tensor) for tensor in tf.nest.flatten(found)]
+    outputs = function(*(tf.constant(values[spec.name]) for spec in built.arguments))
+    return [np.asarray(tensor) for tensor in tf.nest.flatten(outputs)]

@@ -84,11 +84,11 @@ def card(program: Program, arch: str, settings: Sequence[str]) -> Runner:
     def step(values: dict[str, np.ndarray], seconds: Seconds) -> Sequence[np.ndarray]:
         began = time.perf_counter()
         arguments = loaded.in_order(values)
-        queues, held = loaded.runner.push(arguments)
+        queues, by_number = loaded.runner.push(arguments)
         pushed = time.perf_counter()
         outputs = loaded.program.run(queues).outputs
         ran = time.perf_counter()
-        results = loaded.runner.pop(arguments, held, outputs)
+        results = loaded.runner.pop(arguments, by_number, outputs)
         seconds.push += pushed - began
         seconds.device += ran - pushed
         seconds.pop += time.perf_counter() - ran

@@ -28,16 +28,16 @@ KINDS: dict[str, type] = {
 """Argument -> its class; None is always allowed."""
 
 
-def check_arguments(name: str, given: dict[str, Any]) -> None:
+def check_arguments(name: str, arguments: dict[str, Any]) -> None:
     """Checks what a device is given, by the names of `KINDS`. Raises PyBudaError, NoMeaningHere."""
     for what, kind in KINDS.items():
-        one_of(f"{name}: {what}", given[what], kind)
-    devtype = given["devtype"]
+        one_of(f"{name}: {what}", arguments[what], kind)
+    devtype = arguments["devtype"]
     if devtype is not None and devtype.name in REFUSED:
         raise NoMeaningHere(
             f"{name}: devtype: expected Silicon, Golden or NoBackend, got {devtype.name}: {REFUSED[devtype.name]}"
         )
-    if devtype is BackendType.Invalid or given["fp32_fallback"] is DataFormat.Invalid:
+    if devtype is BackendType.Invalid or arguments["fp32_fallback"] is DataFormat.Invalid:
         raise PyBudaError(f"{name}: expected a devtype and a format, got Invalid")
 
 
@@ -57,18 +57,18 @@ def cards(name: str, num_chips: Any, chip_ids: Any, arch: BackendDevice | None) 
         absent = [chip for chip in ids if chip not in by_id]
         if absent:
             raise PyBudaError(f"{name}: chip_ids: expected some of {', '.join(map(str, by_id))}, got {absent[0]!r}")
-        found = [by_id[chip] for chip in ids]
+        chosen = [by_id[chip] for chip in ids]
     else:
-        found = there if arch is None else [card for card in there if card.arch is arch]
-        if (num_chips or 1) > len(found):
+        chosen = there if arch is None else [card for card in there if card.arch is arch]
+        if (num_chips or 1) > len(chosen):
             raise PyBudaError(
-                f"{name}: num_chips: expected at most {len(found)}, which are there, got {num_chips or 1}"
+                f"{name}: num_chips: expected at most {len(chosen)}, which are there, got {num_chips or 1}"
             )
-        found = found[:num_chips] if num_chips else found
-    kinds = sorted({card.arch.name for card in found} | ({arch.name} if arch is not None else set()))
+        chosen = chosen[:num_chips] if num_chips else chosen
+    kinds = sorted({card.arch.name for card in chosen} | ({arch.name} if arch is not None else set()))
     if len(kinds) > 1:
         raise PyBudaError(f"{name}: expected cards of one architecture, got {', '.join(kinds)}; try chip_ids")
-    return found[0].arch, [card.chip_id for card in found], found[0].board
+    return chosen[0].arch, [card.chip_id for card in chosen], chosen[0].board
 
 
 def _ids(name: str, num_chips: Any, chip_ids: Any) -> list[Any]:

@@ -89,11 +89,11 @@ class CPUDevice(Device):
         """Returns the outputs for these inputs, or for zeros of their shapes. Raises PyBudaError."""
         if targets:
             raise NotThereYet(f"{self.name}.compile_for: expected inference, got targets; try a TTDevice")
-        given = [
+        filled = [
             np.zeros(value.shape, np.float32) if isinstance(value, Tensor) and not value.has_value() else value
             for value in inputs
         ]
-        return tuple(Tensor(value) for value in self.run_inputs(given))
+        return tuple(Tensor(value) for value in self.run_inputs(filled))
 
     compile_for_pt = compile_for
 

@@ -88,10 +88,10 @@ class Device(ProcessCommands):
         inputs that do not fit what was compiled, and after a shutdown, and what the run has failed with.
         """
         self.check_open("push_to_inputs")
-        given = arranged(self, tensors)
-        self.check_inputs(given)
+        inputs = arranged(self, tensors)
+        self.check_inputs(inputs)
         session.check_run()
-        self.inputs.put(given, session.takes_inputs)
+        self.inputs.put(inputs, session.takes_inputs)
 
     def push_to_target_inputs(self, *tensors: Any) -> None:
         """Pushes the targets of one run, for the loss module. Raises PyBudaError."""
@@ -115,10 +115,10 @@ class Device(ProcessCommands):
         """Takes `loop_count` inputs, runs the modules on each, and returns the outputs. Raises PyBudaError."""
         outputs = []
         for _ in range(count(f"{self.name}: loop_count", loop_count, 0)):
-            given = self.inputs.take(lambda: True)
-            if given is None:
+            inputs = self.inputs.take(lambda: True)
+            if inputs is None:
                 self.refuse(f"{loop_count} inputs", f"{len(outputs)}; try push_to_inputs")
-            outputs.append(self.run_inputs(given))
+            outputs.append(self.run_inputs(inputs))
         return outputs
 
     def backward(self, loop_count: int, zero_grad: bool) -> None:
@@ -259,19 +259,19 @@ class Device(ProcessCommands):
 
 def arranged(device: Device, tensors: Sequence[Any]) -> list[Any]:
     """Returns the inputs of one run in order. Raises PyBudaError."""
-    given: Any = tensors
+    values: Any = tensors
     if len(tensors) == 1 and isinstance(tensors[0], tuple | list | Mapping):
-        given = tensors[0]
-    if isinstance(given, Mapping):
+        values = tensors[0]
+    if isinstance(values, Mapping):
         if not device.modules:
             device.refuse("a module, whose inputs have names", "none; try place_module")
-        given = device.modules[0].ordered(given)
-    for value in given:
+        values = device.modules[0].ordered(values)
+    for value in values:
         if not isinstance(value, Tensor) and not is_tensor(value):
             device.refuse("tensors", type(value).__name__)
-    return list(given)
+    return list(values)
 
 
 def _first(queued: InputQueue, peek: bool) -> tuple[Any, ...] | None:
-    held = queued.first() if peek else queued.take(lambda: True)
-    return None if held is None else tuple(held)
+    entry = queued.first() if peek else queued.take(lambda: True)
+    return None if entry is None else tuple(entry)

@@ -137,15 +137,15 @@ class TTDevice(Device):
         if self.device_mode is DeviceMode.RunOnly:
             self.refuse("an image, as its mode is RunOnly", "a module; try load_image")
         compiled: list[CardProgram] = []
-        given = list(inputs)
+        passed = list(inputs)
         config = self.compile_options()
         for number, module in enumerate(self.active):
-            exported = module.exported(given)
+            exported = module.exported(passed)
             made = CardProgram(exported, self.board, config.copy(), self.numbers)
             compiled.append(made)
             results = made.parts.results[: len(made.parts.results) - len(exported.taps)]
             if number + 1 < len(self.active):
-                given = [np.zeros(shape, made.result_type(kind)) for _, shape, kind in results]
+                passed = [np.zeros(shape, made.result_type(kind)) for _, shape, kind in results]
         self.compiled = compiled
         self._write_files(config)
 
@@ -188,17 +188,17 @@ class TTDevice(Device):
         """
         if compiler_cfg is not None:
             self.refuse("compiler_cfg None", f"{type(compiler_cfg).__name__}; try set_configuration_options")
-        given, wanted = (
+        arrays, wanted = (
             [_sample(value) for value in listed(f"{self.name}.compile_for: {what}", values, "tensors")]
             for what, values in (("inputs", inputs), ("targets", targets))
         )
         if wanted:
             first = next(device for device in session.session().devices if device.modules or device is self)
             part = compiled_training(
-                self, [sample_of(v) for v in given], [sample_of(v) for v in wanted], first is not self
+                self, [sample_of(v) for v in arrays], [sample_of(v) for v in wanted], first is not self
             )
             return tuple(Tensor(shape) for shape, _ in part.outputs)
-        self.compile_modules(given)
+        self.compile_modules(arrays)
         return tuple(Tensor(shape) for shape in self.output_shapes())
 
     def output_shapes(self) -> list[tuple[int, ...]]:
@@ -245,14 +245,14 @@ class TTDevice(Device):
         return kinds[queue_type], [], [tuple(tensors[queue.tensor].shape) for queue in kinds[queue_type]]
 
     def get_parameters(self, ignore_unused_parameters: bool = True) -> list[Parameter]:
-        """Returns the parameters of its modules; of compiled ones those alone that are read, unless told otherwise."""
+        """Returns the parameters of its modules; of compiled ones only those that are read, unless asked for all."""
         unread: set[str] = set()
         for compiled in self.compiled if ignore_unused_parameters else ():
             arguments = compiled.compilation.entry.body.block.args
             named = zip(compiled.exported.arguments, arguments, strict=True)
             unread |= {spec.name for spec, value in named if not list(value.uses)}
-        found = [parameter for module in self.modules for parameter in module.get_parameters()]
-        return [parameter for parameter in found if parameter.get_name() not in unread]
+        parameters = [parameter for module in self.modules for parameter in module.get_parameters()]
+        return [parameter for parameter in parameters if parameter.get_name() not in unread]
 
     def generate(  # type: ignore[override]
         self, loop_count: int, write_index: int, tokens_per_iter: int, token_id: int
@@ -396,16 +396,16 @@ class TTDevice(Device):
 
     def update_parameters(self, parameters: dict[str, Any]) -> None:
         """Replaces parameters by name, in the modules and in what was compiled. Raises PyBudaError."""
-        held = {parameter.get_name(): parameter for module in self.modules for parameter in module.get_parameters()}
+        own = {parameter.get_name(): parameter for module in self.modules for parameter in module.get_parameters()}
         trained = self.training.checkpoint().keys() if self.training is not None else set()
-        known = held.keys() | trained | {name for compiled in self.compiled for name in compiled.values}
+        known = own.keys() | trained | {name for compiled in self.compiled for name in compiled.values}
         for name in parameters:
             if name not in known:
                 self.refuse("a parameter of this device", repr(name))
         arrays = {name: array_of(value) for name, value in parameters.items()}
         for name, value in parameters.items():
-            if name in held:
-                held[name].set_value(value)
+            if name in own:
+                own[name].set_value(value)
         for compiled in self.compiled:
             compiled.update({name: value for name, value in arrays.items() if name in compiled.values})
         if self.training is not None:
@@ -437,8 +437,8 @@ class TTDevice(Device):
 
 
 def _sample(value: Any) -> np.ndarray:
-    held = not isinstance(value, Tensor) or value.has_value()
-    return array_of(value) if held else np.zeros(value.shape, np.float32)
+    has_elements = not isinstance(value, Tensor) or value.has_value()
+    return array_of(value) if has_elements else np.zeros(value.shape, np.float32)
 
 
 def _say_once() -> None:

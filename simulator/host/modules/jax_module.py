@@ -37,14 +37,14 @@ class JaxModule(Module):
         structs = [jax.ShapeDtypeStruct(x.shape, traced_type(x.dtype)) for x in inputs]
         with in_one_line(self.name):
             closed = jax.make_jaxpr(lambda *arrays: leaves(self.module(*arrays)))(*structs)
-            held = {f"constant_{i}": np.asarray(value) for i, value in enumerate(closed.consts)}
-            specs = [ArgSpec(name, value.shape, value.dtype.name, "", "parameter") for name, value in held.items()]
+            constants = {f"constant_{i}": np.asarray(value) for i, value in enumerate(closed.consts)}
+            specs = [ArgSpec(name, value.shape, value.dtype.name, "", "parameter") for name, value in constants.items()]
             taken = [ArgSpec(f"input_{i}", s.shape, s.dtype.name, "", "input") for i, s in enumerate(structs)]
 
             def forward(w: Mapping[str, Any]) -> list[Any]:
-                filled = ClosedJaxpr(closed.jaxpr, [w[name] for name in held])
+                filled = ClosedJaxpr(closed.jaxpr, [w[name] for name in constants])
                 return list(jaxpr_as_fun(filled)(*(w[spec.name] for spec in taken)))
 
             arguments = (*specs, *taken)
             bytecode = lower(Built(forward, arguments), "forward")
-        return Exported(self.name, bytecode, arguments, held)
+        return Exported(self.name, bytecode, arguments, constants)

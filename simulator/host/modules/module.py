@@ -71,9 +71,9 @@ class Module:
         arrays = [array_of(value) for value in inputs]
         exported = self.exported(arrays)
         fits = fitting(self.name, arrays, exported.inputs)
-        given = {name: array_of(value) for name, value in (parameters or {}).items() if name in exported.values}
+        replaced = {name: array_of(value) for name, value in (parameters or {}).items() if name in exported.values}
         program = exported.hosted
-        results = program.load().run(in_order(program, fits, {**exported.values, **given}))
+        results = program.load().run(in_order(program, fits, {**exported.values, **replaced}))
         return results[: len(results) - len(exported.taps)]
 
     def sources(self) -> dict[str, str]:

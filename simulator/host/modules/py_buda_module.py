@@ -106,12 +106,12 @@ class PyBudaModule(Module):
 
     def set_constant(self, name: str, data: Any) -> None:
         """Sets a constant's value, which may have another shape. Raises PyBudaError if it is not there."""
-        held = self.get_constant(name)
+        constant = self.get_constant(name)
         array = array_of(data)
-        if array.shape != held.shape:
-            self._constants[name] = Parameter(array, requires_grad=False, name=held.get_name())
+        if array.shape != constant.shape:
+            self._constants[name] = Parameter(array, requires_grad=False, name=constant.get_name())
         else:
-            held.set_value(data)
+            constant.set_value(data)
 
     def insert_tapout_queue_for_op(self, op_name: str, output_index: int) -> IntQueueHandle:
         """Makes an op's result an output of the device as well; returns the queue that it goes to."""
@@ -139,9 +139,9 @@ class PyBudaModule(Module):
         modules: list[PyBudaModule] = [self]
         for module in modules:
             modules += [inner for inner in module._modules.values() if inner not in modules]
-        found = {id(p): p for module in modules for p in [*module._parameters.values(), *module._constants.values()]}
+        by_id = {id(p): p for module in modules for p in [*module._parameters.values(), *module._constants.values()]}
         names: dict[str, Parameter] = {}
-        for parameter in found.values():
+        for parameter in by_id.values():
             if parameter.get_name() in names:
                 self.refuse("parameters with names of their own", f"{parameter.get_name()!r} twice")
             names[parameter.get_name()] = parameter
@@ -149,10 +149,10 @@ class PyBudaModule(Module):
 
     def function(self) -> Callable[[Mapping[str, Any], Sequence[Any]], list[Any]]:
         """Returns it as a function that JAX traces: parameters by name, and inputs -> outputs, then tapped results."""
-        held = self.all_parameters()
+        parameters = self.all_parameters()
 
         def call(weights: Mapping[str, Any], inputs: Sequence[Any]) -> list[Any]:
-            values = {id(parameter): weights[parameter.get_name()] for parameter in held}
+            values = {id(parameter): weights[parameter.get_name()] for parameter in parameters}
             trace = Tracing(self.name, values, tuple(self.tapouts))
             with tracing(trace):
                 outputs = leaves(self(*inputs))
@@ -171,18 +171,18 @@ class PyBudaModule(Module):
             inspect.signature(self.forward).bind(*inputs)
         except TypeError:
             self.refuse(f"the inputs {inspect.signature(self.forward)}", f"{len(inputs)}")
-        held = {parameter.get_name(): array_of(parameter.value()) for parameter in self.all_parameters()}
-        specs = [ArgSpec(name, value.shape, value.dtype.name, "", "parameter") for name, value in held.items()]
+        values = {parameter.get_name(): array_of(parameter.value()) for parameter in self.all_parameters()}
+        specs = [ArgSpec(name, value.shape, value.dtype.name, "", "parameter") for name, value in values.items()]
         taken = [ArgSpec(f"input_{i}", x.shape, traced_type(x.dtype), "", "input") for i, x in enumerate(inputs)]
         function = self.function()
 
         def forward(w: Mapping[str, Any]) -> list[Any]:
-            return function({name: w[name] for name in held}, [w[spec.name] for spec in taken])
+            return function({name: w[name] for name in values}, [w[spec.name] for spec in taken])
 
         arguments = (*specs, *taken)
         with in_one_line(f"{self.name}: forward"):
             bytecode = lower(Built(forward, arguments), "forward")
-        return Exported(self.name, bytecode, arguments, held, self.held_values(), tuple(self.tapouts))
+        return Exported(self.name, bytecode, arguments, values, self.held_values(), tuple(self.tapouts))
 
     def held_values(self) -> dict[str, Any]:
         """Returns the objects that are the values of its parameters and constants, by name."""

@@ -97,12 +97,12 @@ class PyTorchModule(FrameworkModule):
         """Sets parameters by name; a dot in a name is written as it is: `set_parameters(**{"a.b": value})`."""
         import torch
 
-        held = dict(self.module.named_parameters())
+        own = dict(self.module.named_parameters())
         for name, value in kwargs.items():
-            if name not in held or tuple(held[name].shape) != tuple(value.shape):
-                shape = list(held[name].shape) if name in held else f"a parameter of {', '.join(held)}"[:200]
+            if name not in own or tuple(own[name].shape) != tuple(value.shape):
+                shape = list(own[name].shape) if name in own else f"a parameter of {', '.join(own)}"[:200]
                 self.refuse(f"{shape}", f"{name!r} of {list(value.shape)}")
             with torch.no_grad():
-                held[name].copy_(to_torch(value))
+                own[name].copy_(to_torch(value))
         if (device := self.get_device()) is not None:
             device.forget()

@@ -42,10 +42,10 @@ class TFModule(FrameworkModule):
         names = self.input_names
 
         def call(*tensors: Any) -> Any:
-            given = dict(zip(names, tensors, strict=True)) if names else tensors
-            if isinstance(given, Mapping):
-                return self.module(given)
-            return self.module(*given) if len(given) == 1 or not _is_keras(self.module) else self.module(list(given))
+            passed = dict(zip(names, tensors, strict=True)) if names else tensors
+            if isinstance(passed, Mapping):
+                return self.module(passed)
+            return self.module(*passed) if len(passed) == 1 or not _is_keras(self.module) else self.module(list(passed))
 
         arguments = input_specs(inputs, names, narrow=False)
         bytecode, all_arguments, values = lower(TfBuilt(call, arguments), "forward")

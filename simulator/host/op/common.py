@@ -36,13 +36,13 @@ def op(function: F) -> F:
         except TypeError as error:
             raise PyBudaError(f"{kind}: expected {kind}{signature}, got arguments with {error}") from None
         bound.apply_defaults()
-        given = bound.arguments["name"]
-        if not isinstance(given, str):
+        own_name = bound.arguments["name"]
+        if not isinstance(own_name, str):
             raise PyBudaError(
-                f"{kind}: expected a name first, got {type(given).__name__}; try '' for a name of its own"
+                f"{kind}: expected a name first, got {type(own_name).__name__}; try '' for a name of its own"
             )
         trace = current()
-        name = trace.name(given, kind) if trace else given or kind.lower()
+        name = trace.name(own_name, kind) if trace else own_name or kind.lower()
         bound.arguments["name"] = name
         for key, value in bound.arguments.items():
             bound.arguments[key] = _resolved(value)

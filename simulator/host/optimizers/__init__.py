@@ -1,6 +1,6 @@
 """Optimizers under TT-Buda's names: each states its update rule once, as a JAX function that the compiler then plans.
 
-Names, parameters and defaults are those of tt-buda's pybuda/optimizers.py. A rule is held to optax (tests).
+Names, parameters and defaults are those of tt-buda's pybuda/optimizers.py. Tests compare each rule with optax.
 """
 
 from opscope.simulator.host.optimizers.adam import Adam, AdamW

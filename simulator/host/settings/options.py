@@ -81,8 +81,8 @@ def set_configuration_options(
     What each does here is in docs/pybuda.md; one that does nothing gives a warning. Raises PyBudaError for an unknown
     option or a wrong value.
     """
-    given = {name: value for name, value in locals().items() if name != "unknown"} | unknown
-    _set({name: value for name, value in given.items() if value is not None})
+    named = {name: value for name, value in locals().items() if name != "unknown"} | unknown
+    _set({name: value for name, value in named.items() if value is not None})
 
 
 def _set(options: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Every test begins with no device and no option set, and has been told that silicon is simulated."""
+"""Every test begins with no device and no option set, and the warning that silicon is simulated is given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Python API from end to end: modules, devices, runs, options, and what bad calls are told."""
+"""The Python API from end to end: modules, devices, runs, options, and the errors of bad calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`opscope benchmark`: what is measured, what is written, and what bad calls are told."""
+"""`opscope benchmark`: what is measured, what is written, and the errors of bad calls."""
 
 from __future__ import annotations
 

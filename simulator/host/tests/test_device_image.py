@@ -60,13 +60,13 @@ def test_info_is_printed_as_tt_buda_prints_it(path: Path, capsys: pytest.Capture
 
 
 def test_an_image_runs_to_the_bits_of_its_module(module: CompiledModule, path: Path) -> None:
-    image, given = TTDeviceImage.load_from_disk(path), values()
-    (expected,) = module.load().run(given)
-    for inputs in ([given["x"]], {"x": given["x"]}):
+    image, arrays = TTDeviceImage.load_from_disk(path), values()
+    (expected,) = module.load().run(arrays)
+    for inputs in ([arrays["x"]], {"x": arrays["x"]}):
         (result,) = image.run(inputs)
         np.testing.assert_array_equal(result, expected)
-    np.testing.assert_array_equal(image.run([given["x"]], per_core=True)[0], expected)
-    np.testing.assert_allclose(expected, np.tanh(given["x"] @ given["w"] + given["b"]), atol=0.01)
+    np.testing.assert_array_equal(image.run([arrays["x"]], per_core=True)[0], expected)
+    np.testing.assert_allclose(expected, np.tanh(arrays["x"] @ arrays["w"] + arrays["b"]), atol=0.01)
     assert image.get_input_shapes() == [[32, 64]]
 
 
@@ -90,9 +90,9 @@ def test_the_file_holds_what_tt_budas_does(path: Path) -> None:
         "module_files/dense.py",
     ):
         assert name in names
-    held = safetensors_load(tensors)
-    assert sorted(held) == ["b", "w"]
-    np.testing.assert_array_equal(held["w"], values()["w"])
+    stored = safetensors_load(tensors)
+    assert sorted(stored) == ["b", "w"]
+    np.testing.assert_array_equal(stored["w"], values()["w"])
 
 
 def test_the_same_module_gives_the_same_bytes(module: CompiledModule, path: Path, tmp_path: Path) -> None:
@@ -100,17 +100,21 @@ def test_the_same_module_gives_the_same_bytes(module: CompiledModule, path: Path
 
 
 def test_tensors_are_what_the_safetensors_package_writes() -> None:
-    given = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "empty": np.zeros((0, 4), np.int64), "s": np.float16(2)}
+    arrays = {
+        "a": np.arange(6, dtype=np.float32).reshape(2, 3),
+        "empty": np.zeros((0, 4), np.int64),
+        "s": np.float16(2),
+    }
     for name, (_, array) in safetensors_file.decode(
-        "x", safetensors_save({k: np.asarray(v) for k, v in given.items()})
+        "x", safetensors_save({k: np.asarray(v) for k, v in arrays.items()})
     ).items():
-        np.testing.assert_array_equal(array, given[name])
-        assert array.dtype == given[name].dtype
+        np.testing.assert_array_equal(array, arrays[name])
+        assert array.dtype == arrays[name].dtype
     made = safetensors_file.encode(
-        {"a": ("f32", given["a"]), "empty": ("i64", given["empty"]), "s": ("f16", given["s"])}
+        {"a": ("f32", arrays["a"]), "empty": ("i64", arrays["empty"]), "s": ("f16", arrays["s"])}
     )
     for name, array in safetensors_load(b"".join(made)).items():
-        np.testing.assert_array_equal(array, given[name])
+        np.testing.assert_array_equal(array, arrays[name])
 
 
 @pytest.mark.parametrize(
@@ -160,20 +164,20 @@ def test_a_board_without_the_rows_is_refused(path: Path) -> None:
 
 def test_an_image_may_have_several_modules(module: CompiledModule, tmp_path: Path) -> None:
     """Passes of training: each has its own entries, and shares the values of arguments with the same name."""
-    path, given = tmp_path / "x.tti", values()
+    path, arrays = tmp_path / "x.tti", values()
     later = replace(module, kind="backward")
-    write_image(path, [module, later], given, device_name="tt7", training=True, runtime={"per_core": False})
+    write_image(path, [module, later], arrays, device_name="tt7", training=True, runtime={"per_core": False})
     image = TTDeviceImage.load_from_disk(path)
     assert [made.kind for made in image.modules] == ["forward", "backward"]
     assert (image.device.name, image.device.training, sorted(image.parameters)) == ("tt7", True, ["b", "w"])
     assert image.configuration["runtime"] == {"per_core": False}
     assert image.configuration["compiler"]["backward"]["harvested_rows"] == [1, 11]
     assert "backend_build_binaries/program_backward.ttnn" in image.entries
-    np.testing.assert_array_equal(image.loaded[1].run(given)[0], image.loaded[0].run(given)[0])
+    np.testing.assert_array_equal(image.loaded[1].run(arrays)[0], image.loaded[0].run(arrays)[0])
     with pytest.raises(ImageError, match="expected modules of different kinds, got forward, forward"):
-        write_image(path, [module, module], given)
+        write_image(path, [module, module], arrays)
     with pytest.raises(ImageError, match="expected modules for one device, got 2"):
-        write_image(path, [module, replace(compiled("n150"), kind="backward")], given)
+        write_image(path, [module, replace(compiled("n150"), kind="backward")], arrays)
 
 
 def test_what_cannot_be_written_is_one_typed_error(module: CompiledModule, tmp_path: Path) -> None:

@@ -165,10 +165,10 @@ def computed() -> dict[str, Any]:
     """Every case in one program, which XLA compiles once: its arrays are arguments, so that nothing is folded."""
     arrays = {name: [a for a in args if isinstance(a, np.ndarray | np.generic)] for name, (args, _, _) in CASES.items()}
 
-    def every(given: dict[str, list[Any]]) -> dict[str, Any]:
+    def every(operands: dict[str, list[Any]]) -> dict[str, Any]:
         results = {}
         for name, (args, kwargs, _) in CASES.items():
-            left = iter(given[name])
+            left = iter(operands[name])
             filled = [next(left) if isinstance(a, np.ndarray | np.generic) else a for a in args]
             results[name] = getattr(op, name)("", *filled, **kwargs)
         return results

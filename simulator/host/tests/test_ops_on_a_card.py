@@ -26,9 +26,9 @@ class One(pybuda.PyBudaModule):
 
     def forward(self, *inputs: Any) -> Any:
         args, kwargs, _ = CASES[self.op_name]
-        given = list(inputs)
-        given[self.doubled] = op.Add("doubled", given[self.doubled], given[self.doubled])
-        left = iter(given)
+        operands = list(inputs)
+        operands[self.doubled] = op.Add("doubled", operands[self.doubled], operands[self.doubled])
+        left = iter(operands)
         return getattr(op, self.op_name)("op", *(next(left) if _is_array(a) else a for a in args), **kwargs)
 
 

@@ -28,13 +28,13 @@ from opscope.simulator.host.tests.layers import WORMHOLE, Layer, X, layer, near
 
 def named_memory(pids: Iterable[int]) -> set[str]:
     """Files of /dev/shm that these processes map or have open. Others there are those of programs beside this one."""
-    held: set[str] = set()
+    paths: set[str] = set()
     for process in (Path(f"/proc/{pid}") for pid in pids):
-        held |= {line.split(maxsplit=5)[-1] for line in (process / "maps").read_text().splitlines()}
+        paths |= {line.split(maxsplit=5)[-1] for line in (process / "maps").read_text().splitlines()}
         for descriptor in (process / "fd").iterdir():
             with suppress(FileNotFoundError):  # closed meanwhile
-                held.add(str(descriptor.readlink()))
-    return {path for path in held if path.startswith("/dev/shm/") and Path(path).exists()}
+                paths.add(str(descriptor.readlink()))
+    return {path for path in paths if path.startswith("/dev/shm/") and Path(path).exists()}
 
 
 def lives(pid: int) -> bool:
@@ -47,7 +47,7 @@ def lives(pid: int) -> bool:
 
 
 def numbered(number: int) -> np.ndarray:
-    """An input by which its output can be told from all others."""
+    """An input whose output differs from all others."""
     return X * np.float32(1 / (1 + number))
 
 
@@ -89,7 +89,7 @@ def pipeline_with_a_death(count: int, killed: int, victim: int) -> None:
     )
     assert (died.value.device, died.value.ending) == (f"tt{victim}", "signal SIGKILL")
     pushing.join(60)
-    assert not pushing.is_alive()  # it was told, and does not wait for ever
+    assert not pushing.is_alive()  # it has got the error, and does not wait for ever
     assert [type(error) for error in refused] == [DeviceDied]
     assert pybuda.error_raised()
 
@@ -139,7 +139,7 @@ def test_processes_have_new_weights_grow_their_memory_and_start_again() -> None:
     half = np.broadcast_to(np.tanh(module.bias.value()), (1, 1, 128, 64))
     assert near(second, np.concatenate([half, half], axis=-1))
     assert [device.process.pid for device in (card, other) if device.process is not None] == pids
-    # A process that ends between two runs is told of once; then there is another.
+    # A process that ends between two runs is reported once; then there is another.
     os.kill(pids[1], signal.SIGTERM)
     with pytest.raises(DeviceDied, match=f"tt1: expected its process, {pids[1]}, to run, got: killed by SIGTERM"):  # noqa: PT012
         for _ in range(100):

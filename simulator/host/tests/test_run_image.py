@@ -68,8 +68,8 @@ def invoke(command: object, *words: str | Path) -> tuple[int, str]:
 def test_another_process_without_the_compiler_gives_the_same_bits(
     module: CompiledModule, path: Path, tmp_path: Path
 ) -> None:
-    given = values()
-    np.savez(tmp_path / "in.npz", x=given["x"])
+    arrays = values()
+    np.savez(tmp_path / "in.npz", x=arrays["x"])
     words = ["run-image", path, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz"]
     done = subprocess.run(
         [sys.executable, "-P", "-c", RUNNER, *map(str, words)], capture_output=True, text=True, timeout=60, check=False
@@ -81,24 +81,24 @@ def test_another_process_without_the_compiler_gives_the_same_bits(
         name for name in loaded if name.startswith(tuple(f"{room}." for room in FORBIDDEN)) or name in FORBIDDEN
     ]
     with np.load(tmp_path / "out.npz") as results:
-        np.testing.assert_array_equal(results["y"], module.load().run(given)[0])
+        np.testing.assert_array_equal(results["y"], module.load().run(arrays)[0])
 
 
 def test_the_commands_write_and_run_a_file(module: CompiledModule, path: Path, tmp_path: Path) -> None:
     from safetensors.numpy import save_file
 
     (tmp_path / "dense.mlir").write_bytes(TEXT)
-    given = values()
-    save_file({"arg0": given["w"], "arg1": given["b"]}, tmp_path / "w.safetensors")
+    arrays = values()
+    save_file({"arg0": arrays["w"], "arg1": arrays["b"]}, tmp_path / "w.safetensors")
     made = tmp_path / "dense.tti"
     words = (tmp_path / "dense.mlir", "-o", made, "--arch", "n150", "--weights", tmp_path / "w.safetensors")
     assert invoke(image, *words) == (0, f"{made}: {made.stat().st_size} bytes\n")
-    np.savez(tmp_path / "in.npz", given["x"])
+    np.savez(tmp_path / "in.npz", arrays["x"])
     code, said = invoke(run_image, made, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "o.npz", "--json")
     assert code == 0
     assert json.loads(said)["results"] == {"output_0": [32, 32]}
     with np.load(tmp_path / "o.npz") as results:
-        np.testing.assert_array_equal(results["output_0"], module.load().run(given)[0])
+        np.testing.assert_array_equal(results["output_0"], module.load().run(arrays)[0])
     assert "- ordered input shapes: [[32, 64]]" in invoke(run_image, made, "--info")[1]
 
 

@@ -77,10 +77,10 @@ def test_a_model_of_the_zoo(name: str, tmp_path: Path) -> None:
     built = registry.get(name).build("float32")
     values = {spec.name: draw(spec.law, spec.shape, spec.dtype, 0, i) for i, spec in enumerate(built.arguments)}
     taken = [spec.name for spec in built.arguments if spec.role == "input"]
-    held = {key: jnp.asarray(value) for key, value in values.items() if key not in taken}
+    weights = {key: jnp.asarray(value) for key, value in values.items() if key not in taken}
 
     def forward(*arrays: Any) -> Any:
-        return built.forward({**held, **dict(zip(taken, arrays, strict=True))})
+        return built.forward({**weights, **dict(zip(taken, arrays, strict=True))})
 
     module = pybuda.JaxModule(name, forward)
     check(module, [values[key] for key in taken], pybuda.BackendDevice.Wormhole_B0, tmp_path)

@@ -20,7 +20,7 @@ GUIDE = Path(__file__).parent / "data" / "user_guide_signatures.txt"
 ROWS = [line for line in GUIDE.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
 
 
-def found(path: str) -> Any:
+def attribute(path: str) -> Any:
     first, *rest = path.split(".")
     value = named(first)
     for part in rest:
@@ -76,8 +76,8 @@ def test_the_guide_has_all_its_parts() -> None:
 @pytest.mark.parametrize("row", ROWS)
 def test_a_signature_is_the_guides(row: str) -> None:
     path, _, rest = row.partition("(")
-    got, expected = ours(found(path)), theirs(rest.removesuffix(")"))
-    if path == "set_configuration_options":  # what is unknown is told by name
+    got, expected = ours(attribute(path)), theirs(rest.removesuffix(")"))
+    if path == "set_configuration_options":  # an unknown option is refused by name
         assert got.pop() == "**unknown"
     assert [word.replace("1e-05", "1e-5") for word in got] == [word.replace("1e-05", "1e-5") for word in expected]
 

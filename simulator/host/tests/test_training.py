@@ -192,8 +192,8 @@ def test_epochs_steps_and_accumulation_are_loops_over_microbatches(monkeypatch: 
     for checkpoint, wanted in zip(checkpoints.queue, (after[1], after[3], after[3]), strict=True):
         for name, value in checkpoint[0].items():
             np.testing.assert_allclose(value.value(), wanted[name], rtol=1e-4, atol=1e-5)
-    (held,) = pybuda.get_parameter_checkpoint()
-    np.testing.assert_array_equal(held["net.weights"], checkpoints.queue[2][0]["net.weights"].value())
+    (weights,) = pybuda.get_parameter_checkpoint()
+    np.testing.assert_array_equal(weights["net.weights"], checkpoints.queue[2][0]["net.weights"].value())
     assert optimizer.learning_rate == 0.00025
 
 

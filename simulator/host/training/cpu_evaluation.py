@@ -43,9 +43,9 @@ class CpuEvaluation:
         trained = {name: value for name, value in values.items() if self._parameters[name].requires_grad}
         floats = [i for i in range(self._count) if jnp.issubdtype(self._inputs[i].dtype, jnp.floating)]
 
-        def call(weights: Mapping[str, Any], given: Sequence[Any]) -> list[Any]:
+        def call(weights: Mapping[str, Any], replaced: Sequence[Any]) -> list[Any]:
             inputs: list[Any] = list(self._inputs)
-            for number, value in zip(floats, given, strict=True):
+            for number, value in zip(floats, replaced, strict=True):
                 inputs[number] = value
             return list(self._function({**values, **weights}, inputs))
 
@@ -69,4 +69,4 @@ class CpuEvaluation:
         if unknown := sorted(set(parameters) - set(self._parameters)):
             known = ", ".join(self._parameters) or "none"
             raise PyBudaError(f"{self._device.name}: expected parameters of {known}, got {unknown[0]!r}")
-        return {name: array_of(parameters.get(name, held.value())) for name, held in self._parameters.items()}
+        return {name: array_of(parameters.get(name, parameter.value())) for name, parameter in self._parameters.items()}

@@ -83,12 +83,12 @@ def part_of(
     trained = [name for name, parameter in parameters.items() if device.optimizer.trains(parameter)]
     if not trained:
         device.refuse("parameters that require a gradient and that its optimizer trains", "none")
-    held = {name: array_of(parameter.value()) for name, parameter in parameters.items()}
+    values = {name: array_of(parameter.value()) for name, parameter in parameters.items()}
     with in_one_line(device.name):  # a user's forward, while JAX traces it
         return TrainingDevice(
             device.name,
             function,
-            held,
+            values,
             trained,
             samples,
             device.optimizer,

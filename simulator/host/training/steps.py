@@ -65,10 +65,10 @@ class TrainingSteps(ABC):
 
     def forward(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Runs one microbatch forward and returns its outputs; with a loss module these are its losses."""
-        given = self._values | {f"input.{i}": value for i, value in enumerate(inputs)}
-        results = dict(zip(self.results[FORWARD], self.run_pass(FORWARD, given), strict=True))
+        arguments = self._values | {f"input.{i}": value for i, value in enumerate(inputs)}
+        results = dict(zip(self.results[FORWARD], self.run_pass(FORWARD, arguments), strict=True))
         # Weights do not change before the optimizer runs, which waits for every microbatch: they need no copies.
-        self._waiting.append({name: v for name, v in {**given, **results}.items() if name not in self._values})
+        self._waiting.append({name: v for name, v in {**arguments, **results}.items() if name not in self._values})
         return [value for name, value in results.items() if name.startswith("output.")]
 
     def backward(
@@ -84,8 +84,8 @@ class TrainingSteps(ABC):
         if zero_grad:
             self._zero_gradients()
         incoming = {f"output_gradient.{i}": value for i, value in enumerate(output_gradients or ())}
-        given = {**self._values, **self._waiting.popleft(), **incoming}
-        results = dict(zip(self.results[BACKWARD], self.run_pass(BACKWARD, given), strict=True))
+        arguments = {**self._values, **self._waiting.popleft(), **incoming}
+        results = dict(zip(self.results[BACKWARD], self.run_pass(BACKWARD, arguments), strict=True))
         self._values |= {gradient(name): results[gradient(name)] for name in self.trained}
         start = "input_gradient."
         return {int(name.removeprefix(start)): v for name, v in results.items() if name.startswith(start)}

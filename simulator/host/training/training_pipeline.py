@@ -86,12 +86,12 @@ class TrainingPipeline:
         """
         count("training: input_count", input_count, 1)
         first, last = self.devices[0], self.devices[-1]
-        for held, what, push in (
+        for queued, what, push in (
             (first.inputs, "inputs", "push_to_inputs"),
             (last.targets, "targets", "push_to_target_inputs"),
         ):
-            if len(held) < input_count:
-                raise PyBudaError(f"training: expected {input_count} {what}, got {len(held)}; try {push}")
+            if len(queued) < input_count:
+                raise PyBudaError(f"training: expected {input_count} {what}, got {len(queued)}; try {push}")
         for device in self.devices:
             if sequential:
                 device.end_process()

@@ -404,12 +404,12 @@ def simulate(
 ) -> EpochTimes | None:
     """Runs an epoch until it is filled and as many inputs came out again; returns what it takes."""
     probe = Recording(recording.left)
-    found = EpochRun(epoch, program, cycles, system, probe).run()
+    first_run = EpochRun(epoch, program, cycles, system, probe).run()
     recording.events += probe.events
     recording.seconds += probe.seconds
-    if found is None or probe.partial:
+    if first_run is None or probe.partial:
         probe.events, probe.seconds = 0, 0.0
         recording.take(probe)
-        return found
-    steady = max(2, min(DEEPEST, math.ceil(found.first / max(1.0, found.interval))))
-    return EpochRun(epoch, program, cycles, system, recording, 2 * steady + 2).run() or found
+        return first_run
+    steady = max(2, min(DEEPEST, math.ceil(first_run.first / max(1.0, first_run.interval))))
+    return EpochRun(epoch, program, cycles, system, recording, 2 * steady + 2).run() or first_run

@@ -103,9 +103,9 @@ def test_utilisation_of_a_plan_is_that_of_its_cores() -> None:
         EpochCost(1, 0, "c", 100, 200, 0, 0, busy_core_cycles=60, stall_unit="ethernet"),
     )
     system = Device("n150").system
-    found = counters(Profile((), 1.0, 0, 0, epochs=epochs), system, 4)
-    assert found.utilisation == pytest.approx((2 * 150 + 2 * 20 + 60) / (400 * 8))
-    assert found.limiter == "ethernet"
+    counted = counters(Profile((), 1.0, 0, 0, epochs=epochs), system, 4)
+    assert counted.utilisation == pytest.approx((2 * 150 + 2 * 20 + 60) / (400 * 8))
+    assert counted.limiter == "ethernet"
     cut = counters(Profile((), 1.0, 0, 0, epochs=epochs, partial=True), system, 4)
     assert (cut.limiter, cut.utilisation) == (None, None)
 
@@ -135,7 +135,7 @@ def test_weights_on_another_chip_come_over_ethernet(tmp_path: Path) -> None:
         cycles.append(profile.total_cycles)
         limits.append(counters(profile, device.system, device.profile.cores).limiter)
         if made is far:
-            assert timed.recording.ethernet_bytes == 64 * 4 * STORED, "of one input, as all bytes that are told"
+            assert timed.recording.ethernet_bytes == 64 * 4 * STORED, "of one input, as all byte counts are"
     assert limits[1] == "ethernet" != limits[0]
     link = Device("n300").system.ethernet
     assert link is not None

@@ -1,4 +1,4 @@
-"""What a plan's operations move: figures that add up to the run's, and are the same wherever they are told."""
+"""What a plan's operations move: figures that add up to the run's, and are the same wherever they are shown."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def planned(board: str) -> Binary:
 
 def totals(profile: Profile, device: Device, cores: int) -> dict[str, int]:
     """The counters' bytes, after a check that they are the sums of the operations' own."""
-    found = {name: getattr(counters(profile, device.system, cores), name) for name in FIGURES}
-    assert found == {name: sum(op.figures()[name] for op in profile.ops) for name in FIGURES}
-    assert found["dram_bytes"] == found["dram_read_bytes"] + found["dram_written_bytes"]
-    return found
+    summary = {name: getattr(counters(profile, device.system, cores), name) for name in FIGURES}
+    assert summary == {name: sum(op.figures()[name] for op in profile.ops) for name in FIGURES}
+    assert summary["dram_bytes"] == summary["dram_read_bytes"] + summary["dram_written_bytes"]
+    return summary
 
 
 @pytest.mark.parametrize("board", BOARDS)
@@ -61,15 +61,15 @@ def test_operations_move_what_the_plans_queues_hold(board: str) -> None:
     for timing in (None, Timed()):
         device = Device(board, timing=timing)
         executable = device.load_decoded(binary)
-        found = totals(executable.profile, device, executable.cores)
+        summary = totals(executable.profile, device, executable.cores)
         queues = [queue for queue in binary.plan.queues if queue.location == "dram"]
         size = {queue.name: stored_bytes(queue) for queue in queues}
         assert len([queue for queue in queues if queue.source == HOST]) == 1, "w"
         written = {queue.source: size[queue.name] for queue in queues if queue.source != HOST}
-        assert found["dram_written_bytes"] == sum(written.values()) > 0
-        assert found["dram_read_bytes"] == sum(size.values()), "all that is written, and w"
+        assert summary["dram_written_bytes"] == sum(written.values()) > 0
+        assert summary["dram_read_bytes"] == sum(size.values()), "all that is written, and w"
         peak = device.system.dram_gb_per_s / device.system.clock_ghz
-        assert found["dram_bytes"] / executable.profile.total_cycles < peak, "bytes per cycle"
+        assert summary["dram_bytes"] / executable.profile.total_cycles < peak, "bytes per cycle"
         by_name = {op.location: op for op in executable.profile.ops if op.cores}
         for name, op in by_name.items():
             assert op.noc_bytes > 0, f"{name} has an operand that comes from a core or from DRAM"
@@ -89,9 +89,9 @@ def test_what_a_prologue_loads_is_read_once_in_an_execution(prologue: str, reads
             run.push("x", np.ones((1, 128, 128), np.float32))
         run.run("run")
         run.do([("pop", "y", None)] * 2)
-        told = totals(run.profile, executable.device, executable.cores)
-        assert told["dram_read_bytes"] == executions * reads * weights
-        assert told["noc_bytes"] == 2 * executions * once["noc_bytes"]
+        counted = totals(run.profile, executable.device, executable.cores)
+        assert counted["dram_read_bytes"] == executions * reads * weights
+        assert counted["noc_bytes"] == 2 * executions * once["noc_bytes"]
 
 
 def test_every_place_tells_the_same(tmp_path: Path) -> None:
@@ -102,9 +102,9 @@ def test_every_place_tells_the_same(tmp_path: Path) -> None:
     expected = totals(executable.profile, executable.device, executable.cores)
     for options in ([], ["--timed", "--trace", str(trace)]):
         as_json = CliRunner().invoke(simulate, [str(file), *options, "--json"])
-        found = json.loads(as_json.output)
-        assert {name: found[name] for name in FIGURES} == expected
-        assert {name: sum(op[name] for op in found["ops"]) for name in FIGURES} == expected
+        summary = json.loads(as_json.output)
+        assert {name: summary[name] for name in FIGURES} == expected
+        assert {name: sum(op[name] for op in summary["ops"]) for name in FIGURES} == expected
         text = " ".join(CliRunner().invoke(simulate, [str(file), *options, "--all"]).output.split())
         assert f"{expected['dram_read_bytes']:,} bytes read from DRAM" in text
         assert f"{expected['dram_written_bytes']:,} bytes written" in text
@@ -147,8 +147,8 @@ def test_memory_of_a_plan_is_that_of_its_ops_and_queues() -> None:
     binary = planned("n150")
     profile = Device("n150").load_decoded(binary).profile
     assert profile.l1_peak_bytes == max(op.l1_bytes for op in binary.plan.ops)
-    held = sum(q.entries * stored_bytes(q) for q in binary.plan.queues if q.location == "dram")
-    assert profile.dram_peak_bytes == held > 0
+    queue_bytes = sum(q.entries * stored_bytes(q) for q in binary.plan.queues if q.location == "dram")
+    assert profile.dram_peak_bytes == queue_bytes > 0
 
 
 @pytest.mark.parametrize(
@@ -173,6 +173,6 @@ def test_cores_of_a_plan_are_those_of_its_grid(board: str, buda: tuple[int, int]
     assert timed.recording.roofs is not None
     assert timed.recording.roofs.flops == executable.cores * 2 * 32**3 / system.cycles_per_tile_matmul
     assert len(geometry_of(system, buda[0]).rows) == buda[0]
-    told = counters(profile, system, executable.cores).utilisation
+    counted = counters(profile, system, executable.cores).utilisation
     busy = sum(epoch.busy_core_cycles for epoch in profile.epochs)
-    assert told == pytest.approx(busy / (profile.total_cycles * executable.cores))
+    assert counted == pytest.approx(busy / (profile.total_cycles * executable.cores))

@@ -105,10 +105,10 @@ def test_simulate_writes_a_trace_and_a_page(tmp_path: Path) -> None:
     file.write_bytes(binary_file.write(compiled(tmp_path)))
     got = CliRunner().invoke(simulate, [str(file), "--timed", "--trace", str(trace), "--json"])
     assert got.exit_code == 0, got.output
-    found = json.loads(got.output)
-    assert not found["partial"]
-    assert (found["limiter"], found["dram_bytes"]) == ("math", 16 * (2048 + 32))
-    assert 0 < found["utilisation"] < 2 / 72
+    summary = json.loads(got.output)
+    assert not summary["partial"]
+    assert (summary["limiter"], summary["dram_bytes"]) == ("math", 16 * (2048 + 32))
+    assert 0 < summary["utilisation"] < 2 / 72
     whole = json.loads(trace.read_text())
     jsonschema.validate(whole, TRACE_SCHEMA)
     pieces = [event for event in whole["traceEvents"] if event["ph"] == "X"]
@@ -128,7 +128,7 @@ def test_simulate_writes_a_trace_and_a_page(tmp_path: Path) -> None:
     assert "copied: 0.5 FLOP per byte over the NoC" in page
     assert f"matrix units: {9 * 8 * 4096:,} FLOP per cycle" in page
     # The second op's math is busy all the time once the epoch is filled: 16 tiles at about 1770 cycles.
-    assert found["cycles"] == pytest.approx(28_400, rel=0.1)
+    assert summary["cycles"] == pytest.approx(28_400, rel=0.1)
 
 
 def test_a_run_stops_at_its_events_and_says_so(tmp_path: Path) -> None:
@@ -136,9 +136,9 @@ def test_a_run_stops_at_its_events_and_says_so(tmp_path: Path) -> None:
     file.write_bytes(binary_file.write(compiled(tmp_path)))
     got = CliRunner().invoke(simulate, [str(file), "--timed", "--max-events", "50", "--json"])
     assert got.exit_code == 0, got.output
-    found = json.loads(got.output)
-    assert found["partial"]
-    assert found["events"] == 50
+    summary = json.loads(got.output)
+    assert summary["partial"]
+    assert summary["events"] == 50
 
 
 @pytest.mark.parametrize(
