@@ -47,7 +47,7 @@ class TensorDesc(Record):
 
 
 class Source(Record):
-    """Where an input's value comes from, so that it can be made again (design.md 11, 17)."""
+    """Where an input's value comes from, so that it can be made again (harness/prepare/inputs.py)."""
 
     kind: str
     """`seeded` (a model's argument, drawn again from distribution, seed and index), `captured` (a file), `random`."""
@@ -498,7 +498,7 @@ class RunRecord(Record):
 
 
 class Ledger(Record):
-    """The counts that must add up (design.md 16)."""
+    """The counts that must add up (docs/architecture.md, "The ledger")."""
 
     unique: Int
     by_status: dict[Status, Int]

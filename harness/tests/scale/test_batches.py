@@ -29,21 +29,21 @@ def ops(count: int, size: int = 1) -> list[Op]:
 
 
 def sizes(work: Work, devices: int) -> list[int]:
-    found = []
+    batches = []
     while work.waiting:
-        found.append(len(work.take(devices)))
-    return found
+        batches.append(len(work.take(devices)))
+    return batches
 
 
 def test_batches_are_large_first_and_single_ops_at_the_end() -> None:
     work = Work()
     work.add(ops(400))
-    found = sizes(work, 2)
-    assert sum(found) == 400
-    assert found[0] == MOST
-    assert found == sorted(found, reverse=True)
-    assert found[-4:] == [1] * 4
-    assert len(found) < 60
+    counts = sizes(work, 2)
+    assert sum(counts) == 400
+    assert counts[0] == MOST
+    assert counts == sorted(counts, reverse=True)
+    assert counts[-4:] == [1] * 4
+    assert len(counts) < 60
 
 
 def test_a_dear_op_is_a_batch_of_its_own() -> None:
@@ -53,7 +53,7 @@ def test_a_dear_op_is_a_batch_of_its_own() -> None:
     assert [len(batch) for batch in first] == [10, 1, 3]
 
 
-def test_what_comes_back_is_next_and_counts_again() -> None:
+def test_a_returned_op_is_next_and_counts_again() -> None:
     work = Work()
     work.add(ops(90))
     taken = work.take(1)
@@ -75,10 +75,10 @@ def test_a_suspect_is_alone() -> None:
 
 def test_only_an_op_that_was_begun_can_have_taken_its_worker_down() -> None:
     work = Work()
-    told = {op.row.op_id: op for op in ops(9)}
-    ids = list(told)
+    by_id = {op.row.op_id: op for op in ops(9)}
+    ids = list(by_id)
     for key, worker, part in (("a", "one", ids[:3]), ("b", "one", ids[3:6]), ("c", "two", ids[6:])):
-        work.batches[key] = Batch(worker, 1, {op_id: told[op_id] for op_id in part})
+        work.batches[key] = Batch(worker, 1, {op_id: by_id[op_id] for op_id in part})
     del work.batches["a"].ops["op0"]  # its record has come
     orphans = list(work.orphans(["one"]))
     assert [begun.row.op_id if begun else None for _, begun in orphans] == ["op1", None]
