@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from opscope.harness.backends import registry
-from opscope.harness.lanes.ladder import climb
+from opscope.harness.lanes.ladder import Listener, climb
 from opscope.harness.prepare import prepare_models
 from opscope.harness.prepare.preparation import Preparation
 from opscope.harness.record.optest import RunContext
@@ -50,7 +50,8 @@ def verdicts(model: str, backend: str, context: RunContext, dtype: str, clock: C
     header, rows = prepare_models.prepare(Preparation((model,), dtype=dtype))
     loaded = registry.load(backend)
     for row in rows:
-        test = climb(row, loaded, context=context, export_dir=Path(header.export_dirs[0]), before_compare=clock.start)
+        export_dir, listener = Path(header.export_dirs[0]), Listener(before_compare=clock.start)
+        test = climb(row, loaded, context=context, export_dir=export_dir, listener=listener)
         clock.stop()
         yield test
 

@@ -117,9 +117,9 @@ def _run(job: Job) -> None:
     profile = placed.profile
     job.cycles, job.device_ns = profile.total_cycles, profile.device_ns
     job.l1_peak_bytes, job.dram_peak_bytes = profile.l1_peak_bytes, profile.dram_peak_bytes
-    found = counters(profile, executable.device.system, executable.cores)
-    job.limiter, job.utilisation = found.limiter, found.utilisation
-    job.dram_bytes, job.noc_bytes = found.dram_bytes, found.noc_bytes
+    counts = counters(profile, executable.device.system, executable.cores)
+    job.limiter, job.utilisation = counts.limiter, counts.utilisation
+    job.dram_bytes, job.noc_bytes = counts.dram_bytes, counts.noc_bytes
 
 
 def _outputs(compilation: Compilation, results: list[np.ndarray], job: Job) -> list[np.ndarray]:

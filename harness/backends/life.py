@@ -29,26 +29,26 @@ class Opened(NamedTuple):
 
 def load(name: str) -> Backend:
     """Imports a backend and has it load its libraries. Raises InputError if it cannot work here."""
-    with told(name, "a backend that can be imported"):
+    with as_input_error(name, "a backend that can be imported"):
         backend = registry.load(name)
         missing = backend.available()
     if missing:
         raise InputError(f"--backend {name}", "a backend that works here", "a missing requirement", missing)
-    with told(name, "load() without an error"):
+    with as_input_error(name, "load() without an error"):
         backend.load()
     return backend
 
 
 def open_(name: str, backend: Backend, options: ResultOptions) -> Opened:
     """Opens a loaded backend in a lane. Raises InputError if it refuses an option, or cannot work here."""
-    with told(name, "target() without an error"):
+    with as_input_error(name, "target() without an error"):
         target = backend.target(options)
-    with told(name, "open() without an error"):
+    with as_input_error(name, "open() without an error"):
         backend.open(options)
-    with told(name, "fingerprint() without an error"):
+    with as_input_error(name, "fingerprint() without an error"):
         fingerprint = with_options(backend.fingerprint, options)
     warm_up(name, backend, options)
-    with told(name, "versions() without an error"):
+    with as_input_error(name, "versions() without an error"):
         versions = {str(part): str(version) for part, version in backend.versions().items()}
     return Opened(target, fingerprint, versions)
 
@@ -58,7 +58,7 @@ def warm_up(name: str, backend: Backend, options: ResultOptions) -> None:
 
     A stage that refuses the op of a warm-up is only logged: ops will say so, each with its stage.
     """
-    with told(name, "warm_up() without an error"):
+    with as_input_error(name, "warm_up() without an error"):
         try:
             with_options(backend.warm_up, options)
         except StageError:
@@ -84,7 +84,7 @@ def with_options(method: Any, options: ResultOptions) -> Any:
 
 
 @contextlib.contextmanager
-def told(name: str, expected: str) -> Iterator[None]:
+def as_input_error(name: str, expected: str) -> Iterator[None]:
     """Turns whatever a step of the backend `name` raises into an InputError of one line; the log gets the traceback."""
     try:
         yield

@@ -294,8 +294,8 @@ def _describe(job: Job, executable: Executable) -> None:
     if job.ir_dir is not None:
         if text := executable.optimised():
             (job.ir_dir / "optimised.hlo").write_text(text, encoding="utf-8")
-        told = json.dumps({"memory": dict(memory), "costs": dict(costs)}, indent=1, sort_keys=True)
-        (job.ir_dir / "costs.json").write_text(f"{told}\n", encoding="utf-8")
+        report = json.dumps({"memory": dict(memory), "costs": dict(costs)}, indent=1, sort_keys=True)
+        (job.ir_dir / "costs.json").write_text(f"{report}\n", encoding="utf-8")
 
 
 def _debug_fields(client: Client) -> Mapping[str, Any]:

@@ -104,18 +104,18 @@ def _point(where: str, word: str) -> EntryPoint:
 
 def _way_out(word: str) -> str:
     """The plugins that there are, by the names that are close."""
-    found = {name for point in _entry_points() for name in (point, short_name(point))}
-    near = closest(Path(word).stem, found)
+    names = {name for point in _entry_points() for name in (point, short_name(point))}
+    near = closest(Path(word).stem, names)
     return near or "pip install a package that registers one, or the path of its .so file"
 
 
 def _entry_points() -> dict[str, EntryPoint]:
     """Name -> entry point; one that several groups have is that of the first."""
-    found: dict[str, EntryPoint] = {}
+    points: dict[str, EntryPoint] = {}
     for group in GROUPS:
         for point in plugins(group):
-            found.setdefault(point.name, point)
-    return found
+            points.setdefault(point.name, point)
+    return points
 
 
 @cache

@@ -57,13 +57,13 @@ def _own_files() -> dict[str, str]:
 
 def names() -> list[str]:
     """Every backend that has a name; imports none of them. Of one that needs an argument, those that it may have."""
-    given = [
+    files = [
         f"{name}:{plugin}"
         for name in own_names()
         if declares(name, "needs_argument")
         for plugin in plugin_libraries.names()
     ]
-    return sorted([*names_alone(), *given])
+    return sorted([*names_alone(), *files])
 
 
 def names_alone() -> list[str]:
@@ -114,8 +114,10 @@ def check_name(backend: str) -> None:
         plugin_libraries.check(f"--backend {backend}", argument)
     elif name.removesuffix(":") in own_names() and declares(name.removesuffix(":"), "needs_argument"):
         name = name.removesuffix(":")
-        found = [f"--backend {name}:{plugin}" for plugin in plugin_libraries.names()]
-        raise InputError(f"--backend {name}", "a plugin after a colon", "none", ", ".join([*found, f"{name}:FILE.so"]))
+        choices = [f"--backend {name}:{plugin}" for plugin in plugin_libraries.names()]
+        raise InputError(
+            f"--backend {name}", "a plugin after a colon", "none", ", ".join([*choices, f"{name}:FILE.so"])
+        )
     elif _is_path(backend):
         if not Path(backend).is_file():
             raise InputError("--backend", "the path of a backend's file", f"no file {backend}", _closest(backend))

@@ -136,7 +136,7 @@ class Tt(Pjrt):
         return {}
 
     def made_client(self, library: Library, options: ResultOptions) -> Client:
-        """With a card jaxlib's client; without one, a client that does nothing but compile."""
+        """Returns jaxlib's client; without a card, a client that only compiles."""
         if _has_card():
             return super().made_client(library, options)
         from opscope.harness.prepare.pjrt.compile_only import CompileOnlyClient
@@ -164,13 +164,13 @@ class Tt(Pjrt):
         return tt_repro.lines(simulated.board_of(job.options.arch).arch, job.options.optimization_level)
 
     def repro_files(self, job: Job) -> Mapping[str, bytes]:
-        """That program, and the descriptor that it compiles for. Raises as `_descriptor` does."""
+        """The program of `repro_lines`, and the descriptor that it compiles for. Raises as `_descriptor` does."""
         name = self._descriptor_name(job.options)
         program = tt_repro.program(self.library(), name, self._asked(job))
         return {tt_repro.PROGRAM: program.encode(), name: self._descriptor_content(job.options)}
 
     def build_note(self) -> str:
-        """That `jax-tt-plugin` is a third party's build, with patches of its own."""
+        """Says that `jax-tt-plugin` is a third party's build, with patches of its own."""
         return tt_repro.build_note(self.library())
 
     def _descriptor(self, options: ResultOptions) -> Path:

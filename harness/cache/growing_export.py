@@ -34,15 +34,15 @@ FOLDER = "preparing"
 """The folder of these files in a run folder; it is there as long as goldens are made."""
 
 SPLIT, OP = b'{"split":', b'{"op":"'
-"""How the long lines begin. Of them a reader keeps only the places: 64 workers each of which keeps what 10,000 ops look
-like hold 10 GiB, and each needs the few that it runs."""
+"""How the long lines begin. A reader keeps their places in the file, not their text: the rows of 10,000 ops in 64
+workers would take 10 GiB, and each worker needs the few rows of the ops that it runs."""
 
 
 class Announcer:
     """The writer's side."""
 
     def __init__(self, path: Path, tell: Callable[[str], None] | None = None) -> None:
-        """With `tell`, lines are told to who writes them (`tell` of its announcer), as from another machine."""
+        """With `tell`, lines are not written but handed to it: the announcer of another machine writes them."""
         self._path, self._tell = path, tell
         self._marks: dict[str, FileMark] = {}
 
@@ -84,7 +84,7 @@ class Announcer:
             raise
 
     def write(self, text: str) -> None:
-        """Writes a line of which an announcer elsewhere has told."""
+        """Writes a line that an announcer on another machine has sent."""
         self._write(text)
 
     def _write(self, text: str) -> None:

@@ -107,10 +107,10 @@ def _completer(
             # Completion must never print an error into the line that someone types.
             with contextlib.suppress(Exception):
                 words.extend(source())
-        found = [Word(prefix + word.text, word.about) for word in words]
-        fitting = [word for word in found if word.text.startswith(incomplete)]
+        whole_words = [Word(prefix + word.text, word.about) for word in words]
+        fitting = [word for word in whole_words if word.text.startswith(incomplete)]
         if not fitting and incomplete:  # an op by its name, where that is one op
-            named = [word for word in found if incomplete in word.about.removeprefix("stablehlo.")]
+            named = [word for word in whole_words if incomplete in word.about.removeprefix("stablehlo.")]
             fitting = named if len(named) == 1 else []
         if not fitting:
             return [CompletionItem(incomplete, type="file")]

@@ -63,10 +63,10 @@ def examine_backend(settings: Resolved, name: str) -> list[Finding]:
         except InputError as error:
             return [Finding("backend", label, False, f"expected {error.expected}, got {error.got}", error.hint)]
         took = time.monotonic() - begun
-    found, remedy = _tried(lambda: _backend(name))
+    got, remedy = _tried(lambda: _backend(name))
     steps = ", ".join((*_steps(name), "fingerprint", "warm_up"))
     return [
-        Finding("backend", label, not remedy, found, remedy),
+        Finding("backend", label, not remedy, got, remedy),
         Finding("backend", "life", True, f"{steps}: no error, {took:.1f} s"),
         Finding("backend", "fingerprint", True, ready.fingerprint),
         Finding("backend", "card", True, f"{ready.card_type}, floats {ready.data_format or 'as in the op'}"),
@@ -152,8 +152,8 @@ def _backends(settings: Resolved) -> Iterator[Finding]:
 
     for name in registry.names():
         needed = name in settings["backend"].split(",")
-        found, remedy = _tried(lambda name=name: _backend(name))
-        yield Finding("backend", name, not remedy, found, remedy, needed)
+        got, remedy = _tried(lambda name=name: _backend(name))
+        yield Finding("backend", name, not remedy, got, remedy, needed)
     yield Finding("backend", "FILE.yaml", True, "any compiler with a command line (docs/backends.md)", needed=False)
     setting = settings["backend"]
     try:
@@ -192,8 +192,8 @@ def _frameworks() -> Iterator[Finding]:
     from opscope.models import registry
 
     for framework in sorted({registry.get(name).framework for name in registry.names()}):
-        found, remedy = _tried(lambda name=framework: _framework(name))
-        yield Finding("framework", framework, not remedy, found, remedy, needed=framework == "jax")
+        got, remedy = _tried(lambda name=framework: _framework(name))
+        yield Finding("framework", framework, not remedy, got, remedy, needed=framework == "jax")
 
 
 def _database(settings: Resolved, folder: Path) -> Finding:
@@ -203,8 +203,8 @@ def _database(settings: Resolved, folder: Path) -> Finding:
         path = results_folder(folder) / "opscope.sqlite"
         disk = _disk("SQLite", path.parent, "opscope publish RUN_DIR --to URL")
         return Finding("database", "SQLite", disk.usable, f"{path}" if disk.usable else disk.found, disk.remedy)
-    found, remedy = _tried(lambda: _connect(url))
-    return Finding("database", "database", not remedy, found, remedy)
+    got, remedy = _tried(lambda: _connect(url))
+    return Finding("database", "database", not remedy, got, remedy)
 
 
 def _connect(url: str) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from opscope.base.file_names import resolved
 from opscope.base.page import Page
 from opscope.harness.limitations import import_rows, limitation_file, limitation_notes, limitation_update
 from opscope.harness.limitations.limitation_file import LimitationFile
-from opscope.harness.limitations.limitations import KINDS, Limitation, now
+from opscope.harness.limitations.limitations import KINDS, Limitation, NewRows, now
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.settings.settings import project_folder, resolve
@@ -102,12 +102,9 @@ def update(run_dir: Path, user_file: Path | None, kind: str, expires: str, link:
     proposal = limitation_update.propose(
         run.tests,
         limitation_notes.rows_with_ops(run, rows),
-        kind=kind,
-        since=now(),
-        expires=_until(expires),
-        link=link,
-        imports=run.header.imports,
-        known=rows,
+        NewRows(kind, now(), _until(expires), link),
+        run.header.imports,
+        rows,
     )
     for path, file in files.items():
         text = limitation_update.patched(file, proposal, takes_new=path == target)

@@ -107,18 +107,18 @@ def generate(
     if room and count + len(text) > min(room):
         raise InputError("--decode-steps", f"at most {min(room) - count} after a prompt of {count}", str(len(text)))
     ours = {name: values[name] for name in names}
-    theirs, held = dict(ours), dict(values)
+    theirs, fixed = dict(ours), dict(values)
     for number in range(len(text) + 1):
         if number:
-            held |= {
+            fixed |= {
                 "input_ids": np.array([[text[number - 1]]], values["input_ids"].dtype),
                 "position": np.asarray(count + number - 1, np.int32),
             }
         part = decode if number else prefill
         if see is not None:
-            see(number, held | ours)
-        logits, *after = part.golden([(held | ours)[spec.name] for spec in part.arguments])
-        got, *states = part.run([(held | theirs)[spec.name] for spec in part.arguments])
+            see(number, fixed | ours)
+        logits, *after = part.golden([(fixed | ours)[spec.name] for spec in part.arguments])
+        got, *states = part.run([(fixed | theirs)[spec.name] for spec in part.arguments])
         if len(states) != len(names) or got.shape != logits.shape:
             raise InputError("MODEL", f"logits and {len(names)} states", f"{len(states)} states and {got.shape}")
         seen = [

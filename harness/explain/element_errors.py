@@ -134,8 +134,8 @@ def _unequal(golden: np.ndarray, got: np.ndarray) -> np.ndarray:
 def _farther(x: np.ndarray, golden: np.ndarray, got: np.ndarray) -> np.ndarray:
     """Where a conversion gave a number that is farther from its operand than the golden is."""
     with np.errstate(invalid="ignore", over="ignore"):
-        source, right, found = (array.astype(np.float64) for array in (x, golden, got))
-        return np.abs(source - found) > np.abs(source - right)
+        source, right, device = (array.astype(np.float64) for array in (x, golden, got))
+        return np.abs(source - device) > np.abs(source - right)
 
 
 def _scored(g: np.ndarray, d: np.ndarray, scale: Scale, columns: int) -> tuple[np.ndarray, np.ndarray]:

@@ -98,11 +98,13 @@ def _of_another_shape(golden: np.ndarray, got: np.ndarray) -> str:
     if golden.size != got.size or golden.size == 0:
         return ""
     with np.errstate(all="ignore"):
-        right, found = (array.astype(np.complex128) for array in (golden, got))
+        right, device = (array.astype(np.complex128) for array in (golden, got))
         near = 1e-2 * float(np.sqrt(np.mean(np.abs(np.nan_to_num(right)) ** 2)))
-        if np.allclose(right.ravel(), found.ravel(), rtol=1e-2, atol=near * 1e-2, equal_nan=True):
+        if np.allclose(right.ravel(), device.ravel(), rtol=1e-2, atol=near * 1e-2, equal_nan=True):
             return f"another {'type' if golden.shape == got.shape else 'shape'}: the values are right"
-        if golden.shape[::-1] == got.shape and np.allclose(right.T, found, rtol=1e-2, atol=near * 1e-2, equal_nan=True):
+        if golden.shape[::-1] == got.shape and np.allclose(
+            right.T, device, rtol=1e-2, atol=near * 1e-2, equal_nan=True
+        ):
             return "transposed: the values are right, with their dims in reverse order"
     return ""
 

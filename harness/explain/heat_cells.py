@@ -23,7 +23,7 @@ def cube(array: np.ndarray) -> np.ndarray:
     return array.reshape(-1, rows, columns)
 
 
-def cell_sums(stack: np.ndarray, size: tuple[int, int, int], dtype: type = np.int64) -> np.ndarray:
+def cell_sums(stack: np.ndarray, size: tuple[int, ...], dtype: type = np.int64) -> np.ndarray:
     """Sums over cells of so many matrices, rows and columns, the last of each perhaps smaller."""
     total = stack
     for axis in (2, 1, 0):
@@ -32,7 +32,7 @@ def cell_sums(stack: np.ndarray, size: tuple[int, int, int], dtype: type = np.in
     return total.astype(dtype, copy=False)
 
 
-def cell_counts(shape: tuple[int, ...], size: tuple[int, int, int]) -> np.ndarray:
+def cell_counts(shape: tuple[int, ...], size: tuple[int, ...]) -> np.ndarray:
     """How many elements each cell has."""
     counts = [np.minimum(step, extent - np.arange(0, extent, step)) for extent, step in zip(shape, size, strict=True)]
     return counts[0][:, None, None] * counts[1][None, :, None] * counts[2][None, None, :]
@@ -97,12 +97,12 @@ def region(suspect: np.ndarray, inside: np.ndarray) -> str:
         size = tuple(extent if span is None else span for extent, span in zip(suspects.shape, spans, strict=True))
         if kind == "batch entry" and suspects.shape[0] == 1:
             continue
-        counts = cell_counts(suspects.shape, size)  # type: ignore[arg-type]
-        held = cell_sums(suspects, size)  # type: ignore[arg-type]
-        full = cell_sums(members, size) >= COMPLETE * counts  # type: ignore[arg-type]
-        chosen = full & (held > 0)
+        counts = cell_counts(suspects.shape, size)
+        wrong = cell_sums(suspects, size)
+        full = cell_sums(members, size) >= COMPLETE * counts
+        chosen = full & (wrong > 0)
         number = int(chosen.sum())
-        if number and held[chosen].sum() >= COMPLETE * total and (not best or number < best):
+        if number and wrong[chosen].sum() >= COMPLETE * total and (not best or number < best):
             best, said = number, _named(kind, chosen, spans)
     return said
 

@@ -65,12 +65,12 @@ class OperandElements:
         except (NotEvaluatedError, KeyError, ValueError, IndexError) as error:
             return (), f"its operands are not known: {' '.join(str(error).split())[:100]}"
         places = [_at(x, index) for x in inputs]
-        found = [
+        sources = [
             (_element(number, place, x),)
             for number, (place, x) in enumerate(zip(places, inputs, strict=True))
             if place is not None
         ]
-        return tuple(Term(elements=one, value=one[0].value) for one in found), ""
+        return tuple(Term(elements=one, value=one[0].value) for one in sources), ""
 
     def integers(self, name: str, default: Sequence[int] = ()) -> list[int]:
         """The integers of an attribute: of an array, or of a dense tensor row by row."""
@@ -143,15 +143,15 @@ def _at(x: np.ndarray, index: Index) -> Index | None:
 
 def _largest(terms: Terms, inputs: Sequence[np.ndarray]) -> tuple[tuple[Term, ...], str]:
     """The largest terms, and how many there are."""
-    found: list[tuple[float, int, Any, tuple[tuple[int, Index], ...]]] = []
+    entries: list[tuple[float, int, Any, tuple[tuple[int, Index], ...]]] = []
     for number, term in enumerate(itertools.islice(terms, MOST_TERMS)):
         value: Any = 1.0
         for operand, index in term:
             x = inputs[operand][index]
             value = value * (complex(x) if inputs[operand].dtype.kind == "c" else float(x))
         size = abs(value)
-        found.append((-size if not math.isnan(size) else -math.inf, number, value, term))
-    chosen = sorted(found, key=lambda entry: entry[:2])[:SHOWN]
+        entries.append((-size if not math.isnan(size) else -math.inf, number, value, term))
+    chosen = sorted(entries, key=lambda entry: entry[:2])[:SHOWN]
     shown = tuple(
         Term(
             elements=tuple(_element(operand, index, inputs[operand]) for operand, index in term),
@@ -159,8 +159,8 @@ def _largest(terms: Terms, inputs: Sequence[np.ndarray]) -> tuple[tuple[Term, ..
         )
         for _, _, value, term in chosen
     )
-    first = "the first " if len(found) == MOST_TERMS else ""
-    return shown, f"the largest {len(shown)} of {first}{len(found):,} terms" if len(found) > len(shown) else ""
+    first = "the first " if len(entries) == MOST_TERMS else ""
+    return shown, f"the largest {len(shown)} of {first}{len(entries):,} terms" if len(entries) > len(shown) else ""
 
 
 def _product(op: OperandElements, index: Index) -> Terms:

@@ -31,7 +31,7 @@ _LONGEST = 500
 
 
 def of(ending: Ending, output: str) -> str:
-    """The last line of a dead process's output that names the cause of its end; empty if there is none."""
+    """The last output line of a dead process that names the cause of its end; empty if no line does."""
     if ending.cause is Cause.SIGNAL and ending.kind.removeprefix("signal ") not in FROM_WITHIN:
         return ""
     if ending.cause not in (Cause.SIGNAL, Cause.EXIT):
@@ -42,7 +42,7 @@ def of(ending: Ending, output: str) -> str:
         if not _CAUSES.search(line) or _SIGNAL_ALONE.search(line):
             continue
         if what := _WHAT.match(line):
-            threw = next((found for above in lines[:number][::-1] if (found := _THREW.search(above))), None)
+            threw = next((match for above in lines[:number][::-1] if (match := _THREW.search(above))), None)
             line = f"{threw[1]}: {line[what.end() :]}" if threw else line[what.end() :]
         return line[:_LONGEST]
     return ""

@@ -38,11 +38,11 @@ def drawn_again(
     flipped = state.copy()
     flipped.reshape(-1)[:1] ^= flipped.dtype.type(1)
     results = []
-    for given in (state, np.asarray(first[0]), flipped):
-        if given.shape != state.shape or given.dtype != state.dtype:
+    for words in (state, np.asarray(first[0]), flipped):
+        if words.shape != state.shape or words.dtype != state.dtype:
             break  # the verdict on the new state says so
         job.state |= compiled
-        job.inputs, job.outputs = [np.array(given, copy=True)], []
+        job.inputs, job.outputs = [np.array(words, copy=True)], []
         backend.climb(Stage.RUN, job)
         results.append(job.outputs)
     job.inputs, job.inputs_after, job.outputs = [], None, first

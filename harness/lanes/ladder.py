@@ -23,12 +23,27 @@ from opscope.harness.record.optest import DOUBT, RunContext, backend_label, buil
 from opscope.harness.record.records import WHOLE_MODEL, OpRow, OpTest, ResultCheck, StageTime
 from opscope.harness.record.stages import Stage, Status, failed_status
 from opscope.harness.record.store import artifact_dir
-from opscope.harness.verdict.compare import compare
+from opscope.harness.verdict.compare import compare_op
 from opscope.harness.verdict.overwritten_inputs import InputSnapshot
 
 if TYPE_CHECKING:
     from opscope.harness.lanes.second_opinion import Opinion
     from opscope.harness.verdict.intermediates import Watch
+
+
+@dataclass(frozen=True)
+class Listener:
+    """What a climb calls on its way."""
+
+    on_stage: Callable[[Stage], None] = lambda stage: None
+    """Called before each stage."""
+    before_compare: Callable[[], None] = lambda: None
+    """Called when the backend's part is over."""
+    before_explaining: Callable[[OpTest], None] = lambda test: None
+    """Called with the record of a failure of which only the explanation or its IR is missing."""
+
+
+NOBODY = Listener()
 
 
 @dataclass
@@ -40,9 +55,7 @@ class _ClimbState:
     backend: Backend
     target: Target
     attempt: int
-    on_stage: Callable[[Stage], None]
-    before_compare: Callable[[], None]
-    before_explaining: Callable[[OpTest], None]
+    listener: Listener
     started: datetime = field(default_factory=now)
     reached: Stage = Stage.SPLIT
     times: list[StageTime] = field(default_factory=list)
@@ -62,7 +75,7 @@ class _ClimbState:
 
     def timed(self, stage: Stage, step: Callable[[], Any]) -> Any:
         """Runs `step` as `stage`: announces it, times it (also if it raises), and marks it as reached if it returns."""
-        self.on_stage(stage)
+        self.listener.on_stage(stage)
         begin = time.perf_counter()
         try:
             value = step()
@@ -125,7 +138,7 @@ class _ClimbState:
             test = self.ended(Status.CRASHED, message, stage, artifact=artifact, crash_kind=error.kind)
         else:
             test = self.ended(failed_status(stage), message, stage, artifact=artifact)
-        self.before_explaining(test)
+        self.listener.before_explaining(test)
         self.leave_ir()
         return test
 
@@ -137,21 +150,16 @@ def climb(
     context: RunContext,
     export_dir: Path,
     attempt: int = 1,
-    on_stage: Callable[[Stage], None] = lambda stage: None,
-    before_compare: Callable[[], None] = lambda: None,
-    before_explaining: Callable[[OpTest], None] = lambda test: None,
+    listener: Listener = NOBODY,
 ) -> OpTest:
     """Takes `row` as far as it gets and returns its record.
 
-    `export_dir` holds the row's files. `on_stage` is called before each stage, `before_compare` when the backend's
-    part is over, `before_explaining` with the record of a failure of which only the explanation or its IR is missing.
-    Option `until` ends the climb after that stage with `stopped`. Raises only exceptions that the op did not cause:
-    Damaged for a file of its export folder, BackendError, KeyboardInterrupt, SystemExit.
+    `export_dir` holds the row's files. Option `until` ends the climb after that stage with `stopped`. Raises only
+    exceptions that the op did not cause: Damaged for a file of its export folder, BackendError, KeyboardInterrupt,
+    SystemExit.
     """
     options = context.options
-    state = _ClimbState(
-        row, context, backend, backend.target(options), attempt, on_stage, before_compare, before_explaining
-    )
+    state = _ClimbState(row, context, backend, backend.target(options), attempt, listener)
     if row.module is None:
         return state.ended(Status.COMPILE_FAILED, row.unsplittable or "no single-op module", Stage.SPLIT)
     if options.until == Stage.SPLIT:
@@ -231,20 +239,11 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
             return mesh_run.compared(row, job, state.on_devices, state.judged_by, export_dir)
         if not row.golden:
             return drawn_numbers.checks(row, job, state.drawn_again, state.judged_by, export_dir)
-        golden = row_golden(row, export_dir)
-        return compare(
-            golden,
-            job.outputs,
-            row.held_to or row.op_name,
-            state.judged_by,
-            inputs=row.inputs,
-            outputs=row.outputs,
-            params=row.op_params,
-            operands=explained.operands_of(row, job, export_dir),
-        )
+        operands = explained.operands_of(row, job, export_dir)
+        return compare_op(row, row_golden(row, export_dir), job.outputs, state.judged_by, operands, row.held_to)
 
     before = state.reached
-    state.before_compare()
+    state.listener.before_compare()
     try:
         checks: list[ResultCheck] | None = state.timed(Stage.COMPARE, verdict)
     except Damaged:
@@ -268,7 +267,7 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
         state.reached = before
         plain = state.stored(Stage.COMPARE, ".txt", "\n".join(wrong) + "\n")
         test = state.ended(Status.WRONG_RESULT, wrong[0], Stage.COMPARE, artifact=plain, **numbers)
-        state.before_explaining(test)
+        state.listener.before_explaining(test)
     second = None
     if row.golden and not state.on_devices:
         second = second_opinion.of(row, job, state.judged_by, export_dir, wrong=test is not None)

@@ -244,7 +244,7 @@ class Lane:
         self._log.mark()
         self._idle = False
         flight = Flight(row, replace(self.config.context, card_type=ready.card_type), ready, attempt)
-        found: OpTest | None = None
+        failure: OpTest | None = None
         try:
             export_dir = self.config.export_dirs[row.uses[0].model]
             self._child.send(
@@ -270,7 +270,7 @@ class Lane:
                     flight.enter(Stage(message["stage"]))
                 elif "explaining" in message:
                     # The verdict stands: its explanation has a limit of its own, and may cost the child, not the op.
-                    found = found or _failure(message["explaining"], row)
+                    failure = failure or _failure(message["explaining"], row)
                     deadline = explaining = explaining or Deadline(SECONDS + _EXPLAINED)
                 elif "damaged" in message:
                     raise Damaged(*message["damaged"])
@@ -282,10 +282,10 @@ class Lane:
             self._stop()  # closed descriptors look like damage too: only a fresh child tells which it is
             raise
         except (ChildEnded, ValueError, KeyError) as error:
-            if found is not None:
+            if failure is not None:
                 self._say(f"{row.op_id}: {error} while its failure was explained")
                 self._stop()
-                return found
+                return failure
             ending = error.ending if isinstance(error, ChildEnded) else Ending(Cause.PROTOCOL, str(error))
             written = None if self._folder is None else self._folder / scratch.TEMPORARY
             flight.came_to(left_ir.last_passed(written, ready.stages, ready.stage_files))
@@ -395,7 +395,7 @@ def _is_late(message: Mapping[str, Any], number: int) -> bool:
 
 
 def lost_to_damage(row: OpRow, context: RunContext, error: Damaged, attempt: int) -> OpTest:
-    """The record of an op of which a file is damaged and cannot be made again; says so, and the exit code will."""
+    """The record of an op with a damaged file that cannot be made again; the damage is reported."""
     damage.found(error.where, error.got, f"{row.op_name} [{row.op_id}] has not run")
     return unrun_test(row, context, Status.NOT_RUN, str(error)).model_copy(update={"attempt": attempt})
 

@@ -45,17 +45,17 @@ class Leftovers:
     _undone: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     _streaks: dict[str, int] = field(default_factory=dict)
 
-    def replaces(self, op_id: str, found: Sequence[Leftover]) -> bool:
+    def replaces(self, op_id: str, changes: Sequence[Leftover]) -> bool:
         """Whether the worker has to be replaced now that this op has left these changes."""
-        lasting = {change.key for change in found if not change.undone}
+        lasting = {change.key for change in changes if not change.undone}
         self._streaks = {key: self._streaks.get(key, 0) + 1 for key in lasting}
-        for change in found:
+        for change in changes:
             if change.undone:
                 self._undone[change.key].add(op_id)
         seen = {key for key, ops in self._undone.items() if len(ops) > HABIT}
         seen |= {key for key, count in self._streaks.items() if count > HABIT}
-        self.habits |= seen - {change.key for change in found if change.verdict}
-        return any(change.key not in self.habits for change in found)
+        self.habits |= seen - {change.key for change in changes if change.verdict}
+        return any(change.key not in self.habits for change in changes)
 
 
 def leftovers(reported: Sequence[Sequence[Any]]) -> list[Leftover]:

@@ -72,17 +72,17 @@ class LoadedCode:
 
     def verdict_changes(self) -> list[str]:
         """What was replaced or removed of the code that verdicts rest on: names with their module."""
-        found = [name for namespace in self._verdict for name in namespace.changes()]
+        names = [name for namespace in self._verdict for name in namespace.changes()]
         if [*map(_BODY, self._functions)] != self._bodies:
-            found += [
+            names += [
                 name
                 for name, function, body in zip(self._names, self._functions, self._bodies, strict=True)
                 if _BODY(function) != body
             ]
         for name, table, before in self._tables:
             if not _equal(table, before):
-                found.append(name)
-        return found
+                names.append(name)
+        return names
 
     def other_changes(self) -> list[str]:
         """What was replaced or removed of everything else that is loaded."""

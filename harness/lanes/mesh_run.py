@@ -18,7 +18,7 @@ from opscope.harness.prepare.mesh.collectives import COLLECTIVES, Collective, fo
 from opscope.harness.record.element_types import NUMPY_NAMES
 from opscope.harness.record.records import OpRow, ResultCheck, Shard
 from opscope.harness.record.stages import Stage
-from opscope.harness.verdict.compare import compare
+from opscope.harness.verdict.compare import compare_op
 from opscope.harness.verdict.operands import NotEvaluatedError, Operands
 from opscope.harness.verdict.overwritten_inputs import InputSnapshot
 
@@ -81,7 +81,7 @@ def compared(row: OpRow, job: Job, done: Sequence[OnDevices], target: Target, ex
     joint = _collective(row, export_dir) if row.op_name in COLLECTIVES else None
     for each in done:
         own, device = row.on(each.shard), each.shard.devices[0]
-        name = row.held_to or row.op_name
+        name = row.held_to
         if row.devices > 1 and joint is None:
             operands = _joint_operands(row, job, device, export_dir, known)
         else:
@@ -89,16 +89,7 @@ def compared(row: OpRow, job: Job, done: Sequence[OnDevices], target: Target, ex
         if joint is not None:
             name = joint.body or MOVES
             operands = _joined_operands(row, joint, device, export_dir)
-        results = compare(
-            row_golden(own, export_dir),
-            each.outputs,
-            name,
-            target,
-            inputs=row.inputs,
-            outputs=row.outputs,
-            params=row.op_params,
-            operands=operands,
-        )
+        results = compare_op(row, row_golden(own, export_dir), each.outputs, target, operands, name)
         checks += [check.model_copy(update={"device": device}) for check in results]
     return checks
 

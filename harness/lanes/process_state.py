@@ -73,7 +73,7 @@ class Row:
     """Whether it is put back before the result is compared, because it could disturb that."""
 
     def value(self) -> Any:
-        """What is read now, or the error that reading raises."""
+        """The value now, or the text of the error that reading it raises."""
         try:
             return self.read()
         except Exception as error:  # noqa: BLE001  an op may have put anything anywhere
@@ -329,8 +329,8 @@ def _stop_timers(_: Any) -> None:
 
 
 def _place(path: str) -> tuple[int, int]:
-    found = os.stat(path)  # noqa: PTH116  a Path takes as long again
-    return found.st_dev, found.st_ino
+    status = os.stat(path)  # noqa: PTH116  a Path takes as long again
+    return status.st_dev, status.st_ino
 
 
 def _open_files() -> int:
@@ -344,8 +344,8 @@ def _open_files() -> int:
 
 def _identity(descriptor: int) -> tuple[Any, ...]:
     """What a descriptor refers to, and whether it blocks."""
-    found = os.fstat(descriptor)
-    return found.st_dev, found.st_ino, found.st_mode, os.get_blocking(descriptor), os.get_inheritable(descriptor)
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino, status.st_mode, os.get_blocking(descriptor), os.get_inheritable(descriptor)
 
 
 def _reopen(descriptor: int, kept: int, before: tuple[Any, ...]) -> None:

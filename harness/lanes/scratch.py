@@ -121,7 +121,7 @@ def loads_once(backend: str) -> bool:
 
 
 def server_of(backend: str, place: Place) -> Shared:
-    """The process of which the lanes of a backend are forks; it ends with the process whose folder it is."""
+    """The process that the lanes of a backend are forked from; it ends with the process whose folder it is."""
     label = re.sub(r"[^\w.-]", "_", backend_label(backend))
     return Shared(place.folder, f"{label[:40]}-{words_digest(registry.absolute(backend), digits=8)}", place.owner)
 

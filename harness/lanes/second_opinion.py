@@ -21,7 +21,7 @@ from opscope.harness.prepare.authorities.ask import ask
 from opscope.harness.prepare.inputs import row_golden, row_second
 from opscope.harness.record.optest import DOUBT
 from opscope.harness.record.records import OpRow, ResultCheck
-from opscope.harness.verdict.compare import compare
+from opscope.harness.verdict.compare import compare_op
 
 HOST = Target(card_type="host", float_format=None, math_fidelity="exact")
 """Authorities compute each tensor in its own type."""
@@ -76,16 +76,7 @@ def _held_to(
     expected: Sequence[np.ndarray], row: OpRow, job: Job, target: Target, export_dir: Path
 ) -> Callable[[Sequence[np.ndarray]], list[ResultCheck]]:
     """The comparison of an op's verdict with other values in place of the golden."""
-    return lambda got: compare(
-        expected,
-        got,
-        row.held_to or row.op_name,
-        target,
-        inputs=row.inputs,
-        outputs=row.outputs,
-        params=row.op_params,
-        operands=operands_of(row, job, export_dir),
-    )
+    return lambda got: compare_op(row, expected, got, target, operands_of(row, job, export_dir), row.held_to)
 
 
 def _difference(

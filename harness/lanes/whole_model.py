@@ -38,11 +38,11 @@ def watch(row: OpRow, export_dir: Path, job: Job, target: Target) -> Watch:
 def value_fields(watch: Watch, row: OpRow, context: RunContext) -> dict[str, Any]:
     """Returns the fields of a model's record about its values. Writes the values as its artifact and ends the watch."""
     watch.close()
-    if not watch.found:
+    if not watch.intermediates:
         return {}
     name = artifacts.named("intermediates", backend_label(context.backend), ".jsonl")
     artifact = artifacts.write(context.run_dir, row.op_id, name, watch.lines().encode())
-    fields: dict[str, Any] = {"intermediates": len(watch.found), "jump": watch.first_jump()}
+    fields: dict[str, Any] = {"intermediates": len(watch.intermediates), "jump": watch.first_jump()}
     return fields if artifact is None else fields | {"artifact": artifact}
 
 

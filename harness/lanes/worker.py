@@ -25,7 +25,7 @@ from opscope.harness.backends import life, registry
 from opscope.harness.backends.base import Backend, BackendError
 from opscope.harness.cache import verdict_fingerprint
 from opscope.harness.lanes import scratch, worker_ahead
-from opscope.harness.lanes.ladder import climb
+from opscope.harness.lanes.ladder import Listener, climb
 from opscope.harness.lanes.worker_hygiene import WorkerState
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import RunContext, backend_label
@@ -133,6 +133,11 @@ def _climbed(
 ) -> dict[str, Any]:
     """Climbs the op of a message. Returns its record as JSON, or why it has none."""
     number, export_dir = message["number"], Path(message["export_dir"])
+    listener = Listener(
+        lambda stage: parent.send({"op": number, "stage": stage}),
+        state.before_compare,
+        lambda test: parent.send({"op": number, "explaining": test.model_dump_json()}),
+    )
     stored.expect(export_dir, {path: stored.FileMark(*mark) for path, mark in message.get("expected", {}).items()})
     try:
         test = climb(
@@ -141,9 +146,7 @@ def _climbed(
             context=context,
             export_dir=export_dir,
             attempt=message["attempt"],
-            on_stage=lambda stage: parent.send({"op": number, "stage": stage}),
-            before_compare=state.before_compare,
-            before_explaining=lambda test: parent.send({"op": number, "explaining": test.model_dump_json()}),
+            listener=listener,
         )
     except Damaged as error:
         if message.get("final_dir") and not export_dir.is_dir():  # the export has been completed, and so was moved

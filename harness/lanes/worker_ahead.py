@@ -45,7 +45,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A backend that has been loaded in the process of which this one is a fork, or why it could not be."""
+    """A backend loaded in the process that this one was forked from, or why it could not be loaded."""
 
     backend: Backend | None
     problem: InputError | None = None
@@ -56,7 +56,7 @@ loaded: dict[str, Loaded] = {}
 
 
 def call_for(backend: str) -> tuple[str, ...]:
-    """The call that gets a backend ready in the process of which all children are forks; empty if there is none.
+    """The call that gets a backend ready in the process that all children are forked from; empty if there is none.
 
     Only backends of our own that say so are `forkable` there: what another's import does is unknown.
     """

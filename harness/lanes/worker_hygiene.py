@@ -76,16 +76,16 @@ class WorkerState:
     def changes(self) -> list[Change]:
         """Returns what has changed since the worker began, and puts back what can be."""
         faulthandler.cancel_dump_traceback_later()  # would end the process later; nothing shows whether one is set
-        found = self._early + _put_back(zip(self._rows, self._before, strict=True))
+        left = self._early + _put_back(zip(self._rows, self._before, strict=True))
         self._early = []
-        found += [Change("code", f"{name} replaced", verdict=True) for name in self._code.verdict_changes()[:_NAMES]]
-        found += [Change("code", f"{name} replaced") for name in self._code.other_changes()[:_NAMES]]
+        left += [Change("code", f"{name} replaced", verdict=True) for name in self._code.verdict_changes()[:_NAMES]]
+        left += [Change("code", f"{name} replaced") for name in self._code.other_changes()[:_NAMES]]
         jax = _jax_options()
         if self._jax and jax != self._jax:
-            found.append(Change("options of JAX", process_state.entries(self._jax, jax)))
+            left.append(Change("options of JAX", process_state.entries(self._jax, jax)))
         self._jax = jax
-        self._stale = bool(found)
-        return found
+        self._stale = bool(left)
+        return left
 
     def _take_baseline(self) -> None:
         self._code = LoadedCode()

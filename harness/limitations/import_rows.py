@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 from fnmatch import fnmatchcase
 
-from opscope.harness.limitations.limitations import Limitation, now
+from opscope.harness.limitations.limitations import Limitation, NewRows, now
 from opscope.harness.record.records import ImportCheck
 from opscope.harness.record.stages import ImportStatus, Stage
 
@@ -68,21 +68,16 @@ def passing(rows: Iterable[Limitation], checks: Sequence[ImportCheck]) -> list[s
     return places
 
 
-def new_rows(
-    checks: Iterable[ImportCheck], *, kind: str, since: date, expires: date | None, link: str = ""
-) -> list[Limitation]:
+def new_rows(checks: Iterable[ImportCheck], of_new: NewRows) -> list[Limitation]:
     """A row for each import that differs and that no row excuses, as narrow as can be."""
     return [
         Limitation(
             op=(_literally(check.model),),
             backend=check.framework,
             stage=Stage(IMPORT),
-            kind=kind,
             reason=f"{check.node}: {check.error}" if check.node else check.error or "it differs",
             message=f"*{_literally(check.error)}",
-            link=link,
-            since=since,
-            expires=expires,
+            **vars(of_new),
         )
         for check in checks
         if _differs(check) and check.fails_run

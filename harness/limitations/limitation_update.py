@@ -9,14 +9,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 from opscope.harness.limitations import import_rows, limitation_file
 from opscope.harness.limitations.limitation_file import HEAD, LimitationFile
 from opscope.harness.limitations.limitation_notes import Row
-from opscope.harness.limitations.limitations import Limitation
+from opscope.harness.limitations.limitations import Limitation, NewRows
 from opscope.harness.record import store
 from opscope.harness.record.records import ImportCheck, OpTest
 from opscope.harness.record.stages import FAILED
@@ -24,7 +23,7 @@ from opscope.harness.record.stages import FAILED
 
 @dataclass(frozen=True)
 class Proposal:
-    """What is to be done to the files."""
+    """The changes to the files of limitations."""
 
     new: tuple[Limitation, ...]
     changes: Mapping[str, Limitation | None]
@@ -36,11 +35,7 @@ class Proposal:
 def propose(
     tests: Iterable[OpTest],
     rows: Sequence[Row],
-    *,
-    kind: str,
-    since: date,
-    expires: date | None,
-    link: str = "",
+    of_new: NewRows,
     imports: Sequence[ImportCheck] = (),
     known: Sequence[Limitation] = (),
 ) -> Proposal:
@@ -73,12 +68,11 @@ def propose(
             continue
         key = (test.op_name, test.failed_stage, test.error_signature or "", test.card_type, test.backend)
         groups.setdefault(key, []).append(test)
-    new = tuple(_row(group, kind, since, expires, link) for group in groups.values())
-    of_imports = import_rows.new_rows(imports, kind=kind, since=since, expires=expires, link=link)
-    return Proposal((*new, *of_imports), changes, tuple(remarks))
+    new = [_row(group, of_new) for group in groups.values()]
+    return Proposal((*new, *import_rows.new_rows(imports, of_new)), changes, tuple(remarks))
 
 
-def _row(group: list[OpTest], kind: str, since: date, expires: date | None, link: str) -> Limitation:
+def _row(group: list[OpTest], of_new: NewRows) -> Limitation:
     """The row of failures that have op, stage, fingerprint and board in common."""
     first = group[0]
     assert first.failed_stage is not None
@@ -87,14 +81,11 @@ def _row(group: list[OpTest], kind: str, since: date, expires: date | None, link
         op=(first.op_name,),
         backend=first.backend,
         stage=first.failed_stage,
-        kind=kind,
         reason=first.error_message or first.crash_kind or first.status.value,
         signature=first.error_signature or "",
         op_ids=tuple(sorted({test.op_id for test in group})),
         arch=board,
-        link=link,
-        since=since,
-        expires=expires,
+        **vars(of_new),
     )
 
 

@@ -89,6 +89,16 @@ class Limitation:
         return self.expires is None or today < self.expires + GRACE
 
 
+@dataclass(frozen=True)
+class NewRows:
+    """What all rows have in common that a run proposes."""
+
+    kind: str
+    since: date
+    expires: date | None = None
+    link: str = ""
+
+
 def boards(op: OpRow | OpTest) -> tuple[str, ...]:
     """The names of the board that an op ran on: as the options name it, and as the card reports it."""
     return (op.arch, op.card_type.removeprefix("sim-")) if isinstance(op, OpTest) else ("",)

@@ -134,12 +134,12 @@ def _files(run_dir: Path) -> Iterator[str]:
 def _difference(run_dir: Path, path: str, mark: FileMark) -> str:
     """What is wrong with a file; empty if nothing is."""
     try:
-        found = stored.mark_of(inside(run_dir, path))
+        stored_mark = stored.mark_of(inside(run_dir, path))
     except OSError as error:
         return (error.strerror or str(error)).lower()
-    if found.size != mark.size:
-        return f"{found.size} bytes instead of {mark.size}"
-    return "" if found == mark else "another content"
+    if stored_mark.size != mark.size:
+        return f"{stored_mark.size} bytes instead of {mark.size}"
+    return "" if stored_mark == mark else "another content"
 
 
 def _marks(run_dir: Path, run_id: str) -> dict[str, FileMark]:

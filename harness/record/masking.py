@@ -24,8 +24,8 @@ def mask_url(text: str) -> str:
     return _PARAMETER.sub(_parameter, _LOGIN.sub(rf"\g<head>\g<user>:{MASK}@", text))
 
 
-def _parameter(found: re.Match[str]) -> str:
-    return f"{found['name']}={MASK}" if SECRET_KEY.search(unquote_plus(found["name"])) else found[0]
+def _parameter(match: re.Match[str]) -> str:
+    return f"{match['name']}={MASK}" if SECRET_KEY.search(unquote_plus(match["name"])) else match[0]
 
 
 def masked(value: Any) -> Any:

@@ -61,10 +61,10 @@ def backend_label(backend: str) -> str:
 
     What stands after a colon follows after a dash: `pjrt:cuda` is `pjrt-cuda`, `pjrt:build/libx.so` is `pjrt-libx`.
     """
-    given = _WITH_ARGUMENT.fullmatch(backend)
-    file = (given[2] if given else backend).replace("\\", "/").rsplit("/", 1)[-1]
-    if given is not None:
-        return f"{given[1]}-{file.removesuffix('.so').removesuffix('.dylib').replace(':', '-')}"
+    match = _WITH_ARGUMENT.fullmatch(backend)
+    file = (match[2] if match else backend).replace("\\", "/").rsplit("/", 1)[-1]
+    if match is not None:
+        return f"{match[1]}-{file.removesuffix('.so').removesuffix('.dylib').replace(':', '-')}"
     return file.removesuffix(".py").removesuffix(".yaml").removesuffix(".yml")
 
 

@@ -87,6 +87,11 @@ def _share(value: object) -> str:
     return f"{index}/{of}"
 
 
+def _words(value: Any) -> list[str]:
+    """The words between the commas of a text, or of several."""
+    return [word for text in ([value] if isinstance(value, str) else value) for word in text.split(",")]
+
+
 _SIZE_OF = re.compile(r"([^=,\s]+)=([1-9]\d{0,9}(?:x[1-9]\d{0,9})*)")
 
 
@@ -95,7 +100,7 @@ def sizes_of(value: object) -> str:
     pairs = value.items() if isinstance(value, Mapping) else ()
     parts = [f"{name}={'x'.join(map(str, size)) if isinstance(size, tuple | list) else size}" for name, size in pairs]
     if not isinstance(value, Mapping):
-        parts = [part for text in ([value] if isinstance(value, str) else list(value)) for part in text.split(",")]  # type: ignore[call-overload]
+        parts = _words(value)
     sizes: dict[str, str] = {}
     for part in map(str.strip, parts):
         match = _SIZE_OF.fullmatch(part)
@@ -112,10 +117,7 @@ _OPTION = re.compile(r"(?:([\w.:/-]+):)?([A-Za-z][\w.-]*)=([^\s,=]+)")
 
 def options_of_backends(value: object) -> str:
     """`[BACKEND:]NAME=VALUE,...` of such words or of a mapping, sorted. Raises InputError for anything else."""
-    if isinstance(value, Mapping):
-        words = [f"{name}={word}" for name, word in value.items()]
-    else:
-        words = [word for text in ([value] if isinstance(value, str) else list(value)) for word in text.split(",")]  # type: ignore[call-overload]
+    words = [f"{name}={word}" for name, word in value.items()] if isinstance(value, Mapping) else _words(value)
     values: dict[str, str] = {}
     for word in map(str.strip, words):
         match = _OPTION.fullmatch(word)

@@ -47,7 +47,7 @@ class TensorDesc(Record):
 
 
 class Source(Record):
-    """Where an input's value comes from, so that it can be made again."""
+    """Where an input's value comes from, so that it can be made again (harness/prepare/inputs.py)."""
 
     kind: str
     """`seeded` (a model's argument, drawn again from distribution, seed and index), `captured` (a file), `random`."""
@@ -498,7 +498,7 @@ class RunRecord(Record):
 
 
 class Ledger(Record):
-    """The counts that must add up."""
+    """The counts that must add up (docs/architecture.md, "The ledger")."""
 
     unique: Int
     by_status: dict[Status, Int]

@@ -1,4 +1,4 @@
-"""The stages an op climbs, and the statuses a climb can end in."""
+"""The stages an op climbs, and the statuses a climb can end in (docs/architecture.md, "The ledger")."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import numpy as np
 from opscope.harness.prepare.program import Node, SplitModule
 from opscope.harness.prepare.split import split_module
 from opscope.harness.record.records import ResultCheck
-from opscope.harness.verdict.compare import compare
+from opscope.harness.verdict.compare import compare, compare_op
 from opscope.harness.verdict.operands import Operands
 from opscope.harness.verdict.target import Target
 
@@ -19,7 +19,7 @@ SEVERAL = "stablehlo.composite"
 
 
 class ModuleVerdict:
-    """Judges results of one module on known inputs as a run would: a single op by its own law, several as a part."""
+    """Judges results of one module on known inputs as a run would: one op by its error model, several as a part."""
 
     def __init__(self, module: bytes, feed: Sequence[np.ndarray]) -> None:
         self._module, self._feed = module, feed
@@ -34,16 +34,7 @@ class ModuleVerdict:
         values |= {other.results[0]: other.value for other in self._split.program.nodes if other.value is not None}
         inputs = [np.asarray(values[number]) for number in node.inputs]
         operands = Operands(op.op_name, op.bytecode, lambda: inputs, op.op_params.get("body"))
-        return compare(
-            wanted,
-            got,
-            op.op_name,
-            target,
-            inputs=op.inputs,
-            outputs=op.outputs,
-            params=op.op_params,
-            operands=operands,
-        )
+        return compare_op(op, wanted, got, target, operands)
 
     @cached_property
     def _split(self) -> SplitModule:

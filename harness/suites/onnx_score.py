@@ -125,7 +125,7 @@ class _Judge:
             try:
                 self._backend.climb(stage, job)
             except StageError as error:
-                error.stage = stage  # type: ignore[attr-defined]
+                error.stage = stage
                 raise
         return job
 
@@ -171,7 +171,7 @@ def _rewritten_right(
     names = [info.name for info in expanded.graph.input]
     try:
         answers = evaluator(expanded).run(None, dict(zip(names, feed, strict=True)))
-        arrays = [np.asarray(answer) for answer in answers]  # type: ignore[union-attr]
+        arrays = [np.asarray(answer) for answer in answers]
     except Exception:  # noqa: BLE001 - the reference lacks some ops; the importer then stays suspect
         return True
     return bool(_agree(arrays, wanted, entry, verdict, HOST))
@@ -245,7 +245,7 @@ def _difference(got: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> str:
 
 
 def _refusal(error: StageError) -> tuple[Fault, str]:
-    stage = error.stage  # type: ignore[attr-defined]
+    stage = error.stage
     return (Fault.DEVICE if stage is Stage.RUN else Fault.COMPILER), f"{stage}: {error}"
 
 

@@ -124,7 +124,7 @@ def kept(folder: Path, row: OpRow, options: ResultOptions) -> dict[str, Any]:
     merge([one, two], folder / "whole")
     run = store.load_run(folder / "whole")
     usual = resolve({}, folder / "empty", {})
-    given = {**usual.sources, "rounding": "command line"}
+    sources = {**usual.sources, "rounding": "command line"}
     url = f"sqlite:///{folder}/db.sqlite"
     publish(folder / "whole", url)
     with open_database(url) as connection:
@@ -139,7 +139,7 @@ def kept(folder: Path, row: OpRow, options: ResultOptions) -> dict[str, Any]:
         "other shares": refusal(merge, [one, odd], folder / "mixed"),
         "merged repro": run.tests[0].repro,
         "resumed": resume.options(run, usual.values, usual.sources)["rounding"],
-        "resumed otherwise": refusal(resume.options, run, usual.values, given),
+        "resumed otherwise": refusal(resume.options, run, usual.values, sources),
         "repro folder": bundle.Options.of({**run.record.origin.options}).model_dump()["rounding"],
         "column": column,
         "series": series,
@@ -148,7 +148,7 @@ def kept(folder: Path, row: OpRow, options: ResultOptions) -> dict[str, Any]:
 
 def main(folder: Path) -> None:
     """Prints what each place says."""
-    options = ResultOptions(**GIVEN)  # type: ignore[arg-type]
+    options = ResultOptions(**GIVEN)
     print(json.dumps(asked(folder) | kept(folder, add_row(folder, "0" * 16), options)))
 
 

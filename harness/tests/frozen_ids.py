@@ -104,19 +104,19 @@ def generate() -> dict[str, bytes]:
     for function, arguments in jax_programs():
         lowered = jax.jit(function, keep_unused=True).lower(*arguments)
         modules.append(load(str(lowered.compiler_ir("stablehlo"))))  # as text: without the paths of this machine
-    found: dict[str, bytes] = {}
+    module_of_id: dict[str, bytes] = {}
     rank: dict[str, int] = {}
     names: Counter[str] = Counter()
     for module in modules:
         for op in split_module(module).ops.values():
-            if not op.unsplittable and op.op_id not in found:
-                found[op.op_id] = to_bytecode(load(str(load(op.bytecode))))
+            if not op.unsplittable and op.op_id not in module_of_id:
+                module_of_id[op.op_id] = to_bytecode(load(str(load(op.bytecode))))
                 rank[op.op_id] = names[op.op_name]
                 names[op.op_name] += 1
-    if len(found) < COUNT:
-        raise SystemExit(f"frozen ids: expected {COUNT} unique ops, got {len(found)}; try adding programs")
-    chosen = sorted(found, key=rank.__getitem__)[:COUNT]  # the first of each kind, the second of each, ...
-    return {op_id: found[op_id] for op_id in chosen}
+    if len(module_of_id) < COUNT:
+        raise SystemExit(f"frozen ids: expected {COUNT} unique ops, got {len(module_of_id)}; try adding programs")
+    chosen = sorted(module_of_id, key=rank.__getitem__)[:COUNT]  # the first of each kind, the second of each, ...
+    return {op_id: module_of_id[op_id] for op_id in chosen}
 
 
 def main() -> None:

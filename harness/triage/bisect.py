@@ -40,24 +40,35 @@ class Bisected:
     """Each revision that was tried, and what became of the op."""
 
 
+@dataclass(frozen=True)
+class Replay:
+    """How the op of a repro folder is run at each revision."""
+
+    build: str = ""
+    """A shell command that runs at the top of the revision."""
+    backend: str = ""
+    """Like `system_desc`, a file in the repository, or one that `build` makes there."""
+    system_desc: str = ""
+    python: str = ""
+    """What runs opscope; default: this interpreter."""
+    any_failure: bool = False
+    """Whether every failure counts as the recorded one."""
+
+
+AS_RECORDED = Replay()
+
+
 def bisect(
     folder: Path,
     repo: Path,
-    *,
     good: str,
     bad: str,
-    build: str = "",
-    backend: str = "",
-    system_desc: str = "",
-    python: str = "",
-    any_failure: bool = False,
+    how: Replay = AS_RECORDED,
     report: Callable[[str], None] = lambda text: None,
 ) -> Bisected:
     """The first revision of `repo` between `good` and `bad` at which the op of a repro folder fails as recorded.
 
-    `build` is a shell command that runs at the top of each revision. `backend` and `system_desc` are files in the
-    repository, or files that `build` makes there. `python` runs opscope, by default this one's.
-    `any_failure`: every failure counts as the recorded one. Raises InputError.
+    Raises InputError.
     """
     bundle.read(folder)
     top = Path(_git(repo, "rev-parse", "--show-toplevel", refused=("--repo", "a git repository", str(repo))))
@@ -70,7 +81,7 @@ def bisect(
     with TemporaryFolder("bisect") as scratch:
         tree = Path(scratch) / "tree"
         _git(top, "worktree", "add", "--detach", "--quiet", str(tree), last)
-        trial = _Trial(resolved(folder), tree, build, backend, system_desc, python or sys.executable, any_failure)
+        trial = _Trial(resolved(folder), tree, how)
         try:
             return _search(trial, first, last, report)
         finally:
@@ -84,11 +95,7 @@ class _Trial:
 
     folder: Path
     tree: Path
-    build: str
-    backend: str
-    system_desc: str
-    python: str
-    any_failure: bool
+    how: Replay
 
     def _replay(self) -> str:
         """The program to run: the tree's own where it is a checkout of opscope, also one whose rooms were import
@@ -104,20 +111,19 @@ class _Trial:
             "OPSCOPE_WORKTREE": str(self.tree),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        if (
-            self.build
-            and subprocess.run(
-                self.build,
+        if self.how.build:
+            built = subprocess.run(
+                self.how.build,
                 shell=True,
                 cwd=self.tree,
                 env=environment,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-            ).returncode
-        ):
-            return SKIP, "cannot be built"
-        command = [self.python, "-P", "-m", self._replay(), str(self.folder), "--json"]
-        for option, value in (("--backend", self.backend), ("--system-desc", self.system_desc)):
+            )
+            if built.returncode:
+                return SKIP, "cannot be built"
+        command = [self.how.python or sys.executable, "-P", "-m", self._replay(), str(self.folder), "--json"]
+        for option, value in (("--backend", self.how.backend), ("--system-desc", self.how.system_desc)):
             kind, colon, file = value.rpartition(":")  # tt:build/libtt.so
             if file and not (self.tree / file).is_file():
                 return SKIP, f"has no {file}"
@@ -130,7 +136,7 @@ class _Trial:
         outcome = f"{test.status}{f' at {test.failed_stage}' if test.failed_stage else ''}"
         if done.returncode == PASSES:
             return GOOD, outcome
-        bad = done.returncode == SAME or (self.any_failure and done.returncode == OTHER)
+        bad = done.returncode == SAME or (self.how.any_failure and done.returncode == OTHER)
         return (BAD, outcome) if bad else (SKIP, f"{outcome}: a different failure")
 
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from opscope.base import regular_file
 from opscope.base.file_names import resolved
@@ -45,6 +45,8 @@ FILE = "repro.json"
 MODULE, TEXT = "module.mlirbc", "module.mlir"
 OWN = "backend"
 """The folder for files that the backend was given: its own, a system descriptor."""
+OF_THE_RUN = ("run_id", "seed", "revision", "backend_revision", "versions")
+"""What repro.json says of the run that the failure was in."""
 MODEL = "repro"
 """What the one use of the op calls its model."""
 
@@ -77,14 +79,8 @@ class Failure(Record):
     def same(self, test: OpTest) -> bool:
         """Whether a record has this failure: equal status, stage, kind of crash, fingerprint and question."""
         other = Failure.of(test)
-        if self.question and self.question != other.question:
-            return False
-        return (self.status, self.stage, self.crash_kind, self.signature) == (
-            other.status,
-            other.stage,
-            other.crash_kind,
-            other.signature,
-        )
+        names = ("status", "stage", "crash_kind", "signature", *["question"] * bool(self.question))
+        return all(getattr(self, name) == getattr(other, name) for name in names)
 
 
 class Options(ResultOptions, frozen=True):
@@ -112,8 +108,7 @@ class Repro(Record):
     """What became of values that are not in the folder."""
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(Record):
     """Where a failure comes from: its run, and the files of its op."""
 
     export_dir: Path
@@ -122,7 +117,7 @@ class Origin:
     seed: int = 0
     revision: str = ""
     backend_revision: str = ""
-    versions: Mapping[str, str] | None = None
+    versions: dict[str, str] = Field(default_factory=dict)
     explanation: Path | None = None
     """The folder that explains its wrong numbers (harness/record/explanation.py)."""
 
@@ -175,27 +170,14 @@ def write(
             row=bundled,
             options=_with_backend_file(part, origin.options),
             failure=Failure.of(test),
-            run_id=origin.run_id,
-            seed=origin.seed,
-            revision=origin.revision,
-            backend_revision=origin.backend_revision,
-            versions=dict(origin.versions or {}),
             note=store.note,
+            **{name: getattr(origin, name) for name in OF_THE_RUN},
         )
         (part / FILE).write_text(repro.model_dump_json(indent=1) + "\n", encoding="utf-8")
         own = _of_backend(part, origin.options, row, module)
         issue_facts.write(part, test, own.build, own.files)
         explained = store.explanation(origin.explanation) if origin.explanation is not None else []
-        bundle_texts.write(
-            part,
-            test,
-            repro.options.backend,
-            repro.note,
-            inputs=len(sources),
-            golden=len(golden),
-            explained=explained,
-            lines=own.lines,
-        )
+        bundle_texts.write(part, test, bundled, repro.options.backend, repro.note, explained=explained, lines=own.lines)
         shutil.rmtree(folder, ignore_errors=True)
         part.rename(folder)
         written_files = {name: folder / path.relative_to(part) for name, path in store.written.items()}

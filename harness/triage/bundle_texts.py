@@ -9,7 +9,7 @@ from pathlib import Path
 from opscope.base.visible_text import one_line
 from opscope.harness.record.explanation import TEXT as TEXT_FILE
 from opscope.harness.record.optest import title
-from opscope.harness.record.records import OpTest
+from opscope.harness.record.records import OpRow, OpTest
 
 TEMPLATES = Path(__file__).parent / "templates"
 ALONE = "without_opscope.sh"
@@ -32,11 +32,10 @@ def module_text(module: bytes) -> str:
 def write(
     folder: Path,
     test: OpTest,
+    row: OpRow,
     backend: str,
     note: str,
     *,
-    inputs: int,
-    golden: int,
     explained: Sequence[str] = (),
     lines: Sequence[str] = (),
 ) -> None:
@@ -47,7 +46,8 @@ def write(
     (folder / "run.sh").chmod(0o755)
     readme = (TEMPLATES / "README.md").read_text(encoding="utf-8")
     stage = f" at {test.failed_stage}" if test.failed_stage else ""
-    values = f"{inputs} inputs in `inputs/`, {golden} goldens in `golden/`" if golden or not note else note
+    values = f"{len(row.sources)} inputs in `inputs/`, {len(row.golden)} goldens in `golden/`"
+    values = note if note and not row.golden else values
     for word, text in (
         ("TITLE", title(test)),
         ("FAILURE", f"{test.status}{stage}: {test.error_message or test.crash_kind or ''}"),

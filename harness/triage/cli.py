@@ -69,11 +69,11 @@ def repro(op_id: str, run_dir: Path | None, out: Path | None, source: str | None
         return
     if out is not None and out.exists() and not (out / bundle.FILE).is_file():
         raise InputError("--out", "a new folder or a repro folder", f"{out}, which is neither")
-    found = narrowing.find(op_id, run_dir, source, "opscope repro", out)
-    if isinstance(found, Path):
-        _print_issue(found) if as_issue else click.echo(found)
+    candidate = narrowing.find(op_id, run_dir, source, "opscope repro", out)
+    if isinstance(candidate, Path):
+        _print_issue(candidate) if as_issue else click.echo(candidate)
         return
-    run_dir, run, row, test = found
+    run_dir, run, row, test = candidate
     if as_issue and not narrowing.narrowable(test):
         raise InputError(
             "--as-issue",
@@ -219,17 +219,7 @@ def probe_command(op_id: str, run_dir: Path | None, source: str | None, budget: 
 @RUN
 @FROM
 def bisect_command(
-    op_id: str,
-    good: str,
-    bad: str,
-    repo: Path,
-    build: str,
-    backend: str,
-    system_desc: str,
-    python: str,
-    any_failure: bool,
-    run_dir: Path | None,
-    source: str | None,
+    op_id: str, run_dir: Path | None, source: str | None, repo: Path, good: str, bad: str, **how: Any
 ) -> None:
     """Find the revision of a backend that broke an op, with git bisect in a separate worktree.
 
@@ -239,17 +229,6 @@ def bisect_command(
     from opscope.harness.triage import bisect
 
     folder = narrowing.folder_of(op_id, run_dir, "opscope bisect", source)
-    bisected = bisect.bisect(
-        folder,
-        repo,
-        good=good,
-        bad=bad,
-        build=build,
-        backend=backend,
-        system_desc=system_desc,
-        python=python,
-        any_failure=any_failure,
-        report=click.echo,
-    )
+    bisected = bisect.bisect(folder, repo, good, bad, bisect.Replay(**how), click.echo)
     several = len(bisected.candidates) > 1
     click.echo(f"\n{'one of these is the first bad commit:' if several else 'the first bad commit:'}\n{bisected.text}")

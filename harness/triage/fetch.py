@@ -40,12 +40,12 @@ def fetch(server: str, op_id: str, run_id: str, out: Path, where: str) -> Path:
     Raises InputError: the server does not answer, has no such folder, or sends something else. `where` is the command.
     """
     server = server.rstrip("/")
-    found = _find(server, op_id, run_id, where)
+    candidate = _find(server, op_id, run_id, where)
     part = out.with_name(f".{out.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     try:
-        _folder(found, part, where, [FILES, BYTES])
+        _folder(candidate, part, where, [FILES, BYTES])
         bundle.read(part)
         for name in PROGRAMS & {path.name for path in part.iterdir()}:
             (part / name).chmod(0o755)
@@ -99,10 +99,10 @@ class _Links(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.hrefs: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found += [value for name, value in attrs if (tag, name) == ("a", "href") and value]
+        self.hrefs += [value for name, value in attrs if (tag, name) == ("a", "href") and value]
 
 
 def _names(address: str, where: str, absent: bool = False) -> Iterator[str]:
@@ -116,7 +116,7 @@ def _names(address: str, where: str, absent: bool = False) -> Iterator[str]:
         raise
     links = _Links()
     links.feed(page)
-    yield from map(unquote, links.found)
+    yield from map(unquote, links.hrefs)
 
 
 class _AbsentError(InputError):

@@ -32,7 +32,7 @@ def find(word: str, run_dir: Path | None, where: str) -> tuple[Path, StoredRun, 
             "no run in .opscope/runs",
             "--run DIR, or opscope repro ID --from URL of an artifact server",
         )
-    found: list[tuple[Path, StoredRun, OpRow, OpTest]] = []
+    entries: list[tuple[Path, StoredRun, OpRow, OpTest]] = []
     problem: InputError | None = None
     for folder in [*run_folders.runs_with_ops([word])] or [newest]:
         try:
@@ -42,9 +42,9 @@ def find(word: str, run_dir: Path | None, where: str) -> tuple[Path, StoredRun, 
             continue
         if entry[3].status in FAILED:
             return entry
-        found.append(entry)
-    if found:
-        return found[0]
+        entries.append(entry)
+    if entries:
+        return entries[0]
     raise problem or InputError(where, "the id of an op of a run in .opscope/runs", repr(word), "opscope show OP")
 
 

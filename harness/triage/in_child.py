@@ -32,7 +32,7 @@ def write(folder: Path, row: OpRow, test: OpTest, origin: bundle.Origin, where: 
         "folder": str(folder),
         "row": row.model_dump(mode="json"),
         "test": test.model_dump(mode="json"),
-        "origin": _origin_as_json(origin),
+        "origin": origin.model_dump(mode="json"),
     }
     _ask(where, "write_in_child", task, SECONDS, memory_limit(None))
 
@@ -100,7 +100,7 @@ def write_in_child(parent: Parent) -> dict[str, Any]:
 
     def work(task: dict[str, Any]) -> dict[str, Any]:
         row, test = OpRow.model_validate(task["row"]), OpTest.model_validate(task["test"])
-        bundle.write(Path(task["folder"]), row, test, _origin_of_json(task["origin"]))
+        bundle.write(Path(task["folder"]), row, test, bundle.Origin.model_validate(task["origin"]))
         return {}
 
     return _answered(parent, work)
@@ -146,9 +146,8 @@ def _reduced(lab: Any, folder: Path, target: Path, report: Report) -> dict[str, 
     assert reduced.tried.test is not None
     repro = lab.repro
     options = repro.options.model_copy(update={"backend": bundle.backend_of(folder, repro.options)})
-    origin = bundle.Origin(
-        lab.place, options, repro.run_id, repro.seed, repro.revision, repro.backend_revision, repro.versions
-    )
+    of_the_run = {name: getattr(repro, name) for name in bundle.OF_THE_RUN}
+    origin = bundle.Origin(export_dir=lab.place, options=options, **of_the_run)
     row = lab.row_of(reduced.tried)
     bundle.write(target, row.model_copy(update={"uses": repro.row.uses}), reduced.tried.test, origin)
     return {
@@ -168,23 +167,3 @@ def _sized(form: Any) -> str:
     from opscope.harness.triage import reduce
 
     return f"{reduce.form_text(form)}, {form.elements:,} elements"
-
-
-def _origin_as_json(origin: bundle.Origin) -> dict[str, Any]:
-    return {
-        "export_dir": str(origin.export_dir),
-        "options": origin.options.model_dump(mode="json"),
-        "run_id": origin.run_id,
-        "seed": origin.seed,
-        "revision": origin.revision,
-        "backend_revision": origin.backend_revision,
-        "versions": dict(origin.versions or {}),
-        "explanation": None if origin.explanation is None else str(origin.explanation),
-    }
-
-
-def _origin_of_json(document: dict[str, Any]) -> bundle.Origin:
-    options = bundle.Options.model_validate(document["options"])
-    explanation = None if document["explanation"] is None else Path(document["explanation"])
-    paths = {"export_dir": Path(document["export_dir"]), "explanation": explanation}
-    return bundle.Origin(**{**document, **paths, "options": options})

@@ -58,13 +58,13 @@ def folder_of(word: str, run_dir: Path | None, where: str, source: str | None = 
     path = Path(word)
     if (path / bundle.FILE).is_file():
         return path
-    found = find(word, run_dir, source, where)
-    if not isinstance(found, Path) and not narrowable(found[3]) and run_dir is None and source is None:
+    candidate = find(word, run_dir, source, where)
+    if not isinstance(candidate, Path) and not narrowable(candidate[3]) and run_dir is None and source is None:
         # It passes in every run of this folder; its database may know one elsewhere in which it fails.
-        found = next(_failing_here(found[3].op_id, where), found)
-    if isinstance(found, Path):
-        return found
-    run_dir, run, row, test = found
+        candidate = next(_failing_here(candidate[3].op_id, where), candidate)
+    if isinstance(candidate, Path):
+        return candidate
+    run_dir, run, row, test = candidate
     if not narrowable(test):
         raise InputError(
             where, "an op that failed", f"{test.op_name} [{test.op_id}], which is {test.status}", "opscope show"
@@ -86,9 +86,9 @@ def _failing_here(op_id: str, where: str) -> Iterator[Found]:
     """The op in runs of this machine that this folder's database knows, and in which it fails."""
     for place in elsewhere.known(op_id, None):
         if place.is_here:
-            found = from_run.find(op_id, Path(place.run_dir), where)
-            if narrowable(found[3]):
-                yield found
+            candidate = from_run.find(op_id, Path(place.run_dir), where)
+            if narrowable(candidate[3]):
+                yield candidate
 
 
 def _whole(folder: Path, test: OpTest) -> bool:

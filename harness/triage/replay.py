@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -49,7 +50,7 @@ class Replayed:
 
     @property
     def text(self) -> str:
-        """What is printed."""
+        """The lines that `opscope replay` prints."""
         test = self.test
         verdict = {PASSES: "it passes", SAME: "it fails as recorded", OTHER: "it fails in another way than recorded"}
         stage = f" at {test.failed_stage}" if test.failed_stage else ""
@@ -63,29 +64,17 @@ class Replayed:
 
 
 def replay(
-    folder: Path,
-    *,
-    backend: str | None = None,
-    arch: str | None = None,
-    data_format: str | None = None,
-    math_fidelity: str | None = None,
-    system_desc: str | None = None,
-    op_timeout: float | None = None,
+    folder: Path, *, backend: str | None = None, op_timeout: float | None = None, **options: str | None
 ) -> Replayed:
-    """Runs the op of a repro folder, as it was run but for what is given. Raises InputError."""
+    """Runs the op of a repro folder as it was run, but for the backend, the time limit and result options that are
+    not None. Raises InputError."""
     repro = bundle.read(folder)
     with TemporaryFolder("replay") as scratch:
         context = bundle.context_of(folder, repro, Path(scratch))
-        overrides = {
-            "arch": arch,
-            "data_format": data_format,
-            "math_fidelity": math_fidelity,
-            "system_desc": system_desc,
-        }
-        changed = {name: value for name, value in overrides.items() if value is not None}
+        changed = {name: value for name, value in options.items() if value is not None}
         if backend is not None and backend_label(backend) != backend_label(repro.options.backend):
             # Formats and fidelity are the recorded backend's own words.
-            changed |= {"data_format": data_format, "math_fidelity": math_fidelity}
+            changed |= {name: options.get(name) for name in ("data_format", "math_fidelity")}
         context = replace(context, backend=backend or context.backend, options=context.options.changed(**changed))
         row, export_dir = repro.row, resolved(folder)
         if not row.golden and repro.failure.stage in NEEDS_GOLDEN:
@@ -124,29 +113,12 @@ def _linked(folder: Path, to: Path) -> Path:
     "--op-timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Use this time limit."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the record.")
-def command(
-    folder: Path,
-    backend: str | None,
-    arch: str | None,
-    data_format: str | None,
-    math_fidelity: str | None,
-    system_desc: str | None,
-    op_timeout: float | None,
-    as_json: bool,
-) -> None:
+def command(folder: Path, as_json: bool, **changes: Any) -> None:
     """Run the op of a repro folder again.
 
     Exit code 0: it passes; 1: it fails as recorded; 2: it could not be run; 3: it fails in another way.
     """
-    replayed = replay(
-        folder,
-        backend=backend,
-        arch=arch,
-        data_format=data_format,
-        math_fidelity=math_fidelity,
-        system_desc=system_desc,
-        op_timeout=op_timeout,
-    )
+    replayed = replay(folder, **changes)
     click.echo(json.dumps(replayed.test.model_dump(mode="json"), indent=2) if as_json else replayed.text)
     raise SystemExit(replayed.code)
 

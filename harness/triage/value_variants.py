@@ -57,10 +57,10 @@ def _random(
             drawn.append(x)
             continue
         try:
-            law = input_distributions.distribution_of(op_name, index, descs, params)
+            distribution = input_distributions.distribution_of(op_name, index, descs, params)
         except (IndexError, ValueError):  # constants inside the module shift the operands
-            law = input_distributions.default_distribution(descs[index].data_type)
-        drawn.append(draw(law, x.shape, x.dtype, SEED, index))
+            distribution = input_distributions.default_distribution(descs[index].data_type)
+        drawn.append(draw(distribution, x.shape, x.dtype, SEED, index))
     return tuple(drawn)
 
 

@@ -17,8 +17,9 @@ import numpy as np
 
 from opscope.base.op_families import op_family
 from opscope.harness.prepare.operand_sizes import is_float
+from opscope.harness.prepare.program import SingleOp
 from opscope.harness.record.element_types import NUMPY_NAMES
-from opscope.harness.record.records import PRODUCTS_IN_A_ROW, QUANTISED, WHOLE_MODEL, ResultCheck, TensorDesc
+from opscope.harness.record.records import PRODUCTS_IN_A_ROW, QUANTISED, WHOLE_MODEL, OpRow, ResultCheck, TensorDesc
 from opscope.harness.verdict import halves, ties
 from opscope.harness.verdict.moments import TINY, Sums, gather, pcc_of
 from opscope.harness.verdict.operands import (
@@ -59,6 +60,21 @@ _CHUNK = 1 << 14
 _SAMPLE = 1 << 19
 ZERO = 1e-5
 """Largest value that may stand where a whole golden is zero, however small its operands."""
+
+
+def compare_op(
+    op: OpRow | SingleOp,
+    golden: Sequence[np.ndarray],
+    got: Sequence[np.ndarray],
+    target: Target,
+    operands: Operands | None,
+    name: str = "",
+) -> list[ResultCheck]:
+    """One check per result of an op; `name` says what it is judged as, where that is another op's name."""
+    judged_as, params = name or op.op_name, op.op_params
+    return compare(
+        golden, got, judged_as, target, inputs=op.inputs, outputs=op.outputs, params=params, operands=operands
+    )
 
 
 def compare(
@@ -278,17 +294,17 @@ def _before_rounding(golden: np.ndarray, index: int, steps: Steps, operands: Ope
     they are, and as they are stored, where a program may narrow them first. One value that all elements share is
     stored alike for all of them, which is no chance."""
     single = golden.dtype.kind == "f" and golden.dtype.itemsize >= 4
-    if not steps.stored or steps.held not in (*STORED_TYPES, "Bfp8"):
+    if not steps.stored or steps.stored_as not in (*STORED_TYPES, "Bfp8"):
         counted = steps.counts_ties and golden.dtype.kind != "c"
         yield Unrounded.of(operands.run_wide()[index], golden.dtype) if counted else None
         return
-    held = np.dtype(STORED_TYPES.get(steps.held, golden.dtype))
-    yield Unrounded.of(golden, held) if steps.counts_ties and single else None
+    stored_type = np.dtype(STORED_TYPES.get(steps.stored_as, golden.dtype))
+    yield Unrounded.of(golden, stored_type) if steps.counts_ties and single else None
     if single:
-        result = operands.run_stored(steps.held)[index]
+        result = operands.run_stored(steps.stored_as)[index]
         with np.errstate(invalid="ignore"):
-            offset = wide(as_stored(result, steps.held)).ravel() - wide(golden).ravel()
-        yield Unrounded.of(result, held, np.where(np.isfinite(offset), offset, 0.0))
+            offset = wide(as_stored(result, steps.stored_as)).ravel() - wide(golden).ravel()
+        yield Unrounded.of(result, stored_type, np.where(np.isfinite(offset), offset, 0.0))
 
 
 def _with_note(result: ResultCheck, note: str) -> ResultCheck:

@@ -24,7 +24,7 @@ from opscope.harness.prepare.paths import moved_shape, moves_of, path_of
 from opscope.harness.prepare.program import Node, SingleOp, SplitModule
 from opscope.harness.prepare.walk import Missing
 from opscope.harness.record.records import Jump, ResultCheck, TensorDesc
-from opscope.harness.verdict.compare import check, check_cancelling, compare
+from opscope.harness.verdict.compare import check, check_cancelling, compare_op
 from opscope.harness.verdict.operands import Operands
 from opscope.harness.verdict.target import Target
 from opscope.harness.verdict.tolerance import SUM_BODY, Tolerance, inner_size, tolerance
@@ -75,7 +75,7 @@ class Watch:
         self.nodes = {node.path: node for node in split.program.walk() if node.kind == "op" and node.outputs}
         self.seconds = 0.0
         """Time that comparing took; the device did nothing meanwhile."""
-        self.found: dict[str, Intermediate] = {}
+        self.intermediates: dict[str, Intermediate] = {}
         self.skipped: dict[str, str] = {}
         self._inputs, self._cache_dir = inputs, cache_dir
         self._producer = {value: node for node in split.program.walk() for value in node.results}
@@ -103,7 +103,7 @@ class Watch:
 
     def seen(self, path: str, fetch: Fetch) -> None:
         """Receives the results of the node at `path`. If a node runs again, its first results count."""
-        if path in self.found or path in self.skipped or self._walk is None:
+        if path in self.intermediates or path in self.skipped or self._walk is None:
             return
         begun = time.perf_counter()
         node = self.nodes[path]
@@ -124,7 +124,7 @@ class Watch:
 
     def in_order(self) -> list[Intermediate]:
         """The compared ops, in the program's order."""
-        return [self.found[path] for path in self.nodes if path in self.found]
+        return [self.intermediates[path] for path in self.nodes if path in self.intermediates]
 
     def first_jump(self) -> Jump | None:
         """The first op of the program whose own error makes the model's jump."""
@@ -159,7 +159,7 @@ class Watch:
         # An error that is no number is above every limit.
         if not error <= max(limit, GROWTH * error_before):
             verdict = self._on_own_inputs(node, got)
-        self.found[node.path] = Intermediate(
+        self.intermediates[node.path] = Intermediate(
             node.path,
             node.op_id,
             node.name,
@@ -206,16 +206,8 @@ class Watch:
             checks = [self._judge_fused(fused, values, r, d, self._row(node, number)) for number, (r, d) in pairs]
             return "amplifies" if all(result_check.passed for result_check in checks) else "jump"
         op = self.split.ops[node.op_id]
-        checks = compare(
-            right,
-            got,
-            op.op_name,
-            self.target,
-            inputs=op.inputs,
-            outputs=op.outputs,
-            params=op.op_params,
-            operands=self._operands(op, [values[value] for value in node.inputs]),
-        )
+        operands = self._operands(op, [values[value] for value in node.inputs])
+        checks = compare_op(op, right, got, self.target, operands)
         return "amplifies" if all(result_check.passed for result_check in checks) else "jump"
 
     def _operands(self, op: SingleOp, inputs: Sequence[np.ndarray]) -> Operands:

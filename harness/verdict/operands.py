@@ -85,9 +85,11 @@ class Operands:
         except GoldenError as error:
             raise NotEvaluatedError(str(error)) from error
 
-    def run_stored(self, held: str) -> list[np.ndarray]:
+    def run_stored(self, number_format: str) -> list[np.ndarray]:
         """The op on its inputs as they are stored in a format. Raises NotEvaluatedError if XLA refuses."""
-        return self.run([as_stored(x, held) if is_float(x) and x.dtype.kind != "c" else x for x in self.inputs])
+        return self.run(
+            [as_stored(x, number_format) if is_float(x) and x.dtype.kind != "c" else x for x in self.inputs]
+        )
 
     def run_as_written(self) -> list[np.ndarray]:
         """The op on its own inputs as XLA computes it, with its initial value as often as XLA takes it.
@@ -339,16 +341,16 @@ BINARY = frozenset(
 """Ops whose second operand may be a constant inside the module."""
 
 
-def as_stored(x: np.ndarray, held: str) -> np.ndarray:
+def as_stored(x: np.ndarray, number_format: str) -> np.ndarray:
     """Floats as the host stores them in a format of 16 bits or in Bfp8, in their own type."""
     with np.errstate(over="ignore"):
-        if held in STORED_TYPES:
-            return x.astype(STORED_TYPES[held]).astype(x.dtype)
+        if number_format in STORED_TYPES:
+            return x.astype(STORED_TYPES[number_format]).astype(x.dtype)
         _, exponents = np.frexp(block_largest(x))
-        steps = np.ldexp(wide(x), FRACTION_BITS[held] + 1 - exponents)
-        most = 2.0 ** (FRACTION_BITS[held] + 1) - 1
+        steps = np.ldexp(wide(x), FRACTION_BITS[number_format] + 1 - exponents)
+        most = 2.0 ** (FRACTION_BITS[number_format] + 1) - 1
         steps = np.copysign(np.minimum(np.floor(np.abs(steps) + 0.5), most), steps)
-        return np.ldexp(steps, exponents - FRACTION_BITS[held] - 1).astype(x.dtype)
+        return np.ldexp(steps, exponents - FRACTION_BITS[number_format] - 1).astype(x.dtype)
 
 
 def off_type(x: np.ndarray) -> type:

@@ -69,4 +69,4 @@ def _equal(before: np.ndarray, now: np.ndarray) -> bool:
 
 
 def _digest(array: np.ndarray) -> bytes:
-    return hashlib.sha256(memoryview(_bytes(array))).digest()  # type: ignore[arg-type]
+    return hashlib.sha256(_bytes(array).data).digest()

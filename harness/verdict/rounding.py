@@ -25,24 +25,24 @@ def legal_conversion(x: np.ndarray, golden: np.ndarray, got: np.ndarray) -> str 
     if not is_float(golden) or "c" in (x.dtype.kind, golden.dtype.kind) or (x.dtype.kind in "iu" and x.itemsize > 4):
         return None
     with np.errstate(invalid="ignore", over="ignore"):
-        source, right, found = (np.ravel(array).astype(np.float64) for array in (x, golden, got))
+        source, right, device = (np.ravel(array).astype(np.float64) for array in (x, golden, got))
         tiny = smallest_normal(golden.dtype)
-        farther = np.abs(source - found) > np.abs(source - right)
-        farther &= ~((np.abs(right) < tiny) & (found == 0))
+        farther = np.abs(source - device) > np.abs(source - right)
+        farther &= ~((np.abs(right) < tiny) & (device == 0))
         # What rounds up to infinity was checked with the other values that are not finite.
-        farther &= np.isfinite(right) & np.isfinite(found)
+        farther &= np.isfinite(right) & np.isfinite(device)
     if not farther.any():
         return ""
     at = int(np.argmax(farther))
     return (
         f"{int(np.count_nonzero(farther))} of {golden.size} values are not rounded to nearest: "
-        f"{source[at]:.9g} became {found[at]:.9g}, expected {right[at]:.9g}, at element {at}"
+        f"{source[at]:.9g} became {device[at]:.9g}, expected {right[at]:.9g}, at element {at}"
     )
 
 
 def without_denormals(inputs: Sequence[np.ndarray]) -> list[np.ndarray] | None:
     """The inputs with denormals as zero, as the device reads them; None if there are none."""
-    flushed, found = [], False
+    flushed, any_flushed = [], False
     for x in inputs:
         if not is_float(x) or x.dtype.kind == "c" or x.dtype.itemsize < 2:
             flushed.append(x)
@@ -50,9 +50,9 @@ def without_denormals(inputs: Sequence[np.ndarray]) -> list[np.ndarray] | None:
         tiny = smallest_normal(x.dtype)
         with np.errstate(invalid="ignore"):  # bfloat16 compares a NaN with a warning
             denormal = (np.abs(x) < x.dtype.type(tiny)) & (x != 0)
-        found |= bool(denormal.any())
+        any_flushed |= bool(denormal.any())
         flushed.append(np.where(denormal, x.dtype.type(0), x))
-    return flushed if found else None
+    return flushed if any_flushed else None
 
 
 def has_double_denormals(arrays: Sequence[np.ndarray]) -> bool:

@@ -90,7 +90,7 @@ class Steps:
     """Whether the device's packer rounds the result, which takes ties away from zero; a host takes them to even."""
     reduced: float = 0.0
     """Most by which the operand of a periodic function is off once multiples of pi are taken from it; absolute."""
-    held: str = field(default="", compare=False)
+    stored_as: str = field(default="", compare=False)
     """The format that operands are stored in, a key of `FRACTION_BITS`."""
 
     @property
@@ -123,7 +123,7 @@ class Steps:
         """Whether a packer rounds results to 16 bits, once, so that it can be counted which of them were real ties."""
         if not self.packer or not self.rounded or self.block:
             return False
-        return not self.stored or (self.held in DST_FORMATS and not self.declared and not self.short)
+        return not self.stored or (self.stored_as in DST_FORMATS and not self.declared and not self.short)
 
     @property
     def by_operands(self) -> bool:
@@ -157,42 +157,44 @@ def steps_of(
     if row.exact:
         return None
     part = table.part_type(element_type)
-    own, held = table.formats_of(target, kind, part)
-    held = table.ROW_OF_FORMAT.get(held, held)
-    lossless = held == own or part in table.LOSSLESS.get(held, ())
-    block = held in BLOCKS
+    own, stored_as = table.formats_of(target, kind, part)
+    stored_as = table.ROW_OF_FORMAT.get(stored_as, stored_as)
+    lossless = stored_as == own or part in table.LOSSLESS.get(stored_as, ())
+    block = stored_as in BLOCKS
     common = {
-        "stored": 0.0 if lossless else unit(held),
-        "packed": unit(held) if held != "Float32" or own == "Float64" else 0.0,
+        "stored": 0.0 if lossless else unit(stored_as),
+        "packed": unit(stored_as) if stored_as != "Float32" or own == "Float64" else 0.0,
         "declared": unit(own) if FRACTION_BITS[own] < FRACTION_BITS["Float32"] else 0.0,
         "block": block,
-        "held": held,
+        "stored_as": stored_as,
         "packer": target.math_fidelity != "exact",
         # The packer cuts FP8's mantissa.
-        "short": unit(held) if held == "Float8" and target.math_fidelity != "exact" else 0.0,
+        "short": unit(stored_as) if stored_as == "Float8" and target.math_fidelity != "exact" else 0.0,
     }
     moves = kind in DATA_MOVEMENT or (kind in table.REDUCING_KINDS and table.chooses(kind, body))
     if moves:
         return Steps("bound", **common)
-    floor = unit(own) if own == held == "Float64" else FLOAT32
+    floor = unit(own) if own == stored_as == "Float64" else FLOAT32
     # Values that are packed in blocks leave a Dst of 16 bits, already rounded once.
     dst = unit("Float16_b") if block else 0.0
     if sums_terms(op_name, body):
         cut, left_out, added = (0.0, 0.0), 0.0, 2 * floor * math.sqrt(inner)
-        in_registers = held not in ("Float32", "Float64") or (held == "Float32" and target.matrix_format is not None)
+        in_registers = stored_as not in ("Float32", "Float64") or (
+            stored_as == "Float32" and target.matrix_format is not None
+        )
         if target.math_fidelity != "exact" and in_registers:
-            cut = _cut(held, target.math_fidelity, one=kind not in table.PRODUCTS)
+            cut = _cut(stored_as, target.math_fidelity, one=kind not in table.PRODUCTS)
             left_out = HIFI3_LEAVES if target.math_fidelity == "HiFi3" else 0.0
             if target.narrow_dst:
                 added = max(added, RANDOM * unit("Float16_b") * math.sqrt(4 * math.ceil(inner / DST_DEPTH)))
-        elif table.in_tf32(target, kind, held):
+        elif table.in_tf32(target, kind, stored_as):
             cut = 2.0 ** -FRACTION_BITS["Tf32"], 2.0 ** -FRACTION_BITS["Tf32"]
         elif target.sums_in_own_type:
             added = max(added, RANDOM * unit(own) * math.sqrt(inner + 1))  # each product and each sum is rounded
         reads = KEPT.get(target.math_fidelity, KEPT["HiFi4"])[1] if cut[0] and kind not in table.PRODUCTS else None
         joined = 0.0
-        if kind == "scatter" and FRACTION_BITS[held] < FRACTION_BITS["Float32"]:
-            joined = dst or unit(held)
+        if kind == "scatter" and FRACTION_BITS[stored_as] < FRACTION_BITS["Float32"]:
+            joined = dst or unit(stored_as)
         return Steps(
             "sum",
             cut=cut,
@@ -207,22 +209,22 @@ def steps_of(
         return Steps("sum", added=4 * floor * math.sqrt(inner), function=4 * floor + dst, **common)
     if kind == "eltwise" or op_name == "stablehlo.batch_norm_inference":
         cut, left_out, between = (0.0, 0.0), 0.0, floor
-        if op_name in table.MULTIPLYING and held not in ("Float32", "Float64") and target.math_fidelity != "exact":
-            cut = _cut(held, target.math_fidelity, one=False)
+        if op_name in table.MULTIPLYING and stored_as not in ("Float32", "Float64") and target.math_fidelity != "exact":
+            cut = _cut(stored_as, target.math_fidelity, one=False)
             left_out = HIFI3_LEAVES if target.math_fidelity == "HiFi3" else 0.0
         if target.math_fidelity == "exact" and op_name in IEEE_ROUNDED and part == element_type:
             function = table.ULP_MARGIN * min(unit(own), FLOAT32)
         else:
             several = ulp is None and (target.math_fidelity != "exact" or _in_steps(target, op_name))
-            function = _function(own, held, op_name, ulp, several) + dst
-            if several and held != "Float32":
+            function = _function(own, stored_as, op_name, ulp, several) + dst
+            if several and stored_as != "Float32":
                 between = function
             elif several and op_name.startswith("chlo."):  # a formula, of which each step rounds, the golden's too
                 between = max(floor, table.FORMULA_MARGIN * FLOAT32)
         if op_name in GOLDEN_IN_STEPS.get(part, ()):
             function += GOLDEN_HALVES * unit(own)
-        if target.cuts_result is not None and target.cuts_result(op_name) and (block or held in DST_FORMATS):
-            common["short"] = dst or unit(held)
+        if target.cuts_result is not None and target.cuts_result(op_name) and (block or stored_as in DST_FORMATS):
+            common["short"] = dst or unit(stored_as)
             function += dst
         # A host's library takes multiples of pi / 2 away in float32, near 0 too: IREE's sine of 0.0045 is 1e-7 off.
         reduced = 2 * FLOAT32 if target.math_fidelity == "exact" and op_name in PERIODIC and own != "Float64" else 0.0
@@ -230,14 +232,14 @@ def steps_of(
     return Steps("part", function=row.relative_l2, **common)
 
 
-def _cut(held: str, fidelity: str, one: bool) -> tuple[float, float]:
+def _cut(stored_as: str, fidelity: str, one: bool) -> tuple[float, float]:
     """Most that either operand loses to the bits that no phase reads; `one`: a sum, whose other operand is 1."""
     left, right = KEPT.get(fidelity, KEPT["HiFi4"])
     if one:
         # Sums read SrcA, in all phases but LoFi's.
         left, right = right, 99
-    bits = FRACTION_BITS[held]
-    return tuple(max(0.0, 2.0**-kept - 2.0**-bits) for kept in (left, right))  # type: ignore[return-value]
+    bits = FRACTION_BITS[stored_as]
+    return max(0.0, 2.0**-left - 2.0**-bits), max(0.0, 2.0**-right - 2.0**-bits)
 
 
 def _in_steps(target: Target, op_name: str) -> bool:
@@ -246,13 +248,13 @@ def _in_steps(target: Target, op_name: str) -> bool:
     return op_name.startswith("chlo.") or target.sums_in_own_type
 
 
-def _function(own: str, held: str, op_name: str, ulp: float | None, several: bool) -> float:
+def _function(own: str, stored_as: str, op_name: str, ulp: float | None, several: bool) -> float:
     """Bound of an elementwise function's relative error before packing, with that of XLA's golden; `several`: no single
     kernel computes it, and its steps are rounded to the format one by one."""
-    if own == held == "Float64":
+    if own == stored_as == "Float64":
         return table.TABLE["Float64"].relative_l2
     if ulp is None:
-        steps = SEVERAL_STEPS * unit(held) if several and held != "Float32" else 0.0
+        steps = SEVERAL_STEPS * unit(stored_as) if several and stored_as != "Float32" else 0.0
         return table.TABLE["Float32"].relative_l2 + steps
     margin = table.FORMULA_MARGIN if op_name.startswith("chlo.") else table.ULP_MARGIN
     return margin * max(ulp, 0.5) * 2 * FLOAT32

@@ -45,8 +45,8 @@ def constant(evidence: Evidence) -> str | None:
     expected = evidence.golden_values(evidence.wrong_at)
     if value == 0 or not np.isfinite(value) or same.mean() < FITS or np.ptp(np.abs(expected)) == 0:
         return None
-    held = np.asarray(evidence.got == evidence.got[tuple(axis[0] for axis in evidence.wrong_at)])
-    place = region(evidence.suspects, held)
+    repeated = np.asarray(evidence.got == evidence.got[tuple(axis[0] for axis in evidence.wrong_at)])
+    place = region(evidence.suspects, repeated)
     return f"{number_text(value)} stands throughout {place or evidence.share(evidence.wrong_count)}"
 
 
@@ -92,7 +92,7 @@ def stale(evidence: Evidence) -> str | None:
 
 def _neighbours(shape: tuple[int, ...]) -> list[tuple[str, int, int]]:
     """Structures beside another one: name, axis, elements from one to the next."""
-    rank, found = len(shape), []
+    rank, sums = len(shape), []
     for axis in range(rank):
         back = rank - axis
         steps = {1: [("tile", TILE), ("face", FACE)], 2: [("tile", TILE), ("face", FACE), ("row", 1)]}.get(
@@ -100,8 +100,8 @@ def _neighbours(shape: tuple[int, ...]) -> list[tuple[str, int, int]]:
         )
         for name, step in steps:
             if shape[axis] > step:
-                found += [(name, axis, step), (name, axis, -step)]
-    return found
+                sums += [(name, axis, step), (name, axis, -step)]
+    return sums
 
 
 def _equal(evidence: Evidence, other: np.ndarray) -> np.ndarray:

@@ -89,8 +89,8 @@ def _likeliest_shift(evidence: Evidence, axis: int) -> int:
     extent = evidence.shape[axis]
     lines = max(1, CORRELATED // extent)
     with np.errstate(all="ignore"):
-        right, found = (_lines(array, axis)[:lines] for array in (evidence.golden, evidence.got))
-    spectrum = np.conj(np.fft.rfft(right)) * np.fft.rfft(found)
+        right, device = (_lines(array, axis)[:lines] for array in (evidence.golden, evidence.got))
+    spectrum = np.conj(np.fft.rfft(right)) * np.fft.rfft(device)
     step = int(np.argmax(np.fft.irfft(spectrum.sum(axis=0), extent)))
     return step - extent if step > extent // 2 else step
 
@@ -134,10 +134,10 @@ def _sources(evidence: Evidence, axis: int) -> np.ndarray | None:
         np.moveaxis(array, axis, 0).reshape(extent, -1)[:, ::stride] for array in (evidence.golden, evidence.got)
     )
     with np.errstate(all="ignore"):
-        right, found = (np.nan_to_num(array.astype(np.float64), posinf=0.0, neginf=0.0) for array in (golden, got))
+        right, device = (np.nan_to_num(array.astype(np.float64), posinf=0.0, neginf=0.0) for array in (golden, got))
     weights = np.random.default_rng(0).standard_normal((right.shape[1], 8))
-    right, found = right @ weights, found @ weights
-    distance = np.square(right).sum(axis=1)[None, :] - 2 * found @ right.T
+    right, device = right @ weights, device @ weights
+    distance = np.square(right).sum(axis=1)[None, :] - 2 * device @ right.T
     source = np.argmin(distance, axis=1)
     # Where entries are equal, an entry is its own.
     own = distance[np.arange(extent), np.arange(extent)] <= distance[np.arange(extent), source]

@@ -163,5 +163,5 @@ def _widest(x: np.ndarray) -> tuple[float, float]:
     least = np.minimum.reduceat(np.where(size > 0, size, np.inf), columns, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         at = np.unravel_index(int(np.argmax(np.where(np.isfinite(least), largest / least, 0.0))), largest.shape)
-    found = float(largest[at]), float(least[at])
-    return found if 0 < found[1] < np.inf else (1.0, 1.0)
+    ends = float(largest[at]), float(least[at])
+    return ends if 0 < ends[1] < np.inf else (1.0, 1.0)

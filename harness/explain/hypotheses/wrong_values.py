@@ -28,17 +28,17 @@ def not_finite(evidence: Evidence) -> str | None:
         return None
     pairs, counts = np.unique(np.stack([golden, got]), axis=1, return_counts=True)
     most = int(np.argmax(counts))
-    expected, found = (str(name) for name in pairs[:, most])
+    expected, device = (str(name) for name in pairs[:, most])
     share = counts[most] / golden.size
-    if expected == found or share < FITS:
+    if expected == device or share < FITS:
         return None
     count = round(share * evidence.wrong_count)
-    said = f"{KINDS[found]} stands where {KINDS[expected]} is expected: {evidence.share(count)}"
-    at = tuple(axis[(golden == expected) & (got == found)] for axis in evidence.wrong_at)
+    said = f"{KINDS[device]} stands where {KINDS[expected]} is expected: {evidence.share(count)}"
+    at = tuple(axis[(golden == expected) & (got == device)] for axis in evidence.wrong_at)
     if expected == "finite":
         least = np.abs(evidence.golden_values(at)).min()
         return f"{said}, none smaller than {least:.3g}"
-    if found == "finite":
+    if device == "finite":
         values = np.unique(evidence.got_values(at))
         return f"{said}, {values[0]:.6g} in all of them" if values.size == 1 else said
     return said

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from jaxlib.mlir import ir
 
 from opscope.harness.prepare.mlir.door import context, load, to_bytecode
+from opscope.harness.prepare.mlir.traversal import ops_in
 
 _DIALECT = b"arith"
 """Names of dialects stand in bytecode as they are."""
@@ -17,14 +16,8 @@ def with_stablehlo_constants(module: bytes) -> bytes:
     if _DIALECT not in module:
         return module
     loaded = load(module)
-    constants: list[Any] = []
-
-    def visit(op: Any) -> Any:
-        if op.name == "arith.constant" and isinstance(op.results[0].type, ir.RankedTensorType):
-            constants.append(op)
-        return ir.WalkResult.ADVANCE
-
-    loaded.operation.walk(visit)
+    ops = ops_in(loaded, "arith.constant")
+    constants = [op for op in ops if isinstance(op.results[0].type, ir.RankedTensorType)]
     if not constants:
         return module
     with context():

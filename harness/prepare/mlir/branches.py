@@ -143,9 +143,11 @@ class _Function:
             "stablehlo.if", results=kinds, operands=[predicate], regions=2, ip=ir.InsertionPoint(into), loc=location
         )
         yes, no = self.next[number]
-        for region, side, given in zip(chosen.regions, (yes, no), (values[:first], values[first:]), strict=True):
+        for region, side, values_of_side in zip(
+            chosen.regions, (yes, no), (values[:first], values[first:]), strict=True
+        ):
             body = region.blocks.append()
-            results = self._line(side, given, meeting, body)
+            results = self._line(side, values_of_side, meeting, body)
             ir.Operation.create("stablehlo.return", operands=results, ip=ir.InsertionPoint(body), loc=location)
         return meeting, list(chosen.results)
 

@@ -11,6 +11,7 @@ from jaxlib.mlir import ir
 
 from opscope.harness.prepare.mesh.collectives import Collective
 from opscope.harness.prepare.mlir.door import Module, load, parse, to_bytecode
+from opscope.harness.prepare.mlir.traversal import main_of, ops_in
 from opscope.harness.prepare.mlir.values import tensor_desc
 from opscope.harness.record.records import TensorDesc
 
@@ -30,7 +31,7 @@ _ACROSS_PARTITIONS = frozenset({"all_to_all", "collective_permute", "collective_
 def collective(module: Module | bytes) -> Collective:
     """The collective that is the only op of a module. Raises ValueError for what has no formula here."""
     loaded = load(module)
-    [block] = _main(loaded).regions[0].blocks
+    [block] = main_of(loaded).regions[0].blocks
     op = next(view.operation for view in block.operations if _joins(view.operation))
     return _read(op, *_mesh(loaded))
 
@@ -62,20 +63,13 @@ def among_replicas(module: Module | bytes, devices: int) -> tuple[Module, list[T
     mesh = _mesh(copy)
     if math.prod(mesh) != devices:
         raise ValueError(f"expected a module of {devices} devices, got {mesh} replicas and partitions")
-    joint: list[Any] = []
-
-    def visit(op: Any) -> Any:
-        if _joins(op):
-            joint.append(op)
-        return ir.WalkResult.ADVANCE
-
-    copy.operation.walk(visit)
+    joint = list(filter(_joins, ops_in(copy)))
     with copy.context, ir.Location.unknown():
         for op in joint:
             _of_replicas(op, *mesh)
         for key, count in ((REPLICAS, devices), (PARTITIONS, 1)):
             copy.operation.attributes[key] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), count)
-    [block] = _main(copy).regions[0].blocks
+    [block] = main_of(copy).regions[0].blocks
     gives = block.operations[len(block.operations) - 1].operands
     return copy, [tensor_desc(argument.type) for argument in block.arguments], [tensor_desc(v.type) for v in gives]
 
@@ -86,8 +80,7 @@ def device_count(module: Module | bytes) -> int:
     It says so itself, or its groups name as many.
     """
     loaded = load(module)
-    joint: list[Any] = []
-    loaded.operation.walk(lambda op: joint.append(op) or ir.WalkResult.ADVANCE if _joins(op) else ir.WalkResult.ADVANCE)
+    joint = list(filter(_joins, ops_in(loaded)))
     if not joint:
         return 1
     if (devices := math.prod(_mesh(loaded))) > 1:
@@ -102,8 +95,7 @@ def for_devices(module: Module, devices: int) -> Module:
     copy = parse(to_bytecode(module))
     count = device_count(copy)
     if math.prod(_mesh(copy)) == 1 and count <= devices:
-        channels: list[int] = []
-        copy.operation.walk(lambda op: channels.append(_channel(op)) or ir.WalkResult.ADVANCE)
+        channels = list(map(_channel, ops_in(copy)))
         with copy.context:
             number = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), devices)
             copy.operation.attributes[PARTITIONS if any(channels) else REPLICAS] = number
@@ -136,11 +128,6 @@ def _of_replicas(op: Any, replicas: int, partitions: int) -> None:
         )
         op.results[0].replace_all_uses_with(place.results[0])
         op.erase()
-
-
-def _main(module: Module) -> Any:
-    functions: list[Any] = [view.operation for view in module.body.operations]
-    return next(function for function in functions if function.attributes["sym_name"].value == "main")
 
 
 def _joins(op: Any) -> bool:

@@ -6,14 +6,14 @@ from jaxlib.mlir import ir
 
 from opscope.base.xla import ieee_denormals
 from opscope.harness.prepare.mlir.door import context, load, to_bytecode
+from opscope.harness.prepare.mlir.traversal import main_of
 
 
 def keeping_denormals(module: ir.Module) -> ir.Module:
     """A copy of the module whose `@main` begins with that call; a module without arguments is as it was."""
     with context(), ir.Location.unknown():
         copy = load(to_bytecode(module))
-        main = next(op for op in copy.body.operations if ir.StringAttr(op.attributes["sym_name"]).value == "main")
-        block = main.regions[0].blocks[0]
+        block = main_of(copy).regions[0].blocks[0]
         arguments = list(block.arguments)
         if not arguments:
             return copy

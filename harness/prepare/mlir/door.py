@@ -166,9 +166,9 @@ def _parse_bytecode(data: bytes, where: str) -> Module:
 
 def _newer(data: bytes) -> str | None:
     """The version of a portable artifact that is newer than this jaxlib's StableHLO."""
-    found = _PRODUCER.match(data)
+    match = _PRODUCER.match(data)
     ours = tuple(map(int, stablehlo.get_current_version().split(".")))
-    return found[1].decode() if found and tuple(map(int, found[1].split(b"."))) > ours else None
+    return match[1].decode() if match and tuple(map(int, match[1].split(b"."))) > ours else None
 
 
 def _refused(message: str, where: str, text: str | None) -> InputError:

@@ -12,6 +12,7 @@ from typing import Any
 from jaxlib.mlir import ir, passmanager
 
 from opscope.harness.prepare.mlir.door import Module, context
+from opscope.harness.prepare.mlir.traversal import ops_in
 from opscope.harness.record.errors import InputError
 
 FUNCTION, VISIBILITY = "func.func", "sym_visibility"
@@ -36,8 +37,8 @@ def select(module: Module, name: str, where: str) -> Module:
         raise InputError(where, f"a public function {name!r}", ", ".join(known) or "none", hint)
     with context():
         alone = ir.Module.parse(inner.get_asm(enable_debug_info=True, print_generic_op_form=True))
-        for found, op in _functions(alone.operation).items():
-            op.attributes[VISIBILITY] = ir.StringAttr.get("public" if found == function else "private")
+        for function_name, op in _functions(alone.operation).items():
+            op.attributes[VISIBILITY] = ir.StringAttr.get("public" if function_name == function else "private")
         passmanager.PassManager.parse("builtin.module(symbol-dce)").run(alone.operation)
     return alone
 
@@ -46,14 +47,14 @@ def entry(module: Module, where: str) -> Any:
     """The public function `main`, else the only public one, else a private `main`. Raises InputError for none."""
     functions = _functions(module.operation)
     public = {name: op for name, op in functions.items() if _text(op, VISIBILITY) in ("", "public")}
-    found = public.get("main") or (next(iter(public.values())) if len(public) == 1 else functions.get("main"))
-    if found is None:
+    main = public.get("main") or (next(iter(public.values())) if len(public) == 1 else functions.get("main"))
+    if main is None:
         names = ", ".join(f"@{name}" for name in functions) or "no function"
         raise InputError(where, "a function @main, or one public function", names, "naming the entry @main")
-    if not list(found.regions[0].blocks):
-        name = _text(found, "sym_name")
+    if not list(main.regions[0].blocks):
+        name = _text(main, "sym_name")
         raise InputError(f"{where}: @{name}", "a function with a body", "a declaration", "exporting the whole model")
-    return found
+    return main
 
 
 def _modules(module: Module) -> Iterator[tuple[str, Any]]:
@@ -77,13 +78,11 @@ def _functions(module: Any) -> dict[str, Any]:
 def _entries(module: Any) -> list[str]:
     """The public functions of a module that no other function of it calls."""
     functions = _functions(module)
-    called: set[str] = set()
-
-    def note(op: Any) -> Any:
-        if "callee" in op.attributes:
-            called.add(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)
-        return ir.WalkResult.ADVANCE
-
-    for op in functions.values():
-        op.walk(note)
+    callees = [
+        op.attributes["callee"]
+        for function in functions.values()
+        for op in ops_in(function)
+        if "callee" in op.attributes
+    ]
+    called = {ir.FlatSymbolRefAttr(callee).value for callee in callees}
     return [name for name, op in functions.items() if name not in called and _text(op, VISIBILITY) in ("", "public")]

@@ -16,6 +16,8 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from opscope.harness.prepare.mlir.traversal import ops_in
+
 LEFT_OUT = "opscope.left_out"
 """Attribute of a module: what was left out of it, and how often, until `notes` takes it."""
 ROLE = "opscope.argument_type"
@@ -43,7 +45,7 @@ def settled(module: ir.Module) -> bytes:
     """
     left_out: Counter[str] = Counter()
     with module.context, ir.Location.unknown():
-        for op in _ops(module.operation):
+        for op in ops_in(module, order=ir.WalkOrder.PRE_ORDER):
             if not module.context.is_registered_operation(op.name):
                 raise UnknownOp(op.name, _spot(op.location))
             for name in list(op.attributes):
@@ -84,14 +86,14 @@ def roles(module: ir.Module, entry: Any) -> tuple[str, ...]:
 
     An argument of which it does not say one is an input. The attributes that say it are taken out.
     """
-    found: dict[int, str] = {}
+    role_of_argument: dict[int, str] = {}
     with module.context, ir.Location.unknown():
         if "arg_attrs" in entry.attributes:
             kept = []
             for index, attributes in enumerate(entry.attributes["arg_attrs"]):
                 words = {named.name: named.attr for named in attributes}
                 if role := _role(words.pop(ROLE, None)) or _role(words.get(ARGUMENT_TYPE)) or _of_frontend(words):
-                    found[index] = role
+                    role_of_argument[index] = role
                 kept.append(ir.DictAttr.get(words))
             entry.attributes["arg_attrs"] = ir.ArrayAttr.get(kept)
     [block] = entry.regions[0].blocks
@@ -102,8 +104,12 @@ def roles(module: ir.Module, entry: Any) -> tuple[str, ...]:
             if owner.name != "stablehlo.custom_call" or attributes["call_target_name"].value != MARKS:
                 continue
             if FRONTEND in attributes and (role := _of_frontend({FRONTEND: attributes[FRONTEND]})):
-                found.setdefault(index, role)
-    return tuple(found.get(index, ROLES[0]) for index in range(len(block.arguments))) if found else ()
+                role_of_argument.setdefault(index, role)
+    return (
+        tuple(role_of_argument.get(index, ROLES[0]) for index in range(len(block.arguments)))
+        if role_of_argument
+        else ()
+    )
 
 
 def _role(attribute: Any) -> str:
@@ -150,18 +156,6 @@ def _as_text(attribute: Any) -> Any:
     return ir.StringAttr.get(str(attribute)) if isinstance(attribute, ir.OpaqueAttr) else attribute
 
 
-def _ops(op: Any) -> list[Any]:
-    """An op and all ops in its regions, in program order."""
-    ops: list[Any] = []
-
-    def note(each: Any) -> Any:
-        ops.append(each)
-        return ir.WalkResult.ADVANCE
-
-    op.walk(note, ir.WalkOrder.PRE_ORDER)
-    return ops
-
-
 def _names_foreign(location: Any) -> bool:
     """Whether a location may hold metadata of an unknown dialect."""
     return "<#" in str(location)
@@ -180,7 +174,7 @@ def _located(location: Any) -> Any:
 
 def _locate_arguments(module: Any) -> None:
     """The same for the locations of blocks' arguments."""
-    for op in _ops(module):
+    for op in ops_in(module, order=ir.WalkOrder.PRE_ORDER):
         for region in op.regions:
             for block in region.blocks:
                 for argument in block.arguments:

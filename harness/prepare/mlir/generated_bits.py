@@ -5,6 +5,7 @@ from __future__ import annotations
 from jaxlib.mlir import ir
 
 from opscope.harness.prepare.mlir.door import context, load, to_bytecode
+from opscope.harness.prepare.mlir.traversal import ops_in
 
 _OP = "stablehlo.rng_bit_generator"
 
@@ -12,11 +13,11 @@ _OP = "stablehlo.rng_bit_generator"
 def in_declared_types(module: ir.Module) -> ir.Module:
     """A copy in which such bits are drawn as unsigned integers and taken for what they are declared as; the module
     itself if all are unsigned."""
-    if not any(map(_is_other, _generators(module))):
+    if not any(map(_is_other, ops_in(module, _OP))):
         return module
     with context(), ir.Location.unknown():
         copy = load(to_bytecode(module))
-        for op in filter(_is_other, _generators(copy)):
+        for op in filter(_is_other, ops_in(copy, _OP)):
             state, bits = (ir.RankedTensorType(result.type) for result in op.results)
             unsigned = ir.IntegerType.get_unsigned(_width(bits.element_type))
             with ir.InsertionPoint(op):
@@ -31,19 +32,6 @@ def in_declared_types(module: ir.Module) -> ir.Module:
             op.results[1].replace_all_uses_with(declared.results[0])
             op.erase()
     return copy
-
-
-def _generators(module: ir.Module) -> list[ir.Operation]:
-    """All generators of bits, those in regions too."""
-    found: list[ir.Operation] = []
-
-    def note(op: ir.Operation) -> ir.WalkResult:
-        if op.name == _OP:
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(note)
-    return found
 
 
 def _is_other(op: ir.Operation) -> bool:

@@ -15,6 +15,7 @@ from jaxlib.mlir import ir
 
 from opscope.harness.prepare.mlir.door import context, load, to_bytecode
 from opscope.harness.prepare.mlir.single_op import constant
+from opscope.harness.prepare.mlir.traversal import main_of
 from opscope.harness.prepare.mlir.values import DTYPES, constant_array
 
 _OPS = ("stablehlo.reduce", "stablehlo.reduce_window")
@@ -36,8 +37,7 @@ def with_initial_values_once(module: ir.Module) -> ir.Module:
 
 def _others(module: ir.Module) -> Iterator[tuple[ir.Operation, str]]:
     """The sums and products in `@main` with another initial value, and the one op of their body."""
-    main = next(op for op in module.body.operations if ir.StringAttr(op.attributes["sym_name"]).value == "main")
-    for view in main.regions[0].blocks[0].operations:
+    for view in main_of(module).regions[0].blocks[0].operations:
         op = view.operation
         if op.name in _OPS and len(op.operands) == 2:
             body, *others = [each.operation.name for each in op.regions[0].blocks[0].operations]

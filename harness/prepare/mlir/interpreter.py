@@ -17,6 +17,7 @@ from jaxlib.mlir.dialects import stablehlo
 from jaxlib.mlir.passmanager import PassManager
 
 from opscope.harness.prepare.mlir.door import context, load
+from opscope.harness.prepare.mlir.traversal import main_of, ops_in
 from opscope.harness.prepare.mlir.values import dense_array
 
 _LEGALISE = (
@@ -63,11 +64,7 @@ def legalised(module: bytes) -> ir.Module:
 def _with_own_operands(module: ir.Module) -> None:
     """Gives each scatter operands of its own: the interpreter writes the results of one that is named twice into one
     tensor, and gives the last for both."""
-    scatters: list[ir.Operation] = []
-    module.operation.walk(
-        lambda op: (op.name == "stablehlo.scatter" and scatters.append(op.operation)) or ir.WalkResult.ADVANCE
-    )
-    for op in scatters:
+    for op in ops_in(module, "stablehlo.scatter"):
         seen: list[ir.Value] = []
         for number in range(len(op.results)):
             operand = op.operands[number]
@@ -79,24 +76,17 @@ def _with_own_operands(module: ir.Module) -> None:
 
 def refusal(module: ir.Module) -> str:
     """Why the interpreter cannot evaluate a module; empty if no reason is known beforehand."""
-    reason = ""
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        nonlocal reason
+    for op in ops_in(module):
         if op.name in NOT_INTERPRETED:
-            reason = f"the interpreter has no {op.name}"
-        elif complex_ := next((v.type for v in (*op.operands, *op.results) if "complex<" in str(v.type)), None):
-            reason = f"{op.name} of {complex_}: jaxlib hands complex numbers neither to the interpreter nor back"
-        return ir.WalkResult.INTERRUPT if reason else ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    return reason
+            return f"the interpreter has no {op.name}"
+        if complex_ := next((v.type for v in (*op.operands, *op.results) if "complex<" in str(v.type)), None):
+            return f"{op.name} of {complex_}: jaxlib hands complex numbers neither to the interpreter nor back"
+    return ""
 
 
 def evaluate(module: ir.Module, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The results of `@main`. Raises InterpreterError if an input or a result is of a type that has no literal."""
-    main = next(op for op in module.body.operations if op.attributes["sym_name"].value == "main")  # type: ignore[attr-defined]
-    kinds = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).inputs
+    kinds = ir.FunctionType(ir.TypeAttr(main_of(module).attributes["function_type"]).value).inputs
     with context(), ir.Location.unknown():
         values = [_attribute(array, kind) for array, kind in zip(inputs, kinds, strict=True)]
         results = stablehlo.eval_module(module, values)
@@ -124,14 +114,9 @@ def _attribute(array: np.ndarray, kind: Any) -> Any:
 def work(module: ir.Module) -> int:
     """About how many elements the interpreter touches one by one; the body of a loop counts once."""
     total = 0
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        nonlocal total
+    for op in ops_in(module):
         steps = [_size(value.type) for value in (*op.operands, *op.results)]
         total += sum(steps) + (_size(op.results[0].type) * _terms(op) if len(op.results) else 0)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
     return total
 
 

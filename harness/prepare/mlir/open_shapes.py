@@ -102,7 +102,7 @@ def _symbols(function: Any) -> dict[tuple[int, int], str]:
         for op in function.parent.regions[0].blocks[0].operations
         if op.operation.name == FUNCTION
     }
-    found = {}
+    symbols = {}
     for view in function.regions[0].blocks[0].operations:
         call: Any = view.operation
         callee = functions.get(call.attributes["callee"].value) if call.name == "func.call" else None
@@ -114,8 +114,8 @@ def _symbols(function: Any) -> dict[tuple[int, int], str]:
             if symbol and getattr(size, "name", "") == "stablehlo.get_dimension_size":
                 argument = size.operands[0]
                 if isinstance(argument.owner, ir.Block):
-                    found[argument.arg_number, size.attributes["dimension"].value] = symbol
-    return found
+                    symbols[argument.arg_number, size.attributes["dimension"].value] = symbol
+    return symbols
 
 
 def _rename(module: Module, function: Any, where: str) -> None:

@@ -8,6 +8,7 @@ from jaxlib.mlir import ir
 
 from opscope.base.mesh.shardings import sharding_in
 from opscope.harness.prepare.mlir.door import Module
+from opscope.harness.prepare.mlir.traversal import ops_in
 
 CONSTANT, BODIES = "sdy.constant", frozenset({"sdy.manual_computation", "sdy.named_computation"})
 KEPT = frozenset({"sdy.mesh", "sdy.return"})
@@ -19,14 +20,7 @@ def without_shardy_ops(module: Module) -> Module:
 
     What is not one of these stays: its op is refused by name.
     """
-    ops: list[Any] = []
-
-    def note(op: Any) -> Any:
-        if op.name.startswith("sdy.") and op.name not in KEPT:
-            ops.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(note, ir.WalkOrder.POST_ORDER)
+    ops = [op for op in ops_in(module) if op.name.startswith("sdy.") and op.name not in KEPT]
     if not ops:
         return module
     whole = sharding_in(module.operation) is None

@@ -6,6 +6,7 @@ from __future__ import annotations
 from jaxlib.mlir import ir
 
 from opscope.harness.prepare.mlir.door import context, load, to_bytecode
+from opscope.harness.prepare.mlir.traversal import ops_in
 
 _OP = "stablehlo.bitcast_convert"
 _SPREAD = """func.func private @{name}(%x: {source}) -> {target} {{
@@ -32,11 +33,11 @@ _PACK = """func.func private @{name}(%x: {source}) -> {target} {{
 
 def with_single_bits(module: ir.Module) -> ir.Module:
     """A copy in which such conversions are calls of functions that shift and mask; the module itself if it has none."""
-    if not any(_single(op) for op in _conversions(module)):
+    if not any(_single(op) for op in ops_in(module, _OP)):
         return module
     with context(), ir.Location.unknown():
         copy = load(to_bytecode(module))
-        for number, op in enumerate(op for op in _conversions(copy) if _single(op)):
+        for number, op in enumerate(op for op in ops_in(copy, _OP) if _single(op)):
             name = f"opscope_single_bits_{number}"
             written = load(_text(op, name))  # named, since its ops live no longer than it does
             with ir.InsertionPoint(copy.body):
@@ -51,19 +52,6 @@ def with_single_bits(module: ir.Module) -> ir.Module:
             op.results[0].replace_all_uses_with(call.results[0])
             op.erase()
     return copy
-
-
-def _conversions(module: ir.Module) -> list[ir.Operation]:
-    """All conversions of bits, those in regions too."""
-    found: list[ir.Operation] = []
-
-    def note(op: ir.Operation) -> ir.WalkResult:
-        if op.name == _OP:
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(note)
-    return found
 
 
 def _types(op: ir.Operation) -> tuple[ir.RankedTensorType, ir.RankedTensorType]:

@@ -9,6 +9,7 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from opscope.harness.prepare.mlir.door import context
+from opscope.harness.prepare.mlir.traversal import main_of
 from opscope.harness.prepare.mlir.values import dense_array
 
 OWN_TYPE = frozenset(
@@ -36,7 +37,7 @@ def widened(module: ir.Module, rounded: bool = True) -> ir.Module | None:
 
     Raises ir.MLIRError if the widened module is not valid: an op that needs its own type.
     """
-    main = next(op for op in module.body.operations if _word(op, "sym_name") == "main")
+    main = main_of(module)
     top = [op.operation for op in main.regions[0].blocks[0].operations]
     if any(_own_type(op) for op in top) or not any(_narrow(v.type) for op in top for v in (*op.operands, *op.results)):
         return None
@@ -44,14 +45,9 @@ def widened(module: ir.Module, rounded: bool = True) -> ir.Module | None:
         wide = ir.Module.create()
         for op in module.body.operations:
             with ir.InsertionPoint(wide.body):
-                _function(op.operation, declared=op == main, rounded=rounded)
+                _function(op.operation, declared=op.operation == main, rounded=rounded)
         wide.operation.verify()
     return wide
-
-
-def _word(op: ir.OpView | ir.Operation, name: str) -> str:
-    """A string attribute's value; empty if there is none."""
-    return ir.StringAttr(op.attributes[name]).value if name in op.attributes else ""
 
 
 def _own_type(op: ir.Operation) -> bool:

@@ -124,8 +124,8 @@ def _write_case(folder: Path, case: Any) -> dict[str, Any]:
     other = ""
     for kind, values in (("input", inputs), ("output", outputs)):
         for index, value in enumerate(values):
-            if found := _other_than_numbers(value):
-                other = found
+            if other_type := _other_than_numbers(value):
+                other = other_type
             else:
                 tensor = value if isinstance(value, TensorProto) else numpy_helper.from_array(np.asarray(value))
                 (folder / DATA / f"{kind}_{index}.pb").write_bytes(tensor.SerializeToString())

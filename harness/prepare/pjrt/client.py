@@ -205,19 +205,19 @@ class Executable:
     def costs(self) -> Mapping[str, float]:
         """What the client says of one execution (`flops`, `bytes accessed`); empty where it says nothing."""
         try:
-            found = self.loaded.cost_analysis()
-            return dict(found[0] if isinstance(found, list) else found or {})
+            statistics = self.loaded.cost_analysis()
+            return dict(statistics[0] if isinstance(statistics, list) else statistics or {})
         except Exception:  # noqa: BLE001 - plugins need not have it
             return {}
 
     def memory(self) -> Mapping[str, int]:
         """The bytes that an execution needs on the device (`argument_size_in_bytes`); empty where it is not known."""
         try:
-            found = self.loaded.get_compiled_memory_stats()
+            statistics = self.loaded.get_compiled_memory_stats()
         except Exception:  # noqa: BLE001 - plugins need not have it
             return {}
-        names = [name for name in dir(found) if name.endswith("_in_bytes") and not name.startswith(("_", "host_"))]
-        return {name: int(getattr(found, name)) for name in names}
+        names = [name for name in dir(statistics) if name.endswith("_in_bytes") and not name.startswith(("_", "host_"))]
+        return {name: int(getattr(statistics, name)) for name in names}
 
     def optimised(self) -> str:
         """The program that the client made of the module, as it prints it; empty where it does not."""

@@ -92,7 +92,7 @@ def test_a_budget_that_is_over_while_goldens_are_made(place: Place, workers: tup
     assert statuses(run)["multiply"] == passed
 
 
-def test_what_the_budget_ranks_first_holds_up_nothing_while_its_golden_is_made(place: Place) -> None:
+def test_the_first_op_of_the_budget_holds_up_nothing_while_its_golden_is_made(place: Place) -> None:
     """One lane: the loop failed last time, so that it comes first, and never has a golden."""
     for name, text in zip(MODELS, (QUICK, LOOP, SHARES), strict=True):
         (place.folder / f"{name}.mlir").write_text(text)

@@ -169,7 +169,7 @@ def test_a_cluster_that_cannot_be_used_is_one_line(place: Place, cluster: Cluste
         (("--cluster", cluster.address), "expected workers with a resource `device`, got no worker; try dask worker"),
     ):
         done = place.pytest("--no-cache", *options)
-        told = [text for text in (done.err + done.out).splitlines() if ": expected " in text]
+        errors = [text for text in (done.err + done.out).splitlines() if ": expected " in text]
         assert done.code == 2, done.out + done.err
-        assert line in told[0]
+        assert line in errors[0]
         assert "Traceback" not in done.out + done.err

@@ -92,7 +92,7 @@ def wait_for(path: Path, child: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.slow
-def test_a_worker_of_another_revision_that_joins_ends_nobodys_sweep(
+def test_a_joining_worker_of_another_revision_ends_no_sweep(
     gated: Place, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     cluster.worker()

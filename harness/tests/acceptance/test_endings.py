@@ -68,7 +68,7 @@ def started(place: Place, *words: str) -> subprocess.Popen[str]:
 
 def children(pid: int) -> list[int]:
     """The processes below `pid`."""
-    found = []
+    pids = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             parent = int(stat.read_text().rpartition(")")[2].split()[1])
@@ -76,8 +76,8 @@ def children(pid: int) -> list[int]:
             continue
         if parent == pid:
             child = int(stat.parent.name)
-            found += [child, *children(child)]
-    return found
+            pids += [child, *children(child)]
+    return pids
 
 
 def gone(pids: list[int]) -> bool:
@@ -251,9 +251,7 @@ def test_a_cache_that_fills_up(place: Place, small_disk: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_cap_that_a_sweep_goes_beyond_is_said_once_and_early_if_its_exports_are_there(
-    place: Place, tmp_path: Path
-) -> None:
+def test_an_exceeded_cap_is_reported_once_and_early_if_exports_are_cached(place: Place, tmp_path: Path) -> None:
     cache = {"OPSCOPE_CACHE_DIR": str(tmp_path / "own-cache")}
     assert "max_cache: expected" not in place.pytest(**cache).out
     cached, anew = (place.pytest(OPSCOPE_MAX_CACHE="1K", **cache) for _ in range(2))
@@ -363,7 +361,7 @@ def test_a_spoilt_file_of_the_projects_own_limitations_is_one_line(place: Place,
         (("--data-format", "Bfp9"), "--data-format: expected a float format of n150, got 'Bfp9'; try Bfp"),
     ],
 )
-def test_what_only_the_backend_can_refuse(place: Place, words: tuple[str, str], line: str) -> None:
+def test_a_backend_refuses_options_in_one_line(place: Place, words: tuple[str, str], line: str) -> None:
     done = place.pytest(*words, backend="reference")
     assert done.code == 2
     assert line in one_line(done.err)

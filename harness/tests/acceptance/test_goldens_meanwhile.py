@@ -61,7 +61,7 @@ KINDS = pytest.mark.parametrize(
 
 
 @KINDS
-def test_what_is_known_before_a_preparation_fails_stays(place: Place, workers: tuple[str, ...]) -> None:
+def test_verdicts_before_a_failed_preparation_stay(place: Place, workers: tuple[str, ...]) -> None:
     """A loop that does not end takes all of its model's time. Ops before it have verdicts; one behind it has another
     model's golden."""
     for name, text in (("loop", LOOP), ("shares", SHARES)):

@@ -43,7 +43,7 @@ model, where the transposes cancel, of sizes from 1 to e^-15, and the small ones
         (TURNED, ("--data-format", "Bfp8_b"), isolation.ONLY_INSIDE, "stablehlo.exponential", "success", "jump"),
     ],
 )
-def test_an_op_that_is_told_otherwise_alone_is_labelled(
+def test_an_op_whose_verdict_changes_alone_is_labelled(
     place: Place, module: str, options: tuple[str, ...], label: str, op_name: str, alone: str, inside: str
 ) -> None:
     (place.folder / "net.mlir").write_text(module)
@@ -54,15 +54,15 @@ def test_an_op_that_is_told_otherwise_alone_is_labelled(
         assert done.code in (0, 1), done.out + done.err
     assert label in " ".join(done.out.split()), "the run of `full` knows by the verdicts that are kept"
     for pair in (("full", "split"), ("split", "full")):
-        told = place.run("opscope", "diff", *(runs[name] for name in pair))
-        assert told.code == 0, told.err
-        assert f"{label} {op_name}" in " ".join(told.out.split())
-        assert "VANISHED" not in told.out, "rows of another workflow are not gone"
-    found = json.loads(place.run("opscope", "diff", runs["full"], runs["split"], "--json").out)["isolation"]
-    (one,) = found
+        diff = place.run("opscope", "diff", *(runs[name] for name in pair))
+        assert diff.code == 0, diff.err
+        assert f"{label} {op_name}" in " ".join(diff.out.split())
+        assert "VANISHED" not in diff.out, "rows of another workflow are not gone"
+    artefacts = json.loads(place.run("opscope", "diff", runs["full"], runs["split"], "--json").out)["isolation"]
+    (one,) = artefacts
     assert (one["label"], one["op_name"], one["inside"]) == (label, op_name, inside)
     assert one["alone"].startswith(alone)
     shown = json.loads(place.run("opscope", "show", runs["full"], "--alone", runs["split"], "--json").out)
-    assert shown["isolation"] == found
+    assert shown["isolation"] == artefacts
     twice = json.loads(place.run("opscope", "diff", runs["full"], runs["full"], "--json").out)
     assert twice["isolation"] == []

@@ -142,7 +142,7 @@ def test_a_plugin_that_shuffles_tests_changes_no_order(place: Place, workers: tu
     done = place.pytest("--randomly-seed=1", "-v", *workers, PYTEST_ADDOPTS="-p no:hypothesispytest -p no:benchmark")
     assert done.code == 0, done.out + done.err
     lines = [line for line in done.lines if "PASSED" in line]
-    ran = [re.search(r"::\S+\[(\w+)\]", line)[1] for line in lines]  # type: ignore[index]
+    ran = [re.search(r"::\S+\[(\w+)\]", line)[1] for line in lines]
     rows = (place.runs()[-1] / "manifest.jsonl").read_text().splitlines()[1:]
     assert ran == [json.loads(row)["op_id"] for row in rows]
     assert "randomly-seed" not in done.out

@@ -117,7 +117,7 @@ def test_an_interrupted_selection_goes_on_in_two_workers(steady: Place) -> None:
     assert {path.stem for path in (run / "journal").iterdir()} > {"main", "gw0", "gw1"}
 
 
-def test_what_cannot_go_on_is_one_line(steady: Place) -> None:
+def test_a_run_that_cannot_be_resumed_is_refused_in_one_line(steady: Place) -> None:
     run = steady.folder / "cut"
     cut(steady, run, 1, signal.SIGKILL)
     for more, expected in (

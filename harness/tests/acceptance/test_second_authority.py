@@ -94,7 +94,7 @@ def test_a_scatter_that_xla_computes_wrong_is_in_doubt_on_every_backend(place: P
     assert records(place, "two") == second
 
 
-def test_log1p_of_f64_is_held_to_the_true_values(place: Place, cache: Path) -> None:
+def test_log1p_of_f64_is_judged_by_the_true_values(place: Place, cache: Path) -> None:
     x = np.linspace(-0.53, -0.28, 2001)
     (place.folder / "net.mlir").write_text(LOG1P)
     np.savez(place.folder / "net.npz", arg0=x)
@@ -135,9 +135,9 @@ def test_a_wrong_golden_that_nobody_knows_of_is_in_doubt_once_a_backend_contradi
 
     def statuses(name: str, *backends: str) -> dict[str, str]:
         done = place.run(*words, "--backend", ",".join(backends), "--run-dir", name, timeout=SECONDS, **own)
-        found = {backend: test.status.value for (_, backend), test in records(place, name).items()}
-        assert done.code == ("wrong_result" in found.values()), done.out + done.err
-        return found
+        status_of_backend = {backend: test.status.value for (_, backend), test in records(place, name).items()}
+        assert done.code == ("wrong_result" in status_of_backend.values()), done.out + done.err
+        return status_of_backend
 
     assert statuses("first", "as_the_golden.py") == {"as_the_golden": "success"}
     assert statuses("both", "as_the_golden.py", "xla") == {"as_the_golden": "golden_in_doubt", "xla": "golden_in_doubt"}

@@ -24,14 +24,14 @@ BOTH = ("--backend", "reference", "--backend", "xla")
 def test_what_cannot_be_asked_for_is_one_line(place: Place):
     (place.folder / "bad.yaml").write_text("stages: [{name: pack, command: [cp, '{inptu}', '{output}']}]\n")
     bad = f"{place.folder}/bad.yaml: stage 1 (pack): expected a placeholder, got {{inptu}}; try input"
-    told = {
+    messages = {
         "bad.yaml": bad,
         "xla": "--backend: expected each backend once, got 'xla' twice; try --backend xla",
         "nul": "--backend: expected a backend, got 'nul'; try null",
         "command": "--backend command: expected a YAML file with stage commands, got none",
     }
-    commands = [place.sweep("--backend", other, backend="xla") for other in told]
-    for line, done in zip(told.values(), place.one_after_another(*commands), strict=True):
+    commands = [place.sweep("--backend", other, backend="xla") for other in messages]
+    for line, done in zip(messages.values(), place.one_after_another(*commands), strict=True):
         assert done.code == 2
         assert done.err.startswith(line), done.err
         assert len(done.err.strip().splitlines()) == 1
@@ -54,12 +54,14 @@ def test_the_records_of_both_and_where_they_disagree(place: Place, workers):
     report = (place.runs()[-1] / "report.html").read_text()
     assert "Where the backends disagree" in report
     assert "stablehlo.add on reference" in report
-    told = json.loads(place.run("opscope", "show", "--json").out)
-    assert [(split["op_name"], split["alone"]) for split in told["disagreements"]] == [("stablehlo.add", "reference")]
-    assert {test["backend"] for test in told["op_tests"]} == {"reference", "xla"}
-    assert len(told["op_tests"]) == 4
+    printed = json.loads(place.run("opscope", "show", "--json").out)
+    assert [(split["op_name"], split["alone"]) for split in printed["disagreements"]] == [
+        ("stablehlo.add", "reference")
+    ]
+    assert {test["backend"] for test in printed["op_tests"]} == {"reference", "xla"}
+    assert len(printed["op_tests"]) == 4
     # One op again, on both or on one; and what an op of one backend is called.
-    op_id = told["disagreements"][0]["op_id"]
+    op_id = printed["disagreements"][0]["op_id"]
     again = place.run("pytest", "--op-by-op", "--op", op_id, "--backend", "xla", "--no-report")
     assert (again.code, "1 passed" in again.out) == (0, True), again.out
     listed = place.run("pytest", "--model", "split.mlir", "--op-by-op", *BOTH, "--collect-only", "-q").out

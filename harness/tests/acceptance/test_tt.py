@@ -65,9 +65,9 @@ def test_a_small_module_has_its_verdict(row: Row, done: tuple[Place, Done]) -> N
         [op] = [op for op in map(json.loads, lines) if op["uses"][0]["model"] == row.name]
         assert row.says in op["unsplittable"]
         return
-    found = [one for one in place.records() if one["model_name"] == row.name]
-    assert len(found) == 1, run.out
-    record = found[0]
+    records = [one for one in place.records() if one["model_name"] == row.name]
+    assert len(records) == 1, run.out
+    record = records[0]
     assert record["status"] == row.status, record["error_message"]
     assert record["failed_stage"] == row.stage
     assert row.says in f"{record['error_message']} {record['narrowed']}"
@@ -137,11 +137,13 @@ def test_one_compiler_stage_after_another_can_be_the_last(place: Place) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_what_cannot_be_is_one_line_before_any_op(words: tuple[str, ...], line: str, place: Place) -> None:
+def test_impossible_requests_are_refused_in_one_line_before_any_op(
+    words: tuple[str, ...], line: str, place: Place
+) -> None:
     done = swept(place, [(GOOD.name, GOOD.text)], *words)
-    told = done.out + done.err
-    assert line in told
-    assert "Traceback" not in told
+    output = done.out + done.err
+    assert line in output
+    assert "Traceback" not in output
     assert done.code == 2
     assert not [record for run in place.runs() for record in place.records(run)]
 

@@ -56,7 +56,7 @@ def shown(folder: Path, script: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_failures_are_shown_without_opscope_and_told_to_the_maintainer(place: Place) -> None:
+def test_failures_are_reproduced_without_opscope_for_the_maintainer(place: Place) -> None:
     swept(place, [("refused", REFUSED), ("aborts", ABORTS)], "--reruns", "0")
     run_dir = place.runs()[-1]
     records = place.records()
@@ -80,7 +80,7 @@ def test_failures_are_shown_without_opscope_and_told_to_the_maintainer(place: Pl
             assert words in issue, words
 
 
-def test_what_compiles_is_shown_with_its_types(tmp_path: Path) -> None:
+def test_compiled_files_are_shown_with_their_types(tmp_path: Path) -> None:
     backend, job = Tt(), Job("pool", NARROWED.encode(), [], ResultOptions())
     for name, content in {"module.mlirbc": job.module, **backend.repro_files(job)}.items():
         (tmp_path / name).write_bytes(content)
@@ -94,7 +94,7 @@ def test_what_compiles_is_shown_with_its_types(tmp_path: Path) -> None:
 def test_bisect_takes_the_plugin_and_the_descriptor_that_each_revision_builds(place: Place) -> None:
     """One build is all that is here, so it is the revision that builds nothing which is no good one."""
     from opscope.harness.triage import after_run, from_run
-    from opscope.harness.triage.bisect import bisect
+    from opscope.harness.triage.bisect import Replay, bisect
 
     swept(place, [("refused", REFUSED)], "--reruns", "0")
     run_dir, _, _, test = from_run.find(place.records()[0]["op_id"], place.runs()[-1], "test")
@@ -113,11 +113,9 @@ def test_bisect_takes_the_plugin_and_the_descriptor_that_each_revision_builds(pl
         bisect(
             after_run.place(run_dir, test),
             repo,
-            good="HEAD~1",
-            bad="HEAD",
-            build="sh build.sh",
-            backend="tt:own.so",
-            system_desc="own.ttsys",
-            report=steps.append,
+            "HEAD~1",
+            "HEAD",
+            Replay("sh build.sh", "tt:own.so", "own.ttsys"),
+            steps.append,
         )
     assert steps[0].endswith("bad: compile_failed at stablehlo-to-ttir")

@@ -43,10 +43,10 @@ def test_ops_are_run_where_the_whole_model_failed(steady: Place, more: tuple[str
     done = steady.run("pytest", *models, *options)
     assert done.code == 1, done.out + done.err
     assert whole(run) == {"sum": "stopped", "product": "compile_failed"}
-    found = {test.op_name: (test.status.value, test.error_message) for test in store.load_run(run).tests}
-    assert found["stablehlo.add"] == found["stablehlo.exponential"] == ("skipped", "its models ran whole")
-    assert found["stablehlo.dot_general"] == ("compile_failed", "no room for a dot")
-    assert found["stablehlo.tanh"][0] == "stopped"
+    endings = {test.op_name: (test.status.value, test.error_message) for test in store.load_run(run).tests}
+    assert endings["stablehlo.add"] == endings["stablehlo.exponential"] == ("skipped", "its models ran whole")
+    assert endings["stablehlo.dot_general"] == ("compile_failed", "no room for a dot")
+    assert endings["stablehlo.tanh"][0] == "stopped"
     assert "4 unique ops = 1 compile_failed + 1 stopped + 2 skipped" in done.out
     assert "product on steady: compile_failed at compile: no room for a dot" in " ".join(done.out.split())
     assert "FAILED product::whole[steady]" in steady.run("pytest", "--op-by-op", "--resume", str(run), "-rf").out
@@ -141,13 +141,13 @@ def test_the_ops_of_the_compiled_program_are_tests(place: Place, workflow: str, 
 
 
 @pytest.mark.parametrize(
-    ("option", "told"),
+    ("option", "message"),
     [
         (("--prepare-memory", "60M"), "memory at compile-split: "),
         (("--prepare-timeout", "0.3"), "timeout at compile-split: more than 0.3 s for all steps"),
     ],
 )
-def test_a_derived_program_has_its_model_s_limits(place: Place, option: tuple[str, str], told: str) -> None:
+def test_a_derived_program_has_its_model_s_limits(place: Place, option: tuple[str, str], message: str) -> None:
     (place.folder / "two.mlir").write_text(SUM)
     words = ("pytest", "--model", "two.mlir", "--no-report", "--reruns", "0")
     assert place.run(*words, "--op-by-op", "--run-dir", str(place.folder / "own")).code == 0  # its export is kept
@@ -156,4 +156,4 @@ def test_a_derived_program_has_its_model_s_limits(place: Place, option: tuple[st
     assert done.code == 1
     (failure,) = store.load_run(run).header.failed
     assert failure.status.value == "prepare_failed"
-    assert failure.error.startswith(told)
+    assert failure.error.startswith(message)

@@ -40,7 +40,7 @@ def operands():
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_each_says_what_it_is(name):
+def test_each_backend_describes_itself(name):
     backend = registry.load(name)
     assert backend.name == name
     if backend.available():
@@ -168,7 +168,7 @@ def test_mixed_precision_is_refused_where_there_is_none(name: str):
         registry.load(name).target(ResultOptions(amp_level=1))
 
 
-def test_what_the_device_has_no_type_for_runs_on_the_host_where_that_is_asked_for(operands):
+def test_unsupported_types_run_on_the_host_on_request(operands):
     module = MATMUL.replace(b"xf32", b"xf64")
     operands = [array.astype(np.float64) / 3 for array in operands]
     with pytest.raises(StageError, match=r"f64.*try --unsupported-types=fallback"):

@@ -77,7 +77,7 @@ func.func @main(%a: tensor<8x40xf32>, %b: tensor<8x40xf32>) -> (tensor<8x40xf32>
 
 
 @pytest.mark.slow
-def test_what_the_planner_has_not_is_expected_and_what_it_has_passes(tmp_path: Path) -> None:
+def test_ops_that_the_planner_lacks_are_expected_failures(tmp_path: Path) -> None:
     tests = run_op_by_op(KNOWN, backend="buda", run_dir=tmp_path / "run")
     (least,) = (test for test in tests if test.op_name == "stablehlo.floor")
     assert least.expected.startswith("notimpl: the Buda route lowers no such op"), least

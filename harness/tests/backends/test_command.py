@@ -64,7 +64,7 @@ def test_a_compiler_of_ones_own_is_a_yaml_file(tmp_path):
     assert job.ran_on == "host"
 
 
-def test_it_climbs_like_any_other_backend(tmp_path):
+def test_stage_commands_climb_like_any_backend(tmp_path):
     backend = backend_of(tmp_path, FINE)
     row = add_row(tmp_path, "op1")
     context = RunContext("r", str(tmp_path / "run"), str(tmp_path / "mine.yaml"))
@@ -115,14 +115,14 @@ def test_values_go_as_one_file_each_and_every_type_comes_back(tmp_path, form):
         ('[cp, "{env:OPSCOPE_NOT_SET}", "{output}", "{input}"]', "the environment has no OPSCOPE_NOT_SET"),
     ],
 )
-def test_a_tool_that_fails_is_told_in_its_own_words(tmp_path, command, said):
+def test_a_failing_tool_is_reported_in_its_own_words(tmp_path, command, said):
     backend = backend_of(tmp_path, f"stages:\n  - name: pack\n    command: {command}\n")
     with pytest.raises(StageError) as refusal:
         climbed(backend, job_of())
     assert refusal.value.message.startswith(said)
 
 
-def test_results_that_are_missing_or_of_another_size_are_told(tmp_path):
+def test_missing_results_and_results_of_another_size_are_reported(tmp_path):
     nothing = FINE.replace('"{here}/add.py"', '-c, "0"')
     with pytest.raises(StageError, match=r"left with exit code 0 and wrote no outputs\.npz"):
         climbed(backend_of(tmp_path, nothing), job_of(np.ones((2, 3), np.float32)))
@@ -150,14 +150,14 @@ def test_a_flood_of_output_is_kept_at_both_ends(tmp_path):
     text = f'stages:\n  - name: pack\n    command: ["{{python}}", -c, "{flood}", "{{input}}{{output}}"]\n'
     with pytest.raises(StageError) as refusal:
         climbed(backend_of(tmp_path, text), job_of())
-    told = refusal.value.diagnostic
-    assert told.startswith("begin")
-    assert "bytes left out]" in told
-    assert told.rstrip().endswith("end error: here")
-    assert len(told) < 1_300_000
+    diagnostic = refusal.value.diagnostic
+    assert diagnostic.startswith("begin")
+    assert "bytes left out]" in diagnostic
+    assert diagnostic.rstrip().endswith("end error: here")
+    assert len(diagnostic) < 1_300_000
 
 
-def test_what_it_prints_may_be_its_output(tmp_path):
+def test_the_output_of_a_command_may_be_its_result(tmp_path):
     text = FINE.replace('[cp, "{input}", "{output}"]', '[cat, "{input}"]').replace(
         "writes: op.pack", "writes: op.pack\n    stdout: true"
     )

@@ -56,9 +56,9 @@ TWO = b"""func.func @main(%a: tensor<4xbf16>) -> (tensor<4xbf16>, tensor<4xi1>) 
 }"""
 
 
-def needs(package: str, found: str) -> pytest.MarkDecorator:
+def needs(package: str, module: str) -> pytest.MarkDecorator:
     try:
-        missing = util.find_spec(found) is None
+        missing = util.find_spec(module) is None
     except ImportError:
         missing = True
     return pytest.mark.skipif(missing, reason=f"{package} is not installed (pip install 'opscope[pjrt]')")
@@ -217,12 +217,12 @@ def test_its_program_and_what_it_says_of_costs_are_kept_with_the_ir(plugin: Pjrt
     job = Job("op", PRODUCT, [], ResultOptions(), ir_dir=tmp_path)
     plugin.climb(Stage.COMPILE, job)
     assert "HloModule" in (tmp_path / "optimised.hlo").read_text()
-    told = json.loads((tmp_path / "costs.json").read_text())
-    assert told["memory"]["argument_size_in_bytes"] == 4 * (8 * 16 + 16 * 4)
+    costs = json.loads((tmp_path / "costs.json").read_text())
+    assert costs["memory"]["argument_size_in_bytes"] == 4 * (8 * 16 + 16 * 4)
     if plugin.plugin == "cpu":  # the other does not implement it
-        assert job.dram_bytes == told["costs"]["bytes accessed"] > 0
+        assert job.dram_bytes == costs["costs"]["bytes accessed"] > 0
     else:
-        assert (job.dram_bytes, told["costs"]) == (None, {})
+        assert (job.dram_bytes, costs["costs"]) == (None, {})
 
 
 def test_the_fingerprint_names_library_interface_and_jaxlib(plugin: Pjrt) -> None:
@@ -241,14 +241,14 @@ def test_formats_of_a_board_are_refused(plugin: Pjrt) -> None:
 
 
 def test_the_lines_for_a_report_show_it_with_jaxlib_alone(plugin: Pjrt, tmp_path: Path) -> None:
-    def told(module: bytes) -> subprocess.CompletedProcess[str]:
+    def run_lines(module: bytes) -> subprocess.CompletedProcess[str]:
         (tmp_path / "module.mlirbc").write_bytes(module)
         lines = plugin.repro_lines(Job("op", module, [], ResultOptions()))
         script = "\n".join(lines).replace("python3 -", f"{sys.executable} -", 1)
         return subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=120)
 
-    assert told(PRODUCT).stdout == "it compiles\n"
-    refused = told(b"func.func @main() -> tensor<f32> { unknown }")
+    assert run_lines(PRODUCT).stdout == "it compiles\n"
+    refused = run_lines(b"func.func @main() -> tensor<f32> { unknown }")
     assert refused.returncode == 1
     assert "error: " in refused.stderr
     assert not any("import opscope" in line for line in plugin.repro_lines(Job("op", PRODUCT, [], ResultOptions())))
@@ -260,7 +260,7 @@ def test_the_lines_for_a_report_show_it_with_jaxlib_alone(plugin: Pjrt, tmp_path
 def lent(platform: str, kind: str) -> Pjrt:
     """A backend with the client of another platform, of which only the names are looked at."""
     backend = Pjrt("some")
-    backend._client = SimpleNamespace(platform=platform, device_kind=kind)  # type: ignore[assignment]
+    backend._client = SimpleNamespace(platform=platform, device_kind=kind)
     return backend
 
 
@@ -345,13 +345,13 @@ def test_two_plugins_in_one_run_have_records_and_artifacts_of_their_own(tmp_path
     words = ("--model", "product.mlir", "--backend", f"pjrt:{PLUGIN},pjrt:./other.so", "--keep-ir")
     ended = run(tmp_path, *words)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    found = {record["backend"]: record for record in records(tmp_path)}
-    assert set(found) == {f"pjrt-{PLUGIN}", "pjrt-other"}
-    for record in found.values():
+    by_backend = {record["backend"]: record for record in records(tmp_path)}
+    assert set(by_backend) == {f"pjrt-{PLUGIN}", "pjrt-other"}
+    for record in by_backend.values():
         assert (record["status"], record["ran_on"], record["run_ns"] > 0) == ("success", "host", True)
     kept = {path.parent.name for path in tmp_path.rglob("optimised.hlo")}
     assert kept == {f"ir-pjrt-{PLUGIN}", "ir-pjrt-other"}
-    assert f"--backend pjrt:{tmp_path}/other.so" in found["pjrt-other"]["repro"], "from any folder"
+    assert f"--backend pjrt:{tmp_path}/other.so" in by_backend["pjrt-other"]["repro"], "from any folder"
 
 
 KNOWN = {

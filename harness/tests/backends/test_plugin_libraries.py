@@ -44,8 +44,8 @@ def install(site: Path, name: str, group: str = "jax_plugins", *, libraries: tup
 def test_a_package_is_found_by_its_entry_point_and_not_imported(site: Path, group: str) -> None:
     package = install(site, "xla_odd12", group)
     for word in ("xla_odd12", "odd"):
-        found = plugin_libraries.find(WHERE, word)
-        assert (found.path, found.distribution, found.version) == (package / "a.so", "xla_odd12-dist", "2.5")
+        library = plugin_libraries.find(WHERE, word)
+        assert (library.path, library.distribution, library.version) == (package / "a.so", "xla_odd12-dist", "2.5")
     assert "pjrt:xla_odd12" in registry.names()
 
 
@@ -53,7 +53,7 @@ def test_a_package_is_found_by_its_entry_point_and_not_imported(site: Path, grou
     ("name", "short"),
     [("xla_cuda13", "cuda"), ("libtt", "tt"), ("xla_cpu_pjrt", "cpu"), ("cuda", "cuda"), ("12", "12")],
 )
-def test_what_packages_put_around_a_name_need_not_be_typed(name: str, short: str) -> None:
+def test_short_plugin_names_suffice(name: str, short: str) -> None:
     assert plugin_libraries.short_name(name) == short
 
 
@@ -101,7 +101,7 @@ def test_a_name_without_a_plugin_is_refused_before_anything_starts(backend: str,
         registry.check_name(backend)
 
 
-def test_what_stands_behind_the_colon_is_an_argument_only_of_a_backend_that_takes_one() -> None:
+def test_only_backends_that_take_an_argument_have_one_after_the_colon() -> None:
     assert registry.parts("pjrt:a:b.so") == ("pjrt", "a:b.so")
     assert registry.parts("xla:b") == ("xla:b", "")
     assert registry.parts("command:a.yaml") == ("command:a.yaml", "")

@@ -65,7 +65,7 @@ def test_a_reductions_start_counts_once(interpreter):
     assert run(interpreter, module, np.ones(1000, np.float32), np.array(0.5, np.float32))[0] == 1000.5
 
 
-def test_what_would_end_the_process_is_refused_before(interpreter):
+def test_ops_that_would_end_the_process_are_refused_before(interpreter):
     module = """func.func @main(%a: tensor<4x4xf32>) -> tensor<4x4xf32> {
       %0 = stablehlo.cholesky %a, lower = true : tensor<4x4xf32> return %0 : tensor<4x4xf32> }"""
     with pytest.raises(StageError, match=r"the interpreter has no stablehlo\.cholesky"):

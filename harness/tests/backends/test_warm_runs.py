@@ -30,6 +30,6 @@ def test_long_runs_are_few_and_take_no_more_than_their_time(monkeypatch: pytest.
     assert measured(monkeypatch, 900 * MS) == (900 * MS, None, 1)
 
 
-def test_what_a_run_raises_is_raised() -> None:
+def test_exceptions_of_a_run_are_raised() -> None:
     with pytest.raises(ZeroDivisionError):
         warm_runs.timed(lambda: 1 // 0)

@@ -111,18 +111,18 @@ def test_a_line_that_a_killed_child_left_unfinished_costs_no_other(tmp_path: Pat
     assert export.row(second.op_id) == second
 
 
-def test_what_a_walk_has_announced_that_died_elsewhere_stays_where_it_is(tmp_path: Path) -> None:
+def test_announcements_of_a_dead_remote_walk_keep_their_place(tmp_path: Path) -> None:
     """Another machine begins anew, in a folder of its own."""
     first, second = row(1, "m"), row(2, "m")
     one, other = (filled(tmp_path / name, first, second) for name in (".making-1", ".making-2"))
     path, export = tmp_path / "0.jsonl", GrowingExport(tmp_path / "0.jsonl")
-    told: list[str] = []
-    elsewhere = Announcer(path, told.append)
+    lines: list[str] = []
+    elsewhere = Announcer(path, lines.append)
     for folder, each in ((one, first), (one, second), (other, first)):
         elsewhere.op(folder, each)
     assert not path.exists(), "who hears of it writes it"
     announcer = Announcer(path)
-    for folder, texts in ((one, told[:2]), (other, told[2:])):
+    for folder, texts in ((one, lines[:2]), (other, lines[2:])):
         announcer.begin(folder)
         for text in texts:
             announcer.write(text)
@@ -132,7 +132,7 @@ def test_what_a_walk_has_announced_that_died_elsewhere_stays_where_it_is(tmp_pat
     assert stored.checked(one, second.golden[0]) == one / second.golden[0]
 
 
-def test_an_export_that_is_sealed_and_not_yet_renamed_is_held_to_what_was_announced(tmp_path: Path) -> None:
+def test_a_sealed_export_before_its_rename_is_verified_by_announced_digests(tmp_path: Path) -> None:
     first = row(1, "m")
     folder, path = filled(tmp_path / ".making-1", first), tmp_path / "0.jsonl"
     Announcer(path).begin(folder)
@@ -192,7 +192,7 @@ def test_an_op_of_two_models_runs_with_the_goldens_of_the_other_where_one_fails(
         goldens.row(row(2, "m", "n", golden=False))
 
 
-def test_nobody_waits_for_a_word_that_the_disk_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_that_the_disk_refused_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = row(1, "m")
     folder, path = filled(tmp_path / ".making-1", first), tmp_path / "0.jsonl"
     goldens = AwaitedGoldens({"m": str(path)}, {"m": ""}, {"m": str(tmp_path / "exports")}, os.getpid())
@@ -213,7 +213,7 @@ def test_nobody_waits_for_a_word_that_the_disk_refused(tmp_path: Path, monkeypat
     assert goldens.row(first) == first, "the export was complete all the same"
 
 
-def test_nobody_waits_for_a_controller_that_is_gone(tmp_path: Path) -> None:
+def test_a_worker_does_not_wait_for_a_dead_controller(tmp_path: Path) -> None:
     (tmp_path / "0.jsonl").touch()
     goldens = AwaitedGoldens({"m": str(tmp_path / "0.jsonl")}, {"m": ""}, {"m": ""}, controller=0)
     since = time.monotonic()
@@ -265,7 +265,7 @@ def test_an_export_that_another_run_has_made_meanwhile_is_announced(
         assert (export.complete, export.gone) == (split, not split)
 
 
-def test_what_is_made_already_is_known_before_others_are_split_and_evaluated(tmp_path: Path) -> None:
+def test_cached_models_are_known_before_others_are_prepared(tmp_path: Path) -> None:
     """Ops of a sweep run once those of all models are known."""
     export_folder.write_manifest(filled(tmp_path / "a", row(1, "c")), header("c", tmp_path), [row(1, "c")])
     stored.seal(tmp_path / "a", "a")

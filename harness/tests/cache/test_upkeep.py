@@ -88,7 +88,7 @@ def test_the_longest_unused_goes_first_and_what_is_fresh_stays(cache: Path, limi
     assert not list(cache.glob("exports/.gone*"))
 
 
-def test_what_died_half_made_goes_though_there_is_room(cache: Path) -> None:
+def test_unfinished_folders_are_removed_even_with_room(cache: Path) -> None:
     thing(cache / "exports" / ".making-dead", 10, HOUR)
     thing(cache / "exports" / ".gone-1-x", 10, HOUR)
     thing(cache / "exports" / ".making-now", 10, 1)
@@ -112,7 +112,7 @@ def holder(folder: Path) -> Iterator[subprocess.Popen[str]]:
         child.communicate()
 
 
-def test_what_a_live_process_claims_stays_until_it_dies(cache: Path) -> None:
+def test_claimed_folders_stay_until_their_process_dies(cache: Path) -> None:
     old = cache / "exports" / "old"
     with holder(old) as child:
         assert names(upkeep.trim(cache, 4400)) == ["a.bin", "v.js", "abc.json"], "the next ones go in its place"
@@ -152,7 +152,7 @@ def test_a_stamp_of_the_future_delays_nothing(cache: Path) -> None:
     assert "old" in names(upkeep.trim(cache, 0, every=HOUR))
 
 
-def test_folders_that_a_run_needs_are_told_where_they_are_too_large(cache: Path) -> None:
+def test_a_folder_that_a_run_needs_is_reported_where_it_is_too_large(cache: Path) -> None:
     folders = [str(cache / "exports" / name) for name in ("old", "new", "old")]
     assert upkeep.beyond(folders, 4000) == "", "each folder counts once"
     assert upkeep.beyond([], 0) == ""

@@ -31,8 +31,8 @@ def offered(command: str, parameter: str, incomplete: str) -> list[str]:
     context = click.Context(root, info_name="opscope", resilient_parsing=True)
     got = root.get_command(context, command)
     assert got is not None
-    (found,) = (each for each in got.params if each.name == parameter)
-    return [item.value for item in found.shell_complete(context, incomplete) if item.type == "plain"]
+    (parameters,) = (each for each in got.params if each.name == parameter)
+    return [item.value for item in parameters.shell_complete(context, incomplete) if item.type == "plain"]
 
 
 def test_every_parameter_that_is_completed_is_there() -> None:

@@ -13,13 +13,13 @@ from opscope.harness.tests.ops import BACKENDS
 from opscope.models import frontends
 
 
-def found(tmp_path: Path, **given: object) -> dict[str, doctor.Finding]:
+def findings(tmp_path: Path, **given: object) -> dict[str, doctor.Finding]:
     settings = resolve({"backend": "null", **given}, tmp_path, {})
     return {f"{f.kind} {f.name}": f for f in doctor.examine(settings, tmp_path)}
 
 
 def test_every_part_is_examined(tmp_path: Path) -> None:
-    got = found(tmp_path)
+    got = findings(tmp_path)
     assert {f.kind for f in got.values()} == {"machine", "backend", "framework", "database"}
     assert got["backend null"].usable
     assert "compare; passes by " in got["backend reference"].found
@@ -31,20 +31,20 @@ def test_every_part_is_examined(tmp_path: Path) -> None:
 def test_a_framework_says_what_it_lacks_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the packages that are there, the line read as if these did not work."""
     monkeypatch.setattr(frontends, "versions", lambda name, model=None: {"jax": "0.10.2", "keras": ""})
-    keras = found(tmp_path)["framework keras"]
+    keras = findings(tmp_path)["framework keras"]
     assert (keras.usable, keras.found) == (False, "keras not installed")
     assert keras.remedy == install_command("keras")
 
 
 def test_a_database_that_does_not_answer(tmp_path: Path) -> None:
-    finding = found(tmp_path, publish=f"sqlite:///{tmp_path}/no/such/folder/x.sqlite")["database database"]
+    finding = findings(tmp_path, publish=f"sqlite:///{tmp_path}/no/such/folder/x.sqlite")["database database"]
     assert not finding.usable
     assert "OperationalError" in finding.found
     assert finding.remedy
 
 
-def test_a_server_is_told_without_its_password(tmp_path: Path) -> None:
-    finding = found(tmp_path, publish="postgresql://ann:s3cret@127.0.0.1:1/x")["database database"]
+def test_a_server_is_shown_without_its_password(tmp_path: Path) -> None:
+    finding = findings(tmp_path, publish="postgresql://ann:s3cret@127.0.0.1:1/x")["database database"]
     assert not finding.usable
     assert "ann:***@127.0.0.1" in finding.found
     assert "s3cret" not in finding.found + finding.remedy
@@ -55,7 +55,7 @@ def test_a_broken_backend_hides_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     broken = tmp_path / "broken.py"
     broken.write_text("raise RuntimeError('no driver')\n")
     monkeypatch.setattr("opscope.harness.backends.registry.names", lambda: ["null", str(broken)])
-    got = found(tmp_path)
+    got = findings(tmp_path)
     assert not got[f"backend {broken}"].usable
     assert "no driver" in got[f"backend {broken}"].found
     assert doctor.in_order(list(got.values())), "the run does not need that backend"
@@ -64,7 +64,7 @@ def test_a_broken_backend_hides_nothing(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_folder_that_is_a_file_cannot_be_written(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
-    finding = found(tmp_path, cache_dir=str(blocked))["machine disk for the cache"]
+    finding = findings(tmp_path, cache_dir=str(blocked))["machine disk for the cache"]
     assert not finding.usable
     assert "OPSCOPE_CACHE_DIR" in finding.remedy
 
@@ -72,11 +72,11 @@ def test_a_folder_that_is_a_file_cannot_be_written(tmp_path: Path) -> None:
 def test_a_database_that_is_there_is_usable(tmp_path: Path) -> None:
     (tmp_path / ".opscope").mkdir()
     (tmp_path / ".opscope" / "opscope.sqlite").write_bytes(b"")
-    assert found(tmp_path)["database SQLite"].usable
+    assert findings(tmp_path)["database SQLite"].usable
 
 
 def test_a_backend_that_there_is_not(tmp_path: Path) -> None:
-    got = found(tmp_path, backend="referense")
+    got = findings(tmp_path, backend="referense")
     finding = got["backend referense"]
     assert not finding.usable
     assert finding.remedy.startswith("--backend reference")

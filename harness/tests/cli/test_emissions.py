@@ -52,16 +52,16 @@ def small(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_backend_is_run_and_its_differences_and_refusals_are_told(small, tmp_path):
+def test_a_backend_is_run_and_differences_and_refusals_are_listed(small, tmp_path):
     (tmp_path / "other.py").write_text(OTHER, encoding="utf-8")
     result = CliRunner().invoke(ops, ["--against-backend", str(tmp_path / "other.py"), "--model", str(small), "--json"])
     assert result.exit_code == 0, result.output
-    told = json.loads(result.output)
-    assert told["ops"] == 2
-    (stop,) = told["stops"]
+    emitted = json.loads(result.output)
+    assert emitted["ops"] == 2
+    (stop,) = emitted["stops"]
     assert (stop["name"], stop["here"]) == ("stablehlo.add", "")
     assert stop["there"] == "stablehlo-to-ttir: failed to legalize operation 'stablehlo.add'"
-    (group,) = told["groups"]
+    (group,) = emitted["groups"]
     assert (group["difference"]["kind"], group["difference"]["what"]) == ("attribute type", "permutation")
     assert (group["difference"]["ours"], group["difference"]["theirs"]) == ("array<i64>", "array<i32>")
 
@@ -89,11 +89,11 @@ def test_tt_mlir_differs_from_this_compiler_only_for_reasons_that_are_written_do
         pytest.skip(f"tt-mlir is not installed: {missing if 'tt' in registry.names() else 'no backend of this name'}")
     result = CliRunner().invoke(ops, ["--against-backend", "tt", "--json"])
     assert result.exit_code == 0, result.output
-    told = json.loads(result.output)
-    ttir, _ = told["agreements"]
+    emitted = json.loads(result.output)
+    ttir, _ = emitted["agreements"]
     assert ttir["both"] > 900
-    assert [group["difference"] for group in told["groups"] if not group["reason"]] == []
-    assert {stop["name"] for stop in told["stops"] if not stop["here"]} <= {
+    assert [group["difference"] for group in emitted["groups"] if not group["reason"]] == []
+    assert {stop["name"] for stop in emitted["stops"] if not stop["here"]} <= {
         "stablehlo.cholesky",
         "stablehlo.if",
         "stablehlo.map",

@@ -39,7 +39,7 @@ def test_every_command_of_this_project_has_a_heading() -> None:
 def test_a_command_of_another_package_is_listed_last(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entries = main.root._entries()  # type: ignore[attr-defined]
+    entries = main.root._entries()
     monkeypatch.setattr(main.Verbs, "_entries", lambda _: entries | {"brew": entries["show"]})
     _, out, _ = opscope(capsys, "--help")
     assert out.partition(f"\n{main.OTHERS}:\n")[2].split()[0] == "brew"

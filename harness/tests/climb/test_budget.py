@@ -69,12 +69,12 @@ def test_the_highest_attempt_of_the_newest_run_tells(tmp_path: Path, context: Ru
     assert history.past_of_ops(tmp_path, context, ["x", "y"]) == {"x": history.Past(failed=False, seconds=1.0)}
 
 
-def test_what_is_told_counts_before_what_lies_here(tmp_path: Path, context: RunContext) -> None:
+def test_a_history_file_comes_before_runs_in_this_folder(tmp_path: Path, context: RunContext) -> None:
     past(tmp_path, "20260101-a", ("x", Status.CRASHED, 3.0), ("y", Status.SUCCESS, 1.0))
-    told = tmp_path / "told.json"
-    told.write_text(history.text({"x": history.Past(False, 1.0), "z": history.Past(True, 9.0)}))
+    history_file = tmp_path / "history.json"
+    history_file.write_text(history.text({"x": history.Past(False, 1.0), "z": history.Past(True, 9.0)}))
     rows = [row("x"), row("y", 2), row("z")]
-    assert budget.order(rows, tmp_path, context, pasts=history.read_file(str(told))) == ("z", "y", "x")
+    assert budget.order(rows, tmp_path, context, pasts=history.read_file(str(history_file))) == ("z", "y", "x")
     assert history.read_file(None) == {}
 
 
@@ -102,7 +102,7 @@ def test_journals_of_any_kind_are_forgiven(tmp_path: Path, context: RunContext) 
     assert history.past_of_ops(tmp_path, context, ["x"]) == {"x": history.Past(failed=False, seconds=3.0)}
 
 
-def test_what_was_never_measured_is_estimated_by_its_peers() -> None:
+def test_unmeasured_ops_are_estimated_by_their_peers() -> None:
     rows = [row("a"), row("b"), row("c"), row("d"), row("e", name="stablehlo.dot")]
     known = {name: history.Past(False, seconds) for name, seconds in (("a", 1.0), ("b", 2.0), ("c", 9.0))}
     assert history.estimates(rows, known) == {"a": 1.0, "b": 2.0, "c": 9.0, "d": 2.0, "e": 2.0}

@@ -198,9 +198,9 @@ def test_a_diagnostic_of_a_megabyte_is_kept_and_a_longer_one_is_not(
     for size, kept in ((11, False), (10, True)):
         cache.keep(ROW, explained(Path(context.run_dir), compare_txt=size), READY)
         assert cache.has(ROW) is kept
-    found = cache.find(ROW)
-    assert found is not None
-    assert (Path(context.run_dir) / str(found.artifact)).read_text() == "x" * 10
+    kept_test = cache.find(ROW)
+    assert kept_test is not None
+    assert (Path(context.run_dir) / str(kept_test.artifact)).read_text() == "x" * 10
 
 
 def test_files_beside_an_explanation_are_kept_up_to_a_megabyte_in_all(
@@ -216,14 +216,14 @@ def test_files_beside_an_explanation_are_kept_up_to_a_megabyte_in_all(
         "c.json": b"xxxxxx",
     }
     other = RunContext("other", str(tmp_path / "other"))
-    found = ResultCache(tmp_path / "cache", other, READY).find(ROW)
-    assert found is not None
-    assert found.artifact == "artifacts/x1/compare-reference/compare.txt"
+    kept = ResultCache(tmp_path / "cache", other, READY).find(ROW)
+    assert kept is not None
+    assert kept.artifact == "artifacts/x1/compare-reference/compare.txt"
     names = sorted(path.name for path in (tmp_path / "other" / "artifacts" / "x1" / "compare-reference").iterdir())
     assert names == ["a.svg", "c.json", "compare.txt"]
 
 
-def test_what_is_flaky_or_the_machines_doing_is_not_kept(context: RunContext, tmp_path: Path) -> None:
+def test_flaky_and_infrastructure_failures_are_not_kept(context: RunContext, tmp_path: Path) -> None:
     cache = ResultCache(tmp_path / "cache", context, READY)
     for test in (
         ended(Status.RUN_FAILED, flaky=True),
@@ -235,9 +235,9 @@ def test_what_is_flaky_or_the_machines_doing_is_not_kept(context: RunContext, tm
         assert not cache.has(ROW)
     assert len(key(ROW, context, READY)) == 32
     cache.keep(ROW, ended(Status.RUN_FAILED, error="no kernel"), READY)
-    found = cache.find(ROW)
-    assert found is not None
-    assert (found.artifact, found.attempt, found.cached_from) == (None, 1, "old")
+    kept = cache.find(ROW)
+    assert kept is not None
+    assert (kept.artifact, kept.attempt, kept.cached_from) == (None, 1, "old")
 
 
 def test_an_op_runs_in_a_slot_and_a_kept_verdict_needs_none(context: RunContext) -> None:

@@ -93,7 +93,7 @@ def test_ops_without_goldens_are_settled_and_the_time_of_idle_devices_counts(gro
     assert growing.goldens.waited == 1.5, "nothing waits any more"
 
 
-def test_what_has_moved_or_is_given_up_comes_again_but_not_for_ever(growing: Growing) -> None:
+def test_moved_and_abandoned_ops_are_retried_a_few_times(growing: Growing) -> None:
     ops = growing.to_come()
     for number in (1, 2):
         growing.announce(number, "m")

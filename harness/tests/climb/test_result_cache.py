@@ -61,8 +61,8 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_could_change_a_verdict_is_in_its_key(tmp_path: Path, change: str) -> None:
-    given = add_row(tmp_path, "a"), context(tmp_path), READY
-    assert key(*given) != key(*CHANGES[change](*given))
+    arguments = add_row(tmp_path, "a"), context(tmp_path), READY
+    assert key(*arguments) != key(*CHANGES[change](*arguments))
 
 
 def test_what_cannot_change_a_verdict_is_not(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_hit_is_this_runs_record_with_the_verdict_of_that_one(tmp_path: Path) 
     diagnostic = tmp_path / "run" / "artifacts" / "a" / "compile.mlir"
     diagnostic.parent.mkdir(parents=True)
     diagnostic.write_text("the whole story\n")
-    found = verdict(
+    kept = verdict(
         row,
         first,
         Status.COMPILE_FAILED,
@@ -93,16 +93,16 @@ def test_a_hit_is_this_runs_record_with_the_verdict_of_that_one(tmp_path: Path) 
         artifact="artifacts/a/compile.mlir",
         attempt=3,
     )
-    ResultCache(tmp_path / "cache", first, READY).keep(row, found, READY)
+    ResultCache(tmp_path / "cache", first, READY).keep(row, kept, READY)
     used_more = add_row(tmp_path, "a", uses=2)
     hit = ResultCache(tmp_path / "cache", second, READY).find(used_more)
     assert hit is not None
-    assert (hit.run_id, hit.cached_from, hit.attempt, hit.uses, found.uses) == ("second", "first", 1, 2, 1)
+    assert (hit.run_id, hit.cached_from, hit.attempt, hit.uses, kept.uses) == ("second", "first", 1, 2, 1)
     assert len(hit.locations) == 2
     assert (tmp_path / "two" / str(hit.artifact)).read_text() == "the whole story\n"
     assert "two" in hit.repro
     varies = VOLATILE | {"uses", "locations"}
-    assert hit.model_dump(exclude=set(varies)) == found.model_dump(exclude=set(varies))
+    assert hit.model_dump(exclude=set(varies)) == kept.model_dump(exclude=set(varies))
     # A chain of hits names the run that did the work.
     again = ResultCache(tmp_path / "cache", replace(second, run_id="third"), READY).find(row)
     assert again is not None
@@ -249,9 +249,7 @@ def test_one_op_id_with_other_values_in_another_model_keeps_its_own_verdict(tmp_
 # --- what a backend said
 
 
-def test_what_a_backend_said_holds_until_a_source_or_an_option_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_verdict_is_kept_until_a_source_or_an_option_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = context(tmp_path)
     for name in ("compiler/passes/a.py", "simulator/b.py", "harness/c.py", "models/d.py", "compiler/boards/e.yaml"):
         path = tmp_path / "src" / name

@@ -135,7 +135,7 @@ def test_an_unknown_decoder_is_refused() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["gpt2", "llama", "hybrid"])
-def test_the_decoders_of_the_zoo_generate(name: str, tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_the_decoders_of_the_zoo_generate(name: str, tmp_path) -> None:
     from opscope.harness.cli.decode import decode
 
     result = CliRunner().invoke(decode, [name, "--decode-steps", "3", "--keep-step", "2", "-o", str(tmp_path)])

@@ -120,8 +120,8 @@ def test_large_results_have_maps_of_few_cells() -> None:
         assert len(heat.cells) <= 49
         assert len(heat.cells[0]) <= 64
         assert {value for row in heat.cells for value in row} == {1.0}
-    found = histogram(np.array([0.1, -0.3, 0.6, -5.0, 1e9], np.float32))
-    assert (sum(found.low), sum(found.high), found.edges[-1]) == (2, 3, 1e9)
+    counts = histogram(np.array([0.1, -0.3, 0.6, -5.0, 1e9], np.float32))
+    assert (sum(counts.low), sum(counts.high), counts.edges[-1]) == (2, 3, 1e9)
 
 
 def terms(op_name: str, params: dict[str, str], *inputs: np.ndarray):
@@ -131,8 +131,8 @@ def terms(op_name: str, params: dict[str, str], *inputs: np.ndarray):
 def test_an_element_is_the_sum_of_its_terms(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("opscope.harness.explain.operand_elements.SHOWN", 1000)
     dims = "#stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]>"
-    found, note = terms("stablehlo.dot_general", {"dot_dimension_numbers": dims}, LEFT, RIGHT).of((5, 9), 0)
-    assert sum(float(term.value) for term in found) == pytest.approx(float(GOLDEN[5, 9]), rel=1e-4)
+    shown, note = terms("stablehlo.dot_general", {"dot_dimension_numbers": dims}, LEFT, RIGHT).of((5, 9), 0)
+    assert sum(float(term.value) for term in shown) == pytest.approx(float(GOLDEN[5, 9]), rel=1e-4)
     assert not note
     x = RANDOM.standard_normal((2, 7, 6, 4)).astype(np.float32)
     kernel = RANDOM.standard_normal((3, 2, 2, 6)).astype(np.float32)
@@ -144,16 +144,16 @@ def test_an_element_is_the_sum_of_its_terms(monkeypatch: pytest.MonkeyPatch) -> 
     }
     at = (1, 0, 5, 4)  # rows -1, 0, 1 of which the first is padding; columns 5, 6, the last padding; the second group
     expected = sum(float(x[1, r - 1, 5, 2 + c]) * float(kernel[r, 0, c, 4]) for r in (1, 2) for c in (0, 1))
-    found, _ = terms("stablehlo.convolution", params, x, kernel).of(at, 0)
-    assert len(found) == 4
-    assert sum(float(term.value) for term in found) == pytest.approx(expected, rel=1e-5)
-    found, _ = terms("stablehlo.reduce", {"dimensions": "array<i64: 0, 2>"}, x[0]).of((3,), 0)
-    assert sum(float(term.value) for term in found) == pytest.approx(float(x[0][:, 3].sum()), rel=1e-4)
+    shown, _ = terms("stablehlo.convolution", params, x, kernel).of(at, 0)
+    assert len(shown) == 4
+    assert sum(float(term.value) for term in shown) == pytest.approx(expected, rel=1e-5)
+    shown, _ = terms("stablehlo.reduce", {"dimensions": "array<i64: 0, 2>"}, x[0]).of((3,), 0)
+    assert sum(float(term.value) for term in shown) == pytest.approx(float(x[0][:, 3].sum()), rel=1e-4)
     pool = {"window_dimensions": "array<i64: 1, 3, 3, 1>", "window_strides": "array<i64: 1, 2, 2, 1>"}
-    found, _ = terms("stablehlo.reduce_window", pool, x).of((0, 1, 1, 2), 0)
-    assert {term.elements[0].index for term in found} == {(0, r, c, 2) for r in (2, 3, 4) for c in (2, 3, 4)}
-    found, _ = terms("stablehlo.add", {}, x, x).of((0, 1, 2, 3), 0)
-    assert [term.text for term in found] == [f"in{n}[0, 1, 2, 3] {float(x[0, 1, 2, 3]):.7g}" for n in (0, 1)]
+    shown, _ = terms("stablehlo.reduce_window", pool, x).of((0, 1, 1, 2), 0)
+    assert {term.elements[0].index for term in shown} == {(0, r, c, 2) for r in (2, 3, 4) for c in (2, 3, 4)}
+    shown, _ = terms("stablehlo.add", {}, x, x).of((0, 1, 2, 3), 0)
+    assert [term.text for term in shown] == [f"in{n}[0, 1, 2, 3] {float(x[0, 1, 2, 3]):.7g}" for n in (0, 1)]
 
 
 def test_the_text_says_what_is_missing() -> None:

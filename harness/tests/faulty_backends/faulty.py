@@ -150,9 +150,9 @@ class Faulty:
         time.sleep(60)
 
     def memory(self, job: Job) -> None:
-        held = []
+        kept = []
         while True:
-            held.append(np.ones(32 << 20, np.uint8))
+            kept.append(np.ones(32 << 20, np.uint8))
             time.sleep(0.01)
 
     def threads(self, job: Job) -> None:
@@ -195,9 +195,9 @@ class Faulty:
         job.outputs = [np.sum(job.inputs, axis=0, dtype=job.inputs[0].dtype)]
 
     def take_memory(self, job: Job) -> None:
-        held = np.ones(100 << 20, np.uint8)
+        kept = np.ones(100 << 20, np.uint8)
         time.sleep(0.2)
-        assert held[-1]
+        assert kept[-1]
 
     def stray(self, job: Job) -> None:
         """A child in a session of its own, which the group's end does not reach, and then a hang."""

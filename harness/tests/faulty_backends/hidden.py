@@ -98,7 +98,7 @@ CRASH = """
 
 def sizes(values: Any) -> int:
     """The product of extents, for rules."""
-    found = 1
+    errors = 1
     for value in values:
-        found *= value
-    return found
+        errors *= value
+    return errors

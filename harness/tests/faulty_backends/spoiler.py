@@ -95,7 +95,7 @@ class Ways:
         sys.path_hooks.clear()
 
     def replaces_len(self, job: Job) -> None:
-        builtins.len = lambda _: 1  # type: ignore[assignment]
+        builtins.len = lambda _: 1
 
     def removes_open(self, job: Job) -> None:
         del builtins.open
@@ -116,7 +116,7 @@ class Ways:
         sys.setswitchinterval(10)
 
     def replaces_hooks(self, job: Job) -> None:
-        sys.excepthook = sys.unraisablehook = lambda *_: os._exit(5)  # type: ignore[assignment]
+        sys.excepthook = sys.unraisablehook = lambda *_: os._exit(5)
 
     def turns_off_collection(self, job: Job) -> None:
         gc.disable()
@@ -163,8 +163,10 @@ class Ways:
         np.random.seed(7)
 
     def takes_many_blas_threads(self, job: Job) -> None:
-        found = [line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "openblas" in line]
-        ctypes.CDLL(found[0]).scipy_openblas_set_num_threads64_(2)
+        libraries = [
+            line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "openblas" in line
+        ]
+        ctypes.CDLL(libraries[0]).scipy_openblas_set_num_threads64_(2)
 
     def sets_the_locale(self, job: Job) -> None:
         locale.setlocale(locale.LC_ALL, "C")
@@ -177,43 +179,43 @@ class Ways:
 
     # --- code
     def replaces_numpy_sum(self, job: Job) -> None:
-        np.sum = lambda *_, **__: 0  # type: ignore[assignment]
+        np.sum = lambda *_, **__: 0
 
     def replaces_numpy_asarray(self, job: Job) -> None:
-        np.asarray = lambda *_, **__: np.zeros(1)  # type: ignore[assignment]
+        np.asarray = lambda *_, **__: np.zeros(1)
 
     def stops_time(self, job: Job) -> None:
-        time.monotonic = time.perf_counter = lambda: 0.0  # type: ignore[assignment]
+        time.monotonic = time.perf_counter = lambda: 0.0
 
     def replaces_json(self, job: Job) -> None:
-        json.dumps = lambda *_, **__: "{}"  # type: ignore[assignment]
+        json.dumps = lambda *_, **__: "{}"
 
     def replaces_write(self, job: Job) -> None:
-        os.write = os.open = lambda *_: 0  # type: ignore[assignment]
+        os.write = os.open = lambda *_: 0
 
     def replaces_the_ladder(self, job: Job) -> None:
         from opscope.harness.lanes import worker
 
-        worker.climb = lambda *_, **__: None  # type: ignore[assignment]
+        worker.climb = lambda *_, **__: None
 
     def empties_the_inputs(self, job: Job) -> None:
         from opscope.harness.lanes import ladder
 
-        ladder.row_inputs = lambda *_: []  # type: ignore[assignment]
+        ladder.row_inputs = lambda *_: []
 
     def lie_by_comparing(self, job: Job) -> None:
         from opscope.harness.lanes import ladder
         from opscope.harness.record.records import ResultCheck
 
         right = ResultCheck(passed=True, pcc=1.0, relative_l2=0.0, max_abs=0.0, tolerance="exact")
-        ladder.compare = lambda golden, *_, **__: [right for _ in golden]  # type: ignore[assignment]
+        ladder.compare = lambda golden, *_, **__: [right for _ in golden]
         _wrong(job)
 
     def lie_by_other_code(self, job: Job) -> None:
         from opscope.harness.record.records import ResultCheck
         from opscope.harness.verdict import compare
 
-        compare.ResultCheck = lambda **fields: ResultCheck(**{**fields, "passed": True, "reason": ""})  # type: ignore[misc]
+        compare.ResultCheck = lambda **fields: ResultCheck(**{**fields, "passed": True, "reason": ""})
         _wrong(job)
 
     def lie_by_the_body(self, job: Job) -> None:
@@ -233,7 +235,7 @@ class Ways:
         _wrong(job)
 
     def lie_by_numpy(self, job: Job) -> None:
-        np.abs = np.absolute = lambda array, *_, **__: np.zeros_like(array)  # type: ignore[assignment]
+        np.abs = np.absolute = lambda array, *_, **__: np.zeros_like(array)
         _wrong(job)
 
     # --- the process
@@ -252,7 +254,7 @@ class Ways:
         os.environ["TMPDIR"] = "/nowhere"
 
     def replaces_the_environment(self, job: Job) -> None:
-        os.environ = {}  # type: ignore[assignment]  # noqa: B003
+        os.environ = {}  # noqa: B003
 
     def sets_the_mask(self, job: Job) -> None:
         os.umask(0o777)
@@ -334,10 +336,10 @@ class Ways:
             os.set_blocking(descriptor, False)
 
     def leaves_files_open(self, job: Job) -> None:
-        Ways.held = [os.open(os.devnull, os.O_RDONLY) for _ in range(300)]  # type: ignore[attr-defined]
+        Ways.held = [os.open(os.devnull, os.O_RDONLY) for _ in range(300)]
 
     def replaces_stdout(self, job: Job) -> None:
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
 
     def closes_stderr(self, job: Job) -> None:
         sys.stderr.close()
@@ -382,7 +384,7 @@ class Ways:
         _thread.start_new_thread(lambda: (time.sleep(0.1), os._exit(6)), ())
 
     def leaves_a_process(self, job: Job) -> None:
-        Ways.process = subprocess.Popen(["sleep", "300"])  # type: ignore[attr-defined]
+        Ways.process = subprocess.Popen(["sleep", "300"])
 
     def leaves_a_daemon(self, job: Job) -> None:
         if os.fork() == 0:
@@ -446,14 +448,14 @@ class Ways:
         job.pipeline = "p" * 70_000_000
 
     def counts_words(self, job: Job) -> None:
-        job.cycles = "many"  # type: ignore[assignment]
+        job.cycles = "many"
 
     def overwrites_its_inputs(self, job: Job) -> None:
         for array in job.inputs:
             array[...] = 7
 
     def returns_something_else(self, job: Job) -> None:
-        job.outputs = [object()]  # type: ignore[list-item]
+        job.outputs = [object()]
 
     # --- ends
     def exits(self, job: Job) -> None:

@@ -76,7 +76,7 @@ def run(text: str, arguments: list[np.ndarray], seed: int | None) -> list[np.nda
     return golden.compile_module(mlir.to_bytecode(module))(arguments)
 
 
-def test_what_is_rounded_moves_by_one_unit_and_nothing_else_does() -> None:
+def test_only_rounded_values_move_by_a_unit() -> None:
     values = [0.3, -1.7, 6.0, 0.0, np.inf, -0.6]
     arguments = ", ".join(f"%{kind}: tensor<6x{kind}>" for kind in KINDS)
     results = [(f"%{word}{kind}", f"tensor<6x{kind}>") for kind in KINDS for word in ("part", "sum", "sign")]
@@ -104,7 +104,7 @@ def test_the_body_of_a_loop_is_part_of_the_program() -> None:
     assert any(run(LOOP, [np.float32(1)], seed) != [plain] for seed in (1, 2, 3))
 
 
-def test_an_error_is_held_to_responses_that_tell_something() -> None:
+def test_an_error_is_compared_with_responses_that_differ() -> None:
     size, small, jump = Size(1.0, 3.0), Size(1e-3, 4e-3), Size(0.3, 1.7)
     assert finding(Size(8e-3, 32e-3), [jump, small], size) is Finding.AGREES
     assert finding(Size(8.1e-3, 32e-3), [small], size) is Finding.DIFFERS
@@ -128,7 +128,7 @@ def test_a_check_says_whether_rounding_explains_the_difference(tmp_path: Path, m
         folder = Path(header.export_dirs[number])
         (row,) = whole_rows([folder])
         values, seven = row_golden(row, folder)
-        return explained(check, [change(values), seven], row, folder)  # type: ignore[operator]
+        return explained(check, [change(values), seven], row, folder)
 
     signs = np.where(np.arange(256) % 2, 1, -1).astype(np.float32)
     near = explain(0, lambda values: values + 3e-3 * signs)

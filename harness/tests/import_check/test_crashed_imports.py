@@ -8,7 +8,7 @@ import pytest
 
 from opscope.base.children.ending import Cause, Ending
 from opscope.harness.limitations.import_rows import judged_import, new_rows
-from opscope.harness.limitations.limitations import now
+from opscope.harness.limitations.limitations import NewRows, now
 from opscope.harness.page.summary import import_sections, imports_line
 from opscope.harness.record.records import ImportCheck
 from opscope.harness.record.stages import ImportStatus
@@ -37,7 +37,7 @@ def test_a_crash_is_a_signal_that_nobody_sent(ending: Ending, crashed: bool) -> 
 def test_a_crash_is_red_and_excused_like_a_difference() -> None:
     assert CRASHED.fails_run
     assert CRASHED.text == "import_crashed: its own framework: killed by SIGSEGV"
-    rows = new_rows([CRASHED], kind="bug", since=now(), expires=None)
+    rows = new_rows([CRASHED], NewRows("bug", now()))
     assert len(rows) == 1
     excused = judged_import(CRASHED, rows)
     assert not excused.fails_run

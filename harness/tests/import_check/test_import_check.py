@@ -17,7 +17,7 @@ from opscope.harness.import_check.agreement import first_wrong
 from opscope.harness.import_check.hold import drawing, hold
 from opscope.harness.limitations import limitation_file
 from opscope.harness.limitations.import_rows import judged_import, new_rows, outdated, passing
-from opscope.harness.limitations.limitations import GRACE, Limitation
+from opscope.harness.limitations.limitations import GRACE, Limitation, NewRows
 from opscope.harness.page.summary import import_sections, imports_line
 from opscope.harness.prepare import prepare_models
 from opscope.harness.prepare.authorities.ask import Answer
@@ -76,9 +76,9 @@ def test_a_limitation_names_the_model_the_framework_and_the_difference() -> None
 
 def test_a_difference_does_not_call_the_frameworks_number_the_expected_one() -> None:
     largest = wrong(np.ones((2, 2), np.float32), np.array([[1, 1], [1, 7]], np.float32), "f32")
-    told = second_authority.without_expectation(largest)
-    assert "the framework has 1, the import 7" in told
-    assert told.startswith("largest error: expected at most"), "a limit stays one"
+    check = second_authority.without_expectation(largest)
+    assert "the framework has 1, the import 7" in check
+    assert check.startswith("largest error: expected at most"), "a limit stays one"
     exact = wrong(np.arange(6), np.array([0, 1, 2, 3, 5, 5], np.int32), "i32")
     assert "the framework has 4, the import 5" in second_authority.without_expectation(exact)
 
@@ -109,8 +109,8 @@ def test_an_import_differs_only_where_no_second_authority_contradicts_xla(
         golden=("golden.npy",),
     )
     values = () if answer is None else (np.array(answer, np.float32),)
-    given = Answer("an authority", values, "" if values else "too large")
-    monkeypatch.setattr(second_authority, "ask", lambda *_: given)
+    computed = Answer("an authority", values, "" if values else "too large")
+    monkeypatch.setattr(second_authority, "ask", lambda *_: computed)
     own = [np.array([9, 2], np.float32)]
     check = second_authority.judged(DIFFERS, own, row, tmp_path, tmp_path)
     assert (check.status, check.fails_run) == (status, status is ImportStatus.DIFFERS)
@@ -165,7 +165,7 @@ def test_numbers_that_each_implementation_draws_for_itself_are_not_compared() ->
     assert drawing([add, rng]).startswith("stablehlo.rng draws numbers")
 
 
-def test_rows_are_held_to_a_run_and_proposed_for_it() -> None:
+def test_rows_are_checked_against_a_run_and_proposed_from_it() -> None:
     row = dataclasses.replace(ROW, where="mine.yaml:2")
     assert outdated([row], [DIFFERS]) == outdated([row], []) == passing([row], [DIFFERS, AGREES]) == []
     names = "mine.yaml:2: expected a model of onnx that `ne*` names"
@@ -178,17 +178,17 @@ def test_rows_are_held_to_a_run_and_proposed_for_it() -> None:
     assert none == "mine.yaml:2: expected a model of onnx that `gpt` names, got none of 2; try deleting the row"
 
     starred = DIFFERS.model_copy(update={"model": "n*", "error": "4 of 6 values differ [*]"})
-    (new,) = new_rows([starred, AGREES, UNCHECKED], kind="notyet", since=date(2026, 1, 2), expires=None)
+    (new,) = new_rows([starred, AGREES, UNCHECKED], NewRows("notyet", date(2026, 1, 2)))
     assert (new.reason, new.kind, new.since) == ("node_0/Mod: 4 of 6 values differ [*]", "notyet", date(2026, 1, 2))
     assert not judged_import(starred, [new]).fails_run
     assert judged_import(DIFFERS, [new]).fails_run
-    assert new_rows([judged_import(starred, [new])], kind="notyet", since=date(2026, 1, 2), expires=None) == []
+    assert new_rows([judged_import(starred, [new])], NewRows("notyet", date(2026, 1, 2))) == []
 
 
 def test_a_file_of_limitations_may_hold_such_a_row(tmp_path: Path) -> None:
     row = "limitations:\n- {op: net, backend: %s, stage: import, kind: notyet, reason: why}\n"
-    (found,) = limitation_file.parse(row % "onnx", tmp_path / "mine.yaml").rows
-    assert not judged_import(DIFFERS, [found]).fails_run
+    (excuse,) = limitation_file.parse(row % "onnx", tmp_path / "mine.yaml").rows
+    assert not judged_import(DIFFERS, [excuse]).fails_run
     with pytest.raises(InputError, match="a backend or its file, got 'reference'"):
         limitation_file.parse(row % "reference", tmp_path / "mine.yaml")
 
@@ -232,7 +232,7 @@ def checked(tmp_path: Path, word: str, **options: object) -> ImportCheck:
 
 
 @pytest.mark.slow
-def test_an_exporter_that_drops_a_relu_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exporter_that_drops_a_relu_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_models", dict(registry._models))  # later tests list the zoo
     path = tmp_path / "made.py"
     path.write_text(MODEL)
@@ -261,7 +261,7 @@ def test_an_exporter_that_drops_a_relu_is_found(tmp_path: Path, monkeypatch: pyt
 
     def call(target: str, *task: object, **limits: object) -> object:
         calls.append(target.rpartition(":")[2])
-        return call_child(target.replace("explain_import", "no_such_function"), *task, **limits)  # type: ignore[arg-type]
+        return call_child(target.replace("explain_import", "no_such_function"), *task, **limits)
 
     monkeypatch.setattr("opscope.harness.import_check.hold.call", call)
     assert checked(tmp_path, str(path), seed=2).status is ImportStatus.DIFFERS

@@ -299,7 +299,7 @@ def test_the_example_of_a_pjrt_plugin_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_twenty_failures_with_one_text_are_said_first_and_not_kept(tmp_path: Path) -> None:
+def test_twenty_failures_with_one_text_are_reported_first_and_not_kept(tmp_path: Path) -> None:
     done = run_of(tmp_path, "--backend", LIBRARY, LIBRARY_CLIMB="1")
     assert done.returncode == 1
     page = done.stdout.partition("= op by op =")[2].lstrip("=\n")

@@ -40,7 +40,7 @@ def test_the_last_line_that_names_a_cause(output: str, cause: str) -> None:
     assert crash_cause.of(ABORT, output) == cause
 
 
-def test_what_ended_it_from_outside_is_not_in_its_output() -> None:
+def test_a_cause_from_outside_is_not_in_the_output() -> None:
     output = "LLVM ERROR: of long ago\n"
     for ending in (of_return_code(-9), Ending(Cause.MEMORY, "too much"), Ending(Cause.PROTOCOL, "no frame")):
         assert crash_cause.of(ending, output) == "", ending

@@ -108,7 +108,7 @@ def test_a_flood_of_output_and_closed_outputs_are_no_faults_of_the_op(tmp_path):
     assert log.stat().st_size < 4_300_000
 
 
-def test_what_an_op_leaves_behind_is_not_laid_on_the_next(tmp_path):
+def test_leftovers_of_an_op_are_not_blamed_on_the_next(tmp_path):
     log = tmp_path / "lane.log"
     with Lane(config(tmp_path, log=log, memory_limit=1000 << 20)) as lane:
         timer = lane.run(add_row(tmp_path, "timer", b"run:leave-timer"))
@@ -122,7 +122,7 @@ def test_what_an_op_leaves_behind_is_not_laid_on_the_next(tmp_path):
         assert lane.starts == 3
 
 
-def test_overwritten_inputs_are_told_and_harm_no_later_op(tmp_path):
+def test_overwritten_inputs_are_recorded_and_harm_no_later_op(tmp_path):
     with Lane(config(tmp_path)) as lane:
         wrote = lane.run(add_row(tmp_path, "wrote", b"run:scribble"))
         assert (wrote.status, wrote.overwritten_inputs) == (Status.WRONG_RESULT, (0, 1))
@@ -240,14 +240,14 @@ def _group(leader):
 
 def _with_variable(word):
     """Processes that live with this word in their environment."""
-    found = []
+    pids = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if word.encode() in (process / "environ").read_bytes().split(b"\0") and _running(int(process.name)):
-                found.append(int(process.name))
+                pids.append(int(process.name))
         except OSError:
             continue
-    return found
+    return pids
 
 
 def _running(pid):

@@ -12,14 +12,14 @@ CODE = Leftover("code", "numpy.sum replaced", undone=True, verdict=True)
 
 
 def replaced(seen: Leftovers, *changes: list[Leftover]) -> list[bool]:
-    return [seen.replaces(f"op{number}", found) for number, found in enumerate(changes)]
+    return [seen.replaces(f"op{number}", changes_of_op) for number, changes_of_op in enumerate(changes)]
 
 
 def test_nothing_changed_replaces_nothing():
     assert replaced(Leftovers(), [], []) == [False, False]
 
 
-def test_what_is_put_back_becomes_a_habit_after_three_ops():
+def test_an_undone_change_becomes_a_habit_after_three_ops():
     seen = Leftovers()
     assert replaced(seen, *[[UNDONE], []] * HABIT, [UNDONE]) == [*[True, False] * HABIT, False]
     assert not seen.replaces("op9", [Leftover("environment", "TF_22: none -> 5", undone=True)]), "numbers do not count"
@@ -31,7 +31,7 @@ def test_one_op_that_is_tried_again_and_again_makes_no_habit():
     assert all(seen.replaces("op", [UNDONE]) for _ in range(9))
 
 
-def test_what_lasts_is_a_habit_if_three_ops_in_a_row_leave_it():
+def test_a_lasting_change_is_a_habit_after_three_ops_in_a_row():
     assert replaced(Leftovers(), *[[LASTING]] * (HABIT + 1)) == [*[True] * HABIT, False]
     assert replaced(Leftovers(), *[[LASTING], []] * 5) == [True, False] * 5
 

@@ -42,7 +42,7 @@ def half_the_files() -> None:
 
 UNDONE: dict[str, Callable[[], object]] = {
     "sys.path": lambda: sys.path.clear(),
-    "sys.meta_path": lambda: sys.meta_path.insert(0, object()),  # type: ignore[arg-type]
+    "sys.meta_path": lambda: sys.meta_path.insert(0, object()),
     "sys.excepthook": lambda: setattr(sys, "excepthook", print),
     "sys.setprofile": lambda: sys.setprofile(lambda *_: None),
     "recursion limit": lambda: sys.setrecursionlimit(500),
@@ -67,21 +67,21 @@ def test_it_is_noticed_and_put_back(connection: int, what: str) -> None:
     if what == "floating-point mode" and not FloatEnvironment().mode():
         pytest.skip("the layout of this machine's floating-point state is unknown")
     UNDONE[what]()
-    found = {change.what: change for change in state.changes()}
-    assert found[what].undone or what == "signal handlers", found
-    assert found.keys() <= {what, "rights and signals"}
+    changes = {change.what: change for change in state.changes()}
+    assert changes[what].undone or what == "signal handlers", changes
+    assert changes.keys() <= {what, "rights and signals"}
     assert {change.what for change in state.changes()} <= {"rights and signals"}, "once"
 
 
-def test_values_of_variables_are_not_told(connection: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_of_variables_are_not_shown(connection: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPSCOPE_REMOVED", "geheim")
     monkeypatch.setenv("OPSCOPE_CHANGED", "geheim")
     state = WorkerState(connection)
     os.environ.update(OPSCOPE_CHANGED="geheim too", OPSCOPE_NEW="geheim as well")
     del os.environ["OPSCOPE_REMOVED"]
     (change,) = state.changes()
-    told = {"OPSCOPE_REMOVED removed", "OPSCOPE_CHANGED changed", "OPSCOPE_NEW set"}
-    assert set(change.detail.split(", ")) == told
+    details = {"OPSCOPE_REMOVED removed", "OPSCOPE_CHANGED changed", "OPSCOPE_NEW set"}
+    assert set(change.detail.split(", ")) == details
 
 
 def test_loading_jax_is_no_change(tmp_path: Path) -> None:
@@ -109,10 +109,10 @@ def test_a_thread_and_replaced_code_are_noticed_and_stay(connection: int, monkey
     monkeypatch.setattr(builtins, "sorted", list)
     monkeypatch.setattr(os, "getcwd", lambda: "/")
     monkeypatch.delitem(sys.modules, "opscope.harness.verdict.tolerance")
-    found = [(change.what, change.detail, change.undone, change.verdict) for change in state.changes()]
+    changes = [(change.what, change.detail, change.undone, change.verdict) for change in state.changes()]
     end.set()
     thread.join()
-    assert set(found) >= {
+    assert set(changes) >= {
         ("threads", "stays", False, False),
         ("code", "numpy.sum replaced", False, True),
         ("code", "builtins.sorted replaced", False, True),
@@ -172,7 +172,7 @@ def test_every_op_begins_with_the_same_random_state_and_leaves_no_context(connec
     assert np.geterr() == before
 
 
-def test_what_loads_lazily_is_no_change(connection: int, tmp_path: Path) -> None:
+def test_lazy_loading_is_no_change(connection: int, tmp_path: Path) -> None:
     state = WorkerState(connection)
     (tmp_path / "left.txt").write_text("x")
     sys.modules["opscope_loaded_lazily"] = sys

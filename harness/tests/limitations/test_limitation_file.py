@@ -65,7 +65,7 @@ ROW = "limitations:\n- {op: a, backend: xla, stage: run, kind: never, reason: r%
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("limitations: [\n", ": expected YAML, got "),
         ("rows: []\n", "expected one list named `limitations`, got rows"),
@@ -84,11 +84,11 @@ ROW = "limitations:\n- {op: a, backend: xla, stage: run, kind: never, reason: r%
         (ROW.replace("never", "someday") % "", ":2 kind: expected one of notimpl, notyet, never, got 'someday'"),
     ],
 )
-def test_what_is_refused(tmp_path: Path, text: str, told: str) -> None:
+def test_what_is_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "l.yaml").write_text(text)
     with pytest.raises(InputError) as refused:
         read(tmp_path / "l.yaml")
-    assert told in str(refused.value)
+    assert message in str(refused.value)
     assert "\n" not in str(refused.value)
 
 

@@ -151,8 +151,8 @@ def test_notes_of_a_page(place: Path) -> None:
     )
     late = f"{place}/l.yaml:13: limitation expired on 2026-01-01, still excuses"
     absent = f"{place}/l.yaml:10: expected an op that `chlo.sinh` names on null, got none of 2; try "
-    told = limitation_notes.notes(part, rows, date(2026, 1, 3))
-    assert [told[0][: len(late)], told[1][: len(absent)], len(told)] == [late, absent, 2]
+    notes = limitation_notes.notes(part, rows, date(2026, 1, 3))
+    assert [notes[0][: len(late)], notes[1][: len(absent)], len(notes)] == [late, absent, 2]
     assert "1 failures until 2026-01-15" in limitation_notes.notes(part, rows, date(2026, 1, 3))[0]
     assert "excuses nothing" in limitation_notes.notes(part, rows, date(2026, 2, 1))[0]
     (line,) = limitation_notes.notes(part, rows, date(2025, 1, 1))

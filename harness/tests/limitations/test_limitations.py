@@ -55,9 +55,9 @@ def test_of_the_ops_of_a_row_that_is_not_strict_some_may_pass(tmp_path):
         (Status.RUN_FAILED, Stage.RUN, "no kernel for it", "fail"),
         (Status.SUCCESS, None, None, "pass"),
     ):
-        test, found = judged(outcome(tmp_path, status, failed, error), [some])
-        assert found.outcome == said
-        assert test.expected == (found.reason if said == "xfail" else "")
+        test, excuse = judged(outcome(tmp_path, status, failed, error), [some])
+        assert excuse.outcome == said
+        assert test.expected == (excuse.reason if said == "xfail" else "")
     passed = outcome(tmp_path, Status.SUCCESS)
     assert verdict(passed, match(passed, rows=[some, ROW])).outcome == "fail", "the stricter row counts"
 
@@ -78,7 +78,7 @@ def test_without_a_row_a_failure_fails_and_the_rest_passes(tmp_path):
         ("notimpl", "host", "fail"),
     ],
 )
-def test_what_the_hardware_cannot_the_host_may(tmp_path, kind, place, said):
+def test_the_host_may_compute_what_hardware_cannot(tmp_path, kind, place, said):
     row = dataclasses.replace(ROW, kind=kind)
     assert judged(outcome(tmp_path, Status.SUCCESS, ran_on=place), [row])[1].outcome == said
 
@@ -161,11 +161,11 @@ def test_an_expired_row_excuses_for_a_while(tmp_path, day, said):
     end = date(2026, 3, 1)
     failed = outcome(tmp_path, Status.COMPILE_FAILED, Stage.COMPILE, "no kernel for it")
     row = dataclasses.replace(ROW, expires=end)
-    test, told = judged(failed, [row], end + timedelta(days=day))
-    assert told.outcome == said
+    test, excuse = judged(failed, [row], end + timedelta(days=day))
+    assert excuse.outcome == said
     assert test.fails_run is (said == "fail")
     if said == "fail":
-        assert "expired on 2026-03-01" in told.reason
+        assert "expired on 2026-03-01" in excuse.reason
 
 
 def test_of_two_rows_the_one_that_expects_what_happened_counts(tmp_path):

@@ -47,7 +47,7 @@ def test_page(page: summary.Run, tmp_path: Path) -> None:
     assert f"run       {tmp_path}/run" in text
 
 
-def test_what_pytest_has_listed_is_not_listed_again(page: summary.Run) -> None:
+def test_listed_failures_are_not_listed_again(page: summary.Run) -> None:
     second = list(NAMES)[1]
     text = shown(dataclasses.replace(page, listed_above=frozenset([second])))
     assert "Failing ops (1); FAILURES has their numbers and commands\n" in text
@@ -134,7 +134,7 @@ def test_an_unexpected_pass_is_red(tmp_path: Path) -> None:
     assert "Expected failures" not in text
 
 
-def test_what_lies_in_the_users_folder_is_shown_from_there(page: summary.Run, tmp_path: Path) -> None:
+def test_files_in_the_users_folder_have_relative_names(page: summary.Run, tmp_path: Path) -> None:
     page = dataclasses.replace(page, places={**page.places, "database": f"sqlite:///{tmp_path}/.opscope/r.sqlite"})
     text = shown(dataclasses.replace(page, folder=tmp_path), width=200)
     assert f"--run-dir {tmp_path}/run --backend null\n" in text, "a command runs in any folder"

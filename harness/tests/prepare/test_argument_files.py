@@ -79,7 +79,7 @@ def test_the_models_own_file_is_there_and_the_users_replaces_it(tmp_path: Path) 
         ({"x": A.view("V2")}, r"x: expected \(2, 3\) of float32, got \(2, 6\) of void16"),
     ],
 )
-def test_what_fits_no_argument_is_one_line(tmp_path: Path, arrays: dict, said: str) -> None:
+def test_a_value_that_fits_no_argument_is_refused_in_one_line(tmp_path: Path, arrays: dict, said: str) -> None:
     with pytest.raises(InputError, match=said):
         values(exported("x", "y"), DESCS, tmp_path, brought(tmp_path, **arrays))
 
@@ -110,9 +110,9 @@ def test_files_of_options_are_there_and_of_their_kind(tmp_path: Path) -> None:
     inputs, weights = str(tmp_path / "in.npz"), str(tmp_path / "w.safetensors")
     assert files(inputs, weights) == {"--weights": weights, "--inputs": inputs}
     assert files("captured", None) == {}
-    for given in (("captured", inputs), ("captured", str(tmp_path / "no.safetensors")), (f"{inputs}.npz", None)):
+    for choice in (("captured", inputs), ("captured", str(tmp_path / "no.safetensors")), (f"{inputs}.npz", None)):
         with pytest.raises(InputError, match=r"^--(weights|inputs): expected a \.(safetensors|npz) file, got '"):
-            files(*given)
+            files(*choice)
 
 
 def test_the_label_names_options_and_what_their_files_hold(tmp_path: Path) -> None:

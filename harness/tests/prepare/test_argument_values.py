@@ -53,7 +53,7 @@ def test_values_from_files_replace_the_seed_and_the_record_says_so(place: Path) 
     assert (elsewhere != folder, other.provenance != row.provenance) == (True, True)
 
 
-def test_what_no_file_gives_is_seeded(place: Path) -> None:
+def test_arguments_without_a_file_are_seeded(place: Path) -> None:
     row, folder = prepared(place, inputs=str(place / "x.npz"))
     assert [s.kind for s in row.sources] == ["seeded", "captured"]
     assert row_inputs(row, folder)[1].tolist() == X.tolist()

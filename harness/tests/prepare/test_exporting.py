@@ -82,7 +82,7 @@ def test_an_exporter_is_a_fork_that_has_its_framework_and_no_model(tmp_path: Pat
     assert b"fork_server" in Path(f"/proc/{parent}/cmdline").read_bytes()
 
 
-def test_what_is_handed_over_is_kept_until_a_source_changes(tmp_path: Path) -> None:
+def test_handed_over_exports_are_kept_until_a_source_changes(tmp_path: Path) -> None:
     folder = made(tmp_path)
     handed = handed_over(folder)
     assert [(s.name, s.shape, s.role) for s in handed.arguments] == [("x", (2, 3), "input")]
@@ -216,7 +216,7 @@ class TestBesideTheWalk:
         return exported_first(export_of(path), tmp_path / "cache", 1 << 30, self.claims, allowance, Own(0, 1 << 30))
 
     @pytest.fixture(autouse=True)
-    def held(self) -> Iterator[None]:
+    def locks(self) -> Iterator[None]:
         with Claims() as self.claims:
             yield
 
@@ -266,8 +266,8 @@ class TestAbsent:
 
     @pytest.fixture(autouse=True)
     def absent(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        found = {"no-such-package": ""}
-        monkeypatch.setattr(frontends, "versions", lambda framework, model=None: found if framework == "jax" else {})
+        versions = {"no-such-package": ""}
+        monkeypatch.setattr(frontends, "versions", lambda framework, model=None: versions if framework == "jax" else {})
 
     def test_is_one_line_where_nothing_else_is_asked_for(self, tmp_path: Path) -> None:
         line = (

@@ -114,7 +114,7 @@ def test_64_bit_types_stay() -> None:
     assert [o.tobytes() for o in out] == [v.tobytes() for v in values]
 
 
-def test_what_xla_refuses_is_one_line() -> None:
+def test_errors_of_xla_are_one_line() -> None:
     text = """func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {
       %0 = stablehlo.custom_call @no_such_target(%a) : (tensor<2xf32>) -> tensor<2xf32>
       return %0 : tensor<2xf32> }"""

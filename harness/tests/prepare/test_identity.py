@@ -141,8 +141,8 @@ def conv(window: str, more: str = "") -> str:
     ],
 )
 def test_the_same_op_spelled_differently_has_one_id(one: str, other: str, arguments: str | None) -> None:
-    given: dict[str, Any] = {"arguments": arguments or (CONV_ARGUMENTS if "convolution" in one else ARGUMENTS)}
-    assert id_of(one, **given) == id_of(other, **given)
+    keywords: dict[str, Any] = {"arguments": arguments or (CONV_ARGUMENTS if "convolution" in one else ARGUMENTS)}
+    assert id_of(one, **keywords) == id_of(other, **keywords)
 
 
 ARGUMENTS = "%x: tensor<4xf32>, %y: tensor<4xf32>"

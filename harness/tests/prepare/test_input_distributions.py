@@ -136,7 +136,7 @@ def test_counters_start_at_zero_and_other_values_anywhere() -> None:
     ]
 
 
-def test_every_law_in_the_tables_can_be_drawn() -> None:
+def test_every_distribution_in_the_tables_can_be_drawn() -> None:
     for table in (FLOAT_DISTRIBUTIONS, INTEGER_DISTRIBUTIONS):
         for distributions in table.values():
             for distribution in distributions.values():

@@ -72,16 +72,16 @@ def test_values_of_an_older_generator_are_refused(tmp_path: Path) -> None:
 def test_incomplete_sources_are_refused(tmp_path: Path) -> None:
     desc = TensorDesc(shape=(2,), data_type="f32")
     full = {"law": "ones", "seed": 0, "index": 0, "generator": GENERATOR}
-    seeded = [Source(kind="seeded", **{name: value for name, value in full.items() if name != left}) for left in full]  # type: ignore[arg-type]
+    seeded = [Source(kind="seeded", **{name: value for name, value in full.items() if name != left}) for left in full]
     for source in (Source(kind="captured"), *seeded, Source(kind="seeded", law="ones"), Source(kind="elsewhere")):
         with pytest.raises(ValueError, match="expected"):
             materialise(source, desc, tmp_path)
     desc = TensorDesc(shape=(9,), data_type="f32")
     values = [
         materialise(
-            Source(kind="random", law="normal:1", seed=seed, index=1, generator=GENERATOR), desc, tmp_path, given
+            Source(kind="random", law="normal:1", seed=seed, index=1, generator=GENERATOR), desc, tmp_path, asked
         ).tobytes()
-        for seed, given in ((None, 3), (3, None), (3, 4), (0, 3), (None, 0))
+        for seed, asked in ((None, 3), (3, None), (3, 4), (0, 3), (None, 0))
     ]
     assert values[0] == values[1] == values[2] != values[3] == values[4]
 

@@ -50,7 +50,7 @@ def modules(text: str) -> tuple[bytes, SplitModule]:
 
 
 @pytest.mark.parametrize("text", CASES)
-def test_what_is_read_is_what_was_split(text: str, tmp_path: Path) -> None:
+def test_a_stored_split_is_read_back_equal(text: str, tmp_path: Path) -> None:
     bytecode, split = modules(text)
     kept_split.write(tmp_path / "0.split", split, bytecode)
     read = kept_split.read(tmp_path / "0.split", bytecode)
@@ -72,7 +72,7 @@ def test_another_module_damage_and_none_are_no_split(tmp_path: Path) -> None:
     assert kept_split.read(path, bytecode) is None
 
 
-def test_what_is_large_or_finds_no_place_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_splits_and_those_without_a_place_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bytecode, split = modules(CONSTANTS)
     kept_split.write(tmp_path / "nowhere" / "0.split", split, bytecode)
     for name, limit in (("MOST_OPS", split.module_ops - 1), ("MOST_BYTES", 8)):

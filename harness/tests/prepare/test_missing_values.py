@@ -70,12 +70,12 @@ def module(body: str) -> str:
 
 @pytest.mark.parametrize("body", LATER.values(), ids=LATER)
 def test_a_result_that_rests_on_nothing_is_none(body: str, tmp_path: Path) -> None:
-    _, found = walked(module(body), tmp_path)
-    resting, own = found.results
+    _, rows = walked(module(body), tmp_path)
+    resting, own = rows.results
     assert isinstance(resting, Missing)
     assert resting.why.startswith("rests on stablehlo.custom_call:nobody: ")
     assert isinstance(own, np.ndarray)
-    for row in found.rows:
+    for row in rows.rows:
         if row.op_name in ("stablehlo.custom_call:nobody", "stablehlo.cosine", "stablehlo.compare", "stablehlo.add"):
             assert row.provenance.startswith("captured:")
             continue
@@ -84,13 +84,13 @@ def test_a_result_that_rests_on_nothing_is_none(body: str, tmp_path: Path) -> No
         assert any(source.kind == "random" for source in row.sources)
         assert row.provenance.startswith("random:0")
         row_inputs(row, tmp_path)
-    [nobody] = by_name(found.rows, "custom_call:nobody")
+    [nobody] = by_name(rows.rows, "custom_call:nobody")
     assert not nobody.golden
 
 
 def test_a_record_names_the_captured_inputs_beside_random_ones(tmp_path: Path) -> None:
-    _, found = walked(module(LATER["one of two operands"]), tmp_path)
-    [multiply], [negate] = by_name(found.rows, "multiply"), by_name(found.rows, "negate")
+    _, rows = walked(module(LATER["one of two operands"]), tmp_path)
+    [multiply], [negate] = by_name(rows.rows, "multiply"), by_name(rows.rows, "negate")
     assert [source.kind for source in multiply.sources] == ["seeded", "random"]
     assert multiply.provenance == "random:0+captured:m:0:main/1"
     assert negate.provenance == "random:0"
@@ -100,15 +100,15 @@ def test_a_record_names_the_captured_inputs_beside_random_ones(tmp_path: Path) -
 
 def test_a_barrier_hands_on_what_has_a_value(tmp_path: Path) -> None:
     text = module(LATER["barrier"]).replace("stablehlo.cosine %x", "stablehlo.cosine %r#0")
-    _, found = walked(text, tmp_path)
-    assert isinstance(found.results[1], np.ndarray)
-    assert by_name(found.rows, "cosine")[0].provenance.startswith("captured:")
+    _, rows = walked(text, tmp_path)
+    assert isinstance(rows.results[1], np.ndarray)
+    assert by_name(rows.rows, "cosine")[0].provenance.startswith("captured:")
 
 
-def whole(text: str, found: Any, folder: Path) -> OpRow:
+def whole(text: str, rows: Any, folder: Path) -> OpRow:
     split = split_module(text, "m")
     distributions = ["uniform:0,1"] * len(split.program.arguments)
-    whole_row.write(folder, "m", whole_row.WholeProgram(split, found.results, distributions, 0))
+    whole_row.write(folder, "m", whole_row.WholeProgram(split, rows.results, distributions, 0))
     return OpRow.model_validate_json((folder / WHOLE).read_text())
 
 
@@ -160,13 +160,13 @@ DROPOUT = """func.func @main(%x: tensor<512xf32>) -> (tensor<512xf32>, tensor<51
 
 
 def test_numbers_that_each_implementation_draws_for_itself_are_inputs_and_no_results(tmp_path: Path) -> None:
-    _, found = walked(DROPOUT, tmp_path)
-    dropped, own = found.results
+    _, rows = walked(DROPOUT, tmp_path)
+    dropped, own = rows.results
     assert isinstance(dropped, Missing)
     assert dropped.why.startswith("rests on stablehlo.rng: ")
     assert isinstance(own, np.ndarray)
     for name in ("compare", "select"):
-        [row] = by_name(found.rows, name)
+        [row] = by_name(rows.rows, name)
         assert row.golden
         assert row.provenance.startswith("captured:")
 
@@ -189,7 +189,7 @@ LOOP_THAT_DRAWS = """func.func @main(%x: tensor<4xui64>) -> tensor<2xui64> {
 
 @pytest.mark.parametrize(("algorithm", "known"), [("DEFAULT", False), ("THREE_FRY", True)])
 def test_a_loop_that_draws_them_has_no_golden(algorithm: str, known: bool, tmp_path: Path) -> None:
-    _, found = walked(LOOP_THAT_DRAWS.replace("ALGORITHM", algorithm), tmp_path)
-    [loop] = by_name(found.rows, "while")
+    _, rows = walked(LOOP_THAT_DRAWS.replace("ALGORITHM", algorithm), tmp_path)
+    [loop] = by_name(rows.rows, "while")
     assert bool(loop.golden) is known
-    assert isinstance(found.results[0], Missing) is not known
+    assert isinstance(rows.results[0], Missing) is not known

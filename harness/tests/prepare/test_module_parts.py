@@ -63,7 +63,7 @@ def test_a_module_of_another_context_is_refused_by_its_name() -> None:
         ),
     ],
 )
-def test_what_is_no_module_is_told_in_full(source: bytes | str, line: str) -> None:
+def test_a_text_that_is_no_module_is_refused_in_full(source: bytes | str, line: str) -> None:
     with pytest.raises(InputError) as caught:
         load(source, "net")
     assert str(caught.value).endswith(line)
@@ -89,7 +89,7 @@ def test_what_is_no_module_is_told_in_full(source: bytes | str, line: str) -> No
         ("dialect 'vhlo' is unknown", None, "net: {}, got the unknown dialect `vhlo`; try exporting the model"),
     ],
 )
-def test_what_mlir_says_of_a_module_becomes_one_line(message: str, text: str | None, line: str) -> None:
+def test_mlir_errors_become_one_line(message: str, text: str | None, line: str) -> None:
     expected = "expected StableHLO as text, MLIR bytecode or portable artifact"
     assert str(door._refused(message, "net", text)).startswith(line.format(expected))
 
@@ -163,9 +163,9 @@ CALLING = """func.func private @main_0(%x: tensor<4xf32>) -> tensor<4xf32> {
   }"""
 
 
-def test_what_an_op_refers_to_comes_along_under_a_name_of_its_own() -> None:
+def test_referenced_functions_come_along_under_new_names() -> None:
     module = load(CALLING)
-    functions: dict[str, Any] = {op.attributes["sym_name"].value: op.operation for op in module.body.operations}  # type: ignore[attr-defined]
+    functions: dict[str, Any] = {op.attributes["sym_name"].value: op.operation for op in module.body.operations}
     first, token = list(functions["top"].regions[0].blocks[0].operations)[:2]
     assert (symbols_in(first.operation), symbols_in(functions["main_0"])) == (["main_0"], ["main"])
     x = functions["top"].regions[0].blocks[0].arguments[0]
@@ -184,7 +184,7 @@ def test_what_an_op_refers_to_comes_along_under_a_name_of_its_own() -> None:
             built(token)
 
 
-def test_what_an_ops_regions_return() -> None:
+def test_kinds_of_values_that_regions_return() -> None:
     sort = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
       %0 = "stablehlo.reduce_window"(%a, %s) ({ ^bb0(%x: tensor<f32>, %y: tensor<f32>):
         BODY }) {window_dimensions = array<i64: 1>} : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
@@ -197,14 +197,14 @@ def test_what_an_ops_regions_return() -> None:
     assert read(to_bytecode(load(sort.replace("BODY", "stablehlo.return %y : tensor<f32>")))).region_ops == 0
 
 
-def test_what_the_verifier_infers() -> None:
+def test_types_that_the_verifier_infers() -> None:
     form = Form("x", ((2,),), ("f32",), ((2,),), ("f32",), (), (0,))
     two = Form("x", ((2,),), ("f32",), ((2,), (3,)), ("f32", "i1"), (), (0,))
     types = "inferred type(s) 'tensor<4x5xbf16>, tensor<complex<f32>>' are incompatible with"
     assert _inferred(types, form) is None
-    found = _inferred(types, two)
-    assert found is not None
-    assert (found.results, found.result_types) == (((4, 5), ()), ("bf16", "complex<f32>"))
+    inferred = _inferred(types, two)
+    assert inferred is not None
+    assert (inferred.results, inferred.result_types) == (((4, 5), ()), ("bf16", "complex<f32>"))
     shape = _inferred("inferred shape '[4, 15]' is", form)
     assert shape is not None
     assert (shape.results, shape.result_types) == (((4, 15),), ("f32",))
@@ -232,7 +232,7 @@ def test_what_the_verifier_infers() -> None:
         ("stablehlo.sort", "dimension", "-1:i64x", "f32", False),
     ],
 )
-def test_what_the_specification_takes_for_granted(
+def test_attributes_with_the_specifications_default(
     op: str, attribute: str, token: str, element: str, default: bool
 ) -> None:
     assert is_default(op, attribute, token, element) is default
@@ -264,8 +264,8 @@ def test_operands_are_squared_in_their_type_and_stay_finite() -> None:
     def squared(values: Any, kind: Any) -> Any:
         return operand_sizes.squares(np.array(values, kind))
 
-    found = squared([2, -3, 1e30, -np.inf, np.nan], np.float32)
-    np.testing.assert_array_equal(found, np.float32([4, 9, 1e36, 1e36, 0]))
+    squares = squared([2, -3, 1e30, -np.inf, np.nan], np.float32)
+    np.testing.assert_array_equal(squares, np.float32([4, 9, 1e36, 1e36, 0]))
     np.testing.assert_array_equal(squared([2, 1e18], np.float64), [4, 1e36])
     np.testing.assert_array_equal(squared([3 + 4j], np.complex64), np.complex64([25]))
     assert squared([2], ml_dtypes.bfloat16).dtype == ml_dtypes.bfloat16
@@ -371,14 +371,14 @@ def test_each_place_of_a_call_has_its_own_copy_with_paths() -> None:
 
 
 def _ops(module: Any) -> list[Any]:
-    found: list[Any] = []
+    ops: list[Any] = []
 
     def note(op: Any) -> Any:
-        found.append(op)
+        ops.append(op)
         return door.ir.WalkResult.ADVANCE
 
     module.operation.walk(note)
-    return found
+    return ops
 
 
 # --- files
@@ -393,9 +393,9 @@ def test_models_of_export_folders_are_rows_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "whole" / "whole.json").write_text(row.model_dump_json())
     folders = (str(tmp_path / "whole"), str(tmp_path / "none"))
     header = ManifestHeader(models=("m", "n"), export_dirs=folders, module_ops={"m": 7, "n": 8}, structural={"m": 3})
-    found, rows = whole_manifest.of_models(header)
+    manifest, rows = whole_manifest.of_models(header)
     assert rows == [row]
-    assert (found.models, found.module_ops, found.structural) == (("m", "n"), {"m": 1}, {"m": 0})
+    assert (manifest.models, manifest.module_ops, manifest.structural) == (("m", "n"), {"m": 1}, {"m": 0})
 
 
 def test_a_file_and_its_model_in_one_word(tmp_path: Path) -> None:
@@ -479,7 +479,7 @@ EXPORT = exporting.Export("jax", Source("m", "m.py", "float32"), ())
 
 
 @pytest.mark.parametrize(
-    ("events", "ending", "error", "told"),
+    ("events", "ending", "error", "message"),
     [
         (
             [{"event": "refused", "where": "m", "expected": "a", "got": "b", "hint": ""}],
@@ -495,7 +495,7 @@ EXPORT = exporting.Export("jax", Source("m", "m.py", "float32"), ())
     ],
 )
 def test_how_an_exporter_ends(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, events: list[Any], ending: Ending, error: Any, told: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, events: list[Any], ending: Ending, error: Any, message: str
 ) -> None:
     monkeypatch.setattr(exporting, "call", exporter := Exporter(ending, *events))
     if error is None:
@@ -503,12 +503,12 @@ def test_how_an_exporter_ends(
     else:
         with pytest.raises(error) as caught:
             exporting.run_exporter(EXPORT, tmp_path, Allowance(90), None)
-        assert str(caught.value) == told
+        assert str(caught.value) == message
     assert "own" not in exporter.task
     assert len(EXPORT.key()) == 20
     assert 89 < exporter.more["seconds"] <= 90
     if error is exporting.ExportFailed and ending is FELL:
-        assert (caught.value.stage, caught.value.trace) == (told.split(" at ")[1].split(":")[0], "1000")
+        assert (caught.value.stage, caught.value.trace) == (message.split(" at ")[1].split(":")[0], "1000")
         with pytest.raises(BudgetSpent, match=caught.value.stage):
             exporting.run_exporter(EXPORT, tmp_path, Allowance(90, until=0.0), None)
 
@@ -516,7 +516,7 @@ def test_how_an_exporter_ends(
 def test_a_models_own_framework_has_a_third_of_the_time_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     now, noted = [100.0], list[Any]()
     monkeypatch.setattr(exporting.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(own_results, "note", lambda *told: noted.append(told))
+    monkeypatch.setattr(own_results, "note", lambda *values: noted.append(values))
     monkeypatch.setattr(exporting, "call", exporter := Exporter(DONE, {"event": "exported"}))
     own = exporting.Own(seed=3, cap=100)
     allowance = Allowance(90)

@@ -44,10 +44,10 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_a_word_names_cases_with_their_graphs_and_inputs(cache: Path, word: str, names: list[str]) -> None:
-    found = tasks(Preparation((word,), cache_dir=str(cache)))
+    named = tasks(Preparation((word,), cache_dir=str(cache)))
     assert len(node_tests._key()) == 20
-    assert [task.name for task in found] == [f"suite:onnx.{name}" for name in names]
-    for task, name in zip(found, names, strict=True):
+    assert [task.name for task in named] == [f"suite:onnx.{name}" for name in names]
+    for task, name in zip(named, names, strict=True):
         assert task.export is not None
         assert (task.export.framework, Path(task.path).name) == ("onnx", f"{name}.onnx")
         assert task.request.inputs == task.export.source.inputs == str(Path(task.path).with_suffix(".npz"))
@@ -72,7 +72,7 @@ def test_other_words_do_not_name_the_suite(word: str) -> None:
         ("suite:onnx/test_text", "expected a case that can be a model, got test_text: text, and StableHLO has none"),
     ],
 )
-def test_what_names_no_case_is_one_line(cache: Path, word: str, line: str) -> None:
+def test_a_word_without_a_case_is_refused_in_one_line(cache: Path, word: str, line: str) -> None:
     with pytest.raises(InputError, match=line):
         tasks(Preparation((word,), cache_dir=str(cache)))
     with pytest.raises(InputError, match="--training: expected a model that can be trained"):

@@ -136,14 +136,14 @@ def test_the_option_is_read_from_everywhere_and_records_have_it(tmp_path: Path) 
     assert resolve({"shape": ["n=8", "arg0=4x16"]}, tmp_path / "none", {})["shape"] == text
     assert resolve({}, tmp_path / "none", {"OPSCOPE_SHAPE": " n=8, arg0=4x16"})["shape"] == text
     assert resolve({}, tmp_path, {})["shape"] == text
-    options = ResultOptions(shape={"n": 8, "arg0": (4, 16)})  # type: ignore[arg-type]
+    options = ResultOptions(shape={"n": 8, "arg0": (4, 16)})
     assert options.recorded()["shape"] == text
     assert record_fields()["shape"] == (str, "")
     assert options.flags(ResultOptions()) == ["--shape", text]
 
 
 @pytest.mark.parametrize("word", ["4", "n=", "n=0", "n=-1", "=4", "n=4x", "a b=4", "n=99999999999"])
-def test_what_is_no_size_is_one_line(tmp_path: Path, word: str) -> None:
+def test_an_invalid_size_is_refused_in_one_line(tmp_path: Path, word: str) -> None:
     with pytest.raises(
         InputError, match=r"--shape: expected NAME=SIZE with sizes above 0, got .*; try batch=4 or arg0"
     ):

@@ -33,7 +33,7 @@ FINE = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
 GIB = 2**30
 
 
-def test_what_a_request_leaves_out() -> None:
+def test_a_request_has_defaults() -> None:
     assert asdict(Preparation(("m",))) == {
         "models": ("m",),
         "dtype": "float32",
@@ -101,7 +101,9 @@ def test_another_rooms_error_keeps_its_words(text: str, said: tuple[str, ...]) -
         ),
     ],
 )
-def test_what_cannot_be_prepared_is_one_line(tmp_path: Path, options: dict[str, Any], line: str) -> None:
+def test_a_model_that_cannot_be_prepared_is_refused_in_one_line(
+    tmp_path: Path, options: dict[str, Any], line: str
+) -> None:
     for name in ("a.mlir", "mnist_mlp.mlir"):
         (tmp_path / name).write_text(FINE)
     values: dict[str, Any] = {"models": ("{}/a.mlir",), "cache_dir": str(tmp_path / "cache")} | options
@@ -137,8 +139,8 @@ def test_a_glob_names_files_of_other_formats_too(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"")
 
     def named(word: str) -> list[tuple[str, str]]:
-        found = tasks(Preparation((f"{tmp_path}/{word}",), cache_dir=str(tmp_path / "cache")))
-        return [(Path(task.path).name, task.export.framework if task.export else "") for task in found]
+        named_tasks = tasks(Preparation((f"{tmp_path}/{word}",), cache_dir=str(tmp_path / "cache")))
+        return [(Path(task.path).name, task.export.framework if task.export else "") for task in named_tasks]
 
     assert named("[ab].onnx") == [("a.onnx", "onnx"), ("b.onnx", "onnx")]
     assert named("*.tflite") == [("c.tflite", "tflite")]
@@ -209,7 +211,7 @@ def test_files_of_several_folders_are_named_by_these_and_without_the_time_in_the
     }
 
 
-def test_files_of_one_name_are_told_apart_by_as_many_folders_as_it_takes(tmp_path: Path) -> None:
+def test_files_of_one_name_are_named_by_as_many_folders_as_it_takes(tmp_path: Path) -> None:
     for name in ("a/x/net.mlir", "b/x/net.mlir", "b/y/other.mlir", "a/net.onnx"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(FINE)
@@ -243,10 +245,10 @@ def played(monkeypatch: pytest.MonkeyPatch, *plays: Play, line: str = "Fatal: it
     """Children that do what they are told, one after another; the tasks that they got."""
     got: list[dict[str, Any]] = []
 
-    def call(function: str, given: dict[str, Any], **more: Any) -> Any:
-        got.append({**given, "fatal_ops": dict(given["fatal_ops"])})
+    def call(function: str, task_given: dict[str, Any], **more: Any) -> Any:
+        got.append({**task_given, "fatal_ops": dict(task_given["fatal_ops"])})
         try:
-            ending = plays[len(got) - 1](Path(given["temporary"]), more["on_message"], more["watch"])
+            ending = plays[len(got) - 1](Path(task_given["temporary"]), more["on_message"], more["watch"])
         except ChildEnded as ended:
             ending = ended.ending
         return SimpleNamespace(ending=ending, log=SimpleNamespace(last_line=lambda: line))
@@ -260,8 +262,8 @@ def test_from_the_second_model_on_children_are_forks_of_a_process_that_has_all_t
 ) -> None:
     servers: list[tuple[str, str]] = []
 
-    def call(function: str, given: dict[str, Any], *, server: str = "", **more: Any) -> Any:
-        servers.append((given["name"], server))
+    def call(function: str, task_given: dict[str, Any], *, server: str = "", **more: Any) -> Any:
+        servers.append((task_given["name"], server))
         return SimpleNamespace(ending=DONE)
 
     monkeypatch.setattr(make_folder, "call", call)
@@ -298,8 +300,8 @@ def test_a_child_that_an_op_ends_is_followed_by_one_without_that_op(
         evaluating("0b stablehlo.exp", LATE),
         evaluating("", DONE),
     )
-    told: list[dict[str, Any]] = []
-    make(task, Allowance(60), told.append)
+    events: list[dict[str, Any]] = []
+    make(task, Allowance(60), events.append)
     assert [each["fatal_ops"] for each in got] == [
         {},
         {},
@@ -309,7 +311,7 @@ def test_a_child_that_an_op_ends_is_followed_by_one_without_that_op(
             "0b": "XLA gave no value (more than 2.5 s): Fatal: it fell",
         },
     ]
-    assert told == [BEGIN] * 4
+    assert events == [BEGIN] * 4
     assert [bool(each["compile_threads"]) for each in got] == [True, False, False, False]
     assert {each["exported"] for each in got} == {""}
     assert not list(Path(task.folder).parent.iterdir()), "what was unfinished is removed"
@@ -349,7 +351,7 @@ def test_a_folder_that_is_whole_counts_however_its_child_ended(task: Task, monke
     make(task, Allowance(60))
 
 
-def test_no_time_and_no_file_are_told_before_a_child_starts(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_time_or_file_no_child_starts(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ModelRefused, match=r"fine\.mlir: expected a readable file, got gone"):
         make(replace(task, unreadable=("a readable file", "gone")), Allowance(60))
     with pytest.raises(BudgetSpent, match="its beginning"):
@@ -363,7 +365,7 @@ def test_no_time_and_no_file_are_told_before_a_child_starts(task: Task, monkeypa
             make(task, allowance)
 
 
-def test_what_a_child_says_is_told_or_raised(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_of_a_child_are_forwarded_or_raised(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     damaged: list[str] = []
     monkeypatch.setattr(damage, "say", damaged.append)
     progress = {"event": "stage", "model": "fine", "stage": "golden", "done": 1, "total": 2}
@@ -376,11 +378,11 @@ def test_what_a_child_says_is_told_or_raised(task: Task, monkeypatch: pytest.Mon
 
         return play
 
-    told: list[dict[str, Any]] = []
+    emitted: list[dict[str, Any]] = []
     played(monkeypatch, saying(progress, {"event": "damage", "line": "a file"}))
     allowance = Allowance(60)
-    make(task, allowance, told.append)
-    assert (told, damaged, allowance.step) == ([BEGIN, progress], ["a file"], "golden")
+    make(task, allowance, emitted.append)
+    assert (emitted, damaged, allowance.step) == ([BEGIN, progress], ["a file"], "golden")
     error = {"event": "error", "where": "net", "expected": "a", "got": "b", "hint": "c"}
     for events, kind, line in (
         (error, ModelRefused, "net: expected a, got b; try c"),
@@ -468,10 +470,10 @@ def job_of(folder: Path, text: str, **more: Any) -> ModelJob:
 
 
 def test_a_child_tells_its_steps(tmp_path: Path) -> None:
-    told: list[tuple[Any, ...]] = []
+    events: list[tuple[Any, ...]] = []
     job = job_of(tmp_path, FINE)
-    prepare_child.make(job, lambda event, **more: told.append((event, *more.values())))
-    assert told == [
+    prepare_child.make(job, lambda event, **more: events.append((event, *more.values())))
+    assert events == [
         ("stage", "fine", "export", 1, 1),
         ("stage", "fine", "split", 0, 1),
         ("stage", "fine", "split", 1, 1),
@@ -525,20 +527,20 @@ def test_a_child_does_not_split_what_another_has_split(tmp_path: Path, monkeypat
 
 def test_a_child_on_another_machine_tells_what_it_would_announce(tmp_path: Path) -> None:
     """Its split has left the module for it, and has said how many processes may walk it."""
-    path, told = tmp_path / "0.jsonl", list[tuple[str, dict[str, Any]]]()
+    path, events = tmp_path / "0.jsonl", list[tuple[str, dict[str, Any]]]()
     job = replace(job_of(tmp_path, FINE), announcements=str(path))
     prepare_child.make(
         replace(job, only_split=True, hand_over=True),
-        lambda event, **more: told.append((event, more)),
+        lambda event, **more: events.append((event, more)),
     )
-    assert told[-1] == ("split", {"model": "fine", "processes": 1})
+    assert events[-1] == ("split", {"model": "fine", "processes": 1})
     size = path.stat().st_size
     left = str(handed_over(job.announcements))
     there = replace(job, exported=left, path="/elsewhere/fine.mlir", elsewhere="/in/the/end")
-    prepare_child.make(there, lambda event, **more: told.append((event, more)))
+    prepare_child.make(there, lambda event, **more: events.append((event, more)))
     assert path.stat().st_size == size, "its parent writes"
     [row] = export_folder.read_manifest(Path(job.folder))[1]
-    [announced] = [json.loads(more["text"]) for event, more in told if event == "announce"]
+    [announced] = [json.loads(more["text"]) for event, more in events if event == "announce"]
     assert (announced["row"], row.uses[0].location) == (row.model_dump(mode="json"), "fine.mlir:2")
     manifest = (Path(job.folder) / "manifest.jsonl").read_text()
     assert json.loads(manifest.splitlines()[0])["export_dirs"] == ["/in/the/end"]

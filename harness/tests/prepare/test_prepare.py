@@ -94,7 +94,7 @@ def test_export_folder_is_whole_and_used_again(tmp_path: Path) -> None:
     assert events[1]["cached"]
 
 
-def test_what_is_damaged_in_a_read_only_cache_is_made_elsewhere(
+def test_damaged_exports_of_a_read_only_cache_are_made_elsewhere(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = tmp_path / "fine.mlir"
@@ -111,8 +111,8 @@ def test_what_is_damaged_in_a_read_only_cache_is_made_elsewhere(
     with Claims() as claims:
         mended, place = mend(request, row, damaged.value, claims)
         assert Path(place).is_relative_to(claims.temporary())
-        golden, [given] = row_golden(mended, Path(place))[0], row_inputs(mended, Path(place))
-        np.testing.assert_allclose(golden, np.tanh(given), rtol=1e-6)
+        golden, [stored_input] = row_golden(mended, Path(place))[0], row_inputs(mended, Path(place))
+        np.testing.assert_allclose(golden, np.tanh(stored_input), rtol=1e-6)
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
@@ -145,7 +145,7 @@ def test_such_a_process_has_all_that_a_child_imports_of_ours_and_no_thread(tmp_p
     assert done.stdout == "1 []\n"
 
 
-def test_what_is_asked_for_is_part_of_the_key(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requested_options_are_part_of_the_key(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     variants = [{}, {"dtype": "bf16"}, {"inputs": "random"}, {"seed": 1}, {"max_tensor_bytes": 5}]
     folders = {tasks(request_for(cache, "mnist_mlp", **v))[0].folder for v in variants}
     assert len(folders) == len(variants)
@@ -324,7 +324,7 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path: Path) -> None:
     assert list((tmp_path / "exports").iterdir()) == []
 
 
-def test_what_a_model_prints_does_not_disturb(cache: Path, tmp_path: Path) -> None:
+def test_a_model_may_print(cache: Path, tmp_path: Path) -> None:
     (tmp_path / "chatty.py").write_text(
         "from opscope.models.arguments import ArgSpec, Built\nfrom opscope.models.registry import model\n"
         "@model(name='chatty', family='toy')\ndef build(dtype):\n    print('{not an event}')\n"

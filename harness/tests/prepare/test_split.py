@@ -281,7 +281,7 @@ def test_shape_operands_stay_inside() -> None:
     assert ops["stablehlo.dynamic_iota"].inputs == ()
 
 
-def test_what_a_comparator_captures_is_an_argument_and_a_splat_stays_inside() -> None:
+def test_captures_of_a_comparator_become_arguments_and_splats_stay_inside() -> None:
     split = split_module(SORT_THAT_CAPTURES)
     (sort,) = (node for node in split.program.nodes if node.kind == "op")
     assert sort.operands == split.program.arguments[:1]

@@ -39,8 +39,8 @@ def test_only_the_operands_that_decide_a_shape_stay_inside_as_constants() -> Non
     split = split_module(DYNAMIC_OPS)
     assert not any(op.unsplittable for op in split.ops.values())
     names = dict(zip(split.program.arguments, "xikls", strict=True))
-    found = {node.name: "".join(names[n] for n in node.inputs) for node in split.program.nodes if node.kind == "op"}
-    assert {name.removeprefix("stablehlo."): arguments for name, arguments in found.items()} == {
+    operands = {node.name: "".join(names[n] for n in node.inputs) for node in split.program.nodes if node.kind == "op"}
+    assert {name.removeprefix("stablehlo."): arguments for name, arguments in operands.items()} == {
         "dynamic_broadcast_in_dim": "x",
         "dynamic_reshape": "x",
         "dynamic_iota": "",

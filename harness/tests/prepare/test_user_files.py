@@ -27,7 +27,7 @@ example_inputs = ({"w": np.eye(4, dtype="f4")}, np.arange(8, dtype="f4").reshape
 
 
 def request_for(place: Path, word: str, **options: object) -> Preparation:
-    return Preparation((word,), cache_dir=str(place / "cache"), **options)  # type: ignore[arg-type]
+    return Preparation((word,), cache_dir=str(place / "cache"), **options)
 
 
 @pytest.mark.slow
@@ -79,7 +79,7 @@ def test_a_file_without_a_model_is_one_line(tmp_path: Path, word: str, text: str
         ("net.onnx:main", "without a name after it"),
     ],
 )
-def test_what_is_not_there_is_one_line(tmp_path: Path, word: str, line: str) -> None:
+def test_a_missing_file_is_refused_in_one_line(tmp_path: Path, word: str, line: str) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "net.onnx").write_bytes(b"")
     with pytest.raises(InputError, match=f"--model: expected .*{line}"):
@@ -92,8 +92,8 @@ def test_each_format_has_its_framework(tmp_path: Path) -> None:
     (tmp_path / "saved").mkdir()
     (tmp_path / "saved" / "saved_model.pb").write_bytes(b"")
     words = ("a.onnx", "b.tflite", "c.pb", "d.py", "saved", "saved:serve", "saved/saved_model.pb")
-    found = [user_files.named(str(tmp_path / word)) for word in words]
-    assert [(f.name, f.framework, f.entry) for f in found if f] == [
+    models = [user_files.named(str(tmp_path / word)) for word in words]
+    assert [(f.name, f.framework, f.entry) for f in models if f] == [
         ("a", "onnx", ""),
         ("b", "tflite", ""),
         ("c", "graphdef", ""),
@@ -117,9 +117,9 @@ def test_tensors_beside_an_onnx_file_are_part_of_it(tmp_path: Path) -> None:
         [numpy_helper.from_array(np.zeros(2048, np.float32), "w")],
     )
     onnx.save(helper.make_model(graph), tmp_path / "net.onnx", save_as_external_data=True, location="net.weights")
-    found = user_files.named(str(tmp_path / "net.onnx"))
-    assert found is not None
-    assert tmp_path / "net.weights" in found.files
+    file = user_files.named(str(tmp_path / "net.onnx"))
+    assert file is not None
+    assert tmp_path / "net.weights" in file.files
 
 
 TORCH = """

@@ -165,7 +165,7 @@ def test_walkers_that_take_parts_by_turns_store_what_one_walk_stores(random: boo
     drawn = walked.results[4:5]
     for index, value in enumerate(walked.results):
         if not any(value is each for each in drawn):
-            assert results[index].tobytes() == value.tobytes()  # type: ignore[union-attr]
+            assert results[index].tobytes() == value.tobytes()
 
 
 # --- in processes of their own: forks are made where there are no threads
@@ -177,10 +177,10 @@ def in_child(parent: Parent) -> list[Any]:
     split = split_module(Path(task["module"]).read_bytes(), "m")
     folder, count = Path(task["folder"]), task["processes"]
     plan = plan_of(split, folder, random=task["random"], cache_dir=folder.parent / "cache")
-    told: list[str] = []
+    lines: list[str] = []
     plan = replace(
         plan,
-        on_row=lambda row: told.append(row.op_id),
+        on_row=lambda row: lines.append(row.op_id),
         slots=Slots(folder.parent / "slots", 2),
         provenance="captured:m:0",
     )
@@ -191,7 +191,7 @@ def in_child(parent: Parent) -> list[Any]:
         _crash_at(task["fatal"])
     walked = walk(plan) if count == 1 else walking.walk_in_parts(plan, parts, count)
     assert plan.slots.holds
-    assert len(set(told)) == len(told) == sum(not op.unsplittable for op in split.ops.values())
+    assert len(set(lines)) == len(lines) == sum(not op.unsplittable for op in split.ops.values())
     whole_row.write(folder, "m", whole_row.WholeProgram(split, walked.results, plan.distributions, 0, "x"))
     walking.discard_results(folder)
     return [row.model_dump(mode="json") for row in walked.rows]
@@ -205,12 +205,12 @@ def _crash_at(name: str) -> None:
     evaluate = PartWalker.evaluate
 
     def crash(self: PartWalker, op: Any, buffers: Any) -> list[Any]:
-        self.executable = lambda op: (  # type: ignore[method-assign]
+        self.executable = lambda op: (
             os.kill(os.getpid(), signal.SIGSEGV) if op.op_name == name else PartWalker.executable(self, op)
         )
         return evaluate(self, op, buffers)
 
-    PartWalker.evaluate = crash  # type: ignore[method-assign]
+    PartWalker.evaluate = crash
 
 
 def walked_in_child(module: bytes | str, folder: Path, processes: int, **more: Any) -> Any:

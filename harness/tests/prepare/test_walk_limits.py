@@ -85,12 +85,12 @@ def test_no_more_is_computed_than_a_machine_has_room_for() -> None:
     ],
 )
 def test_values_at_the_limit_are_computed(limits: Limits, missing: dict[int, str], tmp_path: Path) -> None:
-    found = walked(CHAIN, tmp_path, limits=limits)
-    assert {place: row.no_golden for place, row in enumerate(found.rows) if row.no_golden} == missing
+    rows = walked(CHAIN, tmp_path, limits=limits)
+    assert {place: row.no_golden for place, row in enumerate(rows.rows) if row.no_golden} == missing
     # What follows a missing value gets a random one, and is none of the program's.
-    kinds = [row.sources[0].kind for row in found.rows]
+    kinds = [row.sources[0].kind for row in rows.rows]
     assert kinds[1:] == ["random" if any(each < place for each in missing) else "captured" for place in (1, 2)]
-    assert isinstance(found.results[0], Missing) is bool(missing)
+    assert isinstance(rows.results[0], Missing) is bool(missing)
 
 
 def test_inputs_at_the_limit_are_drawn(tmp_path: Path) -> None:
@@ -131,10 +131,10 @@ def test_arguments_and_constants_above_all_that_may_live_are_not_made(tmp_path: 
 
 def test_terms_of_a_sum_are_measured_up_to_the_limit(tmp_path: Path) -> None:
     [row] = walked(SUM, tmp_path / "a", limits=Limits(measured_bytes=128)).rows
-    [given] = row_inputs(row, tmp_path / "a")
+    [stored] = row_inputs(row, tmp_path / "a")
     assert row.term_sizes == (f"values/{row.op_id}.terms0.npy",)
     [sizes] = row_term_sizes(row, tmp_path / "a")
-    np.testing.assert_allclose(sizes, np.sqrt((given.astype(np.float64) ** 2).sum(axis=1)), rtol=1e-2)
+    np.testing.assert_allclose(sizes, np.sqrt((stored.astype(np.float64) ** 2).sum(axis=1)), rtol=1e-2)
     [row] = walked(SUM, tmp_path / "b", limits=Limits(measured_bytes=127)).rows
     assert (bool(row.golden), row.term_sizes) == (True, ())
     [row] = walked(SUM, tmp_path / "c", limits=Limits(tensor_bytes=31)).rows
@@ -145,17 +145,17 @@ def test_terms_of_a_sum_are_measured_up_to_the_limit(tmp_path: Path) -> None:
     assert all(not row.term_sizes for row in walked(CHAIN, tmp_path / "e").rows)
 
 
-def test_random_inputs_tell_each_op_and_have_the_laws_of_its_operands(tmp_path: Path) -> None:
+def test_random_inputs_follow_the_distributions_of_the_operands(tmp_path: Path) -> None:
     text = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
       %0 = stablehlo.divide %a, %a : tensor<4xf32>
       %1 = stablehlo.divide %a, %0 : tensor<4xf32>
       %2 = stablehlo.divide %1, %0 : tensor<4xf32>
       return %2 : tensor<4xf32> }"""
-    told: list[tuple[int, int]] = []
-    found = walked(text, tmp_path, random=True, on_progress=lambda done, total: told.append((done, total)))
-    assert told == [(1, 2), (2, 2)]
-    assert found.results == []
-    laws = [[(source.law, source.seed, source.index) for source in row.sources] for row in found.rows]
+    progress: list[tuple[int, int]] = []
+    rows = walked(text, tmp_path, random=True, on_progress=lambda done, total: progress.append((done, total)))
+    assert progress == [(1, 2), (2, 2)]
+    assert rows.results == []
+    laws = [[(source.law, source.seed, source.index) for source in row.sources] for row in rows.rows]
     assert laws == [[("normal:1", 3, 0)], [("normal:1", 3, 0), ("magnitude:0.5:2", 3, 1)]]
 
 
@@ -172,9 +172,9 @@ def test_an_op_without_inputs_is_captured_and_a_constant_that_numpy_has_no_type_
 
 def test_values_of_a_file_stand_for_drawn_ones(tmp_path: Path) -> None:
     np.save(tmp_path / "given.npy", np.arange(8, dtype=np.float32))
-    found = walked(CHAIN, tmp_path, value_files={0: "given.npy"})
-    assert [(source.kind, source.path) for source in found.rows[0].sources] == [("captured", "given.npy")]
-    np.testing.assert_allclose(found.results[0], np.tanh(np.exp(np.arange(8, dtype=np.float32))), rtol=1e-5)
+    rows = walked(CHAIN, tmp_path, value_files={0: "given.npy"})
+    assert [(source.kind, source.path) for source in rows.rows[0].sources] == [("captured", "given.npy")]
+    np.testing.assert_allclose(rows.results[0], np.tanh(np.exp(np.arange(8, dtype=np.float32))), rtol=1e-5)
 
 
 def test_a_line_of_the_journal_covers_the_one_before() -> None:
@@ -203,7 +203,7 @@ def test_the_journal_holds_the_op_under_evaluation_and_is_empty_at_the_end(tmp_p
     assert (tmp_path / JOURNAL).read_bytes() == b""
 
 
-def test_what_crashed_or_is_too_large_is_not_compiled_ahead(tmp_path: Path) -> None:
+def test_crashed_and_large_ops_are_not_compiled_ahead(tmp_path: Path) -> None:
     split = split_module(CHAIN, "m")
     first, *rest = split.ops
 

@@ -74,15 +74,15 @@ def test_a_row_is_what_the_export_says(name: str, tmp_path: Path) -> None:
 def test_the_command_lists_them() -> None:
     text = CliRunner().invoke(models, [], catch_exceptions=False).output
     assert [line for line in text.splitlines() if line.split()[:1] == ["llama3_8b"] and "8,030,261,248" in line]
-    told = json.loads(CliRunner().invoke(models, ["--json"], catch_exceptions=False).output)
-    assert {"name", "framework", "family", "size", "parameters", "ops", "unique_ops"} <= set(told[0])
+    listed = json.loads(CliRunner().invoke(models, ["--json"], catch_exceptions=False).output)
+    assert {"name", "framework", "family", "size", "parameters", "ops", "unique_ops"} <= set(listed[0])
 
 
 def test_a_model_without_its_framework_keeps_its_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(frontends, "missing", lambda framework, model=None: f"{framework} not installed")
-    told: list[str] = []
-    assert zoo.recount([registry.get("gcn_torch")], tmp_path, 1, told.append) == zoo.table()
-    assert told == ["gcn_torch: torch not installed"]
+    lines: list[str] = []
+    assert zoo.recount([registry.get("gcn_torch")], tmp_path, 1, lines.append) == zoo.table()
+    assert lines == ["gcn_torch: torch not installed"]
 
 
 def test_a_model_that_fails_keeps_its_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -90,6 +90,6 @@ def test_a_model_that_fails_keeps_its_row(monkeypatch: pytest.MonkeyPatch, tmp_p
         raise ExportFailed("build", "RuntimeError: no", "")
 
     monkeypatch.setattr(zoo, "count", fails)
-    told: list[str] = []
-    assert zoo.recount([registry.get("mnist_mlp")], tmp_path, 1, told.append) == zoo.table()
-    assert told == ["mnist_mlp: build_failed: RuntimeError: no"]
+    lines: list[str] = []
+    assert zoo.recount([registry.get("mnist_mlp")], tmp_path, 1, lines.append) == zoo.table()
+    assert lines == ["mnist_mlp: build_failed: RuntimeError: no"]

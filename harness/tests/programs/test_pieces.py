@@ -73,7 +73,7 @@ def test_they_climb_from_where_the_compiler_has_them(heads: list[OpRow], tmp_pat
         assert test.op_kind in ("matmul", "eltwise", "data_movement", "creation")
 
 
-def test_a_wrong_value_is_told(heads: list[OpRow], tmp_path: Path) -> None:
+def test_a_wrong_value_is_reported(heads: list[OpRow], tmp_path: Path) -> None:
     row = next(row for row in heads if row.op_name == "ttnn.matmul")
     path = tmp_path / row.sources[0].path if row.sources[0].path else tmp_path
     np.save(path, np.load(path) + np.float32(0.1))
@@ -106,15 +106,15 @@ NORMED = """func.func @main(%x: tensor<1x8x8x32xf32>, %w: tensor<3x3x32x32xf32>,
 
 def test_the_program_is_the_one_that_knows_what_stays(tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("known", "unknown")]
-    found = {}
+    files = {}
     for folder, roles in zip(folders, (("input", "parameter", "parameter"), ()), strict=True):
         folder.mkdir()
         options = ResultOptions(unsupported_types="fallback", optimization_level=2, amp_level=1)
         inputs = (normal(1, 8, 8, 32), normal(3, 3, 32, 32), normal(32))
-        found[folder.name] = {
+        files[folder.name] = {
             row.op_name: row for row in rows_of(folder, NORMED, *inputs, options=options, roles=roles)
         }
-    known, unknown = found["known"], found["unknown"]
+    known, unknown = files["known"], files["unknown"]
     assert "ttnn.multiply" in unknown
     conv = known["ttnn.conv2d"]
     assert conv.uses[0].path.startswith("main/2#"), "the factors went into the weights"
@@ -128,7 +128,7 @@ def test_the_program_is_the_one_that_knows_what_stays(tmp_path: Path) -> None:
     assert test.inputs == conv.inputs
 
 
-def test_what_the_compiler_refuses_is_told_by_its_stage(tmp_path: Path) -> None:
+def test_a_refusal_of_the_compiler_names_its_stage(tmp_path: Path) -> None:
     infeed = """func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
       %t = stablehlo.create_token : !stablehlo.token
       %0:2 = "stablehlo.infeed"(%t) {infeed_config = ""} : (!stablehlo.token) -> (tensor<3xf32>, !stablehlo.token)

@@ -28,8 +28,8 @@ GOOD, BAD, OTHER = Status.SUCCESS, Status.WRONG_RESULT, Status.CRASHED
 def test_the_one_that_differs_is_named_and_speaks_for_the_op_or_the_first_that_fails(tmp_path, statuses, alone, first):
     op_id = next(iter(NAMES))
     tests = [record_of(tmp_path, op_id, status, backend=name) for name, status in statuses.items()]
-    found = [(split.alone, split.first.backend) for split in disagreements(tests)]
-    assert found == ([] if alone is None else [(alone, first)])
+    splits = [(split.alone, split.first.backend) for split in disagreements(tests)]
+    assert splits == ([] if alone is None else [(alone, first)])
 
 
 def test_the_most_used_op_comes_first(tmp_path):

@@ -68,7 +68,7 @@ def end(folder: Path) -> None:
     store.write_run(folder, store.read_run(folder).model_copy(update={"ended": now(), "outcome": "complete"}))
 
 
-def found(folder: Path) -> list[str]:
+def damages(folder: Path) -> list[str]:
     """What is damaged, as `opscope show` finds it."""
     damage.forget()
     lines: list[str] = []
@@ -79,32 +79,32 @@ def found(folder: Path) -> list[str]:
 
 
 def test_every_artifact_of_a_run_that_ended_is_checked(run: Path) -> None:
-    assert found(run) == []
+    assert damages(run) == []
     first, second, _ = run_folder.NAMES
     path = run / "artifacts" / first / "compile.txt"
     for content, got in ((b"why compile.tyt", "another content"), (b"why", "3 bytes instead of 15"), (None, "no such")):
         path.unlink() if content is None else path.write_bytes(content)
-        (line,) = found(run)
+        (line,) = damages(run)
         assert line.startswith(f"artifacts/{first}/compile.txt: damaged ({got}")
         assert line.endswith("; its text may be wrong")
     (run / "artifacts" / second / "deep" / "ir.mlir").write_text("x")
-    assert len(found(run)) == 2
+    assert len(damages(run)) == 2
     damage.forget()
     artifacts.check(run, "run-1", second)
     assert damage.losses() == 1
     shutil.rmtree(run / "artifacts")  # cleared away
-    assert found(run) == []
+    assert damages(run) == []
 
 
 def test_the_list_of_digests_is_checked_as_well(run: Path) -> None:
     path = run / artifacts.FILE
     before = path.read_bytes()
     path.write_bytes(before.replace(b"compile.txt", b"compile.tyt"))
-    assert found(run) == ["artifacts.json: damaged (another content); the artifacts cannot be checked"]
+    assert damages(run) == ["artifacts.json: damaged (another content); the artifacts cannot be checked"]
     stored.write_json(path, {"run_id": "another", "files": {}})
-    assert found(run) == ["artifacts.json: damaged (that of another); the artifacts cannot be checked"]
+    assert damages(run) == ["artifacts.json: damaged (that of another); the artifacts cannot be checked"]
     stored.write_json(path, {"run_id": "run-1", "files": [1]})
-    assert found(run) == ["artifacts.json: damaged (no digests of artifacts); the artifacts cannot be checked"]
+    assert damages(run) == ["artifacts.json: damaged (no digests of artifacts); the artifacts cannot be checked"]
 
 
 def test_a_run_that_goes_on_is_checked_first_and_sealed_again(run: Path) -> None:
@@ -114,11 +114,11 @@ def test_a_run_that_goes_on_is_checked_first_and_sealed_again(run: Path) -> None
     artifacts.unseal(run, "run-1")
     assert damage.losses() == 1
     artifacts.write(run, first, "compile.txt", "another attempt")
-    assert found(run) == []  # killed here, it has no digests
+    assert damages(run) == []  # killed here, it has no digests
     end(run)
-    assert found(run) == []
+    assert damages(run) == []
     (run / "artifacts" / first / "compile.txt").write_text("damaged")
-    assert len(found(run)) == 1
+    assert len(damages(run)) == 1
 
 
 def test_folders_in_which_a_user_works_are_the_users(run: Path) -> None:
@@ -127,7 +127,7 @@ def test_folders_in_which_a_user_works_are_the_users(run: Path) -> None:
     (folder / "run.sh").write_text("pytest")
     end(run)
     (folder / "run.sh").write_text("pytest -x")
-    assert found(run) == []
+    assert damages(run) == []
 
 
 def test_nothing_is_written_or_read_through_a_link(run: Path, tmp_path: Path) -> None:

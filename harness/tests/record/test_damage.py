@@ -90,7 +90,7 @@ def test_a_torn_last_line_of_a_run_that_was_killed_is_no_damage(run: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["run.json", "manifest.jsonl"])
-def test_nothing_is_said_of_a_run_whose_record_is_damaged(run: Path, name: str) -> None:
+def test_a_run_with_a_damaged_first_line_is_refused(run: Path, name: str) -> None:
     data = (run / name).read_bytes()
     for at in range(0, data.index(b"\n"), 7):
         (run / name).write_bytes(data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
@@ -158,10 +158,10 @@ def test_an_export_folder_says_where_it_is_now(tmp_path: Path) -> None:
     row = add_row(place, "a")
     export_folder.write_manifest(place, header("/somewhere/else"), [row])
     stored.seal(place, "key")
-    found, rows = export_folder.read_manifest(place)
-    assert found.export_dirs == (str(place),)
+    moved, rows = export_folder.read_manifest(place)
+    assert moved.export_dirs == (str(place),)
     assert rows == [row]
-    relative = export_folder.below(tmp_path / "cache", found)
+    relative = export_folder.below(tmp_path / "cache", moved)
     assert relative.export_dirs == ("exports/key",)
     moved = (tmp_path / "cache").rename(tmp_path / "moved")
     there = export_folder.located(relative, tmp_path / "cache", moved)

@@ -56,16 +56,16 @@ def test_every_name_is_a_type_of_its_width() -> None:
         (np.arange(6.0).reshape(2, 3).T, "f64", np.float64),
     ],
 )
-def test_what_is_saved_is_loaded(tmp_path: Path, array: np.ndarray, name: str, stored: type) -> None:
+def test_saved_arrays_are_loaded_equal(tmp_path: Path, array: np.ndarray, name: str, stored: type) -> None:
     file = tmp_path / "a.npy"
     save(file, array)
     assert np.load(file).dtype == stored
     assert np.load(file).flags.c_contiguous
-    found = load(file, array.shape, name)
-    assert (found.dtype, found.shape) == (array.dtype, array.shape)
-    assert found.tobytes() == array.tobytes()
-    assert found.flags.owndata or found.base.flags.owndata
-    assert found.flags.writeable
+    loaded = load(file, array.shape, name)
+    assert (loaded.dtype, loaded.shape) == (array.dtype, array.shape)
+    assert loaded.tobytes() == array.tobytes()
+    assert loaded.flags.owndata or loaded.base.flags.owndata
+    assert loaded.flags.writeable
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:

@@ -51,8 +51,8 @@ BARE = ResultExplanation(number=0, shape=(4,), data_type="i32", reason="another 
 
 def drawn(svg: str, kind: str, *names: str) -> list[tuple[str, ...]]:
     """The named attributes of all elements of a kind, with their text at the end."""
-    found = ElementTree.fromstring(svg).iter(f"{{http://www.w3.org/2000/svg}}{kind}")
-    return [(*(each.attrib[name] for name in names), each.text or "") for each in found]
+    elements = ElementTree.fromstring(svg).iter(f"{{http://www.w3.org/2000/svg}}{kind}")
+    return [(*(each.attrib[name] for name in names), each.text or "") for each in elements]
 
 
 def test_cells_lie_in_a_grid_with_a_gap_between_batch_entries() -> None:
@@ -90,8 +90,8 @@ def test_a_map_without_cells_has_no_darkest_one() -> None:
     empty = BARE.model_copy(update={"heat": HEAT.model_copy(update={"cells": ()})})
     assert drawn(result_picture(empty), "text")[0][0].endswith("darkest: 0.0%")
     assert 'height="34"' in result_picture(empty)
-    told = text(Explanation(op_id="", op_name="", backend="", results=(empty,)))
-    assert told.endswith("share of wrong elements, @ up to 0.0%\n")
+    shown = text(Explanation(op_id="", op_name="", backend="", results=(empty,)))
+    assert shown.endswith("share of wrong elements, @ up to 0.0%\n")
 
 
 def test_bars_grow_from_the_middle_to_both_sides() -> None:
@@ -156,12 +156,12 @@ def test_the_text_has_all_that_is_known() -> None:
     ]
 
 
-def test_what_is_not_known_is_not_said() -> None:
+def test_unknown_values_are_not_printed() -> None:
     worst = WORST.model_copy(update={"z": None, "place": "", "terms": (), "terms_note": ""})
     spread = Histogram(edges=(0.0, 1.0), low=(12, 0), high=(1, 0))
     exact = BARE.model_copy(update={"wrong": 4, "count": 4, "worst": (worst,) * 12, "histogram": spread})
-    told = text(Explanation(op_id="1" * 16, op_name="stablehlo.add", backend="test", results=(exact,))).splitlines()
-    assert told == [
+    shown = text(Explanation(op_id="1" * 16, op_name="stablehlo.add", backend="test", results=(exact,))).splitlines()
+    assert shown == [
         "result 0: another shape",
         "4 of 4 elements unequal (100 %)",
         "worst elements",
@@ -203,8 +203,8 @@ def test_shades_are_fourths_of_the_largest_and_neighbours_of_one_shade_one_piece
         4,
     ]
     heat = HeatMap(cells=((0.0, 0.0, 4.0, 4.0, 1.0),), what="root mean square of z", cell="row", batch_rows=1)
-    told = lines(Explanation(op_id="", op_name="", backend="", results=(BARE.model_copy(update={"heat": heat}),)))
-    assert list(told)[1:] == [
+    shown = lines(Explanation(op_id="", op_name="", backend="", results=(BARE.model_copy(update={"heat": heat}),)))
+    assert list(shown)[1:] == [
         [("where: ", "bold"), ("each character is one row; root mean square of z, @ up to 4", "")],
         [("  ", ""), ("..", "dim"), ("@@", "bold red"), (":", "yellow")],
     ]
@@ -212,11 +212,11 @@ def test_shades_are_fourths_of_the_largest_and_neighbours_of_one_shade_one_piece
 
 def test_a_map_without_a_largest_cell_is_damage(tmp_path: Path) -> None:
     known = Explanation(op_id="1" * 16, op_name="stablehlo.add", backend="test", results=(FULL,))
-    for cell, found in (("0.25", known), ("1e999", None), ("NaN", None)):
+    for cell, value in (("0.25", known), ("1e999", None), ("NaN", None)):
         text_of_it = known.model_dump_json().replace("0.25", cell)
         (tmp_path / "compare.json").write_bytes(stored.sealed(text_of_it, record.JSON))
-        if found is not None:
-            assert record.read(tmp_path, "") == found
+        if value is not None:
+            assert record.read(tmp_path, "") == value
         else:
             with pytest.raises(Damaged, match="1 unexpected values"):
                 record.read(tmp_path, "")
@@ -227,7 +227,7 @@ def test_only_a_comparison_leads_to_an_explanation(tmp_path: Path, capsys: pytes
     folder = tmp_path / "artifacts" / "1" / "compare-null"
     folder.mkdir(parents=True)
     (folder / record.JSON).write_bytes(stored.sealed(known.model_dump_json(), record.JSON))
-    for artifact, found in (
+    for artifact, expected in (
         ("artifacts/1/compare-null/compare.txt", known),
         ("artifacts/1/compare-xla/compare.txt", None),
         ("artifacts/1/compare-null/other.txt", None),
@@ -235,7 +235,7 @@ def test_only_a_comparison_leads_to_an_explanation(tmp_path: Path, capsys: pytes
         (None, None),
     ):
         test = record_of(tmp_path, next(iter(NAMES)), Status.WRONG_RESULT, artifact=artifact)
-        assert record.of(tmp_path, test) == record.shown(tmp_path, test) == found
+        assert record.of(tmp_path, test) == record.shown(tmp_path, test) == expected
     assert (known.hypothesis, known.model_copy(update={"results": (BARE,)}).hypothesis) == ("a guess", "")
     test = record_of(tmp_path, next(iter(NAMES)), Status.WRONG_RESULT, artifact="artifacts/1/compare-null/compare.txt")
     (folder / record.JSON).unlink()

@@ -63,12 +63,12 @@ def test_both_kinds_are_labelled_and_nothing_else(tmp_path: Path) -> None:
         alone("unsure", Status.WRONG_RESULT),
         alone("absent", Status.CRASHED),
     ]
-    found = isolation.of_run(tmp_path, [whole], tests)
-    assert {(one.op_id, one.label, one.path) for one in found} == {
+    artefacts = isolation.of_run(tmp_path, [whole], tests)
+    assert {(one.op_id, one.label, one.path) for one in artefacts} == {
         ("only_alone", isolation.ONLY_ALONE, "main/2"),
         ("only_inside", isolation.ONLY_INSIDE, "main/5"),
     }
-    assert isolation.lines(found) == [
+    assert isolation.lines(artefacts) == [
         (
             isolation.ONLY_ALONE,
             "stablehlo.tanh [only_alone] in net on reference, main/2 (net (a.py:1)): "
@@ -80,8 +80,8 @@ def test_both_kinds_are_labelled_and_nothing_else(tmp_path: Path) -> None:
             "alone: success; in the model: jump",
         ),
     ]
-    isolation.write(tmp_path, found[:1])
-    assert isolation.of_run(tmp_path, [whole], tests) == found[:1], "what the run wrote counts"
+    isolation.write(tmp_path, artefacts[:1])
+    assert isolation.of_run(tmp_path, [whole], tests) == artefacts[:1], "what the run wrote counts"
 
 
 def test_a_model_without_its_values_labels_nothing(tmp_path: Path) -> None:
@@ -100,13 +100,13 @@ def test_an_op_without_a_golden_or_another_backend_says_nothing_of_its_model(tmp
         alone("a", Status.SUCCESS).model_copy(update={"backend": "other"}),
         alone("b", Status.SUCCESS).model_copy(update={"workflow": "full"}),
     ]
-    found = isolation.of_run(tmp_path, [whole], tests)
-    assert [(one.op_id, one.backend) for one in found] == [("a", "reference"), ("b", "reference")]
+    artefacts = isolation.of_run(tmp_path, [whole], tests)
+    assert [(one.op_id, one.backend) for one in artefacts] == [("a", "reference"), ("b", "reference")]
     for change in ({"intermediates": 0}, {"intermediates": None}, {"artifact": None}):
         assert isolation.of_run(tmp_path, [whole.model_copy(update=change)], tests) == []
 
 
-def test_damaged_values_and_a_damaged_list_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_values_and_a_damaged_list_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     damage.forget()
     whole, tests = model(tmp_path, [("a", "right")]), [alone("a", Status.CRASHED)]
     (tmp_path / isolation.FILE).write_text('{"artefacts": [{"label": 1}]}')

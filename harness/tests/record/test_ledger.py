@@ -19,7 +19,7 @@ def parts(tmp_path):
     return header, rows, tests
 
 
-def test_it_adds_up(tmp_path):
+def test_the_counts_add_up(tmp_path):
     counts = ledger(*parts(tmp_path))
     assert counts.adds_up
     assert line({"null": counts}) == (

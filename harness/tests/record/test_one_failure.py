@@ -22,9 +22,9 @@ def records(folder: Path, count: int, status: Status = Status.COMPILE_FAILED, er
 
 def test_twenty_failures_with_one_text_are_the_backends(tmp_path: Path) -> None:
     same = records(tmp_path, FIRST)
-    found = failure_of_all(same)
-    assert found is not None
-    assert sentence("mine", found).endswith("(opscope doctor --backend mine): no chip")
+    failure = failure_of_all(same)
+    assert failure is not None
+    assert sentence("mine", failure).endswith("(opscope doctor --backend mine): no chip")
     assert failure_of_all(same[1:]) is None, "too few to tell"
     late = records(tmp_path, 30, error="another")[-1]
     assert failure_of_all([late, *same]) is not None, "the first of them decide, in the order of time"

@@ -38,7 +38,7 @@ from opscope.harness.record.errors import InputError, closest
         (types.Share, "10000/10000", "10000/10000"),
     ],
 )
-def test_what_is_just_right(kind: Any, text: object, value: object) -> None:
+def test_values_at_the_limit_are_read(kind: Any, text: object, value: object) -> None:
     assert types.read(TypeAdapter(kind), "--x", text) == value
 
 
@@ -64,7 +64,7 @@ def test_what_is_just_right(kind: Any, text: object, value: object) -> None:
         (types.Scheduler, "localhost", "the address of a Dask scheduler", "tcp://127.0.0.1:8786"),
     ],
 )
-def test_what_is_just_wrong(kind: Any, text: str, expected: str, hint: str) -> None:
+def test_values_beyond_the_limit_are_refused(kind: Any, text: str, expected: str, hint: str) -> None:
     with pytest.raises(InputError) as caught:
         types.read(TypeAdapter(kind), "--x", text)
     assert str(caught.value) == f"--x: expected {expected}, got {text!r}" + f"; try {hint}" * bool(hint)
@@ -76,7 +76,7 @@ def test_one_dimension_has_one_size() -> None:
     assert str(caught.value) == "--shape: expected one size for 'b', got 4 and 5"
 
 
-def test_a_choice_is_told_by_its_word_or_what_it_stands_for() -> None:
+def test_a_choice_is_read_by_its_word_or_its_value() -> None:
     assert types.choice("1", (0, 1)) == 1
     assert types.choice("f32", {"f32": "float32"}) == "float32"
     with pytest.raises(InputError) as caught:

@@ -32,7 +32,7 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
-def test_what_nobody_sets_has_its_default() -> None:
+def test_unset_options_have_their_default() -> None:
     assert ResultOptions().model_dump() == DEFAULTS
     assert ResultOptions.of({"seed": None, "arch": "e150", "reruns": 3}) == ResultOptions(arch="e150")
     assert ResultOptions.of({"seed": 0, "training": False, "amp_level": 1}).model_dump() == DEFAULTS | {"amp_level": 1}

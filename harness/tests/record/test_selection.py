@@ -68,7 +68,7 @@ def test_a_word_that_names_no_op_or_several_is_refused(word: str, got: str) -> N
     assert str(caught.value) == f"--ops: expected the id of an op of the run, got {got}"
 
 
-def test_a_pattern_that_matches_nothing_is_told_with_the_closest_op() -> None:
+def test_a_pattern_without_a_match_is_refused_with_the_closest_op() -> None:
     rows = [OpRow(op_id="abc1", op_name=name, module="m") for name in ("stablehlo.convolution", "stablehlo.add")]
     said = [str(error) for error in unmatched_globs(rows, ["*convolutoin", "add", "stablehlo.convolutoin*", "qqq"])]
     begin = "--ops: expected the name, family or id of an op of the run, got"

@@ -22,9 +22,9 @@ def test_shares_of_merging_and_cache() -> None:
         build_test(one, context, status=Status.SUCCESS, started=START, stages=times, cached_from=earlier)
         for one, earlier in zip(rows, ("", "r0", "r0"), strict=False)
     ]
-    found = savings(rows, tests)
-    assert (found.uses, found.by_model, found.unique, found.verdicts, found.kept) == (9, 6, 3, 3, 2)
-    assert found.lines == [
+    spared = savings(rows, tests)
+    assert (spared.uses, spared.by_model, spared.unique, spared.verdicts, spared.kept) == (9, 6, 3, 3, 2)
+    assert spared.lines == [
         "merging: 9 uses are 3 unique ops (6 with each model alone), 67 % saved",
         "cache: 2 of 3 verdicts come from earlier runs, 67 % saved, which took 4.0 s to run (--no-cache runs every op)",
     ]

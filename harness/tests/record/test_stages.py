@@ -46,7 +46,7 @@ def test_own_stages_stand_where_ops_climbed_them():
         (Stage("link"), Status.COMPILE_FAILED),
     ],
 )
-def test_what_fails_before_the_run_did_not_compile(stage, status):
+def test_a_failure_before_the_run_is_compile_failed(stage, status):
     assert failed_status(stage) is status
 
 

@@ -46,7 +46,7 @@ def run(tmp_path):
     return tmp_path, rows
 
 
-def test_what_is_written_is_read(run):
+def test_a_written_run_is_read_back(run):
     folder, rows = run
     with store.Journal(folder, "gw1") as journal:
         journal.append(result(rows[1]))
@@ -230,7 +230,7 @@ def test_of_two_records_of_one_attempt_the_later_counts(tmp_path: Path) -> None:
     assert store.latest([higher, again]) == store.latest([again, higher]) == [higher]
 
 
-def test_what_a_line_has_in_place_of_a_record_is_named(tmp_path: Path) -> None:
+def test_a_line_that_is_no_record_is_described(tmp_path: Path) -> None:
     good = result(add_row(tmp_path, "op")).model_dump()
     for change, said in (
         (
@@ -329,7 +329,7 @@ def test_a_run_is_named_by_60_characters_of_its_models_at_most(tmp_path: Path) -
     assert store.artifact_dir(tmp_path, "op") == tmp_path / "artifacts" / "op"
 
 
-def test_lines_that_are_gone_are_told(run, capsys) -> None:
+def test_missing_lines_are_reported(run, capsys) -> None:
     """A manifest says how many rows follow, a run that has ended how many lines each segment has."""
     damage.forget()
     folder, rows = run
@@ -449,7 +449,7 @@ def test_a_manifest_tells_which_of_its_lines_have_a_digest_and_need_not_say_how_
     assert damage.losses() == 0
 
 
-def test_a_second_row_of_an_op_is_damage_that_is_said_and_left_out(run):
+def test_a_second_row_of_an_op_is_reported_as_damage_and_ignored(run):
     folder, rows = run
     path = folder / store.MANIFEST_FILE
     path.write_bytes(path.read_bytes() + path.read_bytes().splitlines(keepends=True)[-1])

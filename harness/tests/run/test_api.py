@@ -138,7 +138,7 @@ module @wide {
 """
 
 
-def test_what_the_hardware_cannot_is_expected_with_its_reason(cache, tmp_path):
+def test_missing_hardware_formats_are_expected_failures_with_a_reason(cache, tmp_path):
     tests = run_op_by_op(WIDE, cache_dir=cache, run_dir=tmp_path / "run", name="wide")
     assert len(tests) == 4
     for test, fact in zip(tests, ("64-bit float", "64-bit integer", "complex", "complex"), strict=True):
@@ -185,9 +185,9 @@ tests = run_op_by_op(lowered, cache_dir={str(cache)!r})
 print(json.dumps([[test.op_name, test.status, test.success] for test in tests]))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
-    told = json.loads(done.stdout)
-    assert {"stablehlo.maximum", "stablehlo.multiply"} <= {name for name, *_ in told}
-    assert {tuple(rest) for _, *rest in told} == {("success", True)}
+    printed = json.loads(done.stdout)
+    assert {"stablehlo.maximum", "stablehlo.multiply"} <= {name for name, *_ in printed}
+    assert {tuple(rest) for _, *rest in printed} == {("success", True)}
     assert len(list((tmp_path / ".opscope" / "runs").iterdir())) == 1
 
 

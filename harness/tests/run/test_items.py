@@ -17,7 +17,7 @@ from opscope.harness.tests.run_folder import NAMES
 SECOND = list(NAMES)[1]
 
 
-def test_a_wrong_result_is_told_with_its_numbers(tmp_path: Path) -> None:
+def test_a_wrong_result_is_reported_with_its_numbers(tmp_path: Path) -> None:
     good = ResultCheck(passed=True, pcc=1.0, relative_l2=0.0, max_abs=0.0, tolerance="exact")
     bad = ResultCheck(passed=False, pcc=0.5, relative_l2=0.25, max_abs=None, tolerance="matmul-bf16", reason="pcc low")
     test = run_folder.record_of(

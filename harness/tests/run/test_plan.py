@@ -33,7 +33,7 @@ def build(dtype):
 
 def request(folder: Path, *, run_dir: Path | None = None, **given: object) -> Request:
     words = {name: given.pop(name, ()) for name in ("models", "ops", "op_ids", "nodeids")}
-    return Request(resume=None, run_dir=run_dir, settings=resolve(given, folder, {}), folder=folder, **words)  # type: ignore[arg-type]
+    return Request(resume=None, run_dir=run_dir, settings=resolve(given, folder, {}), folder=folder, **words)
 
 
 def orders_of_nothing(folder: Path) -> process_plan.Orders:
@@ -70,7 +70,7 @@ def test_ids_may_be_shortened_but_not_guessed(run: Path) -> None:
         find_op_ids(rows, [THIRD])  # it could not be split off: there is nothing to run
 
 
-def test_a_missing_run_is_told(tmp_path: Path) -> None:
+def test_a_missing_run_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no run in \.opscope/runs"):
         start_run.from_run(request(tmp_path))
 

@@ -109,7 +109,7 @@ def test_of_a_run_of_some_ops_no_model_is_prepared_that_nothing_was_known_of(tmp
     assert (run.header.models, run.header.failed, run.header.unfinished) == (("a", "b", "c"), (SKIPPED,), ())
 
 
-def test_what_this_budget_does_not_reach_either_stays_unfinished(tmp_path: Path) -> None:
+def test_models_beyond_a_second_budget_stay_unfinished(tmp_path: Path) -> None:
     run = cut_run(tmp_path, tmp_path / "run", failed=(CUT,), unfinished=("a", "c"))
     again = failure("a", ModelStatus.NOT_RUN, "budget: it was at split")
     run = resume.prepared(run, making(tmp_path, "c", failed=[again]), some=False)

@@ -29,10 +29,10 @@ def ops(count: int, size: int = 1) -> list[Op]:
 
 
 def sizes(work: Work, devices: int) -> list[int]:
-    counts = []
+    batches = []
     while work.waiting:
-        counts.append(len(work.take(devices)))
-    return counts
+        batches.append(len(work.take(devices)))
+    return batches
 
 
 def test_batches_are_large_first_and_single_ops_at_the_end() -> None:
@@ -53,7 +53,7 @@ def test_a_dear_op_is_a_batch_of_its_own() -> None:
     assert [len(batch) for batch in first] == [10, 1, 3]
 
 
-def test_what_comes_back_is_next_and_counts_again() -> None:
+def test_a_returned_op_is_next_and_counts_again() -> None:
     work = Work()
     work.add(ops(90))
     taken = work.take(1)
@@ -75,10 +75,10 @@ def test_a_suspect_is_alone() -> None:
 
 def test_only_an_op_that_was_begun_can_have_taken_its_worker_down() -> None:
     work = Work()
-    all_ops = {op.row.op_id: op for op in ops(9)}
-    ids = list(all_ops)
+    by_id = {op.row.op_id: op for op in ops(9)}
+    ids = list(by_id)
     for key, worker, part in (("a", "one", ids[:3]), ("b", "one", ids[3:6]), ("c", "two", ids[6:])):
-        work.batches[key] = Batch(worker, 1, {op_id: all_ops[op_id] for op_id in part})
+        work.batches[key] = Batch(worker, 1, {op_id: by_id[op_id] for op_id in part})
     del work.batches["a"].ops["op0"]  # its record has come
     orphans = list(work.orphans(["one"]))
     assert [begun.row.op_id if begun else None for _, begun in orphans] == ["op1", None]

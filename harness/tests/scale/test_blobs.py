@@ -29,7 +29,7 @@ def test_a_file_comes_in_parts_and_is_placed_where_it_is_needed(tmp_path: Path) 
     assert blobs.keep(hashlib.sha256(b"").hexdigest(), 0, 0, b"") == "", "an empty file is a file"
 
 
-def test_what_is_damaged_on_the_way_is_not_kept(tmp_path: Path) -> None:
+def test_files_damaged_in_transfer_are_not_kept(tmp_path: Path) -> None:
     blobs = Blobs(tmp_path)
     digest = hashlib.sha256(b"right").hexdigest()
     assert blobs.keep(digest, 0, 5, b"wrong") == f"expected the content of {digest[:12]}, got another"

@@ -49,7 +49,7 @@ class Export:
 
     def files(self, worker: OneWorker) -> Any:
         """What is sent, and the content of small files."""
-        self.lane._connection = worker  # type: ignore[assignment]
+        self.lane._connection = worker
         small: dict[str, bytes] = {}
         return self.lane._files(Op(self.row, 1, folder=str(self.making)), "w", small), small
 
@@ -63,7 +63,7 @@ def export(tmp_path: Path) -> Export:
     return Export(tmp_path)
 
 
-def test_a_worker_that_sees_an_export_is_told_what_is_in_it_and_where_it_will_be(export: Export) -> None:
+def test_a_worker_that_sees_an_export_gets_its_files_and_final_place(export: Export) -> None:
     sent, small = export.files(OneWorker(seen=True))
     assert (sent["folder"], sent["final"], small) == (str(export.making), str(export.final), {})
     assert sent["expected"] == export.marks
@@ -83,7 +83,7 @@ def test_files_that_are_moved_while_they_are_read_are_read_at_their_new_place(ex
     assert (sent, set(small)) == ({"files": digests}, set(digests.values()))
 
 
-def test_files_are_held_to_what_was_announced(export: Export) -> None:
+def test_files_are_verified_by_announced_digests(export: Export) -> None:
     (export.making / export.paths[0]).write_bytes(b"another")
     with pytest.raises(Damaged):
         export.files(OneWorker(seen=False))

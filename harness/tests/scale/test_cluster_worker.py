@@ -1,4 +1,4 @@
-"""What a worker does with a batch: records arrive as they are made, and what was not begun is left to others."""
+"""What a worker does with a batch: records are told as they are made, and what was not begun is left to others."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ def batch(rows: list[OpRow], where: Callable[[OpRow], Json], **changes: Any) -> 
 
 
 @pytest.mark.slow
-def test_records_are_told_before_an_op_that_hangs_and_the_rest_is_left(
+def test_records_arrive_before_an_op_that_hangs_and_the_rest_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster_worker, "BATCH_SECONDS", 60.0)
     export = tmp_path / "export"
     rows = [add_row(export, name, b"run:sigstop" if name == "stuck" else b"fine") for name in ("a", "b", "stuck", "c")]
-    here, answers = _WorkerState(tmp_path / "worker"), []
+    here, messages = _WorkerState(tmp_path / "worker"), []
     (tmp_path / "worker").mkdir()
     try:
         last = here.climb(
             batch(rows, lambda row: {"folder": str(export)}, op_timeout=1.5),
-            lambda answer: answers.append((time.monotonic(), answer["op"])),
+            lambda answer: messages.append((time.monotonic(), answer["op"])),
         )
         ended = time.monotonic()
-        assert [op for _, op in answers] == ["a", "b"]
-        assert answers[-1][0] < ended - 1.4
+        assert [op for _, op in messages] == ["a", "b"]
+        assert messages[-1][0] < ended - 1.4
         assert (last["op"], last["batch"]) == ("stuck", "b1")
         assert OpTest.model_validate_json(last["test"]).status == "timeout"
         assert "crash-faulty.txt" in last["files"]
@@ -62,10 +62,10 @@ def test_records_are_told_before_an_op_that_hangs_and_the_rest_is_left(
 
 
 @pytest.mark.slow
-def test_an_export_that_is_completed_meanwhile_is_read_at_its_new_place_and_held_to_its_digests(tmp_path: Path) -> None:
+def test_an_export_completed_meanwhile_is_read_at_its_new_place_and_verified(tmp_path: Path) -> None:
     making, final = tmp_path / ".making-1", tmp_path / "done"
     rows = [add_row(making, "a"), add_row(making, "b")]
-    answers: list[Json] = []
+    messages: list[Json] = []
     here = _WorkerState(tmp_path / "worker")
     (tmp_path / "worker").mkdir()
 
@@ -76,11 +76,11 @@ def test_an_export_that_is_completed_meanwhile_is_read_at_its_new_place_and_held
     try:
         tasks = [batch([row], where) for row in rows]
         (making / "values" / "sum.npy").write_bytes(b"another")
-        assert here.climb(tasks[0], answers.append)["damaged"][0].startswith("values/")
+        assert here.climb(tasks[0], messages.append)["damaged"][0].startswith("values/")
         add_row(making, "a")
         export_folder.publish(making, final)
-        assert here.climb(tasks[1], answers.append) == {}
-        assert OpTest.model_validate_json(answers[0]["test"]).status == "success"
+        assert here.climb(tasks[1], messages.append) == {}
+        assert OpTest.model_validate_json(messages[0]["test"]).status == "success"
     finally:
         here.leave("r1")
     assert stored.expected(making, export_folder.files_of(rows[0])) == {}, "nothing is remembered of a sweep that left"
@@ -98,9 +98,9 @@ def test_files_are_missing_until_they_were_sent(tmp_path: Path) -> None:
         for path, digest in files.items():
             data = (tmp_path / "export" / path).read_bytes()
             assert here.blobs.keep(digest, 0, len(data), data) == ""
-        answers: list[Json] = []
-        assert here.climb(task, answers.append) == {}
-        assert OpTest.model_validate_json(answers[0]["test"]).status == "success"
+        messages: list[Json] = []
+        assert here.climb(task, messages.append) == {}
+        assert OpTest.model_validate_json(messages[0]["test"]).status == "success"
     finally:
         here.leave("r1")
 

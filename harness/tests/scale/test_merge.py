@@ -110,7 +110,7 @@ def test_the_joined_run_says_what_the_whole_one_does(tmp_path):
     assert merge(shares[::-1], tmp_path / "again") == record, "the order in which they are named says nothing"
 
 
-def test_a_missing_or_unfinished_share_is_told_or_leaves_not_run(tmp_path):
+def test_a_missing_or_unfinished_share_is_reported_and_leaves_ops_not_run(tmp_path):
     one, two = write(tmp_path / "s1", "1/3"), write(tmp_path / "s2", "2/3")
     with pytest.raises(InputError, match="expected all 3 shares, got no share 3/3; try --partial"):
         merge([one, two], tmp_path / "joined")
@@ -126,7 +126,7 @@ def test_a_missing_or_unfinished_share_is_told_or_leaves_not_run(tmp_path):
     assert [t.op_id for t in store.load_run(tmp_path / "cut").tests if t.status is Status.NOT_RUN] == [share.ops[0]]
 
 
-def test_what_the_budget_of_one_job_cut_off_is_known_from_another(tmp_path):
+def test_ops_cut_off_in_one_job_are_known_from_another(tmp_path):
     """The goldens of a model that a job did not finish are no other ops."""
     known = [row.model_copy(update={"golden": (f"values/{row.op_id}.npy",)}) for row in rows()]
     cut, whole = write(tmp_path / "s1", "1/2", outcome="out_of_budget"), write(tmp_path / "s2", "2/2", manifest=known)

@@ -57,10 +57,10 @@ def test_a_product_costs_more_than_its_operands():
     assert costs.expected(product) - costs.expected(large) == pytest.approx(0.00007 * 4096**3, rel=0.01)
 
 
-def test_what_was_not_measured_goes_at_the_speed_of_what_was():
+def test_unmeasured_ops_get_the_measured_speed():
     rows = [row("a"), row("b"), row("c", (1000, 1000), (1000, 1000), (1000, 1000))]
-    estimates = costs.of_rows(rows, {"a": 2 * costs.expected(rows[0]) / 1e6, "gone": 3.0})
-    assert estimates == {
+    seconds = costs.of_rows(rows, {"a": 2 * costs.expected(rows[0]) / 1e6, "gone": 3.0})
+    assert seconds == {
         "a": 2 * costs.expected(rows[0]),
         "b": 2 * costs.expected(rows[1]),
         "c": 2 * costs.expected(rows[2]),
@@ -93,9 +93,9 @@ def test_a_share_knows_its_ops_and_the_division(tmp_path):
     ],
 )
 def test_a_share_that_does_not_exist(asked, line, tmp_path):
-    with pytest.raises(InputError) as refusal:
+    with pytest.raises(InputError) as told:
         resolve({"shard": asked}, tmp_path, {})
-    assert str(refusal.value) == line
+    assert str(told.value) == line
 
 
 def test_costs_come_from_a_run_or_a_file(tmp_path):

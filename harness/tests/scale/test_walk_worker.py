@@ -72,10 +72,10 @@ def test_a_worker_says_why_it_does_not_begin(worker: Walks, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_walk_of_sent_files_is_told_and_its_files_can_be_taken(worker: Walks, tmp_path: Path) -> None:
+def test_a_walk_of_sent_files_is_reported_and_its_files_can_be_fetched(worker: Walks, tmp_path: Path) -> None:
     asked = task(tmp_path)
     hand_over(export_file(Path(asked["path"])), tmp_path / "exported")
-    files, events = {}, list[Json]()
+    files, messages = {}, list[Json]()
     for path in (tmp_path / "exported").iterdir():
         files[f"exported/{path.name}"] = digest = file_digest(path)
         worker.blobs.keep(digest, 0, path.stat().st_size, path.read_bytes())
@@ -84,8 +84,8 @@ def test_a_walk_of_sent_files_is_told_and_its_files_can_be_taken(worker: Walks, 
     worker.blobs.keep(digest, 0, (tmp_path / "x.npz").stat().st_size, (tmp_path / "x.npz").read_bytes())
     sent = {"files": files, "exported": "exported", "brought": {"inputs": "brought/inputs.npz"}}
     wanted = [True]
-    assert worker.walk({**asked, **sent}, events.append, lambda: wanted[0]) == {"made": True}
-    ops = [json.loads(event["text"]) for event in events if event["event"] == "announce"]
+    assert worker.walk({**asked, **sent}, messages.append, lambda: wanted[0]) == {"made": True}
+    ops = [json.loads(event["text"]) for event in messages if event["event"] == "announce"]
     assert [op["row"]["op_name"] for op in ops] == ["stablehlo.add", "stablehlo.tanh"]
     for name, values in ops[1]["files"].items():
         (tmp_path / "taken").write_bytes(worker.part(KEY, name, 0, 1 << 20))

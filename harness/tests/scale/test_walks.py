@@ -115,11 +115,11 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
 def cluster(names: str, answer: Callable[[Json, Callable[[Json], None]], Json | None]) -> tuple[Walks, Workers]:
     made = Walks("tcp://nowhere", f"r{time.monotonic_ns()}")
     workers = Workers(made, names, answer)
-    made._connection = workers  # type: ignore[assignment]
+    made._connection = workers
     return made, workers
 
 
-def test_what_a_walk_announces_before_its_worker_dies_stays_and_another_worker_makes_the_rest(model: Model) -> None:
+def test_announcements_outlive_their_worker_and_another_makes_the_rest(model: Model) -> None:
     def answer(task: Json, tell: Callable[[Json], None]) -> Json | None:
         model.announce(tell, 0)
         if len(model.making) == 1:

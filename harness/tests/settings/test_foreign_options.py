@@ -22,8 +22,8 @@ def test_plugins_that_shuffle_or_have_nothing_to_do_are_taken_out() -> None:
 def test_the_runs_own_hook_that_rewrites_assertions_is_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
     config, outer = SimpleNamespace(), SimpleNamespace()
     hooks = [AssertionRewritingHook.__new__(AssertionRewritingHook) for _ in range(2)]
-    hooks[0].config, hooks[1].config = config, outer  # type: ignore[assignment]
+    hooks[0].config, hooks[1].config = config, outer
     before = [finder for finder in sys.meta_path if not isinstance(finder, AssertionRewritingHook)]
     monkeypatch.setattr(sys, "meta_path", [hooks[0], *before, hooks[1]])
-    foreign_options.import_plainly(config)  # type: ignore[arg-type]
+    foreign_options.import_plainly(config)
     assert sys.meta_path == [*before, hooks[1]]

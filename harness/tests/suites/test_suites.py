@@ -84,13 +84,13 @@ def test_a_case_that_raises_costs_its_own_row_alone(tmp_path: Path, monkeypatch:
             self._begin(Fault.DEVICE)
             raise RecursionError("maximum recursion depth exceeded")
         if row.name == "test_unequal":
-            onnx_score._agree([one], [one + 1], {"rtol": 0, "atol": 0}, None, onnx_score.HOST)  # type: ignore[arg-type]
+            onnx_score._agree([one], [one + 1], {"rtol": 0, "atol": 0}, None, onnx_score.HOST)
         return row
 
     one = np.ones(1, np.float32)
     monkeypatch.setattr(onnx_score._Judge, "judged", judged)
     (tmp_path / onnx_score.INDEX).write_text(json.dumps({name: {"op": "Abs"} for name in Parent().task()["names"]}))
-    onnx_score.score(Parent())  # type: ignore[arg-type]
+    onnx_score.score(Parent())
     rows = [Score(**message["score"]) for message in Parent.sent if "score" in message]
     assert [(row.name, row.fault) for row in rows] == [
         ("test_deep", "device"),
@@ -120,19 +120,19 @@ def test_a_convolution_is_judged_by_the_size_of_its_terms() -> None:
     # Halves of the channels that all but cancel.
     x[:, 128:], w[:, :, 128:] = x[:, :128], -w[:, :, :128] * np.float32(1 + 1e-3)
     (wanted,) = compile_module(CONV)([x, w])
-    law, device = ModuleVerdict(CONV, [x, w]), Target("sim-n150", None, "HiFi4", "Tf32")
+    verdict, device = ModuleVerdict(CONV, [x, w]), Target("sim-n150", None, "HiFi4", "Tf32")
     error = rng.standard_normal(wanted.shape).astype(np.float32) * np.float32(2.0**-12 * np.sqrt(9 * 256))
     assert np.abs(error).max() > 0.1 * np.abs(wanted).max()
-    assert all(check.passed for check in law.checks([wanted], [wanted + error], device))
+    assert all(check.passed for check in verdict.checks([wanted], [wanted + error], device))
     wrong = wanted.copy()
     wrong[0, 3, 2, 1] += 1
-    (check,) = law.checks([wanted], [wrong], device)
+    (check,) = verdict.checks([wanted], [wrong], device)
     assert not check.passed
     assert check.z_index == (0, 3, 2, 1)
 
 
 @pytest.mark.parametrize("several", [False, True], ids=["one op", "two ops"])
-def test_a_complex_result_is_held_to_its_scale_and_not_to_its_bits(several: bool) -> None:
+def test_a_complex_result_is_judged_by_its_scale_and_not_by_its_bits(several: bool) -> None:
     pytest.importorskip("jax")
     from opscope.harness.prepare.golden import compile_module
     from opscope.harness.suites.module_verdict import ModuleVerdict
@@ -148,11 +148,11 @@ def test_a_complex_result_is_held_to_its_scale_and_not_to_its_bits(several: bool
     (wanted,) = compile_module(module)([x])
     near = wanted * np.complex64(1 + 1e-7j)
     assert not np.array_equal(near, wanted)
-    law = ModuleVerdict(module, [x])
-    assert law.checks([wanted], [near], HOST)[0].passed
+    verdict = ModuleVerdict(module, [x])
+    assert verdict.checks([wanted], [near], HOST)[0].passed
     wrong = wanted.copy()
     wrong[5] += 1j * np.abs(wanted[5])
-    assert not law.checks([wanted], [wrong], HOST)[0].passed
+    assert not verdict.checks([wanted], [wrong], HOST)[0].passed
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,11 @@ from opscope.harness.record.records import OpTest
 from opscope.harness.tests.faulty_backends import hidden
 from opscope.harness.tests.triage.runs import binary, run
 from opscope.harness.triage import bundle, narrowing
-from opscope.harness.triage.bisect import bisect
+from opscope.harness.triage.bisect import Replay, bisect
 
 pytestmark = pytest.mark.slow
 
+MINE = Replay(backend="tools/mine.py")
 ROOT = Path(__file__).parents[3]
 
 
@@ -53,29 +55,29 @@ def history(tmp_path_factory: pytest.TempPathFactory):
 
 def test_the_first_bad_commit_of_a_backend(history) -> None:
     repo, commits, folder = history
-    found = bisect(folder, repo, good=commits[0], bad="main", backend="tools/mine.py")
+    outcome = bisect(folder, repo, commits[0], "main", MINE)
     # The commit before it cannot be built: either may be the first bad one, and git says so.
-    assert found.candidates == (commits[3], commits[4])
-    found = bisect(folder, repo, good=commits[0], bad="main", backend="tools/mine.py", build="! grep -q 3 number")
-    assert commits[4] in found.candidates
-    assert len(found.candidates) == 2
+    assert outcome.candidates == (commits[3], commits[4])
+    outcome = bisect(folder, repo, commits[0], "main", replace(MINE, build="! grep -q 3 number"))
+    assert commits[4] in outcome.candidates
+    assert len(outcome.candidates) == 2
     assert git(repo, "status", "--porcelain") == "", "the user's checkout stays as it is"
     assert git(repo, "worktree", "list").count("\n") == 0
 
 
 def test_revisions_that_are_not_what_they_are_called(history) -> None:
     repo, commits, folder = history
-    for good, bad, told in (
+    for good, bad, outcome in (
         (commits[5], "main", "--good: expected a revision at which the op does not fail so"),
         (commits[0], commits[1], "--bad: expected a revision at which the op fails as recorded"),
         ("nothing", "main", "--good: expected a revision of"),
         (commits[6], commits[0], "--good: expected an ancestor of --bad"),
     ):
         with pytest.raises(InputError) as refused:
-            bisect(folder, repo, good=good, bad=bad, backend="tools/mine.py")
-        assert told in str(refused.value)
+            bisect(folder, repo, good, bad, MINE)
+        assert outcome in str(refused.value)
     with pytest.raises(InputError, match="--repo: expected a git repository"):
-        bisect(folder, folder, good="a", bad="b")
+        bisect(folder, folder, "a", "b")
 
 
 def test_a_bug_planted_in_opscope_itself(tmp_path: Path) -> None:
@@ -112,11 +114,11 @@ def test_a_bug_planted_in_opscope_itself(tmp_path: Path) -> None:
         text=True,
     )
     assert env_run.stdout, env_run.stderr
-    told = OpTest.model_validate_json(env_run.stdout)
-    assert (told.status, "planted bug" in (told.error_message or "")) == ("run_failed", True), env_run.stderr
+    test = OpTest.model_validate_json(env_run.stdout)
+    assert (test.status, "planted bug" in (test.error_message or "")) == ("run_failed", True), env_run.stderr
     options = repro.options.model_copy(update={"backend": "reference"})
-    changed = repro.model_copy(update={"failure": bundle.Failure.of(told), "options": options})
+    changed = repro.model_copy(update={"failure": bundle.Failure.of(test), "options": options})
     (folder / bundle.FILE).write_text(changed.model_dump_json())
-    found = bisect(folder, clone, good=good, bad=commits[-1], python=sys.executable)
-    assert found.candidates == (commits[1],)
-    assert "change 1" in found.text
+    outcome = bisect(folder, clone, good, commits[-1], Replay(python=sys.executable))
+    assert outcome.candidates == (commits[1],)
+    assert "change 1" in outcome.text

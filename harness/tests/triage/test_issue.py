@@ -102,7 +102,7 @@ def test_a_folder_of_an_earlier_version_has_no_facts(folder: Path) -> None:
     assert "somebody's" not in text
 
 
-def test_what_the_simulator_lacks_is_not_laid_at_the_compilers_door(folder: Path) -> None:
+def test_a_missing_kernel_is_no_compiler_failure(folder: Path) -> None:
     document = json.loads((folder / bundle.FILE).read_text())
     for stage, ran_on, words in (
         ("run", "none", "What stops here is opscope's simulator"),

@@ -76,19 +76,19 @@ def failing(folder: Path, module: str, rule: str, more: str = "") -> tuple[Path,
 def reduced(folder: Path, *failure: str) -> Reduced:
     where, repro = failing(folder, *failure)
     with Lab(where, repro, budget=600) as lab:
-        found = reduce(lab)
-        assert found.complete
-        assert found.tried.test is not None
-        assert repro.failure.same(found.tried.test)
-    return found
+        outcome = reduce(lab)
+        assert outcome.complete
+        assert outcome.tried.test is not None
+        assert repro.failure.same(outcome.tried.test)
+    return outcome
 
 
 def probed(folder: Path, *failure: str, lanes: int = 1) -> Probed:
     where, repro = failing(folder, *failure)
     with Lab(where, repro, budget=600, lanes=lanes) as lab:
-        found = probe(lab)
-    assert found.complete
-    return found
+        outcome = probe(lab)
+    assert outcome.complete
+    return outcome
 
 
 def slow(*values: object, name: str):
@@ -120,19 +120,19 @@ def slow(*values: object, name: str):
     ],
 )
 def test_the_smallest_op(tmp_path: Path, module: str, rule: str, more: str, operands: object, attributes) -> None:
-    found = reduced(tmp_path, module, rule, more)
-    sizes = [sorted(shape) for shape in found.after.operands]
-    assert sum(map(hidden.sizes, sizes)) <= sum(map(hidden.sizes, operands)), found.after
-    assert {name for name, _ in found.after.attributes} <= set(attributes)
-    assert found.after.region_ops <= 1
-    assert found.after.elements < found.before.elements
+    outcome = reduced(tmp_path, module, rule, more)
+    sizes = [sorted(shape) for shape in outcome.after.operands]
+    assert sum(map(hidden.sizes, sizes)) <= sum(map(hidden.sizes, operands)), outcome.after
+    assert {name for name, _ in outcome.after.attributes} <= set(attributes)
+    assert outcome.after.region_ops <= 1
+    assert outcome.after.elements < outcome.before.elements
 
 
 POWER = "(lambda n: n & (n - 1) != 0)"
 
 
 @pytest.mark.parametrize(
-    ("module", "rule", "told"),
+    ("module", "rule", "lines"),
     [
         slow(binary("add", "6x40xf32"), "op.shapes[0][-1] % 32 != 0", ["fails when dim 1 % 32 != 0"], name="mod 32"),
         slow(binary("add", "6x64xf32"), "op.shapes[0][-1] % 8 == 0", ["fails when dim 1 % 8 == 0"], name="mod 8"),
@@ -204,18 +204,18 @@ POWER = "(lambda n: n & (n - 1) != 0)"
         slow(unary("stablehlo.tanh %a : tensor<7xf32>", "7xf32"), "True", [], name="always"),
     ],
 )
-def test_the_rule(tmp_path: Path, module: str, rule: str, told: list[str]) -> None:
+def test_the_rule(tmp_path: Path, module: str, rule: str, lines: list[str]) -> None:
     rule = rule.replace("sizes(", "__import__('math').prod(")
-    found = probed(tmp_path, module, rule)
-    assert [line[: len(want)] for line, want in zip(found.statements, told, strict=False)] == told, found
-    assert len(found.statements) == len(told), found.statements
+    outcome = probed(tmp_path, module, rule)
+    assert [line[: len(want)] for line, want in zip(outcome.statements, lines, strict=False)] == lines, outcome
+    assert len(outcome.statements) == len(lines), outcome.statements
 
 
 @pytest.mark.slow
 def test_wrong_numbers_are_probed_with_goldens_of_their_own_and_two_lanes(tmp_path: Path) -> None:
-    found = probed(tmp_path, DOT, "op.shapes[1][1] % 16 != 0", hidden.WRONG, lanes=2)
-    assert found.statements == ["fails when N % 16 != 0"]
-    assert found.blame.startswith("its shape is to blame, not its values: it fails with random values")
+    outcome = probed(tmp_path, DOT, "op.shapes[1][1] % 16 != 0", hidden.WRONG, lanes=2)
+    assert outcome.statements == ["fails when N % 16 != 0"]
+    assert outcome.blame.startswith("its shape is to blame, not its values: it fails with random values")
 
 
 LARGE = """
@@ -230,9 +230,11 @@ LARGE = """
 
 @pytest.mark.slow
 def test_values_that_are_to_blame(tmp_path: Path) -> None:
-    found = probed(tmp_path, binary("add", "16x40xf32"), "True", LARGE)
-    assert found.blame.startswith("its values are to blame, not its shape: in its own shape the op passes with scaled")
-    assert found.statements == [], "a size decides only how many large values are left"
+    outcome = probed(tmp_path, binary("add", "16x40xf32"), "True", LARGE)
+    assert outcome.blame.startswith(
+        "its values are to blame, not its shape: in its own shape the op passes with scaled"
+    )
+    assert outcome.statements == [], "a size decides only how many large values are left"
 
 
 @pytest.mark.slow
@@ -240,9 +242,9 @@ def test_an_attribute_is_changed_once(tmp_path: Path) -> None:
     """Dimension 0 and dimension 1 are equally simple: one does not become the other, back and forth."""
     where, repro = failing(tmp_path, PAIR, "len(op.shapes[0]) > 1")
     with Lab(where, repro, budget=60) as lab:
-        found = reduce(lab)
-    assert found.complete, found.steps[-6:]
-    assert found.after.operands[0] == (1, 1)
+        outcome = reduce(lab)
+    assert outcome.complete, outcome.steps[-6:]
+    assert outcome.after.operands[0] == (1, 1)
 
 
 @pytest.mark.slow
@@ -250,10 +252,10 @@ def test_a_maximum_stays_one(tmp_path: Path) -> None:
     where, repro = failing(tmp_path, WINDOW, "'stablehlo.maximum' in str(op.op)", hidden.WRONG)
     assert repro.failure.question == "" or repro.failure.question in repro.failure.message
     with Lab(where, repro, budget=600) as lab:
-        found = reduce(lab)
-    assert region_kinds(found.tried.variant.module) == ("stablehlo.maximum",)
-    assert found.tried.test is not None
-    assert found.tried.test.question == repro.failure.question
+        outcome = reduce(lab)
+    assert region_kinds(outcome.tried.variant.module) == ("stablehlo.maximum",)
+    assert outcome.tried.test is not None
+    assert outcome.tried.test.question == repro.failure.question
 
 
 @pytest.mark.slow

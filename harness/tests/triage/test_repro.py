@@ -42,7 +42,7 @@ def failed(tmp_path_factory: pytest.TempPathFactory):
     return run_dir, tests
 
 
-def test_a_failure_leaves_all_that_it_takes(failed) -> None:
+def test_a_failure_leaves_a_complete_repro_folder(failed) -> None:
     run_dir, tests = failed
     assert [test.status for test in tests] == ["wrong_result"] * 2
     folder = after_run.place(run_dir, tests[0])
@@ -108,7 +108,7 @@ def test_the_verb_takes_any_op_of_a_run(failed, tmp_path: Path) -> None:
     assert done.output == f"{out}\n", done.output
     assert bundle.read(out).failure.same(tests[1])
     (tmp_path / "else").mkdir()
-    for words, told in (
+    for words, message in (
         (
             ["nope", "--run", str(run_dir)],
             f"opscope repro: expected the id of an op of {run_dir}, got 'nope'; try --run",
@@ -118,7 +118,7 @@ def test_the_verb_takes_any_op_of_a_run(failed, tmp_path: Path) -> None:
     ):
         raised = CliRunner().invoke(repro, words).exception
         assert isinstance(raised, InputError)
-        assert told in str(raised)
+        assert message in str(raised)
 
 
 def test_a_folder_that_is_none(tmp_path: Path) -> None:
@@ -147,8 +147,10 @@ def test_run_sh_and_the_test_work_from_a_clean_checkout(failed, tmp_path: Path) 
         done = subprocess.run([folder / "run.sh", *words], cwd=tmp_path, env=env, capture_output=True, text=True)
         assert done.returncode == code, done.stdout + done.stderr
     assert done.stderr.count("\n") == 1
-    told = subprocess.run([folder / "run.sh", "--json"], cwd=tmp_path, env=env, capture_output=True, text=True).stdout
-    assert json.loads(told)["error_signature"] == tests[0].error_signature
+    printed = subprocess.run(
+        [folder / "run.sh", "--json"], cwd=tmp_path, env=env, capture_output=True, text=True
+    ).stdout
+    assert json.loads(printed)["error_signature"] == tests[0].error_signature
     for backend, words in (("", "1 failed"), ("xla", "1 passed")):
         command = [sys.executable, "-P", "-m", "pytest", *WITHOUT_PLUGINS, "-q", str(folder / "test_repro.py")]
         extra = {"OPSCOPE_BACKEND": backend} if backend else {}
@@ -165,7 +167,7 @@ def test_a_module_that_is_no_mlir_is_kept_as_it_is(tmp_path: Path) -> None:
 
     row = add_row(tmp_path, "op", b"compile:refuse")
     _, (test,) = run(tmp_path, binary("add", "2xf32"), "xla")
-    write(tmp_path / "repro", row, test, Origin(tmp_path, Options(backend=FAULTY, arch="n150")))
+    write(tmp_path / "repro", row, test, Origin(export_dir=tmp_path, options=Options(backend=FAULTY, arch="n150")))
     assert (tmp_path / "repro" / "module.mlir").read_text().startswith("// this version cannot read the module: module")
     assert replay(tmp_path / "repro").test.status == "compile_failed"
     assert store.load_run(tmp_path / "run").tests == [test]
@@ -237,7 +239,7 @@ def test_an_open_dimension_has_no_values(tmp_path: Path) -> None:
     assert values.size == 0
 
 
-def test_an_op_of_an_older_run_is_found_by_its_id_alone(failed, tmp_path: Path, monkeypatch) -> None:
+def test_an_op_of_an_older_run_needs_only_its_id(failed, tmp_path: Path, monkeypatch) -> None:
     """The newest run has another op; runs are also named by their ids."""
     run_dir, tests = failed
     monkeypatch.chdir(tmp_path)
@@ -247,8 +249,8 @@ def test_an_op_of_an_older_run_is_found_by_its_id_alone(failed, tmp_path: Path, 
     newer = run_folder.write(runs / "newer")
     os.utime(newer / store.MANIFEST_FILE, (2e9, 2e9))
     assert run_folders.newest_run() == newer.relative_to(tmp_path) or run_folders.newest_run() == newer
-    found, _, row, test = from_run.find(tests[0].op_id[:12], None, "opscope reduce")
-    assert (found.name, row.op_id, test.status) == ("older", tests[0].op_id, "wrong_result")
+    folder_of_run, _, row, test = from_run.find(tests[0].op_id[:12], None, "opscope reduce")
+    assert (folder_of_run.name, row.op_id, test.status) == ("older", tests[0].op_id, "wrong_result")
     by_id = from_run.find(tests[0].op_id, Path(tests[0].run_id), "opscope reduce")[0]
     assert by_id.name == "older"
     with pytest.raises(InputError, match="newer"):

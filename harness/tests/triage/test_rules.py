@@ -33,18 +33,18 @@ def test_the_hidden_rule_is_found(text: str) -> None:
         return hidden(size)
 
     points = {size: hidden(size) for size in START}
-    found = rules.settle(points, ask, range(1, 8193), 40)
-    assert found is not None
-    assert found.text == text, points
+    rule = rules.settle(points, ask, range(1, 8193), 40)
+    assert rule is not None
+    assert rule.text == text, points
     assert len(asked) <= 40
     assert not set(asked) & set(START)
 
 
-def test_what_cannot_be_asked_is_not_assumed() -> None:
+def test_sizes_that_cannot_be_tried_are_not_assumed() -> None:
     points = {size: size >= 100 for size in (1, 64, 128)}
-    found = rules.settle(points, lambda size: None, range(1, 200), 10)
-    assert found is not None
-    assert found.text == "{} >= 128"
+    rule = rules.settle(points, lambda size: None, range(1, 200), 10)
+    assert rule is not None
+    assert rule.text == "{} >= 128"
     assert set(points) == {1, 64, 128}
 
 

@@ -127,7 +127,7 @@ def test_the_figures_of_a_whole() -> None:
     )
 
 
-def test_the_largest_is_told_even_if_it_is_the_first_element() -> None:
+def test_the_largest_is_named_even_if_it_is_the_first_element() -> None:
     steps = Steps("bound", function=0.125)
     result = check(np.ones((2, 2)), np.array([[1.125, 1.0], [1.0, 1.0]]), QUARTER, Scale(steps))
     assert (result.passed, result.z_max, result.z_limit, result.question) == (True, 1.0, 1.02, "")
@@ -144,7 +144,7 @@ def test_the_largest_is_told_even_if_it_is_the_first_element() -> None:
     assert check(np.ones(2), np.ones(2), TABLE["exact"], Scale(steps)).z_max is None
 
 
-def test_beside_a_golden_of_zeros_an_error_is_held_to_the_row_or_where_operands_are_known_to_next_to_nothing() -> None:
+def test_a_golden_of_zeros_allows_the_rows_error_or_with_known_operands_almost_none() -> None:
     scale = Scale(Steps("bound", function=0.125))
     for strict, limit in ((False, 0.25), (True, 1e-5)):
         assert check(np.zeros(4), wide(0, 0, limit, 0), QUARTER, scale, strict=strict).passed
@@ -269,7 +269,7 @@ def test_most_cancelling_elements_are_right_by_themselves() -> None:
     assert result.reason == "cancelling sum: expected at most 0.00391 of its terms, got 2.16e-05 (median 0.0625)"
 
 
-def test_what_does_not_cancel_is_judged_as_if_the_rest_were_not_there() -> None:
+def test_elements_that_do_not_cancel_are_judged_by_themselves() -> None:
     golden, sizes = wide(0.5, 1, 1), wide(4, 4, 4)
     result = check_cancelling(golden, wide(0.5, 1, 1.5), SUM, sizes, PLAIN)
     assert (result.passed, result.flags) == (False, ("cancellation",))
@@ -315,8 +315,8 @@ def test_each_result_that_is_missing_is_refused() -> None:
 def test_a_result_without_a_description_is_of_its_arrays_type() -> None:
     numbers, one = np.arange(4, dtype=np.int32), np.ones(4, ml_dtypes.bfloat16)
     desc = [TensorDesc(shape=(4,), data_type="i32")]
-    found = compare([numbers, one, one], [numbers, one, one], "stablehlo.add", DEVICE, outputs=desc)
-    assert [result.tolerance for result in found] == ["exact", "Float16_b", "Float16_b"]
+    checks = compare([numbers, one, one], [numbers, one, one], "stablehlo.add", DEVICE, outputs=desc)
+    assert [result.tolerance for result in checks] == ["exact", "Float16_b", "Float16_b"]
 
 
 def test_without_a_number_of_products_nothing_is_put_down_to_truncation() -> None:

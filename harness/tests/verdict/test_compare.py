@@ -320,7 +320,7 @@ def test_truncation_excuses_no_wrong_direction():
     assert result.reason.startswith("relative L2")
 
 
-def test_what_does_not_cancel_gets_no_leniency():
+def test_elements_that_do_not_cancel_get_no_leniency():
     """A few huge terms once lifted the limit of all elements."""
     terms = np.abs(np.random.default_rng(3).standard_normal((64, 128))).astype(np.float32)
     terms[0] = np.where(np.arange(128) % 2, 1e6, -1e6)
@@ -345,7 +345,7 @@ def test_a_maximum_has_no_terms_and_is_exact():
     assert not summed(terms, golden, golden * np.float32(1.7), "stablehlo.multiply").passed
 
 
-def test_float32_functions_are_held_to_their_kernels_bound():
+def test_float32_functions_have_the_limit_of_their_kernel():
     """A forgotten epsilon of 1e-6 is a wrong sum, though it hides below the general limit."""
     variance = np.random.default_rng(5).uniform(0.5, 2, 4096).astype(np.float32)
     golden = variance + np.float32(1e-6)

@@ -115,14 +115,14 @@ def suits(kind: str, target: Target) -> bool:
 def held(target: Target, buffer_type: str) -> list[tuple[TensorDesc, Buffer]]:
     """The tensors in one kind of memory, with their buffers."""
     tensors = {program.name: program.tensors for program in target.executable.programs.values()}
-    found = [(tensors[name][t], buffer) for (name, t), buffer in target.executable.memory.buffers.items()]
-    return [(desc, buffer) for desc, buffer in found if desc.buffer_type == buffer_type and buffer.size]
+    buffers = [(tensors[name][t], buffer) for (name, t), buffer in target.executable.memory.buffers.items()]
+    return [(desc, buffer) for desc, buffer in buffers if desc.buffer_type == buffer_type and buffer.size]
 
 
-def drawn(kind: str, found: list[Target], draw: random.Random) -> tuple[Target, str]:
+def drawn(kind: str, choices: list[Target], draw: random.Random) -> tuple[Target, str]:
     """A target and a fault; three of four are drawn where the program has something: a page, a core, a link."""
     inside = draw.random() < 0.75
-    target = draw.choice([target for target in found if suits(kind, target)] if inside else found)
+    target = draw.choice([target for target in choices if suits(kind, target)] if inside else choices)
     executable, plan = target.executable, target.executable.plan
     profile = executable.device.system.buda if plan.ops else executable.device.profile
     rows, columns = executable.grids[plan.ops[0].chip] if plan.ops else profile.grid
@@ -190,13 +190,13 @@ def outcome(target: Target, text: str) -> tuple[str, str]:
     return "within the tolerance", f"{effect.line()}{z}, passes"
 
 
-def sweep(found: list[Target], counts: dict[str, int], seed: int) -> tuple[Counter[tuple[str, str]], list[str]]:
+def sweep(choices: list[Target], counts: dict[str, int], seed: int) -> tuple[Counter[tuple[str, str]], list[str]]:
     draw = random.Random(seed)
     tally: Counter[tuple[str, str]] = Counter()
     lines = []
     for kind, count in counts.items():
         for _ in range(count):
-            target, text = drawn(kind, found, draw)
+            target, text = drawn(kind, choices, draw)
             what, line = outcome(target, text)
             tally[kind, what] += 1
             lines.append(f"  {what}: {target.backend.name} {target.row.op_name}: {line}")
@@ -204,10 +204,10 @@ def sweep(found: list[Target], counts: dict[str, int], seed: int) -> tuple[Count
 
 
 def test_two_hundred_hardware_faults_change_a_verdict_or_say_why_not(tmp_path, capsys):
-    found = list(targets(MODELS, tmp_path))
-    tally, lines = sweep(found, KINDS, seed=11)
+    choices = list(targets(MODELS, tmp_path))
+    tally, lines = sweep(choices, KINDS, seed=11)
     with capsys.disabled():
-        print(f"\n{sum(tally.values())} faults in {len(found)} binaries")
+        print(f"\n{sum(tally.values())} faults in {len(choices)} binaries")
         for (kind, what), count in sorted(tally.items()):
             print(f"{kind:>13} {what:<32} {count}")
         print("\n".join(lines))

@@ -86,7 +86,7 @@ def verdicts(arrays: list[np.ndarray], device: dict[str, np.ndarray]) -> Watch:
     return watch
 
 
-def test_the_op_that_is_wrong_is_told_from_those_that_pass_its_error_on(arrays: list[np.ndarray]) -> None:
+def test_the_wrong_op_is_distinguished_from_ops_that_pass_its_error_on(arrays: list[np.ndarray]) -> None:
     dot = arrays[0] @ arrays[1]
     wrong = np.tanh(dot) + np.float32(0.05)
     device = {"main/0": dot, "main/1": wrong, "main/2": np.exp(wrong), "main/3": np.abs(np.exp(wrong))}
@@ -114,7 +114,7 @@ def test_an_op_that_only_enlarges_an_error_is_no_jump(arrays: list[np.ndarray]) 
     assert [one.verdict for one in watch.in_order()][1:] == ["right", "right", "jump"]
 
 
-def test_what_a_compiler_fused_is_judged_as_one_by_its_coarsest_op(arrays: list[np.ndarray]) -> None:
+def test_fused_ops_are_judged_as_one_by_the_coarsest(arrays: list[np.ndarray]) -> None:
     tf32 = [(x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32) for x in arrays]
     right, wrong = (np.exp(np.tanh(tf32[0] @ tf32[1]) + np.float32(off)) for off in (0.0, 0.05))
     device = Target(card_type="sim-n150", float_format=None, math_fidelity="HiFi4", matrix_format="Tf32")
@@ -153,7 +153,7 @@ def test_every_value_of_calls_and_of_loops_is_met_on_the_device(tmp_path: Path) 
     watch = watched(CALLS, inputs, tmp_path)
     assert {one.path for one in watch.in_order()} == set(watch.nodes)
     assert {one.verdict for one in watch.in_order()} <= {"right", "amplifies"}
-    assert {"main/0@twice/0", "main/1@twice/0", "main/3.body/0", "main/3.cond/1", "main/4"} <= set(watch.found)
+    assert {"main/0@twice/0", "main/1@twice/0", "main/3.body/0", "main/3.cond/1", "main/4"} <= set(watch.intermediates)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_every_value_of_calls_and_of_loops_is_met_on_the_device(tmp_path: Path) 
         (CONVOLVED, ["main/1", "main/2", "main/3"]),
     ],
 )
-def test_a_value_that_lies_otherwise_is_compared_as_the_program_has_it(
+def test_a_value_in_another_layout_is_compared_as_the_program_has_it(
     tmp_path: Path, module: str, shown: list[str]
 ) -> None:
     shapes = [desc.shape for desc in map(split_module(module).values.__getitem__, (0, 1))]
@@ -200,7 +200,7 @@ def test_of_a_composite_only_what_it_returns_is_its_value(tmp_path: Path, level:
     assert text.count('= "main/0"(') == 3, text
 
 
-def test_what_is_computed_once_of_parameters_is_seen_too(tmp_path: Path) -> None:
+def test_values_hoisted_from_parameters_are_seen_too(tmp_path: Path) -> None:
     module = """func.func @main(%x: tensor<8x16xf32>, %w: tensor<8x16xf32>) -> tensor<8x16xf32> {
       %0 = stablehlo.exponential %w : tensor<8x16xf32>
       %1 = stablehlo.abs %0 : tensor<8x16xf32>
@@ -298,7 +298,7 @@ def test_next_to_nothing_in_place_of_zeros_is_no_error() -> None:
     x = np.zeros((4, 4), np.float32)
     for small, verdict, error in ((1e-40, "right", 0.0), (1e-3, "jump", None)):
         device = {"main/0": x, "main/1": -x, "main/2": x + np.float32(small)}
-        seen = watched_by_hand(TWO, [x], device).found["main/2"]
+        seen = watched_by_hand(TWO, [x], device).intermediates["main/2"]
         assert (seen.verdict, seen.error) == (verdict, error)
 
 
@@ -346,17 +346,17 @@ def test_a_fused_sum_whose_terms_cancel_is_judged_by_their_size() -> None:
 )
 def test_which_operation_holds_a_value(operations: list, chosen: int | None) -> None:
     compiled = [CompiledOp(program, where, [(shape, element)]) for program, where, shape, element in operations]
-    found = candidates(compiled, {"main/1": (TensorDesc(shape=(2, 3), data_type="f32"),)})
-    assert found == ({} if chosen is None else {"main/1": chosen})
+    pairs = candidates(compiled, {"main/1": (TensorDesc(shape=(2, 3), data_type="f32"),)})
+    assert pairs == ({} if chosen is None else {"main/1": chosen})
 
 
 @pytest.mark.parametrize(
-    ("declared", "held", "same"),
+    ("declared", "device_type", "same"),
     [("i64", "i32", True), ("ui64", "ui32", True), ("i32", "i64", False), ("i64", "f32", False), ("i64", "i64", True)],
 )
-def test_indices_of_64_bits_may_have_become_32(declared: str, held: str, same: bool) -> None:
+def test_indices_of_64_bits_may_have_become_32(declared: str, device_type: str, same: bool) -> None:
     expected = {"main/1": (TensorDesc(shape=(2,), data_type=declared), TensorDesc(shape=(), data_type="i1"))}
-    both = [((2,), held), ((), "i1")]
+    both = [((2,), device_type), ((), "i1")]
     assert bool(candidates([CompiledOp(0, "main/1", both)], expected)) is same
     assert not candidates([CompiledOp(0, "main/1", both[:1])], expected)
 
@@ -387,25 +387,23 @@ def test_the_first_results_of_a_node_count_and_none_after_the_end() -> None:
     assert [one.verdict for one in watch.in_order()] == ["right", "right"]
     watch.close()
     watch.seen("main/2", lambda: pytest.fail("the walk has ended"))
-    assert (sorted(watch.found), watch.skipped) == (["main/0", "main/1"], {})
+    assert (sorted(watch.intermediates), watch.skipped) == (["main/0", "main/1"], {})
     assert watch.lines().count("\n") == 2
     assert watch.first_jump() is None
 
 
-def test_no_value_is_held_once_its_last_reader_is_judged() -> None:
+def test_no_value_is_kept_after_its_last_reader() -> None:
     x = np.arange(1, 17, dtype=np.float32).reshape(4, 4)
     watch = Watch(split_module(TWO), [x], EXACT, None)
     watch.begin(frozenset({"main/0", "main/1", "main/2"}))
-    for path, value, held in (("main/0", x, [64]), ("main/1", -x, [64, 64]), ("main/2", -2 * x, [])):
+    for path, value, sizes in (("main/0", x, [64]), ("main/1", -x, [64, 64]), ("main/2", -2 * x, [])):
         watch.seen(path, lambda value=value: [value])
-        assert [each.nbytes for each in watch._values.values()] == held
-        assert watch._held == sum(held)
+        assert [each.nbytes for each in watch._values.values()] == sizes
+        assert watch._held == sum(sizes)
 
 
 @pytest.mark.parametrize(("most", "members"), [(1, [2, 3]), (2, [1, 2, 3]), (3, [0, 1, 2, 3]), (64, [0, 1, 2, 3])])
-def test_what_was_fused_is_looked_for_up_to_a_number(
-    most: int, members: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fused_ops_are_searched_up_to_a_number(most: int, members: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("opscope.harness.verdict.intermediates.MOST_FUSED", most)
     watch = Watch(split_module(FOUR), [np.ones((4, 4), np.float32)], EXACT, None)
     watch.begin(frozenset({"main/3"}))
@@ -456,7 +454,7 @@ def test_of_values_that_were_fused_away_the_worst_error_and_the_least_correlatio
         assert last.pcc_before == pytest.approx(-1)
 
 
-def test_an_op_by_itself_is_held_to_what_single_ops_are() -> None:
+def test_an_op_by_itself_has_the_tolerance_of_single_ops() -> None:
     """On the inputs that the device had, one small element of 16 is off by 1e-4: nothing beside the norm of all."""
     module = """func.func @main(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>) -> tensor<4x4xf32> {
       %0 = stablehlo.abs %x : tensor<4x4xf32>

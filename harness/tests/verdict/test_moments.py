@@ -40,7 +40,7 @@ def test_correlation_and_spread_are_of_the_finite_values(step: int, offset: floa
     assert spread == pytest.approx(np.std(g) / np.sqrt(np.mean(g**2)), rel=1e-6)
 
 
-def test_what_is_not_finite_leaves_moments_around_zero_alone() -> None:
+def test_infinite_values_leave_moments_around_zero_alone() -> None:
     g, d = np.array([1, -1, 5]), np.array([2, -1, 4])
     pcc, _ = pcc_of(summed([1, -1, INF, 5], [2, -1, INF, 4]), FLOAT32)
     assert pcc == pytest.approx(np.corrcoef(g, d)[0, 1])
@@ -70,19 +70,19 @@ def test_no_rounding_makes_a_correlation_more_than_whole() -> None:
 def test_a_correlation_needs_two_values_that_vary(
     golden: list[float], got: list[float], pcc: float | None, spread: float
 ) -> None:
-    found = pcc_of(summed(golden, got), FLOAT32)
-    assert found == (None if pcc is None else pytest.approx(pcc), pytest.approx(spread))
+    measured = pcc_of(summed(golden, got), FLOAT32)
+    assert measured == (None if pcc is None else pytest.approx(pcc), pytest.approx(spread))
 
 
 def test_a_golden_that_varies_less_than_its_format_resolves_has_no_correlation() -> None:
     """Of 999 and 1001 the spread is a thousandth."""
     sums = summed([999, 1001], [999, 1001])
     for resolved, pcc in ((0.9e-3, 1), (1.1e-3, None)):
-        found = pcc_of(sums, replace(FLOAT32, relative_l2=resolved))
-        assert found == (None if pcc is None else pytest.approx(pcc), pytest.approx(1e-3, rel=1e-3))
+        measured = pcc_of(sums, replace(FLOAT32, relative_l2=resolved))
+        assert measured == (None if pcc is None else pytest.approx(pcc), pytest.approx(1e-3, rel=1e-3))
 
 
-def test_what_varies_by_a_millionth_of_the_other_side_has_no_correlation() -> None:
+def test_a_nearly_constant_side_has_no_correlation() -> None:
     """A deviation of 1 beside one of 1e6: their squares are in the ratio that rounding may make of a constant."""
     for small, pcc in ((1, None), (1.001, 1)):
         for sides in (([1e6, -1e6], [small, -small]), ([small, -small], [1e6, -1e6])):
@@ -122,7 +122,7 @@ def test_exact_values_are_counted_and_the_first_that_differs_is_named() -> None:
     assert summed([1, 2], [1, 9], FLOAT32).unequal == 0
 
 
-def test_what_is_smaller_than_normal_may_be_zero() -> None:
+def test_denormals_may_be_zero() -> None:
     sums = summed([TINY / 2, -TINY / 2, 0, TINY], [0, 0, 0, TINY], EXACT)
     assert (sums.flushed, sums.unequal) == (2, 0)
     assert summed([TINY], [0], EXACT).unequal == 1

@@ -23,7 +23,7 @@ from opscope.harness.prepare.inputs import row_golden, row_inputs, row_term_size
 from opscope.harness.prepare.preparation import Preparation
 from opscope.harness.record.records import OpRow
 from opscope.harness.record.result_options import ResultOptions
-from opscope.harness.verdict.compare import compare
+from opscope.harness.verdict.compare import compare_op
 from opscope.harness.verdict.operands import Operands
 from opscope.simulator.api import Device, DeviceError
 from opscope.simulator.mutants import NO_MUTANTS, Mutation, mutations_for
@@ -55,22 +55,15 @@ class Op:
     def passes(self, outputs: list[np.ndarray]) -> bool:
         """The verdict of a sweep."""
         row = self.row
-        checks = compare(
-            row_golden(row, self.folder),
-            outputs,
+        operands = Operands(
             row.op_name,
-            Reference().target(ResultOptions(arch=BOARD)),
-            inputs=row.inputs,
-            outputs=row.outputs,
-            params=row.op_params,
-            operands=Operands(
-                row.op_name,
-                self.module,
-                lambda: row_inputs(row, self.folder),
-                row.op_params.get("body"),
-                (lambda: row_term_sizes(row, self.folder)) if row.term_sizes else None,
-            ),
+            self.module,
+            lambda: row_inputs(row, self.folder),
+            row.op_params.get("body"),
+            (lambda: row_term_sizes(row, self.folder)) if row.term_sizes else None,
         )
+        target = Reference().target(ResultOptions(arch=BOARD))
+        checks = compare_op(row, row_golden(row, self.folder), outputs, target, operands)
         return all(check.passed for check in checks)
 
 
@@ -103,12 +96,12 @@ class Tally:
 def judge(ops: list[Op], count: int, seed: int) -> Tally:
     """Draws mutants, an op first and then one of its mistakes, until `count` of them have changed a result."""
     draw = random.Random(seed)
-    menu = [(op, found) for op in ops if (found := list(op.mutants()))]
+    menu = [(op, mutants) for op in ops if (mutants := list(op.mutants()))]
     right = functools.cache(lambda op: op.run())
     tally = Tally()
     while tally.failed + len(tally.survivors) < count:
-        op, found = draw.choice(menu)
-        mutant = draw.choice(found)
+        op, mutants = draw.choice(menu)
+        mutant = draw.choice(mutants)
         name = f"{mutant.kernel}: {mutant.name} on {op.row.op_name} [{op.row.op_id}]"
         with mutant.apply():
             try:

@@ -11,7 +11,7 @@ from opscope.harness.verdict.overwritten_inputs import InputSnapshot
 
 
 @pytest.mark.parametrize("copied", [1 << 20, 0])
-def test_a_changed_bit_is_found_in_copies_and_in_digests(monkeypatch, copied):
+def test_copies_and_digests_notice_a_changed_bit(monkeypatch, copied):
     monkeypatch.setattr(overwritten_inputs, "COPIED", copied)
     inputs = [
         np.array([np.nan, -0.0, 1.0], np.float32),

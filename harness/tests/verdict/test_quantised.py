@@ -83,7 +83,7 @@ def test_a_step_aside_is_wrong_unless_the_value_lies_at_a_half():
         assert "values differ: expected" in result.reason
 
 
-def test_what_lies_at_a_half_may_go_either_way():
+def test_ties_may_round_either_way():
     """0.5 is half a step of a scale of 1: even is right, and so is odd, but not two steps aside."""
     kind = "!quant.uniform<i8:f32, 2.0>"
     source = f"""func.func @main(%x: tensor<3xf32>) -> tensor<3x{kind}> {{

@@ -192,8 +192,8 @@ def climbed(folder: Path, rows: list[OpRow], backend: Any) -> dict[str, OpTest]:
 
 
 def test_ops_that_draw_are_judged(tmp_path: Path) -> None:
-    _, found = walked(PROGRAM, tmp_path)
-    right = climbed(tmp_path, found.rows, registry.load("xla"))
+    _, rows = walked(PROGRAM, tmp_path)
+    right = climbed(tmp_path, rows.rows, registry.load("xla"))
     assert len(right) == 4
     assert {test.status for test in right.values()} == {Status.SUCCESS}
     own = [test for name, test in right.items() if name == "stablehlo.rng" or "DEFAULT" in name]
@@ -204,7 +204,7 @@ def test_ops_that_draw_are_judged(tmp_path: Path) -> None:
     # Threefry and Philox have one right answer, to the bit.
     exact = [test for test in right.values() if test not in own]
     assert {check.tolerance for test in exact for check in test.results} == {"exact"}
-    wrong = climbed(tmp_path, found.rows, Constant())
+    wrong = climbed(tmp_path, rows.rows, Constant())
     assert {test.status for test in wrong.values()} == {Status.WRONG_RESULT}
 
 

@@ -66,12 +66,12 @@ def test_the_smallest_normal_number_is_no_denormal():
     assert without_denormals([array(single, -single)]) is None
     # Of a complex number neither part is made zero.
     assert without_denormals([np.array([1e-39 + 0j], np.complex64)]) is None
-    for values, found in (
+    for values, expected in (
         ([0.0, 1.0, double, -double], False),
         ([1.0, 5e-324], True),
         ([-double / 2], True),
         ([np.inf, np.nan], False),
     ):
-        assert has_double_denormals([array(1), np.array(values)]) is found
+        assert has_double_denormals([array(1), np.array(values)]) is expected
     assert has_double_denormals([np.array([1 + 1e-310j])])
     assert not has_double_denormals([array(1e-39), np.array([1e-39], np.complex64), np.array([1], np.int64)])

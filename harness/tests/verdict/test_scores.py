@@ -165,7 +165,7 @@ def test_ties_and_cuts_are_no_systematic_error():
     assert question(packed, 4096, slope=-(0.25 * unit + chance * size) * 0.99) == ""
 
 
-def test_what_is_lost_is_no_systematic_error_up_to_its_size():
+def test_an_expected_loss_is_no_systematic_error():
     """Below, what is cut, a quarter of the packer's unit and, of blocks, twice what storing costs; above, ties."""
     for steps, lost in (
         (Steps("bound", function=1.0, packed=0.25), 0.0625),
@@ -199,7 +199,7 @@ HALF = 2.0**-8
 ROUNDED = Steps("bound", packed=HALF, declared=HALF, packer=True)
 
 
-def test_what_only_rounds_has_a_mean_of_its_own_errors_and_no_packer_excuses_it():
+def test_rounding_ops_have_their_own_mean_error():
     """Half of the elements one unit too large: 6 deviations of what they are themselves, from 72 such elements on."""
     golden = np.linspace(1.0, 1.99, 512)
     up = np.where(np.arange(512) % 2, HALF * golden, 0.0)
@@ -368,9 +368,9 @@ def test_structures_and_their_numbers_of_elements(shape, structures):
     """Of z that is 1 everywhere each structure sums to its number of elements."""
     ones = np.ones(shape or (1,)).reshape(-1, shape[-1] if shape else 1)
     face_rows = np.add.reduceat(ones, np.arange(0, ones.shape[1], 16), axis=1)
-    found = list(groups(face_rows, ones[:, -1], shape))
-    assert {group.kind: group.counts.ravel().tolist() for group in found} == structures
-    assert {group.kind: group.sums.ravel().tolist() for group in found} == structures
+    tiles = list(groups(face_rows, ones[:, -1], shape))
+    assert {group.kind: group.counts.ravel().tolist() for group in tiles} == structures
+    assert {group.kind: group.sums.ravel().tolist() for group in tiles} == structures
 
 
 def test_a_block_is_16_values_of_a_row():

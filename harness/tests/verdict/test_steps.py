@@ -56,7 +56,7 @@ F32_SUM = {"added": 2 * p(-24), "function": 2 * p(-24)}
 
 
 @pytest.mark.parametrize(
-    ("found", "steps"),
+    ("computed", "steps"),
     [
         (lambda: of(DEVICE, "add", "f32"), Steps("bound", function=1e-5)),
         (lambda: of(DEVICE, "add", "f64"), Steps("bound", function=1e-10, packed=p(-53))),
@@ -173,8 +173,8 @@ F32_SUM = {"added": 2 * p(-24), "function": 2 * p(-24)}
         ),
     ],
 )
-def test_steps(found: Callable[[], Steps | None], steps: Steps | None):
-    got = costs(found())
+def test_steps(computed: Callable[[], Steps | None], steps: Steps | None):
+    got = costs(computed())
     if steps is None or got is None:
         assert got is steps
         return
@@ -259,7 +259,7 @@ CUTS = replace(DEVICE, cuts_result=lambda name: name == "chlo.erf")
         (None, "convert", "f8E5M2", Steps("bound", function=4 * 2 * p(-23), packed=p(-3), declared=p(-3), short=p(-3))),
     ],
 )
-def test_what_a_store_or_a_packer_cuts(data_format: str | None, op: str, element: str, steps: Steps | None):
+def test_losses_of_stores_and_packers(data_format: str | None, op: str, element: str, steps: Steps | None):
     got = costs(of(replace(CUTS, float_format=data_format), op, element, ulp=2))
     assert got == steps
     if got is not None and got.short:

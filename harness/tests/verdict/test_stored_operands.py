@@ -37,12 +37,12 @@ def away(x: np.ndarray) -> np.ndarray:
 def judged(name: str, operands: list[np.ndarray], factor: float = 1.0):
     """The verdict on what a board computes, times a factor."""
     (op,) = split_module(TEXTS[name], "case").ops.values()
-    given = operands[: len(op.inputs)]
+    stored = operands[: len(op.inputs)]
     narrow = [x.astype(BF16).astype(np.float64) for x in operands]
     combine = np.matmul if name == "dot" else np.multiply
     golden = combine(*(x.astype(np.float64) for x in operands)).astype(np.float32)
     got = away(combine(*narrow) * factor)
-    known = Operands(op.op_name, op.bytecode, lambda: given)
+    known = Operands(op.op_name, op.bytecode, lambda: stored)
     return compare(
         [golden], [got], op.op_name, TARGET, inputs=op.inputs, outputs=op.outputs, params=op.op_params, operands=known
     )[0]

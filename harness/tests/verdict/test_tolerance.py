@@ -95,8 +95,8 @@ def test_a_whole_model_may_be_five_times_as_far_off_and_is_judged_as_a_whole():
 
 
 def test_single_elements_may_be_off_by_ten_times_the_whole_or_in_blocks_by_four_times_and_half_at_most():
-    found = [TABLE[name].single for name in ("Float16_b", "Bfp8", "Bfp4", "Float32 matrix LoFi")]
-    assert found == pytest.approx([6e-2, 0.12, 0.5, 0.9])
+    limits = [TABLE[name].single for name in ("Float16_b", "Bfp8", "Bfp4", "Float32 matrix LoFi")]
+    assert limits == pytest.approx([6e-2, 0.12, 0.5, 0.9])
 
 
 def test_sums_grow_with_the_root_of_k_above_the_reference():

@@ -112,7 +112,7 @@ def test_each_device_has_what_the_formula_says(name: str) -> None:
         np.testing.assert_array_equal(got, want)
 
 
-def test_what_has_no_formula_is_refused() -> None:
+def test_ops_without_a_formula_are_refused() -> None:
     with pytest.raises(ValueError, match=r"a reduction by stablehlo\.divide: there is no formula"):
         folded(arrays(), "stablehlo.divide")
     with pytest.raises(ValueError, match="device 3 is in none of the groups"):

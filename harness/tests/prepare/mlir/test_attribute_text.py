@@ -53,5 +53,5 @@ def test_anything_else_has_none() -> None:
         ("2 : i64", 3, 1, ["2 : i64"]),
     ],
 )
-def test_what_an_attribute_may_become_without_a_dimension(text: str, rank: int, dim: int, texts: list[str]) -> None:
+def test_attributes_without_a_dimension(text: str, rank: int, dim: int, texts: list[str]) -> None:
     assert without_dimension(text, rank, dim) == texts

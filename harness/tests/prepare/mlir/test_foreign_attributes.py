@@ -108,7 +108,7 @@ def test_a_role_among_frontend_attributes_counts_too(tmp_path: Path, how: str) -
     assert exported(tmp_path, text)[0].roles == ("parameter", "input", "input")
 
 
-def test_what_belongs_to_an_op_or_stands_among_others_is_kept_as_text(tmp_path: Path) -> None:
+def test_foreign_attributes_of_ops_are_kept_as_text(tmp_path: Path) -> None:
     call = (
         "%0 = stablehlo.custom_call @tt.thing(%w) {backend_config = {mode = #ttcore<fast>}, api_version = 4 : i32, "
         'mhlo.frontend_attributes = {tt.mode = #ttcore<slow>, xla.sdy.sharding = "#sdy.sharding<@m, [{}]>"}}'

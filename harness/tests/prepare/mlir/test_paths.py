@@ -25,7 +25,7 @@ def test_a_location_names_a_path_and_the_moves_to_its_value(location, path, move
     assert (path_of(location), moves_of(location)) == (path, moves)
 
 
-def test_what_was_moved_is_moved_back():
+def test_moved_values_are_moved_back():
     moves = (("permute", (2, 0, 1)), ("reshape", (4, 6)), ("permute", (1, 0)))
     device = np.random.default_rng(0).normal(size=(2, 3, 4))
     value = moved(device, moves)

@@ -92,7 +92,7 @@ def test_another_type_goes_through_the_body() -> None:
         (SUM, {"attributes": (("dimensions", "array<i64: 2>"),)}, "Out-of-bounds dimension 2"),
     ],
 )
-def test_what_stablehlo_refuses_is_no_variant(source: bytes, changes: dict, said: str) -> None:
+def test_refused_forms_are_no_variants(source: bytes, changes: dict, said: str) -> None:
     with pytest.raises(InvalidVariantError, match=said) as caught:
         build(source, replace(read(source), **changes))
     assert len(str(caught.value)) <= 200
