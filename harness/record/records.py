@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from opscope.base.statuses import renamed
 from opscope.harness.record.field_types import Id, InnerPath, Int
 from opscope.harness.record.result_options import record_fields
 from opscope.harness.record.stages import FAILED, ImportStatus, ModelStatus, Stage, Status
@@ -387,7 +386,7 @@ class OpTest(_WithOptions):
     """Whether the outcome changed when the op was run again."""
     stability: str = ""
     """Label of a failure that was run again: `deterministic`, `flaky` or `infrastructure` (harness/climb/reruns.py)."""
-    outcomes: tuple[Annotated[str, AfterValidator(renamed)], ...] = ()
+    outcomes: tuple[str, ...] = ()
     """How each of these runs ended; the first is this record's own."""
     cached_from: str = ""
     """The earlier run that the verdict and stage times come from; empty if they are from this run."""
