@@ -1,4 +1,4 @@
-"""Adding an op, a model, a backend and an option, each in the one place that docs/architecture.md names.
+"""Adding an op, a model, a backend, an option and a measure, each in the one place that docs/architecture.md names.
 
 Done to a copy of the rooms by writing what a newcomer would write. Then a sweep takes the new op of the new model
 through the new backend, and whatever follows from an option has the new one.
@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,18 @@ OPTION = """
         "nearest", "How results are rounded: nearest or down.", "WORD", column="how results were rounded",
     )
 """
+MEASURE = """
+    energy_nj: Annotated[float | None, Measure("nanojoules of one execution")] = None
+"""
+LAST_MEASURE = "_HINTS = "
+"""What follows the last row."""
+MEASURING = '''
+    def climb(self, stage: Stage, job: Job) -> None:
+        """Climbs as the reference backend does, and measures."""
+        super().climb(stage, job)
+        if stage is Stage.RUN:
+            job.energy_nj = 12.5
+'''
 LAST_OPTION = "    @classmethod\n    def of("
 """What follows the last row."""
 
@@ -73,18 +86,15 @@ def append(path: Path, text: str) -> None:
     path.write_text(path.read_text() + text)
 
 
-@pytest.mark.slow
-def test_an_op_a_model_and_a_backend(copy: Path, tmp_path: Path):
-    append(copy / "compiler" / "ops" / "eltwise.py", ROW)
-    append(copy / "simulator" / "kernels" / "eltwise.py", KERNEL)
+def sweep(copy: Path, tmp_path: Path, *options: str) -> dict[str, Any]:
+    """The record of the one op of `example_model` on `example_backend`."""
     (copy / "models" / "jax" / "example_model.py").write_text(MODEL.lstrip())
-    (copy / "harness" / "backends" / "example_backend.py").write_text(BACKEND.lstrip())
     run = tmp_path / "run"
-    command = ["-m", "pytest", "--model", "example_model", "--op-by-op", "--backend", "example_backend", "--keep-ir"]
+    command = ["-m", "pytest", "--model", "example_model", "--op-by-op", "--backend", "example_backend"]
     environment = os.environ | {"PYTHONPATH": str(copy), "OPSCOPE_CACHE_DIR": str(tmp_path / "cache")}
     environment = {k: v for k, v in environment.items() if not k.startswith("PYTEST_")}
     done = subprocess.run(
-        [sys.executable, "-P", *command, "--run-dir", run, "--no-report"],
+        [sys.executable, "-P", *command, *options, "--run-dir", run, "--no-report"],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
@@ -92,8 +102,19 @@ def test_an_op_a_model_and_a_backend(copy: Path, tmp_path: Path):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     (record,) = (json.loads(line) for path in (run / "journal").iterdir() for line in path.read_text().splitlines())
+    return record
+
+
+@pytest.mark.slow
+def test_an_op_a_model_and_a_backend(copy: Path, tmp_path: Path):
+    append(copy / "compiler" / "ops" / "eltwise.py", ROW)
+    append(copy / "simulator" / "kernels" / "eltwise.py", KERNEL)
+    (copy / "harness" / "backends" / "example_backend.py").write_text(BACKEND.lstrip())
+    record = sweep(copy, tmp_path, "--keep-ir")
     assert (record["op_name"], record["status"], record["backend"]) == ("chlo.lgamma", "success", "example_backend")
-    dumped = "".join(p.read_text(errors="replace") for p in (run / "artifacts").rglob("*ttnn*") if p.is_file())
+    dumped = "".join(
+        p.read_text(errors="replace") for p in (tmp_path / "run" / "artifacts").rglob("*ttnn*") if p.is_file()
+    )
     assert '"ttnn.lgamma"' in dumped
 
 
@@ -140,3 +161,29 @@ def test_an_option(copy: Path, tmp_path: Path):
         "column": "down",
         "series": "rounds n150 rounding=down",
     }
+
+
+@pytest.mark.slow
+def test_a_measure(copy: Path, tmp_path: Path):
+    append(copy / "compiler" / "ops" / "eltwise.py", ROW)
+    append(copy / "simulator" / "kernels" / "eltwise.py", KERNEL)
+    measures = copy / "harness" / "record" / "measures.py"
+    before, after = measures.read_text().split(LAST_MEASURE)
+    measures.write_text(f"{before.rstrip()}\n{MEASURE}\n\n{LAST_MEASURE}{after}")
+    imports = (
+        "from opscope.harness.backends.base import Job\n"
+        "from opscope.harness.backends.reference import Reference\n"
+        "from opscope.harness.record.stages import Stage\n"
+    )
+    backend = BACKEND.replace("from opscope.harness.backends.reference import Reference\n", imports) + MEASURING
+    (copy / "harness" / "backends" / "example_backend.py").write_text(backend.lstrip())
+    run_in(copy, "-m", "opscope.reports.commands.new_migration", "Energy")
+    assert sweep(copy, tmp_path)["energy_nj"] == 12.5
+    opscope, url = ("-m", "opscope.harness.cli.main"), f"sqlite:///{tmp_path}/db.sqlite"
+    run_in(copy, *opscope, "publish", tmp_path / "run", "--to", url)
+    asked = run_in(copy, *opscope, "sql", "SELECT energy_nj FROM performance", "--csv", "--db", url)
+    assert asked.split() == ["energy_nj", "12.5"]
+    frame = "from opscope.reports.exports import frames; f = frames.op_tests({!r}).energy_nj; print(f.dtype, *f)"
+    assert run_in(copy, "-c", frame.format(url)).split() == ["float64", "12.5"]
+    page = run_in(copy, "-m", "opscope.reports.database.metrics")
+    assert "| `energy_nj` | float64 | nanojoules of one execution |" in page

@@ -107,4 +107,4 @@ def _checked(hint: Any, *checks: Any) -> Any:
         return typing.Annotated[int, msgspec.Meta(ge=LEAST, le=MOST)]
     functions = [check.func for check in checks if isinstance(check, AfterValidator)]
     patterns = [function.pattern for function in functions if isinstance(function, Matching)]
-    return typing.Annotated[hint, msgspec.Meta(pattern=patterns[0])] if patterns else hint
+    return typing.Annotated[hint, msgspec.Meta(pattern=patterns[0])] if patterns else _type(hint)
