@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.measures import Measures
 from opscope.harness.record.records import TensorDesc
 from opscope.harness.record.result_options import ResultOptions, flag
 from opscope.harness.record.stages import Stage
@@ -73,8 +74,8 @@ class Watch(Protocol):
 
 
 @dataclass
-class Job:
-    """One op on its way up the ladder. Stages pass values on to later ones in `state`."""
+class Job(Measures):
+    """One op on its way up the ladder, and what was measured of it. Stages pass values on to later ones in `state`."""
 
     op_id: str
     module: bytes
@@ -116,19 +117,6 @@ class Job:
     """Seconds of each stage of a compiler that takes all of them in one call; empty: they are timed one by one."""
     kept_ir: Path | None = None
     """A folder with the IR of each stage that the compiler has written anyway, which a failed op keeps."""
-    cycles: int | None = None
-    device_ns: float | None = None
-    l1_peak_bytes: int | None = None
-    dram_peak_bytes: int | None = None
-    limiter: str | None = None
-    """Like the three after it, as the record has it (harness/record/records.py); None if the backend does not say."""
-    utilisation: float | None = None
-    dram_bytes: int | None = None
-    noc_bytes: int | None = None
-    link_bytes: int | None = None
-    link_ns: float | None = None
-    run_ns: float | None = None
-    run_spread_ns: float | None = None
     pipeline: str = ""
     watch: Watch | None = None
     """Receives the values inside a model that runs as one program. A backend that cannot show them ignores it."""

@@ -19,6 +19,7 @@ from opscope.harness.backends.base import Backend, BackendError, Declined, Job, 
 from opscope.harness.lanes import drawn_numbers, dumped, explained, failed_ir, mesh_run, second_opinion, whole_model
 from opscope.harness.prepare.inputs import OtherValues, row_golden, row_inputs
 from opscope.harness.record import artifacts
+from opscope.harness.record.measures import MEASURES
 from opscope.harness.record.optest import DOUBT, RunContext, backend_label, build_test, now
 from opscope.harness.record.records import WHOLE_MODEL, OpRow, OpTest, ResultCheck, StageTime
 from opscope.harness.record.stages import Stage, Status, failed_status
@@ -313,18 +314,7 @@ def _chosen(row: OpRow, job: Job) -> dict[str, Any]:
         "ran_on": job.ran_on,
         "compiled_by": job.compiled_by,
         "narrowed": job.narrowed,
-        "cycles": job.cycles,
-        "device_ns": job.device_ns,
-        "l1_peak_bytes": job.l1_peak_bytes,
-        "dram_peak_bytes": job.dram_peak_bytes,
-        "limiter": job.limiter,
-        "utilisation": job.utilisation,
-        "dram_bytes": job.dram_bytes,
-        "noc_bytes": job.noc_bytes,
-        "link_bytes": job.link_bytes,
-        "link_ns": job.link_ns,
-        "run_ns": job.run_ns,
-        "run_spread_ns": job.run_spread_ns,
+        **{name: getattr(job, name) for name in MEASURES},
         "pipeline": job.pipeline,
     }
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from opscope.base.statuses import renamed
 from opscope.harness.record.field_types import Id, InnerPath, Int
+from opscope.harness.record.measures import MEASURES, Measures, measure_fields
 from opscope.harness.record.result_options import record_fields
 from opscope.harness.record.stages import FAILED, ImportStatus, ModelStatus, Stage, Status
 from opscope.harness.record.workflows import SPLIT
@@ -309,8 +309,8 @@ else:
     _WithOptions = create_model("_WithOptions", __base__=Record, **record_fields())
 
 
-class OpTest(_WithOptions):
-    """The outcome of one unique op in one run on one backend, with the options of the run that have a column."""
+class _Ended(_WithOptions):
+    """The part of an OpTest before what was measured."""
 
     schema_version: Int = SCHEMA_VERSION
     run_id: Id
@@ -387,34 +387,27 @@ class OpTest(_WithOptions):
     """Whether the outcome changed when the op was run again."""
     stability: str = ""
     """Label of a failure that was run again: `deterministic`, `flaky` or `infrastructure` (harness/climb/reruns.py)."""
-    outcomes: tuple[Annotated[str, AfterValidator(renamed)], ...] = ()
+    outcomes: tuple[str, ...] = ()
     """How each of these runs ended; the first is this record's own."""
     cached_from: str = ""
     """The earlier run that the verdict and stage times come from; empty if they are from this run."""
-    cycles: Int | None = None
-    """Device cycles of the whole program, from the simulator's cycle model."""
-    device_ns: float | None = None
-    l1_peak_bytes: Int | None = None
-    """Per core."""
-    dram_peak_bytes: Int | None = None
-    limiter: str | None = None
-    """What takes most of the cycles: `math`, `unpack`, `pack`, `noc`, `dram`, `launch` or `ethernet`. None in older
-    records and where the backend does not say."""
-    utilisation: float | None = None
-    """Share of the cycles of all cores in which a core computes, 0 to 1."""
-    dram_bytes: Int | None = None
-    """Bytes that the operations read from and write to DRAM."""
-    noc_bytes: Int | None = None
-    """Bytes that the busiest core of each operation receives, summed over the operations."""
-    link_bytes: Int | None = None
-    """Of a collective: bytes that a chip receives from others, at most, in a ring of its group; None elsewhere."""
-    link_ns: float | None = None
-    """How long that takes; `device_ns` does not count it."""
-    run_ns: float | None = None
-    """How long the program takes once it has run before, on what truly executes it: the median of a few runs, by the
-    host's clock. None where a simulator ran it, or the backend does not measure."""
-    run_spread_ns: float | None = None
-    """How far these runs lie apart; None if there was one alone."""
+
+
+if TYPE_CHECKING:
+
+    class _Measured(_Ended, Measures):
+        pass
+
+else:
+    _Measured = create_model("_Measured", __base__=_Ended, **measure_fields())
+
+
+class OpTest(_Measured):
+    """The outcome of one unique op in one run on one backend.
+
+    It has the options of the run that have a column, how the op ended, and what was measured of it (measures.py).
+    """
+
     arch: str = ""
     """Empty in records that are older than the field."""
     data_format: str = ""
@@ -443,6 +436,7 @@ def fails_run(status: str, expected: str) -> bool:
 
 VOLATILE = frozenset(
     {
+        *(name for name, measure in MEASURES.items() if measure.volatile),
         "run_id",
         "test_start_ts",
         "test_end_ts",
@@ -456,8 +450,6 @@ VOLATILE = frozenset(
         "left_behind",
         "outcomes",
         "hypothesis",
-        "run_ns",
-        "run_spread_ns",
     }
 )
 """Fields of OpTest that may differ between two equal runs (a hypothesis has a time limit, and times are measured)."""

@@ -1,4 +1,4 @@
-"""Adding an op, a format, a model, a backend and an option, each in the one place that docs/architecture.md names.
+"""Adding an op, a format, a measure, a model, a backend and an option, each in the one place that docs/architecture.md names.
 
 Done to a copy of the rooms by writing what a newcomer would write. Then a sweep takes the new op of the new model
 through the new backend, and whatever follows from an option has the new one.
@@ -60,6 +60,18 @@ OPTION = """
         "nearest", "How results are rounded: nearest or down.", "WORD", column="how results were rounded",
     )
 """
+MEASURE = """
+    energy_nj: Annotated[float | None, Measure("nanojoules of one execution")] = None
+"""
+LAST_MEASURE = "_HINTS = "
+"""What follows the last row."""
+MEASURING = '''
+    def climb(self, stage: Stage, job: Job) -> None:
+        """Climbs as the reference backend does, and measures."""
+        super().climb(stage, job)
+        if stage is Stage.RUN:
+            job.energy_nj = 12.5
+'''
 LAST_OPTION = "    @classmethod\n    def of("
 """What follows the last row."""
 
@@ -179,3 +191,30 @@ def test_an_option(copy: Path, tmp_path: Path):
         "column": "down",
         "series": "rounds n150 rounding=down",
     }
+
+
+@pytest.mark.slow
+def test_a_measure(copy: Path, tmp_path: Path):
+    append(copy / "compiler" / "ops" / "eltwise.py", ROW)
+    append(copy / "simulator" / "kernels" / "eltwise.py", KERNEL)
+    measures = copy / "harness" / "record" / "measures.py"
+    before, after = measures.read_text().split(LAST_MEASURE)
+    measures.write_text(f"{before.rstrip()}\n{MEASURE}\n\n{LAST_MEASURE}{after}")
+    imports = (
+        "from opscope.harness.backends.base import Job\n"
+        "from opscope.harness.backends.reference import Reference\n"
+        "from opscope.harness.record.stages import Stage\n"
+    )
+    backend = BACKEND.replace("from opscope.harness.backends.reference import Reference\n", imports) + MEASURING
+    (copy / "harness" / "backends" / "example_backend.py").write_text(backend.lstrip())
+    (copy / "models" / "jax" / "example_model.py").write_text(MODEL.lstrip())
+    run_in(copy, "-m", "opscope.reports.commands.new_migration", "Energy")
+    assert swept(copy, tmp_path, "--backend", "example_backend")[0]["energy_nj"] == 12.5
+    opscope, url = ("-m", "opscope.harness.cli.main"), f"sqlite:///{tmp_path}/db.sqlite"
+    run_in(copy, *opscope, "publish", tmp_path / "run", "--to", url)
+    asked = run_in(copy, *opscope, "sql", "SELECT energy_nj FROM performance", "--csv", "--db", url)
+    assert asked.split() == ["energy_nj", "12.5"]
+    frame = "from opscope.reports.exports import frames; f = frames.op_tests({!r}).energy_nj; print(f.dtype, *f)"
+    assert run_in(copy, "-c", frame.format(url)).split() == ["float64", "12.5"]
+    page = run_in(copy, "-m", "opscope.reports.database.metrics")
+    assert "| `energy_nj` | float64 | nanojoules of one execution |" in page

@@ -43,17 +43,6 @@ STATUSES: dict[str, Word] = {
 }
 """Status of an op -> its word. Records can have all of them except `unsplittable`, which only the manifest has."""
 
-OLD_STATUSES = {"golden_failed": "wrong_result"}
-"""Statuses as records and databases of before call them -> their names now."""
-
-
-def renamed(text: str) -> str:
-    """`text` with today's names of statuses, such as `wrong_result at compare` in a record of before."""
-    for old, new in OLD_STATUSES.items():
-        text = text.replace(old, new)
-    return text
-
-
 LABELS: dict[str, Word] = {
     "NEW": Word("bad", "#E53935", "Goes wrong now, and did not before or was not attempted."),
     "REASON-CHANGED": Word("bad", "#FB8C00", "Goes wrong as before, for another reason."),

@@ -26,6 +26,7 @@ from opscope.base.results_folder import make_folder, results_folder
 from opscope.base.time_limit import expired
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.masking import SECRET_KEY, mask_url
+from opscope.harness.record.measures import MEASURES
 from opscope.reports.database.compiled_statements import SQLITE_STATEMENTS
 
 if TYPE_CHECKING:
@@ -229,7 +230,11 @@ def refuse_foreign_schema(version: str | None, where: str) -> None:
 @functools.cache
 def views() -> Mapping[str, str]:
     """Name of each view -> its SELECT, ordered so that each view comes after the views that it reads."""
-    selects = {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOM / "views").glob("*.sql"))}
+    measures = ", ".join(f"t.{name}" for name in MEASURES)
+    selects = {
+        path.stem: path.read_text(encoding="utf-8").replace("{measures}", measures)
+        for path in sorted((ROOM / "views").glob("*.sql"))
+    }
     sources = {name: set(_SOURCE.findall(select)) for name, select in selects.items()}
     ordered: dict[str, str] = {}
 

@@ -5,6 +5,8 @@ A test compares the table with the types that PostgreSQL reports for every colum
 
 from __future__ import annotations
 
+from opscope.harness.record import measures
+
 TEXT, COUNT, NUMBER, TRUTH, TIME, LIST = "str", "Int64", "float64", "bool", "datetime64[us, UTC]", "object"
 OF_TYPE = {str: TEXT, int: COUNT, float: NUMBER, bool: TRUTH}
 """Python type of a field -> pandas type of its column."""
@@ -12,21 +14,22 @@ OF_TYPE = {str: TEXT, int: COUNT, float: NUMBER, bool: TRUTH}
 _NAMED = {
     COUNT: """
         all_models alone asked attempt attempted attempted_ops attempted_uses bad bad_ops bad_uses both_ops
-        both_uses build_failed causes cycles cycles_before cycles_now cycles_of_all_uses depth dram_bytes
-        dram_peak_bytes epochs expected_ops export_failed failing_ops fixed_ops fixes flaky_ops
-        framework_missing host_ops inputs l1_peak_bytes link_bytes loop_count microbatch model_count
-        models_missing module_ops new_failures newest news nights_ago noc_bytes not_attempted not_run now_bad
-        one_series ops position prepare_failed ran rank right_before right_now right_ops right_uses right_uses_before
-        right_uses_now simulated_cycles_per_input slower_ops structural uses whole""",
+        both_uses build_failed causes cycles_before cycles_now cycles_of_all_uses depth epochs expected_ops
+        export_failed failing_ops fixed_ops fixes flaky_ops framework_missing host_ops inputs loop_count
+        microbatch model_count models_missing module_ops new_failures newest news nights_ago not_attempted
+        not_run now_bad one_series ops position prepare_failed ran rank right_before right_now right_ops
+        right_uses right_uses_before right_uses_now simulated_cycles_per_input slower_ops structural uses whole""",
     NUMBER: """
-        all_ms compile_ms compile_ms_before compile_ms_now compile_seconds device_ns device_seconds inputs_per_second
-        link_ns pass_rate pass_rate_before pass_rate_of_uses pcc pcc_before pcc_now pop_seconds push_seconds readiness
-        readiness_of_uses run_ns run_spread_ns seconds share simulated_inputs_per_second simulated_seconds_per_input
-        total_seconds utilisation z_max""",
+        all_ms compile_ms compile_ms_before compile_ms_now compile_seconds device_seconds inputs_per_second
+        pass_rate pass_rate_before pass_rate_of_uses pcc pcc_before pcc_now pop_seconds push_seconds readiness
+        readiness_of_uses seconds share simulated_inputs_per_second simulated_seconds_per_input total_seconds
+        z_max""",
     TRUTH: "compiler_changed demo flaky is_expected is_failure jaxlib_changed models_changed timing_only",
     TIME: "first_seen started",
 }
-OF_COLUMN = {name: dtype for dtype, names in _NAMED.items() for name in names.split()}
+OF_COLUMN = {name: dtype for dtype, names in _NAMED.items() for name in names.split()} | {
+    name: OF_TYPE[kind] for name, kind in measures.KINDS.items()
+}
 """Column -> its type in every view; columns that are not listed are text."""
 
 OF_VIEW = {

@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass
 
 from opscope.base.children.temporary_folder import TemporaryFolder
+from opscope.harness.record.measures import MEASURES
 from opscope.harness.record.result_options import OPTIONS
 from opscope.reports.database.database import views
 from opscope.reports.database.frame_types import OF_VIEW, type_of
@@ -56,18 +57,7 @@ SHARED = {
     "z_place": "where that element is: index, tile, face, row of the face",
     "hypothesis": "what made the numbers wrong, if something fits ([triage.md](triage.md))",
     "question": "the question that the numbers failed: `largest`, `systematic`, `placed` or `rounding`",
-    "cycles": "device cycles of one execution",
-    "device_ns": "nanoseconds of one execution on the device",
-    "l1_peak_bytes": "L1 per core",
-    "dram_peak_bytes": "DRAM",
-    "limiter": "what takes most of the cycles: `math`, `noc`, `dram`, `launch`, ...; null in older records",
-    "utilisation": "share of the cycles of all cores in which a core computes",
-    "dram_bytes": "bytes read from and written to DRAM",
-    "noc_bytes": "bytes that the busiest core of each operation receives, summed",
-    "link_bytes": "of a collective: bytes that a chip receives from other chips, at most",
-    "link_ns": "how long that takes; `device_ns` does not count it",
-    "run_ns": "nanoseconds of one execution where something truly executes: the median of a few runs after the first",
-    "run_spread_ns": "how far these runs lie apart; null if there was one alone",
+    **{name: measure.meaning for name, measure in MEASURES.items()},
     "seconds": "time that all stages took the harness",
     "uses": "how often the op occurs in the models",
     "models": "the models",

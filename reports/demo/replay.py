@@ -12,6 +12,7 @@ from typing import Any
 
 from opscope.base.digest import words_digest
 from opscope.harness.record import artifacts
+from opscope.harness.record.measures import MEASURES
 from opscope.harness.record.optest import DEFAULT_BACKEND
 from opscope.harness.record.records import ManifestHeader, OpRow, OpTest, Origin, RunRecord
 from opscope.harness.record.signature import signature
@@ -222,18 +223,7 @@ def _changed(
             "z_place": "",
             "question": "",
             "results": (),
-            "cycles": None,
-            "device_ns": None,
-            "l1_peak_bytes": None,
-            "dram_peak_bytes": None,
-            "limiter": None,
-            "utilisation": None,
-            "dram_bytes": None,
-            "noc_bytes": None,
-            "link_bytes": None,
-            "link_ns": None,
-            "run_ns": None,
-            "run_spread_ns": None,
+            **dict.fromkeys(MEASURES),
             "ran_on": "none",
         }
     return fields

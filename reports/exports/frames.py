@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from opscope.base.installing import install_command
 from opscope.harness.record.errors import InputError, closest
+from opscope.harness.record.measures import KINDS, MEASURES
 from opscope.harness.record.result_options import OPTIONS, record_fields
 from opscope.reports.compare.night_diff import diffs
 from opscope.reports.compare.run_selection import open_runs
@@ -61,18 +62,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "question": Column(TEXT, "question that the numbers failed: `largest`, `systematic`, `placed`, `rounding`"),
         "hypothesis": Column(TEXT, "what made the numbers wrong, if something fits"),
         "second_authority": Column(TEXT, "what a second authority says of the golden; empty where none was asked"),
-        "cycles": Column(COUNT, "device cycles of one execution"),
-        "device_ns": Column(NUMBER, "the same in nanoseconds"),
-        "l1_peak_bytes": Column(COUNT, "L1 per core"),
-        "dram_peak_bytes": Column(COUNT, "DRAM"),
-        "limiter": Column(TEXT, "what takes most of the cycles: `math`, `noc`, `dram`, `launch`, ..."),
-        "utilisation": Column(NUMBER, "share of the cycles of all cores in which a core computes"),
-        "dram_bytes": Column(COUNT, "bytes read from and written to DRAM"),
-        "noc_bytes": Column(COUNT, "bytes that the busiest core of each operation receives, summed"),
-        "link_bytes": Column(COUNT, "of a collective: bytes that a chip receives from other chips, at most"),
-        "link_ns": Column(NUMBER, "how long that takes, in nanoseconds; `device_ns` does not count it"),
-        "run_ns": Column(NUMBER, "nanoseconds of one execution by what truly executes it, median of a few warm runs"),
-        "run_spread_ns": Column(NUMBER, "how far these runs lie apart, in nanoseconds"),
+        **{name: Column(OF_TYPE[KINDS[name]], measure.meaning) for name, measure in MEASURES.items()},
         "seconds": Column(NUMBER, "what all its stages took the harness"),
         "uses": Column(COUNT, "places where it stands, over all models of the run"),
         "models": Column(LIST, "those models"),

@@ -2,7 +2,7 @@
 
 msgspec reads a line several times as fast as pydantic, into objects that the garbage collector does not track. Its
 types are generated from the fields of the records, so that no field is declared twice. A line that does not fit them
-(an older schema, a status of before, a NUL in a text, no record at all) is read by harness/record/store.py, which
+(an older schema, a NUL in a text, no record at all) is read by harness/record/store.py, which
 upgrades it or raises an error. The texts in records that are read here contain no NUL.
 """
 
@@ -20,7 +20,6 @@ import msgspec
 from pydantic import AfterValidator
 from pydantic_core import PydanticUndefined
 
-from opscope.base.statuses import OLD_STATUSES
 from opscope.harness.record.field_types import LEAST, MOST, Matching
 from opscope.harness.record.records import SCHEMA_VERSION, ManifestHeader, OpRow, OpTest, Record
 from opscope.harness.record.stages import WORD, Stage
@@ -30,8 +29,7 @@ from opscope.reports.records.columns import plain
 UNREAD = frozenset({"locations", "sources", "golden"})
 """Fields that no table has; they are not parsed."""
 
-UNUSUAL = (b"\\u0000", *map(str.encode, OLD_STATUSES))
-"""What no line has that is read as it is."""
+NUL = b"\\u0000"
 
 R = TypeVar("R", bound=Record)
 
@@ -49,7 +47,7 @@ def journal(run_dir: Path) -> Iterator[OpTest]:
 
 
 def _read(kind: type[R], line: bytes, where: str) -> R:
-    if not any(word in line for word in UNUSUAL):
+    if NUL not in line:
         try:
             record = decoder(kind).decode(line)
         except (msgspec.MsgspecError, RecursionError):
@@ -109,4 +107,4 @@ def _checked(hint: Any, *checks: Any) -> Any:
         return typing.Annotated[int, msgspec.Meta(ge=LEAST, le=MOST)]
     functions = [check.func for check in checks if isinstance(check, AfterValidator)]
     patterns = [function.pattern for function in functions if isinstance(function, Matching)]
-    return typing.Annotated[hint, msgspec.Meta(pattern=patterns[0])] if patterns else hint
+    return typing.Annotated[hint, msgspec.Meta(pattern=patterns[0])] if patterns else _type(hint)

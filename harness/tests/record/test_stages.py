@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opscope.base.statuses import OLD_STATUSES, STATUSES
-from opscope.harness.record.records import Ledger, StageTime
+from opscope.harness.record.records import StageTime
 from opscope.harness.record.stages import Stage, Status, failed_status, in_order
 
 
@@ -48,16 +47,3 @@ def test_own_stages_stand_where_ops_climbed_them():
 )
 def test_a_failure_before_the_run_is_compile_failed(stage, status):
     assert failed_status(stage) is status
-
-
-def test_records_of_before_are_read_with_the_names_of_today():
-    assert Status("golden_failed") is Status.WRONG_RESULT
-    assert set(OLD_STATUSES.values()) <= set(STATUSES)
-    assert not set(OLD_STATUSES) & set(STATUSES)
-    counts = Ledger.model_validate_json(
-        '{"unique": 2, "by_status": {"golden_failed": 2}, "unsplittable": 0, "uses": {}, "unsplittable_uses": {}, '
-        '"structural": {}, "module_ops": {}}'
-    )
-    assert counts.by_status == {Status.WRONG_RESULT: 2}
-    with pytest.raises(ValueError, match="not a valid Status"):
-        Status("golden_passed")
