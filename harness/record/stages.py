@@ -1,4 +1,4 @@
-"""The stages an op climbs, and the statuses a climb can end in (docs/architecture.md, "The ledger")."""
+"""The stages an op climbs, and the statuses a climb can end in."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from itertools import pairwise
-
-from opscope.base.statuses import OLD_STATUSES
 
 WORD = r"[a-z0-9][a-z0-9_.-]{0,39}"
 """Pattern of a stage of somebody's own backend."""
@@ -86,11 +84,6 @@ class Status(StrEnum):
     SKIPPED = "skipped"
     NOT_RUN = "not_run"
 
-    @classmethod
-    def _missing_(cls, value: object) -> Status | None:
-        """The status that records of before call `value`. Everything that reads a status reads it by this class."""
-        return cls(OLD_STATUSES[value]) if isinstance(value, str) and value in OLD_STATUSES else None
-
 
 class ModelStatus(StrEnum):
     """Why no op of a model could be run."""
@@ -117,7 +110,14 @@ class ImportStatus(StrEnum):
 
 
 FAILED = frozenset(
-    {Status.COMPILE_FAILED, Status.RUN_FAILED, Status.WRONG_RESULT, Status.NO_GOLDEN, Status.TIMEOUT, Status.CRASHED}
+    {
+        Status.COMPILE_FAILED,
+        Status.RUN_FAILED,
+        Status.WRONG_RESULT,
+        Status.NO_GOLDEN,
+        Status.TIMEOUT,
+        Status.CRASHED,
+    }
 )
 """Statuses that fail a test unless a limitation names them."""
 

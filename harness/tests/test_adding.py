@@ -1,4 +1,4 @@
-"""Adding an op, a format, a measure, a model, a backend and an option, each in the one place that docs/architecture.md names.
+"""Adding an op, a format, a measure, a model, a backend and an option, each where docs/architecture.md says.
 
 Done to a copy of the rooms by writing what a newcomer would write. Then a sweep takes the new op of the new model
 through the new backend, and whatever follows from an option has the new one.
