@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from opscope.dashboards.bundle import Assets
+from opscope.dashboards.asset_files import Assets
 from opscope.dashboards.errors import DashboardError
 from opscope.dashboards.home import Served
 from opscope.dashboards.layout import address
@@ -68,18 +68,18 @@ def schedules(assets: Assets, served: Served) -> list[dict[str, Any]]:
     """What inside/alerts.py writes to Superset's database: one map for each file of assets/alerts/."""
     return [
         {
-            "name": doc["name"],
-            "text": doc["text"].strip(),
-            "dashboard": assets.dashboards[doc["dashboard"]]["title"],
-            "path": address(assets.dashboards[doc["dashboard"]]["slug"]),
-            "chart": assets.charts[doc["chart"]]["uuid"],
-            "crontab": doc["crontab"],
-            "sql": doc.get("sql"),
-            "above": doc.get("above", 0),
-            "quiet_seconds": int(doc.get("quiet_hours", 0) * 3600),
+            "name": alert.name,
+            "text": alert.text.strip(),
+            "dashboard": assets.dashboards[alert.dashboard].title,
+            "path": address(assets.dashboards[alert.dashboard].slug),
+            "chart": assets.charts[alert.chart].uuid,
+            "crontab": alert.crontab,
+            "sql": alert.sql,
+            "above": alert.above,
+            "quiet_seconds": int(alert.quiet_hours * 3600),
             "to": served.mail.get("to", []),
         }
-        for doc in assets.alerts.values()
+        for alert in assets.alerts.values()
     ]
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 
-from opscope.dashboards.bundle import Assets, chart_params
-from opscope.dashboards.layout import WIDTH, charts_of
-from opscope.dashboards.viz import KINDS, columns, metrics
-
-UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+from opscope.dashboards.asset_files import WIDTH, Assets
+from opscope.dashboards.bundle import chart_params
+from opscope.dashboards.viz import columns, metrics
 
 
 def problems(assets: Assets) -> list[str]:
@@ -20,73 +17,67 @@ def problems(assets: Assets) -> list[str]:
 
 def _identities(assets: Assets) -> Iterator[str]:
     files = {"datasets": assets.datasets, "charts": assets.charts, "dashboards": assets.dashboards}
-    seen = Counter(doc["uuid"] for docs in files.values() for doc in docs.values())
+    seen = Counter(asset.uuid for of_kind in files.values() for asset in of_kind.values())
     retired = {uuid for uuids in assets.retired.values() for uuid in uuids}
-    for kind, docs in files.items():
-        for name, doc in docs.items():
+    for kind, of_kind in files.items():
+        for name, asset in of_kind.items():
             where = f"{kind}/{name}.yaml"
-            if not UUID.fullmatch(doc["uuid"]):
-                yield f"{where}: expected a uuid, got {doc['uuid']}"
-            if seen[doc["uuid"]] > 1:
-                yield f"{where}: expected a uuid of its own, got {doc['uuid']} twice; try a new one"
-            if doc["uuid"] in retired:
-                yield f"{where}: expected a living uuid, got {doc['uuid']}, which is retired"
+            if seen[asset.uuid] > 1:
+                yield f"{where}: expected a uuid of its own, got {asset.uuid} twice; try a new one"
+            if asset.uuid in retired:
+                yield f"{where}: expected a living uuid, got {asset.uuid}, which is retired"
     for slug, count in Counter(assets.slugs).items():
         if count > 1:
             yield f"dashboards: expected one {slug}, got {count}"
 
 
 def _charts(assets: Assets) -> Iterator[str]:
-    shown = {chart for doc in assets.dashboards.values() for chart in charts_of(doc)}
-    for name, doc in assets.charts.items():
+    shown = {chart for page in assets.dashboards.values() for chart in page.charts}
+    for name, chart in assets.charts.items():
         where = f"charts/{name}.yaml"
-        if doc["kind"] not in KINDS:
-            yield f"{where}: expected a kind of dashboards/viz.py, got {doc['kind']}; try {', '.join(KINDS)}"
+        if chart.dataset not in assets.datasets:
+            yield f"{where}: expected a dataset, got {chart.dataset}; try one of datasets/"
             continue
-        if doc["dataset"] not in assets.datasets:
-            yield f"{where}: expected a dataset, got {doc['dataset']}; try one of datasets/"
-            continue
-        if name not in shown:
+        if chart.below and chart.below not in assets.dashboards:
+            yield f"{where}: expected a dashboard of dashboards/, got {chart.below}; try {', '.join(assets.dashboards)}"
+        elif name not in shown:
             yield f"{where}: expected a dashboard that shows it, got none; try retired.yaml"
-        dataset = assets.datasets[doc["dataset"]]
-        full = chart_params(doc, assets)
+        dataset = assets.datasets[chart.dataset]
+        full = chart_params(chart, assets)
         used = {*columns(full), *(condition["subject"] for condition in full["adhoc_filters"])}
-        for column in sorted(used - set(dataset["columns"])):
-            yield f"{where}: expected a column of {doc['dataset']}, got {column}"
+        for column in sorted(used - set(dataset.columns)):
+            yield f"{where}: expected a column of {chart.dataset}, got {column}"
         used_metrics = {*metrics(full), *filter(None, [full.get("timeseries_limit_metric")])}
-        for metric in sorted(used_metrics - set(dataset["metrics"])):
-            yield f"{where}: expected a metric of {doc['dataset']}, got {metric}"
+        for metric in sorted(used_metrics - set(dataset.metrics)):
+            yield f"{where}: expected a metric of {chart.dataset}, got {metric}"
 
 
 def _dashboards(assets: Assets) -> Iterator[str]:
-    for name, doc in assets.dashboards.items():
+    for name, page in assets.dashboards.items():
         where = f"dashboards/{name}.yaml"
-        chart_names = charts_of(doc)
-        for chart, count in Counter(chart_names).items():
+        for chart, count in Counter(page.charts).items():
             if chart not in assets.charts:
                 yield f"{where}: expected a chart of charts/, got {chart}"
             if count > 1:
                 yield f"{where}: expected {chart} once, got it {count} times"
-        for row in doc["rows"]:
-            width = sum(row.get("charts", {}).values()) + (WIDTH if "text" in row else 0)
-            if width != WIDTH:
-                yield f"{where}: expected a row {WIDTH} wide, got {width} with {', '.join(row.get('charts', {}))}"
-        for chosen, overrides in doc["filters"].items():
-            settings = {**assets.filters.get(chosen, {}), **(overrides or {})}
-            if chosen not in assets.filters:
+        for row in page.rows:
+            if (width := sum(row.charts.values())) != WIDTH:
+                yield f"{where}: expected a row {WIDTH} wide, got {width} with {', '.join(row.charts)}"
+        for chosen in page.filters:
+            if (about := assets.filters.get(chosen)) is None:
                 yield f"{where}: expected a filter of filters.yaml, got {chosen}"
-            elif chosen != "nights" and settings["column"] not in assets.datasets[settings["dataset"]]["columns"]:
-                yield f"{where}: filter {chosen}: expected a column of {settings['dataset']}, got {settings['column']}"
+            elif about.column and about.column not in assets.datasets[about.dataset].columns:
+                yield f"{where}: filter {chosen}: expected a column of {about.dataset}, got {about.column}"
 
 
 def _alerts(assets: Assets) -> Iterator[str]:
-    for name, doc in assets.alerts.items():
+    for name, alert in assets.alerts.items():
         where = f"alerts/{name}.yaml"
-        if doc["dashboard"] not in assets.dashboards:
-            yield f"{where}: expected a dashboard of dashboards/, got {doc['dashboard']}"
-        if doc["chart"] not in assets.charts:
-            yield f"{where}: expected a chart of charts/, got {doc['chart']}"
-        elif assets.charts[doc["chart"]].get("params", {}).get("allow_render_html"):
-            yield f"{where}: expected a chart without HTML, which a mail would show as it is, got {doc['chart']}"
-        if len(doc["crontab"].split()) != 5:
-            yield f"{where}: expected a crontab of five fields, got {doc['crontab']!r}; try '0 7 * * *'"
+        if alert.dashboard not in assets.dashboards:
+            yield f"{where}: expected a dashboard of dashboards/, got {alert.dashboard}"
+        if alert.chart not in assets.charts:
+            yield f"{where}: expected a chart of charts/, got {alert.chart}"
+        elif assets.charts[alert.chart].params.get("allow_render_html"):
+            yield f"{where}: expected a chart without HTML, which a mail would show as it is, got {alert.chart}"
+        if len(alert.crontab.split()) != 5:
+            yield f"{where}: expected a crontab of five fields, got {alert.crontab!r}; try '0 7 * * *'"

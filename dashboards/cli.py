@@ -130,7 +130,7 @@ def up(
 
     Superset gets a virtual environment of its own. Run the command again to change what is served.
     """
-    from opscope.dashboards import alerts, bundle, processes
+    from opscope.dashboards import alerts, asset_files, processes
     from opscope.dashboards.home import Served
     from opscope.dashboards.layout import address
     from opscope.dashboards.results import artifact_roots, results_uri, source
@@ -148,7 +148,7 @@ def up(
             raise DashboardError(option, "an address with http:// or https://", repr(text), "https://host")
     if urlsplit(public_url).path.strip("/"):
         raise DashboardError("--public-url", "an address without a path", public_url, "a host name of its own")
-    assets, settings = bundle.read(), _settings()
+    assets, settings = asset_files.read(), _settings()
     mail = alerts.as_served(
         alerts.read_mail(alerts_to or [settings["alerts_to"] or ""], mail_server or settings["mail_server"])
     )
@@ -271,10 +271,10 @@ def check(as_json: bool, folder: Path | None) -> None:
 
     Exit code 1 if one fails. Superset need not run; a log is only asked for while its server does.
     """
-    from opscope.dashboards import bundle, follow, superset
+    from opscope.dashboards import asset_files, follow, superset
 
     home = _home(folder)
-    lines = superset.run(home, "check_charts", *bundle.read().slugs)
+    lines = superset.run(home, "check_charts", *asset_files.read().slugs)
     rows, alerts, followed = [], [], []
     for line in lines:
         if not line.startswith("{"):

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from opscope.dashboards.bundle import Assets, Doc
+from opscope.dashboards.asset_files import WIDTH, Assets, Chart, Dashboard, Filter
 
-WIDTH = 12
-"""Number of columns in Superset's grid."""
+Doc = dict[str, Any]
+
 ROOT = ["ROOT_ID", "GRID_ID"]
-
-
 TEXT_HEIGHT = 14
 """Height of the links and the text at the top of a dashboard."""
 
 
-def links(doc: Doc, dashboards: Mapping[str, Doc]) -> str:
+def links(page: Dashboard, dashboards: Mapping[str, Dashboard]) -> str:
     """Markdown that leads from a dashboard to all the others."""
     return " · ".join(
-        f"**{other['title']}**" if other["slug"] == doc["slug"] else f"[{other['title']}]({address(other['slug'])})"
+        f"**{other.title}**" if other.slug == page.slug else f"[{other.title}]({address(other.slug)})"
         for other in dashboards.values()
     )
 
@@ -30,25 +27,28 @@ def address(slug: str) -> str:
     return f"/superset/dashboard/{slug}/"
 
 
-def position(doc: Doc, charts: Mapping[str, Doc], numbers: Mapping[str, int], dashboards: Mapping[str, Doc]) -> Doc:
+def position(page: Dashboard, assets: Assets, numbers: Mapping[str, int]) -> Doc:
     """The layout tree: links and text, then one ROW per row of the file, its charts as wide and high as it says."""
     tree: Doc = {
         "DASHBOARD_VERSION_KEY": "v2",
         "ROOT_ID": {"type": "ROOT", "id": "ROOT_ID", "children": ["GRID_ID"]},
-        "HEADER_ID": {"type": "HEADER", "id": "HEADER_ID", "meta": {"text": doc["title"]}},
+        "HEADER_ID": {"type": "HEADER", "id": "HEADER_ID", "meta": {"text": page.title}},
         "GRID_ID": {"type": "GRID", "id": "GRID_ID", "parents": ["ROOT_ID"], "children": []},
     }
-    head = {"text": f"{links(doc, dashboards)}\n\n{doc['text']}", "height": TEXT_HEIGHT}
-    for number, row in enumerate([head, *doc["rows"]]):
-        name = f"ROW-{number}"
-        tree["GRID_ID"]["children"].append(name)
-        cells = [_text(name, number, row)] if "text" in row else []
-        cells += [
-            _chart(name, chart, width, row["height"], charts, numbers) for chart, width in row.get("charts", {}).items()
-        ]
-        tree[name] = {
+    text = {"code": f"{links(page, assets.dashboards)}\n\n{page.text}", "width": WIDTH, "height": TEXT_HEIGHT}
+    rows = [[_cell("MARKDOWN", "0", 0, text)]]
+    for number, row in enumerate(page.rows, 1):
+        rows.append([])
+        for name, width in row.charts.items():
+            chart = assets.charts[name]
+            # chartId is a number within the bundle: the importer replaces it, but fails if it is missing.
+            meta = {"chartId": numbers[name], "uuid": chart.uuid, "sliceName": chart.name}
+            rows[number].append(_cell("CHART", name, number, meta | {"width": width, "height": row.height}))
+    for number, cells in enumerate(rows):
+        tree["GRID_ID"]["children"].append(f"ROW-{number}")
+        tree[f"ROW-{number}"] = {
             "type": "ROW",
-            "id": name,
+            "id": f"ROW-{number}",
             "parents": ROOT,
             "children": [cell["id"] for cell in cells],
             "meta": {"background": "BACKGROUND_TRANSPARENT"},
@@ -57,93 +57,69 @@ def position(doc: Doc, charts: Mapping[str, Doc], numbers: Mapping[str, int], da
     return tree
 
 
-def _chart(row: str, name: str, width: int, height: int, charts: Mapping[str, Doc], numbers: Mapping[str, int]) -> Doc:
-    # chartId is a number within the bundle: the importer replaces it, but fails if it is missing.
-    meta = {
-        "chartId": numbers[name],
-        "uuid": charts[name]["uuid"],
-        "sliceName": charts[name]["name"],
-        "width": width,
-        "height": height,
-    }
-    return {"type": "CHART", "id": f"CHART-{name}", "children": [], "parents": [*ROOT, row], "meta": meta}
+def _cell(kind: str, name: str, row: int, meta: Doc) -> Doc:
+    return {"type": kind, "id": f"{kind}-{name}", "children": [], "parents": [*ROOT, f"ROW-{row}"], "meta": meta}
 
 
-def _text(row: str, number: int, doc: Doc) -> Doc:
-    meta = {"code": doc["text"], "width": WIDTH, "height": doc["height"]}
-    return {"type": "MARKDOWN", "id": f"MARKDOWN-{number}", "children": [], "parents": [*ROOT, row], "meta": meta}
-
-
-def native_filters(doc: Doc, assets: Assets, numbers: Mapping[str, int]) -> list[Doc]:
+def native_filters(page: Dashboard, assets: Assets, numbers: Mapping[str, int]) -> list[Doc]:
     """The dashboard's native filters, in the order of its file."""
-    chart_names = charts_of(doc)
     filters = []
-    for name, overrides in doc["filters"].items():
-        settings: dict[str, Any] = {**assets.filters[name], **(overrides or {})}
-        excluded = [numbers[chart] for chart in chart_names if _is_excluded(name, assets.charts[chart], assets)]
-        extra: Doc = {"sortMetric": settings["sort"]} if "sort" in settings else {}
-        if settings.get("first"):
+    for name in page.filters:
+        chosen = assets.filters[name]
+        excluded = [numbers[chart] for chart in page.charts if _is_excluded(name, assets.charts[chart], assets)]
+        extra: Doc = {"sortMetric": chosen.sort} if chosen.sort else {}
+        if chosen.first:
             extra["requiredFirst"] = True  # applied when the page opens, not at the next *Apply*
+        of_column = chosen.column and {
+            "column": {"name": chosen.column},
+            "datasetUuid": assets.datasets[chosen.dataset].uuid,
+        }
         filters.append(
             extra
             | {
                 "id": f"NATIVE_FILTER-{name}",
-                "name": settings["name"],
+                "name": chosen.name,
                 "type": "NATIVE_FILTER",
-                "filterType": "filter_time" if name == "nights" else "filter_select",
-                "description": settings.get("description", ""),
-                "controlValues": _controls(name, settings),
-                "targets": [{}]
-                if name == "nights"
-                else [
-                    {
-                        "column": {"name": settings["column"]},
-                        "datasetUuid": assets.datasets[settings["dataset"]]["uuid"],
-                    }
-                ],
+                "filterType": "filter_select" if of_column else "filter_time",
+                "description": chosen.description,
+                "controlValues": _controls(chosen),
+                "targets": [of_column or {}],
                 "scope": {"rootPath": ["ROOT_ID"], "excluded": excluded},
                 "cascadeParentIds": [],
-                "defaultDataMask": _default(settings),
+                "defaultDataMask": _default(chosen.default),
             }
         )
     return filters
 
 
-def _is_excluded(name: str, chart: Doc, assets: Assets) -> bool:
+def _is_excluded(name: str, chart: Chart, assets: Assets) -> bool:
     """Whether a filter does not apply to a chart, such as a time filter to a chart of the newest night.
 
     A status filter does not apply to rates: over the ops of one status, a rate would be 0 or 1.
     """
-    if chart.get("unfiltered"):
+    if chart.unfiltered:
         return True
     if name == "nights":
-        newest = assets.datasets[chart["dataset"]].get("newest_only", False)
-        return newest or any(condition["column"] == "newest" for condition in chart.get("where", ()))
-    return name == "status" and chart.get("rate", False)
+        newest = assets.datasets[chart.dataset].newest_only
+        return newest or any(condition.column == "newest" for condition in chart.where)
+    return name == "status" and chart.rate
 
 
-def charts_of(doc: Doc) -> list[str]:
-    """The charts of a dashboard, from top to bottom."""
-    return [chart for row in doc["rows"] for chart in row.get("charts", {})]
-
-
-def _controls(name: str, doc: Doc) -> Doc:
-    if name == "nights":
+def _controls(chosen: Filter) -> Doc:
+    if not chosen.column:
         return {"enableEmptyFilter": False}
-    first = bool(doc.get("first"))
-    order = {"sortAscending": False} if "sort" in doc else {}
+    order = {"sortAscending": False} if chosen.sort else {}
     return order | {
-        "enableEmptyFilter": first,
-        "defaultToFirstItem": first,
-        "multiSelect": not doc.get("one", False),
-        "searchAllOptions": bool(doc.get("many")),
+        "enableEmptyFilter": chosen.first,
+        "defaultToFirstItem": chosen.first,
+        "multiSelect": not chosen.one,
+        "searchAllOptions": chosen.many,
         "inverseSelection": False,
         "creatable": False,
     }
 
 
-def _default(doc: Doc) -> Doc:
-    span = doc.get("default")
+def _default(span: str) -> Doc:
     if not span:
         return {"extraFormData": {}, "filterState": {}, "ownState": {}}
     return {"extraFormData": {"time_range": span}, "filterState": {"value": span}, "ownState": {}}

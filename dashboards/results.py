@@ -10,7 +10,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from opscope.base.results_folder import results_folder
-from opscope.dashboards.bundle import Source, ViewComment, read, stored_columns
+from opscope.dashboards.asset_files import read
+from opscope.dashboards.bundle import Source, ViewComment
 from opscope.dashboards.errors import DashboardError
 
 
@@ -44,7 +45,7 @@ def results_uri(url: str | None) -> Results:
         missing = missing or [
             f"{name}.{column}"
             for name, dataset in read().datasets.items()
-            for column in sorted(set(stored_columns(dataset)) - {each["name"] for each in inspector.get_columns(name)})
+            for column in sorted(set(dataset.stored_columns) - {each["name"] for each in inspector.get_columns(name)})
         ]
     if missing:
         upgrade = f"opscope db upgrade --db {shown(parsed)}"

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from opscope.base.digest import digest_of_sources, json_digest, source_files, words_digest
 from opscope.base.live import progress
-from opscope.dashboards import alerts, bundle, checks, install, processes, superset
-from opscope.dashboards.bundle import ASSETS, Source
+from opscope.dashboards import alerts, asset_files, bundle, checks, install, processes, superset
+from opscope.dashboards.asset_files import ASSETS
+from opscope.dashboards.bundle import Source
 from opscope.dashboards.errors import DashboardError
 from opscope.dashboards.home import ROOM, Home, Served
 
@@ -47,7 +48,7 @@ def bring_up(home: Home, request: UpRequest, echo: Echo) -> None:
         echo(f"{time.monotonic() - began:6.1f} s  {step}")
         progress.step(step.strip())
 
-    assets = bundle.read()
+    assets = asset_files.read()
     if problems := checks.problems(assets):
         raise DashboardError(str(ASSETS), "sound assets", problems[0])
     install.ensure(home, echo_time, request.python)
@@ -108,7 +109,7 @@ def _secrets(home: Home) -> None:
     home.secret("admin_password", 18)
 
 
-def provision(home: Home, assets: bundle.Assets, request: UpRequest, echo: Echo, prepared: bool = False) -> None:
+def provision(home: Home, assets: asset_files.Assets, request: UpRequest, echo: Echo, prepared: bool = False) -> None:
     """Imports the bundle and sets who can see it, unless the same was imported last."""
     files = bundle.render(assets, request.source)
     password = home.admin_password.read_text(encoding="utf-8")

@@ -6,7 +6,11 @@ chart written by hand has none, and without it a chart cannot be exported as CSV
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from opscope.dashboards.asset_files import Condition
 
 Params = dict[str, Any]
 
@@ -105,16 +109,37 @@ KINDS: dict[str, Params] = {
 }
 """Superset's name of a kind of chart -> its default params."""
 
+_OF_ALL = "groupby metric metrics x_axis timeseries_limit_metric row_limit order_desc"
+_OF_SERIES = (
+    "contributionMode logAxis truncateYAxis xAxisForceCategorical xAxisLabelRotation x_axis_title x_axis_title_margin "
+    "y_axis_title"
+)
+_WITHOUT_DEFAULT = {
+    "big_number_total": "conditional_formatting subtitle",
+    "big_number": "subheader y_axis_format",
+    "echarts_timeseries_bar": _OF_SERIES,
+    "echarts_timeseries_line": _OF_SERIES,
+    "heatmap_v2": "y_axis_format",
+    "table": "column_config conditional_formatting server_pagination",
+    "pivot_table_v2": "groupbyRows groupbyColumns",
+}
+"""Kind -> the params that a chart may have and that are not there without its file."""
 
-def params(kind: str, own: Params, where: list[Params], time: str | None) -> Params:
+
+def known_params(kind: str) -> frozenset[str]:
+    """The params that a chart of that kind may have. Superset ignores any other without a word."""
+    return frozenset({*KINDS[kind], *_OF_ALL.split(), *_WITHOUT_DEFAULT[kind].split()})
+
+
+def params(kind: str, own: Params, where: Sequence[Condition], time: str | None) -> Params:
     """All params of a chart; `where`: its own filters, `time`: the column to which a night filter applies."""
     filters = [
         {
             "clause": "WHERE",
             "expressionType": "SIMPLE",
-            "subject": condition["column"],
-            "operator": condition["is"],
-            "comparator": condition.get("value"),
+            "subject": condition.column,
+            "operator": condition.operator,
+            "comparator": condition.value,
         }
         for condition in where
     ]

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from opscope.dashboards import bundle
-from opscope.dashboards.layout import address, charts_of
+from opscope.dashboards import asset_files
+from opscope.dashboards.layout import address
 from opscope.dashboards.tests.browser import BUSY, BUSY_CHARTS, HOLDER, Window, chromium, window
 
 WIDTHS = {390: 844, 1280: 800, 1920: 1080}
@@ -74,7 +74,7 @@ def crawl(
     names: Sequence[str] = (),
 ) -> Crawl:
     """Opens the dashboards in `names`, or all; the pids of the `server` say whose processor time counts."""
-    assets, found, pids = bundle.read(), Crawl(), list(server)
+    assets, found, pids = asset_files.read(), Crawl(), list(server)
     for user in users:
         for width in widths:
             with window(browser, base) as one:
@@ -100,14 +100,14 @@ def _visit(
     person.on("request", lambda r: queries.append(r.url) if "/api/v1/chart/data" in r.url else None)
     for name in names:
         doc = assets.dashboards[name]
-        place = f"{who}: {doc['title']}"
+        place = f"{who}: {doc.title}"
         print(place, file=sys.stderr, flush=True)
         for noted in (one.failed, one.outside, one.errors):
             noted.clear()
-        charts = one.open(doc["slug"])
+        charts = one.open(doc.slug)
         found.opened += 1
-        if charts != len(charts_of(doc)):
-            found.wrong.append(f"{place}: expected {len(charts_of(doc))} charts, got {charts}")
+        if charts != len(doc.charts):
+            found.wrong.append(f"{place}: expected {len(doc.charts)} charts, got {charts}")
         found.wrong += [f"{place}: {text}" for text in (*one.alerts(), *one.failed, *one.outside, *one.errors)]
         wide = one.page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
         if wide > 0:
@@ -116,7 +116,7 @@ def _visit(
             "all => all.map(a => a.getAttribute('href'))"
         )
         targets = {urlsplit(link).path for link in links if link.startswith("/superset/dashboard/") and "?" not in link}
-        others = {address(slug) for slug in assets.slugs} - {address(doc["slug"])}
+        others = {address(slug) for slug in assets.slugs} - {address(doc.slug)}
         if targets != others:
             found.wrong.append(f"{place}: expected links to all others, got {sorted(targets ^ others)} amiss")
         kinds |= {kind: link for link in links if (kind := _kind(link))}
@@ -165,7 +165,7 @@ def first_screens(
     times: int,
 ) -> list[Screen]:
     """Opens each dashboard in `names` once, so that all caches are warm, then `times` times, which it measures."""
-    assets, pids, screens = bundle.read(), list(server), []
+    assets, pids, screens = asset_files.read(), list(server), []
     for user in users:
         for width in widths:
             with window(browser, base) as one:
@@ -178,7 +178,7 @@ def first_screens(
                     doc = assets.dashboards[name]
                     link = f"{base}{address(doc['slug'])}"
                     for number in range(times + 1):
-                        screen = _first_screen(person, link, f"{user} at {width}: {doc['title']}", queries, pids)
+                        screen = _first_screen(person, link, f"{user} at {width}: {doc.title}", queries, pids)
                         screens += [screen] if number else []
     return screens
 
@@ -226,7 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--users", nargs="+", choices=USERS, default=USERS)
     parser.add_argument("--widths", nargs="+", type=int, choices=WIDTHS, default=tuple(WIDTHS))
     parser.add_argument("--pictures", type=Path)
-    parser.add_argument("--dashboards", nargs="+", choices=list(bundle.read().dashboards), help="default: all")
+    parser.add_argument("--dashboards", nargs="+", choices=list(asset_files.read().dashboards), help="default: all")
     parser.add_argument("--first-screens", type=int, metavar="N", help="only measure first screens, N times each")
     options = parser.parse_args(arguments)
     served = json.loads((options.home / "served.json").read_text())
@@ -237,7 +237,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     server = [int(about["pid"]) for name, about in processes.items() if name == "superset"]
     base = f"http://127.0.0.1:{served['port']}"
     with chromium() as browser:
-        names = options.dashboards or list(bundle.read().dashboards)
+        names = options.dashboards or list(asset_files.read().dashboards)
         if options.first_screens:
             who = options.users, options.widths, names
             found = Crawl(screens=first_screens(browser, base, password, server, *who, options.first_screens))

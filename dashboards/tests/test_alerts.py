@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from opscope.dashboards import bundle
+from opscope.dashboards import asset_files
 from opscope.dashboards.alerts import PASSWORD_VARIABLE, as_served, read_mail, schedules
 from opscope.dashboards.errors import DashboardError
 from opscope.dashboards.home import Served
 from opscope.dashboards.processes import free_port
 from opscope.dashboards.tests.installation import Installation
 
-ASSETS = bundle.read()
+ASSETS = asset_files.read()
 OFF = Served("sqlite:///x", "x", "127.0.0.1", 1, "", "", False)
 
 
@@ -96,16 +96,16 @@ def rows(installation: Installation) -> dict[str, tuple[bool, str]]:
 
 @pytest.mark.slow
 def test_alerts_are_off_and_say_what_they_would_send(installation: Installation) -> None:
-    names = {doc["name"] for doc in ASSETS.alerts.values()}
+    names = {alert.name for alert in ASSETS.alerts.values()}
     assert rows(installation) == dict.fromkeys(names, (False, "Not triggered"))
     assert "alerts" not in installation.status["processes"]
     lines = {row["alert"]: row for row in json.loads(installation.run("check", "--json")) if "alert" in row}
-    assert set(lines) == {doc["name"] for doc in ASSETS.alerts.values() if "sql" in doc}
-    for doc in ASSETS.alerts.values():
-        if "sql" in doc:
-            value = installation.ask(doc["sql"])
-            line = {"alert": doc["name"], "on": False, "value": value, "sent": value > doc["above"], "error": ""}
-            assert lines[doc["name"]] == line
+    assert set(lines) == {alert.name for alert in ASSETS.alerts.values() if alert.sql}
+    for alert in ASSETS.alerts.values():
+        if alert.sql:
+            value = installation.ask(alert.sql)
+            line = {"alert": alert.name, "on": False, "value": value, "sent": value > alert.above, "error": ""}
+            assert lines[alert.name] == line
     assert any(line["sent"] for line in lines.values())
     assert rows(installation) == dict.fromkeys(names, (False, "Not triggered"))  # they were only tried
 
@@ -113,7 +113,7 @@ def test_alerts_are_off_and_say_what_they_would_send(installation: Installation)
 @pytest.mark.slow
 def test_mail_arrives_once_an_address_is_given(installation: Installation, mailbox: tuple[int, list[Any]]) -> None:
     port, sent = mailbox
-    worse = ASSETS.alerts["worse"]["name"]
+    worse = ASSETS.alerts["worse"].name
     try:
         installation.up("--alerts-to", "team@example.org", "--mail-server", f"smtp+plain://127.0.0.1:{port}")
         assert {active for active, _ in rows(installation).values()} == {True}

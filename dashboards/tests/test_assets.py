@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import json
 import sqlite3
@@ -14,9 +13,10 @@ from typing import Any
 import pytest
 
 from opscope.base.statuses import label_colours
-from opscope.dashboards import bundle, checks
-from opscope.dashboards.bundle import Assets, Source, ViewComment
-from opscope.dashboards.layout import charts_of
+from opscope.dashboards import asset_files, bundle, checks
+from opscope.dashboards.asset_files import Chart, Condition, Row
+from opscope.dashboards.bundle import Source, ViewComment
+from opscope.dashboards.errors import DashboardError
 from opscope.dashboards.viz import columns, metrics
 from opscope.reports.database.ask import questions
 from opscope.reports.database.database import open_database, views
@@ -24,7 +24,7 @@ from opscope.reports.pages import charts
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.sample_run import NASTY, make_run
 
-ASSETS = bundle.read()
+ASSETS = asset_files.read()
 SOURCE = Source("sqlite:///file:/r.sqlite?mode=ro&uri=true", "http://127.0.0.1:1")
 
 
@@ -39,7 +39,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Conne
 
 def test_the_files_are_sound() -> None:
     assert checks.problems(ASSETS) == []
-    assert [doc["title"] for doc in ASSETS.dashboards.values()] == [
+    assert [page.title for page in ASSETS.dashboards.values()] == [
         "Start",
         "Tonight",
         "Op coverage",
@@ -50,38 +50,80 @@ def test_the_files_are_sound() -> None:
     ]
 
 
-def broken(change: Any) -> list[str]:
-    """What the checks say after one change."""
-    docs = [copy.deepcopy(dict(d)) for d in (ASSETS.datasets, ASSETS.charts, ASSETS.dashboards, ASSETS.filters)]
-    retired = copy.deepcopy(dict(ASSETS.retired))
-    change(*docs, retired)
-    return checks.problems(Assets(*docs, retired))
+def changed(kind: str, name: str, **fields: Any) -> list[str]:
+    """What the checks say after a change of one asset: fields of a chart, a dashboard, a filter or an alert."""
+    of_kind = getattr(ASSETS, kind)
+    asset = of_kind[name].model_copy(update=fields)
+    return checks.problems(dataclasses.replace(ASSETS, **{kind: {**of_kind, name: asset}}))
+
+
+HEAVIEST = ASSETS.charts["heaviest"]
+TONIGHT = ASSETS.dashboards["tonight"]
+ONE_ROW = TONIGHT.rows[0]
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("kind", "name", "fields", "says"),
     [
-        (lambda d, c, b, f, r: c["newest_nights"].update(uuid=c["heaviest"]["uuid"]), "twice"),
-        (lambda d, c, b, f, r: c["newest_nights"].update(uuid="not one"), "expected a uuid, got not one"),
-        (lambda d, c, b, f, r: c["newest_nights"].update(dataset="gone"), "expected a dataset, got gone"),
-        (lambda d, c, b, f, r: c["newest_nights"].update(kind="pie"), "got pie"),
-        (lambda d, c, b, f, r: c["heaviest"]["params"].update(groupby=["colour"]), "got colour"),
-        (lambda d, c, b, f, r: c["heaviest"]["params"].update(metrics=["weight"]), "got weight"),
+        ("charts", "newest_nights", {"uuid": HEAVIEST.uuid}, "twice"),
+        ("charts", "newest_nights", {"dataset": "gone"}, "expected a dataset, got gone"),
+        ("charts", "heaviest", {"params": {**HEAVIEST.params, "groupby": ["colour"]}}, "got colour"),
+        ("charts", "heaviest", {"params": {**HEAVIEST.params, "metrics": ["weight"]}}, "got weight"),
+        ("charts", "heaviest", {"where": (Condition.model_validate({"column": "colour", "is": "=="}),)}, "got colour"),
+        ("charts", "heaviest", {"below": "gone"}, "expected a dashboard of dashboards/, got gone; try start, tonight"),
+        ("dashboards", "coverage", {"rows": ()}, "expected a dashboard that shows it, got none"),
         (
-            lambda d, c, b, f, r: c["newest_nights"].update(where=[{"column": "colour", "is": "==", "value": 1}]),
-            "got colour",
+            "dashboards",
+            "tonight",
+            {"rows": (ONE_ROW.model_copy(update={"charts": {**ONE_ROW.charts, "newest_nights": 3}}),)},
+            "got 15",
         ),
-        (lambda d, c, b, f, r: b["coverage"]["rows"].pop(), "expected a dashboard that shows it, got none"),
-        (lambda d, c, b, f, r: b["tonight"]["rows"][0]["charts"].update(newest_nights=3), "got 15"),
-        (lambda d, c, b, f, r: b["tonight"]["rows"].append({"height": 1, "charts": {"gone": 12}}), "got gone"),
-        (lambda d, c, b, f, r: b["tonight"]["filters"].update(gone=None), "got gone"),
-        (lambda d, c, b, f, r: f["model"].update(column="colour"), "got colour"),
-        (lambda d, c, b, f, r: b["tonight"].update(slug="opscope-op"), "got 2"),
-        (lambda d, c, b, f, r: r.update(charts=[c["newest_nights"]["uuid"]]), "which is retired"),
+        ("dashboards", "tonight", {"rows": (*TONIGHT.rows, Row(height=1, charts={"gone": 12}))}, "got gone"),
+        ("dashboards", "tonight", {"filters": ("gone",)}, "got gone"),
+        ("dashboards", "tonight", {"slug": "opscope-op"}, "got 2"),
+        ("filters", "model", {"column": "colour"}, "got colour"),
+        ("alerts", "worse", {"dashboard": "gone"}, "alerts/worse.yaml: expected a dashboard of dashboards/, got gone"),
+        ("alerts", "worse", {"chart": "gone"}, "alerts/worse.yaml: expected a chart of charts/, got gone"),
+        ("alerts", "worse", {"chart": "failing_rows"}, "alerts/worse.yaml: expected a chart without HTML"),
+        ("alerts", "worse", {"crontab": "daily"}, "a crontab of five fields, got 'daily'; try '0 7 * * *'"),
     ],
 )
-def test_the_checks_notice(change: Any, says: str) -> None:
-    assert [line for line in broken(change) if says in line], says
+def test_the_checks_notice(kind: str, name: str, fields: dict[str, Any], says: str) -> None:
+    assert [line for line in changed(kind, name, **fields) if says in line], says
+
+
+def test_a_retired_object_does_not_come_back() -> None:
+    retired = dataclasses.replace(ASSETS, retired={"charts": [HEAVIEST.uuid]})
+    assert [line for line in checks.problems(retired) if line.startswith("charts/heaviest.yaml: ")]
+
+
+CHART = {"name": "A chart", "dataset": "dashboard_ops", "kind": "table"}
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({**CHART, "kind": "pie"}, "charts/new.yaml: expected a kind of dashboards/viz.py ("),
+        ({**CHART, "uuid": "not one"}, "charts/new.yaml: uuid: expected String should match pattern"),
+        ({**CHART, "datasets": "x"}, "charts/new.yaml: expected only fields of asset_files.Chart, got `datasets`"),
+        ({"name": "A chart", "kind": "table"}, "charts/new.yaml: expected `dataset`, got none"),
+        ({**CHART, "params": {"metrix": ["a"]}}, "expected a parameter of table, got metrix; try metric"),
+        (
+            {**CHART, "where": [{"column": "a", "is": "~"}]},
+            "charts/new.yaml: where.0.is: expected Input should be '=='",
+        ),
+    ],
+)
+def test_a_file_that_is_wrong_is_refused_by_its_field(values: dict[str, Any], says: str) -> None:
+    with pytest.raises(DashboardError) as error:
+        asset_files.parse(Chart, values, "charts/new.yaml")
+    assert str(error.value).startswith(says) or says in str(error.value)
+
+
+def test_an_object_without_a_uuid_has_that_of_its_name() -> None:
+    chart = asset_files.parse(Chart, CHART, "charts/new.yaml")
+    assert chart.uuid == asset_files.uuid_of("chart", "new")
+    assert ASSETS.charts["all_models"].uuid == "05213744-67d4-55f1-8551-9f8dc759fc33"
 
 
 def test_datasets_have_the_columns_of_their_views(database: sqlite3.Connection) -> None:
@@ -89,15 +131,15 @@ def test_datasets_have_the_columns_of_their_views(database: sqlite3.Connection) 
     for name, doc in ASSETS.datasets.items():
         assert name in made
         columns_of_view = [row[0] for row in database.execute(f"SELECT * FROM {name} LIMIT 0").description]
-        assert sorted(bundle.stored_columns(doc)) == sorted(columns_of_view), name
-        for about in doc["columns"].values():
-            assert about.get("text_of", columns_of_view[0]) in columns_of_view
+        assert sorted(doc.stored_columns) == sorted(columns_of_view), name
+        for about in doc.columns.values():
+            assert (about.text_of or columns_of_view[0]) in columns_of_view
 
 
-def query_of(doc: dict[str, Any]) -> tuple[str, list[Any]]:
+def query_of(doc: Chart) -> tuple[str, list[Any]]:
     """The SQL that Superset makes of a chart, near enough, and its values."""
     full = bundle.chart_params(doc, ASSETS)
-    dataset = bundle.dataset(doc["dataset"], ASSETS.datasets[doc["dataset"]], SOURCE)
+    dataset = bundle.dataset(doc.dataset, ASSETS.datasets[doc.dataset], SOURCE)
     expressions = {c["column_name"]: c["expression"] or c["column_name"] for c in dataset["columns"]}
     measured = {m["metric_name"]: m["expression"] for m in dataset["metrics"]}
     groups = [expressions[name] for name in columns(full)]
@@ -111,7 +153,7 @@ def query_of(doc: dict[str, Any]) -> tuple[str, list[Any]]:
         marks = f"({', '.join('?' * len(many))})" if isinstance(value, list) else "?"
         tests.append(f"{expressions[condition['subject']]} {operator} {marks}")
         values += many
-    sql = f"SELECT {', '.join(selected)} FROM {doc['dataset']}"
+    sql = f"SELECT {', '.join(selected)} FROM {doc.dataset}"
     sql += f" WHERE {' AND '.join(tests)}" if tests else ""
     return sql + (f" GROUP BY {', '.join(groups)}" if groups and metrics(full) else ""), values
 
@@ -122,27 +164,11 @@ def test_every_query_runs(database: sqlite3.Connection, name: str) -> None:
     database.execute(sql, values).fetchall()
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"dashboard": "gone"}, "expected a dashboard of dashboards/, got gone"),
-        ({"chart": "gone"}, "expected a chart of charts/, got gone"),
-        ({"chart": "failing_rows"}, "expected a chart without HTML"),
-        ({"crontab": "daily"}, "expected a crontab of five fields, got 'daily'; try '0 7 * * *'"),
-    ],
-)
-def test_the_checks_notice_a_wrong_alert(change: dict[str, str], says: str) -> None:
-    alerts = {**ASSETS.alerts, "worse": {**ASSETS.alerts["worse"], **change}}
-    (line,) = checks.problems(dataclasses.replace(ASSETS, alerts=alerts))
-    assert line.startswith("alerts/worse.yaml: ")
-    assert says in line
-
-
 def test_every_alert_asks_for_one_number(database: sqlite3.Connection) -> None:
     assert len(ASSETS.alerts) == 3
     for name, doc in ASSETS.alerts.items():
-        if "sql" in doc:
-            ((value,),) = database.execute(doc["sql"]).fetchall()
+        if doc.sql:
+            ((value,),) = database.execute(doc.sql).fetchall()
             assert value >= 0, name
 
 
@@ -215,10 +241,10 @@ def test_a_table_that_renders_html_shows_no_column_as_it_is() -> None:
     }
     for name, doc in ASSETS.charts.items():
         full = bundle.chart_params(doc, ASSETS)
-        about = ASSETS.datasets[doc["dataset"]]["columns"]
+        about = ASSETS.datasets[doc.dataset].columns
         if full.get("allow_render_html"):
-            raw = {column for column in columns(full) if not {"text_of", "link"} & set(about[column])}
-            numbers = {column for column in raw if about[column].get("type") == "count"}
+            raw = {column for column in columns(full) if not (about[column].text_of or about[column].link)}
+            numbers = {column for column in raw if about[column].type == "count"}
             assert raw - numbers <= safe, name
 
 
@@ -264,7 +290,7 @@ def test_rates_keep_all_statuses_and_newest_charts_all_nights() -> None:
     assert number["pass_rate_by_night"] in spared["Status"]
     assert number["failing_tonight"] in spared["Nights"]
     assert number["changes_by_night"] not in spared["Status"] | spared["Nights"]
-    assert set(number) == set(charts_of(ASSETS.dashboards["tonight"]))
+    assert set(number) == set(ASSETS.dashboards["tonight"].charts)
 
 
 def test_every_dashboard_has_the_colours_that_the_report_has() -> None:

@@ -79,7 +79,6 @@ def test_sqlite_is_named_read_only_whatever_its_path(database: str) -> None:
 
 def test_a_database_without_the_views_of_charts_says_how_to_get_them(database: str) -> None:
     with closing(sqlite3.connect(database.removeprefix("sqlite:///"))) as connection:
-        connection.execute("DROP VIEW board_ops")
         connection.execute("DROP VIEW dashboard_ops")
     with pytest.raises(
         DashboardError, match=r"--db: .*without `dashboard_ops`; try opscope db upgrade --db sqlite:///"

@@ -7,26 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from opscope.dashboards import bundle, follow
+from opscope.dashboards import asset_files, follow
 from opscope.dashboards.home import ROOM, Home, Served
-from opscope.dashboards.layout import address, charts_of, position
+from opscope.dashboards.layout import address, position
 from opscope.dashboards.up import artifact_command
 
 sys.path.insert(0, str(ROOM / "inside"))  # as Superset's configuration does
 import narrow  # type: ignore[import-not-found]
 
-ASSETS = bundle.read()
+ASSETS = asset_files.read()
 NUMBERS = {name: number for number, name in enumerate(ASSETS.charts, 1)}
 
 
 @pytest.mark.parametrize("name", ASSETS.dashboards)
 def test_a_narrow_window_has_every_chart_once_in_the_same_order(name: str) -> None:
     doc = ASSETS.dashboards[name]
-    wide = position(doc, ASSETS.charts, NUMBERS, ASSETS.dashboards)
+    wide = position(doc, ASSETS, NUMBERS)
     tree = narrow.narrow(wide)
     rows = [tree[row] for row in tree["GRID_ID"]["children"]]
     cells = [cell for row in rows for cell in row["children"]]
-    assert cells[1:] == [f"CHART-{chart}" for chart in charts_of(doc)]
+    assert cells[1:] == [f"CHART-{chart}" for chart in doc.charts]
     for row in rows:
         widths = [tree[cell]["meta"]["width"] for cell in row["children"]]
         assert sum(widths) == 12
@@ -37,9 +37,9 @@ def test_a_narrow_window_has_every_chart_once_in_the_same_order(name: str) -> No
 @pytest.mark.parametrize("name", ASSETS.dashboards)
 def test_every_dashboard_leads_to_all_others_and_says_what_to_do(name: str) -> None:
     doc = ASSETS.dashboards[name]
-    head = position(doc, ASSETS.charts, NUMBERS, ASSETS.dashboards)["MARKDOWN-0"]["meta"]["code"]
-    assert {slug for slug in ASSETS.slugs if f"]({address(slug)})" in head} == set(ASSETS.slugs) - {doc["slug"]}
-    assert doc["text"].strip() in head
+    head = position(doc, ASSETS, NUMBERS)["MARKDOWN-0"]["meta"]["code"]
+    assert {slug for slug in ASSETS.slugs if f"]({address(slug)})" in head} == set(ASSETS.slugs) - {doc.slug}
+    assert doc.text.strip() in head
 
 
 def test_run_folders_are_served_from_wherever_the_server_starts(

@@ -20,8 +20,7 @@ from typing import Any
 
 import pytest
 
-from opscope.dashboards import bundle
-from opscope.dashboards.layout import charts_of
+from opscope.dashboards import asset_files
 from opscope.dashboards.tests.browser import BUSY_CHARTS, CHROMIUM, HOLDER, Window, chromium, window
 from opscope.dashboards.tests.crawl import IN_SIGHT, crawl
 from opscope.dashboards.tests.installation import NASTY, Installation
@@ -33,8 +32,8 @@ pytest.importorskip("playwright", reason="pip install 'opscope[browser]'")
 if CHROMIUM is None:
     pytest.skip("no Chromium on this machine: apt-get install chromium", allow_module_level=True)
 
-ASSETS = bundle.read()
-SLUGS = {name: doc["slug"] for name, doc in ASSETS.dashboards.items()}
+ASSETS = asset_files.read()
+SLUGS = {name: page.slug for name, page in ASSETS.dashboards.items()}
 
 
 @pytest.fixture(scope="module")
@@ -81,9 +80,9 @@ def number(one: Window, chart: str) -> float:
 @pytest.mark.parametrize("name", SLUGS)
 def test_every_chart_is_drawn(admin: Window, name: str, tmp_path: Path) -> None:
     query = link_to_op(admin) if name == "op_explorer" else ""
-    assert admin.open(SLUGS[name], query) == len(charts_of(ASSETS.dashboards[name]))
-    for chart in charts_of(ASSETS.dashboards[name]):
-        assert admin.page.get_by_text(ASSETS.charts[chart]["name"], exact=True).count()
+    assert admin.open(SLUGS[name], query) == len(ASSETS.dashboards[name].charts)
+    for chart in ASSETS.dashboards[name].charts:
+        assert admin.page.get_by_text(ASSETS.charts[chart].name, exact=True).count()
     sound(admin)
     admin.shoot(Path(os.environ.get("OPSCOPE_PICTURES", tmp_path)) / f"{name}.png")
     sound(admin)
@@ -196,7 +195,7 @@ def test_a_wrong_password_lets_nobody_in(installation: Installation, browser: An
 def test_check_runs_every_chart(installation: Installation) -> None:
     rows = json.loads(installation.run("check", "--json"))
     assert [row for row in rows if row["error"]] == []
-    assert {row["chart"] for row in rows if "chart" in row} == {doc["name"] for doc in ASSETS.charts.values()}
+    assert {row["chart"] for row in rows if "chart" in row} == {chart.name for chart in ASSETS.charts.values()}
     links = {row["link"] for row in rows if "link" in row}
     assert {"dashboard_ops.op_link", "dashboard_ops.log", "another dashboard"} <= links
 
@@ -210,8 +209,8 @@ def test_without_the_database_the_server_stays(admin: Window, installation: Inst
             assert told.startswith(f"opscope dashboard check: expected to read sqlite:///{installation.database}, got ")
             assert "unable to open database file; try opscope dashboard up --db URL" in told
             assert told.count("\n") == 1
-        assert admin.open(SLUGS["performance"]) == len(charts_of(ASSETS.dashboards["performance"]))
-        assert len(admin.alerts()) == len(charts_of(ASSETS.dashboards["performance"]))
+        assert admin.open(SLUGS["performance"]) == len(ASSETS.dashboards["performance"].charts)
+        assert len(admin.alerts()) == len(ASSETS.dashboards["performance"].charts)
         assert [error for error in admin.errors if "a status of 400" not in error] == []
         assert answers(installation.status["url"], "/health") == 200
     finally:
@@ -230,7 +229,7 @@ def test_answers_are_kept_until_something_is_published(admin: Window, installati
     admin.open(SLUGS["start"])
     kept.clear()
     admin.open(SLUGS["start"])
-    assert kept == [True] * len(charts_of(ASSETS.dashboards["start"]))
+    assert kept == [True] * len(ASSETS.dashboards["start"].charts)
     before = number(admin, "New failures")
     ops = {"cosine": Op("compile_failed", {"mnist_mlp": 1}, error="no longer taken")}
     started = datetime.now(UTC) - timedelta(minutes=5)
@@ -255,7 +254,7 @@ def test_an_answer_in_memory_ends_when_superset_changes(admin: Window, installat
     assert "age" in again.headers  # an answer from memory
     assert again.json() == first.json()
     retitle = "UPDATE dashboards SET dashboard_title = ? WHERE slug = ?"
-    for title in ("Renamed", ASSETS.dashboards["tonight"]["title"]):
+    for title in ("Renamed", ASSETS.dashboards["tonight"].title):
         with closing(sqlite3.connect(installation.folder / "home" / "superset.sqlite")) as connection, connection:
             connection.execute(retitle, (title, SLUGS["tonight"]))
         made = admin.page.request.get(address)
@@ -274,7 +273,7 @@ def test_charts_below_the_window_follow_the_first_screen(admin: Window, scrolls:
     person.goto(f"{admin.base}/superset/dashboard/{SLUGS['tonight']}/", wait_until="commit")
     person.wait_for_function(IN_SIGHT, arg=BUSY_CHARTS, polling=100)
     first = len(set(asked))
-    assert 0 < first < len(charts_of(ASSETS.dashboards["tonight"]))
+    assert 0 < first < len(ASSETS.dashboards["tonight"].charts)
     if scrolls:
         person.locator(HOLDER).last.scroll_into_view_if_needed()
     with person.expect_request(lambda r: f"{DATA}?" in r.url and r.url not in asked[:first]):
@@ -307,7 +306,7 @@ def test_visitors_see_the_dashboards_if_allowed_and_nothing_else(installation: I
     try:
         base = installation.up("--anonymous")
         with window(browser, base) as one:
-            assert one.open(SLUGS["tonight"]) == len(charts_of(ASSETS.dashboards["tonight"]))
+            assert one.open(SLUGS["tonight"]) == len(ASSETS.dashboards["tonight"].charts)
             assert one.alerts() == []
             assert number(one, "Failing") == installation.ask(f"{FAILING}''")
             cause = one.chart("What changed tonight, by cause").locator("tbody tr").first.locator("td").nth(1)
@@ -380,7 +379,7 @@ def test_a_visitor_may_follow_every_link(installation: Installation, browser: An
 def test_people_see_what_their_role_may(installation: Installation, browser: Any, role: str, lab: bool) -> None:
     installation.run("user", "add", f"{role}1", "--role", role, "--password-stdin", stdin="a long password\n")
     with signed_in(browser, installation.status["url"], f"{role}1", "a long password") as one:
-        assert one.open(SLUGS["performance"]) == len(charts_of(ASSETS.dashboards["performance"]))
+        assert one.open(SLUGS["performance"]) == len(ASSETS.dashboards["performance"].charts)
         assert one.alerts() == []
         answer = one.page.request.get(f"{one.base}/api/v1/saved_query/?q=(page_size:100)")
         assert answer.ok is lab

@@ -11,13 +11,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from opscope.dashboards import bundle, viz
-from opscope.dashboards.layout import charts_of
+from opscope.dashboards import asset_files, viz
 from opscope.dashboards.tests.installation import Installation
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
-ASSETS = bundle.read()
+ASSETS = asset_files.read()
 DATA = "/api/v1/chart/data"
 HEAVY = {"expressionType": "SQL", "sqlExpression": "sum(length(hex(randomblob(15000000))))", "label": "x"}
 """A metric that takes a minute or more over the rows of some nights."""
@@ -69,8 +68,8 @@ def visited(installation: Installation) -> Server:
 
 @pytest.mark.parametrize("name", ASSETS.dashboards)
 def test_every_stored_chart_answers_a_visitor(visited: Server, name: str) -> None:
-    requests = visited.requests(ASSETS.dashboards[name]["slug"])
-    assert len(requests) == len(charts_of(ASSETS.dashboards[name]))
+    requests = visited.requests(ASSETS.dashboards[name].slug)
+    assert len(requests) == len(ASSETS.dashboards[name].charts)
     for chart, body in requests.items():
         status, _, text = visited.ask("POST", DATA, body)
         assert status == 200, (chart, text)

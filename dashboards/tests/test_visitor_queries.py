@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from opscope.dashboards import bundle, viz
+from opscope.dashboards import asset_files, bundle, viz
 from opscope.dashboards.home import ROOM
 from opscope.dashboards.results import Source
 
@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOM / "inside"))  # as Superset's configuration does
 import visitor_queries  # type: ignore[import-not-found]
 from visitor_queries import RefusedError  # type: ignore[import-not-found]
 
-ASSETS = bundle.read()
+ASSETS = asset_files.read()
 SQL = {"expressionType": "SQL", "sqlExpression": "sum(length(hex(randomblob(100000000))))", "label": "x"}
 FIELDS = frozenset({"op", "error", "model", "started", "newest", "z_max"})
 TABLE = {
@@ -285,6 +285,6 @@ def test_every_stored_chart_may_be_asked_for(name: str) -> None:
     context["datasource"]["id"] = 6
     if params["viz_type"].startswith("big_number"):  # Superset's page sends no limit either
         context["queries"][0].pop("row_limit")
-    sent = visitor_queries.chart(params, 6, ASSETS.datasets[doc["dataset"]]["columns"])
+    sent = visitor_queries.chart(params, 6, ASSETS.datasets[doc.dataset].columns)
     (query,) = visitor_queries.request(context, sent, {})["queries"]
     assert query["filters"] == context["queries"][0]["filters"]

@@ -1,4 +1,4 @@
-"""Adding an op, a format, a measure, a model, a backend and an option, each where docs/architecture.md says.
+"""Adding an op, a format, a measure, a chart, a model, a backend, an option, each where docs/architecture.md says.
 
 Done to a copy of the rooms by writing what a newcomer would write. Then a sweep takes the new op of the new model
 through the new backend, and whatever follows from an option has the new one.
@@ -72,6 +72,23 @@ MEASURING = '''
         if stage is Stage.RUN:
             job.energy_nj = 12.5
 '''
+CHART = """
+name: Seconds of each op family
+dataset: dashboard_ops
+kind: table
+below: performance
+params: {groupby: [op_kind], metrics: [compile_ms]}
+"""
+CHARTED = """
+from opscope.dashboards import asset_files, bundle, checks
+from opscope.dashboards.layout import position
+
+assets = asset_files.read()
+assert checks.problems(assets) == []
+(made,) = (doc for path, doc in bundle.render(assets, bundle.Source("sqlite:///x")).items() if "example_chart" in path)
+cells = position(assets.dashboards["performance"], assets, {name: 0 for name in assets.charts})
+print(made["uuid"] == asset_files.uuid_of("chart", "example_chart"), cells["CHART-example_chart"]["meta"]["width"])
+"""
 LAST_OPTION = "    @classmethod\n    def of("
 """What follows the last row."""
 
@@ -218,3 +235,9 @@ def test_a_measure(copy: Path, tmp_path: Path):
     assert run_in(copy, "-c", frame.format(url)).split() == ["float64", "12.5"]
     page = run_in(copy, "-m", "opscope.reports.database.metrics")
     assert "| `energy_nj` | float64 | nanojoules of one execution |" in page
+
+
+def test_a_chart(copy: Path):
+    shutil.copytree(ROOT / "dashboards", copy / "dashboards", ignore=shutil.ignore_patterns("tests"))
+    (copy / "dashboards" / "assets" / "charts" / "example_chart.yaml").write_text(CHART)
+    assert run_in(copy, "-c", CHARTED).split() == ["True", "12"]
