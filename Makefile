@@ -40,7 +40,7 @@ lint: $(DEV) ## ruff, pyright, import contracts, file sizes, migrations, workflo
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(MAKE) --no-print-directory contracts
-	$(BIN)/pyright
+	$(BIN)/pyright --threads $(JOBS)
 	$(BIN)/python ci/check_sizes.py
 	$(BIN)/python ci/check_migrations.py
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml

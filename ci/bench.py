@@ -53,10 +53,17 @@ def compile_milliseconds(run: dict) -> list[float]:
     ]
 
 
+def tool(module: str, *words: str, check: bool = False) -> tuple[str, int]:
+    """Runs `python -m MODULE WORDS`, shows what it prints, and returns that and the exit code."""
+    command = [sys.executable, "-m", module, *words]
+    done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, check=check)
+    print(done.stdout)
+    return done.stdout, done.returncode
+
+
 def table(module: str, *arguments: str) -> list[dict[str, str]]:
     """Runs a benchmark and returns the rows of the Markdown table that it prints."""
-    command = [sys.executable, "-m", module, *arguments]
-    output = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True).stdout
+    output, _ = tool(module, *arguments, check=True)
     heads, _, *rows = ([cell.strip() for cell in line.strip("| ").split("|")] for line in output.splitlines())
     return [dict(zip(heads, row, strict=True)) for row in rows]
 

@@ -53,26 +53,9 @@ def plan(op_ids: list[str], faults: int, seed: int, table: Mapping[str, Any]) ->
 def sweep(folder: Path, name: str, options: list[str], environment: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """Runs a sweep; returns its records by op. Raises SystemExit if an op has several or the ledger does not add up."""
     run = folder / name
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:benchmark",
-        "--model",
-        "faults.mlir",
-        "--op-by-op",
-        "-q",
-        "--backend",
-        str(BACKENDS / "injector.py"),
-        "--run-dir",
-        str(run),
-        "--no-cache",
-        "--no-report",
-        "--reruns",
-        "0",
-        *options,
-    ]
+    where = ["--model", "faults.mlir", "--backend", str(BACKENDS / "injector.py"), "--run-dir", str(run)]
+    command = [sys.executable, "-m", "pytest", "-p", "no:benchmark", "--op-by-op", *where, *options]
+    command += ["-q", "--no-cache", "--no-report", "--reruns", "0"]
     done = subprocess.run(command, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True)
     segments = sorted((run / "journal").glob("*.jsonl"))
     lines = [json.loads(line) for segment in segments for line in segment.read_text().splitlines()]

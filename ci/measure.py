@@ -25,7 +25,7 @@ import measure_dashboards
 import measure_database
 import measure_nightly
 import measure_nights
-from bench import BIN, MODELS, ROOT, Bench, cluster, table
+from bench import BIN, MODELS, ROOT, Bench, cluster, table, tool
 from figures import Figure, print_figures
 
 LIMITS = {"test_split_chain[4000]": 0.5, "test_compile_one_op[0]": 0.015, "test_compile_one_op[2]": 0.015}
@@ -120,22 +120,18 @@ def faults(scratch: Path) -> Figure:
 
 def mutation(count: int = 300, seed: int = 2317) -> Figure:
     """Mutants of our own source, each tried by the quick tests that run its statement."""
-    command = [sys.executable, "-m", "ci.mutation", "--count", str(count), "--seed", str(seed)]
-    done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE)
-    print(done.stdout)
-    found = [line for line in done.stdout.splitlines() if " mutants noticed (" in line]
-    value = found[-1] if found else f"exit {done.returncode}"
-    return Figure(f"mutants of our own source, seed {seed}", value, ">= 85 %", done.returncode == 0)
+    output, code = tool("ci.mutation", "--count", str(count), "--seed", str(seed))
+    lines = [line for line in output.splitlines() if " mutants noticed (" in line]
+    value = lines[-1] if lines else f"exit {code}"
+    return Figure(f"mutants of our own source, seed {seed}", value, ">= 85 %", code == 0)
 
 
 def attacks() -> Iterator[Figure]:
     """Each attack of ci/attacks at its full size: attempts, and how many ended in a defect."""
-    listed = subprocess.run([sys.executable, "-m", "ci.attacks", "--list"], cwd=ROOT, text=True, stdout=subprocess.PIPE)
-    for name in listed.stdout.split():
-        done = subprocess.run([sys.executable, "-m", "ci.attacks", name], cwd=ROOT, text=True, stdout=subprocess.PIPE)
-        print(done.stdout)
-        summary = " ".join(done.stdout.partition(f"{name}:")[2].split())[:60]
-        yield Figure(f"attack {name}", summary, "no defect", done.returncode == 0)
+    for name in tool("ci.attacks", "--list")[0].split():
+        output, code = tool("ci.attacks", name)
+        summary = " ".join(output.partition(f"{name}:")[2].split())[:60]
+        yield Figure(f"attack {name}", summary, "no defect", code == 0)
 
 
 def verdicts(seed: int = 1) -> Iterator[Figure]:
@@ -144,57 +140,37 @@ def verdicts(seed: int = 1) -> Iterator[Figure]:
         ("faults on results", 600, 0, ">= 98 % of each class"),
         ("kernels that are wrong in one place", 0, 100, "all"),
     ):
-        command = [sys.executable, "-m", "ci.benchmarks.verdicts", "--faults", str(faults), "--kernels", str(kernels)]
-        done = subprocess.run([*command, "--seed", str(seed)], cwd=ROOT, text=True, stdout=subprocess.PIPE)
-        print(done.stdout)
-        rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in done.stdout.splitlines()[2:]]
+        words = ("--faults", str(faults), "--kernels", str(kernels), "--seed", str(seed))
+        output, code = tool("ci.benchmarks.verdicts", *words)
+        rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in output.splitlines()[2:]]
         caught, real = sum(int(row[5]) for row in rows), sum(int(row[4]) for row in rows)
         value = f"{caught} of {real} caught with their place, {sum(int(row[2]) for row in rows)} undetectable"
-        yield Figure(f"{name}, seed {seed}", value, target, done.returncode == 0)
+        yield Figure(f"{name}, seed {seed}", value, target, code == 0)
 
 
 def scales() -> Iterator[Figure]:
     """What a cold walk pays for the scales of verdicts."""
-    command = [sys.executable, "-m", "ci.benchmarks.scales"]
-    done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, check=True)
-    for (model, limit), line in zip({"products": 100, "resnet50": 10}.items(), done.stdout.splitlines(), strict=True):
+    output, _ = tool("ci.benchmarks.scales", check=True)
+    for (model, limit), line in zip({"products": 100, "resnet50": 10}.items(), output.splitlines(), strict=True):
         more = float(line.rpartition(": ")[2].partition("%")[0])
         yield Figure(f"scales in a cold walk of {model}", line.partition(": ")[2], f"<= {limit} %", more <= limit)
 
 
 def alarms() -> Iterator[Figure]:
     """What the boards may honestly compute and a verdict refuses: the five models in all formats and fidelities."""
-    command = [
-        sys.executable,
-        "-m",
-        "ci.benchmarks.false_alarms",
-        "--boards",
-        "n150",
-        "e150",
-        "p150",
-        "--levels",
-        "0",
-        "2",
-        "--fidelities",
-        "HiFi4",
-        "HiFi3",
-        "HiFi2",
-        "LoFi",
-        "--models",
-        *MODELS,
-    ]
-    for name, options in (("float32, Bfp8_b", ["--formats", "f32", "Bfp8_b"]), ("bfloat16", ["--dtype", "bfloat16"])):
-        done = subprocess.run([*command, *options], cwd=ROOT, text=True, stdout=subprocess.PIPE)
-        print(done.stdout)
-        wrong = sum(line.startswith("  ") for line in done.stdout.splitlines())
-        yield Figure(f"false alarms, five models, {name}", str(wrong), "0", done.returncode == 0)
+    devices = ("--boards", "n150", "e150", "p150", "--levels", "0", "2")
+    fidelities = ("--fidelities", "HiFi4", "HiFi3", "HiFi2", "LoFi")
+    for name, options in (("float32, Bfp8_b", "--formats f32 Bfp8_b"), ("bfloat16", "--dtype bfloat16")):
+        output, code = tool("ci.benchmarks.false_alarms", *devices, *fidelities, "--models", *MODELS, *options.split())
+        wrong = sum(line.startswith("  ") for line in output.splitlines())
+        yield Figure(f"false alarms, five models, {name}", str(wrong), "0", code == 0)
 
 
 def overhead() -> Iterator[Figure]:
     """Time and memory that the harness itself takes for 20,000 synthetic ops with 200,000 uses."""
     ops, uses = 20_000, 200_000
-    command = [sys.executable, "-m", "ci.benchmarks.overhead", "--ops", str(ops), "--uses", str(uses)]
-    measured = json.loads(subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True).stdout)
+    output, _ = tool("ci.benchmarks.overhead", "--ops", str(ops), "--uses", str(uses), check=True)
+    measured = json.loads(output)
     limit, sweep_name = 3e-3 * ops + 30e-6 * uses, f"{ops:,} synthetic ops, {uses:,} uses, backend null"
     # The sum over its own processes, so that other work on the machine does not count.
     seconds, size = measured["cpu_seconds"], measured["bytes"] / 2**30
@@ -217,10 +193,8 @@ def scale(bench: Bench) -> Iterator[Figure]:
 
 def scaling() -> Iterator[Figure]:
     """A sweep of sleeping models on 64 workers against the least time that its work and its longest chain allow."""
-    command = [sys.executable, "-m", "ci.benchmarks.scaling", "--workers", "4", "16", "64"]
-    done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, check=True)
-    print(done.stdout)
-    for line in done.stdout.rpartition("\n\n")[2].splitlines()[2:]:
+    output, _ = tool("ci.benchmarks.scaling", "--workers", "4", "16", "64", check=True)
+    for line in output.rpartition("\n\n")[2].splitlines()[2:]:
         over, workers, least, took, possible, *_ = (cell.strip() for cell in line.strip("| ").split("|"))
         met = float(possible.rstrip("%")) >= 90
         name = f"sleeping models, {over}, {workers} workers: whole command against the least possible"
@@ -229,12 +203,9 @@ def scaling() -> Iterator[Figure]:
 
 def exports() -> Figure:
     """Exports of the PyTorch models alone, and as forks of a process that has imported PyTorch."""
-    command = [sys.executable, "-m", "ci.benchmarks.exports"]
-    done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE)
-    print(done.stdout)
-    alone, forks = (line.split("|")[3].strip() for line in done.stdout.splitlines()[2:4])
-    met = done.returncode == 0
-    return Figure("exports of PyTorch models, processor time", f"{alone}; as forks {forks}", "equal modules", met)
+    output, code = tool("ci.benchmarks.exports")
+    alone, forks = (line.split("|")[3].strip() for line in output.splitlines()[2:4])
+    return Figure("exports of PyTorch models, processor time", f"{alone}; as forks {forks}", "equal modules", code == 0)
 
 
 def walks(scratch: Path) -> Iterator[Figure]:

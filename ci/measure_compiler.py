@@ -6,11 +6,10 @@ import os
 import re
 import statistics
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 
-from bench import BIN, MODELS, ROOT, Bench, compile_milliseconds, table
+from bench import BIN, MODELS, ROOT, Bench, compile_milliseconds, table, tool
 from figures import Figure
 
 LEVELS = (0, 2)
@@ -59,10 +58,8 @@ def vocabulary() -> Iterator[Figure]:
     """tt-mlir's words: its FileCheck tests, where they are beside the checkout, and the names of its ops."""
     suite = ROOT.parent / "shared" / "data" / "ttmlir_filecheck.zip"
     if suite.exists():
-        command = [sys.executable, "-m", "opscope.compiler.tests.tt_mlir_suite", str(suite)]
-        done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE)
-        print(done.stdout)
-        last = done.stdout.strip().splitlines()[-1]
+        output, _ = tool("opscope.compiler.tests.tt_mlir_suite", str(suite))
+        last = output.strip().splitlines()[-1]
         passed, total = map(int, re.findall(r"\d+", last)[:2])
         yield Figure("FileCheck tests of tt-mlir", last, ">= 76 %", passed >= 0.76 * total)
     names = ROOT / "compiler" / "tests" / "data" / "tt_mlir_op_names.json"
@@ -78,14 +75,12 @@ def conformance() -> Iterator[Figure]:
     """The specification's stored cases: how many of each class are right, and how long all of them take."""
     for level in LEVELS:
         before, started = os.times(), time.monotonic()
-        command = [sys.executable, "-m", "opscope.compiler.tests.conformance", "--optimization-level", str(level)]
-        done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True)
+        output, code = tool("opscope.compiler.tests.conformance", "--optimization-level", str(level))
         clock, after, name = time.monotonic() - started, os.times(), f"conformance, level {level}"
         seconds = after.children_user - before.children_user
-        score = re.search(r"device (\d+) of (\d+) right .*host (\d+) of (\d+) right, never (\d+)", done.stdout)
+        score = re.search(r"device (\d+) of (\d+) right .*host (\d+) of (\d+) right, never (\d+)", output)
         if score is None:
-            print(done.stdout, done.stderr, file=sys.stderr)
-            yield Figure(name, f"exit {done.returncode}", "a score", False)
+            yield Figure(name, f"exit {code}", "a score", False)
             continue
         right, device, host_right, host, never = map(int, score.groups())
         yield Figure(f"{name}: device cases right", f"{right}/{device}", "all", right == device > 0)
@@ -97,13 +92,6 @@ def conformance() -> Iterator[Figure]:
 
 def mutants(count: int = 10_000) -> Figure:
     """Mutated texts of the specification's cases: each must compile or end with a typed error."""
-    done = subprocess.run(
-        [sys.executable, "-m", "opscope.compiler.tests.mutations", "--count", str(count)],
-        cwd=ROOT,
-        text=True,
-        capture_output=True,
-    )
-    counts = ", ".join(" ".join(line.split()) for line in done.stdout.splitlines())
-    return Figure(
-        f"{count} mutants of the cases", counts or f"exit {done.returncode}", "all typed", not done.returncode
-    )
+    output, code = tool("opscope.compiler.tests.mutations", "--count", str(count))
+    counts = ", ".join(" ".join(line.split()) for line in output.splitlines())
+    return Figure(f"{count} mutants of the cases", counts or f"exit {code}", "all typed", code == 0)

@@ -1,4 +1,4 @@
-"""The database's numbers: `python ci/measure_database.py`; `make measure` prints them too.
+"""The database's numbers: `make measure ARGS=database`.
 
 Measures publishing 100,000 op tests of 60 models to an empty database, the same a night later, one of them again, and
 the page of a night of 60 models. The databases are SQLite, and PostgreSQL if OPSCOPE_MEASURE_POSTGRES names a server.
@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import big_run
 import scratch_postgres
-from figures import Figure, print_figures
+from figures import Figure
 
 BIN = Path(sys.executable).parent
 NIGHTS = ("2026-11-20", "2026-11-21")
@@ -54,13 +53,3 @@ def figures(scratch: Path, op_tests: int = 100_000, page_tests: int = 10_000) ->
     name = f"opscope report of a night of 60 models, {page_tests:,} op tests"
     yield Figure(name, f"{seconds:.1f} s", "<= 10 s", seconds <= 10)
     yield Figure(f"{name}: its page", f"{size:.1f} MB", "<= 5 MB", size <= 5)
-
-
-def main() -> int:
-    """Measures and prints the figures; returns 1 if one misses its target."""
-    with tempfile.TemporaryDirectory() as scratch:
-        return print_figures(figures(Path(scratch)))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

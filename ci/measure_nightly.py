@@ -1,4 +1,4 @@
-"""What a night and a gate add to the sweeps that they start: `python ci/measure_nightly.py`; `make measure` prints it.
+"""What a night and a gate add to the sweeps that they start: `make measure ARGS=nightly`.
 
 Measures the processor time of the whole command with its children, over five unchanged models. Every verdict is kept,
 so the rest is collection, and what is measured here: publishing, comparing, the report, the summary.
@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from figures import Figure, print_figures
+from figures import Figure
 
 BIN = Path(sys.executable).parent
 MODELS = ("mnist_mlp", "resnet50", "bert_base", "vit_base", "gpt2_small")
@@ -45,8 +44,3 @@ def figures(folder: Path) -> Iterator[Figure]:
         value = f"{seconds:.1f} s of CPU, of the sweep alone {bare:.1f} s"
         name = f"{command} over five models, nothing changed: beside its sweep"
         yield Figure(name, value, f"<= {MOST:.0f} s more", seconds - bare <= MOST)
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as made:
-        sys.exit(print_figures(figures(Path(made))))

@@ -1,4 +1,4 @@
-"""The numbers of a year of nights: `python ci/measure_nights.py`; `make measure` prints them too.
+"""The numbers of a year of nights: `make measure ARGS=nights`.
 
 Measures 1,000,000 op tests of 37 nights in SQLite, and 10,000,000 op tests of 365 nights in PostgreSQL on the server
 that OPSCOPE_MEASURE_POSTGRES names: the query of every chart of every dashboard, with the filters that the dashboard
@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import resource
 import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import nights_at_scale
 import scratch_postgres
-from figures import Figure, print_figures
+from figures import Figure
 from measure_dashboards import BIN, Dashboard, p95
 
 OF_A_NIGHT = 27_400
@@ -53,13 +51,3 @@ def diff_seconds(url: str) -> tuple[float, float]:
     subprocess.run([BIN / "opscope", "diff", "--db", url], check=True, stdout=subprocess.DEVNULL)
     seconds, after = time.monotonic() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
     return seconds, after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-
-
-def main() -> int:
-    """Measures and prints the figures; returns 1 if one misses its target."""
-    with tempfile.TemporaryDirectory() as scratch:
-        return print_figures(figures(Path(scratch)))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

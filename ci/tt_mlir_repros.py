@@ -16,6 +16,8 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from ci.sweep_command import sweep_command
+
 
 def main() -> int:
     """Runs the comparison; 1 if a failure has no folder, or its program does not show it."""
@@ -49,25 +51,7 @@ def _files(word: str) -> list[str]:
 def _run(modules: list[str], arch: str, jobs: int, work: Path) -> None:
     """The run, with a repro folder for each failure."""
     models = [word for name in modules for word in ("--model", str(Path(name).resolve()))]
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        *models,
-        "--op-by-op",
-        "--backend",
-        "tt",
-        "--arch",
-        arch,
-        "--run-dir",
-        str(work / "run"),
-        "--reruns",
-        "0",
-        "--no-report",
-        "-q",
-        "-n",
-        str(jobs),
-    ]
+    command = sweep_command(f"--backend tt --arch {arch} --reruns 0 -n {jobs}", *models, "--run-dir", str(work / "run"))
     done = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):
         sys.exit(

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ci.attacks.attempt import Attempt, Ending
+from ci.attacks.called import UNEXPLAINED
+from ci.sweep_command import sweep_command
 
 BIN = Path(sys.executable).parent
 PREPARE_SECONDS = 20
@@ -62,35 +64,15 @@ def run_models(
     named = models if models is not None else [f"{made[0][1].parent}/*{made[0][1].suffix}"]
     words = [word for name in (*named, str(good)) for word in ("--model", name)]
     run = folder / "run"
-    command = [
-        BIN / "pytest",
-        "-p",
-        "no:cacheprovider",
-        "--op-by-op",
-        "-q",
-        *words,
-        "--run-dir",
-        run,
-        "--backend",
-        "xla",
-        "--prepare-timeout",
-        str(seconds),
-        "--op-timeout",
-        "20",
-        "--reruns",
-        "0",
-        "--repro-size",
-        "0",
-        "--no-report",
-        *options,
-    ]
+    options_of_all = f"--backend xla --prepare-timeout {seconds} --op-timeout 20 --reruns 0 --repro-size 0"
+    command = sweep_command(options_of_all, *words, "--run-dir", str(run), *options)
     done = _ended(command, folder, seconds * len(made))
     if done is None:
         yield from (Attempt(kind, path.name, "stuck", "no end within its limit") for kind, path in made)
         return
     output = done.stdout + done.stderr
     shown = subprocess.run([BIN / "opscope", "show", run, "--json"], cwd=folder, text=True, capture_output=True)
-    if done.returncode not in (0, 1) or shown.returncode or "Traceback (most" in output or "INTERNALERROR" in output:
+    if done.returncode not in (0, 1) or shown.returncode or any(word in output for word in UNEXPLAINED):
         yield from (Attempt(kind, path.name, "traceback", output[-3000:]) for kind, path in made)
         return
     page = json.loads(shown.stdout)

@@ -8,13 +8,17 @@ import subprocess
 import sys
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ci.attacks.attempt import Attempt, Ending
 
 ACTING = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Categories of characters that a terminal obeys or hides."""
+
+
+UNEXPLAINED = ("Traceback (most recent call last)", "INTERNALERROR")
+"""What an output holds that shows an exception which nobody explained."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,24 @@ class Called:
 def opscope(folder: Path, *words: str, seconds: float = 120, environment: Mapping[str, str] | None = None) -> Called:
     """Runs `opscope WORDS` in `folder`."""
     command = [sys.executable, "-P", "-m", "opscope.harness.cli.main", *words]
+    return call(folder, ["opscope", *words], command, seconds, environment)
+
+
+def pytest(folder: Path, *words: str, seconds: float = 120, environment: Mapping[str, str] | None = None) -> Called:
+    """Runs `pytest WORDS` in `folder`. Its exit code for bad usage, 4, is given as that of commands, 2."""
+    command = [str(Path(sys.executable).with_name("pytest")), "-p", "no:cacheprovider", "-q", *words]
+    called = call(folder, ["pytest", *words], command, seconds, environment)
+    return replace(called, code=2) if called.code == 4 else called
+
+
+def call(
+    folder: Path,
+    words: Sequence[str],
+    command: Sequence[str],
+    seconds: float,
+    environment: Mapping[str, str] | None = None,
+) -> Called:
+    """Runs a command, which is shown as `words`; ends it and what it started after so many seconds."""
     process = subprocess.Popen(
         command,
         cwd=folder,
@@ -60,10 +82,10 @@ def judged(kind: str, detail: str, calls: Sequence[Called], spoiled: str = "", s
     if silent:
         ending = "silent"
     for call in calls:
-        text = f"opscope {' '.join(call.words)}: exit {call.code}\n{call.text[-600:]!r}"
+        text = f"{' '.join(call.words)}: exit {call.code}\n{call.text[-600:]!r}"
         if spoiled or call.acts:
             ending, shown = "spoiled", spoiled or f"{call.acts!r} in {text}"
-        elif "Traceback (most recent call last)" in call.text or (call.code is not None and call.code not in (0, 1, 2)):
+        elif any(word in call.text for word in UNEXPLAINED) or (call.code is not None and call.code not in (0, 1, 2)):
             return Attempt(kind, detail, "traceback", text)
         elif call.code is None:
             return Attempt(kind, detail, "stuck", text)

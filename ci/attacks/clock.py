@@ -21,6 +21,7 @@ from typing import Any
 
 from ci.attacks.attempt import Attempt
 from ci.faults import module_text
+from ci.sweep_command import sweep_command
 
 OPS, LIMIT = 12, 300
 SAMPLE, FULL = 1, 8
@@ -74,23 +75,8 @@ class _Place:
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Starts a sweep."""
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-p",
-            "no:benchmark",
-            "--op-by-op",
-            "-q",
-            "--no-report",
-            "--backend",
-            "stablehlo-interpreter",
-            "--budget",
-            "1h",
-            *words,
-        ]
         return subprocess.Popen(
-            command,
+            sweep_command("--backend stablehlo-interpreter --budget 1h", *words),
             cwd=self.folder,
             env=self.environment,
             text=True,

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import random
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from ci.attacks.attempt import Attempt, Ending
+from ci.attacks.called import UNEXPLAINED
 from ci.attacks.small_cache import SECONDS, run, write_models
+from ci.sweep_command import sweep_command
 
 SAMPLE, FULL = 1, 20
 
-COMMAND = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--op-by-op", "-q", "--no-report", "--no-cache")
+COMMAND = tuple(sweep_command("--no-cache"))
 
 
 def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:
@@ -79,7 +80,7 @@ def _ending(ended: list[tuple[int | None, str]], lines: int, ops: int) -> tuple[
     shown = f"{lines} records of {ops} ops\n" + "\n---\n".join(f"{code}: {output}" for code, output in ended)
     if any(code is None for code, _ in ended):
         return "stuck", shown
-    if any("Traceback" in output or "INTERNALERROR" in output for _, output in ended):
+    if any(word in output for _, output in ended for word in UNEXPLAINED):
         return "traceback", shown
     codes = sorted(code for code, _ in ended if code is not None)
     refused = next((output for code, output in ended if code == 2), "")

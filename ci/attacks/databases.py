@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ci.attacks.attempt import Attempt
 from ci.attacks.called import judged, opscope
+from ci.attacks.damage import spoiled
 from ci.scratch_postgres import database
 
 SAMPLE, FULL = 4, 360
@@ -27,12 +28,8 @@ STATEMENTS = tuple(
 SECRET = "content-of-a-file-of-the-server"
 
 
-def _flip(data: bytearray, draw: random.Random) -> None:
-    data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
-
-
-def _cut(data: bytearray, draw: random.Random) -> None:
-    del data[draw.randrange(len(data)) :]
+def _spoil(data: bytearray, draw: random.Random, way: str) -> None:
+    data[:] = spoiled(bytes(data), draw, (way,))[1]
 
 
 def _head(data: bytearray, draw: random.Random) -> None:
@@ -49,8 +46,8 @@ def _noise(data: bytearray, draw: random.Random) -> None:
 
 
 DAMAGE: dict[str, Callable[[bytearray, random.Random], None]] = {
-    "a flipped bit": _flip,
-    "a cut file": _cut,
+    "a flipped bit": lambda data, draw: _spoil(data, draw, "flip"),
+    "a cut file": lambda data, draw: _spoil(data, draw, "cut"),
     "a damaged head": _head,
     "a page of zeros": _page,
     "no database": _noise,

@@ -10,16 +10,17 @@ import json
 import os
 import random
 import struct
-import subprocess
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ci.attacks._many_models import BIN, GOOD, environment, run_models
+from ci.attacks._many_models import GOOD, environment, run_models
 from ci.attacks.attempt import Attempt
+from ci.attacks.called import judged, opscope, pytest
+from ci.attacks.damage import put_in_place, spoiled
 
 SAMPLE, FULL = 6, 400
-COMMAND_SECONDS = 90
+SECONDS = 90
 """What one command may take."""
 
 NETLIST = """devices: {arch: grayskull}
@@ -41,16 +42,6 @@ GRAPH = """nodes:
   y: {op: exp, inputs: [z | hslice(1)], approximate: true}
 outputs: [y]
 """
-
-
-def _spoiled(data: bytes, draw: random.Random) -> bytes:
-    """`data` cut short, or with a few bytes replaced."""
-    if draw.random() < 0.3:
-        return data[: draw.randrange(len(data))]
-    mutant = bytearray(data)
-    for _ in range(draw.choice((1, 2, 8))):
-        mutant[draw.randrange(len(mutant))] = draw.randrange(256)
-    return bytes(mutant)
 
 
 def _npy(shape: str = "(8, 16)", kind: str = "<f4", data: bytes = bytes(512)) -> bytes:
@@ -80,7 +71,7 @@ def _npz(draw: random.Random) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", draw.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))) as archive:
         archive.writestr(draw.choice(("arg0.npy", "../arg0.npy", "arg9.npy", "arg0")), array)
-    return file.getvalue() if draw.random() < 0.5 else _spoiled(file.getvalue(), draw)
+    return file.getvalue() if draw.random() < 0.5 else spoiled(file.getvalue(), draw)[1]
 
 
 def _safetensors(draw: random.Random) -> bytes:
@@ -89,7 +80,7 @@ def _safetensors(draw: random.Random) -> bytes:
     head = json.dumps({"arg0": {"dtype": "F32", "shape": shape, "data_offsets": offsets}})
     size = draw.choice((len(head), 2**63, 2**40, 0))
     data = struct.pack("<Q", size) + head.encode() + bytes(512)
-    return data if draw.random() < 0.6 else _spoiled(data, draw)
+    return data if draw.random() < 0.6 else spoiled(data, draw)[1]
 
 
 def _onnx(draw: random.Random) -> bytes:
@@ -97,7 +88,7 @@ def _onnx(draw: random.Random) -> bytes:
     node = b"\x0a\x01x\x12\x01y\x22\x04Tanh"
     graph = b"\x0a" + bytes([len(node)]) + node + name
     model = b"\x08\x08\x3a" + bytes([len(graph)]) + graph + b"\x42\x02\x10\x11"
-    return draw.choice((_spoiled(model, draw), model, draw.randbytes(200), b"\x3a\xff\xff\xff\xff\x0f", b""))
+    return draw.choice((spoiled(model, draw)[1], model, draw.randbytes(200), b"\x3a\xff\xff\xff\xff\x0f", b""))
 
 
 def _yaml(text: str, draw: random.Random) -> bytes:
@@ -106,8 +97,8 @@ def _yaml(text: str, draw: random.Random) -> bytes:
     )
     return draw.choice(
         (
-            _spoiled(text.encode(), draw),
-            _spoiled(text.encode(), draw),
+            spoiled(text.encode(), draw)[1],
+            spoiled(text.encode(), draw)[1],
             bomb.encode(),
             b"[" * 5000,
             b"{" * 5000,
@@ -119,81 +110,46 @@ def _yaml(text: str, draw: random.Random) -> bytes:
     )
 
 
-def _one_line(kind: str, detail: str, command: Sequence[str | Path], folder: Path) -> Attempt:
-    """Runs a command that should work, or end in a line."""
-    try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env=environment(folder),
-            text=True,
-            capture_output=True,
-            timeout=COMMAND_SECONDS,
-            errors="replace",
-            stdin=subprocess.DEVNULL,
-        )
-    except subprocess.TimeoutExpired:
-        return Attempt(kind, detail, "stuck", f"no end within {COMMAND_SECONDS} s: {command}")
-    output = done.stdout + done.stderr
-    if done.returncode not in (0, 1, 2) or "Traceback (most" in output or "INTERNALERROR" in output:
-        return Attempt(kind, detail, "traceback", f"exit code {done.returncode}: {output[-2000:]}")
-    return Attempt(kind, detail, "no effect" if done.returncode == 0 else "noticed", output[-300:])
+def _command(kind: str, detail: str, folder: Path, *words: str) -> Attempt:
+    """Runs a command of opscope that should work, or end in a line."""
+    return judged(kind, detail, [opscope(folder, *words, seconds=SECONDS, environment=environment(folder))])
 
 
-def _pytest(folder: Path, *options: str | Path) -> list[str | Path]:
-    """A run of the good model with further options."""
-    (folder / "good.mlir").write_text(GOOD)
-    return [
-        BIN / "pytest",
-        "-p",
-        "no:cacheprovider",
-        "--op-by-op",
-        "-q",
-        "--model",
-        folder / "good.mlir",
-        "--backend",
-        "null",
-        "--no-report",
-        "--prepare-timeout",
-        "20",
-        *options,
-    ]
+def _run(kind: str, detail: str, folder: Path, *words: str) -> Attempt:
+    """Runs pytest over a model with further options, which should work, or end in a line."""
+    options = ("--op-by-op", "--backend", "null", "--no-report", "--prepare-timeout", "20", *words)
+    return judged(kind, detail, [pytest(folder, *options, seconds=SECONDS, environment=environment(folder))])
 
 
 def _arguments(option: str, suffix: str, made: bytes, number: int, folder: Path) -> Attempt:
     path = folder / f"values{number}{suffix}"
     path.write_bytes(made)
-    run = folder / f"run{number}"
-    return _one_line(suffix[1:], path.name, [*_pytest(folder, option, path), "--run-dir", run], folder)
+    words = ("--model", "good.mlir", option, str(path), "--run-dir", str(folder / f"run{number}"))
+    return _run(suffix[1:], path.name, folder, *words)
+
+
+READERS: dict[str, tuple[tuple[str, ...], ...]] = {
+    ".mlir": (("compile", "{}"), ("opt", "{}", "-p", "stablehlo-to-ttir"), ("pytest", "--model", "{}")),
+    ".npz": (("pytest", "--model", "good.mlir", "--inputs", "{}"),),
+    ".yaml": (
+        ("netlist", "{}"),
+        ("plan", "{}"),
+        ("pytest", "--model", "good.mlir", "--limitations", "{}"),
+        ("pytest", "--model", "good.mlir", "--backend", "{}"),
+    ),
+    ".onnx": (("pytest", "--model", "{}"),),
+}
+"""How a file's name ends -> the commands that read it."""
 
 
 def _special(number: int, draw: random.Random, folder: Path) -> Attempt:
     """A pipe, a device or a folder in place of a file."""
-    kind = draw.choice(("pipe", "device", "folder"))
-    suffix = draw.choice((".mlir", ".npz", ".yaml", ".onnx"))
-    path = folder / f"{kind}{number}{suffix}"
-    if kind == "pipe":
-        os.mkfifo(path)
-    elif kind == "device":
-        path.symlink_to("/dev/zero")
-    else:
-        path.mkdir()
-    commands: dict[str, tuple[list[str | Path], ...]] = {
-        ".mlir": (
-            [BIN / "opscope", "compile", path],
-            [BIN / "opscope", "opt", path, "-p", "stablehlo-to-ttir"],
-            [*_pytest(folder), "--model", path],
-        ),
-        ".npz": ([*_pytest(folder, "--inputs", path)],),
-        ".yaml": (
-            [BIN / "opscope", "netlist", path],
-            [BIN / "opscope", "plan", path],
-            _pytest(folder, "--limitations", path),
-            _pytest(folder, "--backend", path),
-        ),
-        ".onnx": ([*_pytest(folder), "--model", path],),
-    }
-    return _one_line(f"special {kind}", path.name, draw.choice(commands[suffix]), folder)
+    kind, suffix = draw.choice(("a pipe", "/dev/zero", "a folder")), draw.choice(list(READERS))
+    path = put_in_place(folder / f"special{number}{suffix}", kind)
+    words = [word.replace("{}", str(path)) for word in draw.choice(READERS[suffix])]
+    if words[0] == "pytest":
+        return _run(f"special {kind}", path.name, folder, *words[1:])
+    return _command(f"special {kind}", path.name, folder, *words)
 
 
 def _name(number: int, draw: random.Random, folder: Path) -> Attempt:
@@ -202,22 +158,11 @@ def _name(number: int, draw: random.Random, folder: Path) -> Attempt:
     path = folder / f"names{number}" / os.fsdecode(name + b".mlir")
     path.parent.mkdir()
     path.write_text(GOOD)
-    ascii_only = ["env", "LC_ALL=C", "PYTHONUTF8=0", "PYTHONCOERCECLOCALE=0"] if draw.random() < 0.5 else ["env"]
-    command = [
-        *ascii_only,
-        BIN / "pytest",
-        "-p",
-        "no:cacheprovider",
-        "--op-by-op",
-        "-q",
-        "--model",
-        path,
-        "--backend",
-        "null",
-        "--run-dir",
-        folder / f"names{number}-run",
-    ]
-    return _one_line("name", repr(name), command, folder)
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"} if draw.random() < 0.5 else {}
+    words = ("--op-by-op", "--backend", "null", "--model", str(path), "--run-dir", str(folder / f"names{number}-run"))
+    return judged(
+        "name", repr(name), [pytest(folder, *words, seconds=SECONDS, environment=environment(folder) | ascii_only)]
+    )
 
 
 def _models(
@@ -240,10 +185,10 @@ def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:
     models = count // 9
     if models:
         yield from _models("onnx", ".onnx", models, _onnx, draw, folder)
+    (folder / "good.mlir").write_text(GOOD)
     for verb, text in (("netlist", NETLIST), ("plan", GRAPH)):
-        path = folder / f"good-{verb}.yaml"
-        path.write_text(text)
-        attempt = _one_line(verb, "unspoiled", [BIN / "opscope", verb, path], folder)
+        (folder / f"good-{verb}.yaml").write_text(text)
+        attempt = _command(verb, "unspoiled", folder, verb, f"good-{verb}.yaml")
         if attempt.ending != "no effect":  # else all that is made of it would be refused for one reason
             raise RuntimeError(attempt.shown)
     for number in range(count - models):
@@ -252,14 +197,11 @@ def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:
             yield _arguments("--inputs", ".npz", _npz(draw), number, folder)
         elif kind == 1:
             yield _arguments("--weights", ".safetensors", _safetensors(draw), number, folder)
-        elif kind == 2:
-            path = folder / f"netlist{number}.yaml"
-            path.write_bytes(_yaml(NETLIST, draw))
-            yield _one_line("netlist", path.name, [BIN / "opscope", "netlist", path], folder)
-        elif kind == 3:
-            path = folder / f"graph{number}.yaml"
-            path.write_bytes(_yaml(GRAPH, draw))
-            yield _one_line("graph", path.name, [BIN / "opscope", "plan", path], folder)
+        elif kind in (2, 3):
+            verb, text = (("netlist", NETLIST), ("plan", GRAPH))[kind - 2]
+            path = folder / f"{verb}{number}.yaml"
+            path.write_bytes(_yaml(text, draw))
+            yield _command(verb, path.name, folder, verb, path.name)
         elif kind == 4:
             yield _special(number, draw, folder)
         else:

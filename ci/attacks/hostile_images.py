@@ -2,8 +2,9 @@
 
 A good image is written by `opscope image`. Mutations change bytes of the file (where a time or an offset that nobody
 reads is hit, the results must be the same), or write the archive anew as an attacker would, with digests that fit:
-names, links, sizes, pickles, versions, a description that contradicts the binaries. A child reads and runs many, one
-after another; every 25th goes through `opscope run-image`.
+names, links, sizes, pickles, versions, a description that contradicts the binaries, any value or byte behind checksums
+that fit (which may be another program). A child reads and runs many, one after another; every 25th goes through
+`opscope run-image`.
 """
 
 from __future__ import annotations
@@ -19,10 +20,13 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from ci.attacks._many_models import GOOD, environment
-from ci.attacks.attempt import Attempt
+from ci.attacks.attempt import Attempt, Ending
 from ci.attacks.called import judged, opscope
+from ci.attacks.damage import spoiled
+from opscope.compiler.target.binary import frame, unframe
 
 SAMPLE, FULL = 60, 1000
 SECONDS = 1.0
@@ -51,6 +55,15 @@ for path in sys.stdin:
         line["refused"] = str(error)
     print(json.dumps(line), flush=True)
 """
+
+WAYS = ("flip", "flip", "flip", "bytes", "cut", "insert", "remove", "before", "behind")
+"""How bytes of the file are spoiled."""
+
+VALUES: tuple[Any, ...] = (
+    *(None, True, -1, 0, 1, 2**31, 2**63, 2**200, -0.5, 1e308, "", "x", "../x", "MANIFEST", "\u0000"),
+    *([], {}, [[]], [-1], [2**62], ["x"], {"x": 1}),
+)
+"""What any value of `device.json` may be replaced by."""
 
 Entries = dict[str, bytes]
 Change = Callable[[zipfile.ZipInfo], None]
@@ -84,28 +97,6 @@ def _zipped(path: Path, entries: list[tuple[str, bytes]], change: Change | None 
             if change is not None:
                 change(info)
             archive.writestr(info, content)
-
-
-def _bytes(data: bytes, draw: random.Random) -> tuple[str, bytes]:
-    """The file with bytes flipped, cut, put in, taken out or put before it."""
-    kind = draw.choice(("flip", "flip", "flip", "bytes", "cut", "insert", "remove", "before", "behind"))
-    at, mutant = draw.randrange(len(data)), bytearray(data)
-    if kind == "flip":
-        mutant[at] ^= 1 << draw.randrange(8)
-    elif kind == "bytes":
-        for _ in range(draw.choice((2, 8, 64))):
-            mutant[draw.randrange(len(mutant))] = draw.randrange(256)
-    elif kind == "cut":
-        del mutant[at:]
-    elif kind == "insert":
-        mutant[at:at] = draw.randbytes(draw.choice((1, 100)))
-    elif kind == "remove":
-        del mutant[at : at + draw.choice((1, 100))]
-    elif kind == "before":
-        mutant[:0] = draw.randbytes(draw.choice((1, 4096)))
-    else:
-        mutant += draw.randbytes(draw.choice((1, 22, 4096)))
-    return kind, bytes(mutant)
 
 
 def _index(data: bytes, draw: random.Random) -> tuple[str, bytes]:
@@ -256,6 +247,39 @@ def _content(entries: Entries, path: Path, draw: random.Random) -> str:
     return f"another {name}"
 
 
+def _valued(entries: Entries, path: Path, draw: random.Random) -> str:
+    """Any value of device.json replaced or left out, as who makes up an image may do: it may be another program."""
+    document = json.loads(entries["device.json"])
+    holder, key = draw.choice(list(_places(document)))
+    if draw.randrange(8):
+        holder[key] = draw.choice(VALUES)
+    else:
+        del holder[key]
+    _zipped(path, list(_signed({**entries, "device.json": json.dumps(document).encode()}).items()))
+    return f"device.json with any {key}"
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        yield value, key
+        if isinstance(inner, dict | list):
+            yield from _places(inner)
+
+
+def _reframed(entries: Entries, path: Path, draw: random.Random) -> str:
+    """An entry spoiled, most often a binary or the tensors, a binary behind a checksum of its own that fits."""
+    read = [name for name in entries if name.endswith((".ttnn", ".safetensors"))]
+    name = draw.choice(read if draw.randrange(5) else [name for name in entries if name != "MANIFEST"])
+    content = entries[name]
+    way, made = spoiled(unframe(content) if name.endswith(".ttnn") else content, draw)
+    made = frame(made) if name.endswith(".ttnn") else made
+    _zipped(path, list(_signed({**entries, name: made}).items()))
+    return f"{name}, {way}"
+
+
+ANOTHER = ("valued", "reframed")
+"""Kinds that may be images of another program, which gives other bits."""
+
 MADE_UP = (
     _names,
     _kinds,
@@ -268,6 +292,10 @@ MADE_UP = (
     _described,
     _described,
     _content,
+    _valued,
+    _valued,
+    _reframed,
+    _reframed,
 )
 
 
@@ -295,7 +323,7 @@ def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:
             detail = how(entries, path, draw)
             kind = how.__name__.strip("_")
         else:
-            detail, mutant = (_index if draw.random() < 0.3 else _bytes)(data, draw)
+            detail, mutant = _index(data, draw) if draw.random() < 0.3 else spoiled(data, draw, WAYS)
             path.write_bytes(mutant)
             kind = "bytes"
         if number % 25 == 24:
@@ -312,21 +340,23 @@ def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:
 def _judged(batch: list[tuple[str, Path]], right: dict, folder: Path) -> Iterator[Attempt]:
     before = sorted(folder.rglob("*"))
     lines = _read([path for _, path in batch], folder / "images")
-    spoiled = sorted(folder.rglob("*")) != before
+    changed = sorted(folder.rglob("*")) != before
     for (what, path), line in zip(batch, lines, strict=True):
         kind, _, detail = what.partition(": ")
-        shown = f"{path.name}: {json.dumps(line)[:800]}"
-        if spoiled:
-            yield Attempt(kind, detail, "spoiled", shown)
-        elif "ended" in line:
-            yield Attempt(kind, detail, "stuck" if line["ended"] == "stuck" else "traceback", shown)
-        elif line["seconds"] > SECONDS:
-            yield Attempt(kind, detail, "stuck", shown)
-        elif "refused" in line:
-            yield Attempt(kind, detail, "noticed" if "\n" not in line["refused"] else "traceback", shown)
-        else:
-            yield Attempt(kind, detail, "no effect" if line["bits"] == right["bits"] else "silent", shown)
+        ending = "spoiled" if changed else ending_of(kind, line, right)
+        yield Attempt(kind, detail, ending, f"{path.name}: {json.dumps(line)[:800]}")
         path.unlink()
+
+
+def ending_of(kind: str, line: dict, right: dict) -> Ending:
+    """How the attempt ended of which a child says `line`, where it says `right` of the good image."""
+    if "ended" in line:
+        return "stuck" if line["ended"] == "stuck" else "traceback"
+    if line["seconds"] > SECONDS:
+        return "stuck"
+    if "refused" in line:
+        return "noticed" if "\n" not in line["refused"] else "traceback"
+    return "no effect" if line["bits"] == right["bits"] or kind in ANOTHER else "silent"
 
 
 def _read(paths: list[Path], folder: Path) -> list[dict]:

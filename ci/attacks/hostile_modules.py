@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ci.attacks._many_models import GOOD, run_models, split_models
 from ci.attacks.attempt import Attempt
+from ci.attacks.damage import spoiled
 
 SAMPLE, FULL = 6, 600
 PER_RUN = 50
@@ -29,20 +30,10 @@ BYTECODE = base64.b64decode(
 
 
 def _mutated(data: bytes, draw: random.Random) -> bytes:
-    """`data` with one to four bytes flipped, replaced, inserted or deleted."""
-    mutant = bytearray(data)
+    """`data` with one to four changes of a few bytes."""
     for _ in range(draw.choice((1, 1, 2, 4))):
-        place = draw.randrange(len(mutant))
-        kind = draw.randrange(4)
-        if kind == 0:
-            mutant[place] ^= 1 << draw.randrange(8)
-        elif kind == 1:
-            mutant[place] = draw.randrange(256)
-        elif kind == 2:
-            mutant[place:place] = bytes(draw.randrange(256) for _ in range(draw.randint(1, 9)))
-        else:
-            del mutant[place : place + draw.randint(1, 9)]
-    return bytes(mutant)
+        data = spoiled(data, draw, ("flip", "bytes", "insert", "remove"))[1] or data
+    return data
 
 
 def _function(body: str, result: str = "tensor<4xf32>", arguments: str = "%a: tensor<4xf32>") -> str:
@@ -58,8 +49,7 @@ def _text(draw: random.Random) -> bytes:
 
 
 def _truncated(draw: random.Random) -> bytes:
-    data = draw.choice((BYTECODE, GOOD.encode()))
-    return data[: draw.randrange(len(data))]
+    return spoiled(draw.choice((BYTECODE, GOOD.encode())), draw, ("cut",))[1]
 
 
 def _endless(draw: random.Random) -> bytes:

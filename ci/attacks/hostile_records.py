@@ -6,7 +6,6 @@ A run is made once; each attempt damages a copy as somebody else's program would
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import subprocess
@@ -17,6 +16,7 @@ from typing import Any
 
 from ci.attacks.attempt import Attempt
 from ci.attacks.called import judged, opscope
+from ci.attacks.damage import SPECIAL, put_in_place
 
 SAMPLE, FULL = 3, 150
 
@@ -26,8 +26,13 @@ TEXT = (
 PATHS = ("../../x", "..", "a/../../../b", "/etc/passwd", "x\x1b[2J", "", "x" * 5000, "\ud800", "a\\..\\b")
 NUMBERS = (2**63, -(2**70), 10**400, 1e300, float("nan"), float("inf"), "x", None, [], {"a": 1}, True)
 OTHERS = ("0000-00-00", "99999-01-01T00:00:00Z", "lower", "UP", "../lower", TEXT, "x" * 1_000_000, [["x"] * 9] * 9)
-SPECIAL = ("a pipe", "/dev/zero", "a folder", "a link to itself", "no UTF-8", "100,000 brackets", "NUL", "empty")
-"""Kinds of files in place of a file of a run."""
+CONTENTS = {
+    "no UTF-8": b"\xff\xfe{}\n",
+    "100,000 brackets": b"[" * 100_000 + b"\n",
+    "NUL": bytes(999) + b"\n",
+    "empty": b"",
+}
+"""What a file of a run holds in place of its lines."""
 
 COMMANDS = (
     ("show", "run"),
@@ -114,17 +119,12 @@ def _others(path: Path, draw: random.Random) -> tuple[str, str]:
 
 
 def _special(path: Path, draw: random.Random) -> tuple[str, str]:
-    what = draw.choice(SPECIAL)
+    what = draw.choice((*SPECIAL, *CONTENTS))
     path.unlink()
-    if what == "a pipe":
-        os.mkfifo(path)
-    elif what == "a folder":
-        path.mkdir()
-    elif what in ("/dev/zero", "a link to itself"):
-        path.symlink_to(what if what == "/dev/zero" else path.name)
+    if what in CONTENTS:
+        path.write_bytes(CONTENTS[what])
     else:
-        data = {"no UTF-8": b"\xff\xfe{}\n", "100,000 brackets": b"[" * 100_000 + b"\n", "NUL": bytes(999) + b"\n"}
-        path.write_bytes(data.get(what, b""))
+        put_in_place(path, what)
     return "a special file", what
 
 

@@ -7,7 +7,6 @@ is said: the row of such a model is `framework_missing`, whatever is in its file
 from __future__ import annotations
 
 import importlib.util
-import os
 import random
 import shutil
 import subprocess
@@ -17,13 +16,14 @@ from pathlib import Path
 
 from ci.attacks._many_models import run_models
 from ci.attacks.attempt import Attempt
+from ci.attacks.damage import put_in_place, spoiled
 
 SAMPLE, FULL = 3, 90
 SECONDS = 120
 """Limit of each model; TensorFlow alone takes ten seconds to load."""
 NEEDED = ("tensorflow", "tf2onnx", "torch_mlir")
-EXTREME = (b"\xff\xff\xff\xff", b"\xff\xff\xff\x7f", b"\0\0\0\0", b"\0\0\0\x80")
-"""What a word of a flatbuffer is replaced by: an offset or a size."""
+WAYS = ("cut", "repeat", "bytes", "words")
+"""How bytes are spoiled."""
 
 SEEDS = """
 import sys
@@ -49,30 +49,12 @@ frozen = convert_variables_to_constants_v2(model.run.get_concrete_function())
 """
 
 
-def _spoiled(data: bytes, draw: random.Random) -> bytes:
-    """`data` cut short, with a few bytes or words replaced, or with a piece of it twice."""
-    how = draw.randrange(4)
-    if how == 0 or not data:
-        return data[: draw.randrange(len(data) + 1)]
-    if how == 1:
-        at = draw.randrange(len(data))
-        return data[:at] + data[draw.randrange(len(data)) :][: draw.choice((1, 64, 4096))] + data[at:]
-    mutant = bytearray(data)
-    for _ in range(draw.choice((1, 2, 8, 64))):
-        if how == 2:
-            mutant[draw.randrange(len(mutant))] = draw.randrange(256)
-        else:
-            at = draw.randrange(max(len(mutant) // 4, 1)) * 4
-            mutant[at : at + 4] = draw.choice(EXTREME)
-    return bytes(mutant)
-
-
 def _file(good: Path, path: Path, head: bytes, draw: random.Random) -> None:
     """A file of garbage behind the right first bytes, or the good one spoiled."""
     if draw.random() < 0.15:
         path.write_bytes(draw.choice((b"", head, head + draw.randbytes(200), draw.randbytes(64))))
     else:
-        path.write_bytes(_spoiled(good.read_bytes(), draw))
+        path.write_bytes(spoiled(good.read_bytes(), draw, WAYS)[1])
 
 
 def _saved_model(good: Path, path: Path, draw: random.Random) -> None:
@@ -84,15 +66,10 @@ def _saved_model(good: Path, path: Path, draw: random.Random) -> None:
     chosen = graph if draw.random() < 0.5 else chosen
     data, how = chosen.read_bytes(), draw.random()
     if how < 0.7 or chosen == graph:
-        chosen.write_bytes(_spoiled(data, draw))
+        chosen.write_bytes(spoiled(data, draw, WAYS)[1])
         return
     chosen.unlink()
-    if how < 0.78:
-        os.mkfifo(chosen)
-    elif how < 0.86:
-        chosen.symlink_to("/dev/zero")
-    elif how < 0.92:
-        chosen.mkdir()
+    put_in_place(chosen, draw.choice(("a pipe", "/dev/zero", "a folder", "nothing")))
 
 
 def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
 
 from ci.attacks.attempt import Attempt
 from ci.attacks.called import judged, opscope
+from ci.attacks.damage import SPECIAL, put_in_place
 
 SAMPLE, FULL = 4, 120
 
@@ -45,8 +45,6 @@ TEXTS: dict[str, str | bytes] = {
 }
 """What is wrong -> a text; `{name}` is the key that the file should have."""
 
-SPECIAL = ("a pipe", "/dev/zero", "a folder", "a link to itself")
-
 READERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "backend": ("stages", "mine.yaml", ("nightly", "good.yaml", "--dry-run")),
     "limitations": ("limitations", "l.yaml", ("limitations", "list", "--limitations", "l.yaml")),
@@ -69,7 +67,7 @@ def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:
         place.mkdir()
         name, file, words = READERS[reader]
         if what in SPECIAL:
-            _special(place / file, what)
+            put_in_place(place / file, what)
         else:
             data = TEXTS[what]
             data = data if isinstance(data, bytes) else data.replace("{name}", name).encode()
@@ -81,12 +79,3 @@ def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:
         called = opscope(place, *words, seconds=60)
         spoiled = "a command of the file ran" if (place / "spoiled").exists() else ""
         yield judged(reader, what, [called], spoiled)
-
-
-def _special(path: Path, what: str) -> None:
-    if what == "a pipe":
-        os.mkfifo(path)
-    elif what == "a folder":
-        path.mkdir()
-    else:
-        path.symlink_to(path.name if what == "a link to itself" else what)

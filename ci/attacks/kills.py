@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from ci.attacks.attempt import Attempt, Ending
+from ci.attacks.called import UNEXPLAINED
+from ci.sweep_command import sweep_command
 
 SAMPLE, FULL = 2, 60
 SECONDS = 900.0
@@ -164,9 +166,8 @@ class Run:
         self._environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(cache), "NOTES": str(self._notes)}
 
     def _start(self, *words: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "--no-report", "--no-cache", *words]
         return subprocess.Popen(
-            command,
+            sweep_command("--no-cache", *words),
             cwd=self._folder,
             env=self._environment,
             text=True,
@@ -177,12 +178,12 @@ class Run:
         )
 
     def _new(self) -> tuple[str, ...]:
-        return ("--op-by-op", "--model", "m.py", "--backend", "steady.py", "--run-dir", str(self._run_dir))
+        return ("--model", "m.py", "--backend", "steady.py", "--run-dir", str(self._run_dir))
 
     def finished(self, more: tuple[str, ...]) -> tuple[int | None, str]:
         """Runs to the end: begins, or goes on where there is a run. Exit code (None: too late) and output."""
         there = (self._run_dir / "run.json").is_file()
-        words = ("--op-by-op", "--resume", str(self._run_dir)) if there else self._new()
+        words = ("--resume", str(self._run_dir)) if there else self._new()
         child = self._start(*words, *more)
         try:
             output, _ = child.communicate(timeout=SECONDS)
@@ -219,7 +220,7 @@ class Run:
         shown = f"{kill.text} at {moment:.2f}, hit {hit}\n{first}\n--- resumed: exit {code}\n{second}"
         if code is None:
             return "stuck", shown
-        if any(word in output for output in (first, second) for word in ("Traceback (most", "INTERNALERROR")):
+        if any(word in output for output in (first, second) for word in UNEXPLAINED):
             return "traceback", shown
         ended = self.records()
         if ended != right:

@@ -17,7 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci.attacks.attempt import Attempt, Ending
+from ci.attacks.called import UNEXPLAINED
+from ci.attacks.damage import spoiled
 from ci.attacks.small_cache import SECONDS, files_by_kind, records_of, run, write_models
+from ci.sweep_command import sweep_command
 
 SAMPLE, FULL = 12, 500
 
@@ -76,24 +79,18 @@ def _copy(base: Path, place: Path) -> None:
 
 def _damage(draw: random.Random, path: Path) -> str:
     """Flips a bit, cuts the file, or removes it."""
-    what = draw.choice(("flip", "flip", "flip", "cut", "remove"))
-    data = bytearray(path.read_bytes())
-    if what == "remove" or not data:
+    way, data = spoiled(path.read_bytes(), draw, ("flip", "flip", "flip", "cut"))
+    if not data or not draw.randrange(5):
         path.unlink()
         return "remove"
-    at = draw.randrange(len(data))
-    if what == "cut":
-        del data[at:]
-    else:
-        data[at] ^= 1 << draw.randrange(8)
     path.write_bytes(data)
-    return f"{what} at {at}"
+    return way
 
 
 def _ending(seen: Seen, right: Seen, path: Path) -> Ending:
     if seen.code == -1:
         return "stuck"
-    if "Traceback (most recent call last)" in seen.output or "INTERNALERROR" in seen.output:
+    if any(word in seen.output for word in UNEXPLAINED):
         return "traceback"
     if seen.code and path.name in seen.output:
         return "noticed"
@@ -147,20 +144,7 @@ def _publish(place: Path, folder: Path) -> Seen:
 
 
 def _resume(place: Path, folder: Path) -> Seen:
-    command = [
-        "env",
-        f"OPSCOPE_CACHE_DIR={folder / 'cache'}",
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:cacheprovider",
-        "-q",
-        "--no-report",
-        "--op-by-op",
-        "--resume",
-        place,
-    ]
+    command = ["env", f"OPSCOPE_CACHE_DIR={folder / 'cache'}", *sweep_command("", "--resume", str(place))]
     seen = _call(*command, folder=folder)
     try:
         return Seen(seen.code, seen.output, json.dumps(records_of(place), sort_keys=True))

@@ -12,13 +12,14 @@ import os
 import resource
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ci.attacks.attempt import Attempt, Ending
+from ci.attacks.called import UNEXPLAINED
 from ci.faults import module_text
+from ci.sweep_command import sweep_command
 
 OPS, LIMIT = 8, 240
 NAMESPACE = ("unshare", "--mount", "--map-root-user") if os.geteuid() else ("unshare", "--mount")
@@ -74,27 +75,8 @@ def _attempt(lack: Lack, place: Path) -> Attempt:
     for made in folders.values():
         made.mkdir()
     environment = {**os.environ, "TMPDIR": str(folders["tmp"]), "OPSCOPE_CACHE_DIR": str(folders["cache"])}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:benchmark",
-        "-p",
-        "no:cacheprovider",
-        "--model",
-        "ops.mlir",
-        "--op-by-op",
-        "-q",
-        "--no-report",
-        "--backend",
-        "stablehlo-interpreter",
-        "--reruns",
-        "0",
-        "--run-dir",
-        str(folders["run"] / "r"),
-        *lack.options,
-    ]
+    options = "--model ops.mlir --backend stablehlo-interpreter --reruns 0"
+    command = sweep_command(options, "--run-dir", str(folders["run"] / "r"), *lack.options)
     try:
         done = subprocess.run(
             _with_mounts(command, lack, place),
@@ -116,7 +98,7 @@ def _attempt(lack: Lack, place: Path) -> Attempt:
     counted = done.returncode == 1 and (sum(records.values()) == OPS or model_failed)
     refused = done.returncode in (2, 4) and "expected" in text
     ending: Ending = "silent"
-    if "Traceback (most recent call last)" in text or "INTERNALERROR" in text:
+    if any(word in text for word in UNEXPLAINED):
         ending = "traceback"
     elif done.returncode == 0 and records == {"success": OPS}:
         ending = "no effect"

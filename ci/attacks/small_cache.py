@@ -6,10 +6,12 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from ci.attacks.called import UNEXPLAINED
+from ci.sweep_command import sweep_command
 
 SECONDS = 300
 """Limit of one run; it takes some five."""
@@ -68,7 +70,7 @@ class Said:
     @property
     def traceback(self) -> bool:
         """Whether an exception that nobody explained was shown, or pytest itself broke."""
-        return "Traceback (most recent call last)" in self.output or "INTERNALERROR" in self.output
+        return any(word in self.output for word in UNEXPLAINED)
 
 
 def write_models(folder: Path) -> list[str]:
@@ -83,21 +85,7 @@ def write_models(folder: Path) -> list[str]:
 def run(models: list[str], cache: Path, run_dir: Path, *options: str, prefix: tuple[str, ...] = ()) -> Said:
     """Runs the ops of the models on a cache; the run folder is replaced."""
     shutil.rmtree(run_dir, ignore_errors=True)
-    command = [
-        *prefix,
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:cacheprovider",
-        "--op-by-op",
-        "-q",
-        "--no-report",
-        "--run-dir",
-        str(run_dir),
-        *models,
-        *options,
-    ]
+    command = [*prefix, *sweep_command("", "--run-dir", str(run_dir), *models, *options)]
     environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(cache), "OPENBLAS_NUM_THREADS": "1"}
     try:
         done = subprocess.run(

@@ -10,14 +10,13 @@ import json
 import os
 import random
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from ci.attacks._many_models import BIN, GOOD
+from ci.attacks._many_models import GOOD
 from ci.attacks.attempt import Attempt
-from ci.attacks.called import Called, judged
+from ci.attacks.called import Called, judged, opscope, pytest
+from ci.attacks.damage import put_in_place
 
 SAMPLE, FULL = 4, 500
 SECONDS = 60
@@ -120,52 +119,14 @@ MAY_WORK = ("nothing", "a folder", "an empty file", "garbage", "a name that is n
 """What a command may take: a new database, a folder to write to, a file to replace."""
 
 
-def _made(path: Path, kind: str) -> Path:
-    """Something of a kind at `path`, or a path to it."""
-    if kind == "a name that is no text":
-        path = path.with_name(os.fsdecode(b"special\xff") + path.suffix)
-        path.touch()
-    elif kind == "a pipe":
-        os.mkfifo(path)
-    elif kind == "a folder":
-        path.mkdir()
-    elif kind == "garbage":
-        path.write_bytes(b"\x00\xff\xfe\x1b[31m{]" * 50)
-    elif kind == "an empty file":
-        path.touch()
-    elif kind == "below a file":
-        path.touch()
-        return path / "x"
-    elif kind == "no rights":
-        path.touch(mode=0)
-    elif kind != "nothing":
-        path.symlink_to(path.name if kind == "a link to itself" else kind)
-    return path
-
-
 def _called(folder: Path, words: list[str]) -> Called:
     """Runs `opscope WORDS` or `pytest WORDS`."""
-    command: list[str | Path] = [sys.executable, "-P", "-m", "opscope.harness.cli.main", *words]
-    if words[0] == "pytest":
-        command = [BIN / "pytest", "-p", "no:cacheprovider", "-q", *words[1:]]
-        command += [] if "--publish" in words[-1] else ["--no-report"]
-        command += [] if "--backend" in words else ["--backend", "null"]
-    with subprocess.Popen(
-        command,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env={**os.environ, "OPSCOPE_CACHE_DIR": str(folder.parent / "cache"), "COLUMNS": "400"},
-    ) as process:
-        try:
-            out, _ = process.communicate(timeout=SECONDS)
-            code: int | None = process.returncode
-        except subprocess.TimeoutExpired:
-            process.kill()
-            out, code = process.communicate()[0], None
-    text = out.decode("utf-8", "surrogateescape")
-    return Called(words, 2 if code == 4 and words[0] == "pytest" else code, text)
+    environment = {"OPSCOPE_CACHE_DIR": str(folder.parent / "cache"), "COLUMNS": "400"}
+    if words[0] != "pytest":
+        return opscope(folder, *words, seconds=SECONDS, environment=environment)
+    report = () if "--publish" in words[-1] else ("--no-report",)
+    backend = () if "--backend" in words else ("--backend", "null")
+    return pytest(folder, *words[1:], *report, *backend, seconds=SECONDS, environment=environment)
 
 
 def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:
@@ -187,7 +148,7 @@ def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:
         shutil.copytree(good, place)
         word = next(word for word in text.split() if "{}" in word)
         suffix = word.rpartition("{}")[2]
-        path = _made(place / f"special{suffix}", kind)
+        path = put_in_place(place / f"special{suffix}", kind)
         words = text.replace("OP", op_id).replace(f"{{}}{suffix}", str(path))
         called = _called(place, _split(words))
         silent = ""

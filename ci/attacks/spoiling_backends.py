@@ -12,13 +12,13 @@ import json
 import os
 import random
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ci.attacks.attempt import Attempt, Ending
 from ci.faults import module_text
+from ci.sweep_command import sweep_command
 
 BACKEND = Path(__file__).resolve().parents[2] / "harness" / "tests" / "faulty_backends" / "spoiler.py"
 OTHER_IN_EACH_RUN = frozenset(
@@ -81,29 +81,9 @@ def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:
 def _sweep(folder: Path, name: str, environment: Mapping[str, str]) -> tuple[dict[str, dict[str, Any]], str]:
     """Runs a sweep; returns its records by op, in the order in which they were written, and its output."""
     run = folder / name
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:benchmark",
-        "--model",
-        "ops.mlir",
-        "--op-by-op",
-        "-q",
-        "--backend",
-        str(BACKEND),
-        "--run-dir",
-        str(run),
-        "--no-cache",
-        "--no-report",
-        "--reruns",
-        "0",
-        "--op-timeout",
-        "5",
-    ]
+    options = "--model ops.mlir --no-cache --reruns 0 --op-timeout 5"
     done = subprocess.run(
-        command,
+        sweep_command(options, "--backend", str(BACKEND), "--run-dir", str(run)),
         cwd=folder,
         env={**os.environ, **environment},
         capture_output=True,

@@ -123,25 +123,8 @@ def measure(folder: Path, jobs: int, only: Sequence[str] = (), known: Covering |
     shutil.copy2(Path(__file__).with_name("soft_kill.py"), site / "mutation_soft_kill.py")
     (site / "a2_mutation_soft_kill.pth").write_text("import mutation_soft_kill\n")
     environment = {**os.environ, "COVERAGE_PROCESS_START": str(config), "MUTATION_JOURNAL": str(journal)}
-    command = [
-        tree.python(folder),
-        "-m",
-        "pytest",
-        "-p",
-        "ci.mutation.contexts",
-        "-p",
-        "no:benchmark",
-        "-m",
-        "not slow",
-        "-q",
-        "-n",
-        str(jobs),
-        "--dist",
-        "worksteal",
-        "-p",
-        "no:cacheprovider",
-        *only,
-    ]
+    options = f"-p ci.mutation.contexts -p no:benchmark -p no:cacheprovider -q -n {jobs} --dist worksteal"
+    command = [tree.python(folder), "-m", "pytest", *options.split(), "-m", "not slow", *only]
     with (work / "output.txt").open("w") as output:
         subprocess.run(command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT)
     (site / "a2_mutation_soft_kill.pth").unlink()
@@ -185,22 +168,7 @@ def confirm_failures(folder: Path, tests: Sequence[str]) -> list[str]:
     if not tests:
         return []
     report = tree.BUILD / "control.txt"
-    command = [
-        tree.python(folder),
-        "-m",
-        "pytest",
-        "-p",
-        "no:benchmark",
-        "-p",
-        "no:randomly",
-        "-p",
-        "no:cacheprovider",
-        "-q",
-        "-rfE",
-        "--tb=no",
-        "--color=no",
-        *tests,
-    ]
+    command = [tree.python(folder), "-m", "pytest", *tree.OPTIONS, *tests]
     with report.open("w") as output:
         subprocess.run(command, cwd=folder, stdout=output, stderr=subprocess.STDOUT)
     lines = [line for line in report.read_text().splitlines() if line.startswith(("FAILED ", "ERROR "))]

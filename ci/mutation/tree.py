@@ -15,6 +15,11 @@ BUILD = ROOT / "build" / "mutation"
 """The folder of all that a mutation run makes."""
 
 
+WITHOUT = ("-p", "no:benchmark", "-p", "no:randomly", "-p", "no:cacheprovider")
+OPTIONS = (*WITHOUT, "-q", "-rfE", "--tb=no", "--color=no")
+"""How pytest runs tests of the copy, and names those that fail."""
+
+
 def make(folder: Path) -> Path:
     """Copies all tracked and new files anew to `folder`, and the environment if there is none yet; returns `folder`."""
     command = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"]

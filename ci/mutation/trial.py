@@ -96,25 +96,11 @@ def _warm(folder: Path) -> subprocess.Popen[str]:
 
 def run(folder: Path, words: Sequence[str], limit: float) -> tuple[int | None, str]:
     """Runs pytest in the copy; returns its exit code, None if it took too long, and its output."""
-    options = [
-        "-p",
-        "no:benchmark",
-        "-p",
-        "no:randomly",
-        "-p",
-        "no:cacheprovider",
-        "-q",
-        "-rfE",
-        "--tb=no",
-        "--color=no",
-        "-m",
-        "not slow",
-    ]
     server = _warm(folder)
     assert server.stdin is not None
     assert server.stdout is not None
     with tempfile.NamedTemporaryFile("r", errors="replace") as output:
-        task = {"words": [*options, *words], "output": output.name, "limit": limit}
+        task = {"words": [*tree.OPTIONS, "-m", "not slow", *words], "output": output.name, "limit": limit}
         server.stdin.write(json.dumps(task) + "\n")
         server.stdin.flush()
         answer = server.stdout.readline()

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opscope.ci.benchmarks import bench_hostile_images
+from ci.attacks.__main__ import main as attacks
+from ci.attacks.hostile_images import ending_of
 from opscope.simulator.api import DeviceError
 from opscope.simulator.host.image_error import ImageError
 from opscope.simulator.host.tests.images import compiled, values, written
@@ -308,15 +309,24 @@ def test_an_image_that_contradicts_itself_is_refused(
 
 
 @pytest.mark.slow
-def test_made_up_images_end_in_a_refusal_or_a_run(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert bench_hostile_images.main([str(good), "--mutations", "150", "--seed", "7"]) == 0
-    said = capsys.readouterr().out
-    for kind in ("file", "entry", "device.json"):
-        assert f"| {kind} | refused | " in said
-    unexpected = bench_hostile_images.Ending("KeyError", 0.1)
-    assert bench_hostile_images.wrong("entry", unexpected)
-    assert bench_hostile_images.wrong("file", bench_hostile_images.Ending("other", 0.1))
-    assert bench_hostile_images.wrong("file", bench_hostile_images.Ending("refused", 1.1))
+def test_made_up_images_end_in_a_refusal_or_a_run() -> None:
+    assert attacks(["hostile_images", "--count", "150", "--seed", "7"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "line", "ending"),
+    [
+        ("bytes", {"seconds": 0.1, "refused": "x.tti: expected A, got B"}, "noticed"),
+        ("bytes", {"seconds": 1.1, "refused": "x.tti: expected A, got B"}, "stuck"),
+        ("bytes", {"seconds": 0.1, "refused": "two\nlines"}, "traceback"),
+        ("reframed", {"ended": "exit 1: KeyError"}, "traceback"),
+        ("bytes", {"seconds": 0.1, "bits": ["other"]}, "silent"),
+        ("reframed", {"seconds": 0.1, "bits": ["other"]}, "no effect"),
+    ],
+    ids=["refused", "slowly refused", "two lines", "ended the reader", "other bits", "another program"],
+)
+def test_the_attack_tells_defects_from_refusals(kind: str, line: dict[str, Any], ending: str) -> None:
+    assert ending_of(kind, line, {"seconds": 0.1, "bits": ["right"]}) == ending
 
 
 def test_a_fifth_of_flipped_bytes_changes_no_bit(good: Path, tmp_path: Path) -> None:
