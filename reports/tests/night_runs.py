@@ -40,14 +40,14 @@ def copy_of(url: str, path: Path) -> str:
 
 def record(number: int, **more: Any) -> NightRecord:
     """The night of that number: one backend, one board, the models `a` and `b`."""
-    told: dict[str, Any] = {
+    expected: dict[str, Any] = {
         "started": START + timedelta(days=number),
         "models": ("a", "b"),
         "backends": ("reference",),
         "archs": ("n150",),
         "config": {"budget": "30m"},
     } | more
-    return NightRecord(**told)
+    return NightRecord(**expected)
 
 
 def shard_run(
