@@ -10,6 +10,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
+
 from opscope.reports.database.database import open_database
 from opscope.reports.publish.publish import publish
 from opscope.reports.records.night_record import NightRecord, join
@@ -36,6 +38,12 @@ def copy_of(url: str, path: Path) -> str:
     """The URL of a copy at `path` of the SQLite database at `url`: what several tests begin with is published once."""
     shutil.copyfile(url.removeprefix("sqlite:///"), path)
     return f"sqlite:///{path}"
+
+
+def rows(url: str, query: str) -> list[tuple[Any, ...]]:
+    """What a query answers."""
+    with open_database(url) as connection:
+        return [tuple(row) for row in connection.execute(sa.text(query))]
 
 
 def record(number: int, **more: Any) -> NightRecord:
