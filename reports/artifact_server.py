@@ -22,7 +22,6 @@ from urllib.parse import quote, unquote, urlsplit
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import RUN_FILE
 
-HEALTHY = "/healthy"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 REPORT = "report.html"
 SANDBOX = (

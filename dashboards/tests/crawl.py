@@ -74,26 +74,26 @@ def crawl(
     names: Sequence[str] = (),
 ) -> Crawl:
     """Opens the dashboards in `names`, or all; the pids of the `server` say whose processor time counts."""
-    assets, found, pids = asset_files.read(), Crawl(), list(server)
+    assets, findings, pids = asset_files.read(), Crawl(), list(server)
     for user in users:
         for width in widths:
             with window(browser, base) as one:
                 if user == "admin" and not one.sign_in("admin", password):
-                    found.wrong.append(f"{user}: could not sign in")
+                    findings.wrong.append(f"{user}: could not sign in")
                     continue
                 one.page.set_viewport_size({"width": width, "height": WIDTHS.get(width, 1000)})
-                _visit(one, assets, f"{user} at {width}", found, pids, pictures, names or list(assets.dashboards))
-    return found
+                _visit(one, assets, f"{user} at {width}", findings, pids, pictures, names or list(assets.dashboards))
+    return findings
 
 
 def _visit(
-    one: Window, assets: Any, who: str, found: Crawl, pids: list[int], pictures: Path | None, names: Sequence[str]
+    one: Window, assets: Any, who: str, findings: Crawl, pids: list[int], pictures: Path | None, names: Sequence[str]
 ) -> None:
     """One user at one width: what `/` shows, every dashboard, every link between them, one link of each other kind."""
     one.go("/")
     one.page.wait_for_selector(HOLDER)
     if urlsplit(one.page.url).path != address("opscope-start"):
-        found.wrong.append(f"{who}: expected / to show Start, got {one.page.url}")
+        findings.wrong.append(f"{who}: expected / to show Start, got {one.page.url}")
     kinds: dict[str, str] = {}
     queries: list[str] = []
     person = one.of_a_person()
@@ -105,30 +105,30 @@ def _visit(
         for noted in (one.failed, one.outside, one.errors):
             noted.clear()
         charts = one.open(doc.slug)
-        found.opened += 1
+        findings.opened += 1
         if charts != len(doc.charts):
-            found.wrong.append(f"{place}: expected {len(doc.charts)} charts, got {charts}")
-        found.wrong += [f"{place}: {text}" for text in (*one.alerts(), *one.failed, *one.outside, *one.errors)]
+            findings.wrong.append(f"{place}: expected {len(doc.charts)} charts, got {charts}")
+        findings.wrong += [f"{place}: {text}" for text in (*one.alerts(), *one.failed, *one.outside, *one.errors)]
         wide = one.page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
         if wide > 0:
-            found.wrong.append(f"{place}: expected nothing beside the window, got {wide} pixels")
+            findings.wrong.append(f"{place}: expected nothing beside the window, got {wide} pixels")
         links = one.page.locator(f"{HOLDER} a[href], .dashboard-markdown a[href]").evaluate_all(
             "all => all.map(a => a.getAttribute('href'))"
         )
         targets = {urlsplit(link).path for link in links if link.startswith("/superset/dashboard/") and "?" not in link}
         others = {address(slug) for slug in assets.slugs} - {address(doc.slug)}
         if targets != others:
-            found.wrong.append(f"{place}: expected links to all others, got {sorted(targets ^ others)} amiss")
+            findings.wrong.append(f"{place}: expected links to all others, got {sorted(targets ^ others)} amiss")
         kinds |= {kind: link for link in links if (kind := _kind(link))}
         if pictures:
             one.page.screenshot(path=pictures / f"{name}-{who.replace(' ', '-')}.png")
-        for text in (text for text in found.wrong if text.startswith(f"{place}:")):
+        for text in (text for text in findings.wrong if text.startswith(f"{place}:")):
             print(text, file=sys.stderr, flush=True)
-        found.screens.append(_first_screen(person, f"{one.base}{address(doc['slug'])}", place, queries, pids))
+        findings.screens.append(_first_screen(person, f"{one.base}{address(doc.slug)}", place, queries, pids))
     for expected in ("op", "log"):
         if expected not in kinds:
-            found.wrong.append(f"{who}: expected a link of kind {expected}, got none on any dashboard")
-    _follow(one, who, kinds, found)
+            findings.wrong.append(f"{who}: expected a link of kind {expected}, got none on any dashboard")
+    _follow(one, who, kinds, findings)
 
 
 def _kind(link: str) -> str:
@@ -176,27 +176,27 @@ def first_screens(
                 person.on("request", lambda r, to=queries: to.append(r.url) if "/api/v1/chart/data" in r.url else None)
                 for name in names:
                     doc = assets.dashboards[name]
-                    link = f"{base}{address(doc['slug'])}"
+                    link = f"{base}{address(doc.slug)}"
                     for number in range(times + 1):
                         screen = _first_screen(person, link, f"{user} at {width}: {doc.title}", queries, pids)
                         screens += [screen] if number else []
     return screens
 
 
-def _follow(one: Window, who: str, kinds: dict[str, str], found: Crawl) -> None:
+def _follow(one: Window, who: str, kinds: dict[str, str], findings: Crawl) -> None:
     """Opens one link of each kind."""
     for kind, link in kinds.items():
-        found.followed += 1
+        findings.followed += 1
         if kind == "op":
             one.go(link)
             one.page.wait_for_selector(HOLDER)
             one.settle()
             if not one.chart("The op").locator("tbody tr a, tbody tr td").count():
-                found.wrong.append(f"{who}: expected the op of {link}, got no row")
+                findings.wrong.append(f"{who}: expected the op of {link}, got no row")
             continue
         answer = one.page.request.get(link)
         if answer.status != 200 or not answer.text().strip():
-            found.wrong.append(f"{who}: expected the log at {link}, got {answer.status}")
+            findings.wrong.append(f"{who}: expected the log at {link}, got {answer.status}")
 
 
 def cpu_seconds(roots: Iterable[int]) -> float:
@@ -240,18 +240,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         names = options.dashboards or list(asset_files.read().dashboards)
         if options.first_screens:
             who = options.users, options.widths, names
-            found = Crawl(screens=first_screens(browser, base, password, server, *who, options.first_screens))
+            findings = Crawl(screens=first_screens(browser, base, password, server, *who, options.first_screens))
         else:
-            found = crawl(browser, base, password, server, options.users, options.widths, options.pictures, names)
-    for screen in found.screens:
+            findings = crawl(browser, base, password, server, options.users, options.widths, options.pictures, names)
+    for screen in findings.screens:
         print(
             f"{screen.place:<40} charts {screen.seconds:6.2f} s, filters {screen.whole_seconds:6.2f} s, "
             f"{screen.requests:3} queries, processor time: server {screen.server_cpu:5.2f} s, browser "
             f"{screen.browser_cpu:5.2f} s"
         )
-    print(*found.wrong, sep="\n")
-    print(json.dumps(asdict(found)))
-    return 1 if found.wrong else 0
+    print(*findings.wrong, sep="\n")
+    print(json.dumps(asdict(findings)))
+    return 1 if findings.wrong else 0
 
 
 if __name__ == "__main__":

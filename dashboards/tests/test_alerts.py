@@ -56,7 +56,7 @@ def test_a_mail_server_is_one_address(
         (["a@b"], "smtp://u:hush@h", f"--mail-server: expected no password in it, got one; try {PASSWORD_VARIABLE}"),
     ],
 )
-def test_what_is_no_address_is_refused(to: list[str], server: str | None, says: str) -> None:
+def test_a_bad_address_is_refused(to: list[str], server: str | None, says: str) -> None:
     with pytest.raises(DashboardError) as refused:
         read_mail(to, server)
     assert says in str(refused.value)
@@ -90,8 +90,8 @@ def mailbox() -> Iterator[tuple[int, list[Any]]]:
 def rows(installation: Installation) -> dict[str, tuple[bool, str]]:
     """Name -> whether it is active, and its state, of every alert and report in Superset's database."""
     with closing(sqlite3.connect(installation.folder / "home" / "superset.sqlite")) as connection:
-        found = connection.execute("SELECT name, active, last_state FROM report_schedule").fetchall()
-    return {name: (bool(active), state) for name, active, state in found}
+        result = connection.execute("SELECT name, active, last_state FROM report_schedule").fetchall()
+    return {name: (bool(active), state) for name, active, state in result}
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Conne
         yield connection
 
 
-def test_the_files_are_sound() -> None:
+def test_the_assets_have_no_problems() -> None:
     assert checks.problems(ASSETS) == []
     assert [page.title for page in ASSETS.dashboards.values()] == [
         "Start",
@@ -172,7 +172,7 @@ def test_every_alert_asks_for_one_number(database: sqlite3.Connection) -> None:
             assert value >= 0, name
 
 
-def test_charts_count_what_the_run_says(database: sqlite3.Connection) -> None:
+def test_charts_count_the_ops_of_the_run(database: sqlite3.Connection) -> None:
     """The sample run has one op of each status: 14 attempted but four, 2 right on the device and 1 on the host."""
     charts = (ASSETS.charts[name] for name in ("right_on_device", "failing_tonight"))
     rate, failing = (database.execute(*query_of(chart)).fetchall() for chart in charts)
@@ -248,7 +248,7 @@ def test_a_table_that_renders_html_shows_no_column_as_it_is() -> None:
             assert raw - numbers <= safe, name
 
 
-def test_the_bundle_is_what_superset_takes() -> None:
+def test_the_bundle_has_the_fields_that_superset_reads() -> None:
     source = Source(
         "sqlite:///x",
         "http://a",
@@ -302,6 +302,6 @@ def test_every_dashboard_has_the_colours_that_the_report_has() -> None:
     assert label_colours()["compile_failed"] == charts.status_colours()["compile_failed"]
 
 
-def test_assets_lie_where_they_are_read(tmp_path: Path) -> None:
+def test_every_chart_is_written(tmp_path: Path) -> None:
     bundle.write(bundle.render(ASSETS, SOURCE), tmp_path / "b")
     assert len(list((tmp_path / "b" / "charts").iterdir())) == len(ASSETS.charts)

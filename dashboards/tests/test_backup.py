@@ -31,7 +31,7 @@ def word_in(home: Home) -> str:
         return connection.execute("SELECT word FROM t").fetchone()[0]
 
 
-def test_what_is_backed_up_comes_back(tmp_path: Path) -> None:
+def test_a_backup_is_restored_whole(tmp_path: Path) -> None:
     one, two = make_home(tmp_path / "one", "kept"), make_home(tmp_path / "two", "other")
     (two.folder / "imported").write_text("digest")
     archive = tmp_path / "b.zip"
@@ -73,7 +73,7 @@ LABELLED = {"label": json.dumps({"format": 1}).encode(), "secret_key": b"k", "ad
         {**LABELLED, "label": b'{"format": 2}', "database": b"SQLite format 3\0"},
     ],
 )
-def test_what_is_no_backup_changes_nothing(tmp_path: Path, parts: dict[str, bytes]) -> None:
+def test_a_file_that_is_no_backup_changes_nothing(tmp_path: Path, parts: dict[str, bytes]) -> None:
     home = make_home(tmp_path / "home", "mine")
     with pytest.raises(DashboardError, match="expected a backup"):
         restore(home, archive_of(tmp_path / "a.zip", **parts))

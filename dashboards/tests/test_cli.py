@@ -55,7 +55,9 @@ def database(tmp_path: Path) -> str:
         (("user", "add", "admin", "--role", "viewer"), "NAME: expected a name other than `admin`"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], line: str) -> None:
+def test_a_bad_command_is_refused_in_one_line(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], line: str
+) -> None:
     code, _, err = says(capsys, *words)
     assert code == 2
     assert err.startswith(line)
@@ -109,7 +111,7 @@ def test_a_port_in_use_is_refused_before_anything_is_made(
     assert not (tmp_path / "home").exists()
 
 
-def test_what_is_kept_is_private(tmp_path: Path) -> None:
+def test_kept_files_are_private(tmp_path: Path) -> None:
     home = Home(tmp_path / "h", tmp_path / "c")
     home.make()
     assert home.secret("secret_key", 42)

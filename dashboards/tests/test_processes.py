@@ -46,7 +46,7 @@ def test_a_server_is_started_found_and_stopped(home: Home) -> None:
     processes.check_port("127.0.0.1", port, "--port")
 
 
-def test_one_that_ends_is_told_with_the_place_of_its_log(home: Home) -> None:
+def test_a_server_that_ends_is_reported_with_its_log(home: Home) -> None:
     begin(home, "web", "raise SystemExit('no such thing')")
     with pytest.raises(DashboardError, match=r"expected to be served, got a server that ended; try the end of .*log"):
         processes.wait_until_it_answers(home, "web", "http://127.0.0.1:9/", home.log, 20)

@@ -53,7 +53,7 @@ def test_a_connection_that_waited_is_not_stopped(connection: sqlite3.Connection)
         ("ATTACH ':memory:' AS other", "too many attached"),
     ],
 )
-def test_what_cannot_be_stopped_is_small(connection: sqlite3.Connection, query: str, why: str) -> None:
+def test_queries_without_a_time_limit_are_small(connection: sqlite3.Connection, query: str, why: str) -> None:
     with pytest.raises(sqlite3.Error, match=why):
         connection.cursor().execute(query).fetchall()
 

@@ -205,10 +205,12 @@ def test_without_the_database_the_server_stays(admin: Window, installation: Inst
     installation.database.rename(away)
     try:
         for words in ((), ("--json",)):
-            told = installation.refused("check", *words)
-            assert told.startswith(f"opscope dashboard check: expected to read sqlite:///{installation.database}, got ")
-            assert "unable to open database file; try opscope dashboard up --db URL" in told
-            assert told.count("\n") == 1
+            expected = installation.refused("check", *words)
+            assert expected.startswith(
+                f"opscope dashboard check: expected to read sqlite:///{installation.database}, got "
+            )
+            assert "unable to open database file; try opscope dashboard up --db URL" in expected
+            assert expected.count("\n") == 1
         assert admin.open(SLUGS["performance"]) == len(ASSETS.dashboards["performance"].charts)
         assert len(admin.alerts()) == len(ASSETS.dashboards["performance"].charts)
         assert [error for error in admin.errors if "a status of 400" not in error] == []
@@ -360,17 +362,17 @@ def answers(base: str, path: str) -> int:
 def test_every_link_leads_somewhere(installation: Installation, browser: Any, width: int) -> None:
     """From two dashboards; `make measure` crawls all of them, at 390 pixels too."""
     base, names = installation.status["url"], ["start", "tonight"]
-    found = crawl(browser, base, installation.password, users=["admin"], widths=[width], names=names)
-    assert found.wrong == []
-    assert (found.opened, found.followed) == (2, 2)
+    result = crawl(browser, base, installation.password, users=["admin"], widths=[width], names=names)
+    assert result.wrong == []
+    assert (result.opened, result.followed) == (2, 2)
 
 
 def test_a_visitor_may_follow_every_link(installation: Installation, browser: Any) -> None:
     try:
         base = installation.up("--anonymous")
-        found = crawl(browser, base, installation.password, users=["anonymous"], widths=[1280])
-        assert found.wrong == []
-        assert (found.opened, found.followed) == (len(SLUGS), 2)
+        result = crawl(browser, base, installation.password, users=["anonymous"], widths=[1280])
+        assert result.wrong == []
+        assert (result.opened, result.followed) == (len(SLUGS), 2)
     finally:
         installation.up()
 

@@ -164,7 +164,7 @@ def readiness(
     from opscope.reports.compare.run_selection import left_out_line, open_runs
     from opscope.reports.compare.unblock import missing
     from opscope.reports.database.owners import rules_here
-    from opscope.reports.pages.unblock_page import show_readiness
+    from opscope.reports.pages.unblock_page import Readiness, show_readiness
 
     with open_runs(url) as runs:
         view = newest_views(runs, [model])[model] if run is None else runs.view(run, "--run")
@@ -188,4 +188,5 @@ def readiness(
             }
         )
     else:
-        show_readiness(view, model, rows, earlier, Page(), limit, nights, left_out_line(left_out))
+        shown = Readiness(view, model, rows, earlier, nights, left_out_line(left_out))
+        show_readiness(shown, Page(), limit)

@@ -31,7 +31,7 @@ OF_THE_TEST = (
     "cycles",
     "intermediates",
 )
-"""Fields that are told as the record has them."""
+"""Fields that are taken from the record as they are."""
 
 
 def _figure(name: str) -> sa.Column[float]:
@@ -117,8 +117,7 @@ def _row(test: OpTest) -> Row:
 
 
 def models_section(run: StoredRun, run_dir: Path | None, owned: Owned) -> dict[str, Any]:
-    """What report.html shows of models as one program, and of ops that alone are told otherwise; nothing where none
-    is."""
+    """What report.html shows of models as one program, and the ops whose verdict changes when they run alone."""
     if run_dir is None:
         return {"whole": [], "isolation": []}
     tests = whole_models(run_dir, run.tests)

@@ -20,7 +20,7 @@ from opscope.reports.database.owners import Rule
 from opscope.reports.database.reading import read_database
 from opscope.reports.database.schema_nights import LEDGER, NIGHT_SERIES
 from opscope.reports.nightly.night_folder import NIGHTS, RECORD, runs_of
-from opscope.reports.records.night_record import NightRecord, membership
+from opscope.reports.records.night_record import NightRecord
 
 
 @dataclass(frozen=True)
@@ -151,9 +151,3 @@ def _earlier(night: NightRecord, root: Path) -> dict[str, RunView]:
         if newest:
             return newest
     return newest
-
-
-def shard_of(run_dir: Path) -> int:
-    """The number of the run's shard; 0 if the night has no shards."""
-    member = membership(run_dir)
-    return 0 if member is None else member.shard

@@ -58,6 +58,17 @@ class Gate:
     """File that holds the summary."""
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Where a sweep of a gate runs, and how long."""
+
+    config: Config
+    root: Path
+    folder: Path
+    seconds: float | None
+    """None: there is no budget."""
+
+
 def run(
     config: Config, url: str, baseline: str, root: Path, rules: Sequence[Rule], watch: Watch, say: Callable[[str], None]
 ) -> Gate:
@@ -86,24 +97,18 @@ def run(
         share = None
         if config.budget is not None:
             share = (config.budget - (time.monotonic() - started)) / (len(all_sweeps) - position)
-        comparisons.append(_run_sweep(sweep, config, views.get(sweep), root, folder, share, rules, watch))
+        comparisons.append(_run_sweep(sweep, views.get(sweep), _Place(config, root, folder, share), rules, watch))
         say(f"{sweep.label}: {comparisons[-1].line}")
     return _gate_of(comparisons, night_id, folder, root)
 
 
 def _run_sweep(
-    sweep: Sweep,
-    config: Config,
-    night: RunView | None,
-    root: Path,
-    folder: Path,
-    budget: float | None,
-    rules: Sequence[Rule],
-    watch: Watch,
+    sweep: Sweep, night: RunView | None, place: _Place, rules: Sequence[Rule], watch: Watch
 ) -> SweepComparison:
     """Runs one sweep and compares it."""
+    root, folder, budget = place.root, place.folder, place.seconds
     run_dir = runs_root(root) / f"{folder.name}-gate-{sweep.cell}"
-    command = first_command(sweep, config, run_dir, budget)
+    command = first_command(sweep, place.config, run_dir, budget)
     history = folder / f"{sweep.cell}.history.json"
     if budget is not None and history.is_file():
         command += ["--budget-history", str(history)]

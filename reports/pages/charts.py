@@ -100,7 +100,7 @@ def _heat(rows: Sequence[Row]) -> Spec | None:
             "attempted": attempted,
             "ops": ops,
             "share": right / ops,
-            "told": f"{right}/{ops}",
+            "ratio": f"{right}/{ops}",
         }
         for (model, kind), (right, attempted, ops) in sorted(cells.items())
     ]
@@ -117,7 +117,7 @@ def _heat(rows: Sequence[Row]) -> Spec | None:
         scale={"domain": [0, 0.5, 1], "range": WORST_TO_BEST},
     )
     cell = layer("rect", {**both, "color": colour}, cornerRadius=2)
-    text = layer("text", {**both, "text": channel("told:N"), "color": {"value": "#1b1f24"}}, fontSize=10)
+    text = layer("text", {**both, "text": channel("ratio:N"), "color": {"value": "#1b1f24"}}, fontSize=10)
     return chart(height, cell, text, rows=data)
 
 

@@ -37,14 +37,14 @@ def of_tests(run_dir: Path | None, tests: Iterable[OpTest]) -> dict[tuple[str, s
         return {}
     wrong = [test for test in tests if test.status is Status.WRONG_RESULT]
     wrong.sort(key=lambda test: (not test.fails_run, -test.uses))
-    found: dict[tuple[str, str], list[Why]] = {}
+    explanations: dict[tuple[str, str], list[Why]] = {}
     for test in wrong:
-        if len(found) == MOST:
+        if len(explanations) == MOST:
             break
         if (known := explanation.shown(run_dir, test)) is not None:
             folder = Path(str(test.artifact)).parent
-            found[test.op_id, test.backend] = [_why(result, folder, run_dir) for result in known.results]
-    return found
+            explanations[test.op_id, test.backend] = [_why(result, folder, run_dir) for result in known.results]
+    return explanations
 
 
 def _why(result: explanation.ResultExplanation, folder: Path, run_dir: Path) -> Why:

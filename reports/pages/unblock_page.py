@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from opscope.base.page import Page
@@ -11,6 +12,11 @@ from opscope.base.terminal import plain
 from opscope.harness.record.causes import by_cause, parts_within
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.unblock import FixPlan
+
+COUNTS = [("ops", "right"), ("right", "right"), ("missing", "right"), ("not attempted", "right")]
+"""Columns of a model's history."""
+RUN_COUNTS = ("ops", "right", "missing", "not_attempted")
+NIGHT_COUNTS = ("ops", "right_ops", "bad_ops", "not_attempted")
 
 
 def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None, left_out: str = "") -> None:
@@ -98,21 +104,27 @@ def _heading(row: dict[str, Any]) -> str:
     return f"{row['status']}{where}, after {row['stage']} (depth {row['depth']}){remark}{error}"
 
 
-def show_readiness(
-    view: RunView,
-    model: str,
-    rows: list[dict[str, Any]],
-    earlier: list[dict[str, Any]],
-    page: Page,
-    most: int,
-    nights: Sequence[dict[str, Any]] = (),
-    left_out: str = "",
-) -> None:
+@dataclass(frozen=True)
+class Readiness:
+    """What keeps one model from being whole in a run, and how it was before."""
+
+    view: RunView
+    model: str
+    missing: list[dict[str, Any]]
+    """Its ops that are not right."""
+    runs: list[dict[str, Any]]
+    """Earlier runs and this one, oldest first."""
+    nights: Sequence[dict[str, Any]] = ()
+    left_out: str = ""
+    """A line about later runs that do not count."""
+
+
+def show_readiness(readiness: Readiness, page: Page, most: int) -> None:
     """Prints which failures keep one model from being whole, and how their number changed."""
-    last = earlier[-1]
-    page.line(f"{model} on {view.backend} ({view.arch}), run {view.run_id}", "bold")
-    if left_out:
-        page.prose(left_out, TERMINAL["known"])
+    view, last = readiness.view, readiness.runs[-1]
+    page.line(f"{readiness.model} on {view.backend} ({view.arch}), run {view.run_id}", "bold")
+    if readiness.left_out:
+        page.prose(readiness.left_out, TERMINAL["known"])
     if view.deselected:
         page.line(
             f"{view.deselected} of {len(view.ops)} ops were deselected in this run (--ops, -k)", TERMINAL["known"]
@@ -122,70 +134,46 @@ def show_readiness(
         f"{last['not_attempted']} not attempted",
         TERMINAL["good"] if last["right"] == last["ops"] else "",
     )
-    if rows:
-        page.line()
-        for cause in parts_within(by_cause(rows, _cause, lambda row: row["uses"]), most):
-            page.prose(cause.with_counts(_heading(cause.first)), indent=2)
-            for row in cause.failures:
-                params = ", ".join(f"{name}={value}" for name, value in row["params"].items())
-                op = f"{row['op_name']} [{row['op_id']}] {row['types']}{f'  {params}' if params else ''}"
-                page.prose(op, indent=4)
-                error = f": {row['error']}" if row["error"] != cause.first["error"] else ""
-                page.prose(f"{row['uses']} use{'' if row['uses'] == 1 else 's'}{error}", "dim", indent=6)
-                if row["repro"]:
-                    page.line(row["repro"], "dim", indent=6)
-        if len(rows) > most:
-            page.line(f"and {len(rows) - most} more; see --limit, --json", indent=2)
-    if len(earlier) > 1:
+    if readiness.missing:
+        _show_missing(readiness.missing, page, most)
+    if len(readiness.runs) > 1:
         page.line()
         page.line("Run by run", "bold")
-        columns = [
-            ("run", ""),
-            ("started (UTC)", ""),
-            ("compiler", ""),
-            ("ops", "right"),
-            ("right", "right"),
-            ("missing", "right"),
-            ("not attempted", "right"),
-        ]
         page.table(
-            columns,
+            [("run", ""), ("started (UTC)", ""), ("compiler", ""), *COUNTS],
             [
-                (
-                    entry["run_id"],
-                    entry["started"][:16],
-                    entry["revision"][:12],
-                    entry["ops"],
-                    entry["right"],
-                    entry["missing"],
-                    entry["not_attempted"],
-                )
-                for entry in earlier
+                (run["run_id"], run["started"][:16], run["revision"][:12], *(run[name] for name in RUN_COUNTS))
+                for run in readiness.runs
             ],
             spare=("compiler", "started (UTC)"),
         )
-    if nights:
+    if readiness.nights:
         page.line()
         page.line("Night by night", "bold")
-        columns = [
-            ("night", ""),
-            ("outcome", ""),
-            ("ops", "right"),
-            ("right", "right"),
-            ("missing", "right"),
-            ("not attempted", "right"),
-        ]
         page.table(
-            columns,
+            [("night", ""), ("outcome", ""), *COUNTS],
             [
                 (
-                    entry["label"],
-                    f"{entry['outcome']} {entry['reason']}".strip(),
-                    entry["ops"],
-                    entry["right_ops"],
-                    entry["bad_ops"],
-                    entry["not_attempted"],
+                    night["label"],
+                    f"{night['outcome']} {night['reason']}".strip(),
+                    *(night[name] for name in NIGHT_COUNTS),
                 )
-                for entry in nights
+                for night in readiness.nights
             ],
         )
+
+
+def _show_missing(rows: list[dict[str, Any]], page: Page, most: int) -> None:
+    page.line()
+    for cause in parts_within(by_cause(rows, _cause, lambda row: row["uses"]), most):
+        page.prose(cause.with_counts(_heading(cause.first)), indent=2)
+        for row in cause.failures:
+            params = ", ".join(f"{name}={value}" for name, value in row["params"].items())
+            op = f"{row['op_name']} [{row['op_id']}] {row['types']}{f'  {params}' if params else ''}"
+            page.prose(op, indent=4)
+            error = f": {row['error']}" if row["error"] != cause.first["error"] else ""
+            page.prose(f"{row['uses']} use{'' if row['uses'] == 1 else 's'}{error}", "dim", indent=6)
+            if row["repro"]:
+                page.line(row["repro"], "dim", indent=6)
+    if len(rows) > most:
+        page.line(f"and {len(rows) - most} more; see --limit, --json", indent=2)

@@ -200,7 +200,7 @@ def _series_row(night: Row, series: str, runs: list[Row], models: list[Row], all
 
 
 def _shares_missing(runs: list[Row], named_already: set[str]) -> list[str]:
-    """Shares of `--shard` without a run in this series, but for those in `named_already`."""
+    """Shares of `--shard` that no run of this series is, so that their ops are missing, without `named_already`."""
     shares = [str(run["options"]["shard"]).split("/") for run in runs if run["options"].get("shard")]
     if not shares:
         return []

@@ -10,6 +10,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
+
 from opscope.reports.database.database import open_database
 from opscope.reports.publish.publish import publish
 from opscope.reports.records.night_record import NightRecord, join
@@ -38,16 +40,22 @@ def copy_of(url: str, path: Path) -> str:
     return f"sqlite:///{path}"
 
 
+def rows(url: str, query: str) -> list[tuple[Any, ...]]:
+    """What a query answers."""
+    with open_database(url) as connection:
+        return [tuple(row) for row in connection.execute(sa.text(query))]
+
+
 def record(number: int, **more: Any) -> NightRecord:
     """The night of that number: one backend, one board, the models `a` and `b`."""
-    told: dict[str, Any] = {
+    expected: dict[str, Any] = {
         "started": START + timedelta(days=number),
         "models": ("a", "b"),
         "backends": ("reference",),
         "archs": ("n150",),
         "config": {"budget": "30m"},
     } | more
-    return NightRecord(**told)
+    return NightRecord(**expected)
 
 
 def shard_run(

@@ -81,7 +81,7 @@ def ask(
         ("report.html", "text/html; charset=utf-8", b"<!doctype html><p>report"),
     ],
 )
-def test_files_are_sent_as_what_may_be_read(server: ArtifactServer, path: str, kind: str, body: bytes) -> None:
+def test_files_are_sent_with_a_readable_type(server: ArtifactServer, path: str, kind: str, body: bytes) -> None:
     status, headers, got = ask(server, f"/{RUN}/{path}")
     assert (status, headers["Content-Type"], got) == (200, kind, body)
     assert headers["X-Content-Type-Options"] == "nosniff"
@@ -155,7 +155,7 @@ def test_a_run_that_comes_later_is_found(server: ArtifactServer, root: Path) -> 
     assert ask(server, "/late/run.json")[0] == 200
 
 
-def test_lists_name_what_is_there_as_text(server: ArtifactServer) -> None:
+def test_folder_lists_escape_names(server: ArtifactServer) -> None:
     status, headers, got = ask(server, "/")
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     assert f'href="{RUN}/"'.encode() in got
@@ -191,7 +191,7 @@ def test_a_run_folder_that_is_a_link_is_served_from_where_it_is(tmp_path: Path, 
     assert inside(folder, ["report.html"]) == (root / "called otherwise" / "report.html").resolve()
 
 
-def test_the_command_serves_on_loopback_until_told(root: Path) -> None:
+def test_the_command_serves_on_loopback_until_sigterm(root: Path) -> None:
     command = [sys.executable, "-m", "opscope.harness.cli.main", "artifacts", "serve", "--port", "0", str(root)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:

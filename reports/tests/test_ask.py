@@ -195,7 +195,7 @@ def test_shapes_that_fail_beside_shapes_that_pass(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "message"),
     [
         (
             "DELETE FROM runs",
@@ -213,11 +213,11 @@ def test_shapes_that_fail_beside_shapes_that_pass(tmp_path: Path) -> None:
         ("SELECT * FROM nobody", "no such table: nobody"),
     ],
 )
-def test_bad_queries_are_one_line_and_change_nothing(url: str, tmp_path: Path, query: str, told: str) -> None:
+def test_bad_queries_are_one_line_and_change_nothing(url: str, tmp_path: Path, query: str, message: str) -> None:
     before = Path(url.removeprefix("sqlite:///")).read_bytes()
     with pytest.raises(InputError) as error:
         ask(url, query.format(folder=tmp_path))
-    assert told in str(error.value)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
     assert Path(url.removeprefix("sqlite:///")).read_bytes() == before
     assert list(tmp_path.iterdir()) == []

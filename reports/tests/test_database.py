@@ -92,7 +92,7 @@ def test_two_first_publishes_at_once_both_arrive(tmp_path: Path) -> None:
     def go(folder: Path) -> None:
         try:
             publish(folder, url)
-        except BaseException as error:  # noqa: BLE001 - told below, in the thread of the test
+        except BaseException as error:  # noqa: BLE001 - raised below, in the thread of the test
             errors.append(error)
 
     # Alembic's context is one per process, so the schema is made by whoever is first and the rest only write.
@@ -129,7 +129,7 @@ def test_a_failed_publish_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "expected"),
     [
         ("results.sqlite", "a database URL, got a text that is no URL"),
         ("sqlite:///\udcff", "a database URL, got a text that is no Unicode in this locale"),
@@ -139,10 +139,10 @@ def test_a_failed_publish_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mon
         ("sqlite:////", "unable to open database file"),
     ],
 )
-def test_bad_targets_are_one_line_without_a_password(url: str, told: str) -> None:
+def test_bad_targets_are_one_line_without_a_password(url: str, expected: str) -> None:
     with pytest.raises(InputError) as error, open_database(url):
         pass
-    assert told in str(error.value)
+    assert expected in str(error.value)
     assert "\n" not in str(error.value)
     assert "hunter2" not in str(error.value)
     assert "tiger" not in str(error.value)
@@ -198,7 +198,7 @@ def test_values_that_no_opscope_wrote_are_one_line(tmp_path: Path, change: str, 
         assert "\n" not in str(error)
 
 
-def test_a_number_that_is_none_is_not_published() -> None:
+def test_nan_is_published_as_null() -> None:
     """As it would be where rows of a damaged database are written again."""
     real = _converter(sa.Double(), "sqlite", clean=True)
     assert real is not None

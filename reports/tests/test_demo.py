@@ -34,7 +34,7 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_what_was_recorded_is_small_and_right() -> None:
+def test_recorded_runs_are_small_and_right() -> None:
     assert recorded.FILE.stat().st_size < 1_000_000
     runs = recorded.recorded_runs()
     assert {run.record.backend for run in runs} == {"reference", "xla", "tt"}
@@ -78,7 +78,7 @@ def test_the_line_that_runs_an_op_again_needs_no_run_folder(night: Path) -> None
             assert ("--backend" in words) == (run.record.backend != "reference")
 
 
-def test_what_fails_leaves_its_log(night: Path) -> None:
+def test_a_failed_op_has_a_log(night: Path) -> None:
     run_dir = night / "demo-20261120-reference-n150"
     failed = [test for test in load_run(run_dir).tests if test.error_message]
     assert failed
@@ -152,22 +152,22 @@ def test_the_demo_names_owners(
     def says(*words: str) -> str:
         with pytest.raises(SystemExit) as end:
             main(list(words))
-        told = "".join(capsys.readouterr())
-        assert not end.value.code, told
-        return told
+        expected = "".join(capsys.readouterr())
+        assert not end.value.code, expected
+        return expected
 
     hints = (
         says("demo", "--until", "2026-11-20", "--nights", "2", "--to", url)
         .partition("to look at them:\n")[2]
         .splitlines()
     )
-    with closing(sqlite3.connect(tmp_path / "opscope.sqlite")) as found:
-        teams = dict(found.execute("SELECT owner, COUNT(*) FROM night_failures GROUP BY owner").fetchall())
+    with closing(sqlite3.connect(tmp_path / "opscope.sqlite")) as problems:
+        teams = dict(problems.execute("SELECT owner, COUNT(*) FROM night_failures GROUP BY owner").fetchall())
     assert set(teams) == {"convolutions", "lowering", "binary", "kernels", "numerics"}
-    told = {line.split()[1]: says(*line.split()[1:]) for line in hints if "dashboard" not in line}
-    assert set(told) == {"diff", "unblock", "report", "sql"}
-    assert "9 models, 0 of them whole" in told["unblock"]
-    assert {"kernels", "lowering"} & set(told["unblock"].split()) == {"kernels"}, "the last of them is one team's"
+    expected = {line.split()[1]: says(*line.split()[1:]) for line in hints if "dashboard" not in line}
+    assert set(expected) == {"diff", "unblock", "report", "sql"}
+    assert "9 models, 0 of them whole" in expected["unblock"]
+    assert {"kernels", "lowering"} & set(expected["unblock"].split()) == {"kernels"}, "the last of them is one team's"
     [page] = tmp_path.glob("report-*.html")
     assert "owner binary" in page.read_text()
 
@@ -179,18 +179,18 @@ def test_thirty_nights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
         main(["demo", "--until", "2026-11-20"])
     assert not end.value.code
     assert "opscope dashboard up --db sqlite:///" in capsys.readouterr().out
-    with closing(sqlite3.connect(tmp_path / ".opscope" / "demo" / "opscope.sqlite")) as found:
-        assert found.execute("SELECT COUNT(DISTINCT started) FROM night_series").fetchone() == (30,)
-        assert found.execute("SELECT COUNT(*) FROM nights WHERE NOT demo").fetchone() == (0,)
-        assert found.execute("SELECT COUNT(*) FROM night_series WHERE status = 'partial'").fetchone() == (2,)
-        labels = {row[0] for row in found.execute("SELECT DISTINCT label FROM night_changes")}
+    with closing(sqlite3.connect(tmp_path / ".opscope" / "demo" / "opscope.sqlite")) as problems:
+        assert problems.execute("SELECT COUNT(DISTINCT started) FROM night_series").fetchone() == (30,)
+        assert problems.execute("SELECT COUNT(*) FROM nights WHERE NOT demo").fetchone() == (0,)
+        assert problems.execute("SELECT COUNT(*) FROM night_series WHERE status = 'partial'").fetchone() == (2,)
+        labels = {row[0] for row in problems.execute("SELECT DISTINCT label FROM night_changes")}
         assert labels >= {"NEW", "FIXED", "PERSISTING", "REASON-CHANGED", "PCC-DROP", "SLOWER"}
-        tests = found.execute("SELECT COUNT(*) FROM op_tests").fetchone()
+        tests = problems.execute("SELECT COUNT(*) FROM op_tests").fetchone()
     with pytest.raises(SystemExit) as end:
         main(["demo", "--until", "2026-11-20", "--nights", "1"])  # again: the same rows
     assert not end.value.code
-    with closing(sqlite3.connect(tmp_path / ".opscope" / "demo" / "opscope.sqlite")) as found:
-        assert found.execute("SELECT COUNT(*) FROM op_tests").fetchone() == tests
+    with closing(sqlite3.connect(tmp_path / ".opscope" / "demo" / "opscope.sqlite")) as problems:
+        assert problems.execute("SELECT COUNT(*) FROM op_tests").fetchone() == tests
 
 
 def test_the_nights_of_tt_are_those_of_the_real_compiler(night: Path) -> None:

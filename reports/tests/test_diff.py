@@ -81,18 +81,18 @@ def nights(tmp_path: Path) -> tuple[Path, Path]:
 
 
 @pytest.fixture
-def found(nights: tuple[Path, Path]) -> Diff:
+def comparison(nights: tuple[Path, Path]) -> Diff:
     return compare(*map(from_folder, nights))
 
 
-def test_every_op_has_the_label_of_the_table(found: Diff) -> None:
-    labels = {row.op_id: row.label for row in found.rows}
+def test_every_op_has_the_label_of_the_table(comparison: Diff) -> None:
+    labels = {row.op_id: row.label for row in comparison.rows}
     assert labels == {op_id(name): label for name, (_, _, label) in TABLE.items()}
-    assert sum(found.counts.values()) == len(TABLE) == len(found.rows)
+    assert sum(comparison.counts.values()) == len(TABLE) == len(comparison.rows)
 
 
-def test_a_row_names_models_reasons_and_numbers(found: Diff) -> None:
-    rows = {row.op_name: row for row in found.rows}
+def test_a_row_names_models_reasons_and_numbers(comparison: Diff) -> None:
+    rows = {row.op_name: row for row in comparison.rows}
     gone = rows["stablehlo.model_gone"]
     assert (gone.models, gone.uses, gone.note) == (("other",), 2, "not in the later run: other")
     drop = rows["stablehlo.pcc"]
@@ -103,14 +103,14 @@ def test_a_row_names_models_reasons_and_numbers(found: Diff) -> None:
     assert rows["stablehlo.unsplit"].error_b == "it broke"
 
 
-def test_the_database_says_what_the_folders_say(nights: tuple[Path, Path], tmp_path: Path, found: Diff) -> None:
+def test_database_and_folders_give_the_same_diff(nights: tuple[Path, Path], tmp_path: Path, comparison: Diff) -> None:
     url = fresh(tmp_path / "db.sqlite")
     for folder in nights:
         publish(folder, url)
     with read_database(url) as connection:
         again = compare(from_database(connection, "night01"), from_database(connection, "night02"))
-    assert again.rows == found.rows
-    assert (again.rates, again.clusters, again.changes) == (found.rates, found.clusters, found.changes)
+    assert again.rows == comparison.rows
+    assert (again.rates, again.clusters, again.changes) == (comparison.rates, comparison.clusters, comparison.changes)
 
 
 def test_an_outcome_has_all_that_a_record_says(tmp_path: Path) -> None:
@@ -165,9 +165,9 @@ def test_runs_alone_and_in_a_model_say_which_folder_is_missing(tmp_path: Path) -
         assert labelled(compare(*published), tmp_path).notes == labelled(compare(*pair), tmp_path).notes
 
 
-def test_failures_of_one_cause_are_one_cluster(found: Diff) -> None:
-    first = {row.op_name: row.cluster for row in found.rows}
-    one = next(cluster for cluster in found.clusters if cluster["cluster"] == first["stablehlo.new"])
+def test_failures_of_one_cause_are_one_cluster(comparison: Diff) -> None:
+    first = {row.op_name: row.cluster for row in comparison.rows}
+    one = next(cluster for cluster in comparison.clusters if cluster["cluster"] == first["stablehlo.new"])
     # Every row of the table that says `it broke` at the default stage, in the later run or, if right or absent there,
     # in the earlier one; a timeout and an unsplittable op have causes of their own.
     assert first["stablehlo.persisting_elsewhere"] != first["stablehlo.new"]
@@ -203,8 +203,8 @@ def test_places_of_execution_stay_apart(tmp_path: Path) -> None:
     assert rates == {(scope, place): 1 for scope in ("all", "like for like") for place in ("host", "simulator")}
 
 
-def test_what_changed_besides_the_results(found: Diff) -> None:
-    changes = {change["what"]: (change["a"], change["b"]) for change in found.changes}
+def test_changes_of_options_and_versions_are_listed(comparison: Diff) -> None:
+    changes = {change["what"]: (change["a"], change["b"]) for change in comparison.changes}
     assert changes["version jaxlib"] == ("0.10.2", "0.11.0")
     assert changes["compiler revision"] == ("01" * 6, "02" * 6)
     assert changes["models"] == ("other", "")
@@ -264,17 +264,17 @@ def test_a_compile_time_is_slower_once_a_second_run_confirms_it(history: str) ->
         last = compared(runs)
         before = compared(runs, "night04", "night05")
         across = compared(runs, "night02", "night06")
-    for found in (last, across):
-        assert {row.op_name: row.label for row in found.rows} == {
+    for comparison in (last, across):
+        assert {row.op_name: row.label for row in comparison.rows} == {
             "stablehlo.breaks": Label.NEW,
             "stablehlo.slow": Label.SLOWER,
             "stablehlo.spike": Label.SAME,
         }
-        assert next(row.note for row in found.rows if row.label == Label.SLOWER).endswith("ms since night05")
+        assert next(row.note for row in comparison.rows if row.label == Label.SLOWER).endswith("ms since night05")
     assert dict(before.counts) == {"SAME": 3}  # one slow run proves nothing
 
 
-def test_a_step_is_told_once(history: str, tmp_path: Path) -> None:
+def test_a_step_is_reported_once(history: str, tmp_path: Path) -> None:
     publish(night(tmp_path, 7, {"slow": Op(compile_ms=41.0)}), history)
     with open_runs(history) as runs:
         assert {row.op_name: row.label for row in compared(runs).rows}["stablehlo.slow"] == Label.SAME
@@ -324,15 +324,15 @@ def test_growth_that_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ops = {name: Op(compile_ms=level or 0.0) for name, level in levels.items() if level != 0}
         publish(night(tmp_path, number + 1, ops), url)
     with open_runs(url) as runs:
-        found = {row.op_name.removeprefix("stablehlo."): row for row in compared(runs).rows}
+        comparison = {row.op_name.removeprefix("stablehlo."): row for row in compared(runs).rows}
         across = {row.op_name.removeprefix("stablehlo."): row for row in compared(runs, "night05", "night07").rows}
         far = {row.op_name.removeprefix("stablehlo."): row for row in compared(runs, "night03", "night07").rows}
         fewer = compared(runs, "night03", "night04").notes, compared(runs, "night04", "night05").notes
         # A history of at most five runs is enough for those of the last five, and none between others.
         monkeypatch.setattr(history_of_times, "RUNS", 5)
         short = compared(runs), compared(runs, "night02", "night07")
-    assert {name: found[name].label for name in GROWTH} == {name: label for name, (_, label) in GROWTH.items()}
-    assert found["long"].note == "compile time 500.0 -> 800.0 ms since night06"
+    assert {name: comparison[name].label for name in GROWTH} == {name: label for name, (_, label) in GROWTH.items()}
+    assert comparison["long"].note == "compile time 500.0 -> 800.0 ms since night06"
     assert {name: across[name].note for name in ACROSS} == {name: note for name, (_, note) in ACROSS.items()}
     # Runs between two that are compared do not count: a tenth more than the first of the two is no growth.
     assert far["fast_between"].label == Label.SAME
@@ -427,8 +427,8 @@ def test_runs_that_share_nothing_are_named_to_be_compared_all_the_same(tmp_path:
         publish(night(tmp_path, number, {"slow": OK}, arch=arch), url)
     with open_runs(url) as runs, pytest.raises(InputError) as caught:
         compared(runs)
-    told = "two comparable runs, got 2 of which no two share backend, board, options and a model"
-    assert str(caught.value) == f"opscope diff: expected {told}; try opscope diff night01 night02"
+    message = "two comparable runs, got 2 of which no two share backend, board, options and a model"
+    assert str(caught.value) == f"opscope diff: expected {message}; try opscope diff night01 night02"
 
 
 def test_a_models_history_is_its_newest_runs_the_oldest_first(history: str, monkeypatch: pytest.MonkeyPatch) -> None:

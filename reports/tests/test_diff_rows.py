@@ -60,7 +60,7 @@ def row_of(old: Outcome | None, new: Outcome | None) -> Row:
     return row
 
 
-def told(old: Outcome | None, new: Outcome | None) -> tuple[str, str]:
+def label_and_note(old: Outcome | None, new: Outcome | None) -> tuple[str, str]:
     row = row_of(old, new)
     return row.label, row.note
 
@@ -118,10 +118,10 @@ def test_a_row_has_both_sides() -> None:
     assert {came[f"{name}_a"] for name in ("status", "stage", "error")} == {""}
     assert {came[f"{name}_a"] for name in ("pcc", "cycles", "compile_ms")} == {None}
     assert row_of(op("add"), op("add", compile_seconds=0.0)).compile_ms_b is None
-    # Where both go wrong the later cause is told.
+    # Where both go wrong the later cause is named.
     both = row_of(old, op("add", "crashed", failed_stage="run", signature="def"))
     assert (both.cluster, both.note) == ("def", "run_failed at run before")
-    assert told(old, op("add", "run_failed", failed_stage="run", signature="def")) == (
+    assert label_and_note(old, op("add", "run_failed", failed_stage="run", signature="def")) == (
         "REASON-CHANGED",
         "a different error at the same stage",
     )
@@ -161,7 +161,7 @@ RIGHT = {"pcc": 1 - 2**-14, "cycles": 1000}
     ],
 )
 def test_two_right_results(before: dict[str, Any], now: dict[str, Any], label: Label, note: str) -> None:
-    assert told(op("add", **before), op("add", **now)) == (label, note)
+    assert label_and_note(op("add", **before), op("add", **now)) == (label, note)
 
 
 def test_an_op_that_is_right_in_both_is_as_slow_as_its_history_says() -> None:
@@ -173,13 +173,13 @@ def test_an_op_that_is_right_in_both_is_as_slow_as_its_history_says() -> None:
     ]
 
 
-def test_what_was_not_attempted_is_no_result() -> None:
+def test_an_unattempted_op_has_no_result_to_compare() -> None:
     skipped = op("add", "not_run")
-    assert told(skipped, op("add")) == ("ADDED", "")
-    assert told(None, op("add")) == ("ADDED", "")
-    assert told(skipped, op("add", "crashed")) == ("NEW", "first attempt")
-    assert told(op("add"), op("add", "crashed")) == ("NEW", "")
-    assert told(op("add", "crashed"), skipped) == ("NEVER-RUN", "not run")
+    assert label_and_note(skipped, op("add")) == ("ADDED", "")
+    assert label_and_note(None, op("add")) == ("ADDED", "")
+    assert label_and_note(skipped, op("add", "crashed")) == ("NEW", "first attempt")
+    assert label_and_note(op("add"), op("add", "crashed")) == ("NEW", "")
+    assert label_and_note(op("add", "crashed"), skipped) == ("NEVER-RUN", "not run")
     missing = run(skipped, missing=("model z", "shard 2", "shard 3"))
     [row] = compare(run(op("add")), missing).rows
     assert row.note == "not run (shard 2, shard 3 missing)"
@@ -211,15 +211,15 @@ def test_rows_are_sorted_by_urgency_models_uses_and_id() -> None:
         op("a", "crashed", uses_of={"m": 1, "n": 1}),
         op("right"),
     ]
-    found = compare(run(), run(*bad))
-    assert [row.op_id for row in found.rows] == ["a", "b", "c", "d", "right"]
-    assert (dict(found.counts), found.news) == ({"NEW": 4, "ADDED": 1}, 4)
+    result = compare(run(), run(*bad))
+    assert [row.op_id for row in result.rows] == ["a", "b", "c", "d", "right"]
+    assert (dict(result.counts), result.news) == ({"NEW": 4, "ADDED": 1}, 4)
 
 
 NOT_JUDGED = "compile times are not judged, because that needs five comparable runs in the database"
 
 
-def test_notes_say_what_is_partial() -> None:
+def test_notes_name_partial_nights() -> None:
     night = run(missing=("model x", "shard 2"), outcome="partial")
     partial = "night is partial: model x, shard 2 missing; ops that did not run are not gone"
     assert compare(run(), run()).notes == (NOT_JUDGED,)
@@ -245,10 +245,10 @@ def test_rates_by_place_and_like_for_like() -> None:
         return {f"right_{name}": right, f"attempted_{name}": attempted, f"rate_{name}": right / attempted}
 
     def row(scope: str, place: str, **counts: tuple[int, int]) -> dict[str, Any]:
-        found: dict[str, Any] = {"scope": scope, "ran_on": place}
+        result: dict[str, Any] = {"scope": scope, "ran_on": place}
         for name, pair in counts.items():
-            found |= rate(name, *pair)
-        return found
+            result |= rate(name, *pair)
+        return result
 
     everything = "all", "like for like"
     assert compare(a, b).rates == (
@@ -318,7 +318,7 @@ def test_causes_are_sorted_by_the_models_that_they_block_and_flaky_ones_stand_la
     )
 
 
-def test_what_else_changed() -> None:
+def test_changes_besides_the_ops() -> None:
     other = ORIGIN | {
         "dirty": True,
         "backend_revision": "fedcba9876543210",

@@ -42,7 +42,7 @@ def rows(place: Path) -> list[tuple[object, ...]]:
         return sorted(connection.execute("SELECT op_id, backend, status, error_message FROM op_tests").fetchall())
 
 
-def test_a_fork_delivers_what_this_process_would(targets: Targets, fork: WaitingFork, tmp_path: Path) -> None:
+def test_a_fork_delivers_as_the_process_itself_does(targets: Targets, fork: WaitingFork, tmp_path: Path) -> None:
     steps: list[str] = []
     forked = fork.deliver(tmp_path / "run", targets, steps.append)
     assert forked is not None
@@ -55,7 +55,7 @@ def test_a_fork_delivers_what_this_process_would(targets: Targets, fork: Waiting
     assert rows(tmp_path / "forked.sqlite") == rows(tmp_path / "here.sqlite") != []
 
 
-def test_what_cannot_be_delivered_is_a_line(targets: Targets, tmp_path: Path) -> None:
+def test_a_failed_delivery_is_reported_in_one_line(targets: Targets, tmp_path: Path) -> None:
     nowhere = replace(targets, url="sqlite:////proc/nowhere/db.sqlite")
     done = WaitingFork(tmp_path).deliver(tmp_path / "run", nowhere, lambda step: None)
     assert done is not None

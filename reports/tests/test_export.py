@@ -104,7 +104,7 @@ def test_each_model_keeps_its_ops_and_unsplittable_ones_are_there(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("data_type", "told"),
+    ("data_type", "line"),
     [
         ("f32", "f32"),
         ("!quant.uniform<i8:f32, 0.1:(3)>", "unknown"),
@@ -114,7 +114,7 @@ def test_each_model_keeps_its_ops_and_unsplittable_ones_are_there(tmp_path: Path
         ("\ud800", "?"),
     ],
 )
-def test_a_value_that_its_pattern_cuts_is_replaced_alone(data_type: str, told: str) -> None:
+def test_a_value_that_its_pattern_cuts_is_replaced_alone(data_type: str, line: str) -> None:
     bad = TensorDesc.model_construct(
         shape=(1, -1), data_type=data_type, buffer_type=None, layout="tile", grid_shape=(8, 8)
     )
@@ -122,7 +122,7 @@ def test_a_value_that_its_pattern_cuts_is_replaced_alone(data_type: str, told: s
     text = tensors([bad, good])
     parts = re.findall(r"TensorDesc\(([^)]*)\)", text)
     assert parts == [
-        f"shape=[1, -1], data_type='{told}', buffer_type=None, layout='tile', grid_shape=[8, 8]",
+        f"shape=[1, -1], data_type='{line}', buffer_type=None, layout='tile', grid_shape=[8, 8]",
         "shape=[], data_type='bf16', buffer_type=None, layout=None, grid_shape=None",
     ]
 
@@ -209,11 +209,11 @@ def test_builder_xml_needs_the_job_that_its_reader_looks_for(run_dir: Path, tmp_
 def as_the_reader_takes_it(case: Xml.Element) -> tuple[bool, bool, str | None, str | None]:
     """(success, skipped, status, message) by the rules of collect_data's reader of builder tests."""
     values = {element.get("name"): element.get("value") for element in case.iterfind("properties/property")}
-    found = {outcome: case.find(outcome) for outcome in ("skipped", "failure", "error")}
-    skipped, failed = found["skipped"] is not None, found["failure"] is not None or found["error"] is not None
+    result = {outcome: case.find(outcome) for outcome in ("skipped", "failure", "error")}
+    skipped, failed = result["skipped"] is not None, result["failure"] is not None or result["error"] is not None
     stages = {"compile": "compile_failed", "golden": "wrong_result", "runtime": "run_failed", "success": "success"}
-    told = next((element.get("message") for element in found.values() if element is not None), None)
-    message = values.get("error_message", told)
+    line = next((element.get("message") for element in result.values() if element is not None), None)
+    message = values.get("error_message", line)
     if (stage := values.get("failure_stage")) is not None:
         return not failed, skipped, stages[stage], message
     return not failed, skipped, None if skipped else "run_failed" if failed else "success", message
@@ -318,9 +318,9 @@ def test_the_database_exports_what_the_folder_does(run_dir: Path, tmp_path: Path
 
 
 def test_bad_input_is_one_line(run_dir: Path, tmp_path: Path) -> None:
-    def told(*words: str) -> str:
+    def line(*words: str) -> str:
         return str(CliRunner().invoke(command, [str(run_dir), *words]).exception)
 
-    assert told("--format", "optest-json").startswith("--job-id: expected the number of the CI job that made the run")
+    assert line("--format", "optest-json").startswith("--job-id: expected the number of the CI job that made the run")
     (tmp_path / "file").write_text("")
-    assert "expected a writable place" in told("--format", "csv", "-o", str(tmp_path / "file" / "x"))
+    assert "expected a writable place" in line("--format", "csv", "-o", str(tmp_path / "file" / "x"))

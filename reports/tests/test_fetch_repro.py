@@ -64,7 +64,7 @@ def test_the_folder_comes_as_it_is(
                 copy = folder / path.relative_to(original)
                 assert copy.is_dir() if path.is_dir() else copy.read_bytes() == path.read_bytes()
             assert os.access(folder / "run.sh", os.X_OK)
-        for words, told in (
+        for words, expected in (
             (["0" * 16, "--from", url], f"a repro folder of {'0' * 16} at {url}, got none in 1 runs"),
             ([OP, "--run", "other", "--from", url], f"in run other at {url}, got none"),
             (
@@ -75,7 +75,7 @@ def test_the_folder_comes_as_it_is(
             with pytest.raises(SystemExit) as ended:
                 main(["repro", *words])
             assert ended.value.code == 2
-            assert told in capsys.readouterr().err
+            assert expected in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["repro", OP, "--from", url])
     assert "expected an artifact server" in capsys.readouterr().err

@@ -90,7 +90,7 @@ def test_every_view_has_a_function_with_its_rows_and_its_documented_columns(url:
     assert set(views()) <= set(dir(frames))
 
 
-def test_a_view_of_one_run_and_what_is_none(url: str) -> None:
+def test_a_view_of_one_run_and_unknown_views(url: str) -> None:
     asked = "SELECT uses, flaky FROM newest_ops WHERE op_name = 'stablehlo.add' AND run_id = 'night02'"
     frame = frames.newest_ops(url, "night02", op_name="stablehlo.add")
     assert tuple((row.uses, row.flaky) for row in frame.itertuples()) == ask(url, asked).rows

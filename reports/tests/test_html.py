@@ -68,7 +68,7 @@ def test_one_file_without_a_network(report: Path, page: Page) -> None:
     assert policy.startswith("default-src 'none'")
 
 
-def test_what_a_record_says_is_text(report: Path, page: Page) -> None:
+def test_texts_of_records_are_escaped(report: Path, page: Page) -> None:
     assert len([tag for tag, _ in page.tags if tag == "script"]) == 3
     assert "alert('x')" in "".join(page.texts)
     assert "<script>alert" not in report.read_text(encoding="utf-8")
@@ -81,7 +81,7 @@ def test_the_page_holds_every_op_and_its_numbers(page: Page) -> None:
     ladders = {"chart-ladder-ops", "chart-ladder-uses", "chart-heat"}
     assert set(data["charts"]) == ladders | {"chart-time", "chart-cycles", "chart-z"}
     text = " ".join(" ".join(page.texts).split())
-    for told in (
+    for expected in (
         "pass rate on simulator 20.0 %",
         "2 of 10 attempted",
         "pass rate on host 10.0 %",
@@ -90,7 +90,7 @@ def test_the_page_holds_every_op_and_its_numbers(page: Page) -> None:
         "notyet: sorting on the device",
         f"pytest --op-by-op --op {op_id(2)} --run-dir 'a run'",
     ):
-        assert told in text
+        assert expected in text
 
 
 def test_ladder_counts_ops_and_uses(page: Page) -> None:
@@ -99,7 +99,7 @@ def test_ladder_counts_ops_and_uses(page: Page) -> None:
     assert "all 2 2 1 1 1 1 2 2 2 3 4 21 2 2 14 32" in text
 
 
-def test_what_fails_stands_first_the_most_used_open(report: Path, tmp_path: Path) -> None:
+def test_failures_come_first_and_the_most_used_is_open(report: Path, tmp_path: Path) -> None:
     text = report.read_text(encoding="utf-8")
     assert text.index("<h2>Failing ops") < text.index("<h2>Ladder")
     # By hand from OPS: six errors that no limitation names, of which tanh stands twice in the models.
@@ -111,7 +111,7 @@ def test_what_fails_stands_first_the_most_used_open(report: Path, tmp_path: Path
     assert "None: every attempted op is right" in good
 
 
-def test_an_unexpected_pass_is_told_as_a_failure(tmp_path: Path) -> None:
+def test_an_unexpected_pass_is_shown_as_a_failure(tmp_path: Path) -> None:
     run = load_run(make_run(tmp_path / "run"))
     said = "unexpected pass: expected to fail at run (never: no such unit); delete the row"
     passed = run.tests[0].model_copy(update={"expected": said})
@@ -121,7 +121,7 @@ def test_an_unexpected_pass_is_told_as_a_failure(tmp_path: Path) -> None:
     assert op_rows([known])[0]["tone"] == "known"
 
 
-def test_inputs_that_a_backend_overwrote_are_told(report: Path, tmp_path: Path) -> None:
+def test_overwritten_inputs_are_shown(report: Path, tmp_path: Path) -> None:
     heading = "inputs the backend overwrote"
     assert heading not in report.read_text()
     run = load_run(make_run(tmp_path / "run"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opscope.reports.compare.diff import Label
-from opscope.reports.tests.test_diff_rows import op, told
+from opscope.reports.tests.test_diff_rows import label_and_note, op
 
 US = 1000.0
 
@@ -31,7 +31,7 @@ def test_slower_is_what_takes_longer_than_its_spread(
         op("add", ran_on="host", run_ns=time and time * US, run_spread_ns=spread and spread * US)
         for time, spread in (before, now)
     )
-    label, note = told(old, new)
+    label, note = label_and_note(old, new)
     assert (label == Label.SLOWER) is slower
     if slower:
         assert note == f"runs in {now[0]:.0f} us, {before[0]:.0f} before"
@@ -42,4 +42,4 @@ def test_a_host_and_a_device_are_not_compared() -> None:
         op("add", ran_on=place, run_ns=time, run_spread_ns=1.0)
         for place, time in (("silicon", 50 * US), ("host", 500 * US))
     )
-    assert told(old, new) == (Label.SAME, "")
+    assert label_and_note(old, new) == (Label.SAME, "")

@@ -30,7 +30,7 @@ def test_ops_of_one_name_and_end_are_one_row_for_each_model_and_one_for_all(tmp_
         "failed": Op("run_failed", uses={"b": 1}),
         "unexpected": Op(uses={"c": 7}, more={"expected": "notyet: here"}),
     }
-    found = {
+    result = {
         (model, status, ran_on, expected): tuple(rest)
         for model, name, _, status, _, ran_on, expected, *rest in night_counts.counts(
             of_one_name(view(tmp_path, 1, ops))
@@ -38,7 +38,7 @@ def test_ops_of_one_name_and_end_are_one_row_for_each_model_and_one_for_all(tmp_
         if name == "stablehlo.add"
     }
     nothing = (0, 0, 0, 0.0)
-    assert found == {
+    assert result == {
         ("a", "success", "simulator", False): (3, 6, 2, 2 * 10 + 3 * 100, 64, 0.75),
         ("b", "success", "simulator", False): (1, 1, 1, 10, 64, 0.25),
         ("c", "success", "simulator", False): (1, 7, *nothing),

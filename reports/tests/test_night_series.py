@@ -132,8 +132,8 @@ def test_a_shard_of_another_series_is_there() -> None:
     ],
 )
 def test_a_run_fits_what_was_expected(cell: dict[str, str], fits: bool) -> None:
-    told: Any = type("Cell", (), {"backend": "xla", "arch": "n150", "data_format": ""} | cell)
-    assert counting._fits(run("a", options={"data_format": "bf16"}), told) is fits
+    message: Any = type("Cell", (), {"backend": "xla", "arch": "n150", "data_format": ""} | cell)
+    assert counting._fits(run("a", options={"data_format": "bf16"}), message) is fits
 
 
 OPS = {"add": Op(uses={"a": 1}), "exp": Op("crashed", uses={"b": 1})}
@@ -169,12 +169,12 @@ def test_nights_are_compared_in_each_series_that_both_have(url: str) -> None:
         assert series_of(connection, FIRST) == [n150]
         assert series_of(connection, SECOND) == [n150, p150]
         assert newest_night(connection) == SECOND
-        [found] = compared_nights(connection, None, None)
-        assert (found.a.run_id, found.b.run_id, found.b.series) == (FIRST, SECOND, n150)
-        assert found.notes[-1] == f"there is no earlier night in {p150}"
+        [changes] = compared_nights(connection, None, None)
+        assert (changes.a.run_id, changes.b.run_id, changes.b.series) == (FIRST, SECOND, n150)
+        assert changes.notes[-1] == f"there is no earlier night in {p150}"
         [named] = compared_nights(connection, FIRST, SECOND)
-        assert named == replace(found, notes=found.notes[:-1])
-        assert compared_nights(connection, SECOND, None) == [found]
+        assert named == replace(changes, notes=changes.notes[:-1])
+        assert compared_nights(connection, SECOND, None) == [changes]
         with pytest.raises(InputError) as caught:
             compared_nights(connection, FIRST, None)
         expected = f"a night before {FIRST} in the same series"
@@ -217,15 +217,15 @@ def test_a_name_is_of_a_night_or_of_a_run(url: str, tmp_path: Path) -> None:
     with open_runs(url) as runs:
         assert runs.connection is not None
         assert newest_night(runs.connection) is None
-        [found], nights = diffs(runs, None, None)
-        assert (found.a.run_id, found.b.run_id, nights) == ("night40", "night41", False)
+        [changes], nights = diffs(runs, None, None)
+        assert (changes.a.run_id, changes.b.run_id, nights) == ("night40", "night41", False)
     with open_database(fresh(tmp_path / "empty.sqlite")) as connection:
         assert newest_night(connection) is None
         with pytest.raises(InputError, match="opscope diff: expected a night, got none; try opscope publish --night"):
             compared_nights(connection, None, None)
 
 
-def test_three_of_many_names_are_told(url: str, tmp_path: Path) -> None:
+def test_an_unknown_name_is_answered_with_three_known_ones(url: str, tmp_path: Path) -> None:
     for number in (3, 4):
         publish_night(url, tmp_path / str(number), number, OPS)
     with open_database(url) as connection:

@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from opscope.harness.record.stages import Stage
-from opscope.reports.database.database import open_database
 from opscope.reports.publish.publish import publish
-from opscope.reports.tests.night_runs import fresh, publish_night, record, shard_run
+from opscope.reports.tests.night_runs import fresh, publish_night, record, rows, shard_run
 from opscope.reports.tests.nights import Op, op_id
 
 FIRST = {
@@ -42,11 +40,6 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     url = fresh(folder / "db.sqlite")
     fill(url, folder)
     return url
-
-
-def rows(url: str, query: str) -> list[tuple[Any, ...]]:
-    with open_database(url) as connection:
-        return [tuple(row) for row in connection.execute(sa.text(query))]
 
 
 EXPECTED: dict[str, list[tuple[Any, ...]]] = {

@@ -24,7 +24,7 @@ from opscope.reports.database.database import open_database, views
 from opscope.reports.database.schema_nights import LEDGER
 from opscope.reports.publish.publish import publish
 from opscope.reports.records.night_record import NightRecord, join
-from opscope.reports.tests.night_runs import fresh, publish_night, record, shard_run
+from opscope.reports.tests.night_runs import fresh, publish_night, record, rows, shard_run
 from opscope.reports.tests.nights import START, Op, night, op_id
 
 SERIES = "reference n150 float32 0"
@@ -34,11 +34,6 @@ OPS = {"add": Op(uses={"a": 2, "b": 1}), "exp": Op("wrong_result", uses={"b": 1}
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     return fresh(tmp_path / "db.sqlite")
-
-
-def rows(url: str, query: str) -> list[tuple[Any, ...]]:
-    with open_database(url) as connection:
-        return [tuple(row) for row in connection.execute(sa.text(query))]
 
 
 def dump(url: str) -> list[str]:

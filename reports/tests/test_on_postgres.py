@@ -183,7 +183,7 @@ def test_two_publishers_at_once(url: str, tmp_path: Path) -> None:
         try:
             for run in some:
                 publish(run, url)
-        except BaseException as error:  # noqa: BLE001 - told below, in the thread of the test
+        except BaseException as error:  # noqa: BLE001 - raised below, in the thread of the test
             errors.append(error)
 
     threads = [threading.Thread(target=go, args=(runs[start::2],)) for start in (0, 1)]

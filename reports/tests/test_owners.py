@@ -78,7 +78,7 @@ def test_the_first_rule_that_fits_in_python_and_in_sql(
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("[]", "expected a list `owners`, got list"),
         ("owners: [{op: x}]", "rule 1: expected a mapping with `team`"),
@@ -87,12 +87,12 @@ def test_the_first_rule_that_fits_in_python_and_in_sql(
         ("owners: [", "expected rules of owners (YAML)"),
     ],
 )
-def test_a_file_that_holds_no_rules_is_one_line(tmp_path: Path, text: str, told: str) -> None:
+def test_a_file_that_holds_no_rules_is_one_line(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "owners.yaml"
     path.write_text(text)
     with pytest.raises(InputError) as error:
         read_owners(path)
-    assert told in str(error.value)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 
@@ -125,8 +125,8 @@ def test_every_page_names_the_same_owner(tmp_path: Path, owners_file: Path, monk
         "stablehlo.exp": "lowering",
     }
     assert run(readiness, "a", "--owner", "giants")["missing"] == []
-    for command, told in ((unblock, "no failure belongs to conv"), (diff, "nothing here belongs to conv")):
-        assert told in CliRunner().invoke(command, ["--owner", "conv", "--db", url]).output
+    for command, message in ((unblock, "no failure belongs to conv"), (diff, "nothing here belongs to conv")):
+        assert message in CliRunner().invoke(command, ["--owner", "conv", "--db", url]).output
     for more, hint in (([], "try conv"), (["--owners", "none.yaml"], "try ci/owners.yaml, --owners FILE")):
         Path("none.yaml").write_text("owners: []")
         for command, words in ((diff, []), (unblock, []), (readiness, ["a"]), (report, [])):

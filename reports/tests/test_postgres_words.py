@@ -22,7 +22,7 @@ class Server:
     """A connection that answers what it is asked and notes what it is told."""
 
     def __init__(self, **answers: Any) -> None:
-        self.answers, self.told = answers, list[str]()
+        self.answers, self.expected = answers, list[str]()
         self.dialect: Any = postgresql.dialect()  # type: ignore[no-untyped-call]
 
     def scalar(self, statement: Any, parameters: Any = None) -> Any:
@@ -33,7 +33,7 @@ class Server:
         return self
 
     def exec_driver_sql(self, statement: str) -> None:
-        self.told.append(statement)
+        self.expected.append(statement)
 
 
 READS = [
@@ -48,7 +48,7 @@ NEW, PASSWORD = 'CREATE ROLE "reader" LOGIN', "ALTER ROLE \"reader\" PASSWORD 'a
 
 
 @pytest.mark.parametrize(
-    ("exists", "password", "told"),
+    ("exists", "password", "expected"),
     [
         (None, None, [NEW, *READS]),
         (1, None, READS),
@@ -57,7 +57,7 @@ NEW, PASSWORD = 'CREATE ROLE "reader" LOGIN', "ALTER ROLE \"reader\" PASSWORD 'a
     ],
 )
 def test_a_role_may_read_and_nothing_else(
-    monkeypatch: pytest.MonkeyPatch, exists: int | None, password: str | None, told: list[str]
+    monkeypatch: pytest.MonkeyPatch, exists: int | None, password: str | None, expected: list[str]
 ) -> None:
     server = Server(pg_roles=exists, current_database="results", current_schema="public")
 
@@ -75,7 +75,7 @@ def test_a_role_may_read_and_nothing_else(
         monkeypatch.setenv("READER", password)
     url = "postgresql://me:secret@away/results"
     line = upkeep.read_only_role(url, "reader", "READER" if password else None)
-    assert server.told == told
+    assert server.expected == expected
     assert line.startswith("role reader may read postgresql")
     assert line.endswith(" (new)") is (exists is None)
     assert "secret" not in line
@@ -89,16 +89,16 @@ def test_the_size_of_a_database_on_a_server(answer: int | None, size: int) -> No
 
 def test_rows_are_copied() -> None:
     written: list[list[Any]] = []
-    told: list[str] = []
+    expected: list[str] = []
 
     class Driver:
         @contextlib.contextmanager
         def copy(self, statement: str) -> Iterator[Any]:
-            told.append(statement)
+            expected.append(statement)
             yield SimpleNamespace(write_row=lambda values: written.append(list(values)))
 
         def close(self) -> None:
-            told.append("closed")
+            expected.append("closed")
 
     server: Any = Server()
     server.connection = SimpleNamespace(cursor=Driver)
@@ -107,7 +107,7 @@ def test_rows_are_copied() -> None:
     noon = datetime(2026, 11, 1, 12)
     rows = [(math.nan, "x\0", {"k": 1}, noon, 7), (1.5, None, [], None, None)]
     assert bulk.insert(server, table, rows) == 2
-    assert told == ["COPY some (a, b, c, d, e) FROM STDIN", "closed"]
+    assert expected == ["COPY some (a, b, c, d, e) FROM STDIN", "closed"]
     assert written == [[None, "x\\0", '{"k":1}', noon.replace(tzinfo=UTC), 7], [1.5, None, "[]", None, None]]
     assert bulk.insert(server, table, [], into="staged") == 0
-    assert told[2].startswith("COPY staged (")
+    assert expected[2].startswith("COPY staged (")

@@ -42,7 +42,7 @@ def test_every_field_is_what_the_store_reads(tmp_path: Path) -> None:
     assert [fields(op, OpRow) for op in ops] == [fields(row, OpRow) for row in run.rows]
     tests = [fields(test, OpTest) for test in quick_records.journal(run_dir)]
     assert tests == [fields(test, OpTest) for test in attempts]
-    assert any("\\0" in str(test["error_message"]) for test in tests)  # a NUL, told by its escape
+    assert any("\\0" in str(test["error_message"]) for test in tests)  # a NUL, as its escape
 
 
 def test_a_run_of_before_has_the_statuses_of_today(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def _sealed(body: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "expected"),
     [
         ('"attempt":1', '"attempt":"one"', "attempt: Input should be a valid integer"),
         ('"attempt":1', '"attempt":1,"mood":3', "mood: Extra inputs are not permitted"),
@@ -84,13 +84,13 @@ def _sealed(body: str) -> bytes:
         ("{", "{{", "invalid JSON"),
     ],
 )
-def test_a_line_that_is_no_record_is_told_as_ever(tmp_path: Path, old: str, new: str, told: str) -> None:
+def test_a_line_that_is_no_record_is_refused(tmp_path: Path, old: str, new: str, expected: str) -> None:
     run_dir = make_run(tmp_path / "run")
     journal = next((run_dir / "journal").iterdir())
     lines = journal.read_text().splitlines()
     body = stored.unsealed(lines[0].encode()).decode().replace(old, new, 1)
     journal.write_bytes(b"\n".join([_sealed(body), *(line.encode() for line in lines[1:]), b""]))
-    with pytest.raises(InputError, match=f"{journal.name}:1: .*{told}"):
+    with pytest.raises(InputError, match=f"{journal.name}:1: .*{expected}"):
         rows.read(run_dir)
 
 

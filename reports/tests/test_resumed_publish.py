@@ -64,9 +64,9 @@ def killed_after(records: int, folder: Path, *options: str) -> Path:
 def rows(path: Path) -> list[tuple[str, int]]:
     """Run -> number of its op tests in a database."""
     with sqlite3.connect(path) as connection:
-        found = connection.execute("SELECT run_id, COUNT(*) FROM op_tests GROUP BY run_id").fetchall()
+        result = connection.execute("SELECT run_id, COUNT(*) FROM op_tests GROUP BY run_id").fetchall()
     connection.close()
-    return found
+    return result
 
 
 @pytest.mark.slow

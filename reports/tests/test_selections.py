@@ -23,7 +23,7 @@ from opscope.reports.database.reading import read_database
 from opscope.reports.pages.night_page import render_night
 from opscope.reports.publish.publish import publish
 from opscope.reports.publish.upkeep import prune
-from opscope.reports.tests.night_runs import fresh, publish_night
+from opscope.reports.tests.night_runs import fresh, publish_night, rows
 from opscope.reports.tests.nights import START, Op, night
 
 OUT = Op("skipped", more={"error_message": DESELECTED})
@@ -40,11 +40,6 @@ def url(tmp_path: Path) -> str:
     for number, ops in ((1, WHOLE), (2, WHOLE), (3, SELECTED)):
         publish(night(tmp_path, number, ops), url)
     return url
-
-
-def asked(url: str, query: str) -> list[tuple[object, ...]]:
-    with read_database(url) as connection:
-        return [tuple(row) for row in connection.execute(sa.text(query))]
 
 
 def said(command: object, *args: str) -> str:
@@ -91,24 +86,24 @@ def test_a_run_that_is_named_is_shown_as_it_is(url: str) -> None:
 
 
 def test_what_dashboards_read_keeps_to_it_too(url: str) -> None:
-    assert asked(url, "SELECT night_id, kind FROM nights ORDER BY night_id") == [
+    assert rows(url, "SELECT night_id, kind FROM nights ORDER BY night_id") == [
         ("night01", "run"),
         ("night02", "run"),
         ("night03", "selection"),
     ]
-    assert asked(url, COUNTED) == [("night01",), ("night02",)]
+    assert rows(url, COUNTED) == [("night01",), ("night02",)]
     newest = [("night02", "compile_failed", 1), ("night02", "success", 1)]
-    assert asked(url, "SELECT night_id, status, attempted FROM newest_ops ORDER BY status") == newest
-    assert asked(url, "SELECT night_id, right_ops, bad_ops FROM dashboard_models WHERE newest = 1") == [
+    assert rows(url, "SELECT night_id, status, attempted FROM newest_ops ORDER BY status") == newest
+    assert rows(url, "SELECT night_id, right_ops, bad_ops FROM dashboard_models WHERE newest = 1") == [
         ("night02", 1, 1)
     ]
     # The op that did run keeps its place in the op's own history.
-    assert asked(url, "SELECT COUNT(*) FROM night_ops WHERE op_name = 'stablehlo.add'") == [(3,)]
+    assert rows(url, "SELECT COUNT(*) FROM night_ops WHERE op_name = 'stablehlo.add'") == [(3,)]
 
 
 def test_the_next_whole_run_is_compared_with_the_last_whole_one(url: str, tmp_path: Path) -> None:
     publish(night(tmp_path, 4, {"add": Op(), "exp": Op()}), url)
-    assert asked(url, "SELECT previous_night FROM night_series WHERE night_id = 'night04'") == [("night02",)]
+    assert rows(url, "SELECT previous_night FROM night_series WHERE night_id = 'night04'") == [("night02",)]
     changes = said(diff, "--db", url)
     assert "FIXED 1" in changes
     assert "left out" not in changes  # a whole run is newer
@@ -117,12 +112,12 @@ def test_the_next_whole_run_is_compared_with_the_last_whole_one(url: str, tmp_pa
 def test_the_order_of_publishing_makes_no_difference(url: str, tmp_path: Path) -> None:
     other = fresh(tmp_path / "other.sqlite")
     publish(tmp_path / "night03", other)
-    assert asked(other, COUNTED) == [("night03",)]
+    assert rows(other, COUNTED) == [("night03",)]
     for number in (2, 1):
         publish(tmp_path / f"night{number:02}", other)
     everything = "SELECT * FROM night_models ORDER BY night_id, model"
-    assert asked(other, everything) == asked(url, everything)
-    assert asked(other, COUNTED) == asked(url, COUNTED)
+    assert rows(other, everything) == rows(url, everything)
+    assert rows(other, COUNTED) == rows(url, COUNTED)
 
 
 def test_where_no_run_tried_a_model_whole_a_selection_is_what_is_known(tmp_path: Path) -> None:
@@ -131,7 +126,7 @@ def test_where_no_run_tried_a_model_whole_a_selection_is_what_is_known(tmp_path:
     publish(night(tmp_path, 1, {"add": Op(uses={"n": 1})}), url)
     publish(night(tmp_path, 2, WHOLE, arch="p150"), url)
     publish(night(tmp_path, 3, SELECTED), url)
-    assert asked(url, COUNTED)[-1] == ("night03",)
+    assert rows(url, COUNTED)[-1] == ("night03",)
     ready = said(readiness, "m", "--db", url)
     assert "2 unique ops = 1 right + 0 missing + 1 not attempted" in ready
     assert "1 of 2 ops were deselected in this run" in ready
@@ -140,7 +135,7 @@ def test_where_no_run_tried_a_model_whole_a_selection_is_what_is_known(tmp_path:
 def test_a_selection_counts_again_when_the_whole_runs_before_it_are_pruned(url: str) -> None:
     now = datetime.combine(START, START.time(), UTC) + timedelta(days=10)
     prune(url, timedelta(days=7.5), now=now)
-    assert asked(url, COUNTED) == [("night03",)]
+    assert rows(url, COUNTED) == [("night03",)]
 
 
 def test_a_run_published_when_its_kind_was_not_told_is_told_when_published_again(url: str, tmp_path: Path) -> None:
@@ -148,8 +143,8 @@ def test_a_run_published_when_its_kind_was_not_told_is_told_when_published_again
         connection.execute(sa.text("UPDATE nights SET kind = 'run'"))
         connection.execute(sa.text("UPDATE runs SET published = NULL"))
     publish(tmp_path / "night03", url)
-    assert asked(url, "SELECT kind FROM nights WHERE night_id = 'night03'") == [("selection",)]
-    assert asked(url, COUNTED) == [("night01",), ("night02",)]
+    assert rows(url, "SELECT kind FROM nights WHERE night_id = 'night03'") == [("selection",)]
+    assert rows(url, COUNTED) == [("night01",), ("night02",)]
 
 
 def test_a_selection_does_not_hide_the_newest_night(tmp_path: Path) -> None:
@@ -172,8 +167,8 @@ def test_folders_without_a_database_are_told_apart_as_well(tmp_path: Path) -> No
     assert runs.newest().run_id == "night02"
     with pytest.raises(InputError) as caught:
         compared(runs)
-    told = "two comparable runs, got 1, and 1 of selected ops only; try opscope diff night01 night02"
-    assert str(caught.value) == f"opscope diff: expected {told}"
+    expected = "two comparable runs, got 1, and 1 of selected ops only; try opscope diff night01 night02"
+    assert str(caught.value) == f"opscope diff: expected {expected}"
 
 
 def test_there_is_no_page_of_a_night_that_does_not_count(url: str, tmp_path: Path) -> None:

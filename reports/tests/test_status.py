@@ -18,7 +18,7 @@ from opscope.reports.tests.nights import Op
 OPS = {"add": Op(uses={"a": 1, "b": 1})}
 
 
-def told(url: str, *words: str) -> tuple[int, str]:
+def expected(url: str, *words: str) -> tuple[int, str]:
     done = CliRunner().invoke(status, ["--database", url, *words], catch_exceptions=False)
     return done.exit_code, done.output
 
@@ -26,8 +26,8 @@ def told(url: str, *words: str) -> tuple[int, str]:
 def test_a_partial_night_is_none_and_a_complete_one_ages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     url = fresh(tmp_path / "db.sqlite")
-    assert told(url) == (0, "newest complete night: none\n")
-    assert told(url, "--max-age", "26h")[0] == 1
+    assert expected(url) == (0, "newest complete night: none\n")
+    assert expected(url, "--max-age", "26h")[0] == 1
     now = datetime.now(UTC).replace(microsecond=0)
     for number, (hours, models, more) in enumerate(
         (
@@ -39,20 +39,20 @@ def test_a_partial_night_is_none_and_a_complete_one_ages(tmp_path: Path, monkeyp
     ):
         night = record(number, started=now - timedelta(hours=hours), models=models, **more)
         publish(shard_run(tmp_path, night, number, OPS), url)
-    code, text = told(url, "--max-age", "26h", "--name", "nightly")
+    code, text = expected(url, "--max-age", "26h", "--name", "nightly")
     assert code == 1
     assert ", 30 h old\n" in text
     assert "partial: reference n150 float32 0: model c\n" in text
     assert "late: no complete night is younger than 26h\n" in text
-    assert told(url, "--max-age", "31h", "--name", "nightly")[0] == 0
-    code, text = told(url, "--max-age", "5h", "--json")
+    assert expected(url, "--max-age", "31h", "--name", "nightly")[0] == 0
+    code, text = expected(url, "--max-age", "5h", "--json")
     assert (code, json.loads(text)["newest_complete"]["age_hours"]) == (0, pytest.approx(4, abs=0.1))
     publish(shard_run(tmp_path, record(9), 9, OPS), url)  # an older night that comes late changes nothing
-    assert told(url, "--max-age", "31h", "--name", "nightly")[0] == 0
+    assert expected(url, "--max-age", "31h", "--name", "nightly")[0] == 0
 
 
 def test_bad_input_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--max-age: expected an age, got `soon`"):
-        told(f"sqlite:///{tmp_path}/db.sqlite", "--max-age", "soon")
+        expected(f"sqlite:///{tmp_path}/db.sqlite", "--max-age", "soon")
     with pytest.raises(InputError, match="--database: expected a results database, got no file"):
-        told(f"sqlite:///{tmp_path}/db.sqlite")
+        expected(f"sqlite:///{tmp_path}/db.sqlite")

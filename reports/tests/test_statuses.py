@@ -34,9 +34,9 @@ def test_the_table_has_every_status_stage_and_label() -> None:
 
 def test_lists_of_statuses_in_sql_are_whole() -> None:
     lists = {
-        (name, frozenset(re.findall(r"'(\w+)'", found)))
+        (name, frozenset(re.findall(r"'(\w+)'", result)))
         for name, text in {**views(), **QUERIES}.items()
-        for found in re.findall(r"status (?:NOT )?IN (\([^)]*\))", text)
+        for result in re.findall(r"status (?:NOT )?IN (\([^)]*\))", text)
     }
     assert len(lists) > 8
     asked_for_by_name = {("not_compiling", frozenset({"compile_failed", "unsplittable"}))}

@@ -30,9 +30,9 @@ FLAT = [20.1, 19.8, 20.3, 20.0, 19.9, 20.2, 20.0]
     ],
 )
 def test_levels(values: list[float], levels: list[float]) -> None:
-    found = pieces(values)
-    assert [piece.level for piece in found] == pytest.approx(levels)
-    assert [place for piece in found for place in range(piece.start, piece.stop)] == list(range(len(values)))
+    result = pieces(values)
+    assert [piece.level for piece in result] == pytest.approx(levels)
+    assert [place for piece in result for place in range(piece.start, piece.stop)] == list(range(len(values)))
 
 
 @settings(UNHURRIED, max_examples=60)

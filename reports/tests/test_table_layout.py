@@ -86,12 +86,12 @@ def test_a_table_that_does_not_fit_is_a_list(
 ) -> None:
     columns = [("op", ""), ("ops", "right"), ("error", "")]
     rows = [("stablehlo.convolution", 3, ""), ("add", 1, "no kernel at all for it")]
-    told = {}
+    expected = {}
     for width in ("40", "27"):
         monkeypatch.setenv("COLUMNS", width)
         Page().table(columns, rows)
-        told[width] = [line.strip() for line in capsys.readouterr().out.splitlines() if line.strip(" ─")]
-    assert told["40"] == [
+        expected[width] = [line.strip() for line in capsys.readouterr().out.splitlines() if line.strip(" ─")]
+    assert expected["40"] == [
         "op                      ops   error",
         "stablehlo.convolution     3",
         "add                       1   no",
@@ -99,7 +99,7 @@ def test_a_table_that_does_not_fit_is_a_list(
         "at all",
         "for it",
     ]
-    assert told["27"] == [
+    assert expected["27"] == [
         "op   stablehlo.convolution",
         "ops  3",
         "op     add",

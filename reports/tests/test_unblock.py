@@ -67,22 +67,22 @@ needs = st.dictionaries(st.sampled_from("mnopqr"), st.frozensets(st.sampled_from
 
 @settings(UNHURRIED, max_examples=80)
 @given(needs)
-def test_the_curve_is_honest_and_never_beats_the_optimum(found: dict[str, frozenset[str]]) -> None:
-    steps = curve(found)
+def test_the_curve_is_honest_and_never_beats_the_optimum(result: dict[str, frozenset[str]]) -> None:
+    steps = curve(result)
     done: set[str] = set()
     for step in steps:
         done |= {step.fix} - {""}
         assert step.fixes == len(done)
-        assert step.whole == sum(need <= done for need in found.values())  # counted again, not trusted
-    assert done == set().union(*found.values())
+        assert step.whole == sum(need <= done for need in result.values())  # counted again, not trusted
+    assert done == set().union(*result.values())
 
     def best(count: int) -> int:
-        return max(sum(need <= set(some) for need in found.values()) for some in combinations(sorted(done), count))
+        return max(sum(need <= set(some) for need in result.values()) for some in combinations(sorted(done), count))
 
     whole = [step.whole for step in steps]
     assert all(whole[count] <= best(count) for count in range(len(steps)))
     assert whole[0] == best(0)
-    assert whole[-1] == best(len(done)) == len(found)
+    assert whole[-1] == best(len(done)) == len(result)
 
 
 def test_where_models_need_several_fixes_the_pair_that_frees_most_comes_first() -> None:

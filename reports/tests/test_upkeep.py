@@ -129,8 +129,8 @@ def test_an_alias_of_an_alias_is_refused(url: str) -> None:
     for old, new in ((add, gone), (total, add), (add, add)):
         with pytest.raises(InputError) as caught:
             add_alias(url, old, new, "")
-        told = f"NEW_ID: expected an id that has no alias itself, got `{new}`; try the newest id of both"
-        assert str(caught.value) == told
+        expected = f"NEW_ID: expected an id that has no alias itself, got `{new}`; try the newest id of both"
+        assert str(caught.value) == expected
     assert add_alias(url, gone, add, "a better guess") == 2  # in place of the one before
     assert ask(url, "SELECT old_id, new_id, reason FROM op_alias") == [(gone, add, "a better guess")]
 
@@ -151,9 +151,9 @@ def test_an_alias_joins_two_histories(url: str) -> None:
     assert done.output == f"{op_id('gone')} continues as {op_id('sum')}; 2 nights were counted again\n"
     with open_database(url) as connection:
         for name in ("gone", "sum"):
-            found = op_history.op(connection, op_id(name), (), None)
-            assert found is not None
-            assert (found["op_id"], found["once"]) == (op_id("sum"), [op_id("gone")])
+            result = op_history.op(connection, op_id(name), (), None)
+            assert result is not None
+            assert (result["op_id"], result["once"]) == (op_id("sum"), [op_id("gone")])
     joined = f"SELECT status FROM night_ops WHERE op_id = '{op_id('sum')}' ORDER BY started"
     assert ask(url, joined) == [("crashed",), ("success",)]
     assert ("FIXED",) in ask(url, f"SELECT label FROM night_changes WHERE op_id = '{op_id('sum')}'")

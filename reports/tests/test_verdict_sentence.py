@@ -27,11 +27,11 @@ def test_an_op_that_gets_worse_on_two_boards_counts_once(tmp_path: Path) -> None
     ):
         for board in ("n150", "p150"):
             publish(night(tmp_path / "runs", 10 * number + (board == "p150"), ops, started=started, arch=board), url)
-    told = sentences(url)
-    assert len(told) == 3
-    assert told["all"].startswith("Worse: 1 new failure with 1 cause, in tanh")
-    assert told["all"].endswith("; 1 fixed.")
-    assert all(text.startswith("Worse: 1 new failure") for text in told.values())
+    expected = sentences(url)
+    assert len(expected) == 3
+    assert expected["all"].startswith("Worse: 1 new failure with 1 cause, in tanh")
+    assert expected["all"].endswith("; 1 fixed.")
+    assert all(text.startswith("Worse: 1 new failure") for text in expected.values())
 
 
 def test_a_first_night_and_a_night_without_change(tmp_path: Path) -> None:

@@ -57,11 +57,11 @@ def _page(*words: str) -> list[list[str]]:
     """The table of models as one program on the page, as the texts of its cells."""
     done = CliRunner().invoke(report, [*words, "-o", "page.html"], catch_exceptions=False)
     assert done.exit_code == 0, done.output
-    _, found, section = Path("page.html").read_text().partition("Models as one program")
+    _, result, section = Path("page.html").read_text().partition("Models as one program")
     rows = re.findall(r"<tr><td>(.*?)</tr>", section.partition("</table>")[0], re.DOTALL)
     return (
         [[" ".join(re.sub(r"<[^>]+>", " ", cell).split()) for cell in row.split("<td")] for row in rows]
-        if found
+        if result
         else []
     )
 

@@ -69,13 +69,13 @@ def test_other_backends_take_the_place_of_those_in_the_file(file: Path) -> None:
     assert config.backends == ("reference", "null")
     assert config.content["backends"] == ["reference", "null"], "the night is stored with those that ran"
     assert {sweep.backend for sweep in sweeps(with_backends(config, "xla"))} == {"xla"}
-    for names, told in (("referense", "--backend: expected"), ("xla,xla", "each backend once"), (",", "a backend")):
-        with pytest.raises(InputError, match=told):
+    for names, expected in (("referense", "--backend: expected"), ("xla,xla", "each backend once"), (",", "a backend")):
+        with pytest.raises(InputError, match=expected):
             with_backends(config, names)
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "expected"),
     [
         ("modles: [a]", ": expected a key of a night, got `modles`; try models"),
         ("models: []", "models: expected at least one model, got none"),
@@ -98,13 +98,13 @@ def test_other_backends_take_the_place_of_those_in_the_file(file: Path) -> None:
         ("models: [", "expected the configuration of a night (YAML)"),
     ],
 )
-def test_what_cannot_be_is_one_line_with_its_place(tmp_path: Path, line: str, told: str) -> None:
+def test_a_bad_value_is_refused_with_its_place(tmp_path: Path, line: str, expected: str) -> None:
     path = tmp_path / "n.yaml"
     path.write_text(line if line.startswith("models") else f"models: [mnist_mlp]\n{line}\n")
     with pytest.raises(InputError) as caught:
         read_config(path)
     assert str(caught.value).startswith(str(path))
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
     assert "hush" not in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -129,6 +129,6 @@ def test_a_night_that_was_cut_short_goes_on_and_one_that_ended_does_not(file: Pa
         begin(config, tmp_path, datetime(2026, 11, 1, tzinfo=UTC))
     end(tmp_path, first, {})
     assert folder_of(tmp_path, first).joinpath("ended.json").exists()
-    # Within the same second it would be the same night: the start is told.
+    # Within the same second it would be the same night: the start is stated.
     later = begin(config, tmp_path, datetime(2030, 1, 1, tzinfo=UTC))
     assert later.night_id != first.night_id

@@ -128,7 +128,7 @@ def test_a_night_without_data_fails(tmp_path: Path) -> None:
     assert "no op was attempted on reference p150" in result.summary
 
 
-def test_a_missing_shard_is_told_and_a_late_one_joins(tmp_path: Path) -> None:
+def test_a_missing_shard_is_named_and_a_late_one_joins(tmp_path: Path) -> None:
     config = config_of(tmp_path, shards=2)
     night = night_of(config, 1, tmp_path)
     parts = []

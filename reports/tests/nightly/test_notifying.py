@@ -92,7 +92,7 @@ def test_words_of_the_message_are_no_template() -> None:
     assert filled(["{title}"], message) == ["{summary} {0} %s"]
 
 
-def test_on_change_nobody_is_told_of_a_night_like_the_last(receiver: Receiver) -> None:
+def test_on_change_no_notice_is_sent_of_an_unchanged_night(receiver: Receiver) -> None:
     settings = {"when": "change", "webhook": {"url": f"http://127.0.0.1:{receiver.server_port}/in"}}
     notices = read_notices("notify", settings)
     assert notify(notices, MESSAGE, False) == []
@@ -103,17 +103,17 @@ def test_on_change_nobody_is_told_of_a_night_like_the_last(receiver: Receiver) -
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "expected"),
     [
         ("/no", "webhook: expected it to take the summary, got HTTP 500; try notify.webhook"),
         ("/away", "got HTTP 302"),
         ("/slow", "got no answer in 1 s"),
     ],
 )
-def test_a_receiver_that_is_no_use_is_one_line_in_time(receiver: Receiver, path: str, told: str) -> None:
+def test_a_broken_receiver_is_reported_in_one_line(receiver: Receiver, path: str, expected: str) -> None:
     begun = time.monotonic()
     (line,) = notify(hook(receiver, path, timeout=0.2), MESSAGE, True)
-    assert told in line
+    assert expected in line
     assert time.monotonic() - begun < 5
     assert [post[0] for post in receiver.posts] == [path]
 

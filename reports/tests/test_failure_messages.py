@@ -1,4 +1,4 @@
-"""What is told of failures and of names that are nothing: outcomes, owners, ids, lists of three, and stored values."""
+"""Messages about failures and unknown names: outcomes, owners, ids, lists of three, and stored values."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def connection(built: Path) -> Any:
         yield connection
 
 
-def test_an_outcome_without_a_test_has_nothing_to_tell(built: Path, connection: sa.Connection) -> None:
+def test_untested_ops_have_no_measurements(built: Path, connection: sa.Connection) -> None:
     for view in (from_folder(built / "night01"), from_database(connection, "night01")):
         lost, idle = view.ops[op_id("lost")], view.ops[op_id("idle")]
         nothing = (None, None, None, 0.0, "none", "", False, "")
@@ -88,12 +88,12 @@ def test_an_outcome_without_a_test_has_nothing_to_tell(built: Path, connection: 
     assert cluster_of("", "crashed", "run", "add") == "crashed run add"
 
 
-def test_three_of_many_names_are_told(connection: sa.Connection) -> None:
+def test_an_unknown_name_is_answered_with_three_known_ones(connection: sa.Connection) -> None:
     newest = "night05, night04, night03"
     with pytest.raises(InputError) as caught:
         from_database(connection, "???", "RUN_B")
-    told = f"RUN_B: expected a run folder or the id of a published run, got `???`; try {newest}"
-    assert str(caught.value) == told
+    message = f"RUN_B: expected a run folder or the id of a published run, got `???`; try {newest}"
+    assert str(caught.value) == message
     with pytest.raises(InputError) as caught:
         op_history.find(connection, "???", (), None)
     assert str(caught.value).endswith("got `???`; try d, c, b")
@@ -103,7 +103,7 @@ def test_three_of_many_names_are_told(connection: sa.Connection) -> None:
     assert str(caught.value) == "MODEL: expected a model that a run has, got `???, a`; try d, c, b"
 
 
-def test_ids_of_ops_of_a_name_are_told(connection: sa.Connection) -> None:
+def test_a_name_of_an_op_is_answered_with_its_ids(connection: sa.Connection) -> None:
     adds = sorted(op_id(name) for name in ("add", "x.add", "y.add", "z.add"))
     assert op_history._similar_ids(connection, "add") == f"{', '.join(adds[:3])} ... (4 ops)"
     assert op_history._similar_ids(connection, "x.add") == op_id("x.add")
@@ -115,9 +115,14 @@ def test_ids_of_ops_of_a_name_are_told(connection: sa.Connection) -> None:
     connection.rollback()
 
 
-def test_an_op_is_told_with_its_places_and_uses(connection: sa.Connection) -> None:
-    found = op_history.find(connection, op_id("z.add"), [Rule("c", cluster="crashed*"), Rule("rest")], None)
-    assert (found["what"], found["op_name"], found["once"], found["models"]) == ("op", "stablehlo.z.add", [], {"d": 1})
+def test_an_op_is_shown_with_its_models_and_owners(connection: sa.Connection) -> None:
+    result = op_history.find(connection, op_id("z.add"), [Rule("c", cluster="crashed*"), Rule("rest")], None)
+    assert (result["what"], result["op_name"], result["once"], result["models"]) == (
+        "op",
+        "stablehlo.z.add",
+        [],
+        {"d": 1},
+    )
     for name in ("z.add", "slow"):  # with an error and without one
         history = op_history.find(connection, op_id(name), [Rule("rest")], None)["history"]
         assert {row["owner"] for row in history} == {"rest"}
@@ -134,11 +139,11 @@ def test_an_op_is_told_with_its_places_and_uses(connection: sa.Connection) -> No
             key=lambda row: op_id(row[0].partition(".")[2]),
         ),
     ]
-    told = op_history.find(connection, "night01", (), None)
-    assert told["statuses"] == {"crashed": 2, "not_run": 1, "success": 3, "timeout": 1, "unsplittable": 1}
+    message = op_history.find(connection, "night01", (), None)
+    assert message["statuses"] == {"crashed": 2, "not_run": 1, "success": 3, "timeout": 1, "unsplittable": 1}
 
 
-def test_ten_places_of_an_op_are_told(connection: sa.Connection) -> None:
+def test_at_most_ten_places_of_an_op_are_listed(connection: sa.Connection) -> None:
     connection.execute(sa.text("UPDATE uses SET location = path WHERE path NOT LIKE '%.add.0'"))
     places = [op_history.find(connection, op_id(name), (), None)["places"] for name in ("add", "lost", "x.add")]
     connection.rollback()
@@ -158,7 +163,7 @@ def test_names_are_asked_for_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ("status = 'odd'", "expected one of a record, got 'odd'"),
         ("cycles = 'many'", "expected a number, got 'many'"),
@@ -166,9 +171,9 @@ def test_names_are_asked_for_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
         ("compile_seconds = 'x'", "expected a number, got 'x'"),
     ],
 )
-def test_a_value_that_is_none_of_its_column_is_told(connection: sa.Connection, change: str, told: str) -> None:
+def test_a_damaged_value_is_refused(connection: sa.Connection, change: str, message: str) -> None:
     connection.execute(sa.text(f"UPDATE op_tests SET {change} WHERE op_id = '{op_id('add')}'"))
-    with pytest.raises(DamagedValueError, match=told):
+    with pytest.raises(DamagedValueError, match=message):
         from_database(connection, "night01")
     connection.rollback()
 
@@ -232,7 +237,7 @@ def test_a_team_sees_its_rows_causes_and_counts() -> None:
     assert {row.owner for row in own_diff(quiet, [Rule("all")]).rows} == {"", "all"}, "what is right has no owner"
 
 
-def test_a_fix_tells_its_first_op_and_what_it_blocks() -> None:
+def test_a_fix_lists_its_ops_models_and_uses() -> None:
     bad = {"signature": "s", "error": "", "failed_stage": ""}
     x = op("x", "crashed", uses_of={"m": 2, "n": 1}, repro="x", **bad)
     y = op("y", "crashed", uses_of={"m": 9}, repro="y", expected="never", **bad)
@@ -370,7 +375,7 @@ def test_errors_and_limitations_are_stored_with_the_times_of_their_runs(connecti
     ]
 
 
-def test_what_is_inserted_is_counted(connection: sa.Connection) -> None:
+def test_insert_returns_the_number_of_rows(connection: sa.Connection) -> None:
     table = sa.Table("some", sa.MetaData(), sa.Column("a", sa.Double()), sa.Column("b", sa.Text()))
     table.create(connection)
     assert bulk.insert(connection, table, [(math.nan, "x\0"), (2.0, None), (None, "y")]) == 3
