@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opscope.base import damage
-from opscope.base.children.fork import die_quietly
+from opscope.base.children.local_fork import die_quietly
 from opscope.base.children.parent_death import die_with_parent
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import IO
 
 from opscope.base import damage
+from opscope.base.children.call import call
 from opscope.base.children.ending import Cause
-from opscope.base.children.fork import run_in_fork
 from opscope.base.machine import memory_limit
 from opscope.harness.prepare import file_models
 from opscope.harness.record.errors import InputError
@@ -42,12 +42,18 @@ def read(word: str, shape: str | None = None) -> bytes:
     mlir.context()  # made once here, and not once in each fork
     seconds = file_models.reading_seconds(path)
     with tempfile.TemporaryFile() as answer:
-        ending = run_in_fork(lambda: _read(path, model, sizes, answer), seconds=seconds, memory=memory_limit(None))
+        outcome = call(
+            lambda parent: _read(path, model, sizes, answer),
+            {},
+            seconds=seconds,
+            memory=memory_limit(None),
+            keep=(answer.fileno(),),
+        )
         answer.seek(0)
         kind, data = answer.read(1), answer.read()
-    if not ending.ok or not kind:
-        limits = {Cause.TIMEOUT: f"no end within {seconds:.0f} s", Cause.MEMORY: ending.text}
-        got = limits.get(ending.cause, f"the end of the parser ({ending.kind})")
+    if not outcome.ending.ok or not kind:
+        limits = {Cause.TIMEOUT: f"no end within {seconds:.0f} s", Cause.MEMORY: outcome.ending.text}
+        got = limits.get(outcome.ending.cause, f"the end of the parser ({outcome.ending.kind})")
         raise InputError(str(path), "StableHLO that the parser comes back from", got, "writing the file again")
     if kind == _ERROR:
         raise InputError(*json.loads(data))

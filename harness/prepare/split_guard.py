@@ -11,8 +11,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import IO, Any
 
+from opscope.base.children.call import call
 from opscope.base.children.ending import Cause
-from opscope.base.children.fork import run_in_fork
 from opscope.base.machine import memory_limit
 from opscope.harness.prepare import mlir
 from opscope.harness.prepare.allowance import SECONDS
@@ -32,7 +32,9 @@ def split_bytes(source: str | bytes | Path, seconds: float = SECONDS, memory: in
     mlir.context()  # made once here, and not once in each fork
     limit = memory_limit(memory)
     with tempfile.TemporaryFile() as answer:
-        ending = run_in_fork(lambda: _split(source, answer), seconds=seconds, memory=limit)
+        ending = call(
+            lambda parent: _split(source, answer), {}, seconds=seconds, memory=limit, keep=(answer.fileno(),)
+        ).ending
         answer.seek(0)
         data = answer.read()
     where = str(source) if isinstance(source, Path) else "module"

@@ -122,7 +122,7 @@ def walk_in_parts(plan: WalkTask, work: Sequence[Part], count: int) -> Walked:
         in_forks(count, fork, take, keep=(tickets, *([] if slots is None else [slots.descriptor])))
     except ForkDied as died:
         (plan.folder / f"{JOURNAL}.{died.number}").replace(plan.folder / JOURNAL)
-        end_as(died.code)
+        end_as(died.ending)
     finally:
         os.close(tickets)
     for number in range(count):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from opscope.base.children.ending import Cause, Ending
 from opscope.compiler.commands.compile import compile_command
 from opscope.harness.cli import read_file
 from opscope.harness.cli.main import FILES, main, root
@@ -142,6 +142,6 @@ def test_the_command_line_hands_the_reader_over(net: Path, capsys: pytest.Captur
 
 def test_a_parser_that_does_not_come_back_is_an_error(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     net.write_text(OPEN)
-    monkeypatch.setattr(read_file, "run_in_fork", lambda *a, **k: Ending(Cause.SIGNAL, "SIGSEGV", 11))
+    monkeypatch.setattr(read_file, "_read", lambda *words: os.abort())
     with pytest.raises(InputError, match="expected StableHLO that the parser comes back from, got the end of the pars"):
         read_file.read(str(net))

@@ -17,6 +17,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from opscope.base.children import cgroup, frames
 from opscope.base.children.capped_log import CappedLog
@@ -24,10 +25,14 @@ from opscope.base.children.ending import Cause, ChildEnded, Deadline, Ending, of
 from opscope.base.children.environment import child_environment
 from opscope.base.children.forked import fork
 from opscope.base.children.frames import RAISED, Message
+from opscope.base.children.local_fork import LocalFork
 from opscope.base.children.process import Process, Program
 from opscope.base.children.process_tree import is_stopped, usage
 from opscope.base.children.sender import name_senders, receive_from
 from opscope.base.children.shared_door import Shared
+
+if TYPE_CHECKING:
+    from opscope.base.children.inside import Parent
 
 POLL_SECONDS = 0.05
 """How often memory and threads are checked."""
@@ -42,7 +47,8 @@ def _start(
     ahead: Sequence[str],
     server: str | Shared,
 ) -> Program:
-    """Starts the process of a child: as a fork of one that has its modules, or else by a command."""
+    """Starts the process of a child that runs a function of a name: as a fork of one that has its modules, or else by
+    a command."""
     mark = f"OPSCOPE_CHILD_{token}"
     environment = {**environment, mark: "1"}
     program = fork(function, connection, output, environment, mark, ahead, server)
@@ -63,7 +69,7 @@ class Child:
 
     def __init__(
         self,
-        function: str,
+        function: str | Callable[[Parent], Any],
         *,
         memory: int | None = None,
         threads: int | None = None,
@@ -71,8 +77,14 @@ class Child:
         log: CappedLog | None = None,
         ahead: Sequence[str] = (),
         server: str | Shared = "",
+        keep: Sequence[int] = (),
+        bound: bool = True,
     ) -> None:
         """Starts `function`, written `package.module:name`, without waiting for it.
+
+        Any other function runs in a fork of this process, with this process's environment; `memory` is then what it
+        may hold beyond what it shares with this process, and the descriptors `keep` stay open in it. It dies with the
+        thread that has started it unless it is not `bound`: then it ends when it next reads from its parent.
 
         `ahead` is a function, written likewise, and its arguments: where children are forks, the process that they are
         forks of calls it once. It must start no thread, and a child must do by itself what it did not get. With
@@ -92,11 +104,13 @@ class Child:
             theirs.close()
             raise
         token = frames.new_token()
-        self._cgroup = cgroup.make()
+        self._cgroup = cgroup.make() if isinstance(function, str) else None
         try:
-            self._process = _start(
-                function, theirs.fileno(), write, child_environment(environment), token.hex(), ahead, server
-            )
+            if isinstance(function, str):
+                variables = child_environment(environment)
+                self._process = _start(function, theirs.fileno(), write, variables, token.hex(), ahead, server)
+            else:
+                self._process = LocalFork(function, theirs.fileno(), write, keep, bound)
         except OSError:
             if self._cgroup is not None:
                 self._cgroup.kill()
@@ -192,9 +206,17 @@ class Child:
         self.wait(0)
         return bool(self._messages or self._garbage)
 
+    def close(self) -> None:
+        """The same as `kill`."""
+        self.kill()
+
     def usage(self) -> tuple[int, int]:
         """(resident bytes, threads) of the child and all its descendants."""
         return usage(self.pid)
+
+    def descriptors(self) -> list[int]:
+        """What is readable when the child has sent or printed something, or has ended."""
+        return [key.fd for key in self._selector.get_map().values()]
 
     def kill(self) -> None:
         """Ends the child and all its descendants, and closes everything."""
@@ -213,6 +235,7 @@ class Child:
         if self.memory is None and self.threads is None:
             return
         resident, threads = self.usage()
+        resident -= self._process.shares
         if self.memory is not None and resident > self.memory:
             text = f"{resident >> 20} MiB resident, {self.memory >> 20} MiB allowed"
             raise ChildEnded(Ending(Cause.MEMORY, text))

@@ -6,143 +6,110 @@ They report to this process, which does nothing else meanwhile. Each dies with i
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import selectors
+import select
 import signal
 import sys
-import traceback
-import warnings
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
 from typing import Any, NoReturn
 
-from opscope.base.children.parent_death import die_with_parent
+from opscope.base.children.capped_log import CappedLog
+from opscope.base.children.child import Child
+from opscope.base.children.ending import Cause, ChildEnded, Deadline, Ending
+from opscope.base.children.frames import RETURNED
+from opscope.base.children.inside import Parent
+
+_LOOK = 0.2
+"""Seconds between two looks at forks, where the system does not tell that one has ended."""
 
 _FAILED = 70
-"""The exit code of a fork that neither came to its end nor raised what it could report."""
-_PIECE = 1 << 16
-_RAISED = "raised in fork"
-"""Key of the message of a fork that an exception ended."""
+"""The exit code for a fork that ended otherwise than by an exit or a signal."""
+
+Work = Callable[[int, Callable[[dict[str, Any]], None]], None]
 
 
 class ForkDied(Exception):
-    """A fork has died."""
+    """A fork has died, as its ending says."""
 
-    def __init__(self, number: int, code: int) -> None:
-        super().__init__(f"fork {number}: {code}")
-        self.number = number
-        self.code = code
-        """Its exit code, or the number of the signal below zero."""
+    def __init__(self, number: int, ending: Ending) -> None:
+        super().__init__(f"fork {number}: {ending.text}")
+        self.number, self.ending = number, ending
 
 
 class RaisedInFork(Exception):
     """A fork has raised an exception: its type and its first line. The traceback was printed there."""
 
 
+class _Passing(CappedLog):
+    """Output of a fork, which is this process's too."""
+
+    def write(self, data: bytes) -> None:
+        """Writes it to stderr."""
+        super().write(data)
+        os.write(2, data)
+
+
 def in_forks(
-    count: int,
-    work: Callable[[int, Callable[[Any], None]], None],
-    on_message: Callable[[int, Any], bool | None],
-    keep: Sequence[int] = (),
+    count: int, work: Work, on_message: Callable[[int, dict[str, Any]], bool | None], keep: Sequence[int] = ()
 ) -> None:
-    """Has `count` forks call `work` with their number and what sends a message (JSON), until all have come to an end.
+    """Has `count` forks call `work` with their number and what sends a message, until all have come to an end.
 
     `on_message` gets each message with the fork's number; once it returns True, all that is left of the forks is ended.
-    Files that this process has open are closed in them, except the standard streams and `keep`. Raises ForkDied,
-    RaisedInFork, an OSError that a fork raised, and what `on_message` raises; no fork is left then.
+    Files that this process has open are closed in them, except `keep`. Raises ForkDied, RaisedInFork, an OSError that a
+    fork raised, and what `on_message` raises; no fork is left then.
     """
-    sys.stdout.flush()
-    sys.stderr.flush()
-    parent, forks, selector = os.getpid(), list[int](), selectors.DefaultSelector()
-    try:
-        for number in range(count):
-            ours, theirs = os.pipe()
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about threads of libraries, which wait for work
-                child = os.fork()
-            if child == 0:
-                _work(number, work, theirs, parent, keep)
-            os.close(theirs)
-            forks.append(child)
-            selector.register(ours, selectors.EVENT_READ, (number, bytearray()))
-        while selector.get_map():
-            for key, _ in selector.select():
-                number, held = key.data
-                piece = os.read(key.fd, _PIECE)
-                if not piece:
-                    selector.unregister(key.fd)
-                    os.close(key.fd)
-                    code = os.waitstatus_to_exitcode(os.waitpid(forks[number], 0)[1])
-                    forks[number] = 0
-                    if code:
-                        raise ForkDied(number, code)
-                held += piece
-                *lines, rest = held.split(b"\n")
-                held[:] = rest
-                for line in lines:
-                    if on_message(number, _message(line)):
+    with ExitStack() as stack:
+        children = {
+            number: stack.enter_context(Child(partial(_work, work), keep=keep, log=_Passing()))
+            for number in range(count)
+        }
+        for number, child in children.items():
+            child.send({"number": number})
+        while children:
+            poll = select.poll()
+            for child in children.values():
+                for descriptor in child.descriptors():
+                    poll.register(descriptor, select.POLLIN)
+            poll.poll(_LOOK * 1000)
+            for number in list(children):
+                for message in _messages(number, children[number]):
+                    if RETURNED in message:
+                        if message[RETURNED] is not None:
+                            raise OSError(*message[RETURNED])
+                        del children[number]
+                        break
+                    if on_message(number, message):
                         return
-    finally:
-        for child in filter(None, forks):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(child, 0)
-        for key in list(selector.get_map().values()):
-            os.close(key.fd)
-        selector.close()
 
 
-def end_as(code: int) -> NoReturn:
+def end_as(ending: Ending) -> NoReturn:
     """Ends this process as one of its forks ended, whose stack was printed: its parent need not know of forks."""
     sys.stdout.flush()
     sys.stderr.flush()
-    if code < 0:
+    if ending.cause is Cause.SIGNAL:
         with contextlib.suppress(OSError, ValueError):  # SIGKILL has no handler
-            signal.signal(-code, signal.SIG_DFL)
-        os.kill(os.getpid(), -code)
-    os._exit(code)
+            signal.signal(ending.code, signal.SIG_DFL)
+        os.kill(os.getpid(), ending.code)
+    os._exit(ending.code or _FAILED)
 
 
-def _message(line: bytes) -> Any:
-    """A message of a fork. Raises what it says that was raised."""
-    message = json.loads(line)
-    if isinstance(message, dict) and _RAISED in message:
-        errno, text = message[_RAISED]
-        raise RaisedInFork(text) if errno is None else OSError(errno, text)
-    return message
-
-
-def _work(
-    number: int, work: Callable[[int, Callable[[Any], None]], None], pipe: int, parent: int, keep: Sequence[int]
-) -> NoReturn:
-    """The fork: works, says what it raises, and never returns."""
-    code = _FAILED
+def _messages(number: int, child: Child) -> Any:
+    """The messages of a fork that have arrived. Raises ForkDied if it has ended without its last one, RaisedInFork."""
+    alive = child.wait(0)
     try:
-        die_with_parent(parent)
-        last = 2
-        for descriptor in sorted({*keep, pipe}):
-            os.closerange(last + 1, descriptor)
-            last = descriptor
-        os.closerange(last + 1, os.sysconf("SC_OPEN_MAX"))
+        while child.has_more() or not alive:
+            yield child.receive(Deadline(None))
+    except ChildEnded as ended:
+        kind = RaisedInFork(ended.ending.text) if ended.ending.cause is Cause.RAISED else ForkDied(number, ended.ending)
+        raise kind from None
 
-        def send(message: Any) -> None:
-            data = json.dumps(message).encode() + b"\n"
-            while data:
-                data = data[os.write(pipe, data) :]
 
-        try:
-            work(number, send)
-        except OSError as error:
-            send({_RAISED: [error.errno, error.strerror or str(error)]})
-        except Exception as error:  # noqa: BLE001 - raised again in the parent
-            with contextlib.suppress(OSError, ValueError):
-                traceback.print_exc()
-            text = str(error).strip().partition("\n")[0]
-            send({_RAISED: [None, f"{type(error).__name__}: {text}"]})
-        code = 0
-    finally:
-        with contextlib.suppress(OSError, ValueError):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(code)
+def _work(work: Work, parent: Parent) -> list[Any] | None:
+    """The fork: works, and returns an OSError that ended it."""
+    try:
+        work(parent.task()["number"], parent.send)
+    except OSError as error:
+        return [error.errno, error.strerror or str(error)]
+    return None

@@ -14,6 +14,7 @@ import os
 import socket
 import sys
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 from opscope.base import gc_pause
@@ -79,16 +80,20 @@ def _preamble(endpoint: socket.socket) -> tuple[bytes]:
     return (bytes.fromhex(token),)
 
 
-def last_message(parent: Parent, function: str) -> dict[str, Any]:
-    """Runs a function and returns the last message for its parent."""
-    module, _, name = function.partition(":")
+def last_message(parent: Parent, function: str | Callable[[Parent], Any]) -> dict[str, Any]:
+    """Runs a function, or the one of a name, and returns the last message for its parent."""
     try:
         with gc_pause.paused():  # nothing that an import makes is garbage
-            called = getattr(importlib.import_module(module), name)
+            called = _named(function) if isinstance(function, str) else function
         return {RETURNED: called(parent)}
     except Exception as error:  # noqa: BLE001  the parent decides what an exception means
         traceback.print_exc()
         return {RAISED: [traceback.format_exception_only(error)[-1].partition("\n")[0], traceback.format_exc()]}
+
+
+def _named(function: str) -> Any:
+    module, _, name = function.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 def is_child() -> bool:
@@ -101,9 +106,13 @@ def count_as_child() -> None:
     _children.add(os.getpid())
 
 
-def run(descriptor: int, parent: int, function: str) -> None:
-    """Runs FUNCTION for the connection `descriptor`, as a child of process `parent`. Does not return."""
-    die_with_parent(parent)
+def run(descriptor: int, parent: int | None, function: str | Callable[[Parent], Any]) -> None:
+    """Runs FUNCTION for the connection `descriptor`, as a child that dies with process `parent`. Does not return.
+
+    Without `parent`, it ends when it next reads from its parent, or writes to it.
+    """
+    if parent is not None:
+        die_with_parent(parent)
     become_reaper()
     # The module may be loaded twice: as `__main__` here, and by its name for whoever asks `is_child`.
     importlib.import_module("opscope.base.children.inside").count_as_child()

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from functools import cache
 
 PR_SET_PDEATHSIG = 1
 """From linux/prctl.h: the signal that a process gets when its parent dies. It stays set through execve."""
@@ -19,13 +20,19 @@ PR_SET_CHILD_SUBREAPER = 36
 """From linux/prctl.h: orphans among the descendants become children of this process and not of init."""
 
 
+@cache
+def libc() -> ctypes.CDLL:
+    """The C library, which is looked up before a fork that may have been made beside other threads."""
+    return ctypes.CDLL(None, use_errno=True)
+
+
 def become_reaper() -> None:
     """Makes daemons that this process and its descendants start its own children, so that they can be found.
 
     Only Linux can do so; elsewhere a daemon gets lost.
     """
     if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        libc().prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def die_with_parent(parent: int) -> None:
@@ -34,7 +41,7 @@ def die_with_parent(parent: int) -> None:
     Only Linux can do so; elsewhere a child ends when it next reads from its parent.
     """
     if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        libc().prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         raise SystemExit(1)
 

@@ -16,6 +16,8 @@ class Program(ABC):
     """A process that leads a session of its own. What it prints goes to a file descriptor of its starter."""
 
     pid: int
+    shares: int = 0
+    """Bytes that it held from its beginning, since they are its starter's."""
 
     @abstractmethod
     def open_handle(self) -> int | None:

@@ -20,7 +20,6 @@ from opscope.base.children.capped_log import CappedLog
 from opscope.base.children.child import Child
 from opscope.base.children.ending import Cause, ChildEnded, Deadline, Ending, of_return_code
 from opscope.base.children.environment import XLA_FLAG, child_environment
-from opscope.base.children.fork import run_in_fork
 from opscope.base.children.parent_death import bound
 from opscope.base.children.process import Process
 from opscope.base.children.warm_fork import WarmFork
@@ -244,18 +243,20 @@ def test_the_environment_is_one_thread_offline_and_as_asked(monkeypatch: pytest.
     ("function", "cause", "kind"),
     [
         (lambda: None, Cause.RETURNED, "returned"),
-        (lambda: [].pop(), Cause.RETURNED, "returned"),  # Python's own exceptions are no crash
+        (lambda: [].pop(), Cause.RAISED, "exit 1"),
         (os.abort, Cause.SIGNAL, "signal SIGABRT"),
         (lambda: os._exit(3), Cause.EXIT, "exit 3"),
         (lambda: time.sleep(60), Cause.TIMEOUT, "timeout"),
-        (lambda: bytearray(1 << 40), Cause.RETURNED, "returned"),  # a MemoryError
+        (lambda: bytearray(1 << 40) and None, Cause.RAISED, "exit 1"),  # a MemoryError
     ],
     ids=["fine", "exception", "abort", "exit", "hang", "memory"],
 )
 def test_a_fork_survives_or_ends_in_a_typed_way(function: Callable[[], object], cause: Cause, kind: str) -> None:
     seconds = 0.3 if cause is Cause.TIMEOUT else 60
-    ending = run_in_fork(function, seconds=seconds)
+    ending = call(lambda parent: function(), {}, seconds=seconds).ending
     assert (ending.cause, ending.kind) == (cause, kind)
+    if cause is Cause.RAISED:  # Python's own exceptions are no crash
+        cause, kind = Cause.RETURNED, "returned"
     warm = WarmFork(lambda data: function() if data else None)
     endings = [warm.run(data, seconds=seconds) for data in (b"", b"x", b"")]
     warm.close()
@@ -281,7 +282,7 @@ def test_a_warm_fork_is_made_once_and_keeps_no_file_of_its_parent(tmp_path: Path
     os.kill(pid, signal.SIGKILL)
     assert comes_true(lambda: not is_running(pid))
     assert warm.run(b"", seconds=60).ok, "one that ended meanwhile is replaced"
-    assert run_in_fork(lambda: warm.run(b"copy", seconds=60), seconds=60).ok
+    assert call(lambda parent: warm.run(b"copy", seconds=60).ok, {}, seconds=60).result
     assert warm.run(b"", seconds=60).ok
     warm.close()
     forks = [int(line.split()[0]) for line in path.read_text().splitlines()]
@@ -308,7 +309,7 @@ def test_a_warm_fork_may_hold_so_much_more_than_its_parent() -> None:
 def test_the_package_is_small() -> None:
     code = (
         "import sys; before = set(sys.modules); import opscope.base.children.call, opscope.base.children.inside;"
-        "import opscope.base.children.fork, opscope.base.children.process, opscope.base.children.warm_fork;"
+        "import opscope.base.children.forks, opscope.base.children.process, opscope.base.children.warm_fork;"
         "print(*sorted({name.partition('.')[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

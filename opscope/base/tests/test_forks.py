@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from opscope.base.children.ending import Ending, of_return_code
 from opscope.base.children.forks import ForkDied, RaisedInFork, end_as, in_forks
 
 Send = Callable[[Any], None]
@@ -25,11 +26,11 @@ def test_each_message_arrives_whole_with_the_forks_number() -> None:
 
     def work(number: int, send: Send) -> None:
         send({"long": "x" * 200_000})
-        send(number * 10)
+        send({"last": number * 10})
 
     in_forks(2, work, lambda number, message: got.append((number, message)))
-    assert sorted((n, m) for n, m in got if isinstance(m, int)) == [(0, 0), (1, 10)]
-    assert [len(m["long"]) for _, m in got if isinstance(m, dict)] == [200_000] * 2
+    assert sorted((n, m["last"]) for n, m in got if "last" in m) == [(0, 0), (1, 10)]
+    assert [len(m["long"]) for _, m in got if "long" in m] == [200_000] * 2
 
 
 def test_files_are_closed_in_a_fork_but_those_that_it_keeps(tmp_path: Path) -> None:
@@ -37,11 +38,11 @@ def test_files_are_closed_in_a_fork_but_those_that_it_keeps(tmp_path: Path) -> N
         got: list[Any] = []
 
         def work(number: int, send: Send) -> None:
-            send(sorted(int(name) for name in os.listdir("/proc/self/fd")))  # noqa: PTH208
+            send({"open": sorted(int(name) for name in os.listdir("/proc/self/fd"))})  # noqa: PTH208
 
         in_forks(1, work, lambda number, message: got.append(message), keep=(kept.fileno(),))
-        assert kept.fileno() in got[0]
-        assert other.fileno() not in got[0]
+        assert kept.fileno() in got[0]["open"]
+        assert other.fileno() not in got[0]["open"]
 
 
 @pytest.mark.parametrize(
@@ -63,20 +64,20 @@ def test_what_one_raises_is_raised_here(error: Exception, kind: type[Exception],
     assert time.monotonic() - since < 10
 
 
-@pytest.mark.parametrize("code", [-signal.SIGKILL, 7])
-def test_one_that_dies_ends_the_others_and_is_named(code: int) -> None:
+@pytest.mark.parametrize("ending", [of_return_code(-signal.SIGKILL), of_return_code(7)], ids=["signal", "exit"])
+def test_one_that_dies_ends_the_others_and_is_named(ending: Ending) -> None:
     pids: list[int] = []
 
     def work(number: int, send: Send) -> None:
-        send(os.getpid())
+        send({"pid": os.getpid()})
         if number:
-            end_as(code)
+            end_as(ending)
         time.sleep(60)
 
     since = time.monotonic()
     with pytest.raises(ForkDied) as caught:
-        in_forks(2, work, lambda number, pid: pids.append(pid))
-    assert (caught.value.number, caught.value.code) == (1, code)
+        in_forks(2, work, lambda number, message: pids.append(message["pid"]))
+    assert (caught.value.number, caught.value.ending) == (1, ending)
     assert time.monotonic() - since < 10
     assert pids
     for pid in pids:
@@ -88,8 +89,8 @@ def test_once_all_is_done_nobody_waits_for_those_that_are_left() -> None:
     def work(number: int, send: Send) -> None:
         if number:
             time.sleep(60)
-        send("done")
+        send({"done": number})
 
     since = time.monotonic()
-    in_forks(2, work, lambda number, message: message == "done")
+    in_forks(2, work, lambda number, message: "done" in message)
     assert time.monotonic() - since < 10
