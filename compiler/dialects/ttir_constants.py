@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -13,7 +14,7 @@ from opscope.compiler.dialects.known_numbers import known_number
 from opscope.compiler.dialects.ttir_canonicalization import canonicalizes
 from opscope.compiler.dialects.ttir_values import element, full, is_float, maker, shape_of, splat
 
-COMPUTED: dict[str, Callable[[np.float32, np.float32], object]] = {
+COMPUTED: dict[str, Callable[[np.float32, np.float32], Any]] = {
     "add": lambda a, b: a + b,
     "subtract": lambda a, b: a - b,
     "multiply": lambda a, b: a * b,
@@ -29,12 +30,11 @@ COMPUTED: dict[str, Callable[[np.float32, np.float32], object]] = {
 @canonicalizes(*COMPUTED)
 def of_numbers(op: RowOp) -> RowOp | None:
     """Replaces an op on two float constants by the number that the kernel would compute."""
-    numbers = [splat(v) for v in op.operands]
-    if len(numbers) != 2 or None in numbers or not all(is_float(v) for v in op.operands):
+    numbers = [np.float32(fill) for v in op.operands if (fill := splat(v)) is not None]
+    if len(op.operands) != 2 or len(numbers) != 2 or not all(is_float(v) for v in op.operands):
         return None
     with np.errstate(all="ignore"):
-        first, second = (np.float32(n) for n in numbers)  # type: ignore[arg-type]
-        number = float(COMPUTED[op.ROW.ttir](first, second))  # type: ignore[arg-type]
+        number = float(COMPUTED[op.ROW.ttir](*numbers))
     return full(shape_of(op.results[0]), element(op.results[0]), number, op) if math.isfinite(number) else None
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from xdsl.dialects.builtin import SymbolRefAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue, Use
 from xdsl.traits import SymbolTable
@@ -50,7 +51,9 @@ def _follow(use: Use, load: Operation | None) -> Iterable[tuple[SSAValue, Operat
     if reader.name in CONVOLUTIONS:
         return () if use.index == 1 else None
     if isinstance(reader, LoadCachedOp):
-        callee = SymbolTable.lookup_symbol(reader, reader.properties["callee"])  # type: ignore[arg-type]
+        name = reader.properties["callee"]
+        assert isinstance(name, SymbolRefAttr)
+        callee = SymbolTable.lookup_symbol(reader, name)
         assert isinstance(callee, FuncOp)
         return ((callee.body.blocks[0].args[use.index], reader),)
     if isinstance(reader, ReturnOp):

@@ -93,7 +93,7 @@ split, are verified once for each shape and not once for each module.
 
 def _made_of(op: RowOp) -> tuple[Any, ...]:
     """All that a verifier of an op of the device looks at, except for names of attributes."""
-    operands = op._operands  # pyright: ignore[reportPrivateUsage]  (a view of them is made at each look)
+    operands = op._operands  # a view of them is made at each look
     return (
         type(op),
         *[value.type for value in operands],

@@ -40,7 +40,7 @@ class BitParser(Parser):
     """xDSL's parser, except that hexadecimal literals of float type are bits: `dense<0xFF800000> : tensor<f32>` is
     -inf."""
 
-    class _TensorLiteralElement(Parser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage]
+    class _TensorLiteralElement(Parser._TensorLiteralElement):
         def to_type(self, parser: Any, type: Any) -> Any:
             """Returns the element's value in `type`; a literal spelled 0x... is its bit pattern."""
             spelled = self.span.text.lstrip("-")

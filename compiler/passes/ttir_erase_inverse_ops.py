@@ -8,7 +8,7 @@ nothing changes. If an op then makes its result in another order, its location n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -75,7 +75,7 @@ def sunk_permute(op: RowOp) -> list[RowOp] | None:
     permuted = _moved(op, "permute", lambda value: sum(n != 1 for n in shape_of(value)) < 2)
     if permuted is None:
         return None
-    orders = {value.owner.read()["permutation"] for value in permuted}  # type: ignore[union-attr]
+    orders = {move.read()["permutation"] for move in permuted.values()}
     if len(orders) != 1 or any(len(shape_of(v)) != len(shape) for v in permuted):
         return None
     (order,) = orders
@@ -106,7 +106,7 @@ def sunk_reshape(op: RowOp) -> list[RowOp] | None:
     reshaped = _moved(op, "reshape")
     if reshaped is None or any(shape_of(v) != shape_of(op.results[0]) for v in reshaped):
         return None
-    shapes = {shape_of(value.owner.operands[0]) for value in reshaped}  # type: ignore[union-attr]
+    shapes = {shape_of(move.operands[0]) for move in reshaped.values()}
     if len(shapes) != 1 or (len(reshaped) == 1 and not _moves_on(op.results[0])):
         return None
     (before,) = shapes
@@ -119,25 +119,25 @@ def sunk_reshape(op: RowOp) -> list[RowOp] | None:
 
 def _moved(
     op: RowOp, move: str, may_stay: Callable[[SSAValue], bool] = lambda value: prod(shape_of(value)) == 1
-) -> list[SSAValue] | None:
+) -> dict[SSAValue, RowOp] | None:
     """Returns the operands that `move` makes for this op alone; None if there are none or another one may not stay."""
     if not broadcasts(op):
         return None
-    moved: list[SSAValue] = []
+    moved: dict[SSAValue, RowOp] = {}
     for value in dict.fromkeys(op.operands):
         source = maker(value, move)
         if source is not None and all(use.operation is op for use in value.uses) and not prepares_weights(source):
-            moved.append(value)
+            moved[value] = source
         elif not may_stay(value):
             return None
     return moved or None
 
 
-def _sources(op: RowOp, moved: list[SSAValue]) -> list[SSAValue]:
+def _sources(op: RowOp, moved: Mapping[SSAValue, RowOp]) -> list[SSAValue]:
     """Returns the operands of an op as they were before the movements in `moved`."""
     for value in moved:
         move_name_to_source(value)
-    return [v.owner.operands[0] if v in moved else v for v in op.operands]  # type: ignore[union-attr]
+    return [moved[v].operands[0] if v in moved else v for v in op.operands]
 
 
 def _moves_on(value: SSAValue) -> bool:

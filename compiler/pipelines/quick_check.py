@@ -77,10 +77,10 @@ def check_of(cls: type[Operation]) -> Check | None:
     checks = (_understood(definition) or _by_xdsl(definition), *_trait_checks(traits))
 
     def check(op: Operation) -> bool:
-        for value in op._operands:  # pyright: ignore[reportPrivateUsage]  (a view of them is made at each look)
+        for value in op._operands:  # a view of them is made at each look
             if type(value) not in _VALUES:
                 return False
-        if op._successors or definition.traits.traits is not traits:  # pyright: ignore[reportPrivateUsage]
+        if op._successors or definition.traits.traits is not traits:
             return False
         block = op.parent
         if block is not None and block.last_op is op and not ends_block and not _may_end(block):
@@ -140,7 +140,7 @@ def _understood(definition: OpDef) -> Check | None:
             if name not in known:
                 return False
         return (
-            operands(op._operands)  # pyright: ignore[reportPrivateUsage]
+            operands(op._operands)
             and results(op.results)
             and regions(op.regions)
             and properties(op.properties)
@@ -260,7 +260,7 @@ def _isolated(holder: Operation) -> bool:
                     regions.extend(op.regions)
                 op = op.next_op
     for op in children:
-        for value in op._operands:  # pyright: ignore[reportPrivateUsage]
+        for value in op._operands:
             owner = value.owner
             if id(owner if isinstance(owner, Block) else owner.parent) not in inside:
                 return False

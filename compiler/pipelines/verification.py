@@ -137,8 +137,8 @@ class _State:
 
     def __init__(self, op: Operation) -> None:
         self.op, self.parent = op, op.parent
-        self.operands = op._operands  # pyright: ignore[reportPrivateUsage]  (a view of them is made at each look)
-        self.results, self.successors = op.results, op._successors  # pyright: ignore[reportPrivateUsage]
+        self.operands = op._operands  # a view of them is made at each look
+        self.results, self.successors = op.results, op._successors
         self.types = [value.type for value in (*self.operands, *self.results)]
         self.properties, self.attributes = op.properties.copy(), op.attributes.copy()
         self.blocks = _blocks(op)
@@ -150,12 +150,12 @@ class _State:
         op = self.op
         return (
             op.parent is self.parent
-            and op._operands == self.operands  # pyright: ignore[reportPrivateUsage]
+            and op._operands == self.operands
             and op.results == self.results
             and [value.type for value in (*self.operands, *self.results)] == self.types
             and op.properties == self.properties
             and op.attributes == self.attributes
-            and op._successors == self.successors  # pyright: ignore[reportPrivateUsage]
+            and op._successors == self.successors
             and (not (op.regions or self.blocks) or _blocks(op) == self.blocks)
         )
 

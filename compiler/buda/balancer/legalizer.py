@@ -221,11 +221,8 @@ def _fit(
             inputs = buffers.input_buffers(graph, node, grid, stream, output.block_shape, space, u_kt)
             if l1_usage(node.spec, inputs, output, resident, intermediates) <= budget.l1_usable:
                 break
-        largest = max(
-            (i for i, buffer in enumerate(resident) if buffer is not None),
-            key=lambda i: resident[i].total_bytes,  # type: ignore[union-attr]
-            default=None,
-        )
+        sizes = {i: buffer.total_bytes for i, buffer in enumerate(resident) if buffer is not None}
+        largest = max(sizes, key=sizes.__getitem__, default=None)
         if largest is not None:
             dram[largest] = resident[largest]
             resident = tuple(None if i == largest else buffer for i, buffer in enumerate(resident))

@@ -227,7 +227,7 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-_Dumper.add_representer(_Hex, lambda dumper, value: dumper.represent_int(hex(value)))  # type: ignore[arg-type]
+_Dumper.add_representer(_Hex, lambda dumper, value: dumper.represent_scalar("tag:yaml.org,2002:int", hex(value)))
 
 
 def to_yaml(netlist: Netlist) -> str:

@@ -122,7 +122,10 @@ def _in_words(e: Emit, name: str, rows: list[list[int]], combine: str | None) ->
 def _axes(e: Emit) -> tuple[int, int] | None:
     """Rows and columns of the module's mesh; None if it names none."""
     axes = e.attr(AXES)
-    return tuple(axes.get_values()) if isinstance(axes, DenseArrayBase) else None  # type: ignore[return-value]
+    if not isinstance(axes, DenseArrayBase):
+        return None
+    rows, columns = axes.get_values()
+    return int(rows), int(columns)
 
 
 def cluster_axis(groups: list[list[int]], axes: tuple[int, int] | None) -> int | None:

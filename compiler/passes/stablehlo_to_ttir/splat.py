@@ -15,4 +15,5 @@ def splat_value(attr: Any) -> float | int | None:
     size = element.compile_time_size
     if not data or data != data[:size] * (len(data) // size):
         return None
-    return element.unpack(data[:size], 1)[0]  # pyright: ignore[reportReturnType]
+    number: Any = element.unpack(data[:size], 1)[0]
+    return number

@@ -38,7 +38,7 @@ from xdsl.passes import ModulePass
 from opscope.compiler.buda.graph import NodeKind
 from opscope.compiler.dialects.from_row import RowOp
 from opscope.compiler.dialects.known_numbers import known_number
-from opscope.compiler.dialects.ttir_values import full, make, shape_of, splat
+from opscope.compiler.dialects.ttir_values import element, full, make, shape_of, splat
 from opscope.compiler.ir.functions import functions
 from opscope.compiler.passes.ttir_decompose_buda import indexing
 from opscope.compiler.passes.ttir_decompose_buda.sums import AMPLIFIER, Sums, floats
@@ -143,7 +143,7 @@ def _typecast(s: Sums) -> SSAValue | None:
     value, result = s.op.operands[0], s.op.results[0]
     if value.type == result.type:
         return value
-    if str(result.type.element_type) != "i1" or not floats(value):  # type: ignore[attr-defined]
+    if str(element(result)) != "i1" or not floats(value):
         return None
     return s.less(s.do("relu", s.less(s.do("abs", s.do("multiply", value, s.number(AMPLIFIER))))))
 

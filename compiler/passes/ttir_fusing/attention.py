@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from opscope.compiler.dialects.from_row import RowOp
 from opscope.compiler.dialects.ttir_values import element, full, is_float, like, make, maker, readers, shape_of, splat
@@ -262,8 +262,8 @@ class _Fusion:
             value = made.operands[0]
         return value if shape_of(value) == shape else self._add("reshape", [value], like(value, shape), shape=shape)
 
-    def _add(self, name: str, operands: list[SSAValue], kind: object, **attrs: object) -> SSAValue:
-        self.made.append(make(name, operands, kind, self.last, **attrs))  # pyright: ignore[reportArgumentType]
+    def _add(self, name: str, operands: list[SSAValue], kind: Attribute, **attrs: object) -> SSAValue:
+        self.made.append(make(name, operands, kind, self.last, **attrs))
         return self.made[-1].results[0]
 
     def _folded(self, query: SSAValue) -> SSAValue:

@@ -38,7 +38,7 @@ def _scaled(value: SSAValue, of: SSAValue, factor: float) -> bool:
     op = maker(value, "div")
     if op is not None:
         number = splat(op.operands[1])
-        return bool(number) and _scaled(op.operands[0], of, factor * number)  # type: ignore[operator]
+        return _scaled(op.operands[0], of, factor * number) if number else False
     if value is of:
         return close(factor, 1.0)
     number, values = factors(value)

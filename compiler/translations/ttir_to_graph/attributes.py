@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr
 from xdsl.ir import Attribute
 
 
@@ -12,4 +12,5 @@ def ints(attr: Attribute) -> tuple[int, ...]:
         return tuple(int(v) for v in attr.get_values())
     if isinstance(attr, IntegerAttr):
         return (attr.value.data,)
-    return tuple(int(v.value.data) for v in attr)  # type: ignore[attr-defined]
+    assert isinstance(attr, ArrayAttr)
+    return tuple(int(v.value.data) for v in attr)

@@ -142,5 +142,5 @@ def conv3d(emit: Emit) -> None:
     emit.call("permute", [cut], [ordered], PermuteParams((1, 2, 3, 0, 4, 5)))
     made = emit.view(ordered, (*window, into, out))
     padding = tuple(side for side in attributes["padding"] for _ in range(2))
-    params = Conv3dParams(stride, padding, dilation)  # type: ignore[arg-type]
+    params = Conv3dParams(stride, padding, dilation)
     emit.call("conv3d", [x, made, *bias], [result], params, of_products(emit))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from xdsl.ir import SSAValue
 
@@ -209,8 +210,8 @@ def _turned(e: Emit, c: _Conv, weight: SSAValue) -> SSAValue:
     spatial = {d for d in spatial if shape_of(weight)[d] > 1}
     source = maker(e.op.operands[1], "stablehlo.reverse")
     if source is not None and weight is e.operands[1]:
-        dimensions = source.attributes["dimensions"]
-        done = {int(d) for d in dimensions.get_values()}  # pyright: ignore[reportAttributeAccessIssue]
+        dimensions: Any = source.attributes["dimensions"]
+        done = {int(d) for d in dimensions.get_values()}
         weight = e.values[source.operands[0]]
         spatial ^= {d for d in done if shape_of(weight)[d] > 1}
     return e.emit("reverse", [weight], weight.type, dimensions=sorted(spatial)) if spatial else weight

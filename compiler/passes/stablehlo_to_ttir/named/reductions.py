@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from xdsl.dialects.builtin import IntegerType, TensorType, i32
 from xdsl.ir import Operation, Region, SSAValue
 
@@ -39,8 +41,8 @@ def _counts(value: SSAValue, dims: tuple[int, ...]) -> bool:
     (dim,) = dims
     while op is not None and op.name in THROUGH:
         if op.name == "stablehlo.broadcast_in_dim":
-            dimensions = op.attributes["broadcast_dimensions"]
-            places = [int(d) for d in dimensions.get_values()]  # pyright: ignore[reportAttributeAccessIssue]
+            dimensions: Any = op.attributes["broadcast_dimensions"]
+            places = [int(d) for d in dimensions.get_values()]
             if dim not in places:
                 return False
             dim = places.index(dim)
@@ -53,8 +55,8 @@ def _counts(value: SSAValue, dims: tuple[int, ...]) -> bool:
         op = maker(op.operands[0])
     if op is None or op.name != "stablehlo.iota":
         return False
-    number = op.attributes["iota_dimension"]
-    return number.value.data == dim  # pyright: ignore[reportAttributeAccessIssue]
+    number: Any = op.attributes["iota_dimension"]
+    return number.value.data == dim
 
 
 def _keeps_larger(region: Region) -> bool:
@@ -77,8 +79,8 @@ def _keeps_larger(region: Region) -> bool:
 
 
 def _direction(op: Operation) -> str:
-    direction = op.attributes["comparison_direction"]
-    return direction.value  # pyright: ignore[reportAttributeAccessIssue]
+    direction: Any = op.attributes["comparison_direction"]
+    return direction.value
 
 
 @named("stablehlo.sort")
