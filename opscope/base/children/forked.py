@@ -129,19 +129,9 @@ class _Server:
         """Starts a server, which ends after `idle` seconds without a child (0: never). Raises OSError if it cannot be
         started."""
         requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-P", "-m", "opscope.base.children.fork_server", str(theirs.fileno())]
         try:
             with theirs:
-                popen = subprocess.Popen(
-                    [*command, str(os.getpid()), str(idle)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    pass_fds=(theirs.fileno(),),
-                    env=dict(environment),
-                    cwd="/",
-                    start_new_session=True,
-                )
+                popen = fork_request.start(theirs, os.getpid(), idle, environment)
         except OSError:
             requests.close()
             raise
