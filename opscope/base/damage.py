@@ -22,11 +22,11 @@ class Damaged(ValueError):
 
 
 class _Register:
-    """What this process has said and found."""
+    """What this process has said, and which damage it knows."""
 
     def __init__(self) -> None:
         self.said: set[str] = set()
-        self.found: list[str] = []
+        self.lines: list[str] = []
         self.show: Callable[[str], None] = _to_stderr
 
 
@@ -49,18 +49,18 @@ def say(line: str) -> None:
 def found(where: object, got: str, then: str = "the rest is read") -> None:
     """Reports damage that something was lost by: shows a line that ends with `then`, and counts for `losses`."""
     line = f"{where}: damaged ({got}); {then}"
-    if line in _register.found:
+    if line in _register.lines:
         return
-    _register.found.append(line)
-    if len(_register.found) <= MOST_LINES:
+    _register.lines.append(line)
+    if len(_register.lines) <= MOST_LINES:
         say(line)
-    elif len(_register.found) == MOST_LINES + 1:
+    elif len(_register.lines) == MOST_LINES + 1:
         say("more places are damaged; they are not listed")
 
 
 def losses() -> int:
-    """How many damaged places this process found that something was lost by."""
-    return len(_register.found)
+    """How many damaged places this process has met by which something was lost."""
+    return len(_register.lines)
 
 
 def show_by(show: Callable[[str], None]) -> None:
@@ -69,5 +69,5 @@ def show_by(show: Callable[[str], None]) -> None:
 
 
 def forget() -> None:
-    """Begins anew: nothing said, nothing found, lines to stderr."""
+    """Begins anew: nothing said, no damage known, lines to stderr."""
     _register.__init__()

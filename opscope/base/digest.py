@@ -77,8 +77,8 @@ def source_files(*folders: Path) -> Iterator[str]:
 def _sources_below(folder: str) -> Iterator[str]:
     """The source files of a folder, then those of its subfolders. One that cannot be read has none."""
     try:
-        with os.scandir(folder) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
+        with os.scandir(folder) as scan:
+            entries = sorted(scan, key=lambda entry: entry.name)
     except OSError:
         return
     below = []

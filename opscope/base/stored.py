@@ -223,7 +223,7 @@ def check_all(folder: Path) -> None:
 
 
 _right: dict[Path, tuple[int, int, int]] = {}
-"""File -> inode, size and time of change with which this process found it right."""
+"""File -> inode, size and time of change with which this process has checked it."""
 
 
 def checked(folder: Path, path: str) -> Path:
@@ -246,10 +246,10 @@ def checked(folder: Path, path: str) -> Path:
             return place
         if status.st_size != mark.size:
             raise Damaged(place, f"{status.st_size} bytes instead of {mark.size}")
-        found = mark_of(place).digest
+        actual = mark_of(place).digest
     except OSError as error:
         raise Damaged(place, (error.strerror or str(error)).lower()) from None
-    if found != mark.digest:
+    if actual != mark.digest:
         raise Damaged(place, "another content")
     _right[place] = version
     return place
@@ -270,5 +270,5 @@ def digests_of(folder: Path, paths: Iterable[str]) -> list[str] | None:
         return None
     if known is None:
         return None
-    found = [known.get(path) for path in paths]
-    return None if None in found else [mark.digest for mark in found if mark is not None]
+    marks_of_paths = [known.get(path) for path in paths]
+    return None if None in marks_of_paths else [mark.digest for mark in marks_of_paths if mark is not None]

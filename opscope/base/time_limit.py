@@ -1,4 +1,4 @@
-"""A time limit for work in this process that cannot be given to a child, such as writing to a database."""
+"""A time limit for work in this process that no child can do, such as writing to a database."""
 
 from __future__ import annotations
 

@@ -1,8 +1,12 @@
-"""What a process and its fork server say to each other: requests with descriptors, and words about a child."""
+"""How a fork server starts, and what a process and it say to each other: requests with descriptors, and answers."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 LARGEST_REQUEST = 1 << 20
 """Bytes of a request; its environment is most of it."""
@@ -16,8 +20,8 @@ ASK_STRAYS, NO_STRAYS = b"strays", b"none left"
 END = b"end"
 """What ends a server at once, and its children with it."""
 
-SHARED = "shared"
-"""The word with which a server is one of several processes."""
+DOOR = "door"
+"""The word with which a server has a door."""
 
 
 class Request(NamedTuple):
@@ -27,3 +31,20 @@ class Request(NamedTuple):
     output: int
     answers: int
     folder: int
+
+
+def start(
+    asking: socket.socket, owner: int, idle: float, environment: Mapping[str, str], *words: str, log: Any = None
+) -> subprocess.Popen[bytes]:
+    """Starts a server for the socket's other end (`fork_server.main`). Raises OSError."""
+    command = [sys.executable, "-P", "-m", "opscope.base.children.fork_server", str(asking.fileno()), str(owner)]
+    return subprocess.Popen(
+        [*command, str(idle), *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL if log is None else log,
+        stderr=subprocess.DEVNULL if log is None else log,
+        pass_fds=(asking.fileno(),),
+        env=dict(environment),
+        cwd="/",
+        start_new_session=True,
+    )

@@ -1,7 +1,7 @@
 """A process that forks children: `python -P -m opscope.base.children.fork_server FD PARENT IDLE`, started by `forked`.
 
-With the word `shared` after these, FD is a door at which several processes ask for children, and the server ends with
-process PARENT, whose child it need not be.
+It ends with process PARENT, whose child it need not be. With the word `door` after these, FD is a door at which several
+processes ask for children.
 
 A fork costs milliseconds where a new interpreter that imports the same modules costs some tenths of a second. The
 server imports what its children run, and runs of it only what is to be done once for all of them; it has one thread,
@@ -30,11 +30,9 @@ from typing import Any, NamedTuple
 
 from opscope.base import gc_pause
 from opscope.base.children import inside, jax_plugins, process_tree
-from opscope.base.children.fork_request import ASK_STRAYS, END, LARGEST_REQUEST, NO_FORK, NO_STRAYS, SHARED, Request
+from opscope.base.children.fork_request import ASK_STRAYS, DOOR, END, LARGEST_REQUEST, NO_FORK, NO_STRAYS, Request
 from opscope.base.children.parent_death import become_reaper
 
-_SECONDS_BETWEEN_LOOKS = 10.0
-"""How often the server looks whether its parent lives, in case a fork of the parent keeps the connection open."""
 _ROUNDS = 100
 
 
@@ -48,26 +46,33 @@ class _Living(NamedTuple):
 
 
 class Server:
-    """The server's loop; `serve` returns when the parent has closed the connection."""
+    """The server's loop: `serve` returns once the owner has ended, or all who asked for children have gone."""
 
-    def __init__(self, requests: socket.socket, parent: int, idle: float = 0.0) -> None:
-        self._parent, self._idle = parent, idle
+    def __init__(self, asking: socket.socket, owner: int, idle: float = 0.0, door: bool = False) -> None:
+        """`asking` is where requests come from, or with `door` where processes connect that will have some.
+
+        Raises ProcessLookupError if there is no owner any more.
+        """
+        self._idle, self._door = idle, door
         self._used = time.monotonic()
         """When the last child was forked or forgotten."""
         self._threads = 1
         """Threads that the server may have when it forks."""
         self._own: frozenset[int] = frozenset()
         """Children that a function called ahead has started."""
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(requests, selectors.EVENT_READ, lambda: self._take_request(requests))
         self._living: dict[int, _Living] = {}
         self._called: set[tuple[str, ...]] = set()
         self._goes_on = True
+        self._selector = selectors.DefaultSelector()
+        take = self._take_asker if door else self._take_request
+        self._selector.register(asking, selectors.EVENT_READ, lambda: take(asking))
+        self._owner = os.pidfd_open(owner)  # in case a fork of the owner keeps the connection open
+        self._selector.register(self._owner, selectors.EVENT_READ, self._end)
 
     def serve(self) -> None:
-        """Takes requests and reports ends until there is no parent."""
-        while self._goes_on and self._has_parent() and not self._has_been_idle():
-            for key, _ in self._selector.select(min(_SECONDS_BETWEEN_LOOKS, self._idle or _SECONDS_BETWEEN_LOOKS)):
+        """Takes requests and reports ends until there is nobody to serve."""
+        while self._goes_on and not self._has_been_idle():
+            for key, _ in self._selector.select(self._idle or None):
                 key.data()
                 self._used = time.monotonic()
 
@@ -75,13 +80,19 @@ class Server:
         """Whether it has had no child for so long that it is to end."""
         return bool(self._idle) and not self._living and time.monotonic() - self._used >= self._idle
 
-    def _has_parent(self) -> bool:
-        """Whether the process lives with which the server ends."""
-        return os.getppid() == self._parent
+    def _end(self) -> None:
+        self._goes_on = False
+
+    def _take_asker(self, door: socket.socket) -> None:
+        """Takes the connection of one more process that will ask for children."""
+        requests, _ = door.accept()
+        self._selector.register(requests, selectors.EVENT_READ, lambda: self._take_request(requests))
 
     def _requests_end(self, requests: socket.socket) -> None:
         """A process that asked for children has closed its end."""
-        self._goes_on = False
+        self._selector.unregister(requests)
+        requests.close()
+        self._goes_on = self._door
 
     def _take_request(self, requests: socket.socket) -> None:
         try:
@@ -89,7 +100,7 @@ class Server:
         except ConnectionError:
             data, descriptors = b"", []
         if data == END:
-            self._goes_on = False  # and the connection stays open until this process has ended
+            self._end()  # and the connection stays open until this process has ended
             return
         if not data:
             self._requests_end(requests)
@@ -180,32 +191,6 @@ class Server:
                     os.waitpid(pid, 0)
 
 
-class SharedServer(Server):
-    """The loop of a server of several processes, which ends with one of them, the owner."""
-
-    def __init__(self, door: socket.socket, owner: int) -> None:
-        super().__init__(door, owner)
-        self._door = door
-        self._selector.modify(door, selectors.EVENT_READ, self._take_asker)
-        self._owner = os.pidfd_open(owner)
-        self._selector.register(self._owner, selectors.EVENT_READ, self._end)
-
-    def _has_parent(self) -> bool:
-        return True  # its end is an event
-
-    def _end(self) -> None:
-        self._goes_on = False
-
-    def _take_asker(self) -> None:
-        """Takes the connection of one more process that will ask for children."""
-        requests, _ = self._door.accept()
-        self._selector.register(requests, selectors.EVENT_READ, lambda: self._take_request(requests))
-
-    def _requests_end(self, requests: socket.socket) -> None:
-        self._selector.unregister(requests)
-        requests.close()
-
-
 def _load(function: str) -> None:
     """Imports the module of a function. If that fails, the child will say so, where its log is."""
     with contextlib.suppress(Exception), gc_pause.paused():
@@ -278,8 +263,7 @@ def main(words: list[str]) -> None:
     inside.count_as_child()  # no crash of it is its parent's
     jax_plugins.keep_out()
     with contextlib.suppress(KeyboardInterrupt, ProcessLookupError):  # or there is no owner any more
-        asked = socket.socket(fileno=descriptor)
-        (SharedServer(asked, parent) if words[3:] == [SHARED] else Server(asked, parent, idle)).serve()
+        Server(socket.socket(fileno=descriptor), parent, idle, door=words[3:] == [DOOR]).serve()
     os._exit(0)  # its children die with it
 
 

@@ -117,42 +117,32 @@ class Forked(Program):
 class _Server:
     """The connection to a server of this process, which has started it, or was lent it."""
 
-    def __init__(self, settings: object, requests: socket.socket, popen: subprocess.Popen[bytes] | None) -> None:
+    def __init__(self, requests: socket.socket, popen: subprocess.Popen[bytes] | None = None) -> None:
         """`popen` is the server's process, if it is a child of this one."""
-        self.settings, self._requests, self._popen = settings, requests, popen
+        self.settings, self._requests, self._popen = settings_text(), requests, popen
         self._pid = 0 if popen is None else popen.pid
         self._children: weakref.WeakSet[Forked] = weakref.WeakSet()
         self._requests.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, fork_request.LARGEST_REQUEST)
 
     @classmethod
-    def start(cls, settings: object, environment: Mapping[str, str], idle: float) -> _Server:
+    def start(cls, environment: Mapping[str, str], idle: float) -> _Server:
         """Starts a server, which ends after `idle` seconds without a child (0: never). Raises OSError if it cannot be
         started."""
         requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-P", "-m", "opscope.base.children.fork_server", str(theirs.fileno())]
         try:
             with theirs:
-                popen = subprocess.Popen(
-                    [*command, str(os.getpid()), str(idle)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    pass_fds=(theirs.fileno(),),
-                    env=dict(environment),
-                    cwd="/",
-                    start_new_session=True,
-                )
+                popen = fork_request.start(theirs, os.getpid(), idle, environment)
         except OSError:
             requests.close()
             raise
-        return cls(settings, requests, popen)
+        return cls(requests, popen)
 
     @classmethod
-    def of(cls, shared: Shared, settings: object, environment: Mapping[str, str]) -> _Server | None:
+    def of(cls, shared: Shared, environment: Mapping[str, str]) -> _Server | None:
         """A connection to the server of several processes, which is started if there is none yet. None if it was
         started with other settings. Raises OSError."""
         requests = shared_door.connect(shared, settings_text(), environment)
-        return None if requests is None else cls(settings, requests, None)
+        return None if requests is None else cls(requests)
 
     def get_ready(self, task: dict[str, Any]) -> None:
         """Has the server import what a child will need, without waiting for it. Raises OSError if it has ended."""
@@ -232,25 +222,23 @@ class _Place:
 
     def ready(self, environment: Mapping[str, str]) -> _Server | None:
         """The server, which has the settings of this process as they are now; None if a child needs others."""
-        usual, limits = child_environment(), _limits()
-        settings = _read_at_start(usual), limits
-        if _read_at_start(environment) != settings[0]:
+        usual = child_environment()
+        if _read_at_start(environment) != _read_at_start(usual):
             return None
-        if self.server is not None and (self.server.settings != settings or self.server.has_ended()):
+        if self.server is not None and (self.server.settings != settings_text() or self.server.has_ended()):
             self.replace()
         if self.server is None:
             unmarked = {name: value for name, value in usual.items() if not _is_mark(name)}
             if self._shared is not None:
-                self.server = _Server.of(self._shared, settings, unmarked)
+                self.server = _Server.of(self._shared, unmarked)
             else:
-                self.server = _Server.start(settings, unmarked, self._idle)
+                self.server = _Server.start(unmarked, self._idle)
         return self.server
 
     def adopt(self, requests: socket.socket) -> None:
         """Takes a server that another process has lent, if this one has none yet."""
         if self.server is None:
-            settings = _read_at_start(child_environment()), _limits()
-            self.server = _Server(settings, requests, None)
+            self.server = _Server(requests)
         else:
             requests.close()
 
@@ -279,22 +267,17 @@ class _Place:
         self.lock, self.server, self._replaced = threading.Lock(), None, []
 
 
-_place = _Place()
-_named: dict[str | Shared, _Place] = {}
-"""The places of the servers that have a name, or that several processes share."""
-
-
-def _places() -> list[_Place]:
-    return [_place, *_named.values()]
+_places: dict[str | Shared, _Place] = {"": _Place()}
+"""The places of the servers: that of most children, and of those that have a name or that several processes share."""
 
 
 def _close() -> None:
-    for place in _places():
+    for place in _places.values():
         place.close()
 
 
 def _after_fork() -> None:
-    for place in _places():
+    for place in _places.values():
         place.after_fork()
 
 
@@ -342,16 +325,13 @@ def fork(
 
 def _place_of(server_name: str | Shared) -> _Place:
     """The place of a server; the one without a name is that of most children."""
-    if not server_name:
-        return _place
-    if isinstance(server_name, Shared):
-        return _named.setdefault(server_name, _Place(shared=server_name))
-    return _named.setdefault(server_name, _Place(_IDLE))
+    new = _Place(shared=server_name) if isinstance(server_name, Shared) else _Place(_IDLE)
+    return _places.setdefault(server_name, new)
 
 
 def end(shared: Shared) -> None:
     """Ends the server of several processes, if there is one, and with it all of its children."""
-    place = _named.pop(shared, None)
+    place = _places.pop(shared, None)
     if place is not None:
         place.close()
     shared_door.end(shared)
@@ -396,8 +376,9 @@ def use(address: str, settings: str) -> bool:
     except OSError:
         requests.close()
         return False
-    with _place.lock:
-        _place.adopt(requests)
+    place = _place_of("")
+    with place.lock:
+        place.adopt(requests)
     return True
 
 

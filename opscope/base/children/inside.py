@@ -97,7 +97,7 @@ def _named(function: str) -> Any:
 
 
 def is_child() -> bool:
-    """Whether this process is such a child: how it ends is told by its parent, so it needs none of its own to crash."""
+    """Whether this process is such a child: its parent says how it ends, so it needs none of its own to crash."""
     return os.getpid() in _children
 
 

@@ -27,7 +27,7 @@ def libc() -> ctypes.CDLL:
 
 
 def become_reaper() -> None:
-    """Makes daemons that this process and its descendants start its own children, so that they can be found.
+    """Makes daemons that this process and its descendants start its own children, so that they end with it.
 
     Only Linux can do so; elsewhere a daemon gets lost.
     """

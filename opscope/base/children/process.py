@@ -17,7 +17,7 @@ class Program(ABC):
 
     pid: int
     shares: int = 0
-    """Bytes that it held from its beginning, since they are its starter's."""
+    """Resident bytes that it has in common with its starter."""
 
     @abstractmethod
     def open_handle(self) -> int | None:
@@ -70,8 +70,8 @@ class Process(Program):
     ) -> None:
         """Starts `command` in `folder`; it inherits `descriptors`. Raises OSError if it cannot be started.
 
-        `mark` is a variable of its environment that no other program has: what the program has left behind when it
-        ends by itself is found by it.
+        `mark` is a variable of its environment that no other program has: by it, `kill` knows what a program that has
+        ended by itself has left behind.
         """
         self._mark = mark
         self._popen = subprocess.Popen(

@@ -38,8 +38,8 @@ def usage(pid: int) -> tuple[int, int]:
     return resident, threads
 
 
-def held(pid: int) -> int:
-    """Bytes that `pid` and all its descendants hold together: what forks share counts once, not in each as in `usage`.
+def exact_resident(pid: int) -> int:
+    """Resident bytes of `pid` and all its descendants: what forks share counts once, not in each as in `usage`.
 
     Takes some ms for each of them.
     """
@@ -64,7 +64,7 @@ def _resident(pid: int) -> int:
 
 
 def descendants(pid: int) -> list[int]:
-    """The descendants of `pid` that can still be found, including those in their own group or session."""
+    """The descendants of `pid` that are still known, including those in their own group or session."""
     if not _has_proc():
         return [member.pid for member in _members_elsewhere(pid)[1:]]
     below: list[int] = []
@@ -96,7 +96,7 @@ def kill(pid: int) -> None:
     """Kills the process group that `pid` leads and all its descendants, also those in sessions of their own.
 
     `pid` is stopped first, so that it starts no more. If it is a reaper (`parent_death.become_reaper`), each daemon
-    whose parent is killed becomes its child and is found in the next round.
+    whose parent is killed becomes its child and is seen in the next round.
     """
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGSTOP)
@@ -116,17 +116,17 @@ def kill_marked(variable: str) -> None:
     """Kills every process that began with this variable in its environment: what a dead child has left behind."""
     word = f"{variable}=".encode()
     for _ in range(_ROUNDS):
-        found = _marked(word)
-        if not found:
+        marked = _marked(word)
+        if not marked:
             return
-        _kill_each(found)
+        _kill_each(marked)
 
 
 def _marked(word: bytes) -> set[int]:
     """The processes whose environment, as it was when they began, has an entry that starts with `word`."""
-    found: set[int] = set()
+    marked: set[int] = set()
     if not _has_proc():
-        return found
+        return marked
     with os.scandir(_PROC) as entries:
         names = [entry.name for entry in entries if entry.name.isdecimal() and int(entry.name) != os.getpid()]
     for name in names:
@@ -135,8 +135,8 @@ def _marked(word: bytes) -> set[int]:
         except OSError:
             continue  # ended, or another user's
         if environment.startswith(word) or b"\0" + word in environment:
-            found.add(int(name))
-    return found
+            marked.add(int(name))
+    return marked
 
 
 def _kill_each(pids: Iterable[int]) -> None:

@@ -31,7 +31,7 @@ class SharedBlock:
         self.size = 0
 
     def reserve(self, size: int) -> mmap.mmap:
-        """Returns the memory, of at least `size` bytes; what it held is kept. No view of it may be held any more.
+        """Returns the memory, of at least `size` bytes, with what is in it. No view of it may exist any more.
 
         Raises OSError if there is no memory for it.
         """

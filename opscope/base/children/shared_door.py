@@ -1,4 +1,4 @@
-"""The door of a server that has children of several processes (`fork_server.SharedServer`).
+"""The door of a server that has children of several processes (`fork_server.Server`).
 
 The first process that needs it starts it, whichever that is, and it ends with its owner. So what it loads is loaded
 once for all of them, however many ask and in which order.
@@ -10,8 +10,6 @@ import contextlib
 import fcntl
 import os
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,17 +59,7 @@ def connect(shared: Shared, settings: str, environment: Mapping[str, str]) -> so
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door, shared.log.open("ab") as log:
             door.bind(address)
             door.listen(WAITING)
-            command = [sys.executable, "-P", "-m", "opscope.base.children.fork_server", str(door.fileno())]
-            popen = subprocess.Popen(
-                [*command, str(shared.owner), "0", fork_request.SHARED],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=(door.fileno(),),
-                env=dict(environment),
-                cwd="/",
-                start_new_session=True,
-            )
+            popen = fork_request.start(door, shared.owner, 0, environment, fork_request.DOOR, log=log)
             popen.returncode = 0  # it may outlive this process, which does not wait for it
             return _connected(address)
 

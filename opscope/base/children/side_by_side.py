@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
-from opscope.base.children.process_tree import held, usage
+from opscope.base.children.process_tree import exact_resident, usage
 from opscope.base.machine import memory_limit
 
 LOOK = 0.2
@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 
 
 class Stopped(Exception):
-    """The job is to end: the caller has given up, or there is not enough memory for all jobs."""
+    """The job is to end: the caller has stopped it, or there is not enough memory for all jobs."""
 
 
 class Turn:
@@ -157,6 +157,6 @@ class _Crew(Generic[Result]):
         if len(self._running) < 2 or time.monotonic() < self._next_exact or usage(os.getpid())[0] <= self._memory:
             return
         begun = time.monotonic()
-        if held(os.getpid()) > self._memory:
+        if exact_resident(os.getpid()) > self._memory:
             next(reversed(self._running.values())).stop()
         self._next_exact = time.monotonic() + (time.monotonic() - begun) / EXACT_SHARE

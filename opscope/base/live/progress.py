@@ -1,4 +1,4 @@
-"""What a command is at, told to the user while it takes longer than two seconds: `opscope plan: placing, 7 s`.
+"""What a command is at, shown to the user while it takes longer than two seconds: `opscope plan: placing, 7 s`.
 
 Every command has such a line (harness/cli/main.py), without a word of its own. A command that knows its steps says them
 by `step`; where no command runs, this does nothing.

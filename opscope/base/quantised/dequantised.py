@@ -77,9 +77,9 @@ def ops_of(operation: Any) -> list[Any]:
     """All ops below an operation, outer ones first."""
     from jaxlib.mlir import ir
 
-    found: list[Any] = []
-    operation.walk(lambda op: found.append(op) or ir.WalkResult.ADVANCE, ir.WalkOrder.PRE_ORDER)
-    return found
+    operations: list[Any] = []
+    operation.walk(lambda op: operations.append(op) or ir.WalkResult.ADVANCE, ir.WalkOrder.PRE_ORDER)
+    return operations
 
 
 def is_quantised(kind: Any) -> bool:

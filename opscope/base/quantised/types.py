@@ -53,6 +53,6 @@ def quantised_type(element: str) -> QuantisedType | None:
 
 
 def storage_of(element: str) -> str:
-    """The type of the integers that a value of an element type is held in: its own, unless it is a quantised one."""
+    """The type of the integers that hold a value of an element type: its own, unless it is a quantised one."""
     quantised = quantised_type(element)
     return element if quantised is None else quantised.storage

@@ -115,17 +115,17 @@ def harm(parent: Parent) -> None:
     if how == "hang up":
         os.close(parent.descriptor)
     if how == "fill memory":
-        held = bytearray(os.urandom(1 << 20) * 200)
-        assert held
+        memory = bytearray(os.urandom(1 << 20) * 200)
+        assert memory
     time.sleep(60)
 
 
 def report_forever(parent: Parent) -> None:
     parent.task()
-    held = []
+    pieces = []
     while True:
-        parent.send({"so far": len(held)})
-        held.append(bytearray(1 << 14) + b"1")
+        parent.send({"so far": len(pieces)})
+        pieces.append(bytearray(1 << 14) + b"1")
 
 
 def leave_strays(parent: Parent) -> list[int]:

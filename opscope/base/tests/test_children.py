@@ -269,8 +269,8 @@ def test_a_fork_survives_or_ends_in_a_typed_way(function: Callable[[], object], 
 
 def test_a_warm_fork_is_made_once_and_keeps_no_file_of_its_parent(tmp_path: Path) -> None:
     path = tmp_path / "forks"
-    with path.open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with path.open("w") as locked:
+        fcntl.flock(locked, fcntl.LOCK_EX)
         warm = WarmFork(lambda data: path.open("a").write(f"{os.getpid()} {len(data)}\n"))
         for size in (0, 1, 5 << 20):  # the last is more than a socket holds
             assert warm.run(bytes(size), seconds=60).ok

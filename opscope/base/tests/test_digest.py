@@ -57,5 +57,5 @@ def test_sources_are_found_in_a_fixed_order_without_tests(tmp_path: Path) -> Non
     for name in ("b.py", "a.yaml", "notes.md", "tests/test_a.py", "below/c.fbs", "__pycache__/b.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("")
-    found = [Path(path).relative_to(tmp_path).as_posix() for path in source_files(tmp_path, tmp_path / "below")]
-    assert found == ["a.yaml", "b.py", "below/c.fbs", "below/c.fbs"]
+    names = [Path(path).relative_to(tmp_path).as_posix() for path in source_files(tmp_path, tmp_path / "below")]
+    assert names == ["a.yaml", "b.py", "below/c.fbs", "below/c.fbs"]

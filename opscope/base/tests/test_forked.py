@@ -45,9 +45,9 @@ def server() -> int:
 
 @pytest.fixture
 def no_server_before() -> Iterator[None]:
-    forked._place.close()
+    forked._places[""].close()
     yield
-    forked._place.close()
+    forked._places[""].close()
 
 
 def test_a_fork_finds_what_an_interpreter_of_its_own_would_find(
@@ -144,12 +144,12 @@ def test_a_call_ahead_is_made_once_for_all_and_its_failure_is_nobodys() -> None:
 @pytest.mark.usefixtures("no_server_before")
 def test_a_server_that_is_made_ready_has_what_the_first_child_needs() -> None:
     forked.get_ready(f"{HERE}:called_ahead", (f"{HERE}:note", "early"))
-    begun = forked._place.server
+    begun = forked._places[""].server
     assert begun is not None
     with Child(f"{HERE}:called_ahead") as child:
         child.send({})
         assert child.receive(Deadline(60))["returned"] == [["early"]]
-    assert forked._place.server is begun
+    assert forked._places[""].server is begun
 
 
 @pytest.mark.usefixtures("no_server_before")
@@ -163,7 +163,7 @@ def test_what_is_loaded_for_a_name_is_in_no_other_child_and_its_server_ends_when
             child.send({})
             noted.append(child.receive(Deadline(60))["returned"])
     assert noted == [[["large"]], [[""]], [["large"]]]
-    named, shared = forked._named["large"].server, forked._place.server
+    named, shared = forked._places["large"].server, forked._places[""].server
     assert named is not None
     until = time.monotonic() + 30
     while not named.has_ended() and time.monotonic() < until:
@@ -174,7 +174,7 @@ def test_what_is_loaded_for_a_name_is_in_no_other_child_and_its_server_ends_when
     with Child(f"{HERE}:called_ahead", server="large") as child:
         child.send({})
         assert child.receive(Deadline(60))["returned"] == [], "a new server"
-    forked._named.pop("large").close()
+    forked._places.pop("large").close()
 
 
 @pytest.mark.usefixtures("no_server_before")
@@ -229,7 +229,7 @@ def test_a_fork_of_this_process_has_a_server_of_its_own() -> None:
         code = 1
         try:
             code = 0 if kind() == "fork" and server() != ours else 2
-            forked._place.close()
+            forked._places[""].close()
         finally:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1]) == 0

@@ -1,4 +1,4 @@
-"""Frames: whole however they are cut, and garbage is told from what came before it."""
+"""Frames: whole however they are cut, and garbage does not spoil what came before it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ MESSAGES = [{"a": 1}, {"text": "é\n\0"}, {}, {"big": "x" * 70_000}]
 def test_frames_survive_any_cut(step):
     stream = b"".join(map(encode, MESSAGES))
     decoder = Decoder()
-    found = [frame for at in range(0, len(stream), step) for frame in decoder.feed(stream[at : at + step])]
-    assert found == MESSAGES
+    frames_in = [frame for at in range(0, len(stream), step) for frame in decoder.feed(stream[at : at + step])]
+    assert frames_in == MESSAGES
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Which part of an array each device has, held to JAX's own reading of the same shardings."""
+"""Which part of an array each device has, compared with JAX's own reading of the same shardings."""
 
 from __future__ import annotations
 

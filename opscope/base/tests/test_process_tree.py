@@ -58,12 +58,12 @@ def test_what_forks_share_is_held_once() -> None:
         assert process_tree.usage(child.pid)[0] > 4 * 60 << 20
         members = [psutil.Process(child.pid), *psutil.Process(child.pid).children(recursive=True)]
         exact = sum(member.memory_full_info().pss for member in members)
-        assert process_tree.held(child.pid) == pytest.approx(exact, rel=0.1)
+        assert process_tree.exact_resident(child.pid) == pytest.approx(exact, rel=0.1)
         assert 60 << 20 < exact < 2 * 60 << 20
     finally:
         child.kill()
         child.communicate()
-    assert process_tree.held(child.pid) == 0
+    assert process_tree.exact_resident(child.pid) == 0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")

@@ -117,6 +117,6 @@ def test_the_youngest_job_waits_where_all_together_hold_too_much() -> None:
 
 def test_no_job_waits_where_what_they_hold_is_the_same_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
-    monkeypatch.setattr(module, "held", lambda pid: looked.append(pid) or 0)
+    monkeypatch.setattr(module, "exact_resident", lambda pid: looked.append(pid) or 0)
     jobs = [lambda turn: waits_for(turn, lambda: looked)] * 2
     side_by_side(jobs, 2, print, lambda number: pytest.fail("it was stopped"), memory=1)
