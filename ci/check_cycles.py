@@ -83,9 +83,9 @@ def imports_below(folder: Path) -> dict[str, set[str]]:
 def main(folder: Path) -> int:
     """Prints the problems; returns 0 if there are none, else 1."""
     imports = imports_below(folder)
-    found = problems(imports)
-    print("\n".join(found) or f"cycles: none among {len(imports)} modules but {len(NAMED)} named imports")
-    return 1 if found else 0
+    broken = problems(imports)
+    print("\n".join(broken) or f"cycles: none among {len(imports)} modules but {len(NAMED)} named imports")
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":

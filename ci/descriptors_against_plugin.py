@@ -73,18 +73,18 @@ def _load(plugin: Path) -> None:
 
 def _ours(board: str, build: str) -> bytes:
     """Returns our descriptor of a board or of a board file."""
-    found = api.load_board_file(Path(board)) if board.endswith(".yaml") else api.load_board(board)
+    desc = api.load_board_file(Path(board)) if board.endswith(".yaml") else api.load_board(board)
     distribution, _, version = build.partition("==")
-    return api.system_desc_file(found, api.schema_hash_of(distribution, version))
+    return api.system_desc_file(desc, api.schema_hash_of(distribution, version))
 
 
 def _compared(board: str, options: argparse.Namespace, files: list[str], work: Path) -> int:
     """Prints how many ops compile to equal bytes for a board; how many do not."""
     ours = _ours(board, options.build)
     published = (options.published / f"{PUBLISHED[board]}_system_desc.ttsys").read_bytes()
-    found = SCHEMA_HASH.search(ours)
-    assert found is not None
-    published = SCHEMA_HASH.sub(found[0], published, count=1)
+    schema_hash = SCHEMA_HASH.search(ours)
+    assert schema_hash is not None
+    published = SCHEMA_HASH.sub(schema_hash[0], published, count=1)
     start = time.perf_counter()
     pairs = list(zip(_compiled(ours, files, work), _compiled(published, files, work), strict=True))
     equal = sum(a == b for a, b in pairs)

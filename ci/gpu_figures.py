@@ -27,12 +27,12 @@ def figures(tests: Sequence[Test]) -> Iterator[str]:
         (
             (
                 name,
-                ", ".join(sorted({test["card_type"] for test in found})),
-                str(len(found)),
-                _verdicts(found),
-                *_times(found),
+                ", ".join(sorted({test["card_type"] for test in tests})),
+                str(len(tests)),
+                _verdicts(tests),
+                *_times(tests),
             )
-            for name, found in sorted(of_backend.items())
+            for name, tests in sorted(of_backend.items())
         ),
     )
     yield ""
@@ -71,10 +71,10 @@ def _worst(of_backend: Mapping[str, Sequence[Test]]) -> Iterator[Sequence[str]]:
     for backend, tests in of_backend.items():
         for test in tests:
             if test["z_max"] is not None:
-                found = worst[test["op_name"]]
-                found[backend] = max(found.get(backend, 0.0), abs(test["z_max"]))
-    for name, found in sorted(worst.items(), key=lambda item: -max(item[1].values())):
-        yield name, *(f"{found[backend]:.3g}" if backend in found else "exact" for backend in sorted(of_backend))
+                errors = worst[test["op_name"]]
+                errors[backend] = max(errors.get(backend, 0.0), abs(test["z_max"]))
+    for name, errors in sorted(worst.items(), key=lambda item: -max(item[1].values())):
+        yield name, *(f"{errors[backend]:.3g}" if backend in errors else "exact" for backend in sorted(of_backend))
 
 
 def _one_line(test: Test) -> str:

@@ -92,17 +92,17 @@ FIRST_SCREEN = 5.0
 """Seconds that the charts in sight may take with warm caches."""
 
 
-def crawled(found: dict) -> Iterator[Figure]:
-    """What the crawl found: what went wrong, and how long first screens took."""
-    print(*found["wrong"], sep="\n")
-    value = f"{len(found['wrong'])} wrong in {found['opened']} pages, {found['followed']} links of tables followed"
+def crawled(report: dict) -> Iterator[Figure]:
+    """What the crawl reports: what went wrong, and how long first screens took."""
+    print(*report["wrong"], sep="\n")
+    value = f"{len(report['wrong'])} wrong in {report['opened']} pages, {report['followed']} links of tables followed"
     yield Figure(
-        "dashboards in Chromium, anonymous and admin, at 390, 1280, 1920 px", value, "0 wrong", not found["wrong"]
+        "dashboards in Chromium, anonymous and admin, at 390, 1280, 1920 px", value, "0 wrong", not report["wrong"]
     )
-    slowest = max(found["screens"], key=lambda screen: screen["seconds"])
-    cpu = max(screen["server_cpu"] + screen["browser_cpu"] for screen in found["screens"])
-    queries = max(screen["requests"] for screen in found["screens"])
-    whole = max(screen["whole_seconds"] for screen in found["screens"])
+    slowest = max(report["screens"], key=lambda screen: screen["seconds"])
+    cpu = max(screen["server_cpu"] + screen["browser_cpu"] for screen in report["screens"])
+    queries = max(screen["requests"] for screen in report["screens"])
+    whole = max(screen["whole_seconds"] for screen in report["screens"])
     value = (
         f"{slowest['seconds']:.1f} s ({slowest['place']}), filters too {whole:.1f} s; most processor time "
         f"{cpu:.1f} s, most queries {queries}"

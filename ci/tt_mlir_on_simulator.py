@@ -50,8 +50,8 @@ def outcome(row: OpRow, text: str, folder: Path, device: Device) -> Outcome:
     began = time.perf_counter()
     try:
         made = api.tt_mlir_program(text, device.system)
-        given = row_inputs(row, folder)
-        result = device.load_decoded(made.binary).run(made.inputs_of(given))
+        values = row_inputs(row, folder)
+        result = device.load_decoded(made.binary).run(made.inputs_of(values))
     except (api.StageFailure, api.CompilerInputError) as error:
         words = f"{error.op}: {error.message}" if isinstance(error, api.StageFailure) else str(error)
         return Outcome(row.op_id, row.op_name, "refused", words)
@@ -71,7 +71,7 @@ def outcome(row: OpRow, text: str, folder: Path, device: Device) -> Outcome:
         error_bound=lambda name: error_bound(only) if only else None,
         cuts_result=lambda name: any(map(cuts_result, made.computes)),
     )
-    job = Job(row.op_id, (folder / str(row.module)).read_bytes(), given, ResultOptions(), outputs=outputs)
+    job = Job(row.op_id, (folder / str(row.module)).read_bytes(), values, ResultOptions(), outputs=outputs)
     checks = compare(
         golden,
         outputs,
@@ -100,21 +100,21 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     header, rows = read_manifest(args.run)
     folders = {name: args.cache / folder for name, folder in zip(header.models, header.export_dirs, strict=True)}
-    device, found = Device(args.board), list[Outcome]()
+    device, outcomes = Device(args.board), list[Outcome]()
     for row in rows:
         text = args.ttnn / f"{row.op_id}.ttnn"
         if (args.only and row.op_id not in args.only) or not text.is_file():
             continue
-        found.append(outcome(row, text.read_text(encoding="utf-8"), folders[row.uses[0].model], device))
+        outcomes.append(outcome(row, text.read_text(encoding="utf-8"), folders[row.uses[0].model], device))
     if args.output is not None:
-        args.output.write_text(json.dumps([vars(one) for one in found], indent=1), encoding="utf-8")
-    for one in found:
+        args.output.write_text(json.dumps([vars(one) for one in outcomes], indent=1), encoding="utf-8")
+    for one in outcomes:
         if one.outcome != "success":
             print(f"{one.op_id} {one.op_name} {one.outcome}: {one.reason}")
-    counts = Counter(one.outcome for one in found)
+    counts = Counter(one.outcome for one in outcomes)
     compared = counts["success"] + counts["wrong_result"]
-    print(f"{len(found)} ops: {dict(counts.most_common())}; {compared / max(len(found), 1):.1%} compared")
-    return int(counts["success"] != len(found))
+    print(f"{len(outcomes)} ops: {dict(counts.most_common())}; {compared / max(len(outcomes), 1):.1%} compared")
+    return int(counts["success"] != len(outcomes))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,9 @@ from ci.attacks.attempt import Attempt
 
 def attacks() -> dict[str, ModuleType]:
     """Every attack by its name."""
-    names = sorted(found.name for found in pkgutil.iter_modules(ci.attacks.__path__) if not found.name.startswith("_"))
+    names = sorted(
+        package.name for package in pkgutil.iter_modules(ci.attacks.__path__) if not package.name.startswith("_")
+    )
     modules = {name: importlib.import_module(f"ci.attacks.{name}") for name in names}
     return {name: module for name, module in modules.items() if hasattr(module, "attack")}
 

@@ -113,11 +113,11 @@ class _Place:
 
     def records(self) -> list[dict[str, Any]]:
         """The records of the run so far."""
-        found = []
+        parsed = []
         for path in (self.run / "journal").glob("*.jsonl"):
             whole = path.read_bytes().rpartition(b"\n")[0]
-            found += [json.loads(line) for line in whole.splitlines()]
-        return found
+            parsed += [json.loads(line) for line in whole.splitlines()]
+        return parsed
 
     def problem(self, output: str, code: int | None) -> str:
         """What is wrong with the run; empty if nothing is."""
@@ -154,14 +154,14 @@ def _publish(place: _Place, draw: random.Random) -> str:
     process = place.sweep()
     output, _ = process.communicate(timeout=LIMIT)
     database = f"sqlite:///{place.folder / 'results.db'}"
-    told = []
+    problems = []
     for days in (0, -2, draw.randrange(-400, 400)):
         place.set_clock(days)
         done = place.opscope("publish", str(place.run), "--to", database)
-        told += [f"publish: exit {done.returncode}: {done.stdout}{done.stderr}"] * (done.returncode != 0)
+        problems += [f"publish: exit {done.returncode}: {done.stdout}{done.stderr}"] * (done.returncode != 0)
         shown = place.opscope("status", "--database", database)
-        told += [shown.stderr] * ("Traceback" in shown.stderr)
-    return place.problem(output, process.returncode) or "\n".join(told)
+        problems += [shown.stderr] * ("Traceback" in shown.stderr)
+    return place.problem(output, process.returncode) or "\n".join(problems)
 
 
 def _upkeep(place: _Place, draw: random.Random) -> str:
@@ -181,6 +181,6 @@ def _upkeep(place: _Place, draw: random.Random) -> str:
 
 def _library() -> Path | None:
     """libfaketime, if it is installed."""
-    given = os.environ.get("LIBFAKETIME")
-    found = [Path(given)] if given else sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
-    return next((path for path in found if path.is_file()), None)
+    named = os.environ.get("LIBFAKETIME")
+    candidates = [Path(named)] if named else sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
+    return next((path for path in candidates if path.is_file()), None)

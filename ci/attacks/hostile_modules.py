@@ -118,11 +118,11 @@ def _shapes(draw: random.Random) -> bytes:
 def _resource(draw: random.Random) -> bytes:
     size = draw.choice((0, 1, 2, 3, 5, 8, 1000))
     data = "0x04000000" + "0000803F" * size
-    given = draw.choice(("", f'{{-# dialect_resources: {{ builtin: {{ w: "{data}" }} }} #-}}'))
+    resources = draw.choice(("", f'{{-# dialect_resources: {{ builtin: {{ w: "{data}" }} }} #-}}'))
     body = """  %0 = stablehlo.constant dense_resource<w> : tensor<4xf32>
   %1 = stablehlo.add %a, %0 : tensor<4xf32>
   return %1 : tensor<4xf32>"""
-    return f"{_function(body)}\n{given}".encode()
+    return f"{_function(body)}\n{resources}".encode()
 
 
 def _attributes(draw: random.Random) -> bytes:

@@ -84,7 +84,7 @@ def _changed(path: Path, draw: random.Random, values: tuple[Any, ...], fits: Cal
     lines = [path.read_text()] if whole else path.read_text().splitlines()
     number = draw.randrange(len(lines))
     content = json.loads(lines[number])
-    places = [found for found in _places(content) if fits(found[0][found[1]])]
+    places = [field for field in _places(content) if fits(field[0][field[1]])]
     if not places:
         return "no such field"
     holder, name = draw.choice(places)

@@ -266,10 +266,10 @@ def descendants(pid: int) -> dict[int, int]:
         with contextlib.suppress(OSError, IndexError, ValueError):
             parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
     below: dict[int, int] = {}
-    found = {pid}
-    while found:
-        found = {child for child, parent in parents.items() if parent in found and child not in below}
-        below |= {child: parents[child] for child in found}
+    generation = {pid}
+    while generation:
+        generation = {child for child, parent in parents.items() if parent in generation and child not in below}
+        below |= {child: parents[child] for child in generation}
     return below
 
 
@@ -297,10 +297,10 @@ def _left(session: int) -> list[str]:
 
 
 def _of_session(session: int) -> list[int]:
-    found = []
+    pids = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, IndexError, ValueError):
             state, _, _, of_process = stat.read_text().rpartition(")")[2].split()[:4]
             if int(of_process) == session and state != "Z":
-                found.append(int(stat.parent.name))
-    return found
+                pids.append(int(stat.parent.name))
+    return pids

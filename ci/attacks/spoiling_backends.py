@@ -113,12 +113,12 @@ def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
 
 def _left_processes(folder: str) -> dict[str, int]:
     """The processes of the sweep that still run, by the way that forks such."""
-    found = {}
+    pids = {}
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:
             words = path.read_bytes().split(b"\0")
         except OSError:
             continue
         if f"SPOILED={folder}".encode() in words:
-            found["leaves_a_daemon"] = int(path.parent.name)
-    return found
+            pids["leaves_a_daemon"] = int(path.parent.name)
+    return pids

@@ -175,12 +175,12 @@ def buda_cycles(row: Row) -> float:
         return sparse.estimate(row.arch, row.fidelity, row.formats[1], work, w.mblock_n, share, w.sparse.tiles)
     op, _, condition = row.kernel.partition(" ")
     op = {**TYPES, "reduce_z": "reduce_z"}.get(op, op)
-    held = {condition} & {"approx"} | ({"l1_acc_en"} if row.l1_acc else set())
-    held |= {"dim_c"} if row.kernel == "reduce c" else set()
-    held |= {"df_bfp"} if fmt.kind == "block" else set()
-    held |= {"df_int8"} if "int8" in row.file and "matmul" not in row.file else set()
-    held |= {"df_int32"} if "int32" in row.file else set()
-    constants = weights(row.arch, op, frozenset(held))
+    conditions = {condition} & {"approx"} | ({"l1_acc_en"} if row.l1_acc else set())
+    conditions |= {"dim_c"} if row.kernel == "reduce c" else set()
+    conditions |= {"df_bfp"} if fmt.kind == "block" else set()
+    conditions |= {"df_int8"} if "int8" in row.file and "matmul" not in row.file else set()
+    conditions |= {"df_int32"} if "int32" in row.file else set()
+    constants = weights(row.arch, op, frozenset(conditions))
     if op == "matmul" and row.arch == "grayskull":
         return formulas.matmul_grayskull(work, constants)
     if op in ("matmul", "depthwise"):
@@ -198,10 +198,10 @@ def summary(errors: Sequence[float]) -> tuple[float, float]:
 
 def by_file(of: Sequence[Row], cycles: Callable[[Row], float]) -> dict[str, list[float]]:
     """Returns the errors of each file."""
-    found: dict[str, list[float]] = {}
+    errors: dict[str, list[float]] = {}
     for row in of:
-        found.setdefault(row.file, []).append(error(row, cycles(row)))
-    return found
+        errors.setdefault(row.file, []).append(error(row, cycles(row)))
+    return errors
 
 
 def held_out(folder: Path) -> None:
@@ -209,16 +209,16 @@ def held_out(folder: Path) -> None:
     print(f"{'file':58} rows built | median   p95 | TT-Buda's median   p95")
     worse = []
     for arch in ARCHS:
-        _, held = halves(list(rows(arch)), SEED)
-        built = {id(row): compiled_cycles(row, folder) for row in held}
+        _, unfitted = halves(list(rows(arch)), SEED)
+        built = {id(row): compiled_cycles(row, folder) for row in unfitted}
         times: dict[int, float] = {}
-        for row in held:
+        for row in unfitted:
             own = built[id(row)]
             times[id(row)] = counted_cycles(row, CONSTANTS[arch]) if own is None else own
-        ours = by_file(held, lambda row, times=times: times[id(row)])
-        buda = by_file(held, buda_cycles)
+        ours = by_file(unfitted, lambda row, times=times: times[id(row)])
+        buda = by_file(unfitted, buda_cycles)
         for file, errors in ours.items():
-            count = sum(built[id(row)] is not None for row in held if row.file == file)
+            count = sum(built[id(row)] is not None for row in unfitted if row.file == file)
             (median, high), (other, other_high) = summary(errors), summary(buda[file])
             line = f"{file:58} {len(errors):4} {count:5} | {median:5.1f} {high:6.1f} | {other:5.1f} {other_high:6.1f}"
             print(line, flush=True)

@@ -108,17 +108,17 @@ def rows(model: str, archs: tuple[str, ...]) -> list[Row]:
     each_time = [op for op, kind in lowering.on_host.items() if kind is NodeKind.INPUT]
     on_host = sum(op.name in ARITHMETIC for op in (*each_time, *behind))
     graph = lowering.builder.graph()
-    found = []
+    rows = []
     for arch in archs:
         try:
             plan = Configuration().plan(graph, arch)
         except CompilerInputError as error:
-            found.append(Row(model, arch, " ".join(str(error).split())[:200]))
+            rows.append(Row(model, arch, " ".join(str(error).split())[:200]))
             continue
         ops = sum(len(epoch.placements) for epoch in plan.epochs)
-        found.append(Row(model, arch, "", len(plan.epochs), ops, on_host, time.process_time() - started))
+        rows.append(Row(model, arch, "", len(plan.epochs), ops, on_host, time.process_time() - started))
         started = time.process_time()
-    return found
+    return rows
 
 
 def main() -> int:

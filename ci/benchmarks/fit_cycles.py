@@ -91,11 +91,11 @@ def solved(
     for number in range(starts):
         first = start[free] * (chance.uniform(0.5, 1.6, len(free)) if number else 1)
         first = np.clip(first, guess.low + 1e-3, guess.high - 1e-3)
-        found = least_squares(
+        fit = least_squares(
             errors, first, bounds=(guess.low, guess.high), loss="soft_l1", f_scale=SMALL, x_scale=scale, max_nfev=200
         )
-        if best is None or found.cost < best.cost:
-            best = found
+        if best is None or fit.cost < best.cost:
+            best = fit
     return [float(value) for value in whole(best.x)], float(best.cost)
 
 
@@ -138,8 +138,8 @@ def fit(to: Sequence[Row]) -> Constants:
 
 def _alone(part: Sequence[Row], guess: Guess, kind: Callable[..., Any], formula: Callable[..., float]) -> Any:
     works: list[BlockWork] = [row.work for row in part]
-    found = solve(lambda p: [formula(w, kind(*p)) for w in works], [row.cycles for row in part], guess)
-    return kind(*(round(value, 3) for value in found))
+    values = solve(lambda p: [formula(w, kind(*p)) for w in works], [row.cycles for row in part], guess)
+    return kind(*(round(value, 3) for value in values))
 
 
 def _reduce_z(start: float, ublock: float, tile: float, moved: float, *further: float) -> ReduceZ:

@@ -106,12 +106,12 @@ def run(folder: Path, cache: Path, *options: str) -> dict[str, float]:
         resident = 0
         for process in (child, *_children(child)):
             try:
-                held = process.memory_info().rss
+                rss = process.memory_info().rss
             except psutil.Error:  # the process has ended
                 continue
-            resident += held
+            resident += rss
             if process is child:
-                most_of_controller = max(most_of_controller, held)
+                most_of_controller = max(most_of_controller, rss)
         most = max(most, resident)
         time.sleep(0.1)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -175,8 +175,8 @@ class Sleep:
 def sleeps(table: Path) -> list[Sleep]:
     """All sleeps of a sweep, in the order of their beginning."""
     lines = [line.split() for log in Path(f"{table}.log").iterdir() for line in log.read_text().splitlines()]
-    found = [Sleep(kind, what, float(begin), float(end)) for kind, what, begin, end in lines]
-    return sorted(found, key=lambda each: each.begin)
+    sleeps = [Sleep(kind, what, float(begin), float(end)) for kind, what, begin, end in lines]
+    return sorted(sleeps, key=lambda each: each.begin)
 
 
 def most_at_once(slept: Sequence[Sleep]) -> int:
@@ -283,13 +283,13 @@ def watch(roots: list[psutil.Process]) -> tuple[int, float]:
     processor time as last seen."""
     most, seconds = 0, {}
     while True:
-        held = 0
+        resident = 0
         for process in [each for root in roots for each in _family(root)]:
             with contextlib.suppress(psutil.Error, OSError):
-                held += process.memory_full_info().pss
+                resident += process.memory_full_info().pss
                 times = process.cpu_times()
                 seconds[process.pid, process.create_time()] = times.user + times.system
-        most = max(most, held)
+        most = max(most, resident)
         with contextlib.suppress(psutil.TimeoutExpired):
             roots[0].wait(LOOK)
             return most, sum(seconds.values())

@@ -115,7 +115,7 @@ def halves(of: Sequence[Row], seed: int) -> tuple[list[Row], list[Row]]:
     """Returns rows to fit and rows to report: of each two neighbours in a file, one each, as the seed decides."""
     chance = random.Random(seed)
     fitted: list[Row] = []
-    held: list[Row] = []
+    unfitted: list[Row] = []
     files: dict[str, list[Row]] = {}
     for row in of:
         files.setdefault(row.file, []).append(row)
@@ -139,5 +139,5 @@ def halves(of: Sequence[Row], seed: int) -> tuple[list[Row], list[Row]]:
             pair = w[first : first + 2]
             chance.shuffle(pair)
             fitted.append(pair[0])
-            held += pair[1:]
-    return fitted, held
+            unfitted += pair[1:]
+    return fitted, unfitted

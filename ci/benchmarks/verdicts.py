@@ -37,19 +37,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _table(title: str, kinds: Iterable[str], outcomes: Iterable[Outcome], least: float) -> bool:
     """Prints what became of each kind. Whether too few of one were caught with their place."""
-    found: dict[str, list[Outcome]] = defaultdict(list)
+    by_kind: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
-        found[outcome.fault].append(outcome)
+        by_kind[outcome.fault].append(outcome)
         if not outcome.possible and not (outcome.caught and outcome.placed):
             print("missed" if not outcome.caught else "misplaced", outcome, file=sys.stderr)
-    if not found:
+    if not by_kind:
         return False
     print(
         f"| {title} | made | undetectable | caught | of | with place | caught beyond |\n|---|---|---|---|---|---|---|"
     )
     missed = False
     for kind in kinds:
-        own = found[kind]
+        own = by_kind[kind]
         real = [outcome for outcome in own if not outcome.possible]
         caught = sum(outcome.caught for outcome in real)
         placed = sum(outcome.caught and outcome.placed for outcome in real)

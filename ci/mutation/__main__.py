@@ -33,27 +33,27 @@ FIRST = 8
 
 def chosen(tests: Sequence[str], seconds: dict[str, float]) -> list[str]:
     """The first tests, as many as the limits allow."""
-    found: list[str] = []
+    picked: list[str] = []
     spent, files = 0.0, set[str]()
     for test in tests:
         if spent + seconds[test] <= MOST_SECONDS and len(files | {test.partition("::")[0]}) <= MOST_FILES:
             spent += seconds[test]
             files.add(test.partition("::")[0])
-            found.append(test)
-    return found or list(tests[:1])
+            picked.append(test)
+    return picked or list(tests[:1])
 
 
-def try_one(folder: Path, mutant: Mutant, found: covering.Covering) -> Outcome:
+def try_one(folder: Path, mutant: Mutant, coverage: covering.Covering) -> Outcome:
     """Runs the tests that cover a mutant, as many as the limits allow, the nearest ones first."""
-    covering_tests = [test for test in found.tests(mutant) if (folder / test.partition("::")[0]).exists()]
+    covering_tests = [test for test in coverage.tests(mutant) if (folder / test.partition("::")[0]).exists()]
     if not covering_tests:
         return Outcome(NOT_RUN)
-    tests = chosen(covering_tests, found.seconds)
+    tests = chosen(covering_tests, coverage.seconds)
     _, mutated = mutant.texts(folder)
     outcome = Outcome(SURVIVED)
     for some in (tests[:FIRST], tests[FIRST:]):
         if some:
-            usual = sum(found.seconds[test] for test in some)
+            usual = sum(coverage.seconds[test] for test in some)
             tried = trial.attempt(folder, mutant.path, mutated, some, limit=60 + 5 * usual)
             outcome = replace(tried, seconds=round(outcome.seconds + tried.seconds, 1))
         if outcome.ending != SURVIVED:
@@ -63,18 +63,18 @@ def try_one(folder: Path, mutant: Mutant, found: covering.Covering) -> Outcome:
     return replace(outcome, ending=ending, by=f"{len(tests)} tests" + f", {left_out} left out" * bool(left_out))
 
 
-def control(folder: Path, outcomes: dict[Mutant, Outcome], found: covering.Covering) -> list[Mutant]:
+def control(folder: Path, outcomes: dict[Mutant, Outcome], coverage: covering.Covering) -> list[Mutant]:
     """The mutants whose test fails without them too: they have to be tried again without that test."""
     tests = sorted({each.by for each in outcomes.values() if each.ending == CAUGHT and "::" in each.by})
-    usual = sum(found.seconds.get(test, 1) for test in tests)
+    usual = sum(coverage.seconds.get(test, 1) for test in tests)
     _, output = trial.run(folder, tests, limit=300 + 5 * usual) if tests else (0, "")
     unfit = set(trial.failures(output))
-    found.failed.extend(unfit)
+    coverage.failed.extend(unfit)
     return [mutant for mutant, each in outcomes.items() if each.by in unfit]
 
 
 def tried(
-    folders: Sequence[Path], sample: Sequence[Mutant], found: covering.Covering, stored: Path, again: bool
+    folders: Sequence[Path], sample: Sequence[Mutant], coverage: covering.Covering, stored: Path, again: bool
 ) -> dict[Mutant, Outcome]:
     """The outcome of each mutant of the sample, one at a time in each of the copies.
 
@@ -89,7 +89,7 @@ def tried(
         free.put(folder)
 
     def work(mutant: Mutant) -> None:
-        outcome = try_one(folder := free.get(), mutant, found)
+        outcome = try_one(folder := free.get(), mutant, coverage)
         free.put(folder)
         with turn:
             outcomes[mutant] = outcome
@@ -146,16 +146,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         mistakes = list(known.mistakes(folder))
         print("\n".join(mistakes) or f"{known.TABLE.name}: all as expected")
         return int(bool(mistakes))
-    found = covering.load() if options.keep_coverage else None
-    if found is None or options.refresh:
-        found = covering.measure(folder, options.jobs, options.refresh if found else (), found)
+    coverage = covering.load() if options.keep_coverage else None
+    if coverage is None or options.refresh:
+        coverage = covering.measure(folder, options.jobs, options.refresh if coverage else (), coverage)
     everything = mutants.all_mutants(folder, options.only, tree.BUILD / "mutants.json")
     marked, unfit = equivalent.marked(folder, everything)
     sample = mutants.draw((each for each in everything if each not in marked), options.count, options.seed)
     started = time.monotonic()
-    outcomes = tried([folder, *more], sample, found, tree.BUILD / f"outcomes-{options.seed}.jsonl", options.again)
-    if unfit_tests := control(folder, outcomes, found):
-        outcomes |= {mutant: try_one(folder, mutant, found) for mutant in unfit_tests}
+    outcomes = tried([folder, *more], sample, coverage, tree.BUILD / f"outcomes-{options.seed}.jsonl", options.again)
+    if unfit_tests := control(folder, outcomes, coverage):
+        outcomes |= {mutant: try_one(folder, mutant, coverage) for mutant in unfit_tests}
     rate = report(folder, outcomes, len(marked))
     print(f"seed {options.seed}, {len(everything)} mutants in all, {time.monotonic() - started:.0f} s")
     for row in unfit:

@@ -42,15 +42,15 @@ class Covering:
         if mutant.function == MODULE:  # anything may depend on what is there after the import
             near = _importers(mutant.path)
             places = {mutant.path, *near, *(path for module in near for path in _importers(module))}
-            found = {test for path in places for test in self._of_file(path)}
-            found |= {number for number, test in enumerate(names) if test.partition("::")[0] in places}
+            numbers = {test for path in places for test in self._of_file(path)}
+            numbers |= {number for number, test in enumerate(names) if test.partition("::")[0] in places}
         else:
             statements = statements or self._moved(mutant.function)
-            found = set(statements.get(mutant.statement, ()))
+            numbers = set(statements.get(mutant.statement, ()))
             if mutant.statement not in statements:  # the statement is younger than the coverage run
-                found = {test for tests in statements.values() for test in tests}
+                numbers = {test for tests in statements.values() for test in tests}
         stem = Path(mutant.path).stem if Path(mutant.path).stem != "__init__" else Path(mutant.path).parent.name
-        chosen = [names[test] for test in found if names[test] not in self.failed]
+        chosen = [names[test] for test in numbers if names[test] not in self.failed]
         files = {*_importers(mutant.path), *(test for test in chosen if f"test_{stem}.py::" in test)}
 
         def distance(test: str) -> tuple[bool, bool, float, str]:
@@ -128,12 +128,12 @@ def measure(folder: Path, jobs: int, only: Sequence[str] = (), known: Covering |
     with (work / "output.txt").open("w") as output:
         subprocess.run(command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT)
     (site / "a2_mutation_soft_kill.pth").unlink()
-    found = read(folder)
-    found.failed = confirm_failures(folder, found.failed)
+    covered = read(folder)
+    covered.failed = confirm_failures(folder, covered.failed)
     if known is not None:
-        found = known.joined(found, only)
-    (tree.BUILD / "covering.json").write_text(json.dumps(found.__dict__))
-    return found
+        covered = known.joined(covered, only)
+    (tree.BUILD / "covering.json").write_text(json.dumps(covered.__dict__))
+    return covered
 
 
 def read(folder: Path) -> Covering:
@@ -148,17 +148,17 @@ def read(folder: Path) -> Covering:
     measured = coverage.Coverage(data_file=str(work / "data"), config_file=False)
     measured.combine([str(work)])
     data = measured.get_data()
-    found: dict[str, dict[str, dict[str, set[int]]]] = {}
+    by_file: dict[str, dict[str, dict[str, set[int]]]] = {}
     for file in (name for name in data.measured_files() if name.endswith(".py")):
         path = Path(file).relative_to(folder).as_posix()
         statements = Statements.of(Path(file).read_text())
-        functions = found.setdefault(path, defaultdict(lambda: defaultdict(set)))
+        functions = by_file.setdefault(path, defaultdict(lambda: defaultdict(set)))
         for line, contexts in data.contexts_by_lineno(file).items():
             function, statement = statements.at(line)
             functions[function][statement].update(test for each in contexts for test in tests_of.get(each, ()))
     return Covering(
         seconds,
-        {p: {f: {s: sorted(t) for s, t in ss.items()} for f, ss in fs.items()} for p, fs in found.items()},
+        {p: {f: {s: sorted(t) for s, t in ss.items()} for f, ss in fs.items()} for p, fs in by_file.items()},
         [row["test"] for row in rows if row["failed"]],
     )
 

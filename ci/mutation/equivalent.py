@@ -34,19 +34,20 @@ def rows() -> list[Row]:
 
 def fitting(root: Path, table: Iterable[Row]) -> Mapping[Row, Sequence[Mutant]]:
     """The mutants that each row describes."""
-    found: dict[Row, list[Mutant]] = {row: [] for row in table}
-    for path in sorted({row.path for row in found}):
-        own = [row for row in found if row.path == path]
+    mutants_of: dict[Row, list[Mutant]] = {row: [] for row in table}
+    for path in sorted({row.path for row in mutants_of}):
+        own = [row for row in mutants_of if row.path == path]
         for mutant in of_file(root, path) if (root / path).exists() else ():
             if any(row.function == mutant.function for row in own):
                 change = (mutant.function, *mutant.lines(root))
                 for row in own:
                     if (row.function, row.before, row.after) == change:
-                        found[row].append(mutant)
-    return found
+                        mutants_of[row].append(mutant)
+    return mutants_of
 
 
 def marked(root: Path, mutants: Iterable[Mutant]) -> tuple[set[Mutant], list[Row]]:
     """Those of `mutants` that the table marks, and the rows that fit no mutant of their file."""
-    found = fitting(root, rows())
-    return {each for of_row in found.values() for each in of_row} & set(mutants), [r for r in found if not found[r]]
+    mutants_of = fitting(root, rows())
+    unfit = [row for row, fitting_mutants in mutants_of.items() if not fitting_mutants]
+    return {mutant for of_row in mutants_of.values() for mutant in of_row} & set(mutants), unfit

@@ -138,7 +138,7 @@ def _changes(source: str) -> list[tuple[Any, cst.CSTNode, tuple[int, cst.CSTNode
     """Every change of a file: place, node, its number at this place and new node, tree."""
     wrapper = MetadataWrapper(cst.parse_module(source))
     positions = wrapper.resolve(PositionProvider)
-    found: list[tuple[Any, cst.CSTNode, tuple[int, cst.CSTNode], cst.Module]] = []
+    changes: list[tuple[Any, cst.CSTNode, tuple[int, cst.CSTNode], cst.Module]] = []
 
     alike: set[cst.CSTNode] = set()
     times = {name.value for name in _read_from_clocks(wrapper.module)}
@@ -155,13 +155,13 @@ def _changes(source: str) -> list[tuple[Any, cst.CSTNode, tuple[int, cst.CSTNode
                 if isinstance(node, kind):
                     news = [new for new in operator(node) if not isinstance(node, cst.UnaryOperation) or _is_not(node)]
                     place = positions[node].start  # type: ignore[union-attr]
-                    found.extend(
-                        (place, node, (10 * len(found) + i, new), wrapper.module) for i, new in enumerate(news)
+                    changes.extend(
+                        (place, node, (10 * len(changes) + i, new), wrapper.module) for i, new in enumerate(news)
                     )
             return super().on_visit(node)
 
     wrapper.module.visit(Finder())
-    return found
+    return changes
 
 
 def _alike(node: cst.CSTNode, times: Set[str]) -> Iterator[cst.CSTNode]:

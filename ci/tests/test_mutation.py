@@ -30,13 +30,13 @@ def inside(a: int, b: int = 2) -> bool:
 
 
 @pytest.fixture
-def found(tmp_path: Path) -> list[mutants.Mutant]:
+def every(tmp_path: Path) -> list[mutants.Mutant]:
     (tmp_path / "file.py").write_text(SOURCE)
     return list(mutants.of_file(tmp_path, "file.py"))
 
 
-def test_comparisons_numbers_and_words_are_turned(found: list[mutants.Mutant], tmp_path: Path) -> None:
-    changed = sorted({(mutant.function, *mutant.lines(tmp_path)) for mutant in found})
+def test_comparisons_numbers_and_words_are_turned(every: list[mutants.Mutant], tmp_path: Path) -> None:
+    changed = sorted({(mutant.function, *mutant.lines(tmp_path)) for mutant in every})
     assert changed == [
         (MODULE, "LIMIT = 3", "LIMIT = 4"),
         (MODULE, "def inside(a: int, b: int = 2) -> bool:", "def inside(a: int, b: int = 3) -> bool:"),
@@ -51,7 +51,7 @@ def test_comparisons_numbers_and_words_are_turned(found: list[mutants.Mutant], t
         ("inside", "return a in (1, 2)", "return a not in (1, 2)"),
         ("inside", "return a is not None", "return a is None"),
     ]
-    for mutant in found:
+    for mutant in every:
         compile(mutant.texts(tmp_path)[1], "file.py", "exec")
 
 
@@ -84,21 +84,21 @@ def late(since, limit, count):
     ]
 
 
-def test_a_draw_stays_as_it_is_while_a_file_changes_elsewhere(found: list[mutants.Mutant], tmp_path: Path) -> None:
-    sample = [mutant.name for mutant in mutants.draw(found, 6, 1)]
-    assert sample != [mutant.name for mutant in mutants.draw(found, 6, 2)]
+def test_a_draw_stays_as_it_is_while_a_file_changes_elsewhere(every: list[mutants.Mutant], tmp_path: Path) -> None:
+    sample = [mutant.name for mutant in mutants.draw(every, 6, 1)]
+    assert sample != [mutant.name for mutant in mutants.draw(every, 6, 2)]
     (tmp_path / "file.py").write_text("'Two'\nMORE = None\n" + SOURCE)
     again = mutants.draw(reversed([*mutants.of_file(tmp_path, "file.py")]), 6, 1)
     assert [mutant.name for mutant in again] == sample
-    assert len({mutant.name for mutant in found}) == len(found)
+    assert len({mutant.name for mutant in every}) == len(every)
 
 
 def test_a_mutant_that_only_some_of_its_tests_could_try_is_not_decided(
-    found: list[mutants.Mutant], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    every: list[mutants.Mutant], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It counts as not noticed, and a run goes on with what an earlier one stored."""
     tests = {"test_a.py::a": 1.0, "test_a.py::b": MOST_SECONDS, "test_a.py::c": 1.0, "test_gone.py::d": 0.1}
-    known = Covering(tests, {"file.py": {"inside": {m.statement: [0, 1, 2, 3] for m in found if m.line > 1}}})
+    known = Covering(tests, {"file.py": {"inside": {m.statement: [0, 1, 2, 3] for m in every if m.line > 1}}})
     asked: list[list[str]] = []
 
     def attempt(folder: Path, path: str, mutated: str, some: list[str], limit: float) -> Outcome:
@@ -107,7 +107,7 @@ def test_a_mutant_that_only_some_of_its_tests_could_try_is_not_decided(
 
     monkeypatch.setattr(trial, "attempt", attempt)
     (tmp_path / "test_a.py").touch()
-    inside = [mutant for mutant in found if mutant.function == "inside"]
+    inside = [mutant for mutant in every if mutant.function == "inside"]
     outcomes = tried([tmp_path], inside, known, tmp_path / "outcomes.jsonl", again=False)
     assert {each.ending for each in outcomes.values()} == {UNDECIDED}
     assert asked == [["test_a.py::a", "test_a.py::c"]] * len(inside)
@@ -151,30 +151,30 @@ def test_a_busy_machine_notices_no_mutant(
     assert file.read_text() == "before"
 
 
-def test_the_tests_of_a_mutant_are_those_that_ran_its_statement(found: list[mutants.Mutant]) -> None:
+def test_the_tests_of_a_mutant_are_those_that_ran_its_statement(every: list[mutants.Mutant]) -> None:
     statement = "if a < LIMIT and ( b == 4 or not a ):"
     assert Statements.of(SOURCE).at(7) == ("inside", statement)
     tests = {"test_slow.py::a": 9.0, "test_quick.py::b": 1.0, "test_file.py::c": 2.0, "test_red.py::d": 0.1}
     ran = {"file.py": {"inside": {statement: [0, 1, 3], "return a in (1, 2)": [2]}}}
     known = Covering(tests, ran, failed=["test_red.py::d"])
-    (both,) = {tuple(known.tests(m)) for m in found if m.statement == statement}
+    (both,) = {tuple(known.tests(m)) for m in every if m.statement == statement}
     assert both == ("test_quick.py::b", "test_slow.py::a")
-    at_import = next(m for m in found if m.statement == "LIMIT = 3")
+    at_import = next(m for m in every if m.statement == "LIMIT = 3")
     assert known.tests(at_import) == ["test_file.py::c", "test_quick.py::b", "test_slow.py::a"]
     later = known.joined(
         Covering({"test_quick.py::e": 0.5}, {"file.py": {"inside": {statement: [0]}}}), ["test_quick.py"]
     )
-    assert later.tests(next(m for m in found if m.statement == statement)) == ["test_quick.py::e", "test_slow.py::a"]
+    assert later.tests(next(m for m in every if m.statement == statement)) == ["test_quick.py::e", "test_slow.py::a"]
 
 
 def test_a_mark_names_one_mutant_or_is_told(
-    found: list[mutants.Mutant], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    every: list[mutants.Mutant], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = [
         equivalent.Row("file.py", "inside", "return a is not None", "return a is None", "for this test"),
         equivalent.Row("file.py", "inside", "return a is not 1", "return a is 1", "fits nothing"),
     ]
     monkeypatch.setattr(equivalent, "rows", lambda: table)
-    marked, unfit = equivalent.marked(tmp_path, found)
+    marked, unfit = equivalent.marked(tmp_path, every)
     assert [mutant.statement for mutant in marked] == ["return a is not None"]
     assert unfit == table[1:]

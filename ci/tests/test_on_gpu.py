@@ -19,9 +19,9 @@ def called(*words: str, path: Path | None = None) -> subprocess.CompletedProcess
 
 
 def test_a_dry_run_says_what_it_would_do_and_leaves_nothing(tmp_path: Path) -> None:
-    told = called("--dry-run", str(tmp_path / "out"))
-    assert told.returncode == 0, told.stderr
-    lines = [line for line in told.stdout.splitlines() if line.startswith("+ ")]
+    done = called("--dry-run", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.startswith("+ ")]
     assert any("jax[cuda13]==" in line for line in lines)
     [run] = [line for line in lines if "--op-by-op" in line]
     assert run.count("--model") == 6

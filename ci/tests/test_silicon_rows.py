@@ -15,17 +15,17 @@ pytestmark = pytest.mark.skipif(not SILICON.exists(), reason=f"no measured silic
 
 
 @pytest.fixture(scope="module")
-def held() -> dict[str, list[Row]]:
+def unfitted() -> dict[str, list[Row]]:
     """The rows of each arch that the constants were not fitted to."""
     return {arch: halves(list(rows(arch)), SEED)[1] for arch in ARCHS}
 
 
 def test_the_same_halves_each_time_and_no_row_in_both() -> None:
     every = list(rows("grayskull"))
-    fitted, held = halves(every, SEED)
-    assert halves(every, SEED) == (fitted, held)
-    assert (len(fitted), len(held)) == (668, 659)
-    assert sorted(map(id, (*fitted, *held))) == sorted(map(id, every))
+    fitted, unfitted = halves(every, SEED)
+    assert halves(every, SEED) == (fitted, unfitted)
+    assert (len(fitted), len(unfitted)) == (668, 659)
+    assert sorted(map(id, (*fitted, *unfitted))) == sorted(map(id, every))
 
 
 def test_a_row_is_read_whole() -> None:
@@ -40,8 +40,8 @@ def test_a_row_is_read_whole() -> None:
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_rows_that_were_not_fitted(arch: str, held: dict[str, list[Row]]) -> None:
-    errors = by_file(held[arch], lambda row: counted_cycles(row, CONSTANTS[arch]))
+def test_rows_that_were_not_fitted(arch: str, unfitted: dict[str, list[Row]]) -> None:
+    errors = by_file(unfitted[arch], lambda row: counted_cycles(row, CONSTANTS[arch]))
     median, high = summary([each for part in errors.values() for each in part])
     assert median <= 1
     assert high <= 10
@@ -59,11 +59,13 @@ WORSE: set[str] = set()
 """Files with a larger median and a larger p95 than TT-Buda's formulas, which were fitted to all of their rows."""
 
 
-def test_no_other_file_is_beyond_the_limits_or_worse_than_published_formulas(held: dict[str, list[Row]]) -> None:
+def test_no_other_file_is_beyond_the_limits_or_worse_than_published_formulas(unfitted: dict[str, list[Row]]) -> None:
     beyond, worse = set[str](), set[str]()
     for arch in ARCHS:
-        buda = by_file(held[arch], buda_cycles)
-        for file, errors in by_file(held[arch], lambda row, arch=arch: counted_cycles(row, CONSTANTS[arch])).items():
+        buda = by_file(unfitted[arch], buda_cycles)
+        for file, errors in by_file(
+            unfitted[arch], lambda row, arch=arch: counted_cycles(row, CONSTANTS[arch])
+        ).items():
             (median, high), (their_median, their_high) = summary(errors), summary(buda[file])
             if median > 5 or high > 15:
                 beyond.add(file)
@@ -73,8 +75,10 @@ def test_no_other_file_is_beyond_the_limits_or_worse_than_published_formulas(hel
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_a_compiled_op_takes_the_cycles_of_its_counts(arch: str, held: dict[str, list[Row]], tmp_path: Path) -> None:
-    last = {row.file: row for row in held[arch]}
+def test_a_compiled_op_takes_the_cycles_of_its_counts(
+    arch: str, unfitted: dict[str, list[Row]], tmp_path: Path
+) -> None:
+    last = {row.file: row for row in unfitted[arch]}
     built = {file: compiled_cycles(row, tmp_path) for file, row in last.items()}
     assert sum(cycles is not None for cycles in built.values()) >= (15 if arch == "grayskull" else 30)
     for file, cycles in built.items():

@@ -39,13 +39,13 @@ def outcomes(folder: Path, *words: str) -> dict[str, set[str]]:
         text=True,
         check=False,
     )
-    found: dict[str, set[str]] = {}
+    names_of: dict[str, set[str]] = {}
     for outcome, name in re.findall(
         r"^(PASSED|FAILED|ERROR) \S+::test_(?:a_try\[)?(.+?)\]?(?: - .*)?$", done.stdout, re.M
     ):
-        found.setdefault(outcome, set()).add(name)
-    assert found, done.stdout + done.stderr
-    return found
+        names_of.setdefault(outcome, set()).add(name)
+    assert names_of, done.stdout + done.stderr
+    return names_of
 
 
 @pytest.mark.parametrize("words", [(), ("-n", "1")], ids=["alone", "xdist"])

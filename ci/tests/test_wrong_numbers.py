@@ -35,9 +35,9 @@ QUICK = {
 @functools.cache
 def ran(case: str, place: str) -> Ran:
     """A case at a place, once for all of its faults."""
-    found = run(CASES[case], 7, place)
-    assert found is not None
-    return found
+    ran = run(CASES[case], 7, place)
+    assert ran is not None
+    return ran
 
 
 def test_there_are_as_many_as_said():

@@ -41,10 +41,10 @@ class WrongLowering:
     def applied(self, ttnn: str) -> str:
         """The TTNN module `ttnn` with this fault. Raises ValueError if the row does not fit the module."""
         for part in self.replace:
-            found = ttnn.count(part.before)
-            if found != part.times:
+            count = ttnn.count(part.before)
+            if count != part.times:
                 raise ValueError(
-                    f"{self.op_id} ({self.kind}): expected {part.before!r} {part.times} times, got {found}; "
+                    f"{self.op_id} ({self.kind}): expected {part.before!r} {part.times} times, got {count}; "
                     "try the TTNN of the build that the table names"
                 )
             ttnn = ttnn.replace(part.before, part.after)

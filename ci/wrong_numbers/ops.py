@@ -195,7 +195,7 @@ def spread(shape: Sequence[int], low: float, high: float, element: str = "f32") 
     return lambda rng: [rng.uniform(low, high, shape).astype(numpy_dtype(element))]
 
 
-def given(*values: np.ndarray) -> Make:
+def fixed(*values: np.ndarray) -> Make:
     """Operands that no seed changes but in their order along the first dim."""
     return lambda rng: [value[rng.permutation(len(value))] for value in values]
 
