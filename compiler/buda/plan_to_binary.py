@@ -38,7 +38,6 @@ def to_binary(
     dram: str = "ROUND_ROBIN",
     host_inputs: bool = True,
     host_outputs: bool = True,
-    version: str = "",
     harvested: tuple[int, ...] = (),
     chip_ids: tuple[int, ...] = (),
 ) -> PlannedProgram:
@@ -58,7 +57,7 @@ def to_binary(
         queues(planned, program, dram, host_inputs, host_outputs),
     )
     masks = harvested if any(harvested) else ()
-    binary = Binary(board.board, board.arch, (program.program,), f"opscope {version}".strip(), plan, masks, chip_ids)
+    binary = Binary(board.board, board.arch, (program.program,), "opscope", plan, masks, chip_ids)
     return PlannedProgram(program, binary)
 
 
@@ -122,7 +121,7 @@ def queues(
             (edge,) = graph.operands(node.name)
             where = "host" if host_outputs else "dram"
             chip = placed[edge.producer].chip if edge.producer in placed else planned.epochs[0].chip
-            plans.append(_queue(node, edge.producer, program, "queue", WHOLE, _block(node, WHOLE), where, chip))
+            plans.append(_queue(node, edge.producer, program, "queue", _Place(where, chip)))
             if not host_outputs:
                 size = plans[-1].entry_bytes * plans[-1].entries
                 requests.setdefault(chip, []).append(Request(node.name, size, ((0, 0),), True))
@@ -137,18 +136,18 @@ def queues(
             if not leaves and node.name not in cut:
                 continue
             model = models[node.name]
-            block = _block(node, WHOLE) if model.grid == WHOLE else model.block
-            queue = _queue(node, node.name, program, "queue", model.grid, block, "dram", placement.chip)
+            block = None if model.grid == WHOLE else model.block
+            queue = _queue(node, node.name, program, "queue", _Place("dram", placement.chip, model.grid, block))
             request = Request(queue.name, queue.entry_bytes, tuple(_cores(placement)), False, placement.epoch, last)
         else:
             first = readers[0]
             operand = next(e.operand for e in graph.users(node.name) if e.consumer == first.op.name)
             if node.kind.is_resident:
                 grid, block = _read_as(node, models[first.op.name], operand)
-                queue = _queue(node, "HOST", program, "ram", grid, block, "dram", first.chip)
+                queue = _queue(node, "HOST", program, "ram", _Place("dram", first.chip, grid, block))
             else:
                 where = "host" if host_inputs else "dram"
-                queue = _queue(node, "HOST", program, "queue", WHOLE, _block(node, WHOLE), where, first.chip)
+                queue = _queue(node, "HOST", program, "queue", _Place(where, first.chip))
             cores = tuple(_cores(first))[: queue.grid[0] * queue.grid[1]]
             request = Request(queue.name, queue.entry_bytes * queue.entries, cores, True, first.epoch, last)
         plans.append(queue)
@@ -173,9 +172,19 @@ def _placed_queues(
     return done
 
 
-def _queue(
-    node: Node, source: str, program: GraphProgram, kind: str, grid: Grid, block: BlockShape, location: str, chip: int
-) -> QueuePlan:
+@dataclass(frozen=True)
+class _Place:
+    """Where a queue lies: `host` or `dram`, its chip, and how its tensor is divided."""
+
+    location: str
+    chip: int
+    grid: Grid = WHOLE
+    block: BlockShape | None = None
+    """None: that of the whole tensor."""
+
+
+def _queue(node: Node, source: str, program: GraphProgram, kind: str, place: _Place) -> QueuePlan:
+    grid, block = place.grid, place.block or _block(node, WHOLE)
     name = f"e2e_{node.name}_0" if node.kind is NodeKind.OP else node.name
     entry = block.t * block.tiles * node.tile_bytes
     entries = HOST_ENTRIES if kind == "queue" and node.kind is not NodeKind.OP else 1
@@ -188,8 +197,8 @@ def _queue(
         (grid.r, grid.c),
         block_plan(block),
         node.data_format,
-        location,
-        chip,
+        place.location,
+        place.chip,
         (),
         entry,
     )

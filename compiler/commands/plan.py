@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -137,7 +137,10 @@ def plan_command(
                 op_named(planned.graph, op)
             progress.step("writing")
             folder = backend_output or (Path(value) if (value := config.get("backend_output_dir")) else None)
-            _write(planned, board or arch, config, masks, netlist, picture, folder, output)
+            files = {"picture": picture, "netlist": netlist, "binary": output, "backend": folder}
+            wanted = {what: path for what, path in files.items() if path is not None}
+            if wanted:
+                _write(planned, board or arch, config, masks, wanted)
     except (StageFailure, CompilerInputError, ValueError) as error:
         raise InputProblem(" ".join(str(error).split())) from error
     for warning in caught:
@@ -190,25 +193,15 @@ def _stablehlo(source: str) -> bytes:
 
 
 def _write(
-    plan: BudaPlan,
-    arch: str,
-    config: Configuration,
-    masks: tuple[int, ...],
-    netlist: Path | None,
-    picture: Path | None,
-    backend: Path | None,
-    out: Path | None,
+    plan: BudaPlan, arch: str, config: Configuration, masks: tuple[int, ...], wanted: Mapping[str, Path]
 ) -> None:
-    """The files that were asked for. Raises CompilerInputError if one cannot be written or made."""
-    wanted = [path for path in (netlist, picture, backend, out) if path is not None]
-    if not wanted:
-        return
+    """Writes the files that were asked for, by what they are. Raises CompilerInputError if one cannot be."""
     try:
-        if picture is not None:
+        if "picture" in wanted:
             from opscope.compiler.buda.picture import page
 
-            picture.write_text(page(plan), encoding="utf-8")
-        if netlist is not None or out is not None or backend is not None:
+            wanted["picture"].write_text(page(plan), encoding="utf-8")
+        if wanted.keys() - {"picture"}:
             from opscope.compiler.buda.netlist.emit import netlist_of, to_yaml
             from opscope.compiler.buda.netlist.to_binary import with_programs
             from opscope.compiler.buda.plan_to_binary import to_binary
@@ -226,17 +219,17 @@ def _write(
             )
             written = netlist_of(plan, program)
             text = to_yaml(written)
-            if netlist is not None:
-                netlist.write_text(text, encoding="utf-8")
-            if out is not None:
-                out.write_bytes(binary.write(with_programs(program, written).binary))
-            if backend is not None:
+            if "netlist" in wanted:
+                wanted["netlist"].write_text(text, encoding="utf-8")
+            if "binary" in wanted:
+                wanted["binary"].write_bytes(binary.write(with_programs(program, written).binary))
+            if "backend" in wanted:
                 from opscope.compiler.buda.backend_output import write_folder
 
-                write_folder(backend, plan, program, text)
+                write_folder(wanted["backend"], plan, program, text)
     except OSError as error:
         raise CompilerInputError(f"{error.filename}: expected a place to write, got: {error.strerror}") from error
-    for path in wanted:
+    for path in wanted.values():
         click.echo(f"wrote {path}", err=True)
 
 

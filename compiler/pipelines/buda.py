@@ -58,8 +58,6 @@ def decomposing(all_inputs: bool, prestride: bool = True) -> tuple[ModulePass, .
 def lower(
     module: ModuleOp,
     name: str,
-    fidelity: str = "HiFi3",
-    data_format: str = "Float16_b",
     prestride: bool = True,
     stable_softmax: bool = True,
     consteval: bool = True,
@@ -73,7 +71,7 @@ def lower(
     if not consteval:
         functions(module)[0].attributes[NO_CONSTEVAL] = UnitAttr()
     legalise(module, prestride=prestride, stable_softmax=stable_softmax)
-    lowering = lowered(module, name, fidelity, data_format, fallback=fallback)
+    lowering = lowered(module, name, fallback=fallback)
     if lowering.refused:
         left = {value.owner.name.removeprefix("ttir.") for value in lowering.rest if isinstance(value, OpResult)}
         if left & PRODUCTS or not lowering.rest_inputs:

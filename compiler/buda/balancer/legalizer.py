@@ -53,7 +53,7 @@ def legalize(graph: BudaGraph, name: str, budget: Budget, options: LegalizerOpti
     options = options or LegalizerOptions()
     node = graph.node(name)
     models = [
-        _candidate(graph, node, budget, options, grid, stream)
+        _candidate(_Trial(graph, node, budget, options, grid, stream))
         for grid, stream in candidates(graph, node, budget, options)
     ]
     return LegalModels(node, tuple(models))
@@ -104,16 +104,27 @@ def surroundings(graph: BudaGraph, node: Node) -> Hashable:
     return node.op, node.shape, node.data_format, graph.ublock_orders[node.name], operands, users
 
 
-def _candidate(
-    graph: BudaGraph, node: Node, budget: Budget, options: LegalizerOptions, grid: Grid, stream: StreamFactor
-) -> Candidate:
+@dataclass(frozen=True)
+class _Trial:
+    """An op on a grid, streamed in some way: what all sizes of its blocks share."""
+
+    graph: BudaGraph
+    node: Node
+    budget: Budget
+    options: LegalizerOptions
+    grid: Grid
+    stream: StreamFactor
+
+
+def _candidate(trial: _Trial) -> Candidate:
+    node, options, grid, stream = trial.node, trial.options, trial.grid, trial.stream
     u_kt = options.override(node.name).u_kt
-    first = _shrinking(graph, node, budget, options, grid, stream, u_kt)
+    first = _shrinking(trial, u_kt)
     if isinstance(first, Illegal):
         return Candidate(grid, stream, (), first.reason, first.detail, first.model)
     models = [first]
     if options.enumerate_u_kt and node.spec.type in ("matmul", "sparse_matmul") and not u_kt:
-        smaller = (_shrinking(graph, node, budget, options, grid, stream, step) for step in _smaller_steps(first))
+        smaller = (_shrinking(trial, step) for step in _smaller_steps(first))
         models += [model for model in smaller if isinstance(model, OpModel)]
     return Candidate(grid, stream, tuple(models))
 
@@ -126,28 +137,18 @@ def _smaller_steps(model: OpModel) -> tuple[int, ...]:
     return pattern.legal_inner_tiles(model.grid.r, stream.r if stream.by_rows else 1, stream.z_major, steps)
 
 
-def _shrinking(
-    graph: BudaGraph, node: Node, budget: Budget, options: LegalizerOptions, grid: Grid, stream: StreamFactor, u_kt: int
-) -> OpModel | Illegal:
+def _shrinking(trial: _Trial, u_kt: int) -> OpModel | Illegal:
     """Returns the op model; halves the tiles of a micro block until it fits into memory."""
-    tiles = dst_tiles(node.spec.acc_format)
+    tiles = dst_tiles(trial.node.spec.acc_format)
     while True:
-        candidate = _model(graph, node, budget, options, grid, stream, u_kt, tiles)
+        candidate = _model(trial, u_kt, tiles)
         if isinstance(candidate, OpModel) or not candidate.reason.is_memory or tiles == 1:
             return candidate
         tiles //= 2
 
 
-def _model(
-    graph: BudaGraph,
-    node: Node,
-    budget: Budget,
-    options: LegalizerOptions,
-    grid: Grid,
-    stream: StreamFactor,
-    u_kt: int,
-    dst: int,
-) -> OpModel | Illegal:
+def _model(trial: _Trial, u_kt: int, dst: int) -> OpModel | Illegal:
+    graph, node, options, grid, stream = trial.graph, trial.node, trial.options, trial.grid, trial.stream
     rows, cols = parallelization(node)
     around = access(graph, node, grid, stream, graph.ublock_orders[node.name])
     if refused := _streaming(node, options, stream, around):
@@ -163,7 +164,7 @@ def _model(
     in_dram = options.dram_parameters if override is None else override
     none: tuple[BufferModel | None, ...] = (None,) * len(graph.operands(node.name))
     resident = none if in_dram else buffers.parameter_buffers(graph, node, grid)
-    return _fit(graph, node, budget, options, grid, stream, u_kt, output, resident)
+    return _fit(trial, u_kt, output, resident)
 
 
 def _streaming(node: Node, options: LegalizerOptions, stream: StreamFactor, around: Access) -> Illegal | None:
@@ -198,22 +199,13 @@ def illegal_encoding(node: Node, grid: Grid, stream: StreamFactor, block: BlockS
     return None
 
 
-def _fit(
-    graph: BudaGraph,
-    node: Node,
-    budget: Budget,
-    options: LegalizerOptions,
-    grid: Grid,
-    stream: StreamFactor,
-    u_kt: int,
-    output: BufferModel,
-    resident: tuple[BufferModel | None, ...],
-) -> OpModel | Illegal:
+def _fit(trial: _Trial, u_kt: int, output: BufferModel, resident: tuple[BufferModel | None, ...]) -> OpModel | Illegal:
     """Returns input buffers for what is left of L1; if none fit, the largest resident parameter first moves to DRAM."""
+    graph, node, budget, grid, stream = trial.graph, trial.node, trial.budget, trial.grid, trial.stream
     intermediates = buffers.intermediate_buffers(node, output)
     inputs: tuple[BufferModel, ...] = ()
     dram: list[BufferModel | None] = [None] * len(resident)
-    single = options.single_buffer_fallback and output.factor % 2 == 0
+    single = trial.options.single_buffer_fallback and output.factor % 2 == 0
     while True:
         used = l1_usage(node.spec, (), output, resident, intermediates)
         if used < budget.l1_usable:

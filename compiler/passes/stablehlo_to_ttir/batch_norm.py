@@ -15,18 +15,18 @@ from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
 def normalise(
     e: Emit,
     value: SSAValue,
-    scale: SSAValue,
-    offset: SSAValue,
-    mean: SSAValue,
-    variance: SSAValue,
+    vectors: tuple[SSAValue, SSAValue, SSAValue, SSAValue],
     feature: int,
     epsilon: float,
 ) -> SSAValue:
-    """Returns scale * (value - mean) / sqrt(variance + epsilon) + offset; all but `value` lie along dim `feature`."""
+    """Returns scale * (value - mean) / sqrt(variance + epsilon) + offset.
+
+    `vectors` are scale, offset, mean and variance, which lie along dim `feature`.
+    """
     shape = shape_of(value)
     along = [n if i == feature else 1 for i, n in enumerate(shape)]
     kind: Any = value.type
-    scale, offset, mean, variance = (e.reshape(v, along) for v in (scale, offset, mean, variance))
+    scale, offset, mean, variance = (e.reshape(v, along) for v in vectors)
     small = e.full(along, kind.element_type, epsilon)
     deviation = e.emit("sqrt", [e.emit("add", [variance, small], variance.type)], variance.type)
     centred = e.emit("subtract", [value, mean], kind)
@@ -63,7 +63,7 @@ def attributes(e: Emit) -> tuple[int, float]:
 def batch_norm_inference(e: Emit) -> SSAValue:
     """Normalises with the given mean and variance."""
     value, scale, offset, mean, variance = e.operands
-    return normalise(e, value, scale, offset, mean, variance, *attributes(e))
+    return normalise(e, value, (scale, offset, mean, variance), *attributes(e))
 
 
 @lowers("stablehlo.batch_norm_training")
@@ -72,7 +72,7 @@ def batch_norm_training(e: Emit) -> list[SSAValue]:
     value, scale, offset = e.operands
     feature, epsilon = attributes(e)
     mean, variance = statistics(e, value, scale.type, feature)
-    return [normalise(e, value, scale, offset, mean, variance, feature, epsilon), mean, variance]
+    return [normalise(e, value, (scale, offset, mean, variance), feature, epsilon), mean, variance]
 
 
 @lowers("stablehlo.batch_norm_grad")

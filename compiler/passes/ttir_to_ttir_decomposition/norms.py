@@ -17,7 +17,7 @@ from opscope.compiler.passes.ttir_to_ttir_decomposition.patterns import binary, 
 def batch_norm_inference(e: Emit, attrs: dict[str, Any]) -> SSAValue:
     """Normalises with the given mean and variance."""
     value, scale, offset, mean, variance = (_vector(e, v, attrs["dimension"], i) for i, v in enumerate(e.operands))
-    return normalise(e, value, scale, offset, mean, variance, attrs["dimension"], attrs["epsilon"])
+    return normalise(e, value, (scale, offset, mean, variance), attrs["dimension"], attrs["epsilon"])
 
 
 @decomposes("batch_norm_training")
@@ -28,7 +28,7 @@ def batch_norm_training(e: Emit, attrs: dict[str, Any]) -> list[SSAValue]:
     )
     dim, momentum = attrs["dimension"], attrs["momentum"]
     mean, variance = statistics(e, value, scale.type, dim)
-    result = normalise(e, value, scale, offset, mean, variance, dim, attrs["epsilon"])
+    result = normalise(e, value, (scale, offset, mean, variance), dim, attrs["epsilon"])
 
     def moved(old: SSAValue, new: SSAValue) -> SSAValue:
         if momentum == 1.0:

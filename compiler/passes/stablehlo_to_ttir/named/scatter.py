@@ -104,7 +104,7 @@ def _along(e: Emit, s: _Scatter, word: str) -> SSAValue:
         sizes.append(prod(shape_of(updates)[at] for at in [*(free if d == dim else []), *own]))
     source = e.reshape(e.permute(updates, order), sizes)
     if s.dims:
-        places = _starts(e, s, index, batching, batches, free, dim, sizes, reach)
+        places = _starts(e, s, batching, batches, dim, sizes, reach)
     else:  # nothing is indexed: each batch writes at its own place, or all at the start
         kind = e.like(index, tuple(sizes))
         places = e.emit("arange", [], kind, start=0, end=sizes[dim], step=1, arange_dimension=dim)
@@ -112,17 +112,11 @@ def _along(e: Emit, s: _Scatter, word: str) -> SSAValue:
 
 
 def _starts(
-    e: Emit,
-    s: _Scatter,
-    index: SSAValue,
-    batching: dict[int, int],
-    batches: list[int],
-    free: list[int],
-    dim: int,
-    sizes: list[int],
-    reach: int,
+    e: Emit, s: _Scatter, batching: dict[int, int], batches: list[int], dim: int, sizes: list[int], reach: int
 ) -> SSAValue:
     """Returns the index of each element along `dim`, in the shape of the updates."""
+    index = e.operands[1]
+    free = [d for d in batches if d not in batching.values()]
     counts = _scattered(index, (s.vector,))
     rank = len(sizes)
     lines = [counts[batches.index(batching[d])] if d in batching else 1 for d in range(rank)]
