@@ -146,8 +146,10 @@ def _declared_in(text: bytes, path: Path) -> list[Declared]:
                 words = {
                     k.arg: k.value.value for k in decorator.keywords if k.arg and isinstance(k.value, ast.Constant)
                 }
-                fields = {key: words[key] for key in ("framework", "giant", "trainable") if key in words}
-                models.append(Declared(str(words.get("name", path.stem)), **fields))  # type: ignore[arg-type]
+                fields: dict[str, Any] = {
+                    key: words[key] for key in ("framework", "giant", "trainable") if key in words
+                }
+                models.append(Declared(str(words.get("name", path.stem)), **fields))
     return models
 
 

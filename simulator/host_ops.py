@@ -12,6 +12,7 @@ import functools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -61,8 +62,7 @@ def _read(module: bytes) -> None:
 
 @functools.cache
 def _reader() -> WarmFork:
-    from jaxlib import xla_client  # noqa: F401  loaded once here, and not once in each fork
-
+    import_module("jaxlib.xla_client")  # loaded once here, and not once in each fork
     fork = WarmFork(_read)
     atexit.register(fork.close)
     return fork

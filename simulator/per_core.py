@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -57,8 +58,9 @@ def operand_parts(call: Call, out: Rectangle) -> list[Rectangle] | None:
                 ),
             ]
         case Conv2dParams(groups=1, batch_groups=1):
-            parts: list[Rectangle] = [(out[0], slice(None), slice(None), slice(None)), (..., out[3])]  # type: ignore[list-item]
-            return [*parts, *[(..., out[3])] * (len(call.inputs) - 2)]  # type: ignore[list-item]
+            whole, weight_and_bias = slice(None), call.inputs[1:]
+            columns = [(*(whole,) * (len(desc.shape) - 1), out[3]) for desc in weight_and_bias]
+            return [(out[0], whole, whole, whole), *columns]
         case Pool2dParams():
             return [(out[0], slice(None), slice(None), out[3])]
         case ReduceParams(dims=dims, keep_dim=keep):
@@ -73,12 +75,12 @@ def _order(rows: slice, cols: slice, transposed: bool) -> Rectangle:
     return (cols, rows) if transposed else (rows, cols)
 
 
-def _reduced_part(reduced: bool, keep: bool, out: itertools.chain[slice] | object) -> slice:
+def _reduced_part(reduced: bool, keep: bool, out: Iterator[slice]) -> slice:
     if reduced:
         if keep:
-            next(out)  # type: ignore[call-overload]
+            next(out)
         return slice(None)
-    return next(out)  # type: ignore[call-overload]
+    return next(out)
 
 
 def _broadcast_part(desc: TensorDesc, out: Rectangle) -> Rectangle:

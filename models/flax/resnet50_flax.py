@@ -64,7 +64,7 @@ def build(dtype: str) -> Built:
 
         def __call__(self, image: jax.Array) -> jax.Array:
             x = nnx.relu(self.stem(image))
-            x = nnx.max_pool(x, (3, 3), strides=(2, 2), padding=((1, 1), (1, 1)))  # type: ignore[arg-type]
+            x = nnx.max_pool(x, (3, 3), strides=(2, 2), padding=((1, 1), (1, 1)))
             for block in self.blocks:
                 x = block(x)
             return self.head(x.mean(axis=(1, 2)))

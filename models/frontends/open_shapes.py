@@ -99,7 +99,7 @@ def _filled(dims: tuple[Dim, ...], sizes: tuple[int, ...], where: str) -> tuple[
     places = [index for index, dim in enumerate(dims) if isinstance(dim, str)]
     if len(sizes) == len(places) < len(dims):
         size_of = dict(zip(places, sizes, strict=True))
-        sizes = tuple(size_of.get(index, dim) for index, dim in enumerate(dims))  # type: ignore[misc]
+        sizes = tuple(dim if isinstance(dim, int) else size_of[index] for index, dim in enumerate(dims))
     if len(sizes) != len(dims) or any(d != s for d, s in zip(dims, sizes, strict=True) if isinstance(d, int)):
         raise Refused(where, f"sizes of {shown(dims)}", shown(sizes))
     return sizes

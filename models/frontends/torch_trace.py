@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -39,11 +39,11 @@ def _renamed_overloads() -> Iterator[None]:
                 return getattr(self, self.overloads()[0])
             raise
 
-    OpOverloadPacket.__getattr__ = get_overload  # type: ignore[method-assign]
+    OpOverloadPacket.__getattr__ = get_overload
     try:
         yield
     finally:
-        OpOverloadPacket.__getattr__ = original  # type: ignore[method-assign]
+        OpOverloadPacket.__getattr__ = original
 
 
 with _renamed_overloads():
@@ -56,11 +56,11 @@ with _renamed_overloads():
     from opscope.models.frontends import torch_environment
 
 # An op comes from the model's own line, not from the file that lowers it.
-_HIDDEN = [os.path.dirname(str(module.__file__)) for module in (torch, torchax)]  # noqa: PTH120
+_HIDDEN = [str(Path(str(module.__file__)).parent) for module in (torch, torchax)]
 with contextlib.suppress(ImportError):
     from jax.extend import source_info_util
 
-    for _folder in (*_HIDDEN, os.path.dirname(__file__)):  # noqa: PTH120
+    for _folder in (*_HIDDEN, str(Path(__file__).parent)):
         source_info_util.register_exclusion(_folder)
 
 
@@ -74,13 +74,13 @@ def without_memory(make: Callable[[], torch.nn.Module], dtype: str) -> torch.nn.
             param = torch.nn.Parameter(param.to("meta"), requires_grad=param.requires_grad)
         register(self, name, param)
 
-    torch.nn.Module.register_parameter = on_meta  # type: ignore[method-assign]
+    torch.nn.Module.register_parameter = on_meta
     torch.set_default_dtype(getattr(torch, dtype))
     try:
         torch.manual_seed(0)
         module = make().eval()
     finally:
-        torch.nn.Module.register_parameter = register  # type: ignore[method-assign]
+        torch.nn.Module.register_parameter = register
         torch.set_default_dtype(before)
     hollow = [name for name, buffer in module.named_buffers() if buffer.device.type == "meta"]
     if hollow:
@@ -210,8 +210,8 @@ def _scopes(module: torch.nn.Module) -> Iterator[None]:
         with jax.named_scope(name) if name else contextlib.nullcontext():
             return original(self, *args, **kwargs)
 
-    torch.nn.Module.__call__ = named  # type: ignore[method-assign]
+    torch.nn.Module.__call__ = named
     try:
         yield
     finally:
-        torch.nn.Module.__call__ = original  # type: ignore[method-assign]
+        torch.nn.Module.__call__ = original

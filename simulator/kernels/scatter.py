@@ -5,7 +5,7 @@ Updates that meet at one place are joined in their row-major order: all first on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from opscope.simulator.images import pack
 from opscope.simulator.kernels.eltwise import operands
 from opscope.simulator.kernels.registry import Body, Call, Images, bodies_of, kernel, params_of
 
-Join = Callable[[Images, Images], Images]
 COMBINE: dict[str, np.ufunc] = {
     "add": np.add,
     "multiply": np.multiply,
@@ -92,10 +91,17 @@ def join_into(flat: Images, place: np.ndarray, updates: Images, combine: str, bo
             function.at(flat[0], place[valid], updates[0][valid])
             return
         narrow = call.numerics.dst_format
-        join: Join = lambda old, new: [quantise(function(old[0], new[0]), narrow)]  # noqa: E731
+
+        def join(old: Images, new: Images) -> Images:
+            return [quantise(function(old[0], new[0]), narrow)]
+
     else:
         assert body is not None
-        join = lambda old, new: body(*old, *new)  # noqa: E731
+        applied = body
+
+        def join(old: Images, new: Images) -> Images:
+            return applied(*old, *new)
+
     for part in rounds(place):
         at = place[part]
         for x, new in zip(flat, join([x[at] for x in flat], [u[part] for u in updates]), strict=True):

@@ -45,7 +45,7 @@ def bits(x: np.ndarray) -> np.ndarray:
     ],
 )
 def test_moves_keep_every_bit(kernel: str, params: object, want: np.ndarray) -> None:
-    got = run_kernel(kernel, params, [X], want.shape, "f32")  # type: ignore[arg-type]
+    got = run_kernel(kernel, params, [X], want.shape, "f32")
     assert_array_equal(bits(got), bits(want))
 
 

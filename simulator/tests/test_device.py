@@ -73,10 +73,7 @@ def test_l1_tensors_count_against_every_core() -> None:
     program = made.programs[0]
 
     def placed(**changes: object) -> Program:
-        tensors = [
-            dataclasses.replace(t, **changes) if t.buffer_type == "dram" else t  # type: ignore[arg-type]
-            for t in program.tensors
-        ]
+        tensors = [dataclasses.replace(t, **changes) if t.buffer_type == "dram" else t for t in program.tensors]
         return dataclasses.replace(program, tensors=tuple(tensors))
 
     def run(entry: Program) -> int:
@@ -180,7 +177,7 @@ def test_damage_with_a_good_checksum_is_a_typed_refusal() -> None:
 def test_no_bytes_are_no_binary() -> None:
     for bad in (None, "program.ttnn", 5):
         with pytest.raises(BadBinary, match="load: expected the bytes of a program"):
-            Device().load(bad)  # type: ignore[arg-type]
+            Device().load(bad)
 
 
 def test_a_board_of_sixteen_bit_dst_computes_bfloat16() -> None:

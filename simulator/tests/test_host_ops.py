@@ -12,7 +12,10 @@ import pytest
 from opscope.simulator import host_ops
 from opscope.simulator.errors import HostOpError
 
-TWICE = b"func.func @main(%a: tensor<2xf64>) -> tensor<2xf64> { %0 = stablehlo.add %a, %a : tensor<2xf64> return %0 : tensor<2xf64> }"  # noqa: E501
+TWICE = b"""func.func @main(%a: tensor<2xf64>) -> tensor<2xf64> {
+  %0 = stablehlo.add %a, %a : tensor<2xf64>
+  return %0 : tensor<2xf64>
+}"""
 DEEP = b"func.func @main() attributes {a = " + b"[" * 200_000 + b"]" * 200_000 + b"} { return }"
 """Attributes so deep that the parser's own stack overflows."""
 

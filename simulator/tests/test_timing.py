@@ -28,9 +28,9 @@ def cost(kernel: str, params: object, shapes: list[tuple[int, ...]], out: tuple[
         params,
         [(s, "bf16") for s in shapes],
         (out, "bf16"),
-        options.pop("numerics", Numerics()),  # type: ignore[arg-type]
+        options.pop("numerics", Numerics()),
         board=board,
-        data_format=fmt,  # type: ignore[arg-type]
+        data_format=fmt,
     )
     program, system = made.programs[0], load_board(board)
     return operation_cost(program.operations[len(shapes)], program, system, system.ttnn)

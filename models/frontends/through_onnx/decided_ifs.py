@@ -69,5 +69,5 @@ def _renamed(graph: GraphProto, prefix: str, outer: Mapping[str, str]) -> GraphP
 
 def _rename(repeated: Iterable[str], names: Mapping[str, str]) -> None:
     new = [names.get(name, name) for name in repeated]
-    del repeated[:]  # type: ignore[attr-defined]
-    repeated.extend(new)  # type: ignore[attr-defined]
+    del repeated[:]
+    repeated.extend(new)

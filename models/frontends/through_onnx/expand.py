@@ -130,7 +130,7 @@ def _expanded(node: NodeProto, scope: Scope, constants: Iterable[TensorProto]) -
         return [node]
     writer = Writer(node, scope)
     expansion(writer)
-    constants.extend(writer.constants)  # type: ignore[attr-defined]
+    constants.extend(writer.constants)
     return writer.nodes or [node]
 
 

@@ -86,5 +86,5 @@ def _run(node: NodeProto, operands: Mapping[str, np.ndarray], model: ModelProto)
     names = [name for name in node.output if name]
     graph = helper.make_graph([node], "folded", inputs, [helper.make_empty_tensor_value_info(name) for name in names])
     alone = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
-    results: Iterable[object] = evaluator(alone).run(None, dict(operands))  # type: ignore[assignment]
+    results: Iterable[object] = evaluator(alone).run(None, dict(operands))
     return {name: np.asarray(value) for name, value in zip(names, results, strict=True)}

@@ -18,7 +18,7 @@ class LRN(OpRun):
 
     op_domain = ""
 
-    def _run(self, x: np.ndarray, alpha: float, beta: float, bias: float, size: int) -> tuple[np.ndarray]:  # type: ignore[override]
+    def _run(self, x: np.ndarray, alpha: float, beta: float, bias: float, size: int) -> tuple[np.ndarray]:
         squares = np.asarray(x, np.float64) ** 2
         before, channels = (size - 1) // 2, x.shape[1]
         sums = np.stack(

@@ -51,8 +51,8 @@ class Device(ProcessCommands):
         for one in placed:
             if not isinstance(one, Module):
                 self.refuse("a module, such as pybuda.PyBudaModule or PyTorchModule", type(one).__name__)
-            if one.get_device() is not None:
-                self.refuse("a module that is on no device", f"{one.get_name()}, which is on {one.get_device().name}")  # type: ignore[union-attr]
+            if (device := one.get_device()) is not None:
+                self.refuse("a module that is on no device", f"{one.get_name()}, which is on {device.name}")
             if any(one.get_name() == other.get_name() for other in self.modules):
                 self.refuse("modules with names of their own", f"{one.get_name()!r} twice")
             one.set_device(self)

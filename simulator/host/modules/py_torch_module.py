@@ -89,7 +89,7 @@ class PyTorchModule(FrameworkModule):
 
         self.module.register_parameter(name, torch.nn.Parameter(to_torch(array_of(parameter.value()))))
 
-    def get_parameters(self) -> list[Parameter]:  # type: ignore[override]
+    def get_parameters(self) -> list[Parameter]:
         """Returns the module's parameters, by PyTorch's names."""
         return [TorchParameter(name, tensor) for name, tensor in self.module.named_parameters()]
 

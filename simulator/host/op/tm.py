@@ -162,10 +162,11 @@ def PadTile(name: str, operandA: Any, dim: int, original_length: int) -> Any:
 @op
 def Broadcast(name: str, operandA: Any, dim: int, shape: int) -> Any:
     """Returns A with `dim`, of size 1, repeated to the size `shape`."""
-    while operandA.ndim <= (-dim - 1 if dim < 0 else dim):
-        operandA = operandA[None]  # noqa: N806
-    axis = axis_of(dim, operandA.ndim)
-    return jnp.broadcast_to(operandA, [shape if i == axis else n for i, n in enumerate(operandA.shape)])
+    a = operandA
+    while a.ndim <= (-dim - 1 if dim < 0 else dim):
+        a = a[None]
+    axis = axis_of(dim, a.ndim)
+    return jnp.broadcast_to(a, [shape if i == axis else n for i, n in enumerate(a.shape)])
 
 
 @op

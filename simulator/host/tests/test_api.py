@@ -165,7 +165,10 @@ def cluster(folder: Path, text: str) -> None:
     pybuda.set_configuration_options(backend_cluster_descriptor_path=str(path))
 
 
-FOUR = "arch: {0: Wormhole_B0, 1: Wormhole_B0, 2: Wormhole_B0, 3: Wormhole_B0}\nchips: {0: [0, 0], 1: [1, 0], 2: [2, 0], 3: [3, 0]}\n"  # noqa: E501
+FOUR = """
+arch: {0: Wormhole_B0, 1: Wormhole_B0, 2: Wormhole_B0, 3: Wormhole_B0}
+chips: {0: [0, 0], 1: [1, 0], 2: [2, 0], 3: [3, 0]}
+"""
 
 
 def test_an_image_is_compiled_for_a_card_that_is_not_there_and_gives_the_same_bits(tmp_path: Path) -> None:

@@ -152,10 +152,10 @@ def test_what_is_trained() -> None:
         (lambda: AdamW("fast", parameters=[]), "AdamW.learning_rate: expected a number >= 0, got 'fast'"),
         (lambda: AdamW(beta2=1.0, parameters=[]), "AdamW.beta2: expected a number >= 0 and < 1, got 1.0"),
         (lambda: LAMB(clip_value=(2, 1), parameters=[]), "LAMB.clip_value: expected a number >= 2, got 1"),
-        (lambda: LAMB(clip_value=2, parameters=[]), "LAMB.clip_value: expected (least, largest), got 2"),  # type: ignore[arg-type]
-        (lambda: SGD(RATE, True), "SGD.parameters: expected a list of parameters, got True; try device_params=True"),  # type: ignore[arg-type]
+        (lambda: LAMB(clip_value=2, parameters=[]), "LAMB.clip_value: expected (least, largest), got 2"),
+        (lambda: SGD(RATE, True), "SGD.parameters: expected a list of parameters, got True; try device_params=True"),
         (
-            lambda: SGD(RATE, [3]),  # type: ignore[list-item]
+            lambda: SGD(RATE, [3]),
             "SGD.parameters: expected a pybuda.Parameter, got 3; try device_params=True",
         ),
         (lambda: LARS(momentum=-1, parameters=[]), "LARS.momentum: expected a number >= 0 and < 1, got -1"),
@@ -180,7 +180,7 @@ def test_a_schedule_sets_the_rate_of_the_next_step() -> None:
     with pytest.raises(PyBudaError, match="get_lr: expected a method of yours"):
         LearningRateScheduler(optimizer).step()
     with pytest.raises(PyBudaError, match="expected an optimizer of pybuda, got object"):
-        LearningRateScheduler(object())  # type: ignore[arg-type]
+        LearningRateScheduler(object())
 
 
 def test_rules_can_be_traced() -> None:

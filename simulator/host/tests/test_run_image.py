@@ -60,7 +60,7 @@ def path(module: CompiledModule, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 def invoke(command: object, *words: str | Path) -> tuple[int, str]:
-    done = CliRunner().invoke(command, [str(word) for word in words])  # type: ignore[arg-type]
+    done = CliRunner().invoke(command, [str(word) for word in words])
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return done.exit_code, done.output
 

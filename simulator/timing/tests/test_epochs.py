@@ -138,7 +138,7 @@ def test_blocks_of_a_placed_op_decide_its_cycles(tmp_path: Path) -> None:
     product = binary.plan.ops[0]
 
     def cycles(**changed: object) -> float:
-        where = dataclasses.replace(product, **changed)  # type: ignore[arg-type]
+        where = dataclasses.replace(product, **changed)
         program = binary.programs[0]
         return op_cycles(program.operations[where.operation], program, where, CONSTANTS["wormhole_b0"])
 

@@ -15,8 +15,14 @@ from opscope.simulator.device import Device
 from opscope.simulator.profile import EpochCost, Profile
 from opscope.simulator.timing.timed import Timed
 
-QUEUE = "type: {kind}, entries: {entries}, grid_size: [1,{cores}], t: 1, mblock: [{rows},{cols}], ublock: [1,{width}], df: Float16_b, target_device: 0"  # noqa: E501
-BLOCK = "t: 1, buf_size_mb: 2, ublock_order: r, out_df: Float16_b, intermed_df: Float16_b, acc_df: Float16_b, untilize_output: true"  # noqa: E501
+QUEUE = (
+    "type: {kind}, entries: {entries}, grid_size: [1,{cores}], t: 1, mblock: [{rows},{cols}], ublock: [1,{width}], "
+    "df: Float16_b, target_device: 0"
+)
+BLOCK = (
+    "t: 1, buf_size_mb: 2, ublock_order: r, out_df: Float16_b, intermed_df: Float16_b, acc_df: Float16_b, "
+    "untilize_output: true"
+)
 
 
 def netlist(op: str, x: str, y: str, w: str = "", prologue: str = "true") -> str:
