@@ -125,18 +125,17 @@ def _check(task: Task, folder: Path, claims: Claims, slots: SlotFile | None, tur
     module = exporting.exported(export, cache_dir, request.max_cache, claims, allowance)
     environment = dict(frontends.get(export.framework).environment)
     framework_task = _framework_task(task, row, folder, module)
+
+    def in_child(function: str, orders: dict[str, Any], **more: Any) -> Outcome:
+        limits = {"seconds": allowance.left(), "memory": allowance.memory, "watch": turn.check}
+        return call(function, orders, **limits, **more)
+
     with TemporaryFolder("import") as temporary:
         own = _own_folder(module, request)
         if own is None:
             own = Path(temporary)
-            outcome = call(
-                "opscope.models.frontends.own_results_child:run",
-                {**framework_task, "folder": temporary, "slots": slots},
-                seconds=allowance.left(),
-                memory=allowance.memory,
-                environment=environment,
-                watch=turn.check,
-            )
+            own_task = {**framework_task, "folder": temporary, "slots": slots}
+            outcome = in_child("opscope.models.frontends.own_results_child:run", own_task, environment=environment)
             if not (own / own_results.FILE).is_file():
                 return _ended(task, outcome, allowance, "its own framework")
         orders = {
@@ -149,13 +148,7 @@ def _check(task: Task, folder: Path, claims: Claims, slots: SlotFile | None, tur
             "nodes": framework_task if own_results.with_nodes(export.framework) else None,
             "slots": slots,
         }
-        outcome = call(
-            "opscope.harness.import_check.compare_child:compare_import",
-            orders,
-            seconds=allowance.left(),
-            memory=allowance.memory,
-            watch=turn.check,
-        )
+        outcome = in_child("opscope.harness.import_check.compare_child:compare_import", orders)
         if outcome.result is None:
             return _ended(task, outcome, allowance, "the comparison")
         check = ImportCheck.model_validate(outcome.result)
@@ -164,26 +157,16 @@ def _check(task: Task, folder: Path, claims: Claims, slots: SlotFile | None, tur
             second = Path(temporary, "second")
             if export.framework == "onnx":
                 second.mkdir()
-                call(
-                    "opscope.models.frontends.through_onnx.onnx_runtime:write",
-                    {**framework_task, "folder": str(second)},
-                    seconds=allowance.left(),
-                    memory=allowance.memory,
-                    environment=environment,
-                    watch=turn.check,
+                runtime_task = {**framework_task, "folder": str(second)}
+                in_child(
+                    "opscope.models.frontends.through_onnx.onnx_runtime:write", runtime_task, environment=environment
                 )
             question = {
                 "check": outcome.result,
                 "second": str(second) if (second / own_results.FILE).is_file() else "",
                 **{name: orders[name] for name in ("folder", "own", "cache_dir", "slots")},
             }
-            answer = call(
-                "opscope.harness.import_check.compare_child:explain_import",
-                question,
-                seconds=allowance.left(),
-                memory=allowance.memory,
-                watch=turn.check,
-            )
+            answer = in_child("opscope.harness.import_check.compare_child:explain_import", question)
             check = ImportCheck.model_validate(answer.result or outcome.result)
     return check
 

@@ -22,7 +22,7 @@ from opscope.base.file_names import resolved
 from opscope.base.stored import checked, digest
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.prepare.inputs import row_inputs
-from opscope.harness.prepare.mlir.variant import Form, read
+from opscope.harness.prepare.mlir.variant import Form, InvalidVariantError, read
 from opscope.harness.prepare.program import SingleOp
 from opscope.harness.prepare.split import split_module
 from opscope.harness.prepare.split_guard import split_bytes
@@ -104,6 +104,22 @@ class Lab:
         if len(ops) != 1:
             raise InputError(str(path), "a module of one op", f"one of {len(ops)}")
         return Variant(path.read_bytes(), tuple(row_inputs(row, self._folder)))
+
+    def reproduced(self, where: str) -> tuple[Tried, Form]:
+        """The failure, tried once more, and its form. Raises InputError if it does not show any more.
+
+        `where` is the command.
+        """
+        original = self.original()
+        try:
+            form = original.form
+        except InvalidVariantError as error:
+            raise InputError(where, "an op with static shapes", str(error)) from error
+        (tried,) = self.try_all([original])
+        if tried is None or not tried.fails:
+            got = "no time to try it" if tried is None else "a pass" if tried.passes else "a different failure"
+            raise InputError(where, "the op to fail as recorded", got, "opscope replay; the failure may be flaky")
+        return tried, form
 
     def try_all(self, variants: Sequence[Variant]) -> list[Tried | None]:
         """The outcome of each, as many at once as there are lanes. None for those that the time did not suffice for."""

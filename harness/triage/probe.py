@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from opscope.harness.prepare.mlir import attribute_text
-from opscope.harness.prepare.mlir.variant import Form, InvalidVariantError
-from opscope.harness.record.errors import InputError
+from opscope.harness.prepare.mlir.variant import Form
 from opscope.harness.record.stages import FAILED, Stage
 from opscope.harness.triage import axes, rules, value_variants
 from opscope.harness.triage.lab import LARGEST, Lab, Tried, Variant, refit
@@ -89,16 +88,8 @@ def _bound(rule: str) -> bool:
 
 def probe(lab: Lab, report: Report = lambda text: None) -> Probed:
     """The rules of the lab's failure. Raises InputError if that does not show any more."""
-    original = lab.original()
-    try:
-        form = original.form
-    except InvalidVariantError as error:
-        raise InputError("opscope probe", "an op with static shapes", str(error)) from error
-    (first,) = lab.try_all([original])
-    if first is None or not first.fails:
-        got = "no time to try it" if first is None else "a pass" if first.passes else "a different failure"
-        raise InputError("opscope probe", "the op to fail as recorded", got, "opscope replay; the failure may be flaky")
-    search = _Search(lab, original, form, report)
+    original, form = lab.reproduced("opscope probe")
+    search = _Search(lab, original.variant, form, report)
     values = search.values() if lab.stage in (Stage.RUN, Stage.COMPARE) else []
     axes_found = search.axes()
     findings = [*values, *axes_found, *search.types(), *search.attributes()]

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from opscope.harness.prepare.mlir import attribute_text
-from opscope.harness.prepare.mlir.variant import Form, InvalidVariantError, region_kinds, without_inner_ops
-from opscope.harness.record.errors import InputError
+from opscope.harness.prepare.mlir.variant import Form, region_kinds, without_inner_ops
 from opscope.harness.record.stages import Stage
 from opscope.harness.triage import axes
 from opscope.harness.triage.lab import Lab, Tried, Variant, refit
@@ -42,17 +41,7 @@ class Reduced:
 
 def reduce(lab: Lab, report: Report = lambda text: None) -> Reduced:
     """The smallest op that fails as the lab's does. Raises InputError if that failure does not show any more."""
-    original = lab.original()
-    try:
-        before = original.form
-    except InvalidVariantError as error:
-        raise InputError("opscope reduce", "an op with static shapes", str(error)) from error
-    (first,) = lab.try_all([original])
-    if first is None or not first.fails:
-        got = "no time to try it" if first is None else "a pass" if first.passes else "a different failure"
-        raise InputError(
-            "opscope reduce", "the op to fail as recorded", got, "opscope replay; the failure may be flaky"
-        )
+    first, before = lab.reproduced("opscope reduce")
     search = _Search(lab, first, report)
     while search.round() and not lab.out_of_budget:
         pass
