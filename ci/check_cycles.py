@@ -21,7 +21,6 @@ NAMED = {
     ("compiler.passes.stablehlo_to_ttir.emit", "compiler.passes.stablehlo_to_ttir.regions"): (
         "types: a pattern may ask for its regions as functions, which patterns fill"
     ),
-    ("dashboards.layout", "dashboards.bundle"): "types: the bundle hands its assets to the layout",
     ("harness.backends.reference_pieces", "harness.backends.reference"): (
         "lazy: the backend hands over its program in pieces that it runs itself"
     ),
@@ -39,9 +38,6 @@ NAMED = {
     ): "types: tracing needs PyTorch, declaring a model does not",
     ("models.op_cases", "models.op_cases_shaped"): "lazy: the table of cases is whole only with its other two files",
     ("models.op_cases", "models.op_texts"): "lazy: the table of cases is whole only with its other two files",
-    ("reports.database.database", "reports.publish.counting"): (
-        "lazy: a database from before nights were counted is counted when it is brought up to date"
-    ),
 }
 """Import that closes a cycle -> why it is allowed."""
 

@@ -186,7 +186,8 @@ def _of_metric(metric: Metric, about: Dataset, source: Source) -> str:
 
 def chart_params(spec: Chart, assets: Assets) -> Doc:
     """Merges the params of a chart's kind, of its dataset, and its own."""
-    return params(spec.kind, spec.params, spec.where, assets.datasets[spec.dataset].time)
+    where = [(condition.column, condition.operator, condition.value) for condition in spec.where]
+    return params(spec.kind, spec.params, where, assets.datasets[spec.dataset].time)
 
 
 def _labelled(full: Doc, about: Dataset) -> Doc:

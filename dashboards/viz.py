@@ -7,10 +7,7 @@ chart written by hand has none, and without it a chart cannot be exported as CSV
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from opscope.dashboards.asset_files import Condition
+from typing import Any
 
 Params = dict[str, Any]
 
@@ -131,17 +128,17 @@ def known_params(kind: str) -> frozenset[str]:
     return frozenset({*KINDS[kind], *_OF_ALL.split(), *_WITHOUT_DEFAULT[kind].split()})
 
 
-def params(kind: str, own: Params, where: Sequence[Condition], time: str | None) -> Params:
-    """All params of a chart; `where`: its own filters, `time`: the column to which a night filter applies."""
+def params(kind: str, own: Params, where: Sequence[tuple[str, str, Any]], time: str | None) -> Params:
+    """All params of a chart. `where`: its own conditions (column, operator, value); `time`: the column of nights."""
     filters = [
         {
             "clause": "WHERE",
             "expressionType": "SIMPLE",
-            "subject": condition.column,
-            "operator": condition.operator,
-            "comparator": condition.value,
+            "subject": column,
+            "operator": operator,
+            "comparator": value,
         }
-        for condition in where
+        for column, operator, value in where
     ]
     if time:
         filters.append(

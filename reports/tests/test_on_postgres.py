@@ -35,10 +35,9 @@ from opscope.reports.tests import (
     test_diff,
     test_migrations,
     test_night_views,
-    test_nights,
     test_unblock,
 )
-from opscope.reports.tests.night_runs import fresh, record, shard_run
+from opscope.reports.tests.night_runs import fresh, record, rows, shard_run
 from opscope.reports.tests.nights import Op, night
 from opscope.reports.tests.sample_run import OPS, make_run
 
@@ -107,7 +106,7 @@ def test_runs_compare_and_move_as_in_folders(url: str, tmp_path: Path) -> None:
 def test_every_view_of_nights_counts_as_on_sqlite(url: str, tmp_path: Path) -> None:
     test_night_views.fill(url, tmp_path)
     for query, expected in test_night_views.EXPECTED.items():
-        assert test_night_views.rows(url, query) == expected, query
+        assert rows(url, query) == expected, query
 
 
 KINDS = {
@@ -192,8 +191,8 @@ def test_two_publishers_at_once(url: str, tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert errors == []
-    assert test_nights.rows(url, "SELECT status, missing FROM night_series") == [("complete", "")]
-    assert test_nights.rows(url, "SELECT COUNT(*) FROM op_tests WHERE superseded_by = ''") == [(2,)]
+    assert rows(url, "SELECT status, missing FROM night_series") == [("complete", "")]
+    assert rows(url, "SELECT COUNT(*) FROM op_tests WHERE superseded_by = ''") == [(2,)]
 
 
 def test_a_publish_that_waits_for_a_lock_ends_in_time(
