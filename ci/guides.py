@@ -33,14 +33,19 @@ READERS_WORDS = {
 to compare, free ports."""
 
 
-def build_wheel(scratch: Path) -> Path:
-    """Builds the wheel from the files that are under version control."""
-    source, dist = scratch / "source", scratch / "dist"
+def copied(source: Path) -> Path:
+    """The files that are under version control, in a folder of their own, links as links; returns the folder."""
     listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True, check=True).stdout
     for name in filter(None, listed.split("\0")):
-        if (ROOT / name).is_file():
+        if (ROOT / name).is_file() or (ROOT / name).is_symlink():
             (source / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, source / name)
+            shutil.copyfile(ROOT / name, source / name, follow_symlinks=False)
+    return source
+
+
+def build_wheel(scratch: Path) -> Path:
+    """Builds the wheel from the files that are under version control."""
+    source, dist = copied(scratch / "source"), scratch / "dist"
     _pip(sys.executable, "wheel", "--no-deps", "--wheel-dir", dist, source, folder=scratch)
     return next(dist.glob("*.whl"))
 

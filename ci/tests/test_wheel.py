@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from ci.guides import copied
+
 pytest.importorskip("build", reason="build comes with the dev extra")
 
 pytestmark = pytest.mark.slow
@@ -67,16 +69,6 @@ THEIRS = {
         """,
 }
 """A user's project, file by file; the folders of `ROOMS` are packages of theirs."""
-
-
-def copied(source: Path) -> Path:
-    """The files of the repository, in a folder of their own."""
-    listed = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True, check=True).stdout
-    for name in listed.splitlines():
-        if (ROOT / name).is_file() or (ROOT / name).is_symlink():
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, source / name, follow_symlinks=False)
-    return source
 
 
 @pytest.fixture(scope="module")
