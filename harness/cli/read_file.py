@@ -14,6 +14,7 @@ from typing import IO
 from opscope.base import damage
 from opscope.base.children.call import call
 from opscope.base.children.ending import Cause
+from opscope.base.children.local_fork import Local
 from opscope.base.machine import memory_limit
 from opscope.harness.prepare import file_models
 from opscope.harness.record.errors import InputError
@@ -42,13 +43,8 @@ def read(word: str, shape: str | None = None) -> bytes:
     mlir.context()  # made once here, and not once in each fork
     seconds = file_models.reading_seconds(path)
     with tempfile.TemporaryFile() as answer:
-        outcome = call(
-            lambda parent: _read(path, model, sizes, answer),
-            {},
-            seconds=seconds,
-            memory=memory_limit(None),
-            keep=(answer.fileno(),),
-        )
+        local = Local(lambda parent: _read(path, model, sizes, answer), (answer.fileno(),))
+        outcome = call(local, {}, seconds=seconds, memory=memory_limit(None))
         answer.seek(0)
         kind, data = answer.read(1), answer.read()
     if not outcome.ending.ok or not kind:

@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from opscope.base.children.call import call
 from opscope.base.children.ending import Cause
+from opscope.base.children.local_fork import Local
 from opscope.base.machine import memory_limit
 from opscope.harness.prepare import mlir
 from opscope.harness.prepare.allowance import SECONDS
@@ -33,7 +34,7 @@ def split_bytes(source: str | bytes | Path, seconds: float = SECONDS, memory: in
     limit = memory_limit(memory)
     with tempfile.TemporaryFile() as answer:
         ending = call(
-            lambda parent: _split(source, answer), {}, seconds=seconds, memory=limit, keep=(answer.fileno(),)
+            Local(lambda parent: _split(source, answer), (answer.fileno(),)), {}, seconds=seconds, memory=limit
         ).ending
         answer.seek(0)
         data = answer.read()

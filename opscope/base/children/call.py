@@ -11,7 +11,7 @@ from opscope.base.children.ending import Cause, ChildEnded, Deadline, Ending
 from opscope.base.children.frames import RETURNED, Message
 
 if TYPE_CHECKING:
-    from opscope.base.children.inside import Parent
+    from opscope.base.children.local_fork import Local
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Outcome:
 
 
 def call(
-    function: str | Callable[[Parent], Any],
+    function: str | Local,
     task: Message,
     *,
     seconds: float | None = None,
@@ -37,24 +37,21 @@ def call(
     log: CappedLog | None = None,
     ahead: Sequence[str] = (),
     server: str = "",
-    keep: Sequence[int] = (),
 ) -> Outcome:
     """Runs `function`, written `package.module:name`, in its own child process until it ends.
 
     The function takes an `inside.Parent`: it receives `task` from it and may send messages, which are passed to
     `on_message`. Its return value must be JSON. The child is ended after `seconds`, or once it and its descendants hold
     more than `memory` bytes. `watch` is called about twenty times a second and may raise ChildEnded. Raises any other
-    exception of `on_message` and `watch`; the child never outlives this call. `ahead`, `server` and `keep`
-    are as for `Child`, as is a function that is no name.
-    If no process can be started, for want of files or processes, the outcome says so.
+    exception of `on_message` and `watch`; the child never outlives this call. `ahead`, `server` and a
+    `Local` function are as for `Child`. If no process can be started, for want of files or processes, the outcome says
+    so.
     """
     from opscope.base.children.child import Child  # a run in which nothing changed has no child
 
     deadline = Deadline(seconds)
     try:
-        started = Child(
-            function, memory=memory, environment=environment, log=log, ahead=ahead, server=server, keep=keep
-        )
+        started = Child(function, memory=memory, environment=environment, log=log, ahead=ahead, server=server)
     except OSError as error:
         printed = log or CappedLog(None)
         printed.write(f"no process could be started: {error}\n".encode())

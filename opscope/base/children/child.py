@@ -17,7 +17,6 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
 from opscope.base.children import cgroup, frames
 from opscope.base.children.capped_log import CappedLog
@@ -25,14 +24,11 @@ from opscope.base.children.ending import Cause, ChildEnded, Deadline, Ending, of
 from opscope.base.children.environment import child_environment
 from opscope.base.children.forked import fork
 from opscope.base.children.frames import RAISED, Message
-from opscope.base.children.local_fork import LocalFork
+from opscope.base.children.local_fork import Local, LocalFork
 from opscope.base.children.process import Process, Program
 from opscope.base.children.process_tree import is_stopped, usage
 from opscope.base.children.sender import name_senders, receive_from
 from opscope.base.children.shared_door import Shared
-
-if TYPE_CHECKING:
-    from opscope.base.children.inside import Parent
 
 POLL_SECONDS = 0.05
 """How often memory and threads are checked."""
@@ -69,7 +65,7 @@ class Child:
 
     def __init__(
         self,
-        function: str | Callable[[Parent], Any],
+        function: str | Local,
         *,
         memory: int | None = None,
         threads: int | None = None,
@@ -77,14 +73,11 @@ class Child:
         log: CappedLog | None = None,
         ahead: Sequence[str] = (),
         server: str | Shared = "",
-        keep: Sequence[int] = (),
-        bound: bool = True,
     ) -> None:
         """Starts `function`, written `package.module:name`, without waiting for it.
 
-        Any other function runs in a fork of this process, with this process's environment; `memory` is then what it
-        may hold beyond what it shares with this process, and the descriptors `keep` stay open in it. It dies with the
-        thread that has started it unless it is not `bound`: then it ends when it next reads from its parent.
+        A `Local` one runs in a fork of this process, with this process's environment; `memory` is then what it may hold
+        beyond what it shares with this process.
 
         `ahead` is a function, written likewise, and its arguments: where children are forks, the process that they are
         forks of calls it once. It must start no thread, and a child must do by itself what it did not get. With
@@ -110,7 +103,7 @@ class Child:
                 variables = child_environment(environment)
                 self._process = _start(function, theirs.fileno(), write, variables, token.hex(), ahead, server)
             else:
-                self._process = LocalFork(function, theirs.fileno(), write, keep, bound)
+                self._process = LocalFork(function, theirs.fileno(), write)
         except OSError:
             if self._cgroup is not None:
                 self._cgroup.kill()

@@ -20,6 +20,7 @@ from opscope.base.children.child import Child
 from opscope.base.children.ending import Cause, ChildEnded, Deadline, Ending
 from opscope.base.children.frames import RETURNED
 from opscope.base.children.inside import Parent
+from opscope.base.children.local_fork import Local
 
 _LOOK = 0.2
 """Seconds between two looks at forks, where the system does not tell that one has ended."""
@@ -61,10 +62,8 @@ def in_forks(
     fork raised, and what `on_message` raises; no fork is left then.
     """
     with ExitStack() as stack:
-        children = {
-            number: stack.enter_context(Child(partial(_work, work), keep=keep, log=_Passing()))
-            for number in range(count)
-        }
+        local = Local(partial(_work, work), tuple(keep))
+        children = {number: stack.enter_context(Child(local, log=_Passing())) for number in range(count)}
         for number, child in children.items():
             child.send({"number": number})
         while children:

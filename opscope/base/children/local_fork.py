@@ -14,7 +14,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from opscope.base.children import parent_death, process_tree
 from opscope.base.children.process import Program
@@ -24,17 +24,21 @@ _FAILED = 70
 """The exit code of a fork that could not begin."""
 
 
+class Local(NamedTuple):
+    """A function that a child runs in a fork of this process. It takes an `inside.Parent`."""
+
+    function: Callable[[Any], Any]
+    keep: tuple[int, ...] = ()
+    """Descriptors that stay open in the fork, under their numbers."""
+    bound: bool = True
+    """Whether the fork dies with the thread that has made it; if not, it ends when it next reads from its parent."""
+
+
 class LocalFork(Program):
     """The process."""
 
-    def __init__(
-        self, function: Callable[[Any], Any], connection: int, output: int, keep: Sequence[int], bound: bool
-    ) -> None:
-        """Calls `function` as `inside.run` does. The descriptors `keep` stay open in it, under their numbers.
-
-        A `bound` one dies with the thread that has made it, another once it finds that there is nobody to answer.
-        Raises OSError.
-        """
+    def __init__(self, local: Local, connection: int, output: int) -> None:
+        """Calls the function as `inside.run` does. Raises OSError."""
         from opscope.base.children import inside  # for the fork, which should have to import nothing
 
         parent_death.libc()
@@ -47,8 +51,8 @@ class LocalFork(Program):
             self.pid = os.fork()
         if self.pid == 0:
             try:
-                _become_child(connection, output, keep)
-                inside.run(connection, self._owner if bound else None, function)
+                _become_child(connection, output, local.keep)
+                inside.run(connection, self._owner if local.bound else None, local.function)
             finally:
                 os._exit(_FAILED)
         self.shares = process_tree.usage(self.pid)[0]

@@ -16,6 +16,7 @@ from opscope.base.children.child import Child
 from opscope.base.children.ending import Cause, ChildEnded, Deadline, Ending
 from opscope.base.children.frames import RETURNED
 from opscope.base.children.inside import Parent
+from opscope.base.children.local_fork import Local
 from opscope.base.children.shared_block import MappedBlock, SharedBlock
 
 _MARGIN = 1.0
@@ -71,7 +72,7 @@ class WarmFork:
             self._end()
         if self._fork is None:
             # Not bound to this thread, which may end before the fork does.
-            self._fork, self._taken = (Child(self._serve, bound=False), SharedBlock()), 0
+            self._fork, self._taken = (Child(Local(self._serve, bound=False)), SharedBlock()), 0
         return self._fork
 
     def _end(self) -> None:

@@ -20,6 +20,7 @@ from opscope.base.children.capped_log import CappedLog
 from opscope.base.children.child import Child
 from opscope.base.children.ending import Cause, ChildEnded, Deadline, Ending, of_return_code
 from opscope.base.children.environment import XLA_FLAG, child_environment
+from opscope.base.children.local_fork import Local
 from opscope.base.children.parent_death import bound
 from opscope.base.children.process import Process
 from opscope.base.children.warm_fork import WarmFork
@@ -133,9 +134,13 @@ def test_daemons_end_with_the_child_that_started_them(
 ) -> None:
     if not grouped:
         monkeypatch.setattr(cgroup, "make", lambda: None)
-    call(f"{HERE}:add", {"numbers": []}, seconds=60)  # has the fork server start, which is not what is timed
     messages: list[dict[str, int]] = []
-    ending = call(f"{HERE}:leave_daemon", {"dies": dies}, seconds=0.5, on_message=messages.append).ending
+
+    def watch() -> None:
+        if messages and not dies:
+            raise ChildEnded(Ending(Cause.TIMEOUT, "enough"))
+
+    ending = call(f"{HERE}:leave_daemon", {"dies": dies}, seconds=60, on_message=messages.append, watch=watch).ending
     assert ending.cause is (Cause.SIGNAL if dies else Cause.TIMEOUT)
     assert comes_true(lambda: not is_running(messages[0]["daemon"]))
 
@@ -253,7 +258,7 @@ def test_the_environment_is_one_thread_offline_and_as_asked(monkeypatch: pytest.
 )
 def test_a_fork_survives_or_ends_in_a_typed_way(function: Callable[[], object], cause: Cause, kind: str) -> None:
     seconds = 0.3 if cause is Cause.TIMEOUT else 60
-    ending = call(lambda parent: function(), {}, seconds=seconds).ending
+    ending = call(Local(lambda parent: function()), {}, seconds=seconds).ending
     assert (ending.cause, ending.kind) == (cause, kind)
     if cause is Cause.RAISED:  # Python's own exceptions are no crash
         cause, kind = Cause.RETURNED, "returned"
@@ -282,7 +287,7 @@ def test_a_warm_fork_is_made_once_and_keeps_no_file_of_its_parent(tmp_path: Path
     os.kill(pid, signal.SIGKILL)
     assert comes_true(lambda: not is_running(pid))
     assert warm.run(b"", seconds=60).ok, "one that ended meanwhile is replaced"
-    assert call(lambda parent: warm.run(b"copy", seconds=60).ok, {}, seconds=60).result
+    assert call(Local(lambda parent: warm.run(b"copy", seconds=60).ok), {}, seconds=60).result
     assert warm.run(b"", seconds=60).ok
     warm.close()
     forks = [int(line.split()[0]) for line in path.read_text().splitlines()]
