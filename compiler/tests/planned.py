@@ -62,13 +62,14 @@ def pcc(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def attention(x, q, k, v, o):
-    """Four heads over 64 positions, and a projection."""
+    """Four heads over the positions of `x`, and a projection."""
+    positions, width = x.shape[1:]
 
     def heads(y):
-        return y.reshape(1, 64, 4, 32).transpose(0, 2, 1, 3)
+        return y.reshape(1, positions, 4, width // 4).transpose(0, 2, 1, 3)
 
     scores = jax.nn.softmax(heads(x @ q) @ heads(x @ k).transpose(0, 1, 3, 2) / 8.0)
-    return (scores @ heads(x @ v)).transpose(0, 2, 1, 3).reshape(1, 64, 128) @ o
+    return (scores @ heads(x @ v)).transpose(0, 2, 1, 3).reshape(1, positions, width) @ o
 
 
 def convnet(x, w, b, u, v):

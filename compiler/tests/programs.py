@@ -38,6 +38,15 @@ def jit(function: Callable[..., Any]) -> Callable[..., Any]:
     return jax.jit(function, compiler_options=QUICKLY)
 
 
+def fused_names(source: str | bytes) -> list[str]:
+    """Names of a module's ttir ops after the passes of level 1."""
+    from opscope.compiler.pipelines.pipeline import graph_passes, run
+
+    ttir = api.stablehlo_to_ttir(source)
+    run(graph_passes(), ttir)
+    return [name.removeprefix("ttir.") for name in op_names(ttir)]
+
+
 def jaxlib_parses(source: str) -> bool:
     """Whether jaxlib reads a text, which knows none of our dialects. Raises MLIRError where it does not."""
     from jaxlib.mlir import ir

@@ -180,7 +180,7 @@ PLAIN = (
         (PLAIN + PLAIN.partition("\n")[2], [("ops", "")]),
     ],
 )
-def test_each_kind_of_difference_is_told(theirs, expected):
+def test_each_kind_of_difference_is_named(theirs, expected):
     shown = differences("stablehlo.concatenate", Emission(PLAIN), Emission(theirs))
     assert [(each.kind, each.what) for each in shown] == expected
 

@@ -198,7 +198,7 @@ def test_channels_may_come_first() -> None:
     assert np.linalg.norm(got - golden) <= 3e-3 * np.linalg.norm(golden)
 
 
-def test_weights_that_are_read_otherwise_too_are_permuted_on_the_device() -> None:
+def test_weights_with_other_readers_are_permuted_on_the_device() -> None:
     def shared(x, w):
         return jax.lax.conv(x, w, (1, 1), "SAME"), w.transpose(2, 3, 1, 0)
 

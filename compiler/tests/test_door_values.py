@@ -78,7 +78,7 @@ def nested(depth: int) -> str:
     return f"func.func @main(%p: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {{ {inner} }}"
 
 
-def test_regions_are_read_as_deep_as_is_said():
+def test_regions_are_read_to_the_stated_depth():
     assert sum(op.name == "stablehlo.if" for op in door.read(nested(MOST_NESTED)).walk()) == MOST_NESTED
     with pytest.raises(StageFailure, match=f"nested at most {MOST_NESTED} deep, got {MOST_NESTED + 1}; try"):
         door.read(nested(MOST_NESTED + 1))

@@ -202,7 +202,7 @@ def test_a_group_that_needs_a_ninth_buffer_stays_apart() -> None:
         assert [each.intermediates for each in fused] == [8] * expected
 
 
-def test_a_fused_op_is_told_by_its_steps_and_taken_apart_again() -> None:
+def test_a_fused_op_lists_its_steps_and_is_taken_apart_again() -> None:
     made = graph(*PAIR, ("c", "exp", "b"), ("d", "log", "z"), outputs="b")
     fused = fuse_ops(made, "wormhole_b0")
     node = fused.ops[0]

@@ -80,7 +80,7 @@ def test_tms_that_do_not_fit(text: str, on: TensorShape, expected: str) -> None:
         Tm.parse(text).apply(on)
 
 
-def test_a_tm_is_once_over_no_tiles_unless_said_otherwise() -> None:
+def test_a_tm_applies_once_over_no_tiles_by_default() -> None:
     assert Tm.parse("transpose") == Tm("transpose") == Tm("transpose", 1, "", 0, 0)
     assert Tm.parse("tile_broadcast(c)") == Tm("tile_broadcast", 1, "c")
     assert Tm.parse(" broadcast( c ,3) ") == Tm("broadcast", 3, "c")
@@ -166,7 +166,7 @@ def test_the_first_op_that_reads_decides_the_order_and_outputs_do_not() -> None:
     assert [op.name for op in graph.ops] == ["e", "m", "a"]
 
 
-def test_what_only_some_nodes_have_is_told() -> None:
+def test_a_node_without_a_field_is_refused_by_name() -> None:
     graph = one_tap_convolution()
     gather, source = graph.node("gather"), graph.node("x")
     assert gather.spec.pattern is gather.spec.sparse
@@ -189,7 +189,7 @@ def test_what_only_some_nodes_have_is_told() -> None:
     )
 
 
-def test_an_unknown_node_is_told_with_the_three_nearest_or_first() -> None:
+def test_an_unknown_node_is_refused_with_the_three_nearest_or_first() -> None:
     graph = BudaGraph("some", tuple(Node(f"node{i}", IN, shape(1, 1)) for i in range(5)))
     for name in ("node9", "zzz"):
         with pytest.raises(CompilerInputError) as caught:
@@ -206,7 +206,7 @@ def test_a_tensor_has_at_most_68_billion_tiles() -> None:
         BudaGraph("large", (Node("x", IN, TensorShape(1, 1, 1 << 18, (1 << 18) + 1)),))
 
 
-def test_ops_of_any_shape_are_those_that_say_what_they_take() -> None:
+def test_ops_of_any_shape_state_their_operands() -> None:
     """An input of a queue between passes may come from a later node; splices and depthwise ops choose their shapes."""
     for kind in ("splice", "depthwise"):
         nodes = (Node("x", IN, shape(4, 4)), Node("m", OP, shape(1, 7), op=OpSpec(kind)))

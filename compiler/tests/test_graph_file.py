@@ -109,7 +109,7 @@ def test_a_file_says_a_convolution(tmp_path: Path) -> None:
     assert gather.spec.pattern.taps == 9
 
 
-def test_a_convolution_moves_by_one_without_edges_unless_said_otherwise(tmp_path: Path) -> None:
+def test_a_convolution_moves_by_one_without_edges_by_default(tmp_path: Path) -> None:
     def gather(more: str = "", of_picker: str = "") -> BudaGraph:
         picker = f"p: {{convolution: {{size: [8, 9], kernel: [3, 2]{more}}}{of_picker}}}"
         return read(tmp_path, f"nodes: {{{picker}, x: {{input: [96, 32]}}, g: {{op: sparse_matmul, inputs: [p, x]}}}}")

@@ -23,7 +23,7 @@ def named(name: str) -> NameLoc:
     return NameLoc(StringAttr(name), PLACE)
 
 
-def test_moves_are_told_in_the_order_in_which_they_are_applied():
+def test_moves_are_listed_in_the_order_of_their_application():
     one = moved(named("net/relu"), "permute", (0, 3, 1, 2))
     assert one == named("net/relu = permute[0,3,1,2]")
     assert moved(one, "reshape", (1, 4, 4, 8)) == named("net/relu = reshape[1,4,4,8] permute[0,3,1,2]")
@@ -40,7 +40,7 @@ def test_two_permutations_are_one_and_two_that_cancel_are_none():
 
 
 @pytest.mark.parametrize("level", [0, 1])
-def test_of_the_ops_that_one_became_the_last_is_told_as_its_value(level: int):
+def test_the_last_of_the_ops_that_one_became_has_its_value(level: int):
     board = api.load_board("n150")
     options = api.CompileOptions(optimization_level=level)
     ttnn = api.ttir_to_ttnn(api.stablehlo_to_ttir(CONV), board, options)

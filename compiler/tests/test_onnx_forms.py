@@ -13,8 +13,6 @@ pytest.importorskip("torch_mlir", reason="pip install -e '.[onnx]'")
 from onnx import NodeProto, TensorProto, helper, numpy_helper  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
-from opscope.compiler import api  # noqa: E402
-from opscope.compiler.pipelines.pipeline import graph_passes, run  # noqa: E402
 from opscope.compiler.tests import programs  # noqa: E402
 from opscope.models.frontends.through_onnx.expand import expand  # noqa: E402
 from opscope.models.frontends.through_onnx.lower import lower  # noqa: E402
@@ -79,12 +77,6 @@ ALIKE: dict[str, list[NodeProto]] = {
 """What differs in one point."""
 
 
-def op_names(source: bytes) -> list[str]:
-    module = api.stablehlo_to_ttir(source)
-    run(graph_passes(), module)
-    return [name.removeprefix("ttir.") for name in programs.op_names(module)]
-
-
 def check(nodes: list[NodeProto], element: int) -> list[str]:
     """Compares both levels, composed and as one op, with the standard's reference; returns the names of the second."""
     model = proto(nodes, element)
@@ -96,7 +88,7 @@ def check(nodes: list[NodeProto], element: int) -> list[str]:
     for level in (0, 1):
         (got,) = programs.simulate(source, *inputs.values(), optimization_level=level)
         np.testing.assert_allclose(got, wanted, rtol=1e-2)
-    return op_names(source)
+    return programs.fused_names(source)
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -111,4 +103,4 @@ def test_what_only_looks_like_a_norm_is_composed(name: str) -> None:
 
 def test_a_mean_of_layer_normalization_is_recognised() -> None:
     model = proto([NODE("LayerNormalization", ["x", "w"], ["y"])])
-    assert op_names(lower(expand(model))) == ["layer_norm"]
+    assert programs.fused_names(lower(expand(model))) == ["layer_norm"]

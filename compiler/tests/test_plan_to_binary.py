@@ -66,7 +66,7 @@ def test_each_queue_knows_its_tensor_but_a_pickers() -> None:
     assert all(queue.tensor >= -1 for queue in rebuilt.queues)
 
 
-def test_a_buffer_is_held_once_unless_said_otherwise() -> None:
+def test_a_buffer_is_held_once_by_default() -> None:
     buffer: Any = SimpleNamespace(data_format="Float16_b", l1_size_tiles=6)
     assert (_core_buffer("input", 1, buffer).tiles, _core_buffer("parameter", 1, buffer, 3).tiles) == (6, 18)
     assert _core_buffer("input", 1, buffer).bytes == 6 * 2080

@@ -74,7 +74,7 @@ def test_a_result_crosses_once_however_many_epochs_read_it() -> None:
     assert planned.switch_cycles() == tuple(int(2 * size / (6 * 20.4)) for size in planned.crossing_bytes())
 
 
-def test_the_pass_of_an_epoch_is_told_where_there_are_several() -> None:
+def test_the_pass_of_an_epoch_is_shown_where_there_are_several() -> None:
     builder = GraphBuilder("step")
     builder.source("x", NodeKind.INPUT, TensorShape(1, 1, 2, 2))
     builder.op("there", OpSpec("exp"), [Operand("x")])

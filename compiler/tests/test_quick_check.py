@@ -101,7 +101,7 @@ def exp(**changes: object) -> Operation:
         (FuncOp.create(regions=[Region()], properties={"sym_name": StringAttr("f")}), False),
     ],
 )
-def test_yes_is_said_only_where_xdsl_accepts(op: Operation, valid: bool) -> None:
+def test_only_ops_that_xdsl_accepts_are_certainly_valid(op: Operation, valid: bool) -> None:
     assert certainly_valid(op) is valid
     try:
         op.verify(verify_nested_ops=False)

@@ -68,6 +68,6 @@ def test_uniform_integers(element: str, low: int, high: int) -> None:
     assert squares < free + 4 * math.sqrt(2 * free)
 
 
-def test_what_it_cannot_is_refused() -> None:
+def test_an_unsupported_distribution_is_refused() -> None:
     with pytest.raises(api.StageFailure, match="expected integers of 8, 16 or 32 bits"):
         drawn("UNIFORM", "0", "5", "i64", 40)

@@ -106,7 +106,7 @@ def test_a_share_is_encoded_by_strips_blocks_and_tiles() -> None:
         one.share(3, 1, False, 1, 1)
 
 
-def test_windows_are_dense_unless_said_otherwise() -> None:
+def test_windows_are_dense_by_default() -> None:
     size, kernel, stride, padding = (5, 7), (3, 2), (2, 1), ((1, 0), (0, 2))
     assert Windows(size, kernel, stride, padding).dilation == (1, 1)
     assert picked_pixels(size, kernel, stride, padding) == picked_pixels(size, kernel, stride, padding, (1, 1))

@@ -24,7 +24,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "compiler.md"
 
 
 @pytest.mark.parametrize("dialect", ["ttir", "ttnn"])
-def test_an_op_that_tt_mlir_has_not_is_told(dialect):
+def test_an_op_that_tt_mlir_lacks_is_listed(dialect):
     theirs = set(json.loads(NAMES.read_text(encoding="utf-8"))[dialect])
     # A process of its own: other tests register examples, and a dialect that knows an op never forgets it.
     listed = "from opscope.compiler.ir.context import context; print(*(op.name for op in context().loaded_ops))"
@@ -106,13 +106,13 @@ POOL = """"ttir.{}"(%x) <{{{}, dilation = array<i32: 1, 1>, kernel = array<i32: 
         (POOL.format("max_pool2d", "ceil_mode = true", 4), "expected result shape"),
     ],
 )
-def test_what_it_means_otherwise_is_refused_not_ignored(line, expected):
+def test_an_attribute_with_another_meaning_is_refused(line, expected):
     flatbuffer(POOL.format("avg_pool2d", "count_include_pad = true", 3))
     with pytest.raises((StageFailure, CompilerInputError), match=expected):
         flatbuffer(line)
 
 
-def test_an_attribute_of_another_kind_is_told_not_tripped_over(tmp_path):
+def test_an_attribute_of_another_kind_is_refused_in_one_line(tmp_path):
     path = tmp_path / "scalar.mlir"
     path.write_text(
         module(POOL.format("max_pool2d", "ceil_mode = false", 3).replace("array<i32: 2, 3>}>", "2 : i32}>"))

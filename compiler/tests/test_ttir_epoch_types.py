@@ -50,7 +50,7 @@ def names(c: Compilation) -> list[str]:
     return [op.name.removeprefix("ttir.") for op in c.entry.body.block.ops]
 
 
-def test_depths_differ_in_what_they_leave() -> None:
+def test_each_depth_leaves_other_ops() -> None:
     c = compile_to(compilation(), CompileDepth.OPTIMIZED_GRAPH)
     before = names(c)
     assert {epoch_type(op) for op in c.entry.body.block.ops} == {"forward"}

@@ -149,16 +149,10 @@ def inputs() -> tuple[np.ndarray, ...]:
     return tuple(rng.standard_normal(s).astype(np.float32) for s in ((2, 32, 64), (64,), (64,)))
 
 
-def fused(source: str) -> list[str]:
-    module = api.stablehlo_to_ttir(source)
-    run(graph_passes(), module)
-    return [name.removeprefix("ttir.") for name in programs.op_names(module)]
-
-
 @pytest.mark.parametrize("name", [*FUNCTIONS, *SPELLINGS])
 def test_it_is_one_op(name: str) -> None:
     function, expected = (FUNCTIONS | SPELLINGS)[name]
-    names = fused(programs.stablehlo(function, *inputs()))
+    names = programs.fused_names(programs.stablehlo(function, *inputs()))
     assert [op for op in names if op in FUSED] == expected
     assert not {"exp", "rsqrt", "sqrt", "erf", "erfc", "tanh", "sum", "div"} & set(names)
 
@@ -166,7 +160,7 @@ def test_it_is_one_op(name: str) -> None:
 @pytest.mark.parametrize("name", ALIKE)
 def test_what_only_looks_like_it_stays(name: str) -> None:
     """But for a mean or a softmax that is part of it."""
-    names = fused(programs.stablehlo(ALIKE[name], *inputs()))
+    names = programs.fused_names(programs.stablehlo(ALIKE[name], *inputs()))
     apart = {"softmax"} if name.startswith("attention") else {"mean"} if "norm" in name else set()
     assert not set(FUSED) & set(names) - apart
 
@@ -179,7 +173,7 @@ def test_only_its_own_maximum_is_part_of_a_softmax(largest: Callable[..., Any]) 
         raised = jnp.exp(x - largest(x, w))
         return raised / raised.sum(1, keepdims=True)
 
-    assert fused(programs.stablehlo(function, *inputs()))[-2:] == ["subtract", "softmax"]
+    assert programs.fused_names(programs.stablehlo(function, *inputs()))[-2:] == ["subtract", "softmax"]
 
 
 @pytest.mark.slow

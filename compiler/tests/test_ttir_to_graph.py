@@ -13,6 +13,7 @@ from opscope.compiler.buda.planner import budget_of, plan
 from opscope.compiler.commands.plan import plan_command
 from opscope.compiler.errors import StageFailure
 from opscope.compiler.pipelines.buda import lower
+from opscope.compiler.tests.planned import attention
 
 
 def text_of(function, *shapes: tuple[int, ...]) -> str:
@@ -42,14 +43,6 @@ def test_a_layer_is_a_product_and_a_broadcast_on_an_edge() -> None:
         "output0": NodeKind.OUTPUT,
     }
     assert graph.node("matmul_0").shape == TensorShape(1, 1, 2, 16)
-
-
-def attention(x, q, k, v, o):
-    def heads(y):
-        return y.reshape(1, 128, 4, 64).transpose(0, 2, 1, 3)
-
-    scores = jax.nn.softmax(heads(x @ q) @ heads(x @ k).transpose(0, 1, 3, 2) / 8.0)
-    return (scores @ heads(x @ v)).transpose(0, 2, 1, 3).reshape(1, 128, 256) @ o
 
 
 def test_heads_are_slices_and_stacks() -> None:

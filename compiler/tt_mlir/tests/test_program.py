@@ -86,7 +86,7 @@ def test_a_product_is_turned_as_its_attributes_say(transposed: bool) -> None:
     assert_allclose(got, left @ right, rtol=2e-3)
 
 
-def test_the_lowest_fidelity_and_a_narrow_dst_are_told() -> None:
+def test_a_program_states_its_lowest_fidelity_and_a_narrow_dst() -> None:
     words = "transpose_a = false, transpose_b = false, compute_config = #ttnn.device_compute_kernel_config<"
     words += "math_fidelity = hifi2, fp32_dest_acc_en = false>"
     made = program(one_op("ttnn.matmul", words, [((3, 4), "bf16"), ((4, 3), "bf16")], ((3, 3), "bf16")))

@@ -67,7 +67,7 @@ def test_ops_keep_names_attributes_and_locations() -> None:
     assert where.location.line.data == 3
 
 
-def test_a_place_is_told_by_its_outermost_name_and_the_innermost_call() -> None:
+def test_a_location_is_its_outermost_name_and_innermost_call() -> None:
     known = {"#a": FileLineColLoc(StringAttr("a.py"), IntAttr(3), IntAttr(7))}
     for text, want in (
         ('"net/op"("net/layer"(#a))', "net/op (a.py:3)"),

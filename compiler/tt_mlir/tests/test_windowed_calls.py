@@ -113,7 +113,7 @@ def test_a_window_that_is_cut_off_counts_with_ceil() -> None:
     assert_array_equal(pooled("ttnn.max_pool2d", x, want.shape, "", padding="0, 0", ceil="true"), want)
 
 
-def test_averages_count_what_they_are_told_to() -> None:
+def test_averages_count_padding_where_asked_to() -> None:
     x = whole(2, 9, 8, 5)
     total = windows(x, 0, lax.add, [(1, 1), (0, 0)])
     one = ", count_include_pad = true, divisor_override = 1 : i32"

@@ -246,7 +246,7 @@ def test_pipes_of_a_small_plan() -> None:
     assert runs == [tuple(Run(None, first + 12 * row, 6) for row in range(8)) for first in (0, 6)]
 
 
-def test_a_picker_has_no_pipe_and_a_column_is_told() -> None:
+def test_a_picker_has_no_pipe_and_a_column_is_shown() -> None:
     planned = plan(graphs.one_tap_convolution(), budget_of("e150"), "MinimizeGrid")
     placed = {op.name: op for op in to_binary(planned, load_board("e150")).binary.plan.ops}
     names = {

@@ -124,7 +124,7 @@ def test_a_sparse_product_holds_each_different_tile_once_and_its_encoding() -> N
     assert gathered(0, u_kt=2, columns=1)[1] == BufferModel(BlockShape(1, 4, 2, UBlock(2, 2)), 8, 2, "Float16_b")
 
 
-def test_its_inner_block_is_as_deep_as_what_they_leave() -> None:
+def test_the_inner_block_fills_the_space_left_by_other_buffers() -> None:
     """A step of one tile takes two rows of two tiles of the right operand."""
     step = 4 * TILE
     kept = sum(number_format(name).buda_tile_bytes * tiles for name, tiles in (("Bfp2_b", 2), ("UInt32", 1)))
@@ -207,7 +207,7 @@ def test_other_ops_hold_two_micro_blocks_of_each_operand() -> None:
         (OpSpec("reduce", intermediate_format="Float32", reduce_dim="z"), ["Float32"]),
     ],
 )
-def test_partial_results_in_a_format_of_their_own_are_held_once(spec: OpSpec, formats: list[str]) -> None:
+def test_partial_results_in_a_format_of_their_own_have_one_buffer(spec: OpSpec, formats: list[str]) -> None:
     node = Node("op", OP, shape(8, 6), op=spec)
     output = output_buffer(node, BlockShape(2, 3, 1, BLOCK), 3)
     assert (output.held, output.factor) == (6, 1 if spec.gradient else 6)

@@ -163,7 +163,7 @@ def test_the_piece_that_a_consumer_sees(stream: StreamFactor, between: str, piec
     assert (got.z, got.rt, got.ct) == piece
 
 
-def test_what_was_not_sliced_is_not_put_together() -> None:
+def test_only_slices_are_stacked() -> None:
     for stack in ("vstack(4)", "vstack(2)", "hstack(2)"):
         graph = graphs.stacked_unary(4, 2, stack)
         got = piece_shape(graph, graph.edges[0], WHOLE)

@@ -158,7 +158,7 @@ def test_rows_that_become_z_and_then_columns_are_a_convolution(between: str, kin
     assert stream_dirs(graph, graph.node("second"), PLAIN)[:2] == (("R",) if expected else ("R", "C"))
 
 
-def test_a_stack_of_what_was_not_sliced_is_none() -> None:
+def test_a_stack_needs_slices() -> None:
     graph = graphs.stacked_unary(4, 2, "hstack(2)")
     picker = replace(graph.nodes[0], kind=NodeKind.OP, op=OpSpec("sparse_matmul", sparse=ONE_TILE))
     sources = (Node("p", NodeKind.CONSTANT, graphs.shape(2, 2)), Node("w", NodeKind.INPUT, graphs.shape(2, 2)))

@@ -192,12 +192,12 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_what_a_core_can_do_is_right(name: str) -> None:
+def test_a_fused_op_that_a_core_can_run_is_accepted(name: str) -> None:
     check_fused(GOOD[name])
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_a_core_cannot_do_is_told(name: str) -> None:
+def test_a_fused_op_that_a_core_cannot_run_is_refused(name: str) -> None:
     with pytest.raises(CompilerInputError) as caught:
         check_fused(BAD[name][0])
     assert str(caught.value) == BAD[name][1]

@@ -80,7 +80,7 @@ def test_a_netlist_line_by_line(board: str, tail: str) -> None:
     ]
 
 
-def test_a_gather_tells_its_windows_and_what_its_encoding_needs() -> None:
+def test_a_gather_states_its_windows_and_encoding() -> None:
     """The diagonal of 8x8 tiles: the zero tile and the identity."""
     planned = plan(one_tap_convolution(), budget_of("n150"), "MinimizeGrid")
     gather, product = netlist(planned).ops.values()
@@ -204,7 +204,7 @@ def reading(text: str, spec: OpSpec) -> BudaGraph:
         ("x", OpSpec("reduce", reduce_dim="r"), "attributes: {dim: r, type: sum, elements"),
     ],
 )
-def test_tms_and_attributes_are_told_in_tt_budas_words(text: str, spec: OpSpec, words: str) -> None:
+def test_tms_and_attributes_have_tt_budas_names(text: str, spec: OpSpec, words: str) -> None:
     (op,) = netlist(plan(reading(text, spec), budget_of("n150"), "MinimizeGrid")).ops.values()
     assert words in op_line(op)
 

@@ -104,7 +104,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_a_core_cannot_do_is_one_line(name: str) -> None:
+def test_a_bad_fused_op_is_refused_in_one_line(name: str) -> None:
     text, message = BAD[name]
     with pytest.raises(CompilerInputError, match=message):
         check(parse(text))

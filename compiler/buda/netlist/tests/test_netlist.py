@@ -155,7 +155,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_wrong_is_one_line(name: str) -> None:
+def test_a_bad_netlist_is_refused_in_one_line(name: str) -> None:
     path, value, message = BAD[name]
     text = changed(path, value)
     if name == "written too late":
@@ -181,7 +181,7 @@ RIGHT = {
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_what_just_fits_is_right(name: str) -> None:
+def test_a_netlist_that_just_fits_is_accepted(name: str) -> None:
     check(parse(changed(*RIGHT[name])))
 
 
@@ -249,12 +249,14 @@ def test_the_interpreter_counts_pointers_round() -> None:
         (("endloop", None), r"programs.run\[1\]: expected a loop before endloop, got none"),
     ],
 )
-def test_what_the_interpreter_cannot_do_is_one_line(instruction: tuple[str, object], message: str) -> None:
+def test_a_program_that_the_interpreter_cannot_run_is_refused_in_one_line(
+    instruction: tuple[str, object], message: str
+) -> None:
     with pytest.raises(CompilerInputError, match=message):
         list(executions(Program("run", (("var", {"$c": 5}), instruction))))
 
 
-def test_the_interpreter_names_what_there_is() -> None:
+def test_the_interpreter_names_the_known_variables() -> None:
     def message(*lines: tuple[str, object]) -> str:
         with pytest.raises(CompilerInputError) as caught:
             list(executions(Program("run", lines)))
@@ -373,7 +375,7 @@ def test_small_tiles_and_reduced_ones_hold_fewer_elements() -> None:
     assert elements_of(replace(op, attributes={"elements": [1, 70, 130]})) == (1, 70, 130)
 
 
-def test_the_format_of_partial_results_is_told_where_it_is_not_the_results() -> None:
+def test_partial_results_of_another_format_are_written() -> None:
     for text, wanted in ((text_of(), ""), (changed("graphs.fwd_0_0.matmul_0.intermed_df", "Float16"), "Float16")):
         netlist = parse(text)
         assert spec_of(netlist, netlist.graphs[0].ops[0]).intermediate_format == wanted

@@ -184,7 +184,7 @@ def test_tiles_have_the_sizes_of_the_hardware() -> None:
     assert ((32, 32), (32, 16), *((rows, 32) for rows in (16, 8, 4, 2, 1))) == TILES
 
 
-def test_a_long_value_is_told_by_its_beginning() -> None:
+def test_a_long_value_is_shortened() -> None:
     assert shortened("a" * 58) == "'" + 58 * "a" + "'"  # 60 characters with its quotes
     assert shortened("a" * 59) == "'" + 56 * "a" + "..."
 
@@ -234,7 +234,7 @@ def test_numbers_keep_to_their_limits() -> None:
     assert wrong(lists.pair, "b") == "at.b: expected 2 whole numbers from 1, got [0, 2]"
 
 
-def test_words_flags_and_formats_are_what_was_expected() -> None:
+def test_words_flags_and_formats_are_checked() -> None:
     row = MappingReader("at", {"word": "r", "empty": "", "number": 3, "yes": True, "all": ["bf16", "Bfp8"], "no": None})
     assert (row.word("word"), row.word("word", ("r", "c")), row.word("gone", ("r", "c"), "c")) == ("r", "r", "c")
     assert wrong(row.word, "word", ("x", "y")) == "at.word: expected x, y, got 'r'"
@@ -249,7 +249,7 @@ def test_words_flags_and_formats_are_what_was_expected() -> None:
     assert wrong(MappingReader, "at", [1]) == "at: expected a mapping, got [1]"
 
 
-def test_an_unknown_key_is_told_with_the_three_nearest() -> None:
+def test_an_unknown_key_is_refused_with_the_three_nearest() -> None:
     keys = frozenset({"mblock", "ublock", "oblock", "iblock", "other"})
     MappingReader("at", {"mblock": 1, "input_0_tms": 2}).known(keys)
     message = wrong(MappingReader("at", {"eblock": 1}).known, keys)
@@ -293,14 +293,14 @@ BAD: dict[str, tuple[str, str, str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_wrong_is_told_with_its_place(name: str) -> None:
+def test_an_error_names_its_place(name: str) -> None:
     old, new, message = BAD[name]
     assert TEXT.count(old) == 1, "a change that changes one place"
     with pytest.raises(CompilerInputError, match=message):
         parse(TEXT.replace(old, new))
 
 
-def test_a_template_is_told_with_its_line_and_an_empty_file_with_nothing() -> None:
+def test_a_template_is_named_with_its_line_and_an_empty_file_without() -> None:
     text = TEXT.replace("input_count: 7", "input_count: $TEMPLATE_count")
     line = 1 + text.splitlines().index("    input_count: $TEMPLATE_count")
     assert f"got the template variable $TEMPLATE_count in line {line}; try" in wrong(parse, text)
@@ -308,7 +308,7 @@ def test_a_template_is_told_with_its_line_and_an_empty_file_with_nothing() -> No
     assert wrong(parse, "[]") == "netlist: expected a mapping, got []"
 
 
-def test_a_file_is_named_in_what_is_wrong_with_it(tmp_path: Path) -> None:
+def test_an_error_names_its_file(tmp_path: Path) -> None:
     file = tmp_path / "some.yaml"
     file.write_text(TEXT)
     assert (read(file).name, read(file, "grayskull").arch) == ("some", "grayskull")

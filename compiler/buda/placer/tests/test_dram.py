@@ -212,7 +212,7 @@ def test_the_largest_and_the_earliest_queue_is_placed_first() -> None:
     assert (got["b"], got["c"]) == (got["a"] + (700 << 20), got["a"])
 
 
-def test_what_does_not_fit_is_one_line() -> None:
+def test_a_queue_that_does_not_fit_is_refused_in_one_line() -> None:
     message = (
         "dram: expected room for 943718400 bytes of queue a, got at most 130023168 in one channel; try fewer entries"
     )

@@ -297,7 +297,7 @@ def test_a_sparse_product_adds_the_first_row_of_each_tile_of_its_bias() -> None:
     np.testing.assert_array_equal(golden["out"], got)
 
 
-def test_an_encoding_of_numbers_is_ours_and_said_to_be() -> None:
+def test_an_encoding_of_numbers_is_marked_as_ours() -> None:
     """Numbers from -1 to 1 are no encoding: the golden ended in an IndexError."""
     op, inputs, out, stimulus = CASES["sparse tiles"]
     text = netlist(op, inputs, out, {**stimulus, "overrides": {"in0": stimulus["overrides"]["in0"]}})
@@ -386,7 +386,7 @@ def test_a_queue_is_drawn_by_its_rule_and_the_seed() -> None:
     assert drawn["in1"].max() == np.float64(0.30078125)  # 0.3 in bfloat16
 
 
-def test_what_a_test_config_cannot_mean_is_told() -> None:
+def test_a_meaningless_test_config_is_refused() -> None:
     text = netlist({"type": "nop"}, [q(1, 1, 1)], f(1, 1, 1))
     for change, message in (
         ({"wobble": 1}, "test-config: expected comparison-config, io-config"),
