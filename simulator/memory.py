@@ -114,12 +114,7 @@ class _Allocator:
 
     def kernel(self, op: Operation, program: Program, where: str) -> None:
         """Checks that a kernel's circular buffers fit beside the tensors in L1."""
-        call = Call(
-            op.params,
-            op.numerics,
-            tuple(program.tensors[t] for t in op.inputs),
-            tuple(program.tensors[t] for t in op.outputs),
-        )
+        call = Call.of(op, program)
         buffers = 0
         if any(d.buffer_type != "system_memory" for d in (*call.inputs, *call.outputs)) and op.kernel not in _NO_CORES:
             buffers = circular_buffer_bytes(call, op.kernel, self.profile)

@@ -44,15 +44,7 @@ def execute(
     KernelError if they are not what the program declares.
     """
     where = named(op)
-    call = Call(
-        op.params,
-        op.numerics,
-        tuple(program.tensors[t] for t in op.inputs),
-        tuple(program.tensors[t] for t in op.outputs),
-        bodies,
-        replace(chip or Chip(), at=where),
-        arithmetic,
-    )
+    call = Call.of(op, program, bodies, replace(chip or Chip(), at=where), arithmetic)
     kernel = KERNELS[op.kernel]
     images = [value_of(values, t, where) for t in op.inputs]
     on_bits = kernel.picks and placed is None and cores is None and _all_held(images, call)

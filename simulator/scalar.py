@@ -39,13 +39,7 @@ class Scalar:
 
 def _step(op: Operation, program: Program, arithmetic: Arithmetic) -> Callable[[Images], np.ndarray]:
     kernel: Kernel = KERNELS[op.kernel]
-    call = Call(
-        op.params,
-        op.numerics,
-        tuple(program.tensors[t] for t in op.inputs),
-        tuple(program.tensors[t] for t in op.outputs),
-        arithmetic=arithmetic,
-    )
+    call = Call.of(op, program, arithmetic=arithmetic)
     desc = call.outputs[0]
     moved = kernel.unit == "move" and all(d.data_format == desc.data_format for d in call.inputs[:1])
     moved |= keeps_bits(kernel.name, call)

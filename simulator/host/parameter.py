@@ -9,7 +9,7 @@ import numpy as np
 import xxhash
 
 from opscope.simulator.host.errors import PyBudaError
-from opscope.simulator.host.settings.data_format import DataFormat
+from opscope.simulator.host.settings.enumerations import DataFormat
 from opscope.simulator.host.tensor import Tensor, array_of, is_tensor
 
 

@@ -15,7 +15,7 @@ from opscope.simulator.host.modules.module import Module
 from opscope.simulator.host.modules.py_buda_module import PyBudaModule
 from opscope.simulator.host.old_spellings import old_spellings
 from opscope.simulator.host.pipeline import Pipeline
-from opscope.simulator.host.settings.device_mode import DeviceMode
+from opscope.simulator.host.settings.enumerations import DeviceMode
 from opscope.simulator.host.settings.options import reset_options
 from opscope.simulator.host.settings.verify_config import VerifyConfig
 

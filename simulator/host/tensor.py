@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from opscope.simulator.host.errors import PyBudaError
-from opscope.simulator.host.settings.data_format import DataFormat
+from opscope.simulator.host.settings.enumerations import DataFormat
 
 
 def is_tensor(value: Any) -> bool:

@@ -2,39 +2,13 @@
 
 from __future__ import annotations
 
-from opscope.simulator.kernels import (
-    batch_norm,
-    buda,
-    ccl,
-    control,
-    conv,
-    conv3d,
-    creation,
-    data_movement,
-    eltwise,
-    encoded_matmul,
-    fused,
-    gather,
-    host,
-    indexed_rows,
-    inference,
-    layout,
-    linalg,
-    matmul,
-    pool,
-    random,
-    reduce,
-    region,
-    scatter,
-    sort,
-    special,
-)
+from importlib import import_module
+
 from opscope.simulator.kernels.registry import KERNELS, Call, Kernel, kernel
 
-__all__ = [
-    "KERNELS",
-    "Call",
-    "Kernel",
+__all__ = ["FAMILIES", "KERNELS", "Call", "Kernel", "kernel"]
+
+FAMILIES = (
     "batch_norm",
     "buda",
     "ccl",
@@ -50,7 +24,6 @@ __all__ = [
     "host",
     "indexed_rows",
     "inference",
-    "kernel",
     "layout",
     "linalg",
     "matmul",
@@ -61,4 +34,7 @@ __all__ = [
     "scatter",
     "sort",
     "special",
-]
+)
+"""The modules whose kernels are registered."""
+for _name in FAMILIES:
+    import_module(f"{__name__}.{_name}")

@@ -8,7 +8,7 @@ import numpy as np
 
 from opscope.compiler.target.program import Pool2dParams
 from opscope.simulator.kernels.eltwise import operands
-from opscope.simulator.kernels.reduce import gapool_operand
+from opscope.simulator.kernels.reduce import end_of, gapool_operand
 from opscope.simulator.kernels.registry import PASS, Call, Images, kernel, params_of
 from opscope.simulator.kernels.windows import out_size, pad_crop
 
@@ -31,20 +31,18 @@ def _pool(x: np.ndarray, params: Pool2dParams, fill: float | int, join: Callable
     return result
 
 
-@kernel("max_pool2d", Pool2dParams, cycles=PASS)
-def max_pool2d(images: Images, call: Call) -> np.ndarray:
-    """Largest element of each window; padding never wins."""
-    (x,) = operands(images, call)
-    lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-    return _pool(x, params_of(call, Pool2dParams), lowest, np.maximum)
+def _extreme(name: str, function: np.ufunc, lowest: bool) -> None:
+    """Registers the largest or smallest element of each window; padding never wins."""
+
+    def run(images: Images, call: Call) -> np.ndarray:
+        (x,) = operands(images, call)
+        return _pool(x, params_of(call, Pool2dParams), end_of(x.dtype, lowest=lowest), function)
+
+    kernel(name, Pool2dParams, cycles=PASS)(run)
 
 
-@kernel("min_pool2d", Pool2dParams, cycles=PASS)
-def min_pool2d(images: Images, call: Call) -> np.ndarray:
-    """Smallest element of each window; padding never wins."""
-    (x,) = operands(images, call)
-    highest = np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).max
-    return _pool(x, params_of(call, Pool2dParams), highest, np.minimum)
+_extreme("max_pool2d", np.maximum, lowest=True)
+_extreme("min_pool2d", np.minimum, lowest=False)
 
 
 def _window_sum(images: Images, call: Call) -> np.ndarray:

@@ -8,6 +8,7 @@ SFPU in float32, integers exactly.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -76,28 +77,26 @@ def mean(images: Images, call: Call) -> np.ndarray:
     return _finish(scaled, params, images[0].ndim)
 
 
-def _lowest(dtype: np.dtype) -> float | int:
-    return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+def _extreme(name: str, function: np.ufunc, lowest: bool, cycles: tuple[str, ...]) -> None:
+    """Registers the reduction to the largest or smallest element; of none: the lowest or highest of the type."""
+
+    def run(images: Images, call: Call) -> np.ndarray:
+        params, (x,) = params_of(call, ReduceParams), operands(images, call)
+        value = function.reduce(x, axis=params.dims, initial=end_of(x.dtype, lowest=lowest))
+        return _finish(value, params, x.ndim)
+
+    kernel(name, ReduceParams, cycles=cycles)(run)
 
 
-def _highest(dtype: np.dtype) -> float | int:
-    return np.inf if dtype.kind == "f" else np.iinfo(dtype).max
+def end_of(dtype: np.dtype, *, lowest: bool) -> float | int:
+    """The lowest or highest value of a type: infinity of floats."""
+    if dtype.kind == "f":
+        return -np.inf if lowest else np.inf
+    return np.iinfo(dtype).min if lowest else np.iinfo(dtype).max
 
 
-@kernel("max", ReduceParams, cycles=("reduce r",))
-def max_(images: Images, call: Call) -> np.ndarray:
-    """Largest element; of none: the lowest value of the type."""
-    params, (x,) = params_of(call, ReduceParams), operands(images, call)
-    value = np.maximum.reduce(x, axis=params.dims, initial=_lowest(x.dtype))
-    return _finish(value, params, x.ndim)
-
-
-@kernel("min", ReduceParams, cycles=PASS)
-def min_(images: Images, call: Call) -> np.ndarray:
-    """Smallest element; of none: the highest value of the type."""
-    params, (x,) = params_of(call, ReduceParams), operands(images, call)
-    value = np.minimum.reduce(x, axis=params.dims, initial=_highest(x.dtype))
-    return _finish(value, params, x.ndim)
+_extreme("max", np.maximum, lowest=True, cycles=("reduce r",))
+_extreme("min", np.minimum, lowest=False, cycles=PASS)
 
 
 @kernel("prod", ReduceParams, max_ulp=1, cycles=PASS)
@@ -107,22 +106,19 @@ def prod(images: Images, call: Call) -> np.ndarray:
     return _finish(np.multiply.reduce(x, axis=params.dims, dtype=x.dtype), params, x.ndim)
 
 
-@kernel("reduce_and", ReduceParams, cycles=PASS)
-def reduce_and(images: Images, call: Call) -> np.ndarray:
-    """Whether all are true; of integers wider than i1: bitwise and."""
-    params, (x,) = params_of(call, ReduceParams), operands(images, call)
-    if call.inputs[0].element_type == "i1":
-        return _finish((x != 0).all(axis=params.dims), params, x.ndim)
-    return _finish(np.bitwise_and.reduce(x, axis=params.dims), params, x.ndim)
+def _logical(name: str, of_truth: np.ufunc, of_bits: np.ufunc) -> None:
+    """Registers a reduction of booleans by their truth, and of wider integers bit by bit."""
+
+    def run(images: Images, call: Call) -> np.ndarray:
+        params, (x,) = params_of(call, ReduceParams), operands(images, call)
+        value, function = (x != 0, of_truth) if call.inputs[0].element_type == "i1" else (x, of_bits)
+        return _finish(function.reduce(value, axis=params.dims), params, x.ndim)
+
+    kernel(name, ReduceParams, cycles=PASS)(run)
 
 
-@kernel("reduce_or", ReduceParams, cycles=PASS)
-def reduce_or(images: Images, call: Call) -> np.ndarray:
-    """Whether any is true; of integers wider than i1: bitwise or."""
-    params, (x,) = params_of(call, ReduceParams), operands(images, call)
-    if call.inputs[0].element_type == "i1":
-        return _finish((x != 0).any(axis=params.dims), params, x.ndim)
-    return _finish(np.bitwise_or.reduce(x, axis=params.dims), params, x.ndim)
+_logical("reduce_and", np.logical_and, np.bitwise_and)
+_logical("reduce_or", np.logical_or, np.bitwise_or)
 
 
 @kernel("reduce_xor", ReduceParams, cycles=PASS)
@@ -138,17 +134,16 @@ def _row_bytes(call: Call) -> int:
     return 2 * call.inputs[0].shape[dim] * 4
 
 
-@kernel("argmax", ReduceParams, l1_bytes=_row_bytes, cycles=PASS)
-def argmax(images: Images, call: Call) -> np.ndarray:
-    """Index of the first largest element along one dim (the first NaN, if there is one)."""
-    params, (x,) = params_of(call, ReduceParams), operands(images, call)
-    (dim,) = params.dims
-    return _finish(np.asarray(np.argmax(x, axis=dim)), params, x.ndim)
+def _index_of(name: str, function: Callable[..., np.ndarray]) -> None:
+    """Registers the index of the first largest or smallest element along one dim; of the first NaN, if there is one."""
+
+    def run(images: Images, call: Call) -> np.ndarray:
+        params, (x,) = params_of(call, ReduceParams), operands(images, call)
+        (dim,) = params.dims
+        return _finish(np.asarray(function(x, axis=dim)), params, x.ndim)
+
+    kernel(name, ReduceParams, l1_bytes=_row_bytes, cycles=PASS)(run)
 
 
-@kernel("argmin", ReduceParams, l1_bytes=_row_bytes, cycles=PASS)
-def argmin(images: Images, call: Call) -> np.ndarray:
-    """Index of the first smallest element along one dim."""
-    params, (x,) = params_of(call, ReduceParams), operands(images, call)
-    (dim,) = params.dims
-    return _finish(np.asarray(np.argmin(x, axis=dim)), params, x.ndim)
+_index_of("argmax", np.argmax)
+_index_of("argmin", np.argmin)

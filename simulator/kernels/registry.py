@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope.compiler.target.program import Numerics, Params, TensorDesc
+from opscope.compiler.target.program import Numerics, Operation, Params, Program, TensorDesc
 from opscope.simulator.arithmetic import PLAIN, Arithmetic
 from opscope.simulator.mesh import Chip
 from opscope.simulator.timing.arch_constants import CONSTANTS
@@ -36,6 +36,12 @@ class Call:
     mesh: Chip = field(default_factory=Chip)
     """The chip that runs it, with its mesh; by default a mesh of one chip."""
     arithmetic: Arithmetic = PLAIN
+
+    @classmethod
+    def of(cls, op: Operation, program: Program, *rest: Any, **named: Any) -> Call:
+        """Returns the call that an operation of a program is; the other arguments are this class's own."""
+        inputs, outputs = (tuple(program.tensors[t] for t in tensors) for tensors in (op.inputs, op.outputs))
+        return cls(op.params, op.numerics, inputs, outputs, *rest, **named)
 
 
 KernelFunction = Callable[[Images, Call], "np.ndarray | Images"]

@@ -11,10 +11,7 @@ from opscope.simulator.host.devices.detect import DetectedDevice, detected_devic
 from opscope.simulator.host.errors import NoMeaningHere, PyBudaError
 from opscope.simulator.host.learning_rate_scheduler import LearningRateScheduler
 from opscope.simulator.host.optimizers import Optimizer
-from opscope.simulator.host.settings.backend_device import BackendDevice
-from opscope.simulator.host.settings.backend_type import REFUSED, BackendType
-from opscope.simulator.host.settings.data_format import DataFormat
-from opscope.simulator.host.settings.device_mode import DeviceMode
+from opscope.simulator.host.settings.enumerations import REFUSED, BackendDevice, BackendType, DataFormat, DeviceMode
 from opscope.simulator.host.settings.options import option
 
 KINDS: dict[str, type] = {

@@ -10,7 +10,7 @@ from opscope.base.yaml_text import read_yaml
 from opscope.compiler.api import CompilerInputError
 from opscope.compiler.target.system_desc import DEFAULT_BOARD, load_board
 from opscope.simulator.host.errors import PyBudaError
-from opscope.simulator.host.settings.backend_device import BackendDevice
+from opscope.simulator.host.settings.enumerations import BackendDevice
 from opscope.simulator.host.settings.options import configuration, option
 
 CONFIGURED_BOARD = "n150"

@@ -24,10 +24,7 @@ from opscope.simulator.host.modules.module import Module
 from opscope.simulator.host.modules.py_buda_module import PyBudaModule
 from opscope.simulator.host.optimizers import Optimizer
 from opscope.simulator.host.parameter import Parameter
-from opscope.simulator.host.settings.backend_device import BackendDevice
-from opscope.simulator.host.settings.backend_type import BackendType
-from opscope.simulator.host.settings.data_format import DataFormat
-from opscope.simulator.host.settings.device_mode import DeviceMode
+from opscope.simulator.host.settings.enumerations import BackendDevice, BackendType, DataFormat, DeviceMode
 from opscope.simulator.host.settings.options import configuration, option
 from opscope.simulator.host.tensor import Tensor, array_of
 from opscope.simulator.host.training.compile_training import compiled_training, write_training_image

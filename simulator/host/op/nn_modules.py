@@ -12,6 +12,17 @@ from opscope.simulator.host.parameter import Parameter
 from opscope.simulator.host.tensor import array_of
 
 
+class _OfOneOp(PyBudaModule):
+    """A module that calls an op, by its own name, on its operand and the arguments that it was made with."""
+
+    op: Any
+    options: tuple[Any, ...]
+
+    def forward(self, activations: Any) -> Any:
+        """Returns the op's result."""
+        return type(self).op(self.get_name(), activations, *self.options)
+
+
 class Linear(PyBudaModule):
     """y = x @ weights + bias."""
 
@@ -81,8 +92,10 @@ class ConvTranspose2dModule(PyBudaModule):
         return Conv2dTranspose(self.get_name(), activations, self.weights, self.bias, **self.options)
 
 
-class MaxPool1dModule(PyBudaModule):
+class MaxPool1dModule(_OfOneOp):
     """Maxima of windows over columns."""
+
+    op = MaxPool1d
 
     def __init__(
         self,
@@ -97,13 +110,11 @@ class MaxPool1dModule(PyBudaModule):
         super().__init__(name)
         self.options = (kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
-    def forward(self, activations: Any) -> Any:
-        """Returns the maxima."""
-        return MaxPool1d(self.get_name(), activations, *self.options)
 
-
-class MaxPool2dModule(PyBudaModule):
+class MaxPool2dModule(_OfOneOp):
     """Maxima of windows over rows and columns."""
+
+    op = MaxPool2d
 
     def __init__(
         self,
@@ -118,13 +129,11 @@ class MaxPool2dModule(PyBudaModule):
         super().__init__(name)
         self.options = (kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
-    def forward(self, activations: Any) -> Any:
-        """Returns the maxima."""
-        return MaxPool2d(self.get_name(), activations, *self.options)
 
-
-class AvgPool2dModule(PyBudaModule):
+class AvgPool2dModule(_OfOneOp):
     """Means of windows over rows and columns."""
+
+    op = AvgPool2d
 
     def __init__(
         self,
@@ -138,10 +147,6 @@ class AvgPool2dModule(PyBudaModule):
     ) -> None:
         super().__init__(name)
         self.options = (kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-
-    def forward(self, activations: Any) -> Any:
-        """Returns the means."""
-        return AvgPool2d(self.get_name(), activations, *self.options)
 
 
 class SparseMatmulModule(PyBudaModule):

@@ -9,10 +9,12 @@ from typing import Any
 from opscope.compiler.api import CompilerInputError, Configuration
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.query import NodePredicateBuilder
-from opscope.simulator.host.settings.data_format import DataFormat
-from opscope.simulator.host.settings.dram_placement_algorithm import DRAMPlacementAlgorithm
-from opscope.simulator.host.settings.math_fidelity import MathFidelity
-from opscope.simulator.host.settings.perf_trace_level import PerfTraceLevel
+from opscope.simulator.host.settings.enumerations import (
+    DataFormat,
+    DRAMPlacementAlgorithm,
+    MathFidelity,
+    PerfTraceLevel,
+)
 
 Ops = str | NodePredicateBuilder | list[str | NodePredicateBuilder]
 _GLOBAL = Configuration()

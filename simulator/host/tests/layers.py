@@ -25,6 +25,11 @@ class Layer(pybuda.PyBudaModule):
         return pybuda.op.Tanh(f"{self.name}.tanh", product)
 
 
+def card(**options: Any) -> pybuda.TTDevice:
+    """A card `a` with a module, unless `options` say otherwise."""
+    return pybuda.TTDevice("a", **{"arch": WORMHOLE, "module": Layer("m"), **options})
+
+
 def layer(weights: Any, bias: Any, x: np.ndarray = X) -> np.ndarray:
     return np.tanh(x @ weights.value() + bias.value())
 

@@ -13,28 +13,18 @@ import pytest
 from opscope import pybuda
 from opscope.pybuda.__main__ import main
 from opscope.simulator.host.errors import PyBudaError
-from opscope.simulator.host.tests.layers import WORMHOLE, Layer, X
+from opscope.simulator.host.tests.layers import WORMHOLE, Layer, X, card
 
 TTDevice: Any = pybuda.TTDevice
 """Takes anything, as a program without types does."""
 
 
-def card() -> Any:
-    return TTDevice("a", arch=WORMHOLE, module=Layer("m"))
-
-
 CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "chip_ids: a number": (lambda: TTDevice("a", chip_ids=3), "a: chip_ids: expected a list of ids, got 3"),
-    "chip_ids: text": (
-        lambda: TTDevice("a", arch=WORMHOLE, chip_ids=["0"]),
-        "a: chip_ids: expected a number from 0 on, got '0'",
-    ),
-    "chip_ids: below 0": (
-        lambda: TTDevice("a", arch=WORMHOLE, chip_ids=[-1]),
-        "a: chip_ids: expected a number from 0 on, got -1",
-    ),
+    "chip_ids: text": (lambda: card(chip_ids=["0"]), "a: chip_ids: expected a number from 0 on, got '0'"),
+    "chip_ids: below 0": (lambda: card(chip_ids=[-1]), "a: chip_ids: expected a number from 0 on, got -1"),
     "num_chips": (
-        lambda: TTDevice("a", arch=WORMHOLE, num_chips=10**9),
+        lambda: card(num_chips=10**9),
         "a: num_chips: expected at most 32, got 1000000000",
     ),
     "optimizer": (lambda: TTDevice("a", optimizer="sgd"), "a: optimizer: expected a pybuda.Optimizer, got 'sgd'"),
