@@ -1,0 +1,31 @@
+"""What pytest's processes and quick commands run loads none of the packages that take a second to import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+LIGHT = {
+    "the parent of lanes": ("import opscope.harness.lanes.lane, opscope.harness.record.store", "numpy jax jaxlib"),
+    "inputs": ("import opscope.harness.prepare.inputs", "jax jaxlib xdsl"),
+    "versions of a run": ("from opscope.harness.record.origin import origin; origin([], {})", "jax"),
+    "frontends that are listed": (
+        "from opscope.models import frontends as f; [f.missing(n) for n in f.names()]",
+        "jax torch tensorflow onnx numpy",
+    ),
+    "a command": (
+        "from opscope.harness.cli.main import root; root.main(['config'], standalone_mode=False)",
+        "sqlalchemy jax numpy xdsl altair",
+    ),
+}
+"""What is run -> packages that it must not import."""
+
+
+@pytest.mark.parametrize("case", LIGHT)
+def test_no_heavy_package_is_imported(case: str) -> None:
+    statement, packages = LIGHT[case]
+    code = f"{statement}\nimport sys\nprint(sorted(set({packages.split()}) & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
