@@ -28,7 +28,7 @@ def test_lines_are_looked_for_in_their_order() -> None:
     assert missing(("three .four.",), output) == "three .four."
 
 
-def test_what_goes_otherwise_is_told(tmp_path: Path) -> None:
+def test_a_command_that_ends_or_prints_differently_is_a_problem(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     for text, problem in (
         ("$ cat f\nhallo", ""),
