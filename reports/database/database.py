@@ -6,6 +6,7 @@ hold no rows and are created again whenever one of their files has changed.
 
 from __future__ import annotations
 
+import errno
 import functools
 import re
 import traceback
@@ -19,6 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
+from opscope.base import regular_file
 from opscope.base.digest import words_digest
 from opscope.base.file_names import as_text
 from opscope.base.installing import install_command
@@ -92,14 +94,28 @@ def parse_url(url: str, where: str = "--to") -> sa.URL:
 
 
 def usable_url(url: str, where: str = "--to") -> sa.URL:
-    """Parses `url` and checks that its driver is installed. Raises InputError if not; no server is contacted."""
+    """Parses `url` and checks that its driver is installed. Raises InputError if not, and if a SQLite database would be
+    a pipe, a device or a link to itself; no server is contacted."""
     parsed = parse_url(url, where)
+    if parsed.get_backend_name() == "sqlite" and parsed.database not in (None, "", ":memory:"):
+        _refuse_special_file(parsed.database, where)
     try:
         parsed.get_dialect().import_dbapi()
     except ImportError as error:
         extra = install_command("postgres")
         raise InputError(where, "an installed database driver", f"no module `{error.name}`", extra) from error
     return parsed
+
+
+def _refuse_special_file(path: str, where: str) -> None:
+    """Raises InputError for what can never become a database. A folder in its place, or in place of its folder, may go
+    again: then the database is away, and what is published waits."""
+    try:
+        regular_file.check(Path(path))
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ELOOP):
+            reason = error.strerror or str(error)
+            raise InputError(where, "a file for the database", f"{path} ({reason})", "another path") from error
 
 
 def shown(url: sa.URL) -> str:

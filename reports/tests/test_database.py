@@ -137,6 +137,7 @@ def test_a_failed_publish_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mon
         ("postgresql://user:hunter2@127.0.0.1:1/nobody", "--to: expected "),
         ("sqlite:////proc/nowhere/db.sqlite", "a writable folder"),
         ("sqlite:////", "unable to open database file"),
+        ("sqlite:////dev/zero", "a file for the database, got /dev/zero (no regular file)"),
     ],
 )
 def test_bad_targets_are_one_line_without_a_password(url: str, expected: str) -> None:

@@ -59,7 +59,7 @@ def test_a_server_that_is_killed_between_two_shards(tmp_path: Path, monkeypatch:
         server.start()
         again: Delivered = night(3, 30).delivered
         assert again.from_spool == ("night22",)
-        rows = ask(url, "SELECT night_id, status FROM night_status ORDER BY night_id").rows
+        rows = ask(url, "SELECT night_id, night_status FROM night_status ORDER BY night_id").rows
         assert [row[1] for row in rows] == ["complete"] * 3
         assert ask(url, "SELECT COUNT(*), COUNT(DISTINCT run_id) FROM op_tests").rows == ((12, 6),)
     finally:

@@ -95,7 +95,7 @@ def test_a_night_that_is_killed_goes_on(place: Path) -> None:
     ((runs, complete),) = rows(place, "SELECT COUNT(*), SUM(outcome = 'complete') FROM runs")
     assert (runs, complete) == (1, 1)
     assert rows(place, "SELECT COUNT(*) FROM op_tests WHERE attempt > 1") == [(0,)]
-    assert rows(place, "SELECT status FROM night_status") == [("complete",)]
+    assert rows(place, "SELECT night_status FROM night_status") == [("complete",)]
 
 
 def test_an_interrupted_night_says_how_it_goes_on(place: Path) -> None:
@@ -129,7 +129,7 @@ def test_shards_of_two_machines_make_one_night(place: Path, tmp_path_factory: py
     shutil.copytree(machines[1] / ".opscope" / "runs", artifacts / "shard-2")
     code, output = nightly(place, "--join", "artifacts", *at)
     assert (code, "partial" in output) == (0, False), output
-    assert rows(place, "SELECT night_id, status FROM night_status") == [("nightly-20261120-020000", "complete")]
+    assert rows(place, "SELECT night_id, night_status FROM night_status") == [("nightly-20261120-020000", "complete")]
     assert len(list(place.glob(".opscope/nights/*/lame-n150*/report.html"))) == 2
     code, output = nightly(place, "--join", "artifacts", "--started", "2026-11-21T02:00:00+00:00")
     assert (code, "no data" in output) == (1, True)
@@ -205,7 +205,7 @@ def test_a_full_disk_ends_a_night_in_words_and_it_goes_on_when_there_is_room(
         subprocess.run(["mount", "-o", "remount,size=64m", str(place / ".opscope")], check=True)
     code, output = nightly(place)
     assert code == 0, output
-    assert rows(place, "SELECT status FROM night_status ORDER BY night_id DESC")[0] == ("complete",)
+    assert rows(place, "SELECT night_status FROM night_status ORDER BY night_id DESC")[0] == ("complete",)
 
 
 def test_a_backend_that_cannot_work_here_is_a_row_of_the_night(place: Path) -> None:
