@@ -27,7 +27,8 @@ import numpy as np
 from opscope.base import passes
 from opscope.compiler import api
 from opscope.compiler.errors import StageFailure
-from opscope.harness.prepare import golden, prepare_models
+from opscope.harness.jobs import model_jobs
+from opscope.harness.prepare import golden
 from opscope.harness.prepare.inputs import row_inputs
 from opscope.harness.prepare.preparation import Preparation
 from opscope.simulator.api import Device
@@ -70,7 +71,7 @@ def least(run: Callable[[], object]) -> float:
 
 def loaded(model: str, dtype: str, refused: list[str]) -> Iterator[tuple[str, bytes, list[np.ndarray], Executable]]:
     """Yields name, module, inputs and loaded program of each unique op; appends those that do not compile."""
-    header, rows = prepare_models.prepare(Preparation((model,), dtype=dtype))
+    header, rows = model_jobs.prepare(Preparation((model,), dtype=dtype))
     folder, device, board = Path(header.export_dirs[0]), Device(BOARD), api.load_board(BOARD)
     for row in rows:
         if row.module is None or not row.golden:

@@ -18,8 +18,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from opscope.harness.backends import registry
+from opscope.harness.jobs import model_jobs
 from opscope.harness.lanes.ladder import Listener, climb
-from opscope.harness.prepare import prepare_models
 from opscope.harness.prepare.preparation import Preparation
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import OpTest
@@ -47,7 +47,7 @@ class Clock:
 
 def verdicts(model: str, backend: str, context: RunContext, dtype: str, clock: Clock) -> Iterator[OpTest]:
     """The records of all unique ops of a model."""
-    header, rows = prepare_models.prepare(Preparation((model,), dtype=dtype))
+    header, rows = model_jobs.prepare(Preparation((model,), dtype=dtype))
     loaded = registry.load(backend)
     for row in rows:
         export_dir, listener = Path(header.export_dirs[0]), Listener(before_compare=clock.start)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.harness.cache.claims import Claims
-from opscope.harness.prepare import prepare_models
+from opscope.harness.jobs import model_jobs
 from opscope.harness.prepare.preparation import Preparation, tasks
 from opscope.harness.record import store
 from opscope.harness.scale import costs
@@ -50,7 +50,7 @@ def record(model: str, cache: Path, scratch: Path) -> Recorded | None:
             marks[f"last {event['stage']}"] = time.monotonic()
 
     with Claims() as claims:
-        header, _ = prepare_models.prepare(Preparation((model,), cache_dir=str(cache)), mark, claims)
+        header, _ = model_jobs.prepare(Preparation((model,), cache_dir=str(cache)), mark, model_jobs.Means(claims))
     if header.failed:
         print(f"{model}: {header.failed[0].status.value} {header.failed[0].error}", file=sys.stderr, flush=True)
         return None

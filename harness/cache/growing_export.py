@@ -124,8 +124,6 @@ class GrowingExport:
         """Whether that is because the time of --budget is over."""
         self.gone = False
         """Whether there is no file at the last look."""
-        self.fresh: list[str] = []
-        """The ops that looks have seen announced. Whoever has taken them in empties the list."""
         self._announced: dict[str, Place] = {}
         self._folders: dict[str, Path] = {}
         """Where the files of each of these ops are."""
@@ -150,7 +148,6 @@ class GrowingExport:
                 self._announced[op_id] = place
                 if self.folder is not None:
                     self._folders[op_id] = self.folder
-                self.fresh.append(op_id)
                 continue
             if line.startswith(SPLIT):
                 self._split = place

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from opscope.base.children.slots import Slots
 from opscope.harness.climb import budget
-from opscope.harness.climb.awaited_goldens import AwaitedGoldens, CutOff, NoGoldens
-from opscope.harness.climb.ops_to_come import OpsToCome
 from opscope.harness.climb.reruns import Reruns
 from opscope.harness.climb.result_cache import ResultCache
+from opscope.harness.jobs.goldens import AwaitedGoldens, CutOff, NoGoldens
+from opscope.harness.jobs.ready_ops import OpsToCome
 from opscope.harness.lanes.flight import Ready
 from opscope.harness.lanes.protocol import AnyLane
 from opscope.harness.limitations.limitations import Limitation, Verdict, judged

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from opscope.base.children.call import Outcome, call
-from opscope.base.children.side_by_side import Turn, side_by_side
+from opscope.base.children.side_by_side import Job, Turn, side_by_side
 from opscope.base.children.slots import SlotFile
 from opscope.base.children.temporary_folder import TemporaryFolder
 from opscope.base.damage import Damaged
@@ -62,7 +62,7 @@ def hold(
     """
     by_name = {task.name: task for task in tasks}
     jobs = [
-        partial(_kept, task, Path(folder), claims, slots)
+        Job(partial(kept, task, Path(folder), claims, slots))
         for model, folder in zip(header.models, header.export_dirs, strict=True)
         if (task := by_name.get(model)) is not None and task.export is not None
     ]
@@ -74,7 +74,7 @@ def out_of_time(checks: Sequence[ImportCheck]) -> bool:
     return any(check.error == OUT_OF_TIME for check in checks)
 
 
-def _kept(task: Task, folder: Path, claims: Claims, slots: SlotFile | None, turn: Turn) -> ImportCheck:
+def kept(task: Task, folder: Path, claims: Claims, slots: SlotFile | None, turn: Turn) -> ImportCheck:
     """The check of one model: the kept one, or a new one."""
     report = turn.report
     store = JsonStore(Path(str(task.request.cache_dir)) / FOLDER)

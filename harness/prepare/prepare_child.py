@@ -1,4 +1,4 @@
-"""The child of `prepare.prepare_models`: splits one exported model, walks it, and writes its export folder."""
+"""The child of `jobs/model_jobs.py`: splits one exported model, walks it, and writes its export folder."""
 
 from __future__ import annotations
 

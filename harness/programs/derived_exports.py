@@ -19,8 +19,8 @@ from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
 from opscope.harness.lanes.flight import Ready
 from opscope.harness.prepare.allowance import Allowance, BudgetSpent
-from opscope.harness.prepare.prepare_models import merge
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.manifests import merge
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import ManifestHeader, ModelFailure, OpRow
 from opscope.harness.record.result_options import Decides

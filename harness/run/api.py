@@ -29,11 +29,10 @@ from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
 from opscope.harness.climb.climber import Climber, Terms
 from opscope.harness.climb.result_cache import ResultCache
-from opscope.harness.import_check import hold
+from opscope.harness.jobs.import_checks import import_check
+from opscope.harness.jobs.model_jobs import Event, Means, prepare
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.limitations import limitation_file
-from opscope.harness.limitations.import_rows import judged_import
-from opscope.harness.prepare import prepare_models
 from opscope.harness.prepare.preparation import Preparation, tasks
 from opscope.harness.record import run_folders, store
 from opscope.harness.record.errors import InputError
@@ -193,16 +192,15 @@ def run_op_by_op(
         ]
         for lane in lanes:
             lane.start()  # its imports overlap with the export; if the backend refuses the board, the run ends
-        header, rows = prepare_models.prepare(request, _loaded(lanes), claims, folder / store.ARTIFACT_DIR)
+        means = Means(claims, folder / store.ARTIFACT_DIR, check=import_check(claims, expected))
+        header, rows = prepare(request, _loaded(lanes), means)
         for failure in header.failed:
             raise InputError(
                 f"--model {failure.model}", "a model that can be exported", f"{failure.status.value}: {failure.error}"
             )
-        checks = [judged_import(check, expected) for check in hold.hold(named, header, claims, lambda event: None)]
-        for check in checks:
+        for check in header.imports:
             if check.fails_run:
                 warnings.warn(f"{check.model}: {check.text}", stacklevel=2)
-        header = header.model_copy(update={"imports": tuple(checks)})
         record = RunRecord(
             run_id=run_id,
             models=header.models,
@@ -244,10 +242,10 @@ def _text(value: str | Path | None) -> str | None:
     return None if value is None else str(value)
 
 
-def _loaded(lanes: Sequence[Lane]) -> Callable[[prepare_models.Event], None]:
+def _loaded(lanes: Sequence[Lane]) -> Callable[[Event], None]:
     """Returns a listener for events of the export that raises InputError if a backend has refused its options."""
 
-    def check_lanes(event: prepare_models.Event) -> None:
+    def check_lanes(event: Event) -> None:
         for lane in lanes:
             lane.ready()
 

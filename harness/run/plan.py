@@ -21,8 +21,8 @@ from opscope.base.visible_text import one_line
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
 from opscope.harness.climb import result_cache
-from opscope.harness.climb.awaited_goldens import AwaitedGoldens
 from opscope.harness.climb.climber import Climber, Terms
+from opscope.harness.jobs.goldens import AwaitedGoldens
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.lanes.protocol import AnyLane
 from opscope.harness.limitations import limitation_file
@@ -35,7 +35,7 @@ from opscope.harness.run import resume
 from opscope.harness.run.process_plan import Orders, orders_from_json
 
 if TYPE_CHECKING:
-    from opscope.harness.run.preparing import Preparing
+    from opscope.harness.jobs.preparing import Preparing
 
 MAIN = "main"
 """Writer of the journal if there are no xdist workers."""
@@ -193,9 +193,9 @@ def mender(preparation: Preparation, export_dirs: dict[str, str]) -> Callable[[O
     claims = Claims()
 
     def mend(row: OpRow, error: Damaged) -> OpRow:
-        from opscope.harness.prepare import prepare_models
+        from opscope.harness.jobs.model_jobs import mend as mended
 
-        row, export_dirs[row.uses[0].model] = prepare_models.mend(preparation, row, error, claims)
+        row, export_dirs[row.uses[0].model] = mended(preparation, row, error, claims)
         return row
 
     return mend

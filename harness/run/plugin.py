@@ -169,9 +169,9 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
             resume.options(run, run_request.settings.values, run_request.settings.sources)  # for what it raises
             resume.publish_again(run, run_request.settings)
         if run_request.again:
-            from opscope.harness.run import start_run
+            from opscope.harness.run import ops_again
 
-            plan = start_run.from_run(run_request)  # also for what it raises
+            plan = ops_again.from_run(run_request)  # also for what it raises
             server_ahead.for_lanes([side.orders.context.backend for side in plan.sides()])
         server_ahead.begin(run_request)
     except InputError as error:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from opscope.harness.climb.awaited_goldens import AwaitedGoldens
-from opscope.harness.climb.ready_ops import ReadyOps
+from opscope.harness.jobs.goldens import AwaitedGoldens
+from opscope.harness.jobs.ready_ops import ReadyOps
 from opscope.harness.run.cluster_loop import run_test
 from opscope.harness.run.items import OpItem
 

@@ -15,7 +15,7 @@ from xdist.scheduler import LoadScheduling
 
 from opscope.harness.cache.growing_export import GrowingExport
 from opscope.harness.climb import budget
-from opscope.harness.climb.ready_ops import ReadyOps
+from opscope.harness.jobs.ready_ops import ReadyOps
 from opscope.harness.run.plan import RunPlan, nodeid
 
 if TYPE_CHECKING:

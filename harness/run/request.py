@@ -176,7 +176,7 @@ def to_prepare(
     models: Sequence[str] = (),
     started: float | None = None,
 ) -> Preparation:
-    """The part of the request that `opscope.harness.prepare.prepare_models` prepares.
+    """The part of the request that `opscope.harness.jobs.model_jobs` prepares.
 
     If settings and models of another run are given, they replace those of the request. The budget counts from
     `started` (time.time), if it is given.

@@ -15,9 +15,9 @@ from opscope.base.children.ending import KILLED
 from opscope.base.damage import Damaged
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import in_use
-from opscope.harness.prepare.prepare_models import merge
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.manifests import merge
 from opscope.harness.record.masking import MASK
 from opscope.harness.record.records import ManifestHeader, OpRow, OpTest
 from opscope.harness.record.result_options import ResultOptions

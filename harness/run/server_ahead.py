@@ -8,8 +8,7 @@ it imports what splits and walks a model, and backends only when a split has beg
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,16 +22,7 @@ from opscope.models import frontends
 from opscope.models.frontends import packages_ahead
 
 if TYPE_CHECKING:
-    from opscope.harness.lanes.flight import Ready
-    from opscope.harness.run.plan import AnyLane
-    from opscope.harness.run.progress import Event
     from opscope.harness.run.request import Request
-
-EXPORTER_FIRST = 0.05
-"""Seconds for the first exporter to be asked for before anything else is: forks are made one after another, and all
-else waits for the exporter."""
-MADE = frozenset({"stage", "done", "failed"})
-"""Events of the preparation that say that a model is being made, or was."""
 
 
 def begin(request: Request) -> None:
@@ -83,34 +73,3 @@ def lanes_may_load(event: Mapping[str, Any]) -> bool:
     """Whether an event of the preparation says that a model is being made, and that nothing waits for the process of
     which children are forks: not an exporter that is one, nor the child that will split its export."""
     return event["event"] == "stage" and not event.get("forked")
-
-
-def loading_lanes(
-    lanes: Sequence[AnyLane],
-    recalled: Sequence[Ready | None],
-    report: Callable[[Event], None],
-    exporters_first: bool = False,
-) -> Callable[[Event], None]:
-    """Returns a listener for events of the export. Lanes load backends meanwhile; a refused option ends the run.
-
-    With `exporters_first`, it waits a little at the first model that is made.
-    """
-    pause = EXPORTER_FIRST if exporters_first else 0.0
-
-    def on_event(event: Event) -> None:
-        nonlocal pause
-        if pause and event["event"] == "stage":
-            time.sleep(pause)
-            pause = 0.0
-            for_splits()
-        report(event)
-        if event["event"] not in MADE:
-            return
-        load = lanes_may_load(event)
-        for lane, ready in zip(lanes, recalled, strict=True):
-            if ready is None and (load or event["event"] != "stage"):
-                lane.ready()
-            elif load:  # a model is exported anew, so its ops have to run
-                lane.start()
-
-    return on_event

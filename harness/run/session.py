@@ -43,6 +43,7 @@ from opscope.harness.run import (
 )
 from opscope.harness.run.awaited_orders import AwaitedOrders
 from opscope.harness.run.items import OpItem
+from opscope.harness.run.starting import Making, Start
 from opscope.harness.triage import after_run
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class OpByOp:
         """Where workers find their orders that have started while models are prepared."""
         self._started = 0
         """Workers that have their orders."""
-        self._making: start_run.Making | None = None
+        self._making: Making | None = None
         """Makes the plan, once it is begun."""
         self._place: dict[str, Any] | None = None
         """In such a worker, that place."""
@@ -178,7 +179,7 @@ class OpByOp:
         work. Bad input ends the session with one line and exit code 2."""
         if self._making is None:
             self.display.doing("preparing")
-            self._making = start_run.make(
+            start = Start(
                 self.config.stash[request.KEY],
                 self._prepared,
                 command_line=("pytest", *map(str, self.config.invocation_params.args)),
@@ -186,6 +187,7 @@ class OpByOp:
                 claims=self._claims,
                 at_once=workers_of(self.config),
             )
+            self._making = start_run.make(start)
         try:
             next(self._making)
         except StopIteration as made:

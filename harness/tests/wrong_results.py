@@ -19,7 +19,7 @@ from opscope.base.op_families import op_family
 from opscope.compiler.target import binary
 from opscope.harness.backends.base import Declined, Job, StageError
 from opscope.harness.backends.reference import Reference
-from opscope.harness.prepare import prepare_models
+from opscope.harness.jobs import model_jobs
 from opscope.harness.prepare.inputs import row_golden, row_inputs, row_term_sizes
 from opscope.harness.prepare.operand_sizes import is_float, sums_terms
 from opscope.harness.prepare.preparation import Preparation
@@ -106,7 +106,7 @@ class Ran:
 
 def rows_of(model: str, dtype: str = "float32") -> tuple[Path, list[OpRow]]:
     """The export folder of a model, and its ops that have a golden."""
-    header, rows = prepare_models.prepare(Preparation((model,), dtype=dtype))
+    header, rows = model_jobs.prepare(Preparation((model,), dtype=dtype))
     return Path(header.export_dirs[0]), [row for row in rows if row.module and row.golden]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from opscope.harness.record.store import load_run
-from opscope.harness.run import start_run
+from opscope.harness.run import new_run
 from opscope.harness.tests.without_plugins import WITHOUT_PLUGINS
 
 BACKEND = """
@@ -101,4 +101,4 @@ ABSOLUTE = "sqlite:////somewhere/own.sqlite"
     ],
 )
 def test_a_run_keeps_a_url_that_means_the_same_everywhere(given: str, stored: str) -> None:
-    assert start_run._anywhere(given, Path("/folder")) == stored
+    assert new_run._anywhere(given, Path("/folder")) == stored

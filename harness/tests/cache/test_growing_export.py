@@ -6,20 +6,14 @@ import os
 import threading
 import time
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from opscope.base import stored
-from opscope.base.children.side_by_side import Turn
 from opscope.base.damage import Damaged
 from opscope.harness.cache import export_folder
-from opscope.harness.cache.claims import Claims
 from opscope.harness.cache.growing_export import Announcer, GrowingExport
-from opscope.harness.climb.awaited_goldens import AwaitedGoldens, CutOff, NoGoldens
-from opscope.harness.prepare import prepare_models
-from opscope.harness.prepare.preparation import Preparation, Task
+from opscope.harness.jobs.goldens import AwaitedGoldens, CutOff, NoGoldens
 from opscope.harness.record.records import ManifestHeader, OpRow, Source, Use
 from opscope.harness.run.process_plan import as_they_are_made
 
@@ -83,7 +77,7 @@ def test_a_look_reads_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with monkeypatch.context() as patch:
         patch.setattr(OpRow, "model_validate", None)
         export.look()
-        assert export.fresh == [first.op_id, second.op_id]
+        assert export.announced_after(0) == [first.op_id, second.op_id]
     assert (export.row(second.op_id), export.announced()) == (second, {first.op_id: first, second.op_id: second})
     export_folder.write_manifest(folder, header("m", tmp_path / "exports"), [first, second])
     export_folder.publish(folder, tmp_path / "exports")
@@ -243,56 +237,3 @@ def test_the_budget_ends_the_waiting_and_takes_no_other_models_golden(tmp_path: 
     with pytest.raises(CutOff):  # a run with more time would take the golden of m
         goldens.now(row(1, "m", "n", golden=False))
     assert goldens.row(row(1, "n", golden=False), lambda: False) == own, "it is there: a kept verdict needs no time"
-
-
-def test_an_export_that_another_run_has_made_meanwhile_is_announced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """This one has split the model, and its lanes wait."""
-    folder, path = filled(tmp_path / ".making-1", row(1, "m")), tmp_path / "0.jsonl"
-    export_folder.write_manifest(folder, header("m", tmp_path / "exports"), [row(1, "m")])
-    export_folder.publish(folder, tmp_path / "exports")
-    monkeypatch.setattr(prepare_models, "whole_rows", lambda folders: ())
-    maker = prepare_models._OneModel(Preparation(("m",)), Claims(), None, 1, alone=True)
-    for split in (False, True):
-        if split:
-            Announcer(path).split(header("m", tmp_path), [row(1, "m", golden=False)])
-        maker.outcomes.clear()
-        task = Task("m", "m.mlir", None, "", str(tmp_path / "exports"), maker.request, announcements=str(path))
-        maker.prepared(task, Turn(lambda event: None))
-        export = GrowingExport(path)
-        export.look()
-        assert (export.complete, export.gone) == (split, not split)
-
-
-def test_cached_models_are_known_before_others_are_prepared(tmp_path: Path) -> None:
-    """Ops of a sweep run once those of all models are known."""
-    export_folder.write_manifest(filled(tmp_path / "a", row(1, "c")), header("c", tmp_path), [row(1, "c")])
-    stored.seal(tmp_path / "a", "a")
-    did: list[str] = []
-    models = prepare_models.Models.__new__(prepare_models.Models)
-    request = Preparation(("m",))
-    models.tasks = [
-        Task(name, "", None, missing, str(tmp_path / folder), request, announcements="0.jsonl")
-        for name, missing, folder in (
-            ("new", "", "b"),
-            ("other", "", "d"),
-            ("none", "no torch", "e"),
-            ("made", "", "a"),
-        )
-    ]
-
-    def note(what: str) -> Any:
-        return lambda task, turn: did.append(f"{what} {task.name}")
-
-    models._elsewhere = None
-    models.__dict__.update(
-        _report=lambda event: None,
-        _stop=lambda: False,
-        _at_once=1,
-        _one=SimpleNamespace(split=note("split"), prepared=note("prepared"), outcomes={}),
-    )
-    models.prepared()
-    assert did[:4] == ["prepared none", "prepared made", "split new", "split other"]
-    assert did[4:6] == ["prepared new", "prepared other"]
-    assert did[6:] == ["prepared new", "prepared other", "prepared none", "prepared made"], "those again, at no cost"

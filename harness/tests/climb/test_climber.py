@@ -13,9 +13,9 @@ from typing import Any, cast
 import pytest
 
 from opscope.harness.climb import result_cache
-from opscope.harness.climb.awaited_goldens import AwaitedGoldens, CutOff, NoGoldens
 from opscope.harness.climb.climber import Climber, Terms
 from opscope.harness.climb.result_cache import ResultCache, key
+from opscope.harness.jobs.goldens import AwaitedGoldens, CutOff, NoGoldens
 from opscope.harness.lanes.flight import Ready
 from opscope.harness.lanes.protocol import OpsToSend
 from opscope.harness.limitations.limitations import Limitation

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from opscope.harness.import_check.conditioning import MOST, Finding, Size, explained, finding
-from opscope.harness.prepare import golden, mlir, prepare_models
+from opscope.harness.jobs import model_jobs
+from opscope.harness.prepare import golden, mlir
 from opscope.harness.prepare.inputs import row_golden
 from opscope.harness.prepare.mlir import last_bits
 from opscope.harness.prepare.preparation import Preparation
@@ -121,7 +122,7 @@ def test_a_check_says_whether_rounding_explains_the_difference(tmp_path: Path, m
     files = [tmp_path / "cancelling.mlir", tmp_path / "jumping.mlir"]
     for file, text in zip(files, (CANCELLING, JUMPING), strict=True):
         file.write_text(text)
-    header, _ = prepare_models.prepare(Preparation(tuple(map(str, files)), cache_dir=str(tmp_path / "cache")))
+    header, _ = model_jobs.prepare(Preparation(tuple(map(str, files)), cache_dir=str(tmp_path / "cache")))
     check = ImportCheck(model="made", status=ImportStatus.DIFFERS, held_to="torch 2", output=0, error="z 472", z_max=4)
 
     def explain(number: int, change: object) -> ImportCheck:

@@ -15,11 +15,11 @@ from opscope.harness.cache.claims import Claims
 from opscope.harness.import_check import second_authority
 from opscope.harness.import_check.agreement import first_wrong
 from opscope.harness.import_check.hold import drawing, hold
+from opscope.harness.jobs import model_jobs
 from opscope.harness.limitations import limitation_file
 from opscope.harness.limitations.import_rows import judged_import, new_rows, outdated, passing
 from opscope.harness.limitations.limitations import GRACE, Limitation, NewRows
 from opscope.harness.page.summary import import_sections, imports_line
-from opscope.harness.prepare import prepare_models
 from opscope.harness.prepare.authorities.ask import Answer
 from opscope.harness.prepare.preparation import Preparation, tasks
 from opscope.harness.record.errors import InputError
@@ -226,7 +226,7 @@ def build(dtype):
 def checked(tmp_path: Path, word: str, **options: object) -> ImportCheck:
     request = Preparation((word,), cache_dir=str(tmp_path / "cache"), **options)
     with Claims() as claims:
-        header, _ = prepare_models.prepare(request, claims=claims)
+        header, _ = model_jobs.prepare(request, means=model_jobs.Means(claims))
         (check,) = hold(tasks(request), header, claims, lambda event: None)
     return check
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from opscope.base.digest import file_digest
-from opscope.harness.prepare import argument_files, prepare_models
+from opscope.harness.jobs import model_jobs
+from opscope.harness.prepare import argument_files
 from opscope.harness.prepare.inputs import row_golden, row_inputs
 from opscope.harness.prepare.preparation import Preparation, tasks
 from opscope.harness.record.errors import InputError
@@ -30,7 +31,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def prepared(place: Path, **options: str) -> tuple[OpRow, Path]:
-    header, [row] = prepare_models.prepare(
+    header, [row] = model_jobs.prepare(
         Preparation((str(place / "net.mlir"),), cache_dir=str(place / "cache"), **options)
     )
     return row, Path(header.export_dirs[0])

@@ -14,7 +14,8 @@ import pytest
 from opscope.base.children.side_by_side import Stopped
 from opscope.base.stored import DIGESTS
 from opscope.harness.cache.claims import Claims
-from opscope.harness.prepare import exporting, prepare_models
+from opscope.harness.jobs import model_jobs
+from opscope.harness.prepare import exporting
 from opscope.harness.prepare.allowance import Allowance
 from opscope.harness.prepare.export import handed_over
 from opscope.harness.prepare.exporting import Export, ExportFailed, Own, exported, exported_first
@@ -264,13 +265,13 @@ class TestAbsent:
             r"^--model mnist_mlp: expected its framework to be installed, got no-such-package not .*; try pip install"
         )
         with pytest.raises(InputError, match=line):
-            prepare_models.prepare(Preparation(("mnist_mlp",), cache_dir=str(tmp_path)))
+            model_jobs.prepare(Preparation(("mnist_mlp",), cache_dir=str(tmp_path)))
 
     def test_is_a_row_beside_models_that_run(self, tmp_path: Path) -> None:
         (tmp_path / "file.mlir").write_text(
             "func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> { return %a : tensor<2xf32> }"
         )
-        header, _ = prepare_models.prepare(
+        header, _ = model_jobs.prepare(
             Preparation(("mnist_mlp", str(tmp_path / "file.mlir")), cache_dir=str(tmp_path / "cache"))
         )
         assert header.by_outcome() == {"ran": 1, "framework_missing": 1}

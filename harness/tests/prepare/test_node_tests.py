@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from opscope.harness.cache import export_folder
-from opscope.harness.prepare import prepare_models
+from opscope.harness.jobs import model_jobs
 from opscope.harness.prepare.inputs import row_inputs
 from opscope.harness.prepare.onnx_suite import node_tests, onnx_cases
 from opscope.harness.prepare.preparation import Preparation, tasks
@@ -90,7 +90,7 @@ def test_without_the_packages_the_suite_is_skipped_with_the_reason(
     assert (task.name, task.missing.partition(";")[0]) == ("suite:onnx", "onnx not installed")
     line = "--model suite:onnx: expected its framework to be installed, got onnx not installed; try pip install"
     with pytest.raises(InputError, match=line):
-        prepare_models.prepare(request)
+        model_jobs.prepare(request)
     assert not (tmp_path / "cache" / node_tests.FOLDER).exists()
 
 
@@ -122,7 +122,7 @@ def test_a_case_runs_on_its_own_inputs(tmp_path: Path) -> None:
     pytest.importorskip("torch_mlir", reason="pip install -e '.[onnx]'")
     request = Preparation(("suite:onnx/test_reshape_extended_dims",), cache_dir=str(tmp_path))
     [task] = tasks(request)
-    header, rows = prepare_models.prepare(request)
+    header, rows = model_jobs.prepare(request)
     assert header.models == ("suite:onnx.test_reshape_extended_dims",)
     with np.load(Path(task.path).with_suffix(".npz")) as archive:
         assert sorted(archive.files) == ["data", "shape"]

@@ -18,10 +18,11 @@ from opscope.base.damage import Damaged
 from opscope.base.stored import DIGESTS
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
+from opscope.harness.jobs.model_jobs import Means, mend, prepare
 from opscope.harness.prepare.inputs import row_golden, row_inputs
 from opscope.harness.prepare.preparation import Preparation, tasks
-from opscope.harness.prepare.prepare_models import mend, merge, prepare
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.manifests import merge
 from opscope.harness.record.records import OpRow
 from opscope.harness.record.stages import ModelStatus
 from opscope.harness.tests.prepare.test_preparation import job_of
@@ -119,7 +120,7 @@ def test_damaged_exports_of_a_read_only_cache_are_made_elsewhere(
 def test_the_parent_imports_neither_jax_nor_numpy(cache: Path) -> None:
     prepare(request_for(cache, "mnist_mlp"))
     code = (
-        "import sys; from opscope.harness.prepare.prepare_models import prepare; import json;"
+        "import sys; from opscope.harness.jobs.model_jobs import prepare; import json;"
         f"prepare(dict(models=['mnist_mlp'], cache_dir={str(cache)!r}));"
         "print(sorted({'jax', 'jaxlib', 'numpy', 'xdsl'} & set(sys.modules)))"
     )
@@ -156,7 +157,7 @@ def test_requested_options_are_part_of_the_key(cache: Path, monkeypatch: pytest.
 
 def test_the_key_covers_every_file_that_the_child_runs() -> None:
     code = (
-        "import sys; from opscope.harness.prepare import argument_files, export, inputs, prepare_child, prepare_models;"
+        "import sys; from opscope.harness.prepare import argument_files, export, inputs, prepare_child, model_jobs;"
         "from opscope.harness.prepare import walk, whole_row; from opscope.harness.prepare.mlir import upcast;"
         "ours = [m.split('.')[1:3] for m in sys.modules if m.startswith(('opscope.harness.', 'opscope.base.'))];"
         "print(*{m[0] if m[0] == 'base' else '/'.join(m) for m in ours})"
@@ -298,7 +299,8 @@ def test_a_model_that_raises_is_a_row_with_its_traceback(cache: Path, tmp_path: 
         "def build(dtype):\n    raise RuntimeError('two\\nlines')\n"
     )
     artifacts = tmp_path / "run" / "artifacts"
-    header, rows = prepare(request_for(cache, str(tmp_path / "raises.py"), "mnist_mlp"), artifacts=artifacts)
+    request = request_for(cache, str(tmp_path / "raises.py"), "mnist_mlp")
+    header, rows = prepare(request, means=Means(artifacts=artifacts))
     assert header.models == ("mnist_mlp",)
     assert rows
     [failed] = header.failed

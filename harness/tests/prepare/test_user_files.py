@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opscope.harness.prepare import prepare_models, user_files
+from opscope.harness.jobs import model_jobs
+from opscope.harness.prepare import user_files
 from opscope.harness.prepare.inputs import row_inputs
 from opscope.harness.prepare.preparation import Preparation
 from opscope.harness.record.errors import InputError
@@ -34,7 +35,7 @@ def request_for(place: Path, word: str, **options: object) -> Preparation:
 def test_a_function_and_its_example_inputs(tmp_path: Path) -> None:
     path = tmp_path / "net.py"
     path.write_text(JAX)
-    header, rows = prepare_models.prepare(request_for(tmp_path, str(path)))
+    header, rows = model_jobs.prepare(request_for(tmp_path, str(path)))
     assert header.models == ("net",)
     product = next(row for row in rows if row.op_name == "stablehlo.dot_general")
     assert [v.tolist() for v in row_inputs(product, header.export_dirs[0])] == [
@@ -42,7 +43,7 @@ def test_a_function_and_its_example_inputs(tmp_path: Path) -> None:
         np.eye(4).tolist(),
     ]
     assert product.frontend.startswith("jax ")
-    header, _ = prepare_models.prepare(request_for(tmp_path, f"{path}:other"))
+    header, _ = model_jobs.prepare(request_for(tmp_path, f"{path}:other"))
     assert header.models == ("net.other",)
 
 
@@ -66,7 +67,7 @@ def test_a_function_and_its_example_inputs(tmp_path: Path) -> None:
 def test_a_file_without_a_model_is_one_line(tmp_path: Path, word: str, text: str, line: str) -> None:
     (tmp_path / "net.py").write_text(text)
     with pytest.raises(InputError, match=line):
-        prepare_models.prepare(request_for(tmp_path, str(tmp_path / word)))
+        model_jobs.prepare(request_for(tmp_path, str(tmp_path / word)))
 
 
 @pytest.mark.parametrize(
@@ -165,7 +166,7 @@ def test_modules_of_every_framework(tmp_path: Path, package: str, text: str) -> 
     if importlib.util.find_spec(package) is None:  # not imported: torchax needs what the frontend does around that
         pytest.skip(f"{package} is not installed")
     (tmp_path / "net.py").write_text(text)
-    header, rows = prepare_models.prepare(request_for(tmp_path, str(tmp_path / "net.py")))
+    header, rows = model_jobs.prepare(request_for(tmp_path, str(tmp_path / "net.py")))
     assert header.by_outcome() == {"ran": 1}
     # The weights are the module's own, not drawn.
     assert not [source for row in rows for source in row.sources if source.kind == "seeded"]
@@ -198,9 +199,9 @@ def test_open_dimensions_take_the_sizes_of_shape(tmp_path: Path, name: str, fram
         pytest.skip(missing)
     subprocess.run([sys.executable, "-c", OPEN[name], str(tmp_path / name)], check=True)
     word = str(tmp_path / name)
-    _, rows = prepare_models.prepare(request_for(tmp_path, word, shape=shape))
+    _, rows = model_jobs.prepare(request_for(tmp_path, word, shape=shape))
     assert [row.inputs[0].shape for row in rows if row.op_name == "stablehlo.tanh"] == [(4, 16)]
     with pytest.raises(InputError, match=r"--shape x=4x15: expected sizes of .*, 16\], got \[4, 15\]"):
-        prepare_models.prepare(request_for(tmp_path, word, shape="x=4x15"))
+        model_jobs.prepare(request_for(tmp_path, word, shape="x=4x15"))
     with pytest.raises(InputError, match=r"expected inputs of fixed shape, got 'x' of .*; try --shape "):
-        prepare_models.prepare(request_for(tmp_path, word))
+        model_jobs.prepare(request_for(tmp_path, word))

@@ -11,8 +11,9 @@ from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.selection import find_op_ids, matches_globs
 from opscope.harness.record.stages import Status
-from opscope.harness.run import finish_run, plan, process_plan, start_run
+from opscope.harness.run import finish_run, ops_again, plan, process_plan, start_run
 from opscope.harness.run.request import Request
+from opscope.harness.run.starting import Start
 from opscope.harness.settings.settings import resolve
 from opscope.harness.tests import run_folder
 from opscope.harness.tests.run_folder import NAMES
@@ -48,14 +49,14 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_again_takes_the_newest_run_and_its_settings(run: Path, tmp_path: Path) -> None:
-    made = start_run.from_run(request(tmp_path, op_ids=(SECOND,)))
+    made = ops_again.from_run(request(tmp_path, op_ids=(SECOND,)))
     assert made.again
     assert made.run_dir == run
     asked = made.orders.context
     assert (asked.backend, asked.options.arch, made.orders.op_timeout) == ("null", "e150", 7.0)
     assert made.orders.attempts == {FIRST: 2, SECOND: 2}
     assert [row.op_id for row in made.rows if made.selects(row)] == [SECOND]
-    anew = start_run.from_run(request(tmp_path, arch="p150"))
+    anew = ops_again.from_run(request(tmp_path, arch="p150"))
     assert anew.orders.context.options.arch == "p150"
 
 
@@ -72,7 +73,7 @@ def test_ids_may_be_shortened_but_not_guessed(run: Path) -> None:
 
 def test_a_missing_run_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no run in \.opscope/runs"):
-        start_run.from_run(request(tmp_path))
+        ops_again.from_run(request(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ def test_globs_name_ops_and_families(glob: str, hit: bool) -> None:
 
 
 def test_a_worker_hears_the_same_plan(run: Path, tmp_path: Path) -> None:
-    made = start_run.from_run(request(tmp_path, ops=("dot*",)))
+    made = ops_again.from_run(request(tmp_path, ops=("dot*",)))
     read_back = plan.RunPlan.from_json(made.as_json())
     assert read_back.orders == made.orders
     assert read_back.rows == made.rows
@@ -104,7 +105,7 @@ def test_ids_of_tests_are_stable() -> None:
 
 def test_closing_accounts_for_every_op(tmp_path: Path) -> None:
     folder = run_folder.write(tmp_path / ".opscope" / "runs" / "r", tests=False)
-    made = plan.RunPlan(start_run.from_run(request(tmp_path)).orders, *store.read_manifest(folder))
+    made = plan.RunPlan(ops_again.from_run(request(tmp_path)).orders, *store.read_manifest(folder))
     closed = finish_run.close(made, {plan.nodeid(run_folder.row(FIRST))}, interrupted=True)
     assert closed.problem == ""
     stored = store.load_run(folder)
@@ -119,7 +120,7 @@ def test_closing_refuses_books_that_do_not_add_up(tmp_path: Path) -> None:
     folder = run_folder.write(tmp_path / ".opscope" / "runs" / "r")
     header, rows = store.read_manifest(folder)
     store.write_manifest(folder, header.model_copy(update={"module_ops": {"m": 7}}), rows)
-    closed = finish_run.close(start_run.from_run(request(tmp_path)), None, interrupted=False)
+    closed = finish_run.close(ops_again.from_run(request(tmp_path)), None, interrupted=False)
     assert "does not add up" in closed.problem
     assert closed.run is not None
     assert "m: 7 ops ≠ 3 uses" in closed.run.ledger_line
@@ -129,7 +130,7 @@ def test_exporters_are_at_work_when_a_new_run_pauses_and_end_if_it_does_not_go_o
     (tmp_path / "made.py").write_text(MODEL)
     asked = request(tmp_path, models=(str(tmp_path / "made.py"),), cache_dir=str(tmp_path / "cache"), backend="null")
     with Claims() as claims:
-        making = start_run.make(asked, lambda event: None, ["pytest"], dry=False, claims=claims)
+        making = start_run.make(Start(asked, lambda event: None, ["pytest"], dry=False, claims=claims))
         next(making)
         until = time.monotonic() + 60
         while not list(tmp_path.glob("cache/modules/*")):

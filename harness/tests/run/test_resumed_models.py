@@ -14,7 +14,7 @@ from opscope.harness.record.optest import unrun_test
 from opscope.harness.record.records import ManifestHeader, ModelFailure, OpRow, Origin, RunRecord, Use
 from opscope.harness.record.stages import ModelStatus, Status
 from opscope.harness.record.store import StoredRun
-from opscope.harness.run import resume, start_run
+from opscope.harness.run import ops_again, resume
 from opscope.harness.tests import run_folder
 from opscope.harness.tests.run.test_plan import request
 from opscope.harness.triage import after_run, from_run
@@ -157,7 +157,7 @@ def test_ops_of_the_complete_models_of_a_run_are_repeated_and_no_others(
         for known in run.rows:
             journal.append(unrun_test(known, run_folder.context(run_dir), Status.SUCCESS, ""))
     ids = {number: f"{number:016x}" for number in range(1, 5)}
-    assert [row.op_id for row in start_run.from_run(request(tmp_path, op_ids=(ids[3],))).selected()] == [ids[3]]
+    assert [row.op_id for row in ops_again.from_run(request(tmp_path, op_ids=(ids[3],))).selected()] == [ids[3]]
     assert from_run.find(ids[3], run_dir, "opscope repro")[2].op_id == ids[3]
     for number, model, way in (
         (1, "a, whose goldens were not all made when", f"try pytest --op-by-op --resume {run_dir}"),
@@ -165,7 +165,7 @@ def test_ops_of_the_complete_models_of_a_run_are_repeated_and_no_others(
         (4, "c, which is prepare_failed in", "try pytest --op-by-op --model c"),
     ):
         for ask in (
-            lambda op_id: start_run.from_run(request(tmp_path, op_ids=(op_id,))),
+            lambda op_id: ops_again.from_run(request(tmp_path, op_ids=(op_id,))),
             lambda op_id: from_run.find(op_id, run_dir, "opscope repro"),
         ):
             with pytest.raises(InputError) as caught:

@@ -9,7 +9,7 @@ import pytest
 
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
-from opscope.harness.run.start_run import run_of_ops
+from opscope.harness.run.ops_again import run_of_ops
 from opscope.harness.tests import run_folder
 from opscope.harness.tests.run_folder import NAMES
 

@@ -21,8 +21,8 @@ from opscope.compiler.target.program import TensorDesc
 from opscope.harness.backends.base import Backend
 from opscope.harness.backends.buda import Buda
 from opscope.harness.backends.reference import Reference
+from opscope.harness.jobs import model_jobs
 from opscope.harness.lanes.ladder import climb
-from opscope.harness.prepare import prepare_models
 from opscope.harness.prepare.preparation import Preparation
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import OpRow, OpTest
@@ -78,7 +78,7 @@ def injected(
 
 
 def targets(models: tuple[str, ...], run_dir: Path) -> Iterator[Target]:
-    header, rows = prepare_models.prepare(Preparation(models))
+    header, rows = model_jobs.prepare(Preparation(models))
     folders = {name: Path(folder) for name, folder in zip(header.models, header.export_dirs, strict=True)}
     ways = [(Reference(), 0), (Reference(), 2), (Buda(), 0)]
     for row in rows:

@@ -18,7 +18,7 @@ import pytest
 from opscope.compiler import api
 from opscope.compiler.target import binary
 from opscope.harness.backends.reference import Reference
-from opscope.harness.prepare import prepare_models
+from opscope.harness.jobs import model_jobs
 from opscope.harness.prepare.inputs import row_golden, row_inputs, row_term_sizes
 from opscope.harness.prepare.preparation import Preparation
 from opscope.harness.record.records import OpRow
@@ -68,7 +68,7 @@ class Op:
 
 
 def compiled(models: tuple[str, ...], dtype: str) -> Iterator[Op]:
-    header, rows = prepare_models.prepare(Preparation(models, dtype=dtype))
+    header, rows = model_jobs.prepare(Preparation(models, dtype=dtype))
     folders = {name: Path(folder) for name, folder in zip(header.models, header.export_dirs, strict=True)}
     board = api.load_board(BOARD)
     for row in rows:

@@ -1,11 +1,14 @@
 """Jobs side by side, each on a thread that mostly waits for its children; they report to the caller's own thread.
 
+A job begins once the jobs that it needs have ended, the first of the list first.
+
 Jobs that together hold more memory than this machine can spare are stopped, the youngest first, and begun again one by
 one once the others have ended. So what a job returns must not depend on how often it was begun.
 """
 
 from __future__ import annotations
 
+import heapq
 import os
 import queue
 import threading
@@ -13,6 +16,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from typing import Any, Generic, TypeVar
 
 from opscope.base.children.process_tree import exact_resident, usage
@@ -20,6 +25,8 @@ from opscope.base.machine import memory_limit
 
 LOOK = 0.2
 """Seconds between two looks at the memory that all jobs hold."""
+MOST_ELSEWHERE = 64
+"""Jobs that wait for other machines at once, each of which has a thread here."""
 EXACT_SHARE = 1 / 20
 """The part of the time that exact looks may take: it takes long to see what many processes share."""
 
@@ -51,23 +58,34 @@ class Turn:
         self._stop.set()
 
 
+@dataclass(frozen=True)
+class Job(Generic[Result]):
+    """A job, and what it waits for."""
+
+    work: Callable[[Turn], Result]
+    needs: Sequence[int] = ()
+    """Numbers of the jobs, all of them before it, that have ended when it begins."""
+    elsewhere: bool = False
+    """Whether it waits for another machine, and so is none of those that are under way on this one."""
+
+
 def side_by_side(
-    jobs: Sequence[Callable[[Turn], Result]],
+    jobs: Sequence[Job[Result]],
     at_once: int,
     on_event: Callable[[Any], None],
     on_postponed: Callable[[int], None] = lambda number: None,
     memory: int | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> list[Result]:
-    """The results of all jobs, in their order, with at most `at_once` of them under way.
+    """The results of all jobs, in their order; the first that has what it needs comes first, `at_once` are under way.
 
     `memory` is how many bytes this process and all its children may hold before a job is postponed (`on_postponed`
     gets its number); None means three quarters of the machine's. Raises what the first job raises, or what `on_event`
     does, or Stopped where `stop` says so, once all jobs under way have ended. A single job, or one at a time, needs no
     thread.
     """
-    if at_once == 1 or len(jobs) == 1:
-        return [job(Turn(on_event, stop)) for job in jobs]
+    if len(jobs) == 1 or (at_once == 1 and not any(job.elsewhere for job in jobs)):
+        return [job.work(Turn(on_event, stop)) for job in jobs]
     return _Crew(jobs, at_once, on_event, on_postponed, memory_limit(memory), stop).run()
 
 
@@ -76,7 +94,7 @@ class _Crew(Generic[Result]):
 
     def __init__(
         self,
-        jobs: Sequence[Callable[[Turn], Result]],
+        jobs: Sequence[Job[Result]],
         at_once: int,
         on_event: Callable[[Any], None],
         on_postponed: Callable[[int], None],
@@ -84,9 +102,15 @@ class _Crew(Generic[Result]):
         stop: Callable[[], bool],
     ) -> None:
         self._stop = stop
-        self._jobs, self._at_once, self._on_event, self._on_postponed = jobs, at_once, on_event, on_postponed
+        self._jobs, self._on_event, self._on_postponed = jobs, on_event, on_postponed
         self._memory = memory
-        self._waiting, self._alone = deque(range(len(jobs))), deque[int]()
+        self._graph = TopologicalSorter({number: job.needs for number, job in enumerate(jobs)})
+        self._graph.prepare()
+        self._room = {False: at_once, True: MOST_ELSEWHERE}
+        """How many jobs are under way at most: on this machine, and elsewhere."""
+        self._ready: dict[bool, list[int]] = {False: [], True: []}
+        """Heaps of the jobs that have what they need."""
+        self._alone = deque[int]()
         self._running: dict[int, Turn] = {}
         """The jobs under way, the youngest last."""
         self._words: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -96,16 +120,13 @@ class _Crew(Generic[Result]):
         """When the memory may be looked at exactly again (time.monotonic)."""
 
     def run(self) -> list[Result]:
-        with ThreadPoolExecutor(self._at_once, thread_name_prefix="side-by-side") as pool:
+        with ThreadPoolExecutor(sum(self._room.values()), thread_name_prefix="side-by-side") as pool:
             try:
                 looked = time.monotonic()
-                while self._waiting or self._alone or self._running:
+                while self._graph.is_active():
                     if self._stop():
                         raise Stopped
-                    while self._waiting and len(self._running) < self._at_once:
-                        self._begin(pool, self._waiting.popleft())
-                    if self._alone and not self._running:
-                        self._begin(pool, self._alone.popleft())
+                    self._begin_what_may(pool)
                     self._next_word()()
                     if time.monotonic() - looked > LOOK:
                         self._spare_memory()
@@ -115,6 +136,19 @@ class _Crew(Generic[Result]):
                     turn.stop()
                 raise  # once the pool's threads have ended
         return [self._results[number] for number in range(len(self._jobs))]
+
+    def _begin_what_may(self, pool: ThreadPoolExecutor) -> None:
+        for number in self._graph.get_ready():
+            heapq.heappush(self._ready[self._jobs[number].elsewhere], number)
+        for elsewhere, ready in self._ready.items():
+            while ready and len(self._under_way(elsewhere)) < self._room[elsewhere]:
+                self._begin(pool, heapq.heappop(ready))
+        if self._alone and not self._under_way(elsewhere=False):
+            self._begin(pool, self._alone.popleft())
+
+    def _under_way(self, elsewhere: bool) -> list[int]:
+        """The jobs under way in one of both places, the youngest last."""
+        return [number for number in self._running if self._jobs[number].elsewhere is elsewhere]
 
     def _next_word(self) -> Callable[[], None]:
         """What is to be done next; after a while nothing."""
@@ -130,7 +164,7 @@ class _Crew(Generic[Result]):
     def _work(self, number: int, turn: Turn) -> None:
         """Does a job, on a thread of its own."""
         try:
-            result = self._jobs[number](turn)
+            result = self._jobs[number].work(turn)
         except Stopped:
             self._words.put(lambda: self._postponed(number))
         except BaseException as error:  # noqa: BLE001 - raised again on the caller's thread
@@ -142,6 +176,7 @@ class _Crew(Generic[Result]):
     def _done(self, number: int, result: Result) -> None:
         del self._running[number]
         self._results[number] = result
+        self._graph.done(number)
 
     def _raised(self, number: int, error: BaseException) -> None:
         del self._running[number]
@@ -154,9 +189,10 @@ class _Crew(Generic[Result]):
 
     def _spare_memory(self) -> None:
         """Stops the youngest of several jobs if all together hold too much."""
-        if len(self._running) < 2 or time.monotonic() < self._next_exact or usage(os.getpid())[0] <= self._memory:
+        here = self._under_way(elsewhere=False)
+        if len(here) < 2 or time.monotonic() < self._next_exact or usage(os.getpid())[0] <= self._memory:
             return
         begun = time.monotonic()
         if exact_resident(os.getpid()) > self._memory:
-            next(reversed(self._running.values())).stop()
+            self._running[here[-1]].stop()
         self._next_exact = time.monotonic() + (time.monotonic() - begun) / EXACT_SHARE

@@ -6,13 +6,14 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from opscope.base.children import side_by_side as module
 from opscope.base.children.call import call
-from opscope.base.children.side_by_side import Stopped, Turn, side_by_side
+from opscope.base.children.side_by_side import Job, Stopped, Turn, side_by_side
 
 
 def waits_for(turn: Turn, is_true: Callable[[], object], seconds: float = 30.0) -> None:
@@ -48,7 +49,7 @@ def test_results_are_in_order_and_no_more_jobs_than_asked_for_are_under_way() ->
         return number * number
 
     results = side_by_side(
-        [lambda turn, number=number: job(number, turn) for number in range(6)],
+        [Job(partial(job, number)) for number in range(6)],
         2,
         lambda event: heard.append((event, threading.get_ident())),
     )
@@ -61,8 +62,8 @@ def test_results_are_in_order_and_no_more_jobs_than_asked_for_are_under_way() ->
 
 def test_one_at_a_time_needs_no_thread() -> None:
     here = threading.get_ident()
-    assert side_by_side([lambda turn: threading.get_ident()] * 3, 1, print) == [here] * 3
-    assert side_by_side([lambda turn: threading.get_ident()], 4, print) == [here]
+    assert side_by_side([Job(lambda turn: threading.get_ident())] * 3, 1, print) == [here] * 3
+    assert side_by_side([Job(lambda turn: threading.get_ident())], 4, print) == [here]
 
 
 @pytest.mark.parametrize("whose", ["job", "listener"])
@@ -87,7 +88,7 @@ def test_an_error_ends_the_other_jobs_and_their_children(whose: str, tmp_path: P
         raise ValueError(event)
 
     with pytest.raises(ValueError, match="no"):
-        side_by_side([long, short], 2, listen)
+        side_by_side([Job(long), Job(short)], 2, listen)
     assert ended == ["stopped"]
     pid = int(mark.read_text())
     waits_for(Turn(print), lambda: not exists(pid))  # its parent has still to wait for it
@@ -109,7 +110,7 @@ def test_the_youngest_job_waits_where_all_together_hold_too_much() -> None:
             waits_for(turn, lambda: False)
         return "second"
 
-    assert side_by_side([first, second], 2, print, postponed.append, memory=1) == ["first", "second"]
+    assert side_by_side([Job(first), Job(second)], 2, print, postponed.append, memory=1) == ["first", "second"]
     assert postponed == [1]
     assert begun.count(0) == 1, "the older job goes on"
     assert begun.count(1) == 2
@@ -118,5 +119,56 @@ def test_the_youngest_job_waits_where_all_together_hold_too_much() -> None:
 def test_no_job_waits_where_what_they_hold_is_the_same_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
     monkeypatch.setattr(module, "exact_resident", lambda pid: looked.append(pid) or 0)
-    jobs = [lambda turn: waits_for(turn, lambda: looked)] * 2
+    jobs = [Job(lambda turn: waits_for(turn, lambda: looked))] * 2
     side_by_side(jobs, 2, print, lambda number: pytest.fail("it was stopped"), memory=1)
+
+
+def test_a_job_begins_once_what_it_needs_has_ended_and_before_later_ones() -> None:
+    begun: list[str] = []
+    slow_may_end = threading.Event()
+
+    def job(name: str, turn: Turn) -> str:
+        begun.append(name)
+        if name == "split slow":
+            waits_for(turn, slow_may_end.is_set)
+        if name == "walk b":
+            slow_may_end.set()
+        return name
+
+    names = ["split slow", "split a", "split b", "walk slow", "walk a", "walk b"]
+    jobs = [Job(partial(job, name), needs=(number - 3,) if number > 2 else ()) for number, name in enumerate(names)]
+    assert side_by_side(jobs, 2, print) == names
+    assert begun == ["split slow", "split a", "split b", "walk a", "walk b", "walk slow"]
+
+
+def test_jobs_elsewhere_take_no_place_of_those_here_and_need_no_memory_of_this_machine() -> None:
+    under_way: set[int] = set()
+    all_there = threading.Barrier(4, timeout=30)
+
+    def away(number: int, turn: Turn) -> None:
+        under_way.add(number)
+        all_there.wait()
+
+    def here(turn: Turn) -> None:
+        all_there.wait()
+
+    jobs = [*(Job(partial(away, number), elsewhere=True) for number in range(3)), Job(here)]
+    side_by_side(jobs, 1, print, lambda number: pytest.fail("it was stopped"), memory=1)
+    assert under_way == {0, 1, 2}
+
+
+def test_what_needs_a_postponed_job_waits_for_its_second_try() -> None:
+    postponed: list[int] = []
+    begun: list[int] = []
+
+    def first(turn: Turn) -> None:
+        waits_for(turn, lambda: postponed)
+
+    def second(turn: Turn) -> None:
+        if not postponed:
+            waits_for(turn, lambda: False)
+        begun.append(1)
+
+    jobs = [Job(first), Job(second), Job(lambda turn: begun.append(2), needs=(1,))]
+    side_by_side(jobs, 2, print, postponed.append, memory=1)
+    assert (postponed, begun) == ([1], [1, 2])

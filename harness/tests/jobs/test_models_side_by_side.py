@@ -9,8 +9,8 @@ import pytest
 
 from opscope.base import stored
 from opscope.harness.cache import export_folder
+from opscope.harness.jobs.model_jobs import Means, prepare
 from opscope.harness.prepare.preparation import Preparation
-from opscope.harness.prepare.prepare_models import prepare
 from opscope.harness.record.records import ManifestHeader, OpRow
 from opscope.harness.record.stages import ModelStatus
 from opscope.harness.tests.prepare.test_prepare import FINE
@@ -30,7 +30,7 @@ def prepared(
 ) -> tuple[ManifestHeader, list[OpRow], dict[str, Any]]:
     """What the preparation of some models in an empty cache gives, without the place of the cache."""
     heard = [] if events is None else events
-    header, rows = prepare(Preparation(models=models, cache_dir=str(cache)), heard.append, at_once=at_once)
+    header, rows = prepare(Preparation(models=models, cache_dir=str(cache)), heard.append, Means(at_once=at_once))
     files = contents(cache, header)
     return export_folder.below(cache, header), rows, files
 

@@ -46,8 +46,6 @@ class AwaitedGoldens:
         has to wait."""
         self._before_waiting = before_waiting
         self._exports = {model: GrowingExport(Path(path)) for model, path in announcements.items()}
-        self._under_way = set(self._exports)
-        """The models whose end `news` has not seen."""
         self._folders, self._final, self._controller = folders, final, controller
         self.waited = 0.0
         """Seconds that this process has waited."""
@@ -106,19 +104,6 @@ class AwaitedGoldens:
             uses = sorted(row.uses, key=lambda use: use.model != model) if reasons else row.uses
             return own.model_copy(update={"uses": tuple(uses)})
         raise NoGoldens(reasons[0])
-
-    def news(self) -> tuple[set[str], set[str]]:
-        """The ops that were announced since the last call, and the models of which the end is known since then."""
-        announced, ended = set[str](), set[str]()
-        for model in list(self._under_way):
-            export = self._exports[model]
-            export.look()
-            announced.update(export.fresh)
-            export.fresh.clear()
-            if export.ended:
-                ended.add(model)
-                self._under_way.discard(model)
-        return announced, ended
 
     def folder(self, row: OpRow) -> str:
         """Where the files are of an op that `now` has returned just before."""

@@ -10,44 +10,43 @@ from typing import Any
 
 import pytest
 
-from opscope.harness.cache.claims import Claims
 from opscope.harness.cache.growing_export import Announcer
+from opscope.harness.jobs import preparing as module
+from opscope.harness.jobs.model_jobs import Means
+from opscope.harness.jobs.preparing import Preparing
 from opscope.harness.prepare.preparation import Preparation
+from opscope.harness.record.manifests import Manifest, merge_all
 from opscope.harness.record.records import ManifestHeader, ModelFailure, OpRow, Use
 from opscope.harness.record.stages import ModelStatus
-from opscope.harness.run import preparing as module
-from opscope.harness.run.preparing import Preparing
 
 ROW = OpRow(op_id="0" * 16, op_name="stablehlo.add", module="ops/0.mlirbc", uses=(Use(model="m", path="main/0"),))
 FAILURE = ModelFailure(model="m", framework="", status=ModelStatus.PREPARE_FAILED, error="timeout")
 CUT_OFF = FAILURE.model_copy(update={"status": ModelStatus.NOT_RUN, "error": "budget: it was at golden"})
 
 
-class FakeModels:
+class FakeJobs:
     """One model, whose goldens fail after its split: at once, or when it may."""
 
     def __init__(self, fails_at_once: bool, may_fail: threading.Event, outcome: ModelFailure = FAILURE) -> None:
         self.fails_at_once, self.may_fail, self.end = fails_at_once, may_fail, outcome
-        self.failure: ModelFailure | None = None
+        self.outcomes: dict[str, ModelFailure] = {}
 
-    def __call__(self, preparation: Any, report: Callable[[Any], None], *rest: Any) -> FakeModels:
-        self.report, self.path = report, Path(rest[3]) / "0.jsonl"
+    def __call__(self, preparation: Any, means: Means, report: Callable[[Any], None], stop: Any) -> FakeJobs:
+        assert means.announcements is not None
+        self.report, self.path = report, means.announcements / "0.jsonl"
         self.tasks = [SimpleNamespace(name="m", announcements=str(self.path), export=None)]
         return self
 
-    def outcome(self, model: str) -> ModelFailure | None:
-        return self.failure
-
-    def prepared(self) -> list[ModelFailure]:
+    def done(self) -> Manifest:
         header = ManifestHeader(models=("m",), export_dirs=("d",), module_ops={"m": 2}, structural={"m": 1})
         Announcer(self.path).split(header, [ROW])
         if not self.fails_at_once:
             self.report({"event": "split", "model": "m"})
             self.may_fail.wait(10)
-        self.failure = self.end
+        self.outcomes["m"] = self.end
         Announcer(self.path).failed("timeout")
         self.report({"event": "failed", "model": "m"})
-        return [self.end]
+        return merge_all([self.end])
 
 
 @pytest.mark.parametrize("fails_at_once", [True, False])
@@ -56,8 +55,8 @@ def test_the_ops_of_a_model_are_those_of_its_split_however_fast_its_goldens_fail
 ) -> None:
     """Or jobs of one sweep would divide different ops."""
     may_fail = threading.Event()
-    monkeypatch.setattr(module, "Models", FakeModels(fails_at_once, may_fail))
-    preparing = Preparing(Preparation(("m",)), Claims(), tmp_path, tmp_path, 1, lambda *_: ())
+    monkeypatch.setattr(module, "ModelJobs", FakeJobs(fails_at_once, may_fail))
+    preparing = Preparing(Preparation(("m",)), tmp_path, Means())
     if fails_at_once:
         preparing._thread.join()
     early = preparing.split(lambda event: None)
@@ -72,8 +71,8 @@ def test_the_ops_of_a_model_are_those_of_its_split_however_fast_its_goldens_fail
 def test_a_model_that_the_budget_cuts_off_is_unfinished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its ops are those of the split, so that it is prepared again by the rest of the run."""
     may_fail = threading.Event()
-    monkeypatch.setattr(module, "Models", FakeModels(False, may_fail, CUT_OFF))
-    preparing = Preparing(Preparation(("m",)), Claims(), tmp_path, tmp_path, 1, lambda *_: ())
+    monkeypatch.setattr(module, "ModelJobs", FakeJobs(False, may_fail, CUT_OFF))
+    preparing = Preparing(Preparation(("m",)), tmp_path, Means())
     early = preparing.split(lambda event: None)
     may_fail.set()
     header, rows = preparing.finish(lambda event: None, early)

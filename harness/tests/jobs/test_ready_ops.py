@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from opscope.harness.cache.growing_export import Announcer, GrowingExport
-from opscope.harness.climb.awaited_goldens import AwaitedGoldens
-from opscope.harness.climb.ready_ops import ReadyOps
+from opscope.harness.jobs.goldens import AwaitedGoldens
+from opscope.harness.jobs.ready_ops import ReadyOps
 from opscope.harness.record.records import OpRow
 from opscope.harness.run import ready_loop
 from opscope.harness.run.items import OpItem

@@ -9,9 +9,9 @@ import pytest
 
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.growing_export import Announcer
-from opscope.harness.climb import ops_to_come
-from opscope.harness.climb.awaited_goldens import AwaitedGoldens
-from opscope.harness.climb.ops_to_come import MOST_BACK, OpsToCome
+from opscope.harness.jobs import ready_ops
+from opscope.harness.jobs.goldens import AwaitedGoldens
+from opscope.harness.jobs.ready_ops import MOST_BACK, OpsToCome
 from opscope.harness.record.records import OpRow
 from opscope.harness.tests.cache.test_growing_export import filled, header, row
 
@@ -54,7 +54,7 @@ class Growing:
 
 @pytest.fixture
 def growing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Growing:
-    monkeypatch.setattr(ops_to_come, "LOOK", 0.0)
+    monkeypatch.setattr(ready_ops, "LOOK", 0.0)
     return Growing(tmp_path)
 
 

@@ -1,7 +1,7 @@
-"""Prepares the models of a run on a thread, so that ops are climbed while the goldens of others are made.
+"""The jobs of a run's models on a thread, so that ops are climbed while the goldens of others are made.
 
 The ops are known once all models are split. Each model that is not complete by then announces the ops that can run
-(`cache/growing_export.py`), to lanes that wait for them (`climb/awaited_goldens.py`).
+(`cache/growing_export.py`), to lanes that wait for them (`jobs/goldens.py`).
 """
 
 from __future__ import annotations
@@ -11,26 +11,21 @@ import queue
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from opscope.base.children.side_by_side import Stopped
 from opscope.base.children.slots import SlotFile
-from opscope.harness.cache.claims import Claims
 from opscope.harness.cache.growing_export import FOLDER, Announcer, GrowingExport
-from opscope.harness.prepare.make_folder import Elsewhere
-from opscope.harness.prepare.preparation import Preparation, Task
-from opscope.harness.prepare.prepare_models import SLOTS, Manifest, Models, merge, merge_all
+from opscope.harness.jobs.model_jobs import SLOTS, Means, ModelJobs
+from opscope.harness.prepare.preparation import Preparation
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.records import ImportCheck, ManifestHeader, ModelFailure
+from opscope.harness.record.manifests import Manifest, merge, merge_all
+from opscope.harness.record.records import ModelFailure
 from opscope.harness.record.stages import ModelStatus
 
 Event = Mapping[str, Any]
-Imports = Callable[
-    [Sequence[Task], ManifestHeader, Callable[[Event], None], Callable[[], bool], SlotFile | None],
-    tuple[ImportCheck, ...],
-]
-"""What holds the prepared models to their frameworks; its last arguments say when to end, and where processes work."""
 OF_A_MODEL = frozenset({"split", "done", "failed"})
 """Events after which more is known of a model."""
 
@@ -38,33 +33,21 @@ OF_A_MODEL = frozenset({"split", "done", "failed"})
 class Preparing:
     """The preparation of a run's models, from now until `finish` or `stop`."""
 
-    def __init__(
-        self,
-        preparation: Preparation,
-        claims: Claims,
-        run_dir: Path,
-        artifacts: Path,
-        at_once: int,
-        imports: Imports,
-        elsewhere: Elsewhere | None = None,
-    ) -> None:
-        """With `elsewhere`, models are walked there, and `at_once` are exported and split here.
-
-        Raises InputError as `prepare_models.prepare` does, OSError for a run folder that cannot be written."""
+    def __init__(self, preparation: Preparation, run_dir: Path, means: Means) -> None:
+        """Raises InputError as `model_jobs.prepare` does, OSError for a run folder that cannot be written."""
         self._folder = run_dir / FOLDER
         shutil.rmtree(self._folder, ignore_errors=True)  # of a run that was killed
         self._folder.mkdir(parents=True)
         self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._stop = threading.Event()
-        self.slots: SlotFile | None = (str(self._folder / SLOTS), at_once) if at_once > 1 else None
+        self.slots: SlotFile | None = (str(self._folder / SLOTS), means.at_once) if means.at_once > 1 else None
         """Of these every process has one that prepares a model or runs an op. None where there is one of each."""
         if self.slots is not None:
             Path(self.slots[0]).touch()  # a disk that refuses it is the run folder's
-        self._models = Models(
-            preparation, self._take, claims, artifacts, at_once, self._folder, self._stop.is_set, self.slots, elsewhere
-        )
-        self._imports, self._elsewhere = imports, elsewhere
-        self._exports = {task.name: GrowingExport(Path(task.announcements)) for task in self._models.tasks}
+        means = replace(means, announcements=self._folder, slots=self.slots)
+        self._jobs = ModelJobs(preparation, means, self._take, self._stop.is_set)
+        self._elsewhere = means.elsewhere
+        self._exports = {task.name: GrowingExport(Path(task.announcements)) for task in self._jobs.tasks}
         self._result: Manifest | None = None
         self._error: BaseException | None = None
         self._ended = False
@@ -79,14 +62,12 @@ class Preparing:
 
     def _work(self) -> None:
         try:
-            header, rows = merge_all(self._models.prepared())
-            checks = self._imports(self._models.tasks, header, self._take, self._stop.is_set, self.slots)
-            self._result = header.model_copy(update={"imports": checks}), rows
+            self._result = self._jobs.done()
         except BaseException as error:  # noqa: BLE001 - raised again on the caller's thread
             self._error = error
-            for task in self._models.tasks:  # nobody may wait for ever
+            for task in self._jobs.tasks:  # nobody may wait for ever
                 announcements = Path(task.announcements)
-                if self._models.outcome(task.name) is None and announcements.exists():
+                if task.name not in self._jobs.outcomes and announcements.exists():
                     with contextlib.suppress(OSError):
                         Announcer(announcements).failed(str(error) or type(error).__name__)
         finally:
@@ -103,14 +84,14 @@ class Preparing:
         """
         for event in self._events_to_come():
             report(event)
-            if event["event"] in OF_A_MODEL and all(self._known(task.name) for task in self._models.tasks):
+            if event["event"] in OF_A_MODEL and all(self._known(task.name) for task in self._jobs.tasks):
                 break
         else:
             return None
         manifests: list[Manifest | ModelFailure] = []
         unfinished = []
-        for task in self._models.tasks:
-            outcome, known = self._models.outcome(task.name), self._exports[task.name]
+        for task in self._jobs.tasks:
+            outcome, known = self._jobs.outcomes.get(task.name), self._exports[task.name]
             if not isinstance(outcome, tuple):
                 known.look()
                 if known.manifest is not None:  # also of one that has failed since: which was faster decides nothing
@@ -134,7 +115,7 @@ class Preparing:
 
     def _known(self, model: str) -> bool:
         """Whether the ops of a model are known, or why there are none."""
-        if self._models.outcome(model) is not None:
+        if self._jobs.outcomes.get(model) is not None:
             return True
         self._exports[model].look()
         return self._exports[model].manifest is not None
@@ -163,14 +144,14 @@ class Preparing:
     def _broken_off(self) -> Manifest:
         """The manifest of a preparation that an error has ended, which is that of each model that it had not made."""
         outcomes = [
-            self._models.outcome(task.name)
+            self._jobs.outcomes.get(task.name)
             or ModelFailure(
                 model=task.name,
                 framework=task.export.framework if task.export else "",
                 status=ModelStatus.PREPARE_FAILED,
                 error=str(self._error),
             )
-            for task in self._models.tasks
+            for task in self._jobs.tasks
         ]
         return merge_all(outcomes)
 
@@ -184,7 +165,7 @@ class Preparing:
         lost: list[Manifest] = []
         unfinished = []
         for model in early[0].models:
-            outcome, failure = self._models.outcome(model), failures.get(model)
+            outcome, failure = self._jobs.outcomes.get(model), failures.get(model)
             if isinstance(outcome, tuple) and failure is None:
                 made.append(outcome)
                 continue

@@ -1,0 +1,210 @@
+"""Starts a new run: its models are prepared, and its folder is written, while lanes load their backends."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import uuid
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from opscope.base import damage
+from opscope.base.file_names import as_text
+from opscope.base.results_folder import make_folder
+from opscope.harness.cache import export_folder
+from opscope.harness.cache.claims import Claims
+from opscope.harness.lanes.flight import Ready
+from opscope.harness.record import run_folders, store
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.manifests import Manifest
+from opscope.harness.record.optest import backend_label, now
+from opscope.harness.record.records import ManifestHeader, OpRow, RunRecord
+from opscope.harness.record.selection import refuse_unmatched, unmatched_globs
+from opscope.harness.record.workflows import SPLIT
+from opscope.harness.run import starting
+from opscope.harness.run.plan import RunPlan
+from opscope.harness.run.process_plan import growing, mending, orders_of, settled, shared
+from opscope.harness.run.request import to_prepare
+from opscope.harness.run.run_lanes import RunLanes
+from opscope.harness.run.starting import Making, Start
+from opscope.harness.scale import costs, shard
+
+if TYPE_CHECKING:
+    from opscope.harness.jobs.preparing import Preparing
+
+
+def started(start: Start) -> Making:
+    """The plan and the lanes of a new run. Pauses once exporters are at work; raises InputError."""
+    for line in start.request.notes:
+        damage.say(line)
+    run = _NewRun(start)
+    try:
+        with run.lanes.closed_on_error():
+            run.begin()
+            yield
+            manifest = run.manifest()
+            return run.plan(*manifest), run.lanes.lanes
+    except BaseException:
+        run.abandon()
+        raise
+
+
+class _NewRun:
+    """A run that starts."""
+
+    def __init__(self, start: Start) -> None:
+        """Claims its folder. Raises InputError for one that is taken or cannot be written."""
+        from opscope.harness.prepare.preparation import tasks
+
+        self._start, request = start, start.request
+        self._started = now()
+        self._preparation = to_prepare(request, started=self._started.timestamp())
+        named = request.named or tasks(self._preparation)
+        self._costs = costs.from_option(request.settings["shard_costs"], request.folder)
+        self._run_dir = request.run_dir or run_folders.default_run_dir(
+            [task.name for task in named], self._started, request.folder
+        )
+        if (self._run_dir / store.RUN_FILE).exists():
+            raise _taken(self._run_dir)
+        caches = export_folder.cache_dir(self._preparation.cache_dir)
+        for where, folder in (("--run-dir", self._run_dir), ("cache folder", caches)):
+            if as_text(place := str(folder)) != place:
+                hint = "a UTF-8 locale (PYTHONUTF8=1), or another folder"
+                raise InputError(where, "a folder whose name is text in this locale", repr(as_text(place)), hint)
+        run_id = f"{self._started:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
+        self._orders = mending(orders_of(request, run_id, self._run_dir, request.settings.values), self._preparation)
+        if not start.dry:
+            _claim(self._run_dir, start.claims)
+        none_yet = ManifestHeader(models=(), export_dirs=(), module_ops={}, structural={})
+        self._folders = {task.name: task.folder for task in named}
+        self.lanes = RunLanes(RunPlan(self._orders, none_yet, ()), self._folders, start.dry)
+        self._preparing: Preparing | None = None
+
+    @property
+    def _climbs_early(self) -> bool:
+        """Whether ops are climbed while goldens of others are made.
+
+        Not where all goldens are needed first, for a model as a whole. Which ops are a share of a sweep is known from
+        the split.
+        """
+        settings = self._start.request.settings
+        return not self._start.dry and settings["workflow"] == SPLIT and not settings["op_by_op_on_fail"]
+
+    def begin(self) -> None:
+        """Begins to prepare the models, and to load the backends."""
+        self.lanes.recall(self._start.cached, start=not self._climbs_early)
+        if not self._start.dry:
+            self._preparing = starting.preparing(self._start, self._preparation, self._orders)
+
+    def manifest(self) -> Manifest:
+        """The models and their ops: as soon as these are known, where they are climbed early."""
+        start, early = self._start, None
+        listener = self.lanes.listener(start.report, exporters_first=self._climbs_early)
+        if self._preparing is None:
+            header, rows = starting.prepared(start, self._preparation, self._orders, listener)
+        else:
+            early = self._preparing.split(listener) if self._climbs_early else None
+            header, rows = early or self._preparing.finish(listener)
+        self._ready: Sequence[Ready] = self.lanes.ready()
+        if early is not None:
+            assert self._preparing is not None
+            slots = self._preparing.slots if self._orders.cluster is None else None  # ops run elsewhere
+            announcements = self._preparing.announcements(header.unfinished)
+            self._orders = growing(self._orders, announcements, rows, start.at_once, slots)
+            return header, rows
+        allowance = self._preparation.allowance
+        of_workflow, rows = starting.by_workflow(start, self._orders, self._ready, (header, rows), allowance)
+        return of_workflow.model_copy(update={"imports": header.imports}), rows
+
+    def plan(self, header: ManifestHeader, rows: list[OpRow]) -> RunPlan:
+        """The plan, which is in the run folder then."""
+        start, request, orders = self._start, self._start.request, self._orders
+        self._folders.update(zip(header.models, header.export_dirs, strict=True))
+        refuse_unmatched(rows, request.ops)
+        for unmatched in unmatched_globs(rows, request.ops):
+            damage.say(str(unmatched))
+        share = shard.share(rows, request.settings["shard"], self._costs) if request.settings["shard"] else None
+        if share is not None:
+            orders = shared(orders, share)
+        if request.settings["op_by_op_on_fail"] and not start.dry:
+            orders = starting.run_whole(start, orders, self._ready, header, request.settings.values)
+        orders = settled(orders, request, rows, self._ready, start.cached, self._started)
+        plan = RunPlan(orders, header, rows, preparing=self._preparing if header.unfinished else None)
+        if not start.dry:
+            if share is not None:
+                shard.write(self._run_dir, share)
+            _write(plan, start, self._started, self._ready)
+        return plan
+
+    def abandon(self) -> None:
+        """Ends the preparation, and removes the run folder if it is empty."""
+        if self._preparing is not None:
+            self._preparing.stop()
+        if not self._start.dry:
+            with contextlib.suppress(OSError):
+                self._run_dir.rmdir()
+
+
+def _claim(run_dir: Path, claims: Claims) -> None:
+    """Creates the run folder and locks it before a model is exported. Raises InputError if it cannot be written, or if
+    another run writes to it or has done so."""
+    probe = run_dir / ".writable"
+    try:
+        make_folder(run_dir)
+        starting.lock(run_dir, claims, "--run-dir", "another folder")
+        if (run_dir / store.RUN_FILE).exists():  # of a run that ended meanwhile
+            raise _taken(run_dir)
+        probe.write_bytes(b"opscope")
+        probe.unlink()
+    except OSError as error:
+        raise store.refused(run_dir, error) from error
+
+
+def _taken(run_dir: Path) -> InputError:
+    return InputError(
+        "--run-dir",
+        "a new folder with --model",
+        f"{run_dir}, which contains a run",
+        "another folder, or --op to run its ops again",
+    )
+
+
+def _versions(plan: RunPlan, ready: Sequence[Ready]) -> dict[str, dict[str, str]]:
+    """What the backends of a run consist of, for each one that says so."""
+    labels = [backend_label(side.orders.context.backend) for side in plan.sides()]
+    return {label: dict(answer.versions) for label, answer in zip(labels, ready, strict=True) if answer.versions}
+
+
+def _anywhere(url: str, folder: Path) -> str:
+    """A URL as it is meant in `folder`: `--resume` may be called in another one, where a file's name means another."""
+    relative = re.fullmatch(r"(sqlite(?:\+\w+)?:///)(?!/|:memory:|file:)(.+)", url, re.DOTALL)
+    return f"{relative[1]}{folder.absolute()}/{relative[2]}" if relative else url
+
+
+def _write(plan: RunPlan, start: Start, started: datetime, ready: Sequence[Ready]) -> None:
+    """Writes run.json and manifest.jsonl."""
+    from opscope.harness.record import origin
+
+    request = start.request
+    options = {
+        **request.settings.masked(),
+        "models": list(request.models),
+        "ops": list(request.ops),
+        "fingerprint": starting.fingerprint(ready),
+    }
+    if options.get("publish"):
+        options["publish"] = _anywhere(options["publish"], request.folder)
+    if versions := _versions(plan, ready):
+        options["versions"] = versions
+    record = RunRecord(
+        run_id=plan.orders.context.run_id,
+        models=plan.header.models,
+        backend=",".join(backend_label(side.orders.context.backend) for side in plan.sides()),
+        arch=plan.orders.context.options.arch,
+        started=started,
+        origin=origin.origin(start.command_line, options),
+    )
+    store.write_manifest(plan.run_dir, export_folder.below(plan.orders.caches, plan.header), plan.rows)
+    store.write_run(plan.run_dir, record)

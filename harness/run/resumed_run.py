@@ -1,0 +1,112 @@
+"""Starts the rest of a run that was killed, interrupted or out of budget (`--resume`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from opscope.harness.cache import export_folder
+from opscope.harness.import_check import hold
+from opscope.harness.limitations import limitation_file
+from opscope.harness.limitations.import_rows import judged_import
+from opscope.harness.record import store
+from opscope.harness.record.optest import now
+from opscope.harness.record.records import ManifestHeader
+from opscope.harness.run import resume, starting
+from opscope.harness.run.plan import RunPlan
+from opscope.harness.run.process_plan import mending, orders_of, settled, shared
+from opscope.harness.run.request import to_prepare
+from opscope.harness.run.run_lanes import RunLanes
+from opscope.harness.run.starting import Start, Started
+from opscope.harness.scale import shard
+
+
+def started(start: Start, run_dir: Path) -> Started:
+    """The plan and the lanes of the rest of a run. Raises InputError if it would not agree with its beginning."""
+    run = _ResumedRun(start, run_dir)
+    with run.lanes.closed_on_error():
+        return run.plan(), run.lanes.lanes
+
+
+class _ResumedRun:
+    """A run that goes on."""
+
+    def __init__(self, start: Start, run_dir: Path) -> None:
+        """Reads it, and claims its folder and exports. Raises InputError."""
+        self._start, self._run_dir, self._started = start, run_dir, now()
+        if start.dry:
+            run = resume.unfinished(run_dir)
+        else:
+            starting.lock(run_dir, start.claims, "--resume")
+            run = store.load_run(run_dir)
+            starting.unseal(run_dir, run.record.run_id)
+        store.refuse_other_values(run.rows, run_dir, "--resume")
+        settings = self._settings = resume.options(run, start.request.settings.values, start.request.settings.sources)
+        models = run.record.origin.options["models"]
+        self._preparation = to_prepare(start.request, settings, models, self._started.timestamp())
+        orders = mending(orders_of(start.request, run.record.run_id, run_dir, settings), self._preparation)
+        self._run = run._replace(header=starting.located(run, orders))
+        selection = resume.selection(run_dir) or ()
+        attempts = resume.attempts(store.read_journal(run_dir))
+        rest: dict[str, Any] = {"resumed": True, "attempts": attempts, "op_ids": selection}
+        orders = replace(orders, **rest, others=tuple(replace(other, **rest) for other in orders.others))
+        share = shard.read(run_dir)
+        self._some = share is not None or bool(selection)
+        """Whether the run has some of its models' ops only."""
+        self._plan = RunPlan(shared(orders, share), self._run.header, self._run.rows)
+        for folder in map(Path, self._run.header.export_dirs):
+            start.claims.hold(folder)
+        self._folders = self._plan.folders
+        self.lanes = RunLanes(self._plan, self._folders)
+
+    def plan(self) -> RunPlan:
+        """The plan for the rest, once all models are there that it needs."""
+        start, cached = self._start, not self._settings["no_cache"]
+        self.lanes.recall(cached)
+        ready = self._ready = self.lanes.ready()
+        self._prepare()
+        run, plan = self._run, self._plan
+        resume.check_backend(run, starting.fingerprint(ready))
+        if self._settings.get("op_by_op_on_fail"):
+            plan = replace(plan, orders=starting.run_whole(start, plan.orders, ready, run.header, self._settings))
+        orders = settled(plan.orders, start.request, run.rows, ready, cached, self._started)
+        if not start.dry:
+            models = run.record.models if set(run.header.models) <= set(run.record.models) else run.header.models
+            going_on = {"models": models, "ended": None, "outcome": "running"}
+            store.write_run(self._run_dir, run.record.model_copy(update=going_on))
+        return replace(plan, orders=orders)
+
+    def _prepare(self) -> None:
+        """Prepares again what is not there, and checks imports that the budget did not reach."""
+        start, before = self._start, self._run
+        run = resume.prepared(before, self._made, some=self._some)
+        self._folders.update(zip(run.header.models, run.header.export_dirs, strict=True))  # of models not reached
+        if run is not before or hold.out_of_time(run.header.imports):
+            if not start.dry:
+                there = export_folder.those_complete(run.header)
+                run = run._replace(header=run.header.model_copy(update={"imports": self._checks(there)}))
+            self._plan = replace(self._plan, header=run.header, rows=run.rows)
+            if not start.dry:
+                header = export_folder.below(self._plan.orders.caches, run.header)
+                store.write_manifest(self._run_dir, header, run.rows)
+        self._run = run
+
+    def _made(self) -> tuple[Sequence[str], ManifestHeader]:
+        """The names of all models, and the header of those that are prepared again."""
+        from opscope.harness.prepare.preparation import tasks
+
+        start, orders = self._start, self._plan.orders
+        listener = self.lanes.listener(start.report)
+        manifest = starting.prepared(start, self._preparation, orders, listener, checks=False)
+        header, _ = starting.by_workflow(start, orders, self._ready, manifest, self._preparation.allowance)
+        return [task.name for task in tasks(self._preparation)], header
+
+    def _checks(self, header: ManifestHeader) -> tuple[Any, ...]:
+        """Each model's check against its own framework."""
+        from opscope.harness.prepare.preparation import tasks
+
+        start, rows = self._start, limitation_file.all_rows(self._plan.orders.limitations)
+        checks = hold.hold(tasks(self._preparation), header, start.claims, start.report, start.at_once)
+        return tuple(judged_import(check, rows) for check in checks)
