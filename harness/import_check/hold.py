@@ -48,25 +48,16 @@ Report = Callable[[dict[str, Any]], None]
 
 
 def hold(
-    tasks: Sequence[Task],
-    header: ManifestHeader,
-    claims: Claims,
-    report: Report,
-    at_once: int = 1,
-    stop: Callable[[], bool] = lambda: False,
-    slots: SlotFile | None = None,
+    tasks: Sequence[Task], header: ManifestHeader, claims: Claims, report: Report, at_once: int = 1
 ) -> list[ImportCheck]:
-    """One check for each model of the header that a framework exported, `at_once` of them side by side.
-
-    Each process that computes for one works in one of `slots`. Raises Stopped where `stop` says so.
-    """
+    """One check for each model of the header that a framework exported, `at_once` of them side by side."""
     by_name = {task.name: task for task in tasks}
     jobs = [
-        Job(partial(kept, task, Path(folder), claims, slots))
+        Job(partial(kept, task, Path(folder), claims, None))
         for model, folder in zip(header.models, header.export_dirs, strict=True)
         if (task := by_name.get(model)) is not None and task.export is not None
     ]
-    return side_by_side(jobs, at_once, report, stop=stop)
+    return side_by_side(jobs, at_once, report)
 
 
 def out_of_time(checks: Sequence[ImportCheck]) -> bool:
@@ -151,24 +142,21 @@ def _check(task: Task, folder: Path, claims: Claims, slots: SlotFile | None, tur
         outcome = in_child("opscope.harness.import_check.compare_child:compare_import", orders)
         if outcome.result is None:
             return _ended(task, outcome, allowance, "the comparison")
-        check = ImportCheck.model_validate(outcome.result)
-        if check.status is ImportStatus.DIFFERS:
-            # In a child of its own: whatever ends it, the difference has been seen and stays.
-            second = Path(temporary, "second")
-            if export.framework == "onnx":
-                second.mkdir()
-                runtime_task = {**framework_task, "folder": str(second)}
-                in_child(
-                    "opscope.models.frontends.through_onnx.onnx_runtime:write", runtime_task, environment=environment
-                )
-            question = {
-                "check": outcome.result,
-                "second": str(second) if (second / own_results.FILE).is_file() else "",
-                **{name: orders[name] for name in ("folder", "own", "cache_dir", "slots")},
-            }
-            answer = in_child("opscope.harness.import_check.compare_child:explain_import", question)
-            check = ImportCheck.model_validate(answer.result or outcome.result)
-    return check
+        if ImportCheck.model_validate(outcome.result).status is not ImportStatus.DIFFERS:
+            return ImportCheck.model_validate(outcome.result)
+        # In a child of its own: whatever ends it, the difference has been seen and stays.
+        second = Path(temporary, "second")
+        if export.framework == "onnx":
+            second.mkdir()
+            runtime_task = {**framework_task, "folder": str(second)}
+            in_child("opscope.models.frontends.through_onnx.onnx_runtime:write", runtime_task, environment=environment)
+        question = {
+            "check": outcome.result,
+            "second": str(second) if (second / own_results.FILE).is_file() else "",
+            **{name: orders[name] for name in ("folder", "own", "cache_dir", "slots")},
+        }
+        answer = in_child("opscope.harness.import_check.compare_child:explain_import", question)
+        return ImportCheck.model_validate(answer.result or outcome.result)
 
 
 def _ended(task: Task, outcome: Outcome, allowance: Allowance, at: str) -> ImportCheck:

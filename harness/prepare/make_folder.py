@@ -59,14 +59,7 @@ class Unpreparable(Exception):
 class Elsewhere(Protocol):
     """Other machines, on which models are walked."""
 
-    def walk(
-        self,
-        task: Task,
-        module: str,
-        temporary: Callable[[], Path],
-        allowance: Allowance,
-        report: Callable[[Event], None],
-    ) -> bool:
+    def walk(self, making: Making, module: str, temporary: Callable[[], Path]) -> bool:
         """Has a model walked whose ops are announced, so that its folder is complete then. False if no machine can.
 
         `module` is the exporter's folder, empty for a StableHLO file; `temporary` makes a folder that exists until the
@@ -155,7 +148,7 @@ def _make_from(making: Making, module: str, claims: Claims) -> None:
                 making.report(event)
 
             walked(replace(making, report=note), module, temporary())
-        elif not elsewhere.walk(task, module, temporary, making.allowance, making.report):
+        elif not elsewhere.walk(making, module, temporary):
             with elsewhere.here(making.allowance):
                 walked(making, module, temporary())
         if task.kept and not making.only_split:

@@ -24,9 +24,8 @@ from opscope.harness.cache import export_folder
 from opscope.harness.cache.growing_export import Announcer
 from opscope.harness.prepare import argument_files
 from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
-from opscope.harness.prepare.make_folder import Event, Unpreparable
+from opscope.harness.prepare.make_folder import Event, Making, Unpreparable
 from opscope.harness.prepare.model_job import handed_over
-from opscope.harness.prepare.preparation import Task
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.scale import cluster_worker, devices, walk_worker
@@ -82,22 +81,15 @@ class Walks:
 
     # --- make_folder.Elsewhere
 
-    def walk(
-        self,
-        task: Task,
-        module: str,
-        temporary: Callable[[], Path],
-        allowance: Allowance,
-        report: Callable[[Event], None],
-    ) -> bool:
+    def walk(self, making: Making, module: str, temporary: Callable[[], Path]) -> bool:
         """Has a model walked on a worker; False if none can. Raises what `make_folder.walked` raises."""
-        lost, why = 0, ""
+        lost, why, allowance = 0, "", making.allowance
         while lost < MOST_LOST:
-            worker, count = self._device(allowance, self._processes.get(task.name, 1))
+            worker, count = self._device(allowance, self._processes.get(making.task.name, 1))
             if not worker:
                 return False
             try:
-                made = _Walk(self, task, module, temporary(), allowance, report, worker, count).made()
+                made = _Walk(self, making, module, temporary(), worker, count).made()
             except _WalkIsLostError as error:
                 lost, why = lost + 1, str(error)
                 continue
@@ -223,22 +215,12 @@ class Walks:
 class _Walk:
     """One try to have one model walked on one worker."""
 
-    def __init__(
-        self,
-        walks: Walks,
-        task: Task,
-        module: str,
-        temporary: Path,
-        allowance: Allowance,
-        report: Callable[[Event], None],
-        worker: str,
-        count: int,
-    ) -> None:
+    def __init__(self, walks: Walks, making: Making, module: str, temporary: Path, worker: str, count: int) -> None:
         """`count` devices of the worker wait for it."""
-        self._count = count
-        self._walks, self._task, self._module, self._temporary = walks, task, module, temporary
-        self._allowance, self._report, self._worker = allowance, report, worker
-        self._announcer = Announcer(Path(task.announcements))
+        self._walks, self._module, self._temporary = walks, module, temporary
+        self._task, self._allowance, self._report = making.task, making.allowance, making.report
+        self._worker, self._count = worker, count
+        self._announcer = Announcer(Path(making.task.announcements))
         self._begun = False
         self._late: float | None = None
         """Since when the model's time is over."""

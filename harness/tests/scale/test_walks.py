@@ -16,7 +16,7 @@ from opscope.base.children.side_by_side import Stopped
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.growing_export import Announcer, GrowingExport
 from opscope.harness.prepare.allowance import Allowance
-from opscope.harness.prepare.make_folder import Unpreparable
+from opscope.harness.prepare.make_folder import Making, Unpreparable
 from opscope.harness.prepare.preparation import Preparation, Task
 from opscope.harness.record.errors import InputError
 from opscope.harness.scale import walk_worker, walks
@@ -93,7 +93,8 @@ class Model:
         return self.making[-1]
 
     def walked(self, walks: Walks, allowance: Allowance | None = None) -> bool:
-        return walks.walk(self.task, "", self.temporary, allowance or Allowance(60.0), lambda event: None)
+        making = Making(self.task, allowance or Allowance(60.0), lambda event: None)
+        return walks.walk(making, "", self.temporary)
 
     def announce(self, tell: Callable[[Json], None], number: int) -> None:
         announcer = Announcer(self.announcements, lambda text: tell({"event": "announce", "text": text}))
