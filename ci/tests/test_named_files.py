@@ -1,0 +1,40 @@
+"""Every file of ours that a document, a configuration or a docstring names is there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+
+from opscope.base.places import HOME
+
+ROOMS = "harness|compiler|simulator|reports|dashboards|models|ci|docs|opscope/base"
+NAMED = re.compile(rf"\b(?:{ROOMS})/[\w/.-]+\.(?:py|md|yaml|sql|sh)\b")
+MADE_UP = {
+    "ci/benchmarks/fit_cycles.py",  # `constants_ARCH.py` is one file for each board
+}
+"""Files that name what is not there for a reason. So do tests of the checks and their trees of files."""
+GONE = {"harness/rooms.py"}
+"""Named in measurements of former revisions."""
+
+pytestmark = pytest.mark.skipif(not (HOME / ".git").exists(), reason="not a checkout")
+
+
+def test_every_file_that_is_named_is_there() -> None:
+    root = HOME
+    listed = subprocess.run(
+        ["git", "ls-files", "*.py", "*.md", "*.yaml", "*.toml", ".ci/*", "Makefile"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    missing = {}
+    for name in listed.stdout.split():
+        if name in MADE_UP or "/tests/" in name:
+            continue
+        names = set(NAMED.findall((root / name).read_text(encoding="utf-8", errors="replace"))) - GONE
+        if absent := {path for path in names if not ((root / path).exists() or (root / "opscope" / path).exists())}:
+            missing[name] = sorted(absent)
+    assert not missing
