@@ -52,9 +52,6 @@ LOOK = 1.0
 _PAUSE = 0.1
 """Seconds between two looks at what a walk waits for."""
 
-KEPT = "split"
-"""Name of the file with a model's split, among those that are sent."""
-
 
 class _WalkIsLostError(Exception):
     """A worker has given no result."""
@@ -295,9 +292,9 @@ class _Walk:
         }
         paths |= dict(zip(names.values(), map(Path, brought.values()), strict=True))
         if (kept := Path(task.kept)).is_file():
-            paths[KEPT] = kept
+            paths[kept.name] = kept  # its own name, which its digest covers
         digests = {name: file_digest(path) for name, path in paths.items()}
-        sent = {"exported": "exported", "kept": KEPT, "files": digests, "brought": names}
+        sent = {"exported": "exported", "kept": kept.name, "files": digests, "brought": names}
         return message | sent, self._sent(paths, digests)
 
     def _needed(self) -> dict[str, Path]:

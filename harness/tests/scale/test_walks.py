@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from opscope.base import stored
 from opscope.base.children.side_by_side import Stopped
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.growing_export import Announcer, GrowingExport
@@ -34,6 +35,8 @@ class Workers:
         self.names, self.devices = list(names), 1
         self.asked: list[str] = []
         self.called: list[str] = []
+        self.files: dict[str, bytes] = {}
+        """What came with the last walk, by its digest."""
 
     def slots(self) -> dict[str, int]:
         return dict.fromkeys(self.names, self.devices)
@@ -51,6 +54,7 @@ class Workers:
         self, function: Any, message: str, files: Any, key: str, worker: str, priority: int = 0, devices: int = 1
     ) -> Future[str]:
         self.asked.append(worker)
+        self.files = files
         task, future = json.loads(message), Future[str]()
         assert (task["walk"], task["processes"]) == (key, devices)
 
@@ -157,11 +161,15 @@ def test_a_worker_that_sees_no_folder_is_sent_the_files(model: Model) -> None:
         if "files" not in task:
             assert task["kept"] == model.task.kept
             return {"blind": True}
-        assert (set(task["files"]), task["kept"]) == ({"exported/module.mlirbc", "split"}, "split")
+        assert set(task["files"]) == {"exported/module.mlirbc", task["kept"]}
+        there = model.folder / "worker" / task["kept"]
+        there.parent.mkdir()
+        there.write_bytes(workers.files[task["files"][task["kept"]]])
+        assert stored.read_bytes(there) == b"its split", "the digest in it covers its name"
         return {"unpreparable": "no"}
 
     model.task = replace(model.task, kept=str(model.folder / "0.split"))
-    (model.folder / "0.split").write_bytes(b"its split")
+    stored.write_bytes(model.folder / "0.split", b"its split")
     (model.folder / "0.jsonl.export").mkdir()
     (model.folder / "0.jsonl.export" / "module.mlirbc").write_bytes(b"module")
     there, workers = cluster("a", answer)
