@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from opscope.harness.prepare.make_folder import CACHE, Making, Unpreparable, wal
 from opscope.harness.prepare.preparation import Task, request_of
 from opscope.harness.record.errors import InputError
 from opscope.harness.scale.blobs import Blobs, is_seen
+from opscope.harness.scale.connection import SMALL_FILE_BYTES
 
 WALKS = "opscope-walks"
 """Dask's topic for what is told of walks."""
@@ -60,6 +61,12 @@ def walk(message: str, files: dict[str, bytes]) -> str:
 def part(key: str, path: str, offset: int, size: int, dask_worker: Any = None) -> bytes:
     """Some bytes of a file that a walk has made here. Raises OSError. Dask fills in `dask_worker`."""
     return _walks(dask_worker).part(key, path, offset, size)
+
+
+def small_files(key: str, paths: Sequence[str], dask_worker: Any = None) -> list[bytes]:
+    """The content of files that a walk has made here, none of which is large. Raises OSError."""
+    walks = _walks(dask_worker)
+    return [walks.part(key, path, 0, SMALL_FILE_BYTES) for path in paths]
 
 
 def drop(key: str, dask_worker: Any = None) -> str:

@@ -12,7 +12,7 @@ import json
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.scale import cluster_worker, devices, walk_worker
 from opscope.harness.scale.blobs import mark
-from opscope.harness.scale.connection import PART_BYTES, Connection, Slots, bring
+from opscope.harness.scale.connection import PART_BYTES, SMALL_FILE_BYTES, Connection, Slots, bring
 from opscope.models.frontends import own_results
 
 MOST_LOST = 3
@@ -48,11 +48,11 @@ MOST_LATE = 60.0
 LOOK = 1.0
 """Seconds between two looks at whether a worker is there."""
 
+SMALL_FILES = PART_BYTES // SMALL_FILE_BYTES
+"""How many small files of a worker travel in one message at most."""
+
 _PAUSE = 0.1
 """Seconds between two looks at what a walk waits for."""
-
-KEPT = "split"
-"""Name of the file with a model's split, among those that are sent."""
 
 
 class _WalkIsLostError(Exception):
@@ -228,6 +228,8 @@ class _Walk:
         """Whether the files travel."""
         self._has: set[str] = set()
         """Files of the export that have come, where they travel."""
+        self._announced: list[str] = []
+        """What was announced while files came: theirs then come together."""
         self._key, self._events = walks.begin()
 
     def made(self) -> bool:
@@ -277,9 +279,9 @@ class _Walk:
         }
         paths |= dict(zip(names.values(), map(Path, brought.values()), strict=True))
         if (kept := Path(task.kept)).is_file():
-            paths[KEPT] = kept
+            paths[kept.name] = kept  # its own name, which its digest covers
         digests = {name: file_digest(path) for name, path in paths.items()}
-        sent = {"exported": "exported", "kept": KEPT, "files": digests, "brought": names}
+        sent = {"exported": "exported", "kept": kept.name, "files": digests, "brought": names}
         return message | sent, self._sent(paths, digests)
 
     def _needed(self) -> dict[str, Path]:
@@ -320,10 +322,13 @@ class _Walk:
             if event is None:
                 until = time.monotonic() + MOST_WAIT
             elif event["event"] == walk_worker.END:
+                self._announce()
                 return
             else:
                 self._allowance.check()
                 self._take(event)
+            if self._events.empty():
+                self._announce()
 
     def _look(self, now: float) -> None:
         """Raises _WalkIsLostError if no answer is to be expected any more."""
@@ -340,35 +345,49 @@ class _Walk:
         """Takes what the child says."""
         self._allowance.note(event)
         if event["event"] == "announce":
-            self._announce(event["text"])
+            self._announced.append(event["text"])
         elif event["event"] == "damage":
             damage.say(event["line"])
         else:
             self._report(event)
 
-    def _announce(self, text: str) -> None:
-        """Writes an op's announcement, once its files are here."""
-        files = {path: FileMark(*values) for path, values in json.loads(text)["files"].items()}
+    def _announce(self) -> None:
+        """Writes the announcements of ops that have come, once the files of these are here."""
+        texts, self._announced = self._announced, []
         if self._apart:
-            for path, expected in files.items():
-                self._fetch(path, expected)
+            values = {path: values for text in texts for path, values in json.loads(text)["files"].items()}
+            self._fetch({path: FileMark(*of_file) for path, of_file in values.items()})
         try:
-            if not self._begun:
-                self._announcer.begin(self._temporary)
-                self._begun = True
-            self._announcer.write(text)
+            for text in texts:
+                if not self._begun:
+                    self._announcer.begin(self._temporary)
+                    self._begun = True
+                self._announcer.write(text)
         except OSError as error:
             raise store.refused(Path(self._task.announcements), error) from error
 
-    def _fetch(self, path: str, expected: FileMark) -> None:
-        """Takes a file that the worker has made. Raises _WalkIsLostError, InputError for a disk that is full here."""
+    def _fetch(self, files: Mapping[str, FileMark]) -> None:
+        """Takes files that the worker has made, small ones many at once: a message takes longer than such a file.
+
+        Raises _WalkIsLostError, InputError for a disk that is full here.
+        """
+        missing = [path for path in files if path not in self._has]
+        small = [path for path in missing if files[path].size <= SMALL_FILE_BYTES]
+        for start in range(0, len(small), SMALL_FILES):
+            paths = small[start : start + SMALL_FILES]
+            for path, content in zip(paths, self._asked(walk_worker.small_files, paths), strict=True):
+                self._keep(path, files[path], [content])
+        for path in missing:
+            if path not in self._has:
+                self._keep(path, files[path], self._parts(path))
+
+    def _keep(self, path: str, expected: FileMark, content: Iterable[bytes]) -> None:
+        """Writes a file that the worker has made. Raises what `_fetch` raises."""
         place = self._temporary / path
-        if path in self._has:
-            return
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
             with place.with_name(f"{place.name}.part").open("wb") as file:
-                for data in self._parts(path):
+                for data in content:
                     file.write(data)
             if stored.mark_of(Path(file.name)) != expected:
                 raise _WalkIsLostError(f"another content of {path}")
@@ -381,15 +400,20 @@ class _Walk:
         """The content of a file that the worker has made. Raises _WalkIsLostError."""
         offset, data = 0, b""
         while offset == 0 or len(data) == PART_BYTES:
-            self._allowance.check()
-            with self._walks.connection() as connection:
-                data = connection.call_on(self._worker, walk_worker.part, self._key, path, offset, PART_BYTES)
-            if data is None:
-                raise _WalkIsLostError(f"no {path} from its worker")
+            data = self._asked(walk_worker.part, path, offset, PART_BYTES)
             if not data:
                 return
             yield data
             offset += len(data)
+
+    def _asked(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What a function of the worker says of this walk. Raises _WalkIsLostError."""
+        self._allowance.check()
+        with self._walks.connection() as connection:
+            answer = connection.call_on(self._worker, function, self._key, *arguments)
+        if answer is None:
+            raise _WalkIsLostError("no files from its worker")
+        return answer
 
     # --- its end
 
@@ -426,8 +450,7 @@ class _Walk:
     def _complete(self) -> None:
         """Takes what has not come yet of an export that is complete on its worker, and completes it here."""
         digests = json.loads(b"".join(self._parts(stored.DIGESTS)))  # not kept: it is for another folder
-        for path, values in digests["files"].items():
-            self._fetch(path, FileMark(*values))
+        self._fetch({path: FileMark(*values) for path, values in digests["files"].items()})
         try:
             export_folder.publish(self._temporary, Path(self._task.folder))
         except OSError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from opscope.base import stored
 from opscope.base.children.side_by_side import Stopped
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.growing_export import Announcer, GrowingExport
@@ -34,6 +35,10 @@ class Workers:
         self.names, self.devices = list(names), 1
         self.asked: list[str] = []
         self.called: list[str] = []
+        self.files: dict[str, bytes] = {}
+        """What came with the last walk, by its digest."""
+        self.content: Callable[[str, Sequence[str]], list[bytes]] = lambda key, paths: []
+        """What a walk has made."""
 
     def slots(self) -> dict[str, int]:
         return dict.fromkeys(self.names, self.devices)
@@ -51,6 +56,7 @@ class Workers:
         self, function: Any, message: str, files: Any, key: str, worker: str, priority: int = 0, devices: int = 1
     ) -> Future[str]:
         self.asked.append(worker)
+        self.files = files
         task, future = json.loads(message), Future[str]()
         assert (task["walk"], task["processes"]) == (key, devices)
 
@@ -65,8 +71,9 @@ class Workers:
             future.set_result(json.dumps(answer))
         return future
 
-    def call_on(self, worker: str, function: Any, *arguments: Any) -> None:
+    def call_on(self, worker: str, function: Any, *arguments: Any) -> list[bytes] | None:
         self.called.append(function.__name__)
+        return self.content(*arguments) if function is walk_worker.small_files else None
 
 
 class Model:
@@ -158,17 +165,46 @@ def test_a_worker_that_sees_no_folder_is_sent_the_files(model: Model) -> None:
         if "files" not in task:
             assert task["kept"] == model.task.kept
             return {"blind": True}
-        assert (set(task["files"]), task["kept"]) == ({"exported/module.mlirbc", "split"}, "split")
+        assert set(task["files"]) == {"exported/module.mlirbc", task["kept"]}
+        there = model.folder / "worker" / task["kept"]
+        there.parent.mkdir()
+        there.write_bytes(workers.files[task["files"][task["kept"]]])
+        assert stored.read_bytes(there) == b"its split", "the digest in it covers its name"
         return {"unpreparable": "no"}
 
     model.task = replace(model.task, kept=str(model.folder / "0.split"))
-    (model.folder / "0.split").write_bytes(b"its split")
+    stored.write_bytes(model.folder / "0.split", b"its split")
     (model.folder / "0.jsonl.export").mkdir()
     (model.folder / "0.jsonl.export" / "module.mlirbc").write_bytes(b"module")
     there, workers = cluster("a", answer)
     with pytest.raises(Unpreparable, match="no"):
         model.walked(there)
     assert (workers.asked, workers.called) == (["a", "a"], ["drop"])
+
+
+def test_small_files_of_ops_that_are_announced_together_travel_together(model: Model) -> None:
+    def answer(task: Json, tell: Callable[[Json], None]) -> Json:
+        if "files" not in task:
+            return {"blind": True}
+        announcer = Announcer(model.announcements, lambda text: tell({"event": "announce", "text": text}))
+        for each in model.rows:
+            announcer.op(elsewhere, each)
+        return {"unpreparable": "no"}
+
+    model.rows = [row(number, "m") for number in range(20)]
+    elsewhere = filled(model.folder / "elsewhere", *model.rows)
+    (here := model.folder / ".making-1").mkdir()
+    (model.folder / "0.jsonl.export").mkdir()
+    there, workers = cluster("a", answer)
+    workers.content = lambda key, paths: [(elsewhere / path).read_bytes() for path in paths]
+    with pytest.raises(Unpreparable, match="no"):
+        there.walk(model.task, "", lambda: here, Allowance(60.0), lambda event: None)
+    asked = 1 + 2 * len(model.rows)
+    assert workers.called == ["small_files"] * -(-asked // walks.SMALL_FILES) + ["drop"]
+    export = GrowingExport(model.announcements)
+    export.look()
+    assert {export.folder_of(each.op_id) for each in model.rows} == {here}
+    assert stored.checked(here, model.rows[-1].golden[0]).read_bytes() == b"what values/19.npy holds"
 
 
 def test_a_model_that_several_processes_may_walk_gets_the_free_devices_of_a_worker(model: Model) -> None:

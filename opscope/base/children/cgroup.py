@@ -47,7 +47,7 @@ def make() -> Cgroup | None:
     parent = _own_folder(os.getpid())
     if parent is None:
         return None
-    group = Cgroup(parent / f"{_PREFIX}{os.getpid()}-{next(_NUMBERS)}")
+    group = Cgroup(parent / f"{_prefix()}{os.getpid()}-{next(_NUMBERS)}")
     try:
         group.folder.mkdir()
     except OSError:
@@ -80,10 +80,21 @@ def _own_folder(_: int) -> Path | None:
     return folder
 
 
+def _prefix() -> str:
+    """How the groups begin whose owners' numbers mean something here: other PID namespaces (containers) may share the
+    cgroups of this machine, and their processes have numbers of their own."""
+    try:
+        namespace = Path("/proc/self/ns/pid").stat().st_ino
+    except OSError:
+        namespace = 0
+    return f"{_PREFIX}ns{namespace}-"
+
+
 def _clear(folder: Path) -> None:
     """Removes the groups of processes that were killed before they could do so."""
+    prefix = _prefix()
     with contextlib.suppress(OSError):
-        for left in list(folder.glob(f"{_PREFIX}*-*")):
-            owner = left.name.removeprefix(_PREFIX).partition("-")[0]
+        for left in list(folder.glob(f"{prefix}*-*")):
+            owner = left.name.removeprefix(prefix).partition("-")[0]
             if owner.isdecimal() and not Path(f"/proc/{owner}").exists():
                 Cgroup(left).kill()

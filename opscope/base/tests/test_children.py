@@ -161,6 +161,25 @@ def test_a_cgroup_is_made_where_this_process_may_write_and_leaves_nothing(
     assert cgroup.make() is None
 
 
+def test_groups_of_dead_processes_are_removed_but_not_those_of_another_pid_namespace(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    own, others = (tmp_path / f"opscope-{space}-{ended.pid}-1" for space in (_own_namespace(), "ns1"))
+    living = tmp_path / f"opscope-{_own_namespace()}-{os.getpid()}-1"
+    killed: list[Path] = []
+    monkeypatch.setattr(cgroup.Cgroup, "kill", lambda group: killed.append(group.folder))
+    for folder in (own, others, living, tmp_path / f"opscope-{ended.pid}-1"):
+        folder.mkdir()
+    cgroup._clear(tmp_path)
+    assert killed == [own]
+
+
+def _own_namespace() -> str:
+    return f"ns{Path('/proc/self/ns/pid').readlink().name.strip('pid:[]')}"
+
+
 def test_a_child_that_cannot_be_started_is_an_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_files() -> None:
         raise OSError(24, "Too many open files")
