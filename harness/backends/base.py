@@ -220,6 +220,8 @@ class Backend(ABC):
     such ops are skipped."""
     cheap_ir: bool = False
     """Whether a failed op may be compiled a second time for its IR: that is quick and gives the same as before."""
+    of_this_project: bool = False
+    """Whether its compiler is this project's, so that its commit is that of this project's checkout."""
     in_op_table: bool = False
     """Whether `opscope ops` shows this backend's expected failures: its ops are those of the op table."""
 

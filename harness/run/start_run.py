@@ -502,6 +502,7 @@ def _write(
     plan: RunPlan, request: Request, started: datetime, command_line: Sequence[str], ready: Sequence[Ready]
 ) -> None:
     """Writes run.json and manifest.jsonl."""
+    from opscope.harness.backends import compiler_commits
     from opscope.harness.record import origin
 
     options = {
@@ -514,13 +515,14 @@ def _write(
         options["publish"] = _anywhere(options["publish"], request.folder)
     if versions := _versions(plan, ready):
         options["versions"] = versions
+    compilers = compiler_commits.commits([side.orders.context.backend for side in plan.sides()], request.folder)
     record = RunRecord(
         run_id=plan.orders.context.run_id,
         models=plan.header.models,
         backend=",".join(backend_label(side.orders.context.backend) for side in plan.sides()),
         arch=plan.orders.context.options.arch,
         started=started,
-        origin=origin.origin(command_line, options),
+        origin=origin.origin(command_line, options, request.folder, compilers),
     )
     store.write_manifest(plan.run_dir, export_folder.below(plan.orders.caches, plan.header), plan.rows)
     store.write_run(plan.run_dir, record)

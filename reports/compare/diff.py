@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from opscope.harness.record.isolation import Artefact
+from opscope.harness.record.origin import SOURCE
 from opscope.harness.record.stages import Status
 from opscope.reports.compare.outcomes import Outcome, RunView
 
@@ -357,7 +358,7 @@ def changes(a: RunView, b: RunView) -> list[dict[str, Any]]:
     pairs: list[tuple[str, Any, Any]] = [
         ("compiler", str(a.origin["compiler"]), str(b.origin["compiler"])),
         ("compiler revision", _revision(a, "backend_"), _revision(b, "backend_")),
-        ("opscope revision", _revision(a), _revision(b)),
+        ("revision", _revision(a), _revision(b)),
         ("backend", a.backend, b.backend),
         ("arch", a.arch, b.arch),
         ("models", _only(a.models, b.models), _only(b.models, a.models)),
@@ -369,7 +370,8 @@ def changes(a: RunView, b: RunView) -> list[dict[str, Any]]:
         ("options", a.origin["options"], b.origin["options"]),
     ):
         pairs += [
-            (f"{kind[:-1]} {name}", old.get(name), new.get(name)) for name in sorted({*old, *new}) if name != "versions"
+            (f"{kind[:-1]} {name}", old.get(name), new.get(name))
+            for name in sorted({*old, *new} - {"versions", "revision", "branch", SOURCE})
         ]
     return [{"what": what, "a": old, "b": new} for what, old, new in pairs if old != new]
 

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+from opscope.harness.record.commits.ci_variables import ci_job
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.origin import ci_job
 from opscope.harness.record.run_folders import runs_root
 from opscope.harness.record.store import write_whole
 from opscope.reports.compare.owned import Owned
@@ -79,7 +79,7 @@ def deliver(
     notes += more
     verdict = verdict_of(results, delivered, config.policy)
     title = f"{night.name} {night.label}: {headline(results, verdict)}"
-    job = ci_job(environment)[1]
+    job = ci_job(environment).url
     links += [("job", job)] if job else []
     page = markdown.Page(title, results, verdict, delivered, notes, links)
     summary = markdown.text(page)
