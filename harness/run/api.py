@@ -212,7 +212,9 @@ def run_op_by_op(
             origin=origin(
                 ("opscope.harness.run.api.run_op_by_op", label),
                 {**stored, "models": list(models)},
-                compilers=compiler_commits.commits(names, Path.cwd()),
+                compilers=compiler_commits.commits(
+                    {name: lane.ready().commit for name, lane in zip(names, lanes, strict=True)}, Path.cwd()
+                ),
             ),
         )
         store.write_manifest(folder, export_folder.below(caches, header), rows)

@@ -515,7 +515,10 @@ def _write(
         options["publish"] = _anywhere(options["publish"], request.folder)
     if versions := _versions(plan, ready):
         options["versions"] = versions
-    compilers = compiler_commits.commits([side.orders.context.backend for side in plan.sides()], request.folder)
+    compilers = compiler_commits.commits(
+        {side.orders.context.backend: answer.commit for side, answer in zip(plan.sides(), ready, strict=True)},
+        request.folder,
+    )
     record = RunRecord(
         run_id=plan.orders.context.run_id,
         models=plan.header.models,
