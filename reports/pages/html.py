@@ -199,7 +199,7 @@ def origin(record: RunRecord) -> list[tuple[str, str]]:
         ("branch", source.branch),
         ("repository", str(source_of(source.options).get("url", ""))),
         ("author", str(source_of(source.options).get("author", ""))),
-        ("backend revision", f"{source.backend_revision}{' (changed since)' if source.backend_dirty else ''}"),
+        ("compiler revision", f"{source.backend_revision}{' (changed since)' if source.backend_dirty else ''}"),
         ("CI job", " ".join(filter(None, (source.ci_job, source.ci_url)))),
         ("host", source.host),
         ("CPU", source.cpu),
