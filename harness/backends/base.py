@@ -220,6 +220,13 @@ class Backend(ABC):
     such ops are skipped."""
     cheap_ir: bool = False
     """Whether a failed op may be compiled a second time for its IR: that is quick and gives the same as before."""
+    revision: str | Callable[[], str] = ""
+    """The compiler's own commit, or a method that returns it: nights then carry it in place of the commit of the tested
+    folder. `-dirty` or `+` at its end says that files differ from it. It is no part of a verdict's key."""
+    repository: str = ""
+    """Page of the compiler's repository, `https://host/owner/name`, for links to its commits."""
+    of_this_project: bool = False
+    """Whether its compiler is this project's, so that its commit is that of this project's checkout."""
     in_op_table: bool = False
     """Whether `opscope ops` shows this backend's expected failures: its ops are those of the op table."""
 

@@ -31,6 +31,7 @@ class Buda(Backend):
 
     name = "buda"
     lasting = True
+    of_this_project = True
     forkable = True
     compile_depths = NAMES
     stages = (*map(Stage, DEPTHS), Stage.RUN)

@@ -22,6 +22,8 @@ from opscope.harness.record.stages import Stage
 
 OUTPUT_HEAD, OUTPUT_TAIL = 1 << 20, 1 << 16
 """Bytes of a tool's output that are kept from its beginning and from its end."""
+REVISION_SECONDS = 10.0
+"""How long the command for the compiler's commit may take."""
 _SHELL = {128 + number: number for number in (4, 6, 7, 8, 9, 11)}
 """Exit codes of a shell whose command was killed by a signal."""
 
@@ -34,6 +36,7 @@ class Command(Backend):
         self._file: CommandFile = read(Path(path))
         self.name = self._file.name
         self.stages = tuple(stage.stage for stage in self._file.stages)
+        self.repository = self._file.repository
         self._commands = {stage.stage: stage for stage in self._file.stages}
         self._files: OpFiles | None = None
 
@@ -70,6 +73,32 @@ class Command(Backend):
             )
             parts.append((done.stdout + done.stderr).decode(errors="replace"))
         return f"{self.name}-{words_digest(*parts, digits=16)}"
+
+    def revision(self) -> str:
+        """What the file's command for the compiler's commit prints. Raises ValueError if it fails or takes too long."""
+        words = self._file.revision
+        if not words:
+            return ""
+        command = " ".join(words)
+        try:
+            done = subprocess.run(
+                [_tool_path(words[0]) or words[0], *words[1:]],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                env=self._environment(),
+                cwd=self._file.path.parent.resolve(),
+                timeout=REVISION_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise ValueError(f"nothing from `{command}` within {REVISION_SECONDS:.0f} s") from None
+        except OSError as error:
+            raise ValueError(f"`{command}`: {error.strerror or error}") from None
+        output = done.stdout.decode(errors="replace")
+        if done.returncode or not output.strip():
+            said = _error_line(done.stderr.decode(errors="replace")) or "no output"
+            raise ValueError(f"exit code {done.returncode} from `{command}`: {said}")
+        return output
 
     def climb(self, stage: Stage, job: Job) -> None:
         """Runs the stage's command. Raises StageError with the tool's own message, StageCrashError if it crashed."""

@@ -14,9 +14,13 @@ from typing import Any, NamedTuple
 
 from opscope.harness.backends import registry
 from opscope.harness.backends.base import Backend, BackendError, StageError
+from opscope.harness.record.commits.checkout import web_url
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.verdict.target import Target
+
+MOST = 200
+"""Characters of a revision, and of the reason why there is none."""
 
 
 class Opened(NamedTuple):
@@ -25,6 +29,8 @@ class Opened(NamedTuple):
     target: Target
     fingerprint: str
     versions: dict[str, str]
+    commit: dict[str, str]
+    """Its own commit: `revision`, `dirty`, `url`; or the `problem` that kept it from naming one."""
 
 
 def load(name: str) -> Backend:
@@ -50,7 +56,26 @@ def open_(name: str, backend: Backend, options: ResultOptions) -> Opened:
     warm_up(name, backend, options)
     with as_input_error(name, "versions() without an error"):
         versions = {str(part): str(version) for part, version in backend.versions().items()}
-    return Opened(target, fingerprint, versions)
+    return Opened(target, fingerprint, versions, own_commit(name, backend))
+
+
+def own_commit(name: str, backend: Backend) -> dict[str, str]:
+    """The commit that a backend names as its compiler's, or the `problem` with it as a line; empty if it names none."""
+    named: Any = getattr(backend, "revision", "")
+    try:
+        text = str(named() if callable(named) else named or "")
+    except Exception as error:  # noqa: BLE001  a run does not end because nobody knows its compiler's commit
+        traceback.print_exc()
+        reason = " ".join(str(error).split()) or type(error).__name__
+        line = f"--backend {name}: expected its revision, got {reason[:MOST]}; the tested folder's is stored"
+        return {"problem": line}
+    line = "".join(character for character in next(iter(text.splitlines()), "") if character.isprintable()).strip()
+    revision = line.removesuffix("-dirty").removesuffix("+")[:MOST]
+    if not revision:
+        return {}
+    url = web_url(str(getattr(backend, "repository", "") or ""))
+    dirty = "yes" if line[:MOST] != revision else ""
+    return {key: value for key, value in (("revision", revision), ("dirty", dirty), ("url", url)) if value}
 
 
 def warm_up(name: str, backend: Backend, options: ResultOptions) -> None:

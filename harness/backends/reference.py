@@ -44,6 +44,7 @@ class Reference(Backend):
     lasting = True
     takes_apart = True
     cheap_ir = True
+    of_this_project = True
     in_op_table = True
     forkable = True
     runs_meshes = True

@@ -7,7 +7,7 @@ import platform
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -71,7 +71,13 @@ def examine_backend(settings: Resolved, name: str) -> list[Finding]:
         Finding("backend", "fingerprint", True, ready.fingerprint),
         Finding("backend", "card", True, f"{ready.card_type}, floats {ready.data_format or 'as in the op'}"),
         *(Finding("version", part, True, version) for part, version in ready.versions.items()),
+        *([Finding("backend", "commit", True, commit)] if (commit := _commit(ready.commit)) else []),
     ]
+
+
+def _commit(commit: Mapping[str, str]) -> str:
+    """The commit that a backend names as its compiler's, or why it names none."""
+    return commit.get("problem") or " ".join(filter(None, (commit.get("revision"), commit.get("url"))))
 
 
 def _steps(name: str) -> Iterator[str]:

@@ -223,7 +223,9 @@ def _of_the_run(context: RunContext, ready: Ready) -> dict[str, Any]:
         "version": (VERSION, SCHEMA_VERSION),
         "backend": backend_label(context.backend),
         "asked": context.options.decisive(Decides.COMPILATION, Decides.CLIMB),
-        "ready": {name: value for name, value in asdict(ready).items() if value or name != "versions"},
+        "ready": {
+            name: value for name, value in asdict(ready).items() if name != "commit" and (value or name != "versions")
+        },
     }
 
 

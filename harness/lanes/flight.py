@@ -37,6 +37,8 @@ class Ready:
     """Whether its output while an op fails to compile belongs to the diagnostic."""
     versions: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Name -> version of what the backend consists of, where it says so."""
+    commit: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
+    """The compiler's own commit, where the backend names one (harness/backends/life.py). No part of a verdict's key."""
 
 
 @dataclass

@@ -52,7 +52,7 @@ def serve(parent: Parent) -> None:
             _check_until(context, backend.stages)
             digest = f"{tolerance.VERSION}-{verdict_fingerprint.of_verdicts(name)}"
             context, began_in = _in_own_folder(context, first.get("folder"))
-            target, fingerprint, versions = life.open_(name, backend, context.options)
+            target, fingerprint, versions, commit = life.open_(name, backend, context.options)
             gc_pause.set_aside()  # what was imported stays, so no collection during an op needs to walk it
     except InputError as error:
         parent.send({"input_error": _words(error)})
@@ -79,6 +79,7 @@ def serve(parent: Parent) -> None:
                 "stage_files": {str(stage): pattern for stage, pattern in backend.stage_files.items()},
                 "writes_diagnostics": backend.writes_diagnostics,
                 "versions": versions,
+                "commit": commit,
             },
             "closes": type(backend).close is not Backend.close,
         }

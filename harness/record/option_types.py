@@ -188,6 +188,8 @@ Mesh = Annotated[
     Text, Field(pattern=r"^[1-9]\d{0,2}(x[1-9]\d{0,2})*$"), expects("the sizes of a mesh of devices", "2x4")
 ]
 """`2x4`: the sizes of a mesh's axes."""
+Ref = Annotated[Text, Field(pattern=r"^[^\s\x00-\x1f]{1,200}$"), expects("a name without spaces", "a1b2c3d")]
+"""The name of a commit or of a branch."""
 Scheduler = Annotated[
     Text,
     Field(pattern=r"^(tcp|tls|ws|wss)://\S+:\d+/?$"),

@@ -1,14 +1,15 @@
 """Where a run came from: revision, CI job, machine, versions, command line and options.
 
-Reads the versions of packages without importing them.
+The commit is that of the user's repository: the folder in which the run was started. A backend may name its own, and
+one of this project has that of this project's checkout. Reads the versions of packages without importing them.
 """
 
 from __future__ import annotations
 
 import os
 import platform
-import subprocess
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -17,6 +18,8 @@ from typing import Any
 from opscope.base.file_names import as_text
 from opscope.base.places import HOME
 from opscope.base.plugins import version
+from opscope.harness.record.commits.checkout import checkout, git_folder
+from opscope.harness.record.commits.ci_variables import ci_job
 from opscope.harness.record.masking import mask_url, masked
 from opscope.harness.record.records import Origin
 
@@ -24,59 +27,101 @@ PACKAGES = ("opscope", "jax", "jaxlib", "numpy", "ml_dtypes", "xdsl", "pydantic"
 """Distributions whose versions a run stores."""
 
 
-def origin(command_line: Iterable[str], options: Mapping[str, Any], backend_root: Path | None = None) -> Origin:
-    """The origin of a run that starts now. `backend_root` is the checkout of a backend outside this project."""
-    revision, dirty, branch = git_state(HOME)
-    backend = git_state(backend_root) if backend_root else (revision, dirty, branch)
-    job, url, ci_branch = ci_job(os.environ)
+SOURCE = "source"
+"""Key in a run's options of what is known of its commits beside `revision`, `dirty` and `branch`: `url` and `author` of
+the folder's, and `compilers`, label of a backend -> the commit that it names as its own."""
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A commit, of the tested folder or of a compiler."""
+
+    revision: str = ""
+    dirty: bool = False
+    """Whether files differ from it."""
+    branch: str = ""
+    author: str = ""
+    url: str = ""
+    """Page of its repository; empty if that is not known."""
+
+
+def origin(
+    command_line: Iterable[str],
+    options: Mapping[str, Any],
+    folder: Path | None = None,
+    compilers: Mapping[str, Commit] | None = None,
+) -> Origin:
+    """The origin of a run that starts now in `folder`, by default the working folder.
+
+    `compilers` holds each backend's own commit, by its label; one without a revision has that of the folder.
+    """
+    folder = Path.cwd() if folder is None else folder
+    commit = commit_of_folder(folder, options.get("revision") or "", options.get("branch") or "")
+    job = ci_job(os.environ)
+    compilers = {label: own if own.revision else commit for label, own in (compilers or {}).items()}
+    revisions = dict.fromkeys(own.revision for own in compilers.values()) or {commit.revision: None}
+    named = {
+        label: {"revision": own.revision, "dirty": own.dirty, "url": own.url}
+        for label, own in compilers.items()
+        if own is not commit
+    }
+    source = {"url": commit.url, "author": commit.author, "compilers": named}
+    source = {name: value for name, value in source.items() if value}
     return Origin(
-        revision=revision,
-        dirty=dirty,
-        branch=branch or ci_branch,
-        backend_revision=backend[0],
-        backend_dirty=backend[1],
-        ci_job=job,
-        ci_url=url,
+        revision=commit.revision,
+        dirty=commit.dirty,
+        branch=commit.branch,
+        backend_revision=",".join(filter(None, revisions)),
+        backend_dirty=any(own.dirty for own in compilers.values()) if compilers else commit.dirty,
+        ci_job=job.name,
+        ci_url=job.url,
         host=platform.node(),
         cpu=cpu_name(),
         python=platform.python_version(),
         versions=versions(),
         command_line=tuple(as_text(mask_url(word)) for word in command_line),
-        options=masked(options),
+        options=masked({**options, **({SOURCE: source} if source else {})}),
     )
 
 
-def git_state(folder: Path) -> tuple[str, bool, str]:
-    """(revision, whether files differ from it, branch) of a checkout; empty if it is none or git is missing."""
-    try:
-        answer = subprocess.run(
-            ["git", "-C", str(folder), "status", "--porcelain=v2", "--branch", "--untracked-files=no"],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
-        )
-    except (OSError, subprocess.SubprocessError):
-        return "", False, ""
-    heads = dict(line[2:].split(" ", 1) for line in answer.stdout.splitlines() if line.startswith("# branch."))
-    dirty = any(not line.startswith("#") for line in answer.stdout.splitlines())
-    revision, branch = heads.get("branch.oid", ""), heads.get("branch.head", "")
-    return ("" if revision == "(initial)" else revision), dirty, ("" if branch == "(detached)" else branch)
+def source_of(options: object) -> dict[str, Any]:
+    """What a run's options say of its commits; empty for older runs, and where they are damaged."""
+    source = options.get(SOURCE) if isinstance(options, dict) else None
+    return source if isinstance(source, dict) else {}
 
 
-def ci_job(environment: Mapping[str, str]) -> tuple[str, str, str]:
-    """(job, URL, branch) as GitHub Actions names them in `environment`; empty elsewhere."""
-    if environment.get("GITHUB_ACTIONS") != "true":
-        return "", "", ""
-    words = [environment.get(name, "") for name in ("GITHUB_WORKFLOW", "GITHUB_JOB", "GITHUB_RUN_ID")]
-    server, repository = environment.get("GITHUB_SERVER_URL", ""), environment.get("GITHUB_REPOSITORY", "")
-    url = f"{server}/{repository}/actions/runs/{words[2]}" if server and repository else ""
-    attempt = environment.get("GITHUB_RUN_ATTEMPT", "1")
-    if url and attempt != "1":
-        url += f"/attempts/{attempt}"
-    branch = environment.get("GITHUB_HEAD_REF") or environment.get("GITHUB_REF_NAME", "")
-    return "/".join(filter(None, words)), mask_url(url), branch
+def commit_of_folder(
+    folder: Path, revision: str = "", branch: str = "", environment: Mapping[str, str] = os.environ
+) -> Commit:
+    """The commit that is tested in `folder`.
+
+    What the user names comes first, then what the CI system says of its job, then git.
+    """
+    here, job = checkout(folder), ci_job(environment)
+    about = job.is_about(here, folder)
+    if not revision:
+        checked_out = not about or not job.revision or here.revision in (job.revision, *job.also)
+        revision = here.revision if checked_out else job.revision
+    same = here.revision == revision
+    return Commit(
+        revision=revision,
+        dirty=here.dirty and same,
+        branch=branch or (job.branch if about else "") or here.branch,
+        author=(job.author if about and revision == job.revision else "") or (here.author if same else ""),
+        url=here.url or (job.repository if about else ""),
+    )
+
+
+def own_commit(folder: Path) -> Commit:
+    """The commit of this project's checkout, for its own compilers that run in `folder`.
+
+    Empty if that is the same checkout, and for an installed package, whose version is all there is.
+    """
+    # A virtual environment may lie in the checkout of another project.
+    if not (HOME / ".git").exists() or git_folder(folder) == git_folder(HOME):
+        return Commit()
+    here = checkout(HOME)
+    return Commit(here.revision, here.dirty, here.branch, here.author, here.url)
 
 
 @cache

@@ -24,7 +24,7 @@ from pydantic import ValidationError
 
 from opscope.base import damage
 from opscope.base.results_folder import make_folder
-from opscope.harness.backends import compiler_options, registry
+from opscope.harness.backends import compiler_commits, compiler_options, registry
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
 from opscope.harness.climb.climber import Climber, Terms
@@ -207,7 +207,13 @@ def run_op_by_op(
             backend=",".join(map(backend_label, names)),
             arch=result_options.arch,
             started=started,
-            origin=origin(("opscope.harness.run.api.run_op_by_op", label), {**stored, "models": list(models)}),
+            origin=origin(
+                ("opscope.harness.run.api.run_op_by_op", label),
+                {**stored, "models": list(models)},
+                compilers=compiler_commits.commits(
+                    {name: lane.ready().commit for name, lane in zip(names, lanes, strict=True)}, Path.cwd()
+                ),
+            ),
         )
         store.write_manifest(folder, export_folder.below(caches, header), rows)
         store.write_run(folder, record)

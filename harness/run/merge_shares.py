@@ -18,6 +18,7 @@ from opscope.harness.cache.claims import in_use
 from opscope.harness.record import artifacts, store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, backend_label, repro_line, unrun_test
+from opscope.harness.record.origin import SOURCE
 from opscope.harness.record.records import OpRow, OpTest, RunRecord
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Status
@@ -27,7 +28,7 @@ from opscope.harness.scale import shard
 
 WHERE = "opscope merge"
 
-OF_THE_SHARE = FREE | {"shard", "shard_costs", "cache_dir", "cluster"}
+OF_THE_SHARE = FREE | {"shard", "shard_costs", "cache_dir", "cluster", SOURCE}
 """Options that may differ between shares, because they affect no record."""
 
 PARTIAL = "partial"

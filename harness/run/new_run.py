@@ -185,6 +185,7 @@ def _anywhere(url: str, folder: Path) -> str:
 
 def _write(plan: RunPlan, start: Start, started: datetime, ready: Sequence[Ready]) -> None:
     """Writes run.json and manifest.jsonl."""
+    from opscope.harness.backends import compiler_commits
     from opscope.harness.record import origin
 
     request = start.request
@@ -198,13 +199,15 @@ def _write(plan: RunPlan, start: Start, started: datetime, ready: Sequence[Ready
         options["publish"] = _anywhere(options["publish"], request.folder)
     if versions := _versions(plan, ready):
         options["versions"] = versions
+    named = {side.orders.context.backend: answer.commit for side, answer in zip(plan.sides(), ready, strict=True)}
+    compilers = compiler_commits.commits(named, request.folder)
     record = RunRecord(
         run_id=plan.orders.context.run_id,
         models=plan.header.models,
         backend=",".join(backend_label(side.orders.context.backend) for side in plan.sides()),
         arch=plan.orders.context.options.arch,
         started=started,
-        origin=origin.origin(start.command_line, options),
+        origin=origin.origin(start.command_line, options, request.folder, compilers),
     )
     store.write_manifest(plan.run_dir, export_folder.below(plan.orders.caches, plan.header), plan.rows)
     store.write_run(plan.run_dir, record)

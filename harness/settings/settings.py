@@ -25,6 +25,7 @@ from opscope.harness.record.option_types import (
     Duration,
     File,
     Flag,
+    Ref,
     Scheduler,
     Seconds,
     Server,
@@ -196,6 +197,14 @@ SETTINGS: tuple[Setting, ...] = (
         type=Server,
         metavar="URL",
     ),
+    Setting(
+        "revision",
+        "Commit that is tested, as records, nights and `opscope diff` name it; default: what the CI system says, else "
+        "the commit of the git checkout in which the run is started.",
+        type=Ref,
+        metavar="COMMIT",
+    ),
+    Setting("branch", "Branch that is tested; default: as for --revision.", type=Ref, metavar="NAME"),
     Setting(
         "publish", "Database to publish the run to; default: .opscope/opscope.sqlite.", metavar="URL", optional=True
     ),

@@ -77,6 +77,9 @@ def _op(details: Details, page: Page) -> None:
         others = len(error.failures) - 1
         more = f" and {others} other{'s' if others > 1 else ''}" if others else ""
         page.prose(f"{error.first['label']} on {error.first['arch']}{more}: {error.first['error_message']}")
+    for since in details["since"]:
+        commits = "  ".join(filter(None, (since["range"], since["url"])))
+        page.prose(f"wrong on {since['on']} since {since['night']}{f', commits {commits}' if commits else ''}")
     _narrowed(details, page)
     _explained(details, page)
     if details["repro"]:

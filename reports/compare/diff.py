@@ -13,7 +13,9 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from opscope.harness.record.isolation import Artefact
+from opscope.harness.record.origin import SOURCE
 from opscope.harness.record.stages import Status
+from opscope.reports.compare.commit_range import CommitRange, range_of
 from opscope.reports.compare.outcomes import Outcome, RunView
 
 
@@ -118,6 +120,11 @@ class Diff:
     notes: tuple[str, ...]
     isolation: tuple[Artefact, ...] = ()
     """Ops whose verdicts differ, if one run has ops alone and the other models as one program."""
+
+    @property
+    def since(self) -> CommitRange | None:
+        """The commits between the two runs; None where neither has one."""
+        return range_of(self.a.origin, self.a.backend, self.b.origin, self.b.backend)
 
     @property
     def news(self) -> int:
@@ -357,7 +364,7 @@ def changes(a: RunView, b: RunView) -> list[dict[str, Any]]:
     pairs: list[tuple[str, Any, Any]] = [
         ("compiler", str(a.origin["compiler"]), str(b.origin["compiler"])),
         ("compiler revision", _revision(a, "backend_"), _revision(b, "backend_")),
-        ("opscope revision", _revision(a), _revision(b)),
+        ("revision", _revision(a), _revision(b)),
         ("backend", a.backend, b.backend),
         ("arch", a.arch, b.arch),
         ("models", _only(a.models, b.models), _only(b.models, a.models)),
@@ -369,7 +376,8 @@ def changes(a: RunView, b: RunView) -> list[dict[str, Any]]:
         ("options", a.origin["options"], b.origin["options"]),
     ):
         pairs += [
-            (f"{kind[:-1]} {name}", old.get(name), new.get(name)) for name in sorted({*old, *new}) if name != "versions"
+            (f"{kind[:-1]} {name}", old.get(name), new.get(name))
+            for name in sorted({*old, *new} - {"versions", "revision", "branch", SOURCE})
         ]
     return [{"what": what, "a": old, "b": new} for what, old, new in pairs if old != new]
 
@@ -400,6 +408,7 @@ def as_json(diff: Diff) -> dict[str, Any]:
     return {
         "a": _named(diff.a),
         "b": _named(diff.b),
+        "since": _since(diff.since),
         "changes": list(diff.changes),
         "counts": dict(diff.counts),
         "news": diff.news,
@@ -409,6 +418,12 @@ def as_json(diff: Diff) -> dict[str, Any]:
         "notes": list(diff.notes),
         "isolation": [asdict(artefact) for artefact in diff.isolation],
     }
+
+
+def _since(since: CommitRange | None) -> dict[str, str] | None:
+    if since is None:
+        return None
+    return {"range": since.text, "from": since.old.revision, "to": since.new.revision, "url": since.url}
 
 
 def _named(run: RunView) -> dict[str, Any]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 import sqlalchemy as sa
 
 from opscope.harness.record.errors import InputError, closest
-from opscope.harness.record.stages import in_order
+from opscope.harness.record.origin import Commit
+from opscope.harness.record.stages import Status, in_order
+from opscope.reports.compare.commit_range import CommitRange, commit_of
 from opscope.reports.compare.outcomes import RunView, aliases, from_database
 from opscope.reports.database.owners import Rule, owner
 from opscope.reports.database.schema import MODELS, MODULE_OPS, OP_ALIAS, OP_TESTS, OPS, RUNS, USES
@@ -19,6 +22,8 @@ from opscope.reports.records.columns import plain
 OP_ID = re.compile(r"[0-9a-f]{16}")
 NIGHTS = 30
 """Number of nights in a history."""
+UNATTEMPTED = (Status.NOT_RUN, Status.SKIPPED)
+"""Statuses of nights that say nothing of an op."""
 MOST_IDS = 3
 """Most ids in an error."""
 PLACES = 10
@@ -151,9 +156,32 @@ def op(connection: sa.Connection, op_id: str, rules: Sequence[Rule], team: str |
         "once": ids[1:],
         "models": dict(sorted(uses.items(), key=lambda pair: (-pair[1], pair[0]))),
         "places": _places(connection, ids, [module_id for _, module_id, _ in modules]),
+        "since": _since(connection, history),
         "history": [night for night in history if team is None or night["owner"] == team],
         "repro": next((night["repro"] for night in history if night["repro"]), ""),
     }
+
+
+def _since(connection: sa.Connection, history: Sequence[Details]) -> list[Details]:
+    """Since which commits the op goes wrong, for each series in which it does so in its newest night."""
+    query = sa.select(RUNS).where(RUNS.c.run_id.in_({night["run_id"] for night in history}))
+    runs = {run["run_id"]: run for run in connection.execute(query).mappings()}
+    of_series: dict[tuple[str, ...], list[Details]] = {}
+    for night in history:
+        if night["status"] not in UNATTEMPTED:
+            of_series.setdefault((night["backend"], night["arch"], night["data_format"] or ""), []).append(night)
+    failing = []
+    for (backend, arch, data_format), nights in of_series.items():
+        wrong = list(takewhile(lambda night: night["error_signature"] or night["failed_stage"], nights))
+        if not wrong:
+            continue
+        first = wrong[-1]
+        before = commit_of(runs[nights[len(wrong)]["run_id"]], backend) if len(wrong) < len(nights) else Commit()
+        since = CommitRange(before, commit_of(runs[first["run_id"]], backend))
+        commits = {"range": since.text, "url": since.url} if since.old.revision or since.new.revision else {}
+        on = " ".join(filter(None, (backend, arch, data_format)))
+        failing.append({"on": on, "night": first["label"], "range": "", "url": "", **commits})
+    return failing
 
 
 def _say_whose_program(connection: sa.Connection, ids: Sequence[str], history: Sequence[Details]) -> None:

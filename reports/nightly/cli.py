@@ -33,6 +33,8 @@ INTERRUPTED = 130
     help="Run nothing; publish the runs of all shards that CI collected in DIR.",
 )
 @click.option("--started", metavar="TIME", help="Start of the night (ISO 8601), the same in all of its jobs.")
+@click.option("--revision", metavar="COMMIT", help="Commit that is tested; default: the CI job's, else the checkout's.")
+@click.option("--branch", metavar="NAME", help="Branch that is tested; default: as for --revision.")
 @click.option("--new", is_flag=True, help="Start a new night even if the last one was interrupted.")
 @click.option("--database", metavar="URL", help="Database to publish to; default: the one in CONFIG.")
 @click.option(
@@ -49,6 +51,8 @@ def nightly(
     shard: str | None,
     places: tuple[Path, ...],
     started: str | None,
+    revision: str | None,
+    branch: str | None,
     new: bool,
     database: str | None,
     summary_file: Path | None,
@@ -62,7 +66,7 @@ def nightly(
     from opscope.harness.record.errors import InputError
     from opscope.reports.database.owners import rules_here
     from opscope.reports.nightly import night_folder, running
-    from opscope.reports.nightly.config import CONFIG_FILE, read_config, with_backends
+    from opscope.reports.nightly.config import CONFIG_FILE, read_config, with_backends, with_commit
     from opscope.reports.nightly.night import add_to_page_of_job, deliver
     from opscope.reports.nightly.progress import Display
     from opscope.reports.nightly.sweeps import sweeps
@@ -71,6 +75,7 @@ def nightly(
     settings = read_config(config or CONFIG_FILE)
     if backends is not None:
         settings = with_backends(settings, backends)
+    settings = with_commit(settings, revision, branch)
     number = _number(shard, settings.shards)
     if shard is not None and places:
         raise InputError("--shard", "--shard or --join", "both", "--join, after all shards")

@@ -117,6 +117,13 @@ def with_backends(config: Config, names: str) -> Config:
     return replace(config, backends=backends, content={**config.content, "backends": [*backends]})
 
 
+def with_commit(config: Config, revision: str | None, branch: str | None) -> Config:
+    """The configuration whose runs are of another commit or branch than they would find out. Raises InputError."""
+    given = {"revision": revision, "branch": branch}
+    options = {name: BY_NAME[name].read(BY_NAME[name].flag, word) for name, word in given.items() if word is not None}
+    return replace(config, options={**config.options, **options})
+
+
 def _named(name: str, read: Callable[[str, Any], Any]) -> Callable[[str, Any], dict[str, Any]]:
     return lambda where, value: {name: read(where, value)}
 

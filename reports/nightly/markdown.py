@@ -94,6 +94,7 @@ def _series(results: Sequence[SeriesResult]) -> str:
         "fixed",
         "known",
         "compared with",
+        "commits",
     )
     return table(heads, [_series_row(result) for result in results])
 
@@ -119,7 +120,16 @@ def _series_row(result: SeriesResult) -> list[str]:
         str(counts.get(Label.FIXED, 0)) if result.diff is not None else "",
         str(result.known),
         escaped(result.previous) or "nothing, as it is the first",
+        _commits(result),
     ]
+
+
+def _commits(result: SeriesResult) -> str:
+    """The commits since the night that it is compared with, as a link where their page is known."""
+    since = result.diff.since if result.diff is not None else None
+    if since is None:
+        return ""
+    return f"[{escaped(since.text)}]({since.url})" if since.url else escaped(since.text)
 
 
 def _of(result: SeriesResult, label: Label) -> list[Row]:

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+from opscope.harness.record.commits.ci_variables import ci_job
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.origin import ci_job
 from opscope.harness.record.run_folders import runs_root
 from opscope.harness.record.store import write_whole
 from opscope.reports.compare.owned import Owned
@@ -78,8 +78,8 @@ def deliver(
     )
     notes += more
     verdict = verdict_of(results, delivered, config.policy)
-    title = f"{night.name} {night.label}: {headline(results, verdict)}"
-    job = ci_job(environment)[1]
+    title = f"{night.name} {night.label}: {headline(results, verdict)}{_since(results)}"
+    job = ci_job(environment).url
     links += [("job", job)] if job else []
     page = markdown.Page(title, results, verdict, delivered, notes, links)
     summary = markdown.text(page)
@@ -110,6 +110,13 @@ def deliver(
         },
     )
     return NightResult(night, results, delivered, verdict, title, summary, path)
+
+
+def _since(results: Sequence[SeriesResult]) -> str:
+    """The commits that what is worse came with, where all series that have something worse have the same."""
+    worse = [result.diff.since for result in results if result.diff is not None and result.diff.news]
+    texts = {since.text for since in worse if since is not None}
+    return f", since {texts.pop()}" if len(texts) == 1 and None not in worse else ""
 
 
 SHORT = 1500

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from opscope.base.page import Page, percent
 from opscope.base.statuses import LABELS, TERMINAL
 from opscope.harness.record.causes import by_cause, parts_within
 from opscope.harness.record.isolation import lines as isolation_lines
+from opscope.reports.compare.commit_range import named
 from opscope.reports.compare.diff import NEWS, QUIET, Diff, Label, Row
 
 MOST = 30
@@ -18,6 +21,9 @@ def show(diff: Diff, page: Page, most: int = MOST, team: str | None = None) -> N
     """Prints the comparison, or that none of its rows belongs to the team."""
     for side, run in (("A", diff.a), ("B", diff.b)):
         page.prose(f"{side}  {run.run_id}  {', '.join(run.models)} on {run.backend} ({run.arch}), {len(run.ops)} ops")
+    if since := diff.since:
+        authors = named(since.authors(Path.cwd()))
+        page.prose(f"commits  {since.text}{f' by {authors}' if authors else ''}{f'  {since.url}' if since.url else ''}")
     _changes(diff, page)
     _rates(diff, page)
     _isolation(diff, page, most)

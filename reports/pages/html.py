@@ -16,6 +16,7 @@ from typing import Any
 
 from opscope.base.statuses import STATUSES
 from opscope.base.visible_text import visible, visible_values
+from opscope.harness.record.origin import SOURCE, source_of
 from opscope.harness.record.records import RunRecord
 from opscope.harness.record.result_options import OPTIONS
 from opscope.harness.record.stages import ImportStatus
@@ -188,11 +189,17 @@ def origin(record: RunRecord) -> list[tuple[str, str]]:
     """Where a run came from, as labels and values without empty ones."""
     source = record.origin
     versions = ", ".join(f"{name} {number}" for name, number in sorted(source.versions.items()))
-    options = ", ".join(f"{name}={value}" for name, value in sorted(source.options.items()) if value is not None)
+    options = ", ".join(
+        f"{name}={value}"
+        for name, value in sorted(source.options.items())
+        if value is not None and name not in ("revision", "branch", SOURCE)
+    )
     pairs = [
         ("revision", f"{source.revision}{' (changed since)' if source.revision and source.dirty else ''}"),
         ("branch", source.branch),
-        ("backend revision", f"{source.backend_revision}{' (changed since)' if source.backend_dirty else ''}"),
+        ("repository", str(source_of(source.options).get("url", ""))),
+        ("author", str(source_of(source.options).get("author", ""))),
+        ("compiler revision", f"{source.backend_revision}{' (changed since)' if source.backend_dirty else ''}"),
         ("CI job", " ".join(filter(None, (source.ci_job, source.ci_url)))),
         ("host", source.host),
         ("CPU", source.cpu),

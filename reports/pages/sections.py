@@ -75,6 +75,7 @@ def _changes(diff: Diff) -> dict[str, Any]:
         "rates": diff.rates,
         "clusters": diff.clusters[:MOST_FIXES],
         "changed": diff.changes,
+        "since": diff.since,
         "notes": diff.notes,
     }
 

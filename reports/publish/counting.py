@@ -16,6 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from opscope.harness.record.stages import ModelStatus
+from opscope.reports.compare.commit_range import commit_of, shortened
 from opscope.reports.compare.night_views import night_view, series_of
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.database.rows import RAN, SELECTION, series_by_backend
@@ -189,7 +190,7 @@ def _series_row(night: Row, series: str, runs: list[Row], models: list[Row], all
         "previous_night": "",
         "compiler": _joined(run["compiler"] for run in runs),
         "jaxlib": _joined(run["jaxlib"] for run in runs),
-        "revision": _joined(run["backend_revision"][:12] for run in runs),
+        "revision": _joined(shortened(commit_of(run, run["backend"]).revision, 12) for run in runs),
         **dict.fromkeys(("compiler_changed", "jaxlib_changed", "models_changed"), False),
         "status": "partial" if missing else "complete",
         "missing": ", ".join(missing),

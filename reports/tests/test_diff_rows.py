@@ -332,7 +332,7 @@ def test_changes_besides_the_ops() -> None:
     assert {change["what"]: (change["a"], change["b"]) for change in compare(run(), b).changes} == {
         "compiler": ("buda 1", "buda 2"),
         "compiler revision": ("", "fedcba987654"),
-        "opscope revision": ("0123456789ab", "0123456789ab (changed since)"),
+        "revision": ("0123456789ab", "0123456789ab (changed since)"),
         "backend": ("reference", "xla"),
         "arch": ("n150", "p150"),
         "models": ("m", "n, o"),

@@ -11,7 +11,8 @@ from click.testing import CliRunner
 
 from opscope.harness.cli.commands import show
 from opscope.harness.record.errors import InputError
-from opscope.reports.tests.night_runs import copy_of, fresh, publish_night
+from opscope.reports.publish.publish import publish
+from opscope.reports.tests.night_runs import copy_of, fresh, publish_night, record, shard_run
 from opscope.reports.tests.nights import Op, op_id
 
 OWNERS = "owners: [{team: lowering, op: stablehlo.add}, {team: models}]\n"
@@ -52,6 +53,26 @@ def test_an_op_night_by_night(url: str) -> None:
     assert op["repro"].startswith("pytest --op-by-op --op")
     assert len(shown(url, op_id("add"), "--owner", "lowering")["history"]) == 1
     assert shown(url, op_id("add"), "--owner", "models")["history"] == []
+
+
+def test_an_op_goes_wrong_since_the_commits_after_its_last_right_night(tmp_path: Path) -> None:
+    url = fresh(tmp_path / "db.sqlite")
+    add = [Op("compile_failed"), Op(), Op("compile_failed"), Op("not_run"), Op("compile_failed")]
+    for number, op in enumerate(add, 1):
+        options = {"dtype": "float32", "seed": 0, "source": {"url": "https://github.com/ada/x"}}
+        origin = {"revision": f"{number}" * 40, "options": options}
+        ops = {"add": op, "exp": Op("crashed")}
+        publish(shard_run(tmp_path / f"{number}", record(number), number, ops, origin=origin), url)
+    [since] = shown(url, op_id("add"))["since"]
+    assert since == {
+        "on": "reference n150",
+        "night": "2026-11-04 02:00",
+        "range": "22222222..33333333",
+        "url": f"https://github.com/ada/x/compare/{'2' * 40}...{'3' * 40}",
+    }
+    printed = CliRunner().invoke(show, [op_id("add"), "--db", url], catch_exceptions=False).output
+    assert "wrong on reference n150 since 2026-11-04 02:00, commits 22222222..33333333" in printed
+    assert shown(url, op_id("exp"))["since"][0]["range"] == "up to 11111111"
 
 
 def test_whose_program_ran_and_what_it_narrowed(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.yaml_text import YamlError, read_yaml
+from opscope.harness.record.commits.checkout import web_url
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.stages import Stage
 
@@ -49,7 +50,20 @@ TAKES, GIVES = ("inputs_npz", "input_npy", "input_bin"), ("outputs_npz", "output
 
 _BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
 _KEYS = frozenset(
-    {"stages", "module", "requires", "install", "version", "fingerprint", "environment", "card", "ran_on", "numbers"}
+    {
+        "stages",
+        "module",
+        "requires",
+        "install",
+        "version",
+        "revision",
+        "repository",
+        "fingerprint",
+        "environment",
+        "card",
+        "ran_on",
+        "numbers",
+    }
 )
 _STAGE_KEYS = frozenset({"name", "command", "writes", "stdout"})
 _NUMBERS = ("float_format", "math_fidelity", "matrix_format")
@@ -79,6 +93,10 @@ class CommandFile:
     """The first word of each command."""
     install: str = ""
     version: tuple[str, ...] = ()
+    revision: tuple[str, ...] = ()
+    """The command whose first line is the compiler's commit."""
+    repository: str = ""
+    """Page of the compiler's repository."""
     fingerprint: tuple[str, ...] = ()
     """Patterns of files, besides the tools themselves, that affect the compiler's output."""
     environment: dict[str, str] = field(default_factory=dict)
@@ -107,6 +125,11 @@ def read(path: Path) -> CommandFile:
         raise InputError(where, "a list `stages`", "none", "docs/backends.md")
     stages = tuple(_stage(row, f"{where}: stage {number}", number == 1) for number, row in enumerate(rows, 1))
     _check_order(stages, where)
+    repository = str(table.get("repository") or "")
+    if repository and not web_url(repository):
+        raise InputError(
+            f"{where}: repository", "the page of a repository", repr(repository), "https://host/owner/name"
+        )
     tools = tuple(dict.fromkeys(_settled((stage.command[0] for stage in stages), path)))
     return CommandFile(
         path=path,
@@ -116,6 +139,8 @@ def read(path: Path) -> CommandFile:
         tools=tools,
         install=str(table.get("install") or ""),
         version=_settled(_words(table, "version", where), path),
+        revision=_settled(_words(table, "revision", where), path),
+        repository=repository,
         fingerprint=_words(table, "fingerprint", where),
         environment={str(key): str(value) for key, value in _table(table.get("environment"), where).items()},
         card=str(table.get("card") or "host"),

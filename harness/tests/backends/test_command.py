@@ -12,7 +12,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from opscope.harness.backends import registry
+from opscope.harness.backends import command as module
+from opscope.harness.backends import life, registry
 from opscope.harness.backends.base import Job, StageCrashError, StageError
 from opscope.harness.lanes.ladder import climb
 from opscope.harness.record.errors import InputError
@@ -86,6 +87,32 @@ def test_the_fingerprint_follows_the_file_its_tools_and_what_they_say(tmp_path, 
     prints.append(backend_of(tmp_path, text + "# a word\n").fingerprint())
     prints.append(backend_of(tmp_path, "version: [echo, four]\n" + text + "# a word\n").fingerprint())
     assert len(set(prints)) == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "repository", "commit"),
+    [
+        ('[cat, "{here}/commit"]', "git@host:a/x.git", {"revision": "abc", "url": "https://host/a/x"}),
+        ("[cat, commit]", "", {"revision": "abc"}),
+        ("[echo, v1.2-3-gabc-dirty]", "", {"revision": "v1.2-3-gabc", "dirty": "yes"}),
+        ("[echo, abc+]", "", {"revision": "abc", "dirty": "yes"}),
+        ("[]", "https://host/x", {}),
+        ("[git, rev-parse, HEAD]", "", "exit code 128 from `git rev-parse HEAD`: fatal: not a git repository"),
+        ("['true']", "", "exit code 0 from `true`: no output"),
+        ("[no-such-tool]", "", "`no-such-tool`: No such file or directory"),
+        ("[sleep, '60']", "", "nothing from `sleep 60` within 0 s"),
+    ],
+)
+def test_a_file_may_name_the_commit_of_its_compiler(tmp_path, monkeypatch, words, repository, commit):
+    monkeypatch.setattr(module, "REVISION_SECONDS", 0.2 if "sleep" in words else 10.0)
+    (tmp_path / "commit").write_text("abc\nand more\n")
+    backend = backend_of(tmp_path, f"revision: {words}\nrepository: {repository}\n{FINE}")
+    named = life.own_commit("mine.yaml", backend)
+    if isinstance(commit, dict):
+        assert named == commit
+    else:
+        assert f"--backend mine.yaml: expected its revision, got {commit}" in named["problem"]
+        assert named["problem"].endswith("; the tested folder's is stored")
 
 
 @pytest.mark.parametrize("form", ["npy", "bin"])
@@ -202,6 +229,10 @@ STAGE = "stages: [{name: pack, command: [cp, '{input}', '{output}']}%s]"
         (STAGE.replace("pack", "compare") % "", "mine.yaml: stage 1 (compare): expected a name that the harness"),
         (STAGE.replace("pack", "Pack It") % "", "mine.yaml: stage 1: expected a `name` of small letters"),
         ("stages: [{name: pack, command: cp}]", "mine.yaml: stage 1 (pack): command: expected a list of words"),
+        (
+            STAGE % "" + "\nrepository: ./here",
+            "mine.yaml: repository: expected the page of a repository, got './here'; try https://host/owner/name",
+        ),
         (STAGE % "" + "\nmodule: txt", "mine.yaml: module: expected one of bytecode, text, portable, got 'txt'"),
     ],
 )

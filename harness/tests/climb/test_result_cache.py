@@ -75,6 +75,7 @@ def test_what_cannot_change_a_verdict_is_not(tmp_path: Path) -> None:
             "sources": tuple(s.model_copy(update={"path": "elsewhere"}) for s in row.sources),
         }
     )
+    assert key(row, asked, replace(READY, commit={"revision": "abc"})) == key(row, asked, READY)
     assert key(moved, replace(asked, run_id="r9", run_dir="/elsewhere"), READY) == key(row, asked, READY)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from opscope.harness.record.errors import InputError
-from opscope.reports.nightly.config import POLICY, read_config, with_backends
+from opscope.reports.nightly.config import POLICY, read_config, with_backends, with_commit
 from opscope.reports.nightly.night_folder import begin, end, folder_of
 from opscope.reports.nightly.sweeps import expected_models, first_command, sweeps
 
@@ -37,6 +37,18 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "nightly.yaml"
     path.write_text(WHOLE)
     return path
+
+
+def test_every_sweep_is_of_the_commit_that_the_command_line_names(file: Path, tmp_path: Path) -> None:
+    config = read_config(file)
+    named = with_commit(config, "a1b2c3", "mine")
+    command = " ".join(first_command(sweeps(named)[0], named, tmp_path / "run", None))
+    assert "--op-timeout 30.0" in command
+    assert "--revision a1b2c3 --branch mine" in command
+    assert named.content == config.content
+    assert with_commit(config, None, None) == config
+    with pytest.raises(InputError, match="--branch: expected a name without spaces, got 'a b'"):
+        with_commit(config, None, "a b")
 
 
 def test_every_combination_is_a_sweep_of_its_own(file: Path, tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_news_fail_a_night_and_old_failures_do_not(tmp_path: Path) -> None:
     worse = RIGHT | {"tanh": Op("wrong_result", {"b": 1}, error="PCC 0.2"), "fft": Op(uses={"b": 1})}
     bad = delivered(config, tmp_path, 3, worse, rules=(Rule("numbers", op="stablehlo.tanh"),))
     assert kinds(bad) == {"regression": True, "failure": False}
-    assert bad.title == "nightly 2026-11-04 02:00: 1 worse, 1 fixed"
+    assert bad.title == "nightly 2026-11-04 02:00: 1 worse, 1 fixed, since 02020202..03030303"
     for words in ("## NEW (1)", "`stablehlo.tanh`", "PCC 0.2", "numbers", "**FIXED (1)**: `stablehlo.fft`", "| 1 |"):
         assert words in bad.summary, words
     assert bad.path.read_text() == bad.summary
@@ -103,6 +103,17 @@ def test_known_and_flaky_failures_fail_nothing(tmp_path: Path) -> None:
     result = delivered(config, tmp_path, 2, {"add": Op(uses={"a": 1}), "tanh": flaky} | KNOWN)
     assert (result.verdict.fails, result.verdict.changed) == (False, True)
     assert "2 more, known or flaky, do not fail the night" in result.summary
+
+
+def test_what_is_worse_came_with_the_commits_since_the_night_before(tmp_path: Path) -> None:
+    config, url = config_of(tmp_path), "https://gitlab.com/ada/x"
+    origins = [
+        {"revision": number * 40, "options": {"dtype": "float32", "seed": 0, "source": {"url": url}}} for number in "12"
+    ]
+    delivered(config, tmp_path, 1, {"add": Op()}, origin=origins[0])
+    night = delivered(config, tmp_path, 2, {"add": Op("compile_failed")}, origin=origins[1])
+    assert night.title.endswith("1 worse, since 11111111..22222222")
+    assert f"[11111111..22222222]({url}/-/compare/{'1' * 40}...{'2' * 40})" in night.summary.replace("\\", "")
 
 
 def test_a_policy_decides(tmp_path: Path) -> None:
