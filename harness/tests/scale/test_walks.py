@@ -198,7 +198,7 @@ def test_small_files_of_ops_that_are_announced_together_travel_together(model: M
     there, workers = cluster("a", answer)
     workers.content = lambda key, paths: [(elsewhere / path).read_bytes() for path in paths]
     with pytest.raises(Unpreparable, match="no"):
-        there.walk(model.task, "", lambda: here, Allowance(60.0), lambda event: None)
+        there.walk(Making(model.task, Allowance(60.0), lambda event: None), "", lambda: here)
     asked = 1 + 2 * len(model.rows)
     assert workers.called == ["small_files"] * -(-asked // walks.SMALL_FILES) + ["drop"]
     export = GrowingExport(model.announcements)
