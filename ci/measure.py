@@ -191,6 +191,20 @@ def scale(bench: Bench) -> Iterator[Figure]:
     yield Figure("the five models, Dask with 2 workers against -n 2", value, "<= 15 % more", clustered <= 1.15 * local)
 
 
+def hosts() -> Iterator[Figure]:
+    """A cluster on three hosts without a common file system: undisturbed, and where one is lost in the middle."""
+    output, code = tool("ci.three_hosts")
+    name = "three hosts against one without a cluster"
+    if output.startswith("skipped: "):
+        yield Figure(name, output.strip(), "records, goldens equal", code == 0)
+        return
+    heads, _, _, *rows = ([cell.strip() for cell in line.strip("| ").split("|")] for line in output.splitlines())
+    for row in (dict(zip(heads, cells, strict=True)) for cells in rows):
+        met = row["records"] == row["goldens"] == "equal"
+        value = f"{row['ops']} ops, records {row['records']}, goldens {row['goldens']}, {row['seconds']} s"
+        yield Figure(f"{name}: {row['case']}", value, "records, goldens equal", met)
+
+
 def scaling() -> Iterator[Figure]:
     """A sweep of sleeping models on 64 workers against the least time that its work and its longest chain allow."""
     output, _ = tool("ci.benchmarks.scaling", "--workers", "4", "16", "64", check=True)
@@ -230,6 +244,7 @@ GROUPS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
     "levels": measure_compiler.levels,
     "compile": lambda bench: measure_compiler.compile_times(),
     "scale": scale,
+    "hosts": lambda bench: hosts(),
     "overhead": lambda bench: overhead(),
     "scaling": lambda bench: scaling(),
     "exports": lambda bench: [exports()],

@@ -198,9 +198,7 @@ class Run:
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=self._environment)
         if done.returncode:
             return {"refused": done.stderr}
-        page = json.loads(done.stdout)
-        tests = {test["op_id"]: {name: test.get(name) for name in STEADY} for test in page["op_tests"]}
-        return {"outcome": page["run"]["outcome"], "ledger": page["ledger"], "models": page["models"], "ops": tests}
+        return steady(json.loads(done.stdout))
 
     def killed_and_resumed(
         self, kill: Kill, moment: float, seconds: float, right: dict[str, Any]
@@ -257,6 +255,12 @@ class Run:
         exporters = "exporter" in noted.values()
         forks = (pid for pid, parent in tree.items() if pid not in noted and is_child(pid, parent))
         return next(forks, None) if exporters else None
+
+
+def steady(page: dict[str, Any]) -> dict[str, Any]:
+    """What is equal in equal runs, of what `opscope show --json` prints of one."""
+    tests = {test["op_id"]: {name: test.get(name) for name in STEADY} for test in page["op_tests"]}
+    return {"outcome": page["run"]["outcome"], "ledger": page["ledger"], "models": page["models"], "ops": tests}
 
 
 def descendants(pid: int) -> dict[int, int]:
