@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opscope.base.statuses import TERMINAL
+from opscope.base.statuses import PASSED, TERMINAL
 from opscope.base.terminal import print_prose, wrapped
 from opscope.base.visible_text import one_line, visible
 from opscope.harness.page import failing_ops, ladder_table
@@ -290,8 +290,10 @@ def failure_text(test: OpTest) -> str:
 
 def result_text(test: OpTest) -> str:
     """How an op ended, with its figures."""
-    if test.status is not Status.SUCCESS or test.expected:
+    if not test.right or test.expected:
         return failure_text(test)
+    if test.ending == PASSED:
+        return f"{PASSED} {test.stage_reached}, without numbers to compare"
     figures = [f"PCC {test.pcc:.7f}"] if test.pcc is not None else []
     figures += [f"z {test.z_max:.3g}"] if test.z_max is not None else []
     figures += [f"{check.tolerance}" for check in test.results[:1]]
@@ -322,7 +324,7 @@ def _figures(pcc: float | None, error: float | None) -> str:
 def _votes(split: Disagreement) -> Iterator[tuple[str, str]]:
     """The outcome of an op on each backend. A backend that differs from all others comes first."""
     for name, test in sorted(split.tests.items(), key=lambda vote: vote[0] != split.alone):
-        text = failure_text(test) if test.status in FAILED else test.status.value
+        text = failure_text(test) if test.status in FAILED else test.ending
         yield name, f"only on this backend: {text}" if name == split.alone else text
 
 

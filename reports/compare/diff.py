@@ -13,7 +13,6 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from opscope.harness.record.isolation import Artefact
-from opscope.harness.record.stages import Status
 from opscope.reports.compare.outcomes import Outcome, RunView
 
 
@@ -310,7 +309,7 @@ def _counted(run: RunView, only: Collection[str] | None, weighed: RunView) -> _C
             continue
         weight = (op if weighed is run else weighed.ops[op_id]).uses
         ops, uses = ops + 1, uses + weight
-        if op.status == Status.SUCCESS:
+        if op.right:
             right_ops, right_uses = right.get(op.ran_on, (0, 0))
             right[op.ran_on] = (right_ops + 1, right_uses + weight)
     return _Counted(ops, uses, right)
