@@ -160,9 +160,9 @@ class RunView:
         return sum(op.status == Status.SKIPPED and op.error == DESELECTED for op in self.ops.values())
 
     def whole(self, model: str) -> bool:
-        """Whether a model is whole: it has ops, all of them were attempted, and none goes wrong."""
+        """Whether a model is whole: it has ops, and all of them are right."""
         ops = [op for op in self.ops.values() if model in op.uses_of]
-        return bool(ops) and all(op.attempted and not op.bad for op in ops)
+        return bool(ops) and all(op.right for op in ops)
 
     @property
     def workflow(self) -> str:
