@@ -17,7 +17,7 @@ from opscope.harness.record import ledger, one_failure
 from opscope.harness.record.agreement import Disagreement, disagreements
 from opscope.harness.record.isolation import Artefact
 from opscope.harness.record.isolation import lines as isolation_lines
-from opscope.harness.record.optest import title
+from opscope.harness.record.optest import board_of, title
 from opscope.harness.record.records import ImportCheck, Ledger, ManifestHeader, ModelFailure, OpRow, OpTest, RunRecord
 from opscope.harness.record.selection import count_deselected
 from opscope.harness.record.spared_work import savings
@@ -136,9 +136,11 @@ def show(run: Run, console: Console) -> None:
         if failure is not None:
             print_prose(console, one_line(one_failure.sentence(backend, failure)), TERMINAL["bad"])
     for backend in run.ledgers:
-        heading = f"{', '.join(record.models)} on {backend} ({record.arch})"
+        tests = [t for t in run.tests if t.backend == backend or len(run.ledgers) == 1]
+        board = f" ({record.arch})" if board_of(tests, record.arch) else ""
+        heading = f"{', '.join(record.models)} on {backend}{board}"
         print_prose(console, one_line(f"Furthest stage that each op passed: {heading}, unique ops (uses)"), "bold")
-        ladder_table.show([t for t in run.tests if t.backend == backend or len(run.ledgers) == 1], console)
+        ladder_table.show(tests, console)
     splits = disagreements(run.tests)
     if len(run.ledgers) > 1:
         line(f"Ops on which the backends disagree ({len(splits)})", "bold magenta" if splits else "bold green")

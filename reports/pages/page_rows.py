@@ -199,14 +199,32 @@ def tiles(tests: Sequence[OpTest], models: Sequence[str], rows: Sequence[Row]) -
     return figures
 
 
+def ladders(rows: Sequence[Row]) -> list[tuple[str, Row]]:
+    """The ladder of each backend of the rows with its name, which is empty where there is one alone."""
+    backends = list(dict.fromkeys(row["backend"] for row in rows))
+    if len(backends) < 2:
+        return [("", ladder(rows))]
+    return [(name, ladder([row for row in rows if row["backend"] == name])) for name in backends]
+
+
 def _rates(attempted: Sequence[OpTest]) -> list[Row]:
-    """One tile per place of execution; results on the host are never added to those on a device."""
+    """The rates of each backend: they are shares of its own ops."""
+    backends = list(dict.fromkeys(test.backend for test in attempted))
+    if len(backends) < 2:
+        return _rates_of(attempted, "")
+    return [tile for name in backends for tile in _rates_of([t for t in attempted if t.backend == name], f", {name}")]
+
+
+def _rates_of(attempted: Sequence[OpTest], whose: str) -> list[Row]:
+    """One tile per place of execution; results on the host are never added to those on a device, and what a compiler
+    alone took is on no place."""
     right = Counter(test.ran_on for test in attempted if test.right)
     total = len(attempted)
-    places = sorted(right, key=lambda place: -right[place]) or ["device"]
+    ran = any(test.ran_on != "none" for test in attempted) or not attempted
+    places = sorted(right, key=lambda place: -right[place]) or ["device" if ran else "none"]
     return [
         _tile(
-            f"pass rate on {place}",
+            ("passed the last stage" if place == "none" else f"pass rate on {place}") + whose,
             f"{100 * right[place] / total:.1f} %" if total else "-",
             f"{right[place]:,} of {total:,} attempted",
             "good" if right[place] == total else "",
