@@ -23,6 +23,7 @@ from pydantic import ValidationError
 from opscope.base import damage, regular_file, stored
 from opscope.base.digest import json_digest, words_digest
 from opscope.base.inner_path import inside
+from opscope.base.statuses import RIGHT
 from opscope.harness.backends import registry
 from opscope.harness.cache import export_folder, verdict_fingerprint
 from opscope.harness.cache.json_store import JsonStore
@@ -41,10 +42,8 @@ VERSION = 2
 FOLDER = "results"
 """The subfolder of the cache folder."""
 
-KEPT = frozenset(
-    {Status.SUCCESS, Status.COMPILE_FAILED, Status.RUN_FAILED, Status.WRONG_RESULT, Status.GOLDEN_IN_DOUBT}
-)
-"""Verdicts that the same op will get again."""
+KEPT = RIGHT | {Status.COMPILE_FAILED, Status.RUN_FAILED, Status.WRONG_RESULT, Status.GOLDEN_IN_DOUBT}
+"""Endings that the same op will have again."""
 
 OF_THE_RUN = (
     "run_id",
@@ -126,7 +125,7 @@ class ResultCache:
 
     def keep(self, row: OpRow, test: OpTest, ready: Ready) -> None:
         """Keeps a verdict for later runs; `ready` is the report of the child that ran the op."""
-        if test.status not in KEPT or test.flaky or OF_THE_MACHINE.search(test.error_message or ""):
+        if test.ending not in KEPT or test.flaky or OF_THE_MACHINE.search(test.error_message or ""):
             return
         diagnostic, files = "", {}
         if test.artifact is not None:
@@ -157,7 +156,7 @@ class ResultCache:
         """The IR of a failed op, in base64; empty if there is none or it cannot be read."""
         folder = PurePath(artifacts.ARTIFACT_DIR, test.op_id, artifacts.ir_folder(test.backend))
         try:
-            return {} if test.status is Status.SUCCESS else self._contents(folder)
+            return {} if test.right else self._contents(folder)
         except OSError:
             return {}
 

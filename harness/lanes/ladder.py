@@ -204,6 +204,8 @@ def climb(
         return state.failed(stage, error)
     if backend.compile_only:
         job.ran_on, job.outputs = "none", []
+    if state.reached is not Stage.RUN and job.ran_on == "none":
+        return state.ended(Status.STOPPED)  # with the last stage that there is
     if job.ran_on == "none":
         return state.ended(Status.STOPPED, f"{backend.name} computes nothing: there are no numbers to compare")
     if not row.golden and not drawn_numbers.are_judged(row):

@@ -313,7 +313,7 @@ class Lane:
         if flight.ready.writes_diagnostics and test.status is Status.COMPILE_FAILED:
             self._append_output(test)
         believed = [change for change in left if change.verdict]
-        if believed and test.status in (Status.SUCCESS, Status.WRONG_RESULT, Status.GOLDEN_IN_DOUBT):
+        if believed and (test.right or test.status in (Status.WRONG_RESULT, Status.GOLDEN_IN_DOUBT)):
             replaced = ", ".join(change.detail for change in believed)
             test = flight.crashed("code", f"no verdict: {replaced} by the backend", self._log.tail())
         lines = [change.text for change in left]

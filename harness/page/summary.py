@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opscope.base.statuses import TERMINAL
+from opscope.base.statuses import PASSED, TERMINAL
 from opscope.base.terminal import print_prose, wrapped
 from opscope.base.visible_text import one_line, visible
 from opscope.harness.page import failing_ops, ladder_table
@@ -17,7 +17,7 @@ from opscope.harness.record import ledger, one_failure
 from opscope.harness.record.agreement import Disagreement, disagreements
 from opscope.harness.record.isolation import Artefact
 from opscope.harness.record.isolation import lines as isolation_lines
-from opscope.harness.record.optest import title
+from opscope.harness.record.optest import board_of, title
 from opscope.harness.record.records import ImportCheck, Ledger, ManifestHeader, ModelFailure, OpRow, OpTest, RunRecord
 from opscope.harness.record.selection import count_deselected
 from opscope.harness.record.spared_work import savings
@@ -136,9 +136,11 @@ def show(run: Run, console: Console) -> None:
         if failure is not None:
             print_prose(console, one_line(one_failure.sentence(backend, failure)), TERMINAL["bad"])
     for backend in run.ledgers:
-        heading = f"{', '.join(record.models)} on {backend} ({record.arch})"
+        tests = [t for t in run.tests if t.backend == backend or len(run.ledgers) == 1]
+        board = f" ({record.arch})" if board_of(tests, record.arch) else ""
+        heading = f"{', '.join(record.models)} on {backend}{board}"
         print_prose(console, one_line(f"Furthest stage that each op passed: {heading}, unique ops (uses)"), "bold")
-        ladder_table.show([t for t in run.tests if t.backend == backend or len(run.ledgers) == 1], console)
+        ladder_table.show(tests, console)
     splits = disagreements(run.tests)
     if len(run.ledgers) > 1:
         line(f"Ops on which the backends disagree ({len(splits)})", "bold magenta" if splits else "bold green")
@@ -290,8 +292,10 @@ def failure_text(test: OpTest) -> str:
 
 def result_text(test: OpTest) -> str:
     """How an op ended, with its figures."""
-    if test.status is not Status.SUCCESS or test.expected:
+    if not test.right or test.expected:
         return failure_text(test)
+    if test.ending == PASSED:
+        return f"{PASSED} {test.stage_reached}, without numbers to compare"
     figures = [f"PCC {test.pcc:.7f}"] if test.pcc is not None else []
     figures += [f"z {test.z_max:.3g}"] if test.z_max is not None else []
     figures += [f"{check.tolerance}" for check in test.results[:1]]
@@ -322,7 +326,7 @@ def _figures(pcc: float | None, error: float | None) -> str:
 def _votes(split: Disagreement) -> Iterator[tuple[str, str]]:
     """The outcome of an op on each backend. A backend that differs from all others comes first."""
     for name, test in sorted(split.tests.items(), key=lambda vote: vote[0] != split.alone):
-        text = failure_text(test) if test.status in FAILED else test.status.value
+        text = failure_text(test) if test.status in FAILED else test.ending
         yield name, f"only on this backend: {text}" if name == split.alone else text
 
 

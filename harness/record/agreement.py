@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from opscope.harness.record.records import OpTest
-from opscope.harness.record.stages import FAILED, Status
+from opscope.harness.record.stages import FAILED
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def disagreements(tests: Iterable[OpTest]) -> list[Disagreement]:
     """The ops on which backends disagree, the most used first. A backend without a verdict on an op does not count."""
     voters: dict[str, dict[str, OpTest]] = {}
     for test in tests:
-        if test.status is Status.SUCCESS or test.status in FAILED:
+        if test.right or test.status in FAILED:
             voters.setdefault(test.op_id, {})[test.backend] = test
     compared = [Disagreement(by_backend) for by_backend in voters.values()]
     split = [op for op in compared if 0 < len(op.failing) < len(op.tests)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -154,6 +154,11 @@ def unrun_test(row: OpRow, context: RunContext, status: Status, reason: str) -> 
     """
     moment = now()
     return build_test(row, context, status=status, started=moment, ended=moment, error=reason, provenance="")
+
+
+def board_of(tests: Iterable[OpTest], arch: str) -> str:
+    """The board that ops were compiled for; empty where their backend knows none, as one that compiles for the host."""
+    return arch if any(arch in test.card_type for test in tests) else ""
 
 
 def title(test: OpTest) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from opscope.base.statuses import RIGHT, ending
 from opscope.harness.record.field_types import Id, InnerPath, Int
 from opscope.harness.record.measures import MEASURES, Measures, measure_fields
 from opscope.harness.record.result_options import record_fields
@@ -424,6 +425,16 @@ class OpTest(_Measured):
     jump: Jump | None = None
 
     @property
+    def ending(self) -> str:
+        """How the op ended, as users see it: its status, or `passed` (`opscope.base.statuses.ending`)."""
+        return ending(self.status, self.stage_reached, self.ran_on)
+
+    @property
+    def right(self) -> bool:
+        """Whether the op is right, as far as its backend can show."""
+        return self.ending in RIGHT
+
+    @property
     def fails_run(self) -> bool:
         """Whether the op is red: a failure that no limitation names, or a pass although a limitation names it."""
         return fails_run(self.status, self.expected)
@@ -494,6 +505,8 @@ class Ledger(Record):
 
     unique: Int
     by_status: dict[Status, Int]
+    passed: Int = 0
+    """Of those that are `stopped`, the ones that ended as `passed` (`OpTest.ending`)."""
     unsplittable: Int
     uses: dict[str, Int]
     """Per model: uses of unique ops, without unsplittable ones."""

@@ -29,6 +29,7 @@ class Word:
 
 STATUSES: dict[str, Word] = {
     "success": Word("good", "#2E7D32", "The op compiled, ran and computed the right numbers."),
+    "passed": Word("good", "#66BB6A", "The op passed the last stage that its backend has or `--until` asked for."),
     "compile_failed": Word("bad", "#E53935", "A stage before `run` refused the op."),
     "run_failed": Word("bad", "#FB8C00", "The op compiled and failed when it ran."),
     "wrong_result": Word("bad", "#8E24AA", "The op ran and computed wrong numbers."),
@@ -37,11 +38,12 @@ STATUSES: dict[str, Word] = {
     "crashed": Word("bad", "#8C1C2C", "The op killed its process: a signal, an exit or no memory left."),
     "unsplittable": Word("bad", "#A1887F", "No module of its own could be made of the op."),
     "golden_in_doubt": Word("idle", "#00838F", "Another authority contradicts the golden: neither right nor wrong."),
-    "stopped": Word("idle", "#78909C", "`--until` stopped the op after a stage, or its backend computes no numbers."),
+    "stopped": Word("idle", "#78909C", "The backend ran the op and gave no numbers to compare."),
     "skipped": Word("idle", "#90A4AE", "The op was deselected, or its backend declined it."),
     "not_run": Word("idle", "#B0BEC5", "The run ended before the op was attempted."),
 }
-"""Status of an op -> its word. Records can have all of them except `unsplittable`, which only the manifest has."""
+"""How an op ended -> its word. Records have all of them as statuses except `unsplittable`, which only the manifest has,
+and `passed`, which follows from a record (`ending`)."""
 
 LABELS: dict[str, Word] = {
     "NEW": Word("bad", "#E53935", "Goes wrong now, and did not before or was not attempted."),
@@ -95,8 +97,22 @@ def tone_of(tone: Tone) -> frozenset[str]:
     return frozenset(status for status, word in STATUSES.items() if word.tone == tone)
 
 
-FAILED, NOT_ATTEMPTED = tone_of("bad"), tone_of("idle")
-"""Statuses of ops that fail, and of ops that count in no rate because they were not attempted or have no verdict."""
+RIGHT, FAILED, NOT_ATTEMPTED = tone_of("good"), tone_of("bad"), tone_of("idle")
+"""Endings of ops that are right, that fail, and that count in no rate because they were not attempted or have no
+verdict."""
+
+PASSED = "passed"
+
+
+def ending(status: str, stage_reached: str, ran_on: str) -> str:
+    """How an op ended: its status, or `passed` for one that came through the last stage that its backend has, or that
+    `--until` asked for. What ends in RIGHT is right, everywhere.
+
+    The record of such an op says `stopped`. So does that of an op which was to give numbers and gave none: it ran, and
+    on no place. Nobody knows whether it is right.
+    """
+    stopped_early = status == "stopped" and (stage_reached != "run" or ran_on != "none")
+    return PASSED if stopped_early else str(status)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from opscope.harness.record.isolation import Artefact
 from opscope.harness.record.origin import SOURCE
-from opscope.harness.record.stages import Status
 from opscope.reports.compare.commit_range import CommitRange, range_of
 from opscope.reports.compare.outcomes import Outcome, RunView
 
@@ -317,7 +316,7 @@ def _counted(run: RunView, only: Collection[str] | None, weighed: RunView) -> _C
             continue
         weight = (op if weighed is run else weighed.ops[op_id]).uses
         ops, uses = ops + 1, uses + weight
-        if op.status == Status.SUCCESS:
+        if op.right:
             right_ops, right_uses = right.get(op.ran_on, (0, 0))
             right[op.ran_on] = (right_ops + 1, right_uses + weight)
     return _Counted(ops, uses, right)

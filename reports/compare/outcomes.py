@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from opscope.base.statuses import NOT_ATTEMPTED
+from opscope.base.statuses import NOT_ATTEMPTED, PASSED, RIGHT, ending
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.records import import_fails
 from opscope.harness.record.selection import DESELECTED
@@ -70,7 +70,7 @@ class Outcome:
     op_kind: str
     types: str
     status: str
-    """A status of the ledger, or `unsplittable`."""
+    """How it ended: a status of the ledger, `passed` or `unsplittable` (opscope/base/statuses.py)."""
     stage: str
     """The last stage that it passed."""
     failed_stage: str = ""
@@ -104,6 +104,11 @@ class Outcome:
     def attempted(self) -> bool:
         """Whether the op was attempted."""
         return self.status not in NOT_ATTEMPTED
+
+    @property
+    def right(self) -> bool:
+        """Whether it is right, as far as its backend can show."""
+        return self.status in RIGHT
 
     @property
     def bad(self) -> bool:
@@ -155,9 +160,9 @@ class RunView:
         return sum(op.status == Status.SKIPPED and op.error == DESELECTED for op in self.ops.values())
 
     def whole(self, model: str) -> bool:
-        """Whether a model is whole: it has ops, all of them were attempted, and none goes wrong."""
+        """Whether a model is whole: it has ops, and all of them are right."""
         ops = [op for op in self.ops.values() if model in op.uses_of]
-        return bool(ops) and all(op.attempted and not op.bad for op in ops)
+        return bool(ops) and all(op.right for op in ops)
 
     @property
     def workflow(self) -> str:
@@ -392,16 +397,17 @@ def _view(
 
 
 def _outcome(test: Mapping[Any, Any], uses: Mapping[str, int]) -> Outcome:
+    status = ending(test["status"], test["stage_reached"], test["ran_on"])
     return Outcome(
         op_id=test["op_id"],
         op_name=test["op_name"],
         op_kind=test["op_kind"] or "other",
         types=test["types"],
-        status=test["status"],
+        status=status,
         stage=test["stage_reached"],
         failed_stage=test["failed_stage"] or "",
         signature=test["error_signature"] or "",
-        error=test["error_message"] or test["crash_kind"] or "",
+        error="" if status == PASSED else test["error_message"] or test["crash_kind"] or "",
         crash=test["crash_kind"] or "",
         pcc=test["pcc"],
         cycles=test["cycles"],

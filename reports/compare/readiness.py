@@ -12,6 +12,7 @@ from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.stages import FAILED
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.run_selection import Listed, Runs
+from opscope.reports.database.endings import ending_column
 from opscope.reports.database.schema import MODELS, MODULE_OPS, NIGHTS, OP_TESTS, OPS, RUNS
 
 HISTORY = 30
@@ -103,7 +104,7 @@ def _counted(connection: sa.Connection, run_ids: Sequence[str], model: str) -> l
     # An op without a test could not be split off, and holds the model back all the same, or was not reached.
     untested = OP_TESTS.c.op_id.is_(None)
     bad = (untested & (OPS.c.unsplittable != "")) | OP_TESTS.c.status.in_([str(status) for status in FAILED])
-    idle = (untested & (OPS.c.unsplittable == "")) | OP_TESTS.c.status.in_(sorted(NOT_ATTEMPTED))
+    idle = (untested & (OPS.c.unsplittable == "")) | ending_column(OP_TESTS).in_(sorted(NOT_ATTEMPTED))
     counted = (
         sa.select(
             MODELS.c.run_id,

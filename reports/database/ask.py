@@ -20,6 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from opscope.base.visible_text import one_line
 from opscope.harness.record.errors import InputError, closest
+from opscope.reports.database.endings import with_endings
 from opscope.reports.database.reading import read_database
 from opscope.reports.database.reading_statement import CURSORS, confine, first_word
 
@@ -58,7 +59,7 @@ def questions() -> dict[str, Question]:
     """The stored questions by name."""
     by_name = {}
     for path in sorted(QUERIES.glob("*.sql")):
-        text = path.read_text(encoding="utf-8")
+        text = with_endings(path.read_text(encoding="utf-8"))
         by_name[path.stem] = Question(path.stem, text.partition("\n")[0].removeprefix("--").strip(), text)
     return by_name
 

@@ -30,6 +30,7 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.masking import SECRET_KEY, mask_url
 from opscope.harness.record.measures import MEASURES
 from opscope.reports.database.compiled_statements import SQLITE_STATEMENTS
+from opscope.reports.database.endings import with_endings
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -248,7 +249,7 @@ def views() -> Mapping[str, str]:
     """Name of each view -> its SELECT, ordered so that each view comes after the views that it reads."""
     measures = ", ".join(f"t.{name}" for name in MEASURES)
     selects = {
-        path.stem: path.read_text(encoding="utf-8").replace("{measures}", measures)
+        path.stem: with_endings(path.read_text(encoding="utf-8").replace("{measures}", measures))
         for path in sorted((ROOM / "views").glob("*.sql"))
     }
     sources = {name: set(_SOURCE.findall(select)) for name, select in selects.items()}

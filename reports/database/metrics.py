@@ -73,7 +73,7 @@ SHARED = {
     "revision": "revision of the compiler under test",
     "previous_night": "the night that it is compared with",
     "pass_rate": "right_ops / attempted_ops",
-    "right_ops": "unique ops whose numbers are right",
+    "right_ops": "unique ops that are right: in their numbers, or by a compiler alone that took them",
     "attempted_ops": "unique ops that were attempted",
     "right_uses": "uses of the right ops",
     "attempted_uses": "uses of the attempted ops",

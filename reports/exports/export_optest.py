@@ -22,8 +22,8 @@ from opscope.reports.database.rows import is_failure
 from opscope.reports.exports.exported import Exported
 from opscope.reports.records.columns import plain
 
-UNTRIED = frozenset(map(Status, NOT_ATTEMPTED))
-"""Statuses that are exported as skipped, because these ops have no verdict."""
+UNTRIED = NOT_ATTEMPTED
+"""Endings that are exported as skipped, because these ops have no verdict."""
 
 UNREADABLE = re.compile(r"[)'\"\n\r]")
 """Characters that would cut a value short, because the reader looks for the next quote or parenthesis."""
@@ -49,8 +49,8 @@ def render(run: Exported, job_id: int) -> str:
         for test in run.everything
         for model in test.models or (test.model_name,)
     ]
-    right = sum(test.success for test in run.everything)
-    failed = sum(not test.success and test.status not in UNTRIED for test in run.everything)
+    right = sum(test.right for test in run.everything)
+    failed = sum(not test.right and test.ending not in UNTRIED for test in run.everything)
     red = any(map(is_failure, run.everything))
     properties: list[dict[str, Any]] = [
         {"total_ops_before_filtering": str(len(run.everything))},
@@ -86,8 +86,8 @@ def record(test: OpTest, model: str, run: Exported, job_id: int) -> dict[str, st
         "test_end_ts": _time(test.test_end_ts),
         "test_case_name": test.test_case_name,
         "filepath": test.filepath or None,
-        "success": test.success,
-        "skipped": test.status in UNTRIED,
+        "success": test.right,
+        "skipped": test.ending in UNTRIED,
         "error_message": _message(test),
         "config": plain(test.config) or None,
         "frontend": test.frontend or None,
@@ -99,7 +99,7 @@ def record(test: OpTest, model: str, run: Exported, job_id: int) -> dict[str, st
         "outputs": tensors(test.outputs),
         "op_params": plain(test.op_params) or None,
         "op_id": test.op_id,
-        "status": test.status,
+        "status": test.ending,
         "stage_reached": test.stage_reached,
         "failed_stage": test.failed_stage,
         "card_type": test.card_type,
@@ -119,13 +119,13 @@ def record(test: OpTest, model: str, run: Exported, job_id: int) -> dict[str, st
 
 def _message(test: OpTest) -> str | None:
     """Why it failed, or why there is no verdict."""
-    if test.status in UNTRIED:
+    if test.ending in UNTRIED:
         doubt = f": {test.error_message}" if test.status is Status.GOLDEN_IN_DOUBT else ""
         return f"{test.status.replace('_', ' ')} after {test.stage_reached}{doubt}"
-    prefix = f"known ({test.expected}): " if test.expected and not test.success else ""
+    if test.right:
+        return test.error_message if test.success else None
+    prefix = f"known ({test.expected}): " if test.expected else ""
     message = test.error_message or test.crash_kind
-    if message is None and not prefix and test.success:
-        return None
     return f"{prefix}{message or test.status}"
 
 

@@ -19,6 +19,7 @@ from opscope.harness.record.result_options import OPTIONS, record_fields
 from opscope.reports.compare.night_diff import diffs
 from opscope.reports.compare.run_selection import open_runs
 from opscope.reports.database.database import views
+from opscope.reports.database.endings import ending_column
 from opscope.reports.database.frame_types import COUNT, LIST, NUMBER, OF_TYPE, TEXT, TIME, TRUTH, type_of
 from opscope.reports.database.metrics import parse
 from opscope.reports.database.reading import database_url, read_database
@@ -116,9 +117,10 @@ def op_tests(url: str | None = None, run_id: str | None = None) -> pd.DataFrame:
 
     `url`: the database (default: this folder's); `run_id`: only the rows of this run.
     """
-    joined = ("started", "types", "models")
+    joined = ("started", "types", "models", "status")
     query = sa.select(
         *(OP_TESTS.c[name] for name in COLUMNS["op_tests"] if name not in joined),
+        ending_column(OP_TESTS),
         RUNS.c.started,
         OPS.c.signature.label("types"),
     )

@@ -73,7 +73,7 @@ def write_history(connection: sa.Connection, night: RunView, path: Path) -> Path
     )
     risky = set(connection.scalars(changed))
     pasts = {
-        op.op_id: history.Past(op.op_id in risky or op.status != Status.SUCCESS, op.compile_seconds)
+        op.op_id: history.Past(op.op_id in risky or not op.right, op.compile_seconds)
         for op in night.ops.values()
         if op.attempted
     }

@@ -9,7 +9,6 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.stages import Status
 from opscope.harness.record.store import read_run
 from opscope.reports.compare.diff import Diff, compare
 from opscope.reports.compare.night_diff import compared_in
@@ -53,7 +52,7 @@ class SeriesResult:
     @property
     def right(self) -> int:
         """Number of right ops."""
-        return sum(op.status == Status.SUCCESS for op in self.ops)
+        return sum(op.right for op in self.ops)
 
     @property
     def failing(self) -> int:

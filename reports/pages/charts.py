@@ -27,9 +27,12 @@ LEAST = 1e-6
 
 def charts(rows: Sequence[Row]) -> dict[str, Spec]:
     """Name of each place in the page -> its chart's specification; a chart without data is left out."""
-    by_place = {
-        "chart-ladder-ops": _ladder(rows, "ops", "unique ops"),
-        "chart-ladder-uses": _ladder(rows, "uses", "uses in the models"),
+    ladders: dict[str, Spec | None] = {}
+    for number, backend in enumerate(dict.fromkeys(row["backend"] for row in rows)):
+        of_backend = [row for row in rows if row["backend"] == backend]
+        ladders[f"chart-ladder-ops-{number}"] = _ladder(of_backend, "ops", "unique ops")
+        ladders[f"chart-ladder-uses-{number}"] = _ladder(of_backend, "uses", "uses in the models")
+    by_place = ladders | {
         "chart-heat": _heat(rows),
         "chart-time": _time(rows),
         "chart-cycles": _cycles(rows),

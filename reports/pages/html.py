@@ -16,6 +16,7 @@ from typing import Any
 
 from opscope.base.statuses import STATUSES
 from opscope.base.visible_text import visible, visible_values
+from opscope.harness.record.optest import board_of
 from opscope.harness.record.origin import SOURCE, source_of
 from opscope.harness.record.records import RunRecord
 from opscope.harness.record.result_options import OPTIONS
@@ -116,11 +117,11 @@ def frame(rows: list[dict[str, Any]], beyond: dict[str, Any], owned: Owned) -> d
     for place, fixes in enumerate(beyond["fixes"]):
         if curve := unlock_chart(fixes["plan"]):
             specifications[f"chart-unlock-{place}"] = curve
-    ladder = page_rows.ladder(rows)
+    stages = page_rows.ladder(rows)["stages"]
     data = {
         "ops": visible_values(listed),
         "charts": visible_values(specifications),
-        "stages": ladder["stages"],
+        "stages": stages,
         "statuses": {status: {"colour": word.colour, "meaning": word.meaning} for status, word in STATUSES.items()},
     }
     text, packed = vega.javascript(), script_safe(data)
@@ -129,8 +130,8 @@ def frame(rows: list[dict[str, Any]], beyond: dict[str, Any], owned: Owned) -> d
         "whole": [],
         "why": {},
         "isolation": [],
-        "ladder": ladder,
-        "colours": charts.stage_colours(ladder["stages"]),
+        "ladders": page_rows.ladders(rows),
+        "colours": charts.stage_colours(stages),
         "rows": listed,
         "team": owned.team,
         "has_owners": bool(owned.rules),
@@ -166,7 +167,7 @@ def chips(run: StoredRun) -> list[tuple[str, str]]:
     took = "" if record.ended is None else f"{(record.ended - record.started).total_seconds():.1f} s"
     pairs = [
         ("backend", record.backend),
-        ("arch", record.arch),
+        ("arch", board_of(run.tests, record.arch)),
         ("card", ", ".join(sorted({test.card_type for test in run.tests}))),
         ("ran on", ", ".join(sorted({test.ran_on for test in run.tests} - {"none"}))),
         *_options(record.origin.options),

@@ -41,7 +41,7 @@ def splits(tests: Sequence[OpTest]) -> list[Row]:
             "votes": [
                 {
                     "backend": name,
-                    "status": str(test.status),
+                    "status": test.ending,
                     "failed": str(test.failed_stage or ""),
                     "error": test.error_message or "",
                 }
@@ -60,7 +60,7 @@ def _op_row(test: OpTest, owned: Owned) -> Row:
         "backend": test.backend,
         "kind": test.op_kind or "other",
         "types": signature(test.inputs, test.outputs),
-        "status": str(test.status),
+        "status": test.ending,
         "tone": tone_of_op,
         "owner": owned.owner_of(test) if tone_of_op in ("bad", "known") else "",
         "furthest": NOT_RUN if test.status in UNTRIED else str(test.stage_reached),
@@ -129,7 +129,7 @@ def tone(test: OpTest) -> str:
         return "bad"
     if test.status in FAILED:
         return "known"
-    return "good" if test.status is Status.SUCCESS else "idle"
+    return "good" if test.right else "idle"
 
 
 def ladder(rows: Sequence[Row]) -> Row:
@@ -168,7 +168,7 @@ def ladder(rows: Sequence[Row]) -> Row:
 
 def tiles(tests: Sequence[OpTest], models: Sequence[str], rows: Sequence[Row]) -> list[Row]:
     """The headline figures, each with label, value, a line below it, and tone."""
-    attempted = [test for test in tests if test.status not in NOT_ATTEMPTED]
+    attempted = [test for test in tests if test.ending not in NOT_ATTEMPTED]
     uses = {row["id"]: row["uses"] for row in rows}
     bad = sum(row["tone"] == "bad" for row in rows)
     expected = sum(row["tone"] == "known" for row in rows)
@@ -199,14 +199,32 @@ def tiles(tests: Sequence[OpTest], models: Sequence[str], rows: Sequence[Row]) -
     return figures
 
 
+def ladders(rows: Sequence[Row]) -> list[tuple[str, Row]]:
+    """The ladder of each backend of the rows with its name, which is empty where there is one alone."""
+    backends = list(dict.fromkeys(row["backend"] for row in rows))
+    if len(backends) < 2:
+        return [("", ladder(rows))]
+    return [(name, ladder([row for row in rows if row["backend"] == name])) for name in backends]
+
+
 def _rates(attempted: Sequence[OpTest]) -> list[Row]:
-    """One tile per place of execution; results on the host are never added to those on a device."""
-    right = Counter(test.ran_on for test in attempted if test.status is Status.SUCCESS)
+    """The rates of each backend: they are shares of its own ops."""
+    backends = list(dict.fromkeys(test.backend for test in attempted))
+    if len(backends) < 2:
+        return _rates_of(attempted, "")
+    return [tile for name in backends for tile in _rates_of([t for t in attempted if t.backend == name], f", {name}")]
+
+
+def _rates_of(attempted: Sequence[OpTest], whose: str) -> list[Row]:
+    """One tile per place of execution; results on the host are never added to those on a device, and what a compiler
+    alone took is on no place."""
+    right = Counter(test.ran_on for test in attempted if test.right)
     total = len(attempted)
-    places = sorted(right, key=lambda place: -right[place]) or ["device"]
+    ran = any(test.ran_on != "none" for test in attempted) or not attempted
+    places = sorted(right, key=lambda place: -right[place]) or ["device" if ran else "none"]
     return [
         _tile(
-            f"pass rate on {place}",
+            ("passed the last stage" if place == "none" else f"pass rate on {place}") + whose,
             f"{100 * right[place] / total:.1f} %" if total else "-",
             f"{right[place]:,} of {total:,} attempted",
             "good" if right[place] == total else "",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from opscope.harness.record.stages import FAILED, Status
+from opscope.harness.record.stages import FAILED
 from opscope.reports.compare.outcomes import UNSPLITTABLE, Outcome, RunView
 
 ALL = ""
@@ -53,7 +53,6 @@ def models(view: RunView) -> dict[str, dict[str, int]]:
     """Model -> its counts of ops and of uses, as `night_models` has them."""
     rows_by_model: dict[str, dict[str, int]] = {}
     for op in view.ops.values():
-        right = op.status == Status.SUCCESS
         for model, uses in op.uses_of.items():
             row = rows_by_model.get(model)
             if row is None:
@@ -74,7 +73,7 @@ def models(view: RunView) -> dict[str, dict[str, int]]:
             row["ops"] += 1
             row["uses"] += uses
             row["flaky_ops"] += op.flaky
-            for name, holds in (("attempted", op.attempted), ("right", right), ("bad", op.bad)):
+            for name, holds in (("attempted", op.attempted), ("right", op.right), ("bad", op.bad)):
                 if holds:
                     row[f"{name}_ops"] += 1
                     row[f"{name}_uses"] += uses
@@ -89,7 +88,7 @@ def pairs(before: RunView, now: RunView) -> list[Row]:
         old = before.ops.get(op_id)
         if old is None or not (old.attempted and op.attempted) or old.status == UNSPLITTABLE:
             continue
-        sides = [(side, outcome.ran_on) for side, outcome in enumerate((old, op)) if outcome.status == Status.SUCCESS]
+        sides = [(side, outcome.ran_on) for side, outcome in enumerate((old, op)) if outcome.right]
         for model, uses in _places(op):
             row = both.setdefault(model, [0, 0])
             row[0] += 1

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from opscope.base.statuses import PASSED
 from opscope.harness.record.optest import RunContext, build_test
 from opscope.harness.record.records import ManifestHeader, OpRow, Origin, RunRecord, StageTime, TensorDesc, Use
 from opscope.harness.record.result_options import ResultOptions
@@ -25,7 +26,7 @@ def op_id(name: str) -> str:
 
 @dataclass(frozen=True)
 class Op:
-    """How one op ended in one run."""
+    """How one op ended in one run: a status, `passed` or `unsplittable`."""
 
     status: str = "success"
     uses: Mapping[str, int] = field(default_factory=lambda: {"m": 1})
@@ -102,8 +103,10 @@ def night(folder: Path, number: int, ops: Mapping[str, Op], models: tuple[str, .
 
 
 def _test(row: OpRow, op: Op, context: RunContext, started: datetime) -> Any:
-    status = Status(op.status)
+    passed = op.status == PASSED
+    status = Status.STOPPED if passed else Status(op.status)
     right = status is Status.SUCCESS
+    reached = {Status.SUCCESS: Stage.COMPARE, Status.STOPPED: Stage.RUN}.get(status, Stage.SPLIT)
     fields = {
         "pcc": op.pcc,
         "cycles": op.cycles,
@@ -119,7 +122,7 @@ def _test(row: OpRow, op: Op, context: RunContext, started: datetime) -> Any:
         row,
         context,
         status=status,
-        stage_reached=Stage.COMPARE if right else Stage.SPLIT,
+        stage_reached=Stage.TTNN_TO_FLATBUFFER if passed else reached,
         started=started,
         ended=started + timedelta(seconds=1),
         error=op.error if status in FAILED | {Status.GOLDEN_IN_DOUBT} else None,

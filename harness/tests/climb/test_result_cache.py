@@ -110,13 +110,19 @@ def test_a_hit_is_this_runs_record_with_the_verdict_of_that_one(tmp_path: Path) 
     assert again.cached_from == "first"
 
 
-@pytest.mark.parametrize("status", list(Status))
-def test_only_what_an_op_will_do_again_is_kept(tmp_path: Path, status: Status) -> None:
+LASTING = {"success", "passed", "compile_failed", "run_failed", "wrong_result", "golden_in_doubt"}
+
+
+@pytest.mark.parametrize(
+    ("status", "reached"), [*((status, Stage.RUN) for status in Status), (Status.STOPPED, Stage.COMPILE)]
+)
+def test_only_what_an_op_will_do_again_is_kept(tmp_path: Path, status: Status, reached: Stage) -> None:
     row, asked = add_row(tmp_path, "a"), context(tmp_path)
     cache = ResultCache(tmp_path / "cache", asked, READY)
-    cache.keep(row, verdict(row, asked, status, error="it said so"), READY)
-    lasting = {"success", "compile_failed", "run_failed", "wrong_result", "golden_in_doubt"}
-    assert cache.has(row) == (cache.find(row) is not None) == (status.value in lasting)
+    ended = verdict(row, asked, status, error="it said so", stage_reached=reached)
+    cache.keep(row, ended, READY)
+    assert cache.has(row) == (cache.find(row) is not None) == (ended.ending in LASTING)
+    assert (ended.ending == "passed") == (reached is Stage.COMPILE)
 
 
 def test_an_op_needs_a_lane_unless_its_record_or_its_verdict_is_there(tmp_path: Path) -> None:

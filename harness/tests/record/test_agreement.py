@@ -21,7 +21,8 @@ GOOD, BAD, OTHER = Status.SUCCESS, Status.WRONG_RESULT, Status.CRASHED
         ({"a": GOOD, "b": BAD, "c": OTHER}, "a", "a"),
         ({"a": GOOD, "b": BAD, "c": GOOD, "d": BAD}, "", "b"),
         ({"a": GOOD, "b": Status.SKIPPED}, None, None),
-        ({"a": BAD, "b": Status.NOT_RUN, "c": Status.STOPPED}, None, None),
+        ({"a": BAD, "b": Status.NOT_RUN, "c": Status.SKIPPED}, None, None),
+        ({"a": BAD, "b": Status.STOPPED}, "a", "a"),
         ({"a": GOOD, "b": BAD, "c": Status.SKIPPED}, "b", "b"),
     ],
 )

@@ -23,7 +23,8 @@ def test_no_two_statuses_look_alike() -> None:
 
 
 def test_every_status_either_went_wrong_or_was_not_attempted_or_is_right() -> None:
-    assert set(STATUSES) == {"success"} | statuses.FAILED | statuses.NOT_ATTEMPTED
+    assert set(STATUSES) == statuses.RIGHT | statuses.FAILED | statuses.NOT_ATTEMPTED
+    assert {"success", statuses.PASSED} == statuses.RIGHT
 
 
 @pytest.mark.parametrize(("word", "colour"), [("0 split", "split"), ("9 compare", "compare"), ("5 vm", "vm")])

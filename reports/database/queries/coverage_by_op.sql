@@ -5,16 +5,16 @@
 WITH lanes AS (
     SELECT DISTINCT backend, arch FROM night_series
 ), tried AS (
-    SELECT t.backend, t.arch, t.op_id, t.status, t.expected,
+    SELECT t.backend, t.arch, t.op_id, {ending t} AS status, t.expected,
            ROW_NUMBER() OVER (PARTITION BY t.backend, t.arch, t.op_id ORDER BY r.started DESC, t.run_id DESC) AS age
     FROM op_tests t
     JOIN runs r ON r.run_id = t.run_id
     WHERE r.outcome <> 'running' AND t.superseded_by <> t.run_id
-      AND t.status NOT IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run')
+      AND {ending t} NOT IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run')
 )
-SELECT l.backend, l.arch, o.op_name, o.dtype, SUM(CASE WHEN t.status = 'success' THEN 1 ELSE 0 END) AS supported,
-       SUM(CASE WHEN t.status <> 'success' AND t.expected = '' THEN 1 ELSE 0 END) AS fails,
-       SUM(CASE WHEN t.status <> 'success' AND t.expected <> '' THEN 1 ELSE 0 END) AS known_gaps,
+SELECT l.backend, l.arch, o.op_name, o.dtype, SUM(CASE WHEN t.status IN ('success', 'passed') THEN 1 ELSE 0 END) AS supported,
+       SUM(CASE WHEN t.status NOT IN ('success', 'passed') AND t.expected = '' THEN 1 ELSE 0 END) AS fails,
+       SUM(CASE WHEN t.status NOT IN ('success', 'passed') AND t.expected <> '' THEN 1 ELSE 0 END) AS known_gaps,
        SUM(CASE WHEN t.op_id IS NULL THEN 1 ELSE 0 END) AS never_tried
 FROM lanes l
 CROSS JOIN ops o

@@ -1,5 +1,5 @@
 -- Per run, model and op family: how many ops there are, how many of them were attempted, and how many were right at each
--- place of execution. Ops that were stopped, deselected or not reached count as not attempted, and so as not right.
+-- place of execution. Ops that were deselected or not reached, or have no verdict, count as not attempted, and so as not right.
 --   ops: unique ops of the model in this family
 --   pass_rate: right_ops / ops
 --   uses: uses of these ops in the model
@@ -10,13 +10,13 @@ WITH asked AS (
     JOIN ops o ON o.op_id = u.op_id
     GROUP BY m.run_id, m.model, COALESCE(NULLIF(o.op_kind, ''), 'other')
 ), placed AS (
-    SELECT t.run_id, t.backend, t.arch, t.card_type, t.ran_on, t.status, m.model, u.uses,
+    SELECT t.run_id, t.backend, t.arch, t.card_type, t.ran_on, {ending t} AS status, m.model, u.uses,
            COALESCE(NULLIF(o.op_kind, ''), 'other') AS op_kind
     FROM op_tests t
     JOIN models m ON m.run_id = t.run_id
     JOIN module_ops u ON u.module_id = m.module_id AND u.op_id = t.op_id
     JOIN ops o ON o.op_id = t.op_id
-    WHERE t.superseded_by <> t.run_id AND t.status NOT IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run')
+    WHERE t.superseded_by <> t.run_id AND {ending t} NOT IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run')
 ), attempted AS (
     SELECT run_id, backend, arch, card_type, model, op_kind, COUNT(*) AS ops, SUM(uses) AS uses
     FROM placed
@@ -24,7 +24,7 @@ WITH asked AS (
 ), passed AS (
     SELECT run_id, backend, arch, card_type, ran_on, model, op_kind, COUNT(*) AS ops, SUM(uses) AS uses
     FROM placed
-    WHERE status = 'success'
+    WHERE status IN ('success', 'passed')
     GROUP BY run_id, backend, arch, card_type, ran_on, model, op_kind
 )
 SELECT q.run_id, COALESCE(a.backend, r.backend) AS backend, COALESCE(a.arch, r.arch) AS arch,

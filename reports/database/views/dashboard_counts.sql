@@ -21,11 +21,11 @@ SELECT s.night_id, s.started, s.backend, s.arch, s.series, s.place, c.ran_on, s.
        c.ops, c.uses, c.flaky_ops, c.cycles AS cycles_of_all_uses, c.compile_seconds,
        CASE WHEN c.status IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN 0 ELSE c.ops END AS attempted_ops,
        CASE WHEN c.status IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN 0 ELSE c.uses END AS attempted_uses,
-       CASE WHEN c.status = 'success' AND (c.ran_on <> 'host' OR s.place = 'host') THEN c.ops ELSE 0 END AS right_ops,
-       CASE WHEN c.status = 'success' AND (c.ran_on <> 'host' OR s.place = 'host') THEN c.uses ELSE 0 END AS right_uses,
-       CASE WHEN c.status NOT IN ('success', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') AND NOT c.known THEN c.ops ELSE 0 END
+       CASE WHEN c.status IN ('success', 'passed') AND (c.ran_on <> 'host' OR s.place = 'host') THEN c.ops ELSE 0 END AS right_ops,
+       CASE WHEN c.status IN ('success', 'passed') AND (c.ran_on <> 'host' OR s.place = 'host') THEN c.uses ELSE 0 END AS right_uses,
+       CASE WHEN c.status NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') AND NOT c.known THEN c.ops ELSE 0 END
            AS failing_ops,
-       CASE WHEN c.status NOT IN ('success', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') AND c.known THEN c.ops ELSE 0 END AS expected_ops
+       CASE WHEN c.status NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') AND c.known THEN c.ops ELSE 0 END AS expected_ops
 FROM night_places s
 JOIN (SELECT series, MAX(started) AS started FROM night_series GROUP BY series) l ON l.series = s.series
 JOIN night_counts c ON c.night_id = s.night_id AND c.series = s.series

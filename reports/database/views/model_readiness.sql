@@ -2,7 +2,7 @@
 --   outcome: `ran`, `build_failed`, `export_failed`, `prepare_failed`, `framework_missing`, `not_run` or `missing`
 --   reason: why it did not run
 --   ops: its unique ops = right_ops + bad_ops + not_attempted
---   right_ops: ops whose numbers are right, on the device or on the host
+--   right_ops: ops that are right, on the device, on the host, or by a compiler alone
 --   bad_ops: ops that went wrong
 --   whole: 1 if the model ran and all of its ops are right
 --   readiness: right_ops / ops
@@ -10,7 +10,7 @@
 --   right_before: of the ops attempted in both nights, those that were right in the previous night, where an op has to run to count
 --   right_now: of the same ops, those that are right now
 --   nights_ago: 0 for the newest night of its series that has the model
---   not_attempted: ops that were stopped, deselected or not reached
+--   not_attempted: ops that were deselected or not reached, or have no verdict
 SELECT m.night_id, n.label AS night, n.kind, s.started, m.series, s.backend, s.arch, s.data_format, m.model, m.outcome, m.reason,
        m.run_id, m.ops, m.attempted_ops, m.right_ops, m.bad_ops, m.ops - m.attempted_ops AS not_attempted, m.flaky_ops,
        m.uses, m.right_uses, m.bad_uses,

@@ -3,7 +3,7 @@
 -- Left out: models that did not become a module, and runs that have not ended.
 --   cluster: fingerprint of the error, or what stands in for it
 --   bad: 1 if it went wrong, expected failures included
---   attempted: 0 if it was stopped, deselected or not reached
+--   attempted: 0 if it was deselected or not reached, or has no verdict
 WITH ranked AS (
     SELECT m.run_id, m.night_id, m.series, s.backend, s.arch, s.started, m.model, m.module_id,
            ROW_NUMBER() OVER (PARTITION BY s.backend, s.arch, m.model ORDER BY s.started DESC, m.night_id DESC) AS age
@@ -14,7 +14,7 @@ WITH ranked AS (
 )
 SELECT n.run_id, n.night_id, n.backend, n.arch, n.started, n.model, u.op_id, o.op_name,
        COALESCE(NULLIF(o.op_kind, ''), 'other') AS op_kind, o.signature, o.dtype, o.rank, u.uses,
-       COALESCE(t.status, CASE WHEN o.unsplittable <> '' THEN 'unsplittable' ELSE 'not_run' END) AS status,
+       COALESCE({ending t}, CASE WHEN o.unsplittable <> '' THEN 'unsplittable' ELSE 'not_run' END) AS status,
        COALESCE(t.stage_reached, 'split') AS stage_reached,
        COALESCE(t.failed_stage, CASE WHEN t.op_id IS NULL AND o.unsplittable <> '' THEN 'split' END) AS failed_stage,
        COALESCE(t.error_signature, t.crash_kind, CASE WHEN t.op_id IS NULL AND o.unsplittable <> '' THEN 'unsplittable' END)
@@ -25,7 +25,7 @@ SELECT n.run_id, n.night_id, n.backend, n.arch, n.started, n.model, u.op_id, o.o
        CASE WHEN (t.op_id IS NULL AND o.unsplittable <> '')
               OR t.status IN ('compile_failed', 'run_failed', 'wrong_result', 'no_golden', 'timeout', 'crashed')
             THEN 1 ELSE 0 END AS bad,
-       CASE WHEN (t.op_id IS NULL AND o.unsplittable = '') OR t.status IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run')
+       CASE WHEN (t.op_id IS NULL AND o.unsplittable = '') OR {ending t} IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run')
             THEN 0 ELSE 1 END AS attempted,
        t.pcc, t.z_max, t.z_place, t.question, t.hypothesis, t.cycles, t.l1_peak_bytes, t.dram_peak_bytes, COALESCE(t.ran_on, 'none') AS ran_on, t.flaky, t.repro
 FROM ranked n

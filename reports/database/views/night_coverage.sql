@@ -1,6 +1,6 @@
 -- Per night, model and op family: how many unique ops there are, how many of them were attempted, and how many were right
--- on the device and on the host. Ops that were stopped, deselected or not reached count as not attempted, and so as not
--- right.
+-- on the device and on the host. Ops that were deselected or not reached, or have no verdict, count as not attempted, and
+-- so as not right.
 --   ops: unique ops of the model in this family
 --   attempted_ops: of these, attempted
 --   right_ops: of these, right at the place where an op has to run to count

@@ -4,12 +4,12 @@
 --   op_id: the op; its new id if that changed
 --   dtype: element type of its first operand
 --   bad: 1 if it went wrong, expected failures included
---   attempted: 0 if it was stopped, deselected or not reached
+--   attempted: 0 if it was deselected or not reached, or has no verdict
 --   compile_ms: milliseconds of the stages before `run`
 --   cached_from: the run that found the verdict, if it was kept from an earlier run
 SELECT t.night_id, n.label AS night, n.kind, n.started, t.series, t.backend, t.arch, t.data_format, t.math_fidelity,
        COALESCE(a.new_id, t.op_id) AS op_id, t.op_name, COALESCE(NULLIF(t.op_kind, ''), 'other') AS op_kind, o.signature,
-       o.dtype, o.rank, t.run_id, t.model_name, t.status, t.stage_reached, t.failed_stage, t.error_signature,
+       o.dtype, o.rank, t.run_id, t.model_name, {ending t} AS status, t.stage_reached, t.failed_stage, t.error_signature,
        t.error_message, t.crash_kind, t.expected, t.flaky, t.is_failure, t.ran_on, t.card_type, t.pcc, t.z_max, t.z_place,
        t.question, t.hypothesis, t.cycles,
        t.cycles * t.uses AS cycles_of_all_uses, t.device_ns, t.l1_peak_bytes, t.dram_peak_bytes, t.uses,
@@ -17,7 +17,7 @@ SELECT t.night_id, n.label AS night, n.kind, n.started, t.series, t.backend, t.a
        COALESCE(t.artifact, '') AS artifact, t.repro,
        CASE WHEN t.status IN ('compile_failed', 'run_failed', 'wrong_result', 'no_golden', 'timeout', 'crashed')
             THEN 1 ELSE 0 END AS bad,
-       CASE WHEN t.status IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN 0 ELSE 1 END AS attempted
+       CASE WHEN {ending t} IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN 0 ELSE 1 END AS attempted
 FROM op_tests t
 JOIN nights n ON n.night_id = t.night_id
 JOIN ops o ON o.op_id = t.op_id

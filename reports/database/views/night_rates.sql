@@ -1,5 +1,5 @@
 -- The pass rate night by night at each place of execution: over all ops of the night, and like for like, over the ops that
--- were attempted in this night and in the previous one. Left out: ops that were stopped, deselected or not reached. Ops
+-- were attempted in this night and in the previous one. Left out: ops that were deselected or not reached. Ops
 -- that could not be split off count as attempted.
 --   scope: `all`, or `like for like`, which new models do not affect
 --   ran_on: where the right results were computed; shares of two places never add up
@@ -13,7 +13,7 @@ WITH attempted AS (
 ), passed AS (
     SELECT night_id, series, ran_on, SUM(ops) AS ops, SUM(uses) AS uses
     FROM night_counts
-    WHERE model = '' AND status = 'success'
+    WHERE model = '' AND status IN ('success', 'passed')
     GROUP BY night_id, series, ran_on
 ), rates AS (
     SELECT a.night_id, a.series, 'all' AS scope, COALESCE(p.ran_on, 'none') AS ran_on, a.ops AS attempted_ops,

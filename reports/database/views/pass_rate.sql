@@ -1,15 +1,15 @@
--- Share of the attempted ops whose numbers were right, at each place of execution. An op that fell back to the host counts
+-- Share of the attempted ops that were right, at each place of execution (`none`: passed by a compiler alone). An op that fell back to the host counts
 -- as attempted on the device, and as right only in the row of the host.
 --   pass_rate_of_uses: right_uses / attempted_uses
 WITH attempted AS (
     SELECT run_id, backend, arch, card_type, COUNT(*) AS ops, SUM(uses) AS uses
     FROM op_tests
-    WHERE superseded_by <> run_id AND status NOT IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run')
+    WHERE superseded_by <> run_id AND {ending op_tests} NOT IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run')
     GROUP BY run_id, backend, arch, card_type
 ), passed AS (
     SELECT run_id, backend, arch, card_type, ran_on, COUNT(*) AS ops, SUM(uses) AS uses
     FROM op_tests
-    WHERE superseded_by <> run_id AND status = 'success'
+    WHERE superseded_by <> run_id AND {ending op_tests} IN ('success', 'passed')
     GROUP BY run_id, backend, arch, card_type, ran_on
 )
 SELECT a.run_id, a.backend, a.arch, a.card_type, COALESCE(p.ran_on, 'none') AS ran_on,

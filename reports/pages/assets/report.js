@@ -96,7 +96,8 @@ const columns = [
   { title: "uses", numeric: true, key: (row) => row.uses, cell: (row) => [number(row.uses)] },
   { title: "where", class: "where", key: (row) => row.locations[0] || "", cell: (row) => [row.locations[0] || "",
     row.locations.length > 1 ? make("small", {}, ` and ${row.locations.length - 1} more`) : ""] },
-];
+  // A compiler alone has no numbers and no cycles: what nothing fills is no column.
+].filter((column) => !column.numeric || page.ops.length === 0 || page.ops.some((row) => column.key(row) !== null));
 
 function badge(row) {
   const mark = make("span", { class: `badge ${row.status}`, title: page.statuses[row.status]?.meaning || "" }, row.status.replaceAll("_", " "));
