@@ -229,10 +229,9 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
     dtype: DType = row("float32", "Float type of the model: float32 or bfloat16.", "TYPE", Decides.PROGRAM)
     until: LastStage | None = row(
         None,
-        "Stop each op after this stage, or after this compile depth of backend buda; the op counts as stopped.",
+        "Stop each op after this stage, or after this compile depth of backend buda; what passes it is right.",
         "STAGE",
         Decides.CLIMB,
-        series=False,
     )
 
     @classmethod

@@ -37,7 +37,7 @@ class Label(StrEnum):
     VANISHED = "VANISHED"
     """Is no longer in a model that both runs have."""
     NEVER_RUN = "NEVER-RUN"
-    """Not attempted in the later run: deselected, stopped, not reached, or its models are not in that run."""
+    """Not attempted in the later run: deselected, not reached, without a verdict, or its models are not in that run."""
     ADDED = "ADDED"
     """Attempted for the first time, and right."""
     SAME = "SAME"

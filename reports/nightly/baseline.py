@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
 from opscope.harness.record import history
+from opscope.harness.record.commits.checkout import default_branch
+from opscope.harness.record.commits.ci_variables import ci_job
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.stages import Status
 from opscope.harness.record.store import lines_of_journal, write_whole
@@ -46,6 +49,23 @@ def baseline_night(connection: sa.Connection, baseline: str) -> str:
         hint = closest(baseline, branches - {baseline}) or "opscope nightly on that branch"
         raise InputError("--baseline", f"a complete night of branch `{baseline}`", got, hint)
     return night_id
+
+
+def first_baseline(connection: sa.Connection, names: Sequence[str]) -> str:
+    """The same for the first of `names` that has one. Raises InputError about the first if none has."""
+    first: InputError | None = None
+    for name in names:
+        try:
+            return baseline_night(connection, name)
+        except InputError as error:
+            first = first or error
+    raise first or InputError("--baseline", "a branch", "none", "--baseline main")
+
+
+def usual_baselines(root: Path, night: str, environment: Mapping[str, str] = os.environ) -> list[str]:
+    """What a change is held against unless the user says so, the likeliest first; `night` is the name of the nights."""
+    names = (ci_job(environment).target, default_branch(root), "main", "master", night)
+    return list(dict.fromkeys(filter(None, names)))
 
 
 def series_like(connection: sa.Connection, night_id: str, backend: str, arch: str, data_format: str) -> str | None:

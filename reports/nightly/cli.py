@@ -44,6 +44,11 @@ INTERRUPTED = 130
     metavar="FILE",
     help="Also append the summary to FILE; default: the summary of the GitHub job.",
 )
+@click.option(
+    "--init",
+    is_flag=True,
+    help="Write ci/nightly.yaml and files for the CI of GitHub and GitLab, none over one that is there; run nothing.",
+)
 @click.option("--dry-run", is_flag=True, help="Only check CONFIG and print the commands of its sweeps.")
 def nightly(
     config: Path | None,
@@ -56,6 +61,7 @@ def nightly(
     new: bool,
     database: str | None,
     summary_file: Path | None,
+    init: bool,
     dry_run: bool,
 ) -> None:
     """Run the night that CONFIG (default: ci/nightly.yaml) describes, publish it, compare it, and report it.
@@ -65,13 +71,20 @@ def nightly(
     """
     from opscope.harness.record.errors import InputError
     from opscope.reports.database.owners import rules_here
-    from opscope.reports.nightly import night_folder, running
+    from opscope.reports.nightly import first_files, night_folder, running
     from opscope.reports.nightly.config import CONFIG_FILE, read_config, with_backends, with_commit
     from opscope.reports.nightly.night import add_to_page_of_job, deliver
     from opscope.reports.nightly.progress import Display
     from opscope.reports.nightly.sweeps import sweeps
 
     root = Path.cwd()
+    if init:
+        if config is not None:
+            raise InputError("--init", "no other file than ci/nightly.yaml", str(config), "opscope nightly --init")
+        for line in first_files.write(root):
+            click.echo(line)
+        click.echo("next      edit ci/nightly.yaml, then: opscope nightly --dry-run; opscope nightly; opscope gate")
+        return
     settings = read_config(config or CONFIG_FILE)
     if backends is not None:
         settings = with_backends(settings, backends)

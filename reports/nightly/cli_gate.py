@@ -11,10 +11,10 @@ import click
 @click.command(short_help="Check whether a change makes an op worse than last night.")
 @click.option(
     "--baseline",
-    default="main",
-    show_default=True,
     metavar="BRANCH",
-    help="Branch whose newest complete night to compare with; or the name or id of a night.",
+    help="Branch whose newest complete night to compare with; or the name or id of a night. Default: the first that "
+    "has one of: the branch that the CI job's pull request goes to, the remote's default branch, main, master, and the "
+    "night's name.",
 )
 @click.option("--budget", default="10m", show_default=True, metavar="TIME", help="Start no op after this time.")
 @click.option(
@@ -36,7 +36,7 @@ import click
     help="Also append the table to FILE; default: the summary of the GitHub job.",
 )
 def gate(
-    baseline: str,
+    baseline: str | None,
     budget: str,
     config_file: Path | None,
     models: tuple[str, ...],
@@ -52,6 +52,7 @@ def gate(
     from opscope.harness.settings.settings import BY_NAME
     from opscope.reports.database.owners import rules_here
     from opscope.reports.nightly import running
+    from opscope.reports.nightly.baseline import usual_baselines
     from opscope.reports.nightly.config import CONFIG_FILE, read_config
     from opscope.reports.nightly.gate import run
     from opscope.reports.nightly.night import add_to_page_of_job
@@ -66,7 +67,8 @@ def gate(
     rules = rules_here(None, settings.owners, root)
     try:
         with running.ended_by_signal(), Display(len(sweeps(replace(settings, shards=1)))) as display:
-            result = run(settings, url, baseline, root, rules, display.watch, display.line)
+            names = [baseline] if baseline is not None else usual_baselines(root, settings.name)
+            result = run(settings, url, names, root, rules, display.watch, display.line)
     except KeyboardInterrupt:
         click.echo("interrupted; nothing was compared", err=True)
         raise SystemExit(130) from None

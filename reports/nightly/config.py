@@ -95,7 +95,8 @@ def read_config(path: Path) -> Config:
         content = read_yaml(path)
     except (OSError, YamlError) as error:
         reason = " ".join(str(getattr(error, "strerror", None) or error).split())
-        raise InputError(str(path), "the configuration of a night (YAML)", reason, "docs/nightly.md") from error
+        hint = "docs/nightly.md" if path.exists() else "opscope nightly --init"
+        raise InputError(str(path), "the configuration of a night (YAML)", reason, hint) from error
     if not isinstance(content, dict):
         raise InputError(str(path), "a mapping", type(content).__name__, "models: [resnet50]")
     for key in content:

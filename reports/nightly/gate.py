@@ -20,7 +20,7 @@ from opscope.reports.database.owners import Rule
 from opscope.reports.database.reading import read_database
 from opscope.reports.database.schema_nights import LEDGER
 from opscope.reports.nightly import markdown
-from opscope.reports.nightly.baseline import baseline_night, kept_and_run, series_like, write_history
+from opscope.reports.nightly.baseline import first_baseline, kept_and_run, series_like, write_history
 from opscope.reports.nightly.config import Config
 from opscope.reports.nightly.findings import SeriesResult
 from opscope.reports.nightly.journal_counter import Counter
@@ -70,12 +70,18 @@ class _Place:
 
 
 def run(
-    config: Config, url: str, baseline: str, root: Path, rules: Sequence[Rule], watch: Watch, say: Callable[[str], None]
+    config: Config,
+    url: str,
+    baselines: Sequence[str],
+    root: Path,
+    rules: Sequence[Rule],
+    watch: Watch,
+    say: Callable[[str], None],
 ) -> Gate:
     """Runs what the change invalidates, compares, and writes the table.
 
     A verdict that still holds costs nothing; the others run by risk until the budget is spent. Raises InputError
-    if `baseline` has no complete night, or the database cannot be read.
+    if none of `baselines` has a complete night, or the database cannot be read.
     """
     all_sweeps = sweeps(replace(config, shards=1))
     stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
@@ -84,7 +90,7 @@ def run(
     started = time.monotonic()
     comparisons: list[SweepComparison] = []
     with read_database(url, "--database") as connection:
-        night_id = baseline_night(connection, baseline)
+        night_id = first_baseline(connection, baselines)
         views: dict[Sweep, RunView] = {}
         for sweep in all_sweeps:
             backend = labels([sweep.backend])[0]

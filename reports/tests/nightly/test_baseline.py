@@ -10,12 +10,18 @@ from opscope.harness.record import history
 from opscope.harness.record.errors import InputError
 from opscope.reports.compare.night_views import night_view
 from opscope.reports.database.reading import read_database
-from opscope.reports.nightly.baseline import baseline_night, series_like, write_history
+from opscope.reports.nightly.baseline import baseline_night, first_baseline, series_like, usual_baselines, write_history
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import fresh, record, shard_run
 from opscope.reports.tests.nights import Op, op_id
 
 BOTH = {"a": 1, "b": 1}
+
+
+def test_a_change_is_held_against_the_branch_that_it_goes_to(tmp_path: Path) -> None:
+    assert usual_baselines(tmp_path, "weekly", {}) == ["main", "master", "weekly"]
+    job = {"GITHUB_ACTIONS": "true", "GITHUB_HEAD_REF": "mine", "GITHUB_BASE_REF": "release"}
+    assert usual_baselines(tmp_path, "weekly", job) == ["release", "main", "master", "weekly"]
 
 
 def test_the_newest_complete_night_of_the_branch(tmp_path: Path) -> None:
@@ -42,6 +48,9 @@ def test_the_newest_complete_night_of_the_branch(tmp_path: Path) -> None:
         assert night_id == "nightly-20261102-020000"
         assert baseline_night(connection, "topic") == baseline_night(connection, "nightly") == "nightly-20261104-020000"
         assert baseline_night(connection, "nightly-20261103-020000") == "nightly-20261103-020000"
+        assert first_baseline(connection, ["none", "topic", "main"]) == "nightly-20261104-020000"
+        with pytest.raises(InputError, match="of branch `none`"):
+            first_baseline(connection, ["none", "nor this"])
         with pytest.raises(InputError, match="--baseline: expected a complete night of branch `mian`, got none; there"):
             baseline_night(connection, "mian")
         series = series_like(connection, night_id, "reference", "n150", "")

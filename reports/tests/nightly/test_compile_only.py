@@ -20,6 +20,7 @@ from opscope.reports.compare.readiness import history, newest_views
 from opscope.reports.compare.run_selection import open_runs
 from opscope.reports.database.ask import ask
 from opscope.reports.database.endings import ending_of
+from opscope.reports.database.rows import series_text
 from opscope.reports.nightly.gate import SweepComparison, _gate_of
 from opscope.reports.nightly.sweeps import Sweep
 from opscope.reports.publish.publish import publish
@@ -83,6 +84,11 @@ def test_everybody_agrees_on_which_models_are_whole(tmp_path: Path) -> None:
         assert {model for (model,) in ask(url, query).rows} == whole, query
     ((first,),) = ask(url, "SELECT unlocked FROM night_unlock WHERE fixes = 0").rows
     assert set(str(first).split(", ")) == whole
+
+
+def test_a_run_that_asked_for_less_is_compared_with_none_that_asked_for_more() -> None:
+    whole, part, other = (series_text("tt", "n150", {"until": stage}) for stage in (None, "compile", "run"))
+    assert (whole, len({whole, part, other})) == ("tt n150", 3)
 
 
 def test_sql_ends_an_op_as_the_function_does() -> None:

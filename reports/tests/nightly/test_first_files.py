@@ -1,0 +1,133 @@
+"""`opscope nightly --init`: the files with which a fresh repository gets nights and a gate."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from opscope.base.yaml_text import read_yaml
+from opscope.harness.record.errors import InputError
+from opscope.reports.nightly import first_files
+from opscope.reports.nightly.cli import nightly
+from opscope.reports.nightly.cli_gate import gate
+from opscope.reports.nightly.config import CONFIG_FILE, POLICY, read_config
+
+STAGES = "stages: [{name: lower, command: [cc, '{input}', '{output}']}]\n"
+CLASS = 'from opscope import Backend\n\nclass Mine(Backend):\n    name = "mine"\n'
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def init(*words: str) -> str:
+    done = CliRunner().invoke(nightly, ["--init", *words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_what_is_in_the_repository_is_what_a_night_runs(repository: Path) -> None:
+    for place, text in {
+        "net.mlir": "",
+        "models/two words.mlir": "",
+        "models/tests/no.mlir": "",
+        ".hidden/no.mlir": "",
+        "a/b/c/d/too_deep.mlir": "",
+        "compilers/cc.yaml": STAGES,
+        "compilers/mine.py": CLASS,
+        "compilers/other.py": CLASS,
+        "docker.yaml": "stages: [build, test]\n",
+        "broken.yaml": "a: [",
+        "setup.py": "import opscope\n",
+    }.items():
+        path = repository / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    init()
+    config = read_config(repository / CONFIG_FILE)
+    assert config.models == ("models/two words.mlir", "net.mlir")
+    assert config.backends == ("compilers/cc.yaml", "compilers/mine.py")
+    assert (config.name, config.policy) == ("nightly", POLICY)
+
+
+def test_an_empty_repository_gets_an_example_and_files_that_are_there_stay(repository: Path) -> None:
+    (repository / ".gitlab-ci.opscope.yml").write_text("mine: true\n")
+    lines = init().splitlines()
+    assert lines[:3] == [
+        "wrote     ci/nightly.yaml",
+        "wrote     .github/workflows/opscope-nightly.yml",
+        "kept      .gitlab-ci.opscope.yml, which is there already",
+    ]
+    assert (repository / ".gitlab-ci.opscope.yml").read_text() == "mine: true\n"
+    config = read_config(repository / CONFIG_FILE)
+    assert (config.models, config.backends) == ((first_files.EXAMPLE_MODEL,), (first_files.EXAMPLE_BACKEND,))
+    (repository / CONFIG_FILE).write_text("models: [resnet50]\n")
+    assert init().count("kept ") == 3
+    assert read_config(repository / CONFIG_FILE).models == ("resnet50",)
+
+
+def test_the_files_of_ci_start_the_night_and_the_gate_and_keep_a_red_night(repository: Path) -> None:
+    init()
+    jobs = read_yaml(repository / ".github" / "workflows" / "opscope-nightly.yml")["jobs"]
+    for name, command in (("night", "opscope nightly"), ("gate", "opscope gate --budget 10m")):
+        steps = [step.get("run") or step["uses"].partition("@")[0] for step in jobs[name]["steps"]]
+        assert steps.index("pip install opscope") < steps.index(command)
+    [save] = [step for step in jobs["night"]["steps"] if step.get("uses", "").startswith("actions/cache/save")]
+    assert save["if"] == "always()"
+    assert save["with"]["path"].split() == [".opscope", ".opscope-cache"]
+    gitlab = read_yaml(repository / ".gitlab-ci.opscope.yml")
+    assert gitlab["opscope-night"]["script"] == ["opscope nightly"]
+    assert gitlab["opscope-night"]["cache"]["when"] == "always"
+    assert gitlab["opscope-gate"]["script"] == ["opscope gate --budget 10m"]
+
+
+def test_what_cannot_be_written_is_one_line(repository: Path) -> None:
+    (repository / "ci").write_text("a file")
+    with pytest.raises(InputError, match=r"ci/nightly\.yaml: expected a writable place, got .*; try a writable folder"):
+        init()
+    with pytest.raises(InputError, match=r"--init: expected no other file than ci/nightly\.yaml, got other\.yaml"):
+        init("other.yaml")
+    with pytest.raises(InputError, match="No such file or directory; try opscope nightly --init"):
+        read_config(Path("none.yaml"))
+
+
+@pytest.mark.slow
+def test_a_night_and_a_gate_in_a_fresh_repository(repository: Path) -> None:
+    def git(*words: str) -> str:
+        command = ["git", "-c", "user.name=Ada L", "-c", "user.email=ada@example.org", *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    git("init", "-q", "-b", "trunk")
+    git("remote", "add", "origin", "https://me:geheim@github.com/ada/compiler.git")
+    add = "stablehlo.add %a, %a : tensor<4xf32>"
+    (repository / "net.mlir").write_text(
+        f"func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {{\n  %0 = {add}\n  return %0 : tensor<4xf32>\n}}\n"
+    )
+    (repository / "cc.yaml").write_text(
+        'module: text\nrequires: []\nstages:\n  - {name: lower, command: [sh, "{here}/cc", "{input}", "{output}"]}\n'
+        "fingerprint: [cc]\n"
+    )
+    commits = []
+    for script in ('grep -q func "$1" && cp "$1" "$2"\n', "echo no add; exit 1\n"):
+        (repository / "cc").write_text(script)
+        git("add", ".")
+        git("commit", "-q", "-m", "compiler")
+        commits.append(git("rev-parse", "HEAD"))
+    git("checkout", "-q", "-B", "trunk", commits[0])
+    init()
+    CliRunner().invoke(nightly, [], catch_exceptions=False)
+    [run] = (repository / ".opscope" / "runs").glob("*/run.json")
+    assert commits[0] in run.read_text()
+    assert "geheim" not in run.read_text()
+    git("checkout", "-q", "-b", "topic", commits[1])
+    done = CliRunner().invoke(gate, [], catch_exceptions=False)
+    assert "gate against nightly-" in done.output, done.output
+    assert done.exit_code == 1
+    assert f"{commits[0][:8]}..{commits[1][:8]}" in done.output
+    done = CliRunner().invoke(nightly, ["--new"], catch_exceptions=False)
+    assert f"{commits[0][:8]}..{commits[1][:8]}" in done.output
