@@ -40,3 +40,16 @@ def test_a_first_night_and_a_night_without_change(tmp_path: Path) -> None:
     assert sentences(url)["all"] == "First night: 1 op goes wrong."
     publish(night(tmp_path / "runs", 2, {"tanh": NOT_TAKEN}, started=NIGHTS[1], arch="n150"), url)
     assert sentences(url)["all"] == "As before: nothing is worse."
+
+
+def test_what_is_worse_came_with_commits_and_never_with_a_fingerprint(tmp_path: Path) -> None:
+    known, unknown = (f"sqlite:///{tmp_path / name}" for name in ("known.sqlite", "unknown.sqlite"))
+    for number, op in enumerate((RIGHT, NOT_TAKEN), 1):
+        for url, revision in ((known, f"{number}" * 40), (unknown, "")):
+            options = {"dtype": "float32", "seed": 0, "fingerprint": f"mine-{number}"}
+            origin = {"revision": revision, "backend_revision": revision, "options": options}
+            folder = tmp_path / f"runs-{bool(revision)}"
+            publish(night(folder, number, {"tanh": op}, started=NIGHTS[number - 1], origin=origin), url)
+    worse = "Worse: 1 new failure with 1 cause, in tanh"
+    assert sentences(known)["all"] == f"{worse} since {'1' * 12}..{'2' * 12}."
+    assert sentences(unknown)["all"] == f"{worse}."

@@ -10,21 +10,25 @@
 --   slower_ops: unique ops that became slower
 --   most_in: the op name with the most of the new failures
 WITH newest AS (
-    SELECT s.* FROM night_series s
+    -- Since: the commits after the night before, up to this one; a compiler whose commit is not known has none.
+    SELECT s.*, CASE WHEN s.revision <> '' AND p.revision <> s.revision
+                     THEN CASE WHEN p.revision <> '' THEN p.revision || '..' ELSE '' END || s.revision END AS commits
+    FROM night_series s
     JOIN (SELECT series, MAX(started) AS started FROM night_series GROUP BY series) l
       ON l.series = s.series AND l.started = s.started
+    LEFT JOIN night_series p ON p.night_id = s.previous_night AND p.series = s.series
 ), scopes AS (
     SELECT series AS scope, series, night_id, started, backend || ' ' || arch AS platform, 1 AS one_series,
-           CASE WHEN compiler_changed THEN compiler END AS new_compiler, CASE WHEN jaxlib_changed THEN jaxlib END AS new_jaxlib,
+           commits AS new_commits, CASE WHEN jaxlib_changed THEN jaxlib END AS new_jaxlib,
            status
     FROM newest
     UNION ALL
-    SELECT '', series, night_id, started, 'all', 0, CASE WHEN compiler_changed THEN compiler END,
+    SELECT '', series, night_id, started, 'all', 0, commits,
            CASE WHEN jaxlib_changed THEN jaxlib END, status
     FROM newest
 ), nights_of_scope AS (
     SELECT scope, MIN(platform) AS platform, MIN(one_series) AS one_series, MAX(started) AS started,
-           COUNT(DISTINCT new_compiler) AS compilers, MIN(new_compiler) AS compiler,
+           COUNT(DISTINCT new_commits) AS ranges, MIN(new_commits) AS commits,
            COUNT(DISTINCT new_jaxlib) AS jaxlibs, MIN(new_jaxlib) AS jaxlib,
            SUM(CASE WHEN status = 'partial' THEN 1 ELSE 0 END) AS partial_nights
     FROM scopes GROUP BY scope
@@ -63,7 +67,7 @@ SELECT started, scope AS series, platform, one_series, new_failures, causes, fix
             WHEN first_ops > 0 AND compared_ops = 0 THEN 'First night: ' || first_ops || CASE first_ops WHEN 1 THEN ' op goes wrong' ELSE ' ops go wrong' END
             ELSE 'As before: nothing is worse' END
        -- What else is new is named only where there is one of it: a night of two compilers has no "since".
-       || CASE WHEN compilers = 1 AND new_failures > 0 THEN ' since compiler ' || compiler ELSE '' END
+       || CASE WHEN ranges = 1 AND new_failures > 0 THEN ' since ' || commits ELSE '' END
        || CASE WHEN jaxlibs = 1 AND new_failures > 0 THEN ' since jaxlib ' || jaxlib ELSE '' END
        || CASE WHEN fixed_ops > 0 THEN '; ' || fixed_ops || ' fixed' ELSE '' END
        || CASE WHEN slower_ops > 0 THEN '; ' || slower_ops || ' slower' ELSE '' END
