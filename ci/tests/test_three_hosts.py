@@ -14,14 +14,16 @@ import psutil
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+SOURCES = {"PYTHONPATH": str(ROOT)}
 COMMAND = (sys.executable, "-m", "ci.three_hosts", "--model", "mnist_mlp")
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("distributed", reason="pip install -e '.[cluster]'")
 
 
-def test_a_host_that_dies_changes_no_record() -> None:
-    done = subprocess.run([*COMMAND, "--case", "dies"], cwd=ROOT, capture_output=True, text=True, check=False)
+def test_a_host_that_dies_changes_no_record(tmp_path: Path) -> None:
+    words, environment = [*COMMAND, "--case", "dies"], os.environ | SOURCES
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     _skip_where_not_permitted(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
     heads, _, alone, died = ([cell.strip() for cell in line.split("|")] for line in done.stdout.splitlines())
@@ -32,8 +34,15 @@ def test_a_host_that_dies_changes_no_record() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["interrupted", "killed"])
-def test_no_host_outlives_the_program(number: signal.Signals) -> None:
-    program = subprocess.Popen(COMMAND, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+def test_no_host_outlives_the_program(number: signal.Signals, tmp_path: Path) -> None:
+    program = subprocess.Popen(
+        COMMAND,
+        cwd=tmp_path,
+        env=os.environ | SOURCES,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
     while not (started := _hosts(program.pid)):
         if program.poll() is not None:
             _skip_where_not_permitted(program.communicate()[0])

@@ -45,7 +45,8 @@ def write_protect() -> None:
 def hide(folders: Iterable[str | Path], kept: Iterable[Path]) -> None:
     """Puts an empty folder of this host's own in the place of each; what is kept below them stays visible."""
     handles = {path: os.open(path, os.O_PATH) for path in kept}
-    for folder in folders:
+    for folder in map(Path, folders):
+        folder.mkdir(parents=True, exist_ok=True)  # it may have been below one that is hidden now
         mount("-t", "tmpfs", "-o", "mode=1777", "host", folder)
     for path, handle in handles.items():
         if not path.exists():

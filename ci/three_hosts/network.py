@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +17,12 @@ from typing import IO, Any
 from ci.three_hosts.init import OWN, ROOT
 
 NETWORK = "10.77.0"
+PROGRAMS = ("unshare", "nsenter", "ip", "mount")
 SPACES = ("--net", "--mount", "--uts", "--ipc", "--cgroup", "--pid", "--fork", "--kill-child", "--mount-proc")
+
+
+REFUSED = re.compile("not permitted|denied|No space left", re.IGNORECASE)
+"""What is printed where namespaces are not permitted, or none may be made any more."""
 
 
 class NotPermittedError(Exception):
@@ -29,6 +36,9 @@ class Network:
         """Raises NotPermittedError."""
         self._ends = contextlib.ExitStack()
         own_user = () if os.geteuid() == 0 else ("--user", "--map-root-user")
+        for program in PROGRAMS:
+            if shutil.which(program) is None:
+                raise NotPermittedError(f"no program {program}")
         try:
             self._holder = self._held(["unshare", *own_user, "--net", "sh", "-c", "echo ready; exec cat"])
             self._inside = ["nsenter", "--target", str(self._holder.pid), "--net", *(["--user"] if own_user else [])]
@@ -93,7 +103,7 @@ class Network:
         self._ends.callback(_end, held)
         assert held.stdout is not None
         if (first := held.stdout.readline()) != "ready\n":
-            raise NotPermittedError(f"{command[0]}: {(first + held.stdout.read()).strip()[-300:]}")
+            raise _error(command, first + held.stdout.read())
         return held
 
 
@@ -147,5 +157,11 @@ def _end(held: subprocess.Popen[str]) -> None:
 def _output(command: Sequence[str]) -> str:
     done = subprocess.run(command, text=True, capture_output=True, check=False)
     if done.returncode:
-        raise NotPermittedError(f"{' '.join(command[-6:])}: {done.stderr.strip()[-300:]}")
+        raise _error(command, done.stderr)
     return done.stdout
+
+
+def _error(command: Sequence[str], printed: str) -> Exception:
+    """What a command has failed with."""
+    text = f"{' '.join(command)}: {printed.strip()[-300:]}"
+    return NotPermittedError(text) if REFUSED.search(printed) else RuntimeError(text)
