@@ -36,6 +36,7 @@ class Command(Backend):
         self._file: CommandFile = read(Path(path))
         self.name = self._file.name
         self.stages = tuple(stage.stage for stage in self._file.stages)
+        self.revision = self._revision_by_command
         self.repository = self._file.repository
         self._commands = {stage.stage: stage for stage in self._file.stages}
         self._files: OpFiles | None = None
@@ -74,7 +75,7 @@ class Command(Backend):
             parts.append((done.stdout + done.stderr).decode(errors="replace"))
         return f"{self.name}-{words_digest(*parts, digits=16)}"
 
-    def revision(self) -> str:
+    def _revision_by_command(self) -> str:
         """What the file's command for the compiler's commit prints. Raises ValueError if it fails or takes too long."""
         words = self._file.revision
         if not words:
