@@ -157,7 +157,7 @@ def test_requested_options_are_part_of_the_key(cache: Path, monkeypatch: pytest.
 
 def test_the_key_covers_every_file_that_the_child_runs() -> None:
     code = (
-        "import sys; from opscope.harness.prepare import argument_files, export, inputs, prepare_child, model_jobs;"
+        "import sys; from opscope.harness.prepare import argument_files, export, inputs, prepare_child;"
         "from opscope.harness.prepare import walk, whole_row; from opscope.harness.prepare.mlir import upcast;"
         "ours = [m.split('.')[1:3] for m in sys.modules if m.startswith(('opscope.harness.', 'opscope.base.'))];"
         "print(*{m[0] if m[0] == 'base' else '/'.join(m) for m in ours})"
