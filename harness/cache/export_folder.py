@@ -44,7 +44,7 @@ SOURCES = ("harness/prepare", "harness/record", "base")
 SEEDING = "seeding.py"
 """The file of `models` that draws the values on which goldens are computed."""
 
-WITHOUT_EFFECT = ("harness/cache", "harness/settings")
+WITHOUT_EFFECT = ("harness/cache",)
 """Source folders from which the child loads files that do not affect what it writes."""
 
 GONE = ".gone-"

@@ -207,8 +207,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.opscope_places = {}  # type: ignore[attr-defined]
     config.opscope_doing = lambda what: None  # type: ignore[attr-defined]
     if config.option.opscope_op_by_op and not (config.option.help or config.option.version):
+        from opscope.harness.run.executors.ready_first import ReadyFirst
         from opscope.harness.run.late_models import LateModels
-        from opscope.harness.run.ready_first import ReadyFirst
         from opscope.harness.run.session import OpByOp
 
         for setting in foreign_options.OWNERS:

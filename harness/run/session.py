@@ -319,7 +319,7 @@ class OpByOp:
         """On a cluster, runs the tests in the order in which records arrive."""
         if self.plan is None or self.plan.orders.cluster is None or self.config.option.collectonly:
             return None
-        from opscope.harness.run import cluster_loop
+        from opscope.harness.run.executors import cluster_loop
 
         try:
             self._begin(())

@@ -66,7 +66,10 @@ REASONS: dict[str, Callable[[Path], None]] = {
         status: lambda folder, status=status: with_header(folder, failed=(failure(status),))
         for status in (ModelStatus.BUILD_FAILED, ModelStatus.EXPORT_FAILED, ModelStatus.PREPARE_FAILED)
     },
-    **{status: lambda folder, status=status: with_first_op(folder, status=status, success=False) for status in FAILED},
+    **{
+        status: lambda folder, status=status: with_first_op(folder, status=status, success=False)
+        for status in sorted(FAILED)
+    },
     "unexpected pass": lambda folder: with_first_op(folder, expected="unexpected pass: bug"),
     "a model as one program": with_whole_model,
 }

@@ -14,7 +14,7 @@ from opscope.harness.cache.growing_export import Announcer, GrowingExport
 from opscope.harness.jobs.goldens import AwaitedGoldens
 from opscope.harness.jobs.ready_ops import ReadyOps
 from opscope.harness.record.records import OpRow
-from opscope.harness.run import ready_loop
+from opscope.harness.run.executors import ready_loop
 from opscope.harness.run.items import OpItem
 from opscope.harness.tests.cache.test_growing_export import filled, row
 

@@ -15,9 +15,9 @@ from typing import Any, cast
 import pytest
 
 from opscope.harness.cache.growing_export import Announcer
+from opscope.harness.run.executors.ready_scheduling import LOOK, ReadyScheduling
 from opscope.harness.run.plan import RunPlan, nodeid
 from opscope.harness.run.process_plan import growing
-from opscope.harness.run.ready_scheduling import LOOK, ReadyScheduling
 from opscope.harness.tests.cache.test_growing_export import filled, header, row
 from opscope.harness.tests.run.test_plan import orders_of_nothing
 

@@ -21,8 +21,8 @@ SELECT s.night_id, s.started, s.backend, s.arch, s.series, s.place, c.ran_on, s.
        c.ops, c.uses, c.flaky_ops, c.cycles AS cycles_of_all_uses, c.compile_seconds,
        CASE WHEN c.status IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN 0 ELSE c.ops END AS attempted_ops,
        CASE WHEN c.status IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN 0 ELSE c.uses END AS attempted_uses,
-       CASE WHEN c.status IN ('success', 'passed') AND (c.ran_on <> 'host' OR s.place = 'host') THEN c.ops ELSE 0 END AS right_ops,
-       CASE WHEN c.status IN ('success', 'passed') AND (c.ran_on <> 'host' OR s.place = 'host') THEN c.uses ELSE 0 END AS right_uses,
+       CASE WHEN c.status IN ('success', 'passed') AND (c.ran_on NOT IN ('host', 'none') OR s.place = 'host') THEN c.ops ELSE 0 END AS right_ops,
+       CASE WHEN c.status IN ('success', 'passed') AND (c.ran_on NOT IN ('host', 'none') OR s.place = 'host') THEN c.uses ELSE 0 END AS right_uses,
        CASE WHEN c.status NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') AND NOT c.known THEN c.ops ELSE 0 END
            AS failing_ops,
        CASE WHEN c.status NOT IN ('success', 'passed', 'golden_in_doubt', 'stopped', 'skipped', 'not_run') AND c.known THEN c.ops ELSE 0 END AS expected_ops

@@ -36,7 +36,11 @@ def test_good_broken_repaired(tmp_path: Path) -> None:
     config = config_of(tmp_path)
     results = [delivered(config, tmp_path, number, ops) for number, ops in enumerate((GOOD, BROKEN, GOOD))]
     assert [result.verdict.fails for result in results] == [False, True, False]
-    assert [result.title.partition(": ")[2] for result in results] == ["first night", "6 worse", "6 fixed"]
+    assert [result.title.partition(": ")[2].partition(", since")[0] for result in results] == [
+        "first night",
+        "6 worse",
+        "6 fixed",
+    ]
     counts = [dict(series.diff.counts) for result in results for series in result.results if series.diff is not None]
     assert counts == [{"NEW": 6, "SAME": 18}, {"FIXED": 6, "SAME": 18}]
     assert not any(row.note for result in results[1:] for each in result.results if each.diff for row in each.diff.rows)

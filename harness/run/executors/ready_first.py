@@ -35,13 +35,13 @@ class ReadyFirst:
         if not self._growing or config.option.collectonly or config.pluginmanager.hasplugin("dsession"):
             return None
         if self._run.worker is not None:
-            from opscope.harness.run import ready_worker
+            from opscope.harness.run.executors import ready_worker
 
             ready_worker.begin_at_once(session, self._run)
             return None
         if session.testsfailed:
             return None  # pytest says so
-        from opscope.harness.run import ready_loop
+        from opscope.harness.run.executors import ready_loop
 
         climber = self._run.climbers()[0]
         assert climber.goldens is not None
@@ -55,11 +55,11 @@ class ReadyFirst:
         plan = self._run.plan
         if plan is None or not self._growing or config.getvalue("dist") != "load":
             return None
-        from opscope.harness.run import ready_worker
+        from opscope.harness.run.executors import ready_worker
 
         distribution: Any = config.pluginmanager.getplugin("dsession")
         if not (ready_worker.is_possible() and awaited_orders.can_wait(distribution.nodemanager.specs)):
             return None
-        from opscope.harness.run.ready_scheduling import ReadyScheduling
+        from opscope.harness.run.executors.ready_scheduling import ReadyScheduling
 
         return ReadyScheduling(config, log, plan)

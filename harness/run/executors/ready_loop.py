@@ -10,7 +10,7 @@ import pytest
 
 from opscope.harness.jobs.goldens import AwaitedGoldens
 from opscope.harness.jobs.ready_ops import ReadyOps
-from opscope.harness.run.cluster_loop import run_test
+from opscope.harness.run.executors.cluster_loop import run_test
 from opscope.harness.run.items import OpItem
 
 LOOK = 0.05
