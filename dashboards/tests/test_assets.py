@@ -173,8 +173,8 @@ def test_every_alert_asks_for_one_number(database: sqlite3.Connection) -> None:
 
 
 def test_charts_count_the_ops_of_the_run(database: sqlite3.Connection) -> None:
-    """The sample run has one op of each status: 14 attempted but three, 2 right on the device, 1 on the host, and 1 that
-    passed the last stage that it was asked for and so is right on no device."""
+    """The sample run has one op of each status: 14 attempted but three, 2 right on the device, 1 on the host, and 1
+    that passed the last stage that it was asked for and so is right on no device."""
     charts = (ASSETS.charts[name] for name in ("right_on_device", "failing_tonight"))
     rate, failing = (database.execute(*query_of(chart)).fetchall() for chart in charts)
     assert [row[-1] for row in rate] == [pytest.approx(2 / 11)]
