@@ -355,7 +355,8 @@ def test_two_plugins_in_one_run_have_records_and_artifacts_of_their_own(tmp_path
 
 
 KNOWN = {
-    "pjrt-cpu": set[tuple[str, str]](),
+    # 1.8 units in the last place at 0.519: expected 0.41797, got 0.41846; jaxlib's own is within half of one.
+    "pjrt-cpu": {("stablehlo.log_plus_one", "f16")},
     # The arc tangent of small float16 numbers is about 0.48 there: expected 0.0044, got 0.4822.
     "pjrt-other": {("chlo.atan", "f16")},
 }
