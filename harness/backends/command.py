@@ -97,8 +97,8 @@ class Command(Backend):
             raise ValueError(f"`{command}`: {error.strerror or error}") from None
         output = done.stdout.decode(errors="replace")
         if done.returncode or not output.strip():
-            said = _error_line(done.stderr.decode(errors="replace")) or "no output"
-            raise ValueError(f"exit code {done.returncode} from `{command}`: {said}")
+            message = _error_line(done.stderr.decode(errors="replace")) or "no output"
+            raise ValueError(f"exit code {done.returncode} from `{command}`: {message}")
         return output
 
     def climb(self, stage: Stage, job: Job) -> None:

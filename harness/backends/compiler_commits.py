@@ -7,8 +7,9 @@ from pathlib import Path
 
 from opscope.base import damage
 from opscope.harness.backends import registry
+from opscope.harness.record.commits.checkout import Commit
 from opscope.harness.record.optest import backend_label
-from opscope.harness.record.origin import Commit, own_commit
+from opscope.harness.record.origin import own_commit
 
 
 def commits(named: Mapping[str, Mapping[str, str]], folder: Path) -> dict[str, Commit]:

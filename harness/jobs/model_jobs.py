@@ -124,12 +124,12 @@ class ModelJobs:
     def _jobs(self) -> list[tuple[Task, Job[None]]]:
         """The jobs, each with its model, in the order in which they begin where nothing holds them up."""
         means = self._means
-        new = [task for task in self.tasks if self._is_new(task)]
+        new = {task.name: task for task in self.tasks if self._is_new(task)}
         apart = means.elsewhere is not None or len(new) > means.at_once
-        jobs = [(task, Job(partial(self.walk, task))) for task in self.tasks if task not in new]
-        splits = {task.name: len(jobs) + number for number, task in enumerate(new)} if apart else {}
-        jobs += [(task, Job(partial(self.split, task))) for task in new if apart]
-        for task in new:
+        jobs = [(task, Job(partial(self.walk, task))) for task in self.tasks if task.name not in new]
+        splits = {name: len(jobs) + number for number, name in enumerate(new)} if apart else {}
+        jobs += [(task, Job(partial(self.split, task))) for task in new.values() if apart]
+        for task in new.values():
             needs = (splits[task.name],) if apart else ()
             jobs.append((task, Job(partial(self.walk, task), needs, means.elsewhere is not None)))
         if means.check is not None:

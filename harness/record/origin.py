@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 from opscope.base.file_names import as_text
 from opscope.base.places import HOME
 from opscope.base.plugins import version
-from opscope.harness.record.commits.checkout import checkout, git_folder
+from opscope.harness.record.commits.checkout import Commit, checkout, git_folder
 from opscope.harness.record.commits.ci_variables import ci_job
 from opscope.harness.record.masking import mask_url, masked
 from opscope.harness.record.records import Origin
@@ -30,19 +29,6 @@ PACKAGES = ("opscope", "jax", "jaxlib", "numpy", "ml_dtypes", "xdsl", "pydantic"
 SOURCE = "source"
 """Key in a run's options of what is known of its commits beside `revision`, `dirty` and `branch`: `url` and `author` of
 the folder's, and `compilers`, label of a backend -> the commit that it names as its own."""
-
-
-@dataclass(frozen=True)
-class Commit:
-    """A commit, of the tested folder or of a compiler."""
-
-    revision: str = ""
-    dirty: bool = False
-    """Whether files differ from it."""
-    branch: str = ""
-    author: str = ""
-    url: str = ""
-    """Page of its repository; empty if that is not known."""
 
 
 def origin(
@@ -120,8 +106,7 @@ def own_commit(folder: Path) -> Commit:
     # A virtual environment may lie in the checkout of another project.
     if not (HOME / ".git").exists() or git_folder(folder) == git_folder(HOME):
         return Commit()
-    here = checkout(HOME)
-    return Commit(here.revision, here.dirty, here.branch, here.author, here.url)
+    return checkout(HOME)
 
 
 @cache

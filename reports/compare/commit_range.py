@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from opscope.harness.record.commits.checkout import authors_between, web_url
-from opscope.harness.record.origin import Commit, source_of
+from opscope.harness.record.commits.checkout import Commit, authors_between, web_url
+from opscope.harness.record.origin import source_of
 
 DIGITS = 8
 """Hex digits of a commit in a text."""

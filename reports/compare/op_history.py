@@ -10,8 +10,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from opscope.harness.record.commits.checkout import Commit
 from opscope.harness.record.errors import InputError, closest
-from opscope.harness.record.origin import Commit
 from opscope.harness.record.stages import Status, in_order
 from opscope.reports.compare.commit_range import CommitRange, commit_of
 from opscope.reports.compare.outcomes import RunView, aliases, from_database

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from opscope.base.page import Page
-from opscope.harness.record.origin import SOURCE, Commit
+from opscope.harness.record.commits.checkout import Commit
+from opscope.harness.record.origin import SOURCE
 from opscope.reports.compare import commit_range
 from opscope.reports.compare.commit_range import CommitRange, commit_of, named, range_of
 from opscope.reports.compare.diff import as_json, compare

@@ -26,25 +26,25 @@ _SHORT_REMOTE = re.compile(r"(?:[^\s@/]+@)?(?P<host>[\w.-]+):(?P<path>(?!//)[^\s
 
 
 @dataclass(frozen=True)
-class Checkout:
-    """What is checked out in a folder; all empty if it is no checkout."""
+class Commit:
+    """A commit, of the tested folder or of a compiler; all empty if none is known."""
 
     revision: str = ""
     dirty: bool = False
-    """Whether tracked files differ from the commit."""
+    """Whether tracked files differ from it."""
     branch: str = ""
     """Empty if a commit is checked out and no branch."""
     author: str = ""
-    """Name of the commit's author, without the address."""
+    """Name of its author, without the address."""
     url: str = ""
-    """Page of its remote repository, without login; empty if there is none."""
+    """Page of its repository, without login; empty if that is not known."""
 
 
-def checkout(folder: Path) -> Checkout:
+def checkout(folder: Path) -> Commit:
     """What is checked out in `folder`, a submodule or worktree being a checkout of its own."""
     place = git_folder(folder)
     if place is None:
-        return Checkout()
+        return Commit()
     status, author, remote = _answers(
         folder,
         ["status", "--porcelain=v2", "--branch", "--untracked-files=no"],
@@ -53,11 +53,11 @@ def checkout(folder: Path) -> Checkout:
     )
     if status is None:
         revision, branch = _of_files(place)
-        return Checkout(revision, False, branch, _line(author), web_url(_line(remote)))
+        return Commit(revision, False, branch, _line(author), web_url(_line(remote)))
     lines = status.splitlines()
     heads = dict(line[2:].split(" ", 1) for line in lines if line.startswith("# branch."))
     revision, branch = heads.get("branch.oid", ""), heads.get("branch.head", "")
-    return Checkout(
+    return Commit(
         revision="" if revision == "(initial)" else revision,
         dirty=any(not line.startswith("#") for line in lines),
         branch="" if branch == "(detached)" else branch,
@@ -71,8 +71,8 @@ def authors_between(folder: Path, old: str, new: str) -> tuple[str, ...]:
     if git_folder(folder) is None or not (_COMMIT.fullmatch(old) and _COMMIT.fullmatch(new)):
         return ()
     (names,) = _answers(folder, ["log", "--no-merges", "--no-show-signature", "--format=%aN", f"{old}..{new}"])
-    found = [line.strip() for line in (names or "").splitlines() if line.strip()]
-    return tuple(sorted(dict.fromkeys(found), key=lambda name: -found.count(name)))
+    authors = [line.strip() for line in (names or "").splitlines() if line.strip()]
+    return tuple(sorted(dict.fromkeys(authors), key=lambda name: -authors.count(name)))
 
 
 def default_branch(folder: Path) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from opscope.harness.record.commits.checkout import Checkout, web_url
+from opscope.harness.record.commits.checkout import Commit, web_url
 from opscope.harness.record.masking import mask_url
 
 
@@ -38,7 +38,7 @@ class CiJob:
     folder: str = ""
     """The folder that it checks out into."""
 
-    def is_about(self, here: Checkout, folder: Path) -> bool:
+    def is_about(self, here: Commit, folder: Path) -> bool:
         """Whether its variables are about what is checked out in `folder`.
 
         A job may check out other repositories, and other commits of its own. Where git does not say what it is, the

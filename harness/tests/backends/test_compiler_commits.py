@@ -6,7 +6,7 @@ import pytest
 
 from opscope.base import damage
 from opscope.harness.backends import compiler_commits, life, registry
-from opscope.harness.record.origin import Commit
+from opscope.harness.record.commits.checkout import Commit
 
 CLASS = """
 from opscope import Backend, Stage, Target

@@ -11,9 +11,9 @@ import pytest
 
 from opscope.harness.record import origin as origin_module
 from opscope.harness.record.commits import checkout as module
-from opscope.harness.record.commits.checkout import Checkout, authors_between, checkout, default_branch, web_url
+from opscope.harness.record.commits.checkout import Commit, authors_between, checkout, default_branch, web_url
 from opscope.harness.record.commits.ci_variables import CiJob, ci_job
-from opscope.harness.record.origin import SOURCE, Commit, commit_of_folder, origin, own_commit
+from opscope.harness.record.origin import SOURCE, commit_of_folder, origin, own_commit
 
 A, B = "a" * 40, "b" * 40
 
@@ -37,11 +37,11 @@ def repository(tmp_path):
 
 def test_a_checkout_has_commit_branch_author_and_the_page_of_its_remote(repository, tmp_path):
     head = git(repository, "rev-parse", "HEAD")
-    assert checkout(tmp_path) == Checkout()
-    assert checkout(repository) == Checkout(head, False, "trunk", "Ada L", "")
+    assert checkout(tmp_path) == Commit()
+    assert checkout(repository) == Commit(head, False, "trunk", "Ada L", "")
     (repository / "below").mkdir()
     (repository / "untracked").write_text("x")
-    assert checkout(repository / "below") == Checkout(head, False, "trunk", "Ada L", "")
+    assert checkout(repository / "below") == Commit(head, False, "trunk", "Ada L", "")
     (repository / "a").write_text("2")
     assert checkout(repository).dirty
     git(repository, "remote", "add", "origin", "https://oauth2:geheim@example.org/ada/compiler.git")
@@ -52,7 +52,7 @@ def test_a_checkout_has_commit_branch_author_and_the_page_of_its_remote(reposito
 
 def test_a_repository_without_a_commit_has_a_branch(tmp_path):
     git(tmp_path, "init", "-q", "-b", "trunk")
-    assert checkout(tmp_path) == Checkout(branch="trunk")
+    assert checkout(tmp_path) == Commit(branch="trunk")
 
 
 def test_worktrees_submodules_and_shallow_clones_are_checkouts_of_their_own(repository, tmp_path):
@@ -97,10 +97,10 @@ def test_without_git_the_files_say_commit_and_branch(repository, tmp_path, monke
     git(repository, "pack-refs", "--all") if packed else None
     head = git(repository, "rev-parse", "HEAD")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert checkout(repository) == Checkout(revision=head, branch="" if packed else "trunk")
-    assert checkout(tmp_path / "tree") == Checkout(revision=head, branch="side")
+    assert checkout(repository) == Commit(revision=head, branch="" if packed else "trunk")
+    assert checkout(tmp_path / "tree") == Commit(revision=head, branch="side")
     (repository / ".git" / "HEAD").write_bytes(b"\xff\xfe")
-    assert checkout(repository) == Checkout()
+    assert checkout(repository) == Commit()
     (repository / ".git" / "HEAD").write_text("ref: refs/heads/none\n")
     assert checkout(repository).revision == ""
 
@@ -113,7 +113,7 @@ def test_a_git_that_hangs_is_given_up_once_for_all_that_it_is_asked(repository, 
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
     monkeypatch.setattr(module, "PATIENCE", 0.2)
-    assert checkout(repository) == Checkout(revision=head, branch="trunk")
+    assert checkout(repository) == Commit(revision=head, branch="trunk")
 
 
 @pytest.mark.parametrize(
@@ -284,13 +284,13 @@ def test_the_head_of_a_pull_request_is_in_the_event(tmp_path):
 @pytest.mark.parametrize(
     ("here", "folder", "about"),
     [
-        pytest.param(Checkout(), "/work", True, id="no git"),
-        pytest.param(Checkout(B), "/work", True, id="no remote"),
-        pytest.param(Checkout(A, url=PAGE), "/work", True, id="its own"),
-        pytest.param(Checkout(A, url=PAGE.replace("ada", "Ada")), "/work/below", True, id="its own, spelled otherwise"),
-        pytest.param(Checkout(B, url=PAGE), "/work", False, id="another commit of it"),
-        pytest.param(Checkout(A, url=f"{PAGE}-2"), "/work", False, id="another repository"),
-        pytest.param(Checkout(), "/elsewhere", False, id="another folder"),
+        pytest.param(Commit(), "/work", True, id="no git"),
+        pytest.param(Commit(B), "/work", True, id="no remote"),
+        pytest.param(Commit(A, url=PAGE), "/work", True, id="its own"),
+        pytest.param(Commit(A, url=PAGE.replace("ada", "Ada")), "/work/below", True, id="its own, spelled otherwise"),
+        pytest.param(Commit(B, url=PAGE), "/work", False, id="another commit of it"),
+        pytest.param(Commit(A, url=f"{PAGE}-2"), "/work", False, id="another repository"),
+        pytest.param(Commit(), "/elsewhere", False, id="another folder"),
     ],
 )
 def test_a_job_is_about_the_checkout_that_it_made(here, folder, about):
