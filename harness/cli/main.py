@@ -19,7 +19,7 @@ from opscope.harness.cli.completion import attach
 GROUP = "opscope.commands"
 
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Set up": ("doctor", "models", "config", "clean"),
+    "Set up": ("doctor", "models", "backend", "config", "clean"),
     "Compile and plan": (
         "ops",
         "compile",
