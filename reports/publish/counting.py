@@ -10,7 +10,7 @@ night of a model would else call the ops that were left out unknown.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -21,7 +21,14 @@ from opscope.reports.compare.night_views import night_view, series_of
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.database.rows import RAN, SELECTION, series_by_backend
 from opscope.reports.database.schema import MODELS, NIGHT_CELLS, NIGHTS, OP_TESTS, RUNS
-from opscope.reports.database.schema_nights import COUNTED, NIGHT_COUNTS, NIGHT_MODELS, NIGHT_PAIRS, NIGHT_SERIES
+from opscope.reports.database.schema_nights import (
+    COUNTED,
+    NEWEST_OPS,
+    NIGHT_COUNTS,
+    NIGHT_MODELS,
+    NIGHT_PAIRS,
+    NIGHT_SERIES,
+)
 from opscope.reports.publish import bulk, counting_sql, night_counts
 from opscope.reports.publish.night_changes import count_changes, count_fixes
 
@@ -63,6 +70,8 @@ def count_night(connection: sa.Connection, night_id: str, where: str = "--to") -
     else:
         _count(connection, dict(night), runs)
     series = {run["series"] for run in runs} | set(previous_series)
+    for name in sorted(series):
+        _keep_newest_ops(connection, name)
     for later in _followers(connection, dict(night), series):
         _compare(connection, *later)
     if night["kind"] != SELECTION:
@@ -116,6 +125,16 @@ def _count(connection: sa.Connection, night: Row, runs: list[Row]) -> None:
             connection.execute(sa.insert(NIGHT_MODELS), [_blank(night, series, model) for model in models])
         connection.execute(sa.insert(NIGHT_SERIES), [row])
         _compare(connection, night["night_id"], series, _ops(connection, night["night_id"], series))
+
+
+def _keep_newest_ops(connection: sa.Connection, series: str) -> None:
+    """Stores the ops of the newest night of a series, unless they are stored, and removes those of the nights before."""
+    connection.execute(counting_sql.FORGET_OPS, {"series": series})
+    newest = sa.select(NIGHT_SERIES.c.night_id).where(NIGHT_SERIES.c.series == series)
+    newest = newest.order_by(NIGHT_SERIES.c.started.desc(), NIGHT_SERIES.c.night_id.desc()).limit(1)
+    stored = sa.select(NEWEST_OPS.c.night_id).where(NEWEST_OPS.c.night_id == newest.scalar_subquery())
+    if connection.scalar(stored.where(NEWEST_OPS.c.series == series).limit(1)) is None:
+        connection.execute(counting_sql.NEWEST_OPS, {"series": series})
 
 
 def _ops(connection: sa.Connection, night_id: str, series: str) -> RunView | None:
@@ -187,6 +206,7 @@ def _series_row(night: Row, series: str, runs: list[Row], models: list[Row], all
         "arch": first.get("arch", parts[1] if len(parts) > 1 else ""),
         **{name: str(options.get(name) or "") for name in ("dtype", "data_format", "math_fidelity")},
         "started": night["started"],
+        "date": datetime.fromisoformat(night["label"][:10]).replace(tzinfo=UTC),
         "previous_night": "",
         "compiler": _joined(run["compiler"] for run in runs),
         "jaxlib": _joined(run["jaxlib"] for run in runs),
