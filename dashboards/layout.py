@@ -104,7 +104,7 @@ def _is_excluded(name: str, chart: Chart, assets: Assets) -> bool:
         return True
     if name == "nights":
         newest = assets.datasets[chart.dataset].newest_only
-        return newest or any(condition.column == "newest" for condition in chart.where)
+        return newest or any(condition.column in ("newest", "tonight") for condition in chart.where)
     return name == "status" and chart.rate
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from opscope.base.installing import install_command
 from opscope.harness.record.errors import InputError
 from opscope.reports.agents.tools import DATA, TOOLS, Results
+from opscope.reports.database.reading import read_database
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -21,7 +22,11 @@ the history of an op and the command that runs it again, `ask` answers stored qu
 
 
 def server(url: str | None) -> MCPServer[Any]:
-    """The server over the results of a database. Raises InputError where the protocol's package is missing."""
+    """The server over the results of a database. Raises InputError where there is no such database, or the protocol's
+    package is missing."""
+    if url is not None:
+        with read_database(url, "--db"):
+            pass  # said now, and not by each tool
     try:
         from mcp.server.mcpserver import MCPServer
         from mcp_types import ToolAnnotations

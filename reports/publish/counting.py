@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -23,7 +23,14 @@ from opscope.reports.compare.outcomes import RunView
 from opscope.reports.database.database import SETTINGS, open_database
 from opscope.reports.database.rows import RAN, SELECTION, series_by_backend
 from opscope.reports.database.schema import MODELS, NIGHT_CELLS, NIGHTS, OP_TESTS, RUNS
-from opscope.reports.database.schema_nights import COUNTED, NIGHT_COUNTS, NIGHT_MODELS, NIGHT_PAIRS, NIGHT_SERIES
+from opscope.reports.database.schema_nights import (
+    COUNTED,
+    NEWEST_OPS,
+    NIGHT_COUNTS,
+    NIGHT_MODELS,
+    NIGHT_PAIRS,
+    NIGHT_SERIES,
+)
 from opscope.reports.publish import bulk, counting_sql, night_counts
 from opscope.reports.publish.night_changes import count_changes, count_fixes
 
@@ -99,6 +106,8 @@ def _count_alone(connection: sa.Connection, night_id: str) -> tuple[Row, set[str
     else:
         _count(connection, dict(night), runs)
     all_series = {run["series"] for run in runs} | set(previous_series)
+    for name in sorted(all_series):
+        _keep_newest_ops(connection, name)
     return dict(night), all_series, [row["series"] for row in rows]
 
 
@@ -148,6 +157,16 @@ def _count(connection: sa.Connection, night: Row, runs: list[Row]) -> None:
             connection.execute(sa.insert(NIGHT_MODELS), [_blank(night, series, model) for model in models])
         connection.execute(sa.insert(NIGHT_SERIES), [row])
         _compare(connection, night["night_id"], series, _ops(connection, night["night_id"], series))
+
+
+def _keep_newest_ops(connection: sa.Connection, series: str) -> None:
+    """Stores the ops of the newest night of a series, unless they are stored, and removes those of nights before."""
+    connection.execute(counting_sql.FORGET_OPS, {"series": series})
+    newest = sa.select(NIGHT_SERIES.c.night_id).where(NIGHT_SERIES.c.series == series)
+    newest = newest.order_by(NIGHT_SERIES.c.started.desc(), NIGHT_SERIES.c.night_id.desc()).limit(1)
+    stored = sa.select(NEWEST_OPS.c.night_id).where(NEWEST_OPS.c.night_id == newest.scalar_subquery())
+    if connection.scalar(stored.where(NEWEST_OPS.c.series == series).limit(1)) is None:
+        connection.execute(counting_sql.NEWEST_OPS, {"series": series})
 
 
 def _ops(connection: sa.Connection, night_id: str, series: str) -> RunView | None:
@@ -219,6 +238,7 @@ def _series_row(night: Row, series: str, runs: list[Row], models: list[Row], all
         "arch": first.get("arch", parts[1] if len(parts) > 1 else ""),
         **{name: str(options.get(name) or "") for name in ("dtype", "data_format", "math_fidelity")},
         "started": night["started"],
+        "date": datetime.fromisoformat(night["label"][:10]).replace(tzinfo=UTC),
         "previous_night": "",
         "compiler": _joined(run["compiler"] for run in runs),
         "jaxlib": _joined(run["jaxlib"] for run in runs),
