@@ -159,6 +159,7 @@ NIGHT_FIXES = sa.Table(
     text("models"),
     *(count(name) for name in ("model_count", "alone", "uses", "ops", "known")),
     text("repro"),
+    sa.Index(None, "cluster"),
 )
 """What `opscope unblock` reports for the night: causes of failure, those that block the most first."""
 

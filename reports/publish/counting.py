@@ -9,7 +9,8 @@ night of a model would else call the ops that were left out unknown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -19,6 +20,7 @@ from opscope.harness.record.stages import ModelStatus
 from opscope.reports.compare.commit_range import commit_of, shortened
 from opscope.reports.compare.night_views import night_view, series_of
 from opscope.reports.compare.outcomes import RunView
+from opscope.reports.database.database import SETTINGS, open_database
 from opscope.reports.database.rows import RAN, SELECTION, series_by_backend
 from opscope.reports.database.schema import MODELS, NIGHT_CELLS, NIGHTS, OP_TESTS, RUNS
 from opscope.reports.database.schema_nights import COUNTED, NIGHT_COUNTS, NIGHT_MODELS, NIGHT_PAIRS, NIGHT_SERIES
@@ -46,11 +48,45 @@ UNFINISHED = ("running", "interrupted")
 """Outcomes of a run whose night is not complete."""
 
 
+RULES = "2"
+"""Number of the rules by which nights are counted: of others are those of a database whose number is another. 2: causes
+are fingerprints without names of ops."""
+
+
+@contextmanager
+def open_counted(url: str, where: str = "--to") -> Iterator[sa.Connection]:
+    """As `open_database`; nights that were counted by earlier rules are counted anew."""
+    with open_database(url, where) as connection:
+        rules = sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "counted_by")
+        if (counted_by := connection.scalar(rules)) != RULES:
+            for night_id in connection.scalars(sa.select(NIGHTS.c.night_id).order_by(NIGHTS.c.started)).all():
+                _count_alone(connection, night_id)
+            setting = {"name": "counted_by", "value": RULES}
+            if counted_by is None:
+                connection.execute(sa.insert(SETTINGS), setting)
+            else:
+                connection.execute(sa.update(SETTINGS).where(SETTINGS.c.name == "counted_by").values(setting))
+        yield connection
+
+
 def count_night(connection: sa.Connection, night_id: str, where: str = "--to") -> None:
     """Counts the night again, and compares the nights that follow it again."""
+    counted = _count_alone(connection, night_id)
+    if counted is None:
+        return
+    night, all_series, series_of_runs = counted
+    for later in _followers(connection, night, all_series):
+        _compare(connection, *later)
+    if night["kind"] != SELECTION:
+        for selection_id in selections(connection, night["started"], series_of_runs):
+            count_night(connection, selection_id, where)
+
+
+def _count_alone(connection: sa.Connection, night_id: str) -> tuple[Row, set[str], list[str]] | None:
+    """Counts one night; the night, its series now and before, and those of its runs. None if it is not there."""
     night = connection.execute(sa.select(NIGHTS).where(NIGHTS.c.night_id == night_id)).mappings().one_or_none()
     if night is None:
-        return
+        return None
     rows = connection.execute(sa.select(RUNS).where(RUNS.c.night_id == night_id)).mappings().all()
     runs = [backend_run for row in rows for backend_run in _by_backend(dict(row))]
     previous_series = connection.scalars(
@@ -62,12 +98,8 @@ def count_night(connection: sa.Connection, night_id: str, where: str = "--to") -
         connection.execute(sa.delete(NIGHTS).where(NIGHTS.c.night_id == night_id))
     else:
         _count(connection, dict(night), runs)
-    series = {run["series"] for run in runs} | set(previous_series)
-    for later in _followers(connection, dict(night), series):
-        _compare(connection, *later)
-    if night["kind"] != SELECTION:
-        for selection_id in selections(connection, night["started"], [row["series"] for row in rows]):
-            count_night(connection, selection_id, where)
+    all_series = {run["series"] for run in runs} | set(previous_series)
+    return dict(night), all_series, [row["series"] for row in rows]
 
 
 def selections(connection: sa.Connection, since: datetime, series: Sequence[str] = ()) -> list[str]:

@@ -15,7 +15,7 @@ SELECT s.night_id, s.started, s.backend, s.arch, s.series, s.backend || ' ' || s
        CASE t.stage_reached WHEN 'split' THEN '0 split' WHEN 'stablehlo-to-ttir' THEN '1 stablehlo-to-ttir'
             WHEN 'ttir-to-ttnn' THEN '2 ttir-to-ttnn' WHEN 'ttnn-to-flatbuffer' THEN '3 ttnn-to-flatbuffer'
             WHEN 'run' THEN '8 run' WHEN 'compare' THEN '9 compare' ELSE '5 ' || t.stage_reached END AS furthest_stage,
-       t.failed_stage, t.error_signature AS cluster, t.error_message, t.expected, t.ran_on,
+       t.failed_stage, t.cause AS cluster, t.error_message, t.expected, t.ran_on,
        CASE WHEN {ending t} IN ('success', 'passed') THEN 'yes' WHEN {ending t} IN ('golden_in_doubt', 'stopped', 'skipped', 'not_run') THEN 'not tried'
             WHEN t.expected <> '' THEN 'known gap' ELSE 'no' END AS supported,
        COALESCE((SELECT d.owner FROM night_diff d WHERE d.night_id = s.night_id AND d.series = s.series
