@@ -95,7 +95,7 @@ def install(app: Any, served: dict[str, Any], lets_in: Callable[[], bool]) -> No
             owner=owner,
             style=style,
             links=[(title, f"/superset/dashboard/{slug}/") for title, slug in LINKS],
-            logs=f"{served['artifact_url']}/" if served["artifact_url"] else "",
+            logs=f"{served['artifact_url']}/" if served["artifact_url"] else None,
             most=WALL_ROWS if wall else grid.MOST,
             reload_seconds=WALL_SECONDS,
             **values,

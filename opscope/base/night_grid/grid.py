@@ -192,11 +192,13 @@ class Grid:
         return tuple(f"{date.fromisoformat(each):%a} {each[8:]}" for each in self.dates)
 
 
-def read(ask: Ask, now: datetime, owner: str = "", until: datetime | None = None) -> Grid:
-    """The grid of a results database. `owner`: the team whose causes are wanted; `until`: a night after which none is
-    looked at, whose date is then the last."""
+def read(
+    ask: Ask, now: datetime, owner: str = "", until: datetime | None = None, kind: str = "night", most: int = MOST
+) -> Grid:
+    """The grid of a results database. `owner`: the team whose causes are wanted; `until`: the start of a night
+    after which none is looked at, whose date is then the last; `kind`: nights or single runs."""
     rows = [row for row in ask(NIGHTS, {}) if until is None or _time(row["started"]) <= until]
-    rows = [row for row in rows if row["kind"] == "night"] or rows  # single runs, where there is nothing else
+    rows = [row for row in rows if row["kind"] == kind] or rows  # single runs, where there is nothing else
     if not rows:
         return Grid()
     nights = [
@@ -220,7 +222,7 @@ def read(ask: Ask, now: datetime, owner: str = "", until: datetime | None = None
     counts: dict[tuple[str, str, str], Count] = {}
     for row in ask(query, {name: night_id for night_id, name in chosen.items()}):
         counts[row["night_id"], row["series"], row["cluster"]] = Count(int(row["ops"]), int(row["new_ops"]))
-    grid = build(nights, counts, _Details(ask), dates, owner)
+    grid = build(nights, counts, _Details(ask), dates, owner, most)
     zone = last["zone"] if last["kind"] == "night" else "UTC"
     sentences = ask(SENTENCE, {}) if until is None and not owner else []
     sentence = sentences[0]["sentence"] if sentences else ""
