@@ -40,7 +40,7 @@ def _op(details: Details, page: Page) -> None:
     models = list(details["models"].items())
     shown_models = ", ".join(f"{model} ({uses})" for model, uses in models[:SHOWN])
     more = f" and {len(models) - SHOWN} more" if len(models) > SHOWN else ""
-    page.prose(f"is in {len(models)} models: {shown_models}{more}")
+    page.prose(f"is in {len(models)} model{'' if len(models) == 1 else 's'}: {shown_models}{more}")
     for place in details["places"]:
         page.line(place, "dim", indent=2)
     columns = [

@@ -25,7 +25,10 @@ def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None, lef
     runs = ", ".join(
         f"{run['run_id']} ({', '.join(filter(None, (run['backend'], run['board'])))})" for run in plan.runs
     )
-    page.prose(f"{len(plan.models)} models, {len(plan.whole)} of them whole, in the newest run of each: {runs}", "bold")
+    models = f"1 model, {len(plan.whole)} whole, in its newest run"
+    if len(plan.models) != 1:
+        models = f"{len(plan.models)} models, {len(plan.whole)} of them whole, in the newest run of each"
+    page.prose(f"{models}: {runs}", "bold")
     if left_out:
         page.prose(left_out, TERMINAL["known"])
     if plan.unknown:
