@@ -62,7 +62,7 @@ conformance: $(TEST) ## write docs/conformance.md again: every stored case of th
 	mv docs/conformance.md.new docs/conformance.md
 
 terminal: $(TEST) ## write what commands print at 80, 120 and 200 columns again, after a change of a page
-	WRITE_SNAPSHOTS=1 $(BIN)/python -m pytest -q -p no:randomly reports/tests/test_terminal_snapshots.py
+	WRITE_SNAPSHOTS=1 $(BIN)/python -m pytest -q -p no:randomly reports/tests/test_terminal_snapshots.py reports/tests/test_compile_only_pages.py $(ARGS)
 
 commands: $(BASE) ## write docs/commands.md again, after a change of a help text
 	$(BIN)/python -m opscope.harness.cli.command_reference docs/commands.md

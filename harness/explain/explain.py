@@ -130,7 +130,7 @@ def _worst(errors: ElementErrors, judged: Judged, number: int) -> list[WorstElem
         worst.append(
             WorstElement(
                 index=index,
-                place=name_of(place, errors.golden.shape),
+                place=name_of(place, errors.golden.shape) if judged.target.tiled else "",
                 expected=number_text(errors.golden[index]),
                 got=number_text(errors.got[index]),
                 z=None if errors.z is None else float(f"{errors.z[index]:.6g}"),

@@ -299,7 +299,7 @@ def _largest(checks: Sequence[ResultCheck]) -> dict[str, Any]:
     if not scored:
         return {}
     worst = max(scored, key=lambda check: (not check.passed, (check.z_max or 0.0) / (check.z_limit or 1.0)))
-    place = f"{worst.z_index}, {worst.z_place}" if worst.z_place else ""
+    place = ", ".join(filter(None, (str(worst.z_index) if worst.z_index else "", worst.z_place)))
     return {"z_max": worst.z_max, "z_place": place, "question": worst.question}
 
 

@@ -137,7 +137,7 @@ def show(run: Run, console: Console) -> None:
             print_prose(console, one_line(one_failure.sentence(backend, failure)), TERMINAL["bad"])
     for backend in run.ledgers:
         tests = [t for t in run.tests if t.backend == backend or len(run.ledgers) == 1]
-        board = f" ({record.arch})" if board_of(tests, record.arch) else ""
+        board = f" ({record.arch})" if board_of({test.card_type for test in tests}, record.arch) else ""
         heading = f"{', '.join(record.models)} on {backend}{board}"
         print_prose(console, one_line(f"Furthest stage that each op passed: {heading}, unique ops (uses)"), "bold")
         ladder_table.show(tests, console)

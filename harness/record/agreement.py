@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from opscope.harness.record.records import OpTest
-from opscope.harness.record.stages import FAILED
+from opscope.harness.record.stages import FAILED, Stage
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,21 @@ class Disagreement:
 
 
 def disagreements(tests: Iterable[OpTest]) -> list[Disagreement]:
-    """The ops on which backends disagree, the most used first. A backend without a verdict on an op does not count."""
+    """The ops on which backends disagree, the most used first. A backend without a verdict on an op does not count.
+
+    A backend that only compiles says nothing of numbers: its pass contradicts the failure of a compiler alone.
+    """
     voters: dict[str, dict[str, OpTest]] = {}
     for test in tests:
         if test.right or test.status in FAILED:
             voters.setdefault(test.op_id, {})[test.backend] = test
-    compared = [Disagreement(by_backend) for by_backend in voters.values()]
+    compared = [Disagreement(_comparable(by_backend)) for by_backend in voters.values()]
     split = [op for op in compared if 0 < len(op.failing) < len(op.tests)]
     return sorted(split, key=lambda op: -op.first.uses)
+
+
+def _comparable(tests: Mapping[str, OpTest]) -> Mapping[str, OpTest]:
+    """The records that speak of the same: without those that only compiled where what failed is later."""
+    if any(test.status in FAILED and test.failed_stage not in (Stage.RUN, Stage.COMPARE) for test in tests.values()):
+        return tests
+    return {name: test for name, test in tests.items() if test.status in FAILED or test.success}

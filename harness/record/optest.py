@@ -156,9 +156,9 @@ def unrun_test(row: OpRow, context: RunContext, status: Status, reason: str) -> 
     return build_test(row, context, status=status, started=moment, ended=moment, error=reason, provenance="")
 
 
-def board_of(tests: Iterable[OpTest], arch: str) -> str:
-    """The board that ops were compiled for; empty where their backend knows none, as one that compiles for the host."""
-    return arch if any(arch in test.card_type for test in tests) else ""
+def board_of(card_types: Iterable[str], arch: str) -> str:
+    """The board that ops with these cards were compiled for; empty where their backend knows none, as for the host."""
+    return arch if any(arch in card or card.startswith("sim-") for card in card_types) else ""
 
 
 def title(test: OpTest) -> str:

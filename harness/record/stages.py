@@ -57,15 +57,15 @@ def in_order(stages: Iterable[str], climbs: Iterable[Sequence[str]]) -> list[str
     `climbs` are the stages that ops climbed, each in its order: they give the positions of a backend's own words. The
     members come in the order in which they are defined.
     """
-    members = [str(stage) for stage in Stage]
-    ordered = [word for word in members if word in set(stages)]
+    wanted, ordered = set(stages), [str(stage) for stage in Stage]
     for climb in sorted(map(tuple, climbs), key=len, reverse=True):
         words = [str(Stage.SPLIT), *map(str, climb)]
         for before, word in pairwise(words):
-            if word not in ordered and word in stages:
-                ordered.insert(ordered.index(before) + 1 if before in ordered else 0, word)
+            if word not in ordered:
+                ordered.insert(ordered.index(before) + 1, word)
+    lost = sorted(wanted - set(ordered))
+    ordered = [word for word in ordered if word in wanted]
     last = ordered.index(Stage.COMPARE) if Stage.COMPARE in ordered else len(ordered)
-    lost = sorted(set(stages) - set(ordered))
     return [*ordered[:last], *lost, *ordered[last:]]
 
 

@@ -36,6 +36,11 @@ class Target:
     """Op name -> whether the device cuts the op's results, instead of rounding them, where it computes floats of 16
     bits; None: it never does."""
 
+    @property
+    def tiled(self) -> bool:
+        """Whether it holds tensors in tiles of 32x32, as a card does; what computes exactly, in IEEE, is no card."""
+        return self.math_fidelity != "exact"
+
     def on_host(self) -> Target:
         """The target of what was asked of a card and computed on its host: in the op's own types, exactly; what comes
         back to the card is stored in the card's format."""

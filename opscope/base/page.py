@@ -58,9 +58,14 @@ class Page:
         )
 
     def table(
-        self, columns: Sequence[Column], rows: Iterable[Sequence[Any]], title: str = "", spare: Sequence[str] = ()
+        self,
+        columns: Sequence[Column],
+        rows: Iterable[Sequence[Any]],
+        title: str = "",
+        spare: Sequence[str] = (),
+        fillable: Sequence[str] = (),
     ) -> None:
-        """Prints a table; texts are printed as they are, never as markup.
+        """Prints a table; texts are printed as they are, never as markup. Columns in `fillable` are left out if empty.
 
         No word is broken over two lines. Where the columns do not fit so, those in `spare` are left out, the first
         first, and a line says so; where that is not enough, or in plain mode, each row is a list of all its cells.
@@ -71,6 +76,8 @@ class Page:
 
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title or None, title_justify="left")
         cells = [[shown(cell) for cell in row] for row in rows]
+        filled = [n for n, (head, _) in enumerate(columns) if head not in fillable or any(row[n] for row in cells)]
+        columns, cells = [columns[n] for n in filled], [[row[n] for n in filled] for row in cells]
         headings = [heading for heading, _ in columns]
         kept, widths = self._fitting(headings, cells, spare)
         if widths is None or plain():

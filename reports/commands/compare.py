@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +161,7 @@ def readiness(
     from opscope.base.page import Page
     from opscope.harness.record.errors import InputError, closest
     from opscope.reports.compare.owned import own_missing
-    from opscope.reports.compare.readiness import history, newer_selections, newest_views, nights_of
+    from opscope.reports.compare.readiness import history, newer_selections, newest_views, nights_of, since_of
     from opscope.reports.compare.run_selection import left_out_line, open_runs
     from opscope.reports.compare.unblock import missing
     from opscope.reports.database.owners import rules_here
@@ -174,6 +175,7 @@ def readiness(
         left_out = newer_selections(runs, {model: view}) if run is None else []
         earlier = history(runs, view, model)
         nights = nights_of(runs.connection, view, model)
+        since = since_of(runs.connection, view, nights) if run is None else None
         rules = rules_here(runs.connection, owners_file, team=team)
     rows = own_missing(missing(view, model), model, rules, team)
     if as_json:
@@ -184,9 +186,10 @@ def readiness(
                 "missing": rows,
                 "history": earlier,
                 "nights": nights,
+                "since": None if since is None else asdict(since),
                 "left_out": [run.run_id for run in left_out],
             }
         )
     else:
-        shown = Readiness(view, model, rows, earlier, nights, left_out_line(left_out))
+        shown = Readiness(view, model, rows, earlier, nights, since, left_out_line(left_out))
         show_readiness(shown, Page(), limit)

@@ -40,7 +40,7 @@ def _op(details: Details, page: Page) -> None:
     models = list(details["models"].items())
     shown_models = ", ".join(f"{model} ({uses})" for model, uses in models[:SHOWN])
     more = f" and {len(models) - SHOWN} more" if len(models) > SHOWN else ""
-    page.prose(f"is in {len(models)} models: {shown_models}{more}")
+    page.prose(f"is in {len(models)} model{'' if len(models) == 1 else 's'}: {shown_models}{more}")
     for place in details["places"]:
         page.line(place, "dim", indent=2)
     columns = [
@@ -59,7 +59,7 @@ def _op(details: Details, page: Page) -> None:
         [
             (
                 night["label"],
-                " ".join(filter(None, (night["backend"], night["arch"], night["data_format"]))),
+                night["on"],
                 night["status"] + (" (flaky)" if night["flaky"] else "") + (" (known)" if night["expected"] else ""),
                 night["failed_stage"],
                 night["z_max"],
@@ -71,12 +71,13 @@ def _op(details: Details, page: Page) -> None:
             for night in details["history"]
         ],
         spare=("compile ms", "cycles", "PCC"),
+        fillable=("at", "z", "PCC", "cycles", "compile ms", "owner"),
     )
     failed = [night for night in details["history"] if night["error_message"]]
     for error in by_cause(failed, lambda night: night["error_message"], lambda _: 1):
         others = len(error.failures) - 1
         more = f" and {others} other{'s' if others > 1 else ''}" if others else ""
-        page.prose(f"{error.first['label']} on {error.first['arch']}{more}: {error.first['error_message']}")
+        page.prose(f"{error.first['label']} on {error.first['on']}{more}: {error.first['error_message']}")
     for since in details["since"]:
         commits = "  ".join(filter(None, (since["range"], since["url"])))
         page.prose(f"wrong on {since['on']} since {since['night']}{f', commits {commits}' if commits else ''}")
@@ -121,7 +122,7 @@ def _model(details: Details, page: Page) -> None:
     for series in details["lanes"]:
         newest = series["newest"]
         page.line()
-        page.line(f"{series['series']}, {newest['label']}", "bold")
+        page.line(f"{series['name']}, {newest['label']}", "bold")
         if newest["outcome"] != "ran":
             page.line(f"{newest['outcome']} {newest['reason']}")
             continue
@@ -129,6 +130,8 @@ def _model(details: Details, page: Page) -> None:
             f"{newest['right_ops']} of {newest['ops']} ops right ({percent(newest['readiness'])}), "
             f"{newest['bad_ops']} wrong, {newest['not_attempted']} not attempted"
         )
+        if series["since"] is not None:
+            page.prose(series["since"]["text"])
         page.table(
             [("furthest stage", ""), ("ops", "right"), ("uses", "right")],
             [(rung["stage"], rung["ops"], rung["uses"]) for rung in series["ladder"]],
@@ -142,7 +145,7 @@ def _model(details: Details, page: Page) -> None:
         [
             (
                 entry["label"],
-                " ".join(filter(None, (entry["backend"], entry["arch"], entry["data_format"]))),
+                entry["on"],
                 entry["outcome"],
                 entry["ops"],
                 entry["right_ops"],
@@ -154,7 +157,7 @@ def _model(details: Details, page: Page) -> None:
 
 
 def _run(details: Details, page: Page) -> None:
-    page.line(f"{details['run_id']}: {details['backend']} on {details['arch']}, {details['outcome']}", "bold")
+    page.line(f"{details['run_id']}: {details['on']}, {details['outcome']}", "bold")
     page.line(", ".join(f"{count} {status}" for status, count in details["statuses"].items()))
     _causes(details["failing"], page, ("status", "stage"), "error", "types")
     if len(details["failing"]) > SHOWN:

@@ -368,9 +368,10 @@ def clusters(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 def changes(a: RunView, b: RunView) -> list[dict[str, Any]]:
     """What differs between the runs besides their results: revisions, versions, models, options, machine."""
+    compilers = _revision(a, "backend_"), _revision(b, "backend_")
     pairs: list[tuple[str, Any, Any]] = [
         ("compiler", str(a.origin["compiler"]), str(b.origin["compiler"])),
-        ("compiler revision", _revision(a, "backend_"), _revision(b, "backend_")),
+        *([] if compilers == (_revision(a), _revision(b)) else [("compiler revision", *compilers)]),
         ("revision", _revision(a), _revision(b)),
         ("backend", a.backend, b.backend),
         ("arch", a.arch, b.arch),
@@ -384,7 +385,7 @@ def changes(a: RunView, b: RunView) -> list[dict[str, Any]]:
     ):
         pairs += [
             (f"{kind[:-1]} {name}", old.get(name), new.get(name))
-            for name in sorted({*old, *new} - {"versions", "revision", "branch", SOURCE})
+            for name in sorted({*old, *new} - {"versions", "revision", "branch", "fingerprint", SOURCE})
         ]
     return [{"what": what, "a": old, "b": new} for what, old, new in pairs if old != new]
 

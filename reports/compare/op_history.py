@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from itertools import takewhile
 from typing import Any
 
@@ -12,11 +13,14 @@ import sqlalchemy as sa
 
 from opscope.harness.record.commits.checkout import Commit
 from opscope.harness.record.errors import InputError, closest
+from opscope.harness.record.optest import board_of
 from opscope.harness.record.stages import Status, in_order
 from opscope.reports.compare.commit_range import CommitRange, commit_of
-from opscope.reports.compare.outcomes import RunView, aliases, from_database
+from opscope.reports.compare.outcomes import RunView, aliases, climbs_of, from_database
+from opscope.reports.compare.whole_since import whole_since
 from opscope.reports.database.owners import Rule, owner
 from opscope.reports.database.schema import MODELS, MODULE_OPS, OP_ALIAS, OP_TESTS, OPS, RUNS, USES
+from opscope.reports.database.series_names import board_in, names_of
 from opscope.reports.records.columns import plain
 
 OP_ID = re.compile(r"[0-9a-f]{16}")
@@ -44,6 +48,7 @@ HISTORY = (
     "cycles",
     "compile_ms",
     "ran_on",
+    "card_type",
     "flaky",
     "expected",
     "error_signature",
@@ -144,6 +149,7 @@ def op(connection: sa.Connection, op_id: str, rules: Sequence[Rule], team: str |
         uses[name] = max(uses[name], count)
     history = _rows(connection, "night_ops", HISTORY, {"op_id": op_id}, NIGHTS)
     for night in history:
+        night["on"] = _on(night, board_of([night["card_type"]], night["arch"]))
         night["owner"] = (
             owner(rules, [row["op_name"]], night["failed_stage"] or "", night["cause"], list(uses))
             if night["cause"]
@@ -171,7 +177,7 @@ def _since(connection: sa.Connection, history: Sequence[Details]) -> list[Detail
         if night["status"] not in UNATTEMPTED:
             of_series.setdefault((night["backend"], night["arch"], night["data_format"] or ""), []).append(night)
     failing = []
-    for (backend, arch, data_format), nights in of_series.items():
+    for (backend, _, _), nights in of_series.items():
         wrong = list(takewhile(lambda night: night["cause"], nights))
         if not wrong:
             continue
@@ -179,9 +185,13 @@ def _since(connection: sa.Connection, history: Sequence[Details]) -> list[Detail
         before = commit_of(runs[nights[len(wrong)]["run_id"]], backend) if len(wrong) < len(nights) else Commit()
         since = CommitRange(before, commit_of(runs[first["run_id"]], backend))
         commits = {"range": since.text, "url": since.url} if since.old.revision or since.new.revision else {}
-        on = " ".join(filter(None, (backend, arch, data_format)))
-        failing.append({"on": on, "night": first["label"], "range": "", "url": "", **commits})
+        failing.append({"on": nights[0]["on"], "night": first["label"], "range": "", "url": "", **commits})
     return failing
+
+
+def _on(night: Details, board: str) -> str:
+    """The backend of a night with its board, if it has one, and its data format."""
+    return " ".join(filter(None, (night["backend"], board, night["data_format"])))
 
 
 def _say_whose_program(connection: sa.Connection, ids: Sequence[str], history: Sequence[Details]) -> None:
@@ -213,7 +223,13 @@ def model(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str
     trend = _rows(connection, "model_readiness", ("series", *READY), {"model": name}, NIGHTS)
     of_series = []
     for series in dict.fromkeys(entry["series"] for entry in trend):
-        newest = next(entry for entry in trend if entry["series"] == series)
+        nights = [entry for entry in trend if entry["series"] == series]
+        newest = nights[0]
+        called = names_of(connection, newest["night_id"]).get(series, series)
+        board = board_in(connection, newest["night_id"], series, newest["arch"])
+        for entry in nights:
+            entry["on"] = _on(entry, board)
+        since = whole_since(connection, nights, series, newest["backend"])
         where = {"night_id": newest["night_id"], "series": series, "model": name}
         blockers = _rows(connection, "model_blockers", BLOCKS, where, None)
         for entry in blockers:
@@ -222,6 +238,8 @@ def model(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str
         of_series.append(
             {
                 "series": series,
+                "name": called,
+                "since": None if since is None else {**asdict(since), "text": since.text},
                 "newest": newest,
                 "ladder": _ladder(connection, where),
                 "blockers": sorted(blockers, key=lambda entry: (-entry["uses"], entry["op_name"], entry["op_id"])),
@@ -232,12 +250,14 @@ def model(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str
 
 def _ladder(connection: sa.Connection, where: Mapping[str, str]) -> list[Details]:
     rungs = _rows(connection, "night_ladder", ("stage_reached", "ops", "uses"), where, None)
+    of_series = (OP_TESTS.c.night_id == where["night_id"]) & (OP_TESTS.c.series == where["series"])
+    climbs = climbs_of(connection, of_series & (OP_TESTS.c.superseded_by == ""))
     ops: Counter[str] = Counter()
     uses: Counter[str] = Counter()
     for rung in rungs:
         ops[rung["stage_reached"]] += rung["ops"]
         uses[rung["stage_reached"]] += rung["uses"]
-    return [{"stage": stage, "ops": ops[stage], "uses": uses[stage]} for stage in in_order(set(ops), ())]
+    return [{"stage": stage, "ops": ops[stage], "uses": uses[stage]} for stage in in_order(set(ops), climbs)]
 
 
 def run(view: RunView, rules: Sequence[Rule], team: str | None) -> Details:
@@ -265,6 +285,7 @@ def run(view: RunView, rules: Sequence[Rule], team: str | None) -> Details:
         "run_id": view.run_id,
         "backend": view.backend,
         "arch": view.arch,
+        "on": view.on,
         "started": view.started.isoformat(),
         "outcome": view.outcome,
         "models": list(view.models),

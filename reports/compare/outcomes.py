@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from opscope.base.statuses import NOT_ATTEMPTED, PASSED, RIGHT, ending
 from opscope.harness.record.causes import UNSPLITTABLE, cause_of, cause_of_test
 from opscope.harness.record.errors import InputError, closest
+from opscope.harness.record.optest import board_of
 from opscope.harness.record.records import import_fails
 from opscope.harness.record.selection import DESELECTED
 from opscope.harness.record.stages import FAILED, Stage, Status
@@ -24,6 +25,7 @@ from opscope.harness.record.store import StoredRun, load_run
 from opscope.reports.database.database import DamagedValueError
 from opscope.reports.database.rows import RAN, compile_seconds, compiler_of, series_text, signature
 from opscope.reports.database.schema import MODELS, MODULE_OPS, OP_ALIAS, OP_TESTS, OPS, RUNS
+from opscope.reports.database.series_names import series_name
 from opscope.reports.records.columns import plain
 
 TAKEN = (
@@ -47,8 +49,9 @@ TAKEN = (
     "flaky",
     "artifact",
     "repro",
+    "card_type",
 )
-"""Columns of `op_tests` that an outcome is made from."""
+"""Columns of `op_tests` that an outcome and its view are made from."""
 
 NUMBERS = tuple(name for name in TAKEN if isinstance(OP_TESTS.c[name].type, sa.Double | sa.Integer))
 """Those that hold numbers."""
@@ -143,6 +146,20 @@ class RunView:
     """Models and shards that were expected and are missing."""
     imports: Mapping[str, str] = field(default_factory=dict)
     """Model -> how its import differs from its framework, where that makes a run red."""
+    board: str = ""
+    """The board that it was compiled for; empty where its backend has none."""
+    climbs: frozenset[tuple[str, ...]] = frozenset()
+    """Stages that ops climbed, in the backend's order."""
+
+    @property
+    def on(self) -> str:
+        """`reference (n150)`, or the backend alone where it has no board."""
+        return f"{self.backend} ({self.board})" if self.board else self.backend
+
+    @property
+    def name(self) -> str:
+        """What its series is called."""
+        return series_name(self.backend, self.board, self.origin["options"])
 
     @property
     def deselected(self) -> int:
@@ -189,6 +206,7 @@ class RunFacts(NamedTuple):
     """Empty: it follows from backend, board and options."""
     missing: tuple[str, ...] = ()
     imports: Mapping[str, str] = {}
+    climbs: frozenset[tuple[str, ...]] = frozenset()
 
 
 # --- from a run folder
@@ -235,6 +253,7 @@ def from_stored(run: StoredRun, place: str) -> RunView:
             record.outcome,
             plain({**record.origin.model_dump(), "compiler": compiler_of(record)}),
             imports=plain({check.model: check.text for check in run.header.imports if check.fails_run}),
+            climbs=frozenset(tuple(plain(time.stage) for time in test.stages) for test in run.tests),
         ),
         plain(list(run.header.module_ops)),
         tests,
@@ -294,7 +313,14 @@ def view_of(
                 uses.setdefault(key, {})[model] = count
     tested = {test["op_id"] for test in tests}
     untested = _untested(connection, [op_id for op_id in uses if op_id not in tested])
-    return _view(facts, list(modules), tests, untested, uses)
+    return _view(facts._replace(climbs=climbs_of(connection, which)), list(modules), tests, untested, uses)
+
+
+def climbs_of(connection: sa.Connection, which: sa.ColumnElement[bool]) -> frozenset[tuple[str, ...]]:
+    """The stages that ops climbed, in their order: those of one op for each stage that ops reached."""
+    first = sa.select(sa.func.min(OP_TESTS.c.op_id)).where(which).group_by(OP_TESTS.c.stage_reached)
+    climbs = connection.scalars(sa.select(OP_TESTS.c.stages).where(which, OP_TESTS.c.op_id.in_(first)))
+    return frozenset(tuple(str(time["stage"]) for time in stages or ()) for stages in climbs)
 
 
 def imports_of(connection: sa.Connection, run_ids: Sequence[str]) -> dict[str, str]:
@@ -351,7 +377,7 @@ def pieces_of(names: Sequence[str]) -> Iterator[Sequence[str]]:
 def _view(
     facts: RunFacts,
     models: Iterable[str],
-    tests: Iterable[Mapping[Any, Any]],
+    tests: Sequence[Mapping[Any, Any]],
     untested: Iterable[Mapping[Any, Any]],
     uses: Mapping[str, Mapping[str, int]],
 ) -> RunView:
@@ -390,6 +416,8 @@ def _view(
         facts.series or series_text(facts.backend, facts.arch, facts.origin["options"]),
         facts.missing,
         facts.imports,
+        board_of({test["card_type"] for test in tests}, facts.arch),
+        facts.climbs,
     )
 
 

@@ -12,6 +12,7 @@ from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.stages import FAILED
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.run_selection import Listed, Runs
+from opscope.reports.compare.whole_since import Since, whole_since
 from opscope.reports.database.endings import ending_column
 from opscope.reports.database.schema import MODELS, MODULE_OPS, NIGHTS, OP_TESTS, OPS, RUNS
 
@@ -148,3 +149,10 @@ def nights_of(connection: sa.Connection | None, view: RunView, model: str) -> li
     )
     rows = [dict(row) for row in connection.execute(query).mappings()]
     return [{**row, "started": row["started"].isoformat()} for row in reversed(rows)]
+
+
+def since_of(connection: sa.Connection | None, view: RunView, nights: Sequence[dict[str, Any]]) -> Since | None:
+    """Since when a model is as it is in its newest night, given what `nights_of` returns."""
+    if connection is None or not nights:
+        return None
+    return whole_since(connection, nights[::-1], view.series, view.backend)

@@ -107,7 +107,13 @@ def plan(views: Mapping[str, RunView], by: str = "cluster") -> FixPlan:
     runs_used = {view.run_id: view for view in views.values()}
     return FixPlan(
         runs=tuple(
-            {"run_id": view.run_id, "started": view.started.isoformat(), "backend": view.backend, "arch": view.arch}
+            {
+                "run_id": view.run_id,
+                "started": view.started.isoformat(),
+                "backend": view.backend,
+                "arch": view.arch,
+                "board": view.board,
+            }
             for view in runs_used.values()
         ),
         models=tuple(sorted(views)),
@@ -203,7 +209,7 @@ def as_json(fix_plan: FixPlan) -> dict[str, Any]:
 
 def missing(view: RunView, model: str) -> list[dict[str, Any]]:
     """Each op that keeps `model` from being whole or was not attempted, the one with the most uses first."""
-    ladder = in_order({op.stage for op in view.ops.values()}, ())
+    ladder = in_order({op.stage for op in view.ops.values()}, view.climbs)
     rows = [
         {
             "op_id": op.op_id,

@@ -96,14 +96,14 @@ def series_text(backend: str, arch: str, options: dict[str, Any]) -> str:
     workflow = options.get("workflow")
     unnamed = (*(options.get(name) for name in UNNAMED), workflow if workflow != OPTIONS["workflow"].default else None)
     named = (
-        f"{name}={_without_folder(plain(options[name]))}"
+        f"{name}={without_folder(plain(options[name]))}"
         for name in NAMED
         if options.get(name) not in (None, OPTIONS[name].default)
     )
     return " ".join([backend, arch, *(str(plain(value)) for value in unnamed if value is not None), *named])
 
 
-def _without_folder(value: object) -> object:
+def without_folder(value: object) -> object:
     """The value of an option, of a file with its digest without the folder, which differs between machines."""
     if not isinstance(value, str):
         return value

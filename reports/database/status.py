@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from opscope.reports.database.schema import NIGHTS
 from opscope.reports.database.schema_nights import NIGHT_SERIES
+from opscope.reports.database.series_names import names_of
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,9 @@ def newest_nights(connection: sa.Connection, name: str | None = None) -> tuple[N
             .where(NIGHT_SERIES.c.night_id == night_id)
             .order_by(NIGHT_SERIES.c.series)
         ).all()
-        missing = "; ".join(f"{row.series}: {row.missing}" for row in series if row.status != "complete")
+        partial = [row for row in series if row.status != "complete"]
+        names = names_of(connection, night_id) if partial else {}
+        missing = "; ".join(f"{names.get(row.series, row.series)}: {row.missing}" for row in partial)
         night = Night(night_id, label, started, bool(series) and not missing, missing)
         newest = newest or night
         if night.complete:

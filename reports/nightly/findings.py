@@ -40,6 +40,11 @@ class SeriesResult:
     """The ledger of models: asked, ran, build_failed, ..."""
 
     @property
+    def name(self) -> str:
+        """What the series is called."""
+        return self.view.name if self.view is not None else self.series
+
+    @property
     def ops(self) -> Iterable[Outcome]:
         """Its ops; empty if there is no run."""
         return self.view.ops.values() if self.view is not None else ()

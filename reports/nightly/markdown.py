@@ -52,7 +52,7 @@ def text(page: Page) -> str:
     parts += _fixes(page.results) if page.ranked else []
     notes = [
         *page.notes,
-        *(f"{result.series}: {note}" for result in page.results if result.diff for note in _notes(result)),
+        *(f"{result.name}: {note}" for result in page.results if result.diff for note in _notes(result)),
     ]
     if page.delivered is not None and page.delivered.from_spool:
         count = len(page.delivered.from_spool)
@@ -85,7 +85,7 @@ def _verdict(verdict: Verdict) -> list[str]:
 
 def _series(results: Sequence[SeriesResult]) -> str:
     heads = (
-        "backend, board, options",
+        "series",
         "status",
         "models",
         "ops right",
@@ -111,7 +111,7 @@ def _series_row(result: SeriesResult) -> list[str]:
             for row in rates
         )
     return [
-        escaped(result.series),
+        escaped(result.name),
         "complete" if result.status == "complete" else "**partial**",
         f"{result.models['ran']} of {result.models['asked']}",
         f"{result.right} of {result.attempted} ({rate})",
@@ -167,10 +167,9 @@ def _rows(label: Label, rows: Sequence[tuple[SeriesResult, Row]], page: Page) ->
 
 
 def _lane(result: SeriesResult) -> str:
-    """Backend and board of a series, and its data format if it has one."""
+    """What a series that is compared is called."""
     assert result.diff is not None
-    parts = (result.diff.b.backend, result.diff.b.arch, result.diff.b.origin["options"].get("data_format"))
-    return " ".join(str(part) for part in parts if part)
+    return result.diff.b.name
 
 
 def _row(row: Row, series: str, owned: bool) -> list[str]:
@@ -208,7 +207,7 @@ def _fixes(results: Sequence[SeriesResult]) -> list[str]:
         best: Sequence[Fix] = plan(dict.fromkeys(series.view.models, series.view)).fixes[:MOST_FIXES]
         rows += [
             [
-                escaped(series.series),
+                escaped(series.name),
                 escaped(fix.fix),
                 ", ".join(map(code, fix.op_names[:3])),
                 str(len(fix.models)),
@@ -219,7 +218,7 @@ def _fixes(results: Sequence[SeriesResult]) -> list[str]:
         ]
     if not rows:
         return []
-    heads = ("backend, board, options", "cause", "ops", "models blocked", "uses", "error message")
+    heads = ("series", "cause", "ops", "models blocked", "uses", "error message")
     return ["<details><summary>What to fix first</summary>", table(heads, rows), "</details>"]
 
 

@@ -47,9 +47,7 @@ def verdict_of(results: Sequence[SeriesResult], delivered: Delivered, policy: Ma
     if not any(result.attempted for result in results):
         reasons.append(("no_data", "no op was attempted in the whole night"))
     else:
-        reasons += [
-            ("no_data", f"no op was attempted on {result.series}") for result in results if not result.attempted
-        ]
+        reasons += [("no_data", f"no op was attempted on {result.name}") for result in results if not result.attempted]
     news = sum(result.diff.news for result in results if result.diff is not None)
     if news:
         reasons.append(("regression", f"{news} {'op is' if news == 1 else 'ops are'} worse than in the previous night"))
@@ -59,7 +57,7 @@ def verdict_of(results: Sequence[SeriesResult], delivered: Delivered, policy: Ma
     red = {model: text for result in results if result.view is not None for model, text in result.view.imports.items()}
     reasons += [("import", line) for line in import_lines(red)]
     reasons += [
-        ("partial", f"{result.series}: missing {result.missing}") for result in results if result.status == "partial"
+        ("partial", f"{result.name}: missing {result.missing}") for result in results if result.status == "partial"
     ]
     if delivered.spooled:
         count = len(delivered.spooled)

@@ -20,7 +20,7 @@ SHOWN = tuple(label for label in Label if label not in QUIET)
 def show(diff: Diff, page: Page, most: int = MOST, team: str | None = None) -> None:
     """Prints the comparison, or that none of its rows belongs to the team."""
     for side, run in (("A", diff.a), ("B", diff.b)):
-        page.prose(f"{side}  {run.run_id}  {', '.join(run.models)} on {run.backend} ({run.arch}), {len(run.ops)} ops")
+        page.prose(f"{side}  {run.run_id}  {', '.join(run.models)} on {run.on}, {len(run.ops)} ops")
     if since := diff.since:
         authors = named(since.authors(Path.cwd()))
         page.prose(f"commits  {since.text}{f' by {authors}' if authors else ''}{f'  {since.url}' if since.url else ''}")
@@ -72,7 +72,7 @@ def _rates(diff: Diff, page: Page) -> None:
     rows = [
         (
             rate["scope"],
-            rate["ran_on"],
+            "" if rate["ran_on"] == "none" else rate["ran_on"],
             *(
                 f"{rate[f'right_{figure}']} / {rate[f'attempted_{figure}']}  {percent(rate[f'rate_{figure}']):>7}"
                 for figure in ("ops_a", "ops_b", "uses_a", "uses_b")
@@ -80,7 +80,7 @@ def _rates(diff: Diff, page: Page) -> None:
         )
         for rate in diff.rates
     ]
-    page.table(columns, rows)
+    page.table(columns, rows, fillable=("on",))
 
 
 def _rows(title: str, rows: list[Row], page: Page, most: int) -> None:

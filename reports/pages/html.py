@@ -168,7 +168,7 @@ def chips(run: StoredRun) -> list[tuple[str, str]]:
     took = "" if record.ended is None else f"{(record.ended - record.started).total_seconds():.1f} s"
     pairs = [
         ("backend", record.backend),
-        ("arch", board_of(run.tests, record.arch)),
+        ("arch", board_of({test.card_type for test in run.tests}, record.arch)),
         ("card", ", ".join(sorted({test.card_type for test in run.tests}))),
         ("ran on", ", ".join(sorted({test.ran_on for test in run.tests} - {"none"}))),
         *_options(record.origin.options),

@@ -65,7 +65,7 @@ def render_night(connection: sa.Connection, night_id: str, runs: Path, out: Path
         **frame(rows, shown(list(_changes(connection, all_series)), plans, owned), owned),
         "night": night_causes.of_night(connection, night, runs, out, owned),
         "title": night["label"] if night["kind"] == "night" else night_id,
-        "on": ", ".join(series.name or f"{series.view.backend} {series.view.arch}" for series in all_series),
+        "on": ", ".join(series.name or series.view.on for series in all_series),
         "warnings": [
             f"{series.name or 'This night'} is partial: {series.row['missing']} missing. Ops that did not run are not "
             "gone."
@@ -91,18 +91,21 @@ def render_night(connection: sa.Connection, night_id: str, runs: Path, out: Path
 
 
 def _series_of(connection: sa.Connection, night_id: str) -> Iterator[NightSeries]:
-    names = series_of(connection, night_id)
-    name_words = [set(name.split()) for name in names]
-    common = set.intersection(*name_words) if name_words else set()
-    for full_name in names:
+    rows = {}
+    for full_name in series_of(connection, night_id):
         this_series = (NIGHT_SERIES.c.night_id == night_id) & (NIGHT_SERIES.c.series == full_name)
         row = connection.execute(sa.select(NIGHT_SERIES).where(this_series)).mappings().one_or_none()
         if row is None:
             got = f"`{night_id}`, a run of selected ops, which nights leave out"
             raise InputError("NIGHT", "a night or a run of whole models", got, "its run folder")
-        view = night_view(connection, night_id, full_name)
-        name = " ".join(word for word in full_name.split() if word not in common) if len(names) > 1 else ""
-        yield NightSeries(name, row, view, _tests(connection, view, name))
+        rows[full_name] = row
+    views = {full_name: night_view(connection, night_id, full_name) for full_name in rows}
+    words = [set(view.name.split()) for view in views.values()]
+    common = set.intersection(*words) if words else set()
+    for full_name, view in views.items():
+        own = " ".join(word for word in view.name.split() if word not in common) or view.name
+        name = own if len(views) > 1 else ""
+        yield NightSeries(name, rows[full_name], view, _tests(connection, view, name))
 
 
 def _tests(connection: sa.Connection, view: RunView, shown_as: str) -> list[OpTest]:
@@ -159,7 +162,7 @@ def _chips(night: Any, all_series: Sequence[NightSeries], models: Sequence[str])
         ("started", f"{night['started']:%Y-%m-%d %H:%M} UTC"),
         ("status", "complete" if states == {"complete"} else "partial"),
         ("models", str(len(models))),
-        ("on", ", ".join(sorted({f"{series.view.backend} {series.view.arch}" for series in all_series}))),
+        ("on", ", ".join(sorted({series.view.on for series in all_series}))),
         ("compiler", ", ".join(sorted({series.row["compiler"] for series in all_series} - {""}))),
         ("jaxlib", ", ".join(sorted({series.row["jaxlib"] for series in all_series} - {""}))),
     ]

@@ -12,6 +12,7 @@ from opscope.base.terminal import plain
 from opscope.harness.record.causes import by_cause, parts_within
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.unblock import FixPlan
+from opscope.reports.compare.whole_since import Since
 
 COUNTS = [("ops", "right"), ("right", "right"), ("missing", "right"), ("not attempted", "right")]
 """Columns of a model's history."""
@@ -21,8 +22,13 @@ NIGHT_COUNTS = ("ops", "right_ops", "bad_ops", "not_attempted")
 
 def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None, left_out: str = "") -> None:
     """Prints the ranking and the unlock curve, or that there is nothing to fix; `left_out` is a line about runs."""
-    runs = ", ".join(f"{run['run_id']} ({run['backend']}, {run['arch']})" for run in plan.runs)
-    page.prose(f"{len(plan.models)} models, {len(plan.whole)} of them whole, in the newest run of each: {runs}", "bold")
+    runs = ", ".join(
+        f"{run['run_id']} ({', '.join(filter(None, (run['backend'], run['board'])))})" for run in plan.runs
+    )
+    models = f"1 model, {len(plan.whole)} whole, in its newest run"
+    if len(plan.models) != 1:
+        models = f"{len(plan.models)} models, {len(plan.whole)} of them whole, in the newest run of each"
+    page.prose(f"{models}: {runs}", "bold")
     if left_out:
         page.prose(left_out, TERMINAL["known"])
     if plan.unknown:
@@ -115,6 +121,7 @@ class Readiness:
     runs: list[dict[str, Any]]
     """Earlier runs and this one, oldest first."""
     nights: Sequence[dict[str, Any]] = ()
+    since: Since | None = None
     left_out: str = ""
     """A line about later runs that do not count."""
 
@@ -122,7 +129,7 @@ class Readiness:
 def show_readiness(readiness: Readiness, page: Page, most: int) -> None:
     """Prints which failures keep one model from being whole, and how their number changed."""
     view, last = readiness.view, readiness.runs[-1]
-    page.line(f"{readiness.model} on {view.backend} ({view.arch}), run {view.run_id}", "bold")
+    page.line(f"{readiness.model} on {view.on}, run {view.run_id}", "bold")
     if readiness.left_out:
         page.prose(readiness.left_out, TERMINAL["known"])
     if view.deselected:
@@ -134,6 +141,8 @@ def show_readiness(readiness: Readiness, page: Page, most: int) -> None:
         f"{last['not_attempted']} not attempted",
         TERMINAL["good"] if last["right"] == last["ops"] else "",
     )
+    if readiness.since is not None:
+        page.prose(readiness.since.text)
     if readiness.missing:
         _show_missing(readiness.missing, page, most)
     if len(readiness.runs) > 1:

@@ -122,7 +122,7 @@ def _test(row: OpRow, op: Op, context: RunContext, started: datetime) -> Any:
         row,
         context,
         status=status,
-        stage_reached=Stage.TTNN_TO_FLATBUFFER if passed else reached,
+        stage_reached=fields.pop("stage_reached", Stage.TTNN_TO_FLATBUFFER if passed else reached),
         started=started,
         ended=started + timedelta(seconds=1),
         error=op.error if status in FAILED | {Status.GOLDEN_IN_DOUBT} else None,

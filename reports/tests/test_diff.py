@@ -206,7 +206,7 @@ def test_places_of_execution_stay_apart(tmp_path: Path) -> None:
 def test_changes_of_options_and_versions_are_listed(comparison: Diff) -> None:
     changes = {change["what"]: (change["a"], change["b"]) for change in comparison.changes}
     assert changes["version jaxlib"] == ("0.10.2", "0.11.0")
-    assert changes["compiler revision"] == ("01" * 6, "02" * 6)
+    assert changes["revision"] == ("01" * 6, "02" * 6)
     assert changes["models"] == ("other", "")
     assert "arch" not in changes
 

@@ -22,7 +22,6 @@ GOOD, BAD, OTHER = Status.SUCCESS, Status.WRONG_RESULT, Status.CRASHED
         ({"a": GOOD, "b": BAD, "c": GOOD, "d": BAD}, "", "b"),
         ({"a": GOOD, "b": Status.SKIPPED}, None, None),
         ({"a": BAD, "b": Status.NOT_RUN, "c": Status.SKIPPED}, None, None),
-        ({"a": BAD, "b": Status.STOPPED}, "a", "a"),
         ({"a": GOOD, "b": BAD, "c": Status.SKIPPED}, "b", "b"),
     ],
 )
@@ -31,6 +30,24 @@ def test_the_one_that_differs_is_named_and_speaks_for_the_op_or_the_first_that_f
     tests = [record_of(tmp_path, op_id, status, backend=name) for name, status in statuses.items()]
     splits = [(split.alone, split.first.backend) for split in disagreements(tests)]
     assert splits == ([] if alone is None else [(alone, first)])
+
+
+@pytest.mark.parametrize(
+    ("failed", "stage", "backends"),
+    [
+        (Status.COMPILE_FAILED, "lower", {"a", "b", "c"}),
+        (OTHER, "link", {"a", "b", "c"}),
+        (OTHER, "run", {"a", "c"}),
+        (BAD, "compare", {"a", "c"}),
+    ],
+)
+def test_what_only_compiled_contradicts_compilers_alone(tmp_path, failed, stage, backends):
+    op_id = next(iter(NAMES))
+    test = record_of(tmp_path, op_id, failed, backend="a", failed_stage=stage)
+    passed = record_of(tmp_path, op_id, Status.STOPPED, backend="b")
+    right = record_of(tmp_path, op_id, GOOD, backend="c")
+    assert len(disagreements([test, passed])) == ("b" in backends)
+    assert [set(split.tests) for split in disagreements([test, passed, right])] == [backends]
 
 
 def test_the_most_used_op_comes_first(tmp_path):

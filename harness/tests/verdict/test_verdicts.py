@@ -187,6 +187,18 @@ def test_an_infinity_out_of_place_has_its_place():
     assert (result.z_index, result.z_place) == ((1, 33, 17), "tile (1, 1, 0), face 1, row 1")
 
 
+def test_a_host_has_indices_and_no_tiles():
+    golden = np.ones((2, 40, 50), np.float32)
+    got = golden.copy()
+    got[1, 33, 17] = 2
+    for dtype in (np.float32, np.int32):
+        card, host = (judged("stablehlo.divide", on, golden.astype(dtype), got.astype(dtype)) for on in (DEVICE, HOST))
+        assert (host.z_index, host.z_place) == ((1, 33, 17), "")
+        assert "at (1, 33, 17), tile (1, 1, 0), face 1, row 1" in card.reason
+        assert "at (1, 33, 17)" in host.reason
+        assert "tile" not in host.reason
+
+
 # --- exact rules
 
 

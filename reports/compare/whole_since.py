@@ -1,0 +1,60 @@
+"""Since which night, and by which commits, a model has been whole, or has not been."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from opscope.harness.record.commits.checkout import Commit
+from opscope.reports.compare.commit_range import CommitRange, commit_of
+from opscope.reports.database.rows import RAN, series_by_backend
+from opscope.reports.database.schema import RUNS
+
+
+@dataclass(frozen=True)
+class Since:
+    """The oldest night of those in which a model has been as it is now, without a break."""
+
+    whole: bool
+    night: str
+    """The label of that night."""
+    range: str = ""
+    """The commits between it and the night before; empty where neither names one."""
+    url: str = ""
+
+    @property
+    def text(self) -> str:
+        """One sentence for a page."""
+        commits = "  ".join(filter(None, (self.range, self.url)))
+        state = "whole" if self.whole else "not whole"
+        return f"{state} since {self.night}" + (f", commits {commits}" if commits else "")
+
+
+def whole_since(connection: sa.Connection, nights: Sequence[dict[str, Any]], series: str, backend: str) -> Since | None:
+    """Since when a model is as it is in the newest of its nights in a series; None where it ran in no night.
+
+    `nights` are rows of the view `model_readiness`, the newest first. A night in which it did not run says nothing.
+    """
+    ran = [night for night in nights if night["outcome"] == RAN]
+    if not ran:
+        return None
+    whole = [night["ops"] == night["right_ops"] for night in ran]
+    changed = next((place for place, each in enumerate(whole) if each != whole[0]), len(ran))
+    first = ran[changed - 1]
+    before = _commit(connection, ran[changed]["night_id"], series, backend) if changed < len(ran) else Commit()
+    commits = CommitRange(before, _commit(connection, first["night_id"], series, backend))
+    if not (commits.old.revision or commits.new.revision):
+        return Since(whole[0], first["label"])
+    return Since(whole[0], first["label"], commits.text, commits.url)
+
+
+def _commit(connection: sa.Connection, night_id: str, series: str, backend: str) -> Commit:
+    """The commit of a night in a series: that of its newest run."""
+    runs = connection.execute(sa.select(RUNS).where(RUNS.c.night_id == night_id).order_by(RUNS.c.started.desc()))
+    for run in runs.mappings():
+        if series in series_by_backend(run["backend"], run["arch"], run["options"]).values():
+            return commit_of(run, backend)
+    return Commit()

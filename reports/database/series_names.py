@@ -1,0 +1,47 @@
+"""How a series is called where people read it: without its defaults, and without a board that its backend lacks.
+
+Its key (`rows.series_text`) has them all, so that runs of all times can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from opscope.harness.record.optest import board_of
+from opscope.harness.record.result_options import OPTIONS
+from opscope.reports.database.rows import NAMED, UNNAMED, series_by_backend, without_folder
+from opscope.reports.database.schema import OP_TESTS, RUNS
+from opscope.reports.records.columns import plain
+
+BARE = ("dtype", "data_format", "math_fidelity", "workflow")
+"""Options whose values say by themselves what they are."""
+
+
+def series_name(backend: str, board: str, options: Mapping[str, Any]) -> str:
+    """`reference n150 Bfp8_b`, `mine seed=7`: the backend, its board if it has one, and what differs from the usual."""
+    words = [backend, board]
+    for name in dict.fromkeys((*BARE, *UNNAMED, *NAMED)):
+        if (value := options.get(name)) not in (None, OPTIONS[name].default):
+            text = str(without_folder(plain(value)))
+            words.append(text if name in BARE else f"{name}={text}")
+    return " ".join(filter(None, words))
+
+
+def names_of(connection: sa.Connection, night_id: str) -> dict[str, str]:
+    """Series -> its name, of all series in which a night has a run."""
+    runs = connection.execute(sa.select(RUNS.c.backend, RUNS.c.arch, RUNS.c.options).where(RUNS.c.night_id == night_id))
+    names: dict[str, str] = {}
+    for run in runs.all():
+        for backend, series in series_by_backend(run.backend, run.arch, run.options).items():
+            if series not in names:
+                names[series] = series_name(backend, board_in(connection, night_id, series, run.arch), run.options)
+    return names
+
+
+def board_in(connection: sa.Connection, night_id: str, series: str, arch: str) -> str:
+    """The board of a series of a night; empty where its backend has none."""
+    cards = sa.select(OP_TESTS.c.card_type).where(OP_TESTS.c.night_id == night_id, OP_TESTS.c.series == series)
+    return board_of(connection.scalars(cards.distinct()), arch)
