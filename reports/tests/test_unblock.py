@@ -110,7 +110,7 @@ def test_ops_that_were_not_attempted_count_as_such_everywhere(tmp_path: Path) ->
     folder, url = night(tmp_path, 1, ops), fresh(tmp_path / "db.sqlite")
     publish(folder, url)
     page = CliRunner().invoke(unblock, [str(folder)]).output
-    assert "1 models, 0 of them whole" in page
+    assert "1 model, 0 whole, in its newest run" in page
     assert "Nothing to fix is known: no attempted op fails, and others were not attempted." in page
     assert json.loads(CliRunner().invoke(unblock, [str(folder), "--json"]).output)["curve"][-1]["whole"] == 0
     text = CliRunner().invoke(readiness, ["m", "--run", str(folder), "--db", url]).output

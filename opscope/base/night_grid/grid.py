@@ -509,7 +509,7 @@ def short_names(nights: Iterable[Night]) -> dict[str, str]:
     names = {}
     for night in nights:
         alone = backends.count(night.backend) == 1 and len(nights) > 1
-        names[night.series] = night.backend if alone else night.arch
+        names[night.series] = night.backend if alone or not night.arch else night.arch
     for choice in (lambda night: f"{night.backend} {night.arch}", lambda night: night.series):
         taken = list(names.values())
         names |= {night.series: choice(night) for night in nights if taken.count(names[night.series]) > 1}
