@@ -51,7 +51,7 @@ def of_run(view: RunView, diff: Diff | None, plan: FixPlan, owned: Owned) -> Gri
     )
     rows = diff.rows if diff is not None else ()
     anew = [row.cluster for row in rows if row.news and row.label in (Label.NEW, Label.REASON_CHANGED)]
-    logs = {op.cluster: op.artifact for op in sorted(view.ops.values(), key=lambda op: op.uses) if op.artifact}
+    logs = {op.cause: op.artifact for op in sorted(view.ops.values(), key=lambda op: op.uses) if op.artifact}
     alone = _alone(view)
     details = {
         (view.series, fix.cluster): Detail(
@@ -78,7 +78,7 @@ def _alone(view: RunView) -> list[tuple[str, str]]:
     found = []
     for model in view.models:
         ops = [op for op in view.ops.values() if model in op.uses_of]
-        causes = {op.cluster for op in ops if op.bad}
+        causes = {op.cause for op in ops if op.bad}
         if len(causes) == 1 and all(op.attempted for op in ops):
             found.append((model, causes.pop()))
     return found
@@ -88,7 +88,7 @@ def _since(cluster: str, diff: Diff | None) -> Iterable[Since]:
     if diff is None:
         return
     day = f"{diff.a.started:%Y-%m-%d}"
-    if any(op.bad and op.cluster == cluster for op in diff.a.ops.values()):
+    if any(op.bad and op.cause == cluster for op in diff.a.ops.values()):
         yield Since("", f"before {day}", f"it failed in {diff.a.run_id} too")
     else:
         commits = diff.since.text if diff.since is not None else ""
