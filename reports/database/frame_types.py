@@ -13,13 +13,13 @@ OF_TYPE = {str: TEXT, int: COUNT, float: NUMBER, bool: TRUTH}
 
 _NAMED = {
     COUNT: """
-        all_models alone asked attempt attempted attempted_ops attempted_uses bad bad_ops bad_uses both_ops
-        both_uses build_failed causes cycles_before cycles_now cycles_of_all_uses depth epochs expected_ops
-        export_failed failing_ops fixed_ops fixes flaky_ops framework_missing host_ops inputs loop_count
-        microbatch model_count models_missing module_ops new_failures newest news nights_ago not_attempted
-        not_run now_bad of_date one_series ops position prepare_failed ran rank right_before right_now right_op right_ops
-        right_uses right_uses_before right_uses_now simulated_cycles_per_input slower_ops stopped structural tonight uses
-        whole""",
+        all_models alone asked attempt attempted attempted_ops attempted_uses bad bad_ops bad_uses
+        both_ops both_uses build_failed causes cycles_before cycles_now cycles_of_all_uses depth epochs
+        expected_ops export_failed failing_ops fixed_ops fixes flaky_ops framework_missing host_ops inputs
+        loop_count microbatch model_count models_missing module_ops new_failures newest news nights_ago
+        not_attempted not_run now_bad of_date one_series ops position prepare_failed ran rank right_before
+        right_now right_op right_ops right_uses right_uses_before right_uses_now
+        simulated_cycles_per_input slower_ops stopped structural tonight uses whole""",
     NUMBER: """
         all_ms compile_ms compile_ms_before compile_ms_now compile_seconds device_seconds inputs_per_second moved
         pass_rate pass_rate_before pass_rate_of_uses pcc pcc_before pcc_now pop_seconds push_seconds readiness
